@@ -1,0 +1,67 @@
+"""domkl: decentralised online learning with multiple kernels.
+
+Devices on a graph each see a private stream, exchange only model parameters with their neighbours, and
+end up with one good nonlinear function. `import domkl` needs numpy alone; everything else loads when
+it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import datasets, errors, graph, hedge, kernels, losses, metrics
+    from .core import Rates, State, Step
+    from .learner import Learner, Update
+    from .central import CentralRun, omkl
+    from .simulator import Run, simulate
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CentralRun": "central",
+    "Learner": "learner",
+    "Rates": "core",
+    "Run": "simulator",
+    "State": "core",
+    "Step": "core",
+    "Update": "learner",
+    "omkl": "central",
+    "simulate": "simulator",
+}
+_MODULES = ("datasets", "errors", "graph", "hedge", "kernels", "losses", "metrics")
+
+__all__ = [
+    "CentralRun",
+    "Learner",
+    "Rates",
+    "Run",
+    "State",
+    "Step",
+    "Update",
+    "datasets",
+    "errors",
+    "graph",
+    "hedge",
+    "kernels",
+    "losses",
+    "metrics",
+    "omkl",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module 'domkl' has no attribute {name!r}")
+    globals()[name] = value  # so that the next look-up is plain
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,74 @@
+"""Checks of what callers hand in; each failure is one line that says where, what and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from ._types import Array
+from .errors import InputError
+
+
+def floats(name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Array:
+    """`value` as a float array, or an error that names `name`."""
+    try:
+        return np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name} cannot be read as numbers; expected an array of floats; "
+            "convert text and ragged lists before the call"
+        ) from None
+
+
+def finite(name: str, value: Array) -> Array:
+    """`value` itself if all of it is finite, else an error that names the first bad place."""
+    if np.isfinite(value).all():
+        return value
+    where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
+    place = f"{name}[{', '.join(map(str, where))}]" if where else name
+    raise InputError(f"{place} is {value[where]}; expected finite numbers; drop or fill such samples first")
+
+
+def shape(name: str, value: Array, expected: tuple[int, ...], remedy: str) -> Array:
+    """`value` itself if it has the expected shape."""
+    if value.shape == expected:
+        return value
+    raise InputError(f"{name} has shape {value.shape}; expected {expected}; {remedy}")
+
+
+def positive(name: str, value: float) -> float:
+    """`value` as float if it is finite and above zero."""
+    return _bounded(name, value, value > 0, "a finite number above 0")
+
+
+def not_negative(name: str, value: float) -> float:
+    """`value` as float if it is finite and not below zero."""
+    return _bounded(name, value, value >= 0, "a finite number, 0 or above")
+
+
+def _bounded(name: str, value: float, good: bool, expected: str) -> float:
+    if good and np.isfinite(value):
+        return float(value)
+    raise InputError(f"{name} is {value}; expected {expected}; choose another {name}")
+
+
+def count(name: str, value: int, least: int = 1) -> int:
+    """`value` as int if it is a whole number of at least `least`."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least:
+        return int(value)
+    raise InputError(
+        f"{name} is {value!r}; expected a whole number of at least {least}; choose another {name}"
+    )
+
+
+def one_of(name: str, value: str, allowed: Iterable[str]) -> str:
+    """`value` itself if it is allowed, else an error with the nearest allowed name."""
+    names = list(allowed)
+    if value in names:
+        return value
+    near = difflib.get_close_matches(str(value), names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"{name} is {value!r}; expected one of {', '.join(names)}{hint}")

@@ -1,0 +1,141 @@
+"""One round of DOMKL as pure functions (Algorithm 2 of the paper; DOKL is P = 1).
+
+A round is `local -> exchange -> merge`, and only the exchange differs between a simulator (sums over
+an adjacency) and a device (sums over its inbox). Shapes: `...` is () on a device and (J,) in the
+simulator; P kernels, D random features each, d inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from . import _checks, hedge
+from ._types import Array
+from .losses import Loss
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How strongly each force pulls.
+
+    Parameters
+    ----------
+    rho : pull towards the neighbours (ρ).
+    eta : pull towards the last estimate (η); 1/eta is the step size.
+    eta_g : temperature of Hedge (η_g); smaller means quicker to drop a kernel.
+    """
+
+    rho: float
+    eta: float
+    eta_g: float
+
+    def __post_init__(self) -> None:
+        for name in ("rho", "eta", "eta_g"):
+            _checks.positive(name, getattr(self, name))
+
+    @classmethod
+    def paper(cls, T: int, kappa: float = 1.0) -> Rates:
+        """rho = eta = kappa sqrt(T) and eta_g = sqrt(T): the paper's choice for a horizon of T rounds.
+
+        >>> from domkl import Rates
+        >>> Rates.paper(2500)
+        Rates(rho=50.0, eta=50.0, eta_g=50.0)
+        """
+        root = math.sqrt(_checks.count("T", T))
+        return cls(rho=kappa * root, eta=kappa * root, eta_g=root)
+
+
+class State(NamedTuple):
+    """All that a learner knows between two rounds."""
+
+    theta: Array  # (..., P, 2D) the estimates
+    lam: Array  # (..., P, 2D) duals; over the whole network they sum to zero
+    theta_sum: Array  # (..., P, 2D) sum of the neighbours' theta
+    L: Array  # (..., P) own cumulative losses
+    q: Array  # (..., P) kernel weights, sum to 1
+
+
+class Step(NamedTuple):
+    """What happened to one learner (or, in the simulator, to all of them) in one round."""
+
+    t: int
+    j: object  # the learner's name; a slice in the simulator
+    y: Array | float  # (...)
+    y_hat: Array | float  # (...) predicted before y was learnt
+    q: Array  # (..., P) the weights that made the prediction
+    gap: Array | None = None  # (...) sum over i of f_j(x_j) - f_i(x_j); a device cannot know it
+
+
+def init(V: Array, leading: tuple[int, ...] = ()) -> State:
+    """The state before the first round: zero estimates, equal weights."""
+    P, D, _ = V.shape
+    zeros = np.zeros((*leading, P, 2 * D), V.dtype)
+    return State(
+        zeros, zeros, zeros, np.zeros((*leading, P), V.dtype), np.full((*leading, P), 1 / P, V.dtype)
+    )
+
+
+def features(V: Array, x: Array) -> Array:
+    """z_p(x) = [sin V_p x, cos V_p x] / sqrt(D), of length exactly 1. (..., d) -> (..., P, 2D)"""
+    P, D, d = V.shape
+    # One matrix-vector product for each learner, never one matrix product for all of them: so the bits
+    # of a learner's features do not depend on how many learners are computed together.
+    angle = np.matmul(V.reshape(P * D, d), x[..., None])[..., 0].reshape(*x.shape[:-1], P, D)
+    z = np.empty((*x.shape[:-1], P, 2 * D), V.dtype)
+    np.sin(angle, out=z[..., :D])
+    np.cos(angle, out=z[..., D:])
+    z *= 1 / math.sqrt(D)
+    return z
+
+
+def dot(a: Array, b: Array) -> Array:
+    """Inner products over the last axis. (..., K), (..., K) -> (...)"""
+    return np.asarray(np.einsum("...k,...k->...", a, b))
+
+
+def predict(state: State, z: Array) -> tuple[Array, Array]:
+    """Each kernel's prediction f_p = theta_p . z_p, and their mixture y_hat. -> (..., P), (...)"""
+    f = dot(state.theta, z)
+    return f, dot(state.q, f)
+
+
+def local(
+    state: State, z: Array, f: Array, y: Array, deg: Array, rates: Rates, loss: Loss
+) -> tuple[Array, Array]:
+    """The local step: OADMM on this datum (eq. theta-update), and the losses of the old estimates.
+
+    Returns theta' (..., P, 2D) and L' (..., P), all that the neighbours need to hear.
+    """
+    y, n = y[..., None], deg[..., None, None]
+    c = rates.eta + rates.rho * n + 2 * loss.reg  # (..., 1, 1)
+    b = state.theta * (rates.eta + rates.rho / 2 * n)
+    b += rates.rho / 2 * state.theta_sum
+    b -= state.lam
+    a = loss.prox_slope(dot(z, b), c[..., 0], y)
+    b -= a[..., None] * z
+    b /= c
+    losses = loss.value(f, y)
+    if loss.reg:
+        losses = losses + loss.reg * dot(state.theta, state.theta)
+    return b, state.L + losses
+
+
+def dual(lam: Array, theta: Array, heard: Array, theta_sum: Array, rates: Rates) -> Array:
+    """The dual step: lam' = lam + rho/2 (heard * theta' - sum of the heard neighbours' theta')."""
+    moved = theta * heard[..., None, None]
+    moved -= theta_sum
+    moved *= rates.rho / 2
+    moved += lam
+    return moved
+
+
+def merge(
+    state: State, theta: Array, L: Array, theta_sum: Array, total: Array, deg: Array, rates: Rates
+) -> State:
+    """Close the round: dual step and new kernel weights, from what the neighbours sent."""
+    lam = dual(state.lam, theta, deg, theta_sum, rates)
+    return State(theta, lam, theta_sum, L, hedge.weights(total, rates.eta_g))

@@ -1,0 +1,197 @@
+"""Slow, literal twins of what domkl does fast: one learner, one kernel, one edge at a time.
+
+They follow the paper's lines, not our code: matrices are built and solved, nothing is factored out,
+no function of the package is used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def z_of(V_p, x):
+    """eq. (zv): the random features of one kernel."""
+    D = len(V_p)
+    return np.array([np.sin(v @ x) for v in V_p] + [np.cos(v @ x) for v in V_p]) / np.sqrt(D)
+
+
+def loss_of(kind, s, y, delta=1.0):
+    """A loss by its definition."""
+    if kind == "squared":
+        return (s - y) ** 2
+    if kind == "logistic":
+        return np.log1p(np.exp(-y * s)) if -y * s < 30 else -y * s
+    r = abs(s - y)
+    return r**2 if r <= delta else 2 * delta * r - delta**2
+
+
+def theta_update(kind, z, y, theta, neighbours, lam, rho, eta, reg=0.0, delta=1.0):
+    """eq. (theta-update): minimise over the whole 2D-vector, with matrices."""
+    I = np.eye(len(z))
+    A = eta * I
+    b = eta * theta - lam
+    for theta_i in neighbours:
+        A = A + rho * I
+        b = b + rho * (theta + theta_i) / 2
+    A = A + 2 * reg * I
+    if kind == "squared":
+        return np.linalg.solve(A + 2 * np.outer(z, z), b + 2 * y * z)
+    if kind == "logistic":
+        return newton_logistic(A, b, z, y)
+    return best_huber(A, b, z, y, delta)
+
+
+def newton_logistic(A, b, z, y):
+    """Newton's method on the 2D-dimensional problem, with halved steps."""
+
+    def objective(v):
+        return loss_of("logistic", v @ z, y) + v @ A @ v / 2 - b @ v
+
+    v = np.linalg.solve(A, b)
+    for _ in range(60):
+        p = 1 / (1 + np.exp(y * (v @ z)))
+        gradient = -y * p * z + A @ v - b
+        move = np.linalg.solve(p * (1 - p) * np.outer(z, z) + A, gradient)
+        size = 1.0
+        while size > 1e-8 and objective(v - size * move) > objective(v):
+            size /= 2
+        v = v - size * move
+    return v
+
+
+def best_huber(A, b, z, y, delta):
+    """Solve each of the loss's three pieces and keep the best point."""
+
+    def objective(v):
+        return loss_of("huber", v @ z, y, delta) + v @ A @ v / 2 - b @ v
+
+    pieces = [
+        np.linalg.solve(A + 2 * np.outer(z, z), b + 2 * y * z),
+        np.linalg.solve(A, b - 2 * delta * z),
+        np.linalg.solve(A, b + 2 * delta * z),
+    ]
+    return min(pieces, key=objective)
+
+
+def normalised(log_w):
+    w = np.exp(log_w - max(log_w))
+    return w / sum(w)
+
+
+def domkl(X, y, neighbours, V, rho, eta, eta_g, kind="squared", reg=0.0, delta=1.0, hedge="neighbours"):
+    """Algorithm 2, learner by learner, kernel by kernel, edge by edge."""
+    J, T, _ = X.shape
+    P, D, _ = V.shape
+    theta = np.zeros((J, P, 2 * D))
+    lam = np.zeros((J, P, 2 * D))
+    L = np.zeros((J, P))
+    q = np.full((J, P), 1 / P)
+    message = {(j, i): np.zeros(P) for j in range(J) for i in neighbours[j]}
+    y_hat = np.zeros((J, T))
+    cv = np.zeros(J)
+    for t in range(T):
+        new_theta, new_L = theta.copy(), L.copy()
+        for j in range(J):
+            z = [z_of(V[p], X[j, t]) for p in range(P)]
+            y_hat[j, t] = sum(q[j, p] * (theta[j, p] @ z[p]) for p in range(P))
+            gap = 0.0
+            for i in neighbours[j]:
+                gap += y_hat[j, t] - sum(q[i, p] * (theta[i, p] @ z[p]) for p in range(P))
+            cv[j] += gap**2 / T
+            for p in range(P):
+                near = [theta[i, p] for i in neighbours[j]]
+                new_theta[j, p] = theta_update(
+                    kind, z[p], y[j, t], theta[j, p], near, lam[j, p], rho, eta, reg, delta
+                )
+                loss = loss_of(kind, theta[j, p] @ z[p], y[j, t], delta)
+                new_L[j, p] += loss + reg * theta[j, p] @ theta[j, p]
+        theta, L = new_theta, new_L
+        for j in range(J):
+            for p in range(P):
+                for i in neighbours[j]:
+                    lam[j, p] = lam[j, p] + rho / 2 * (theta[j, p] - theta[i, p])
+        q = np.array([q_of(hedge, j, L, neighbours, message, eta_g) for j in range(J)])
+        message = {
+            (j, i): -L[j] / eta_g + sum(message[l, j] for l in neighbours[j] if l != i)
+            for j, i in message
+        }
+    mse = ((y_hat - y) ** 2).mean(1)
+    return {"y_hat": y_hat, "mse": mse, "cv": cv, "theta": theta, "lam": lam, "L": L, "q": q}
+
+
+def q_of(hedge, j, L, neighbours, message, eta_g):
+    """eq. (weight-update), and the remark's rule for trees."""
+    if hedge == "local":
+        return normalised(-L[j] / eta_g)
+    if hedge == "neighbours":
+        return normalised(-(L[j] + sum(L[i] for i in neighbours[j])) / eta_g)
+    return normalised(-L[j] / eta_g + sum(message[l, j] for l in neighbours[j]))
+
+
+def delayed_sums(per_round_losses, distance, t):
+    """The remark's L_{j,t+1} on a tree: losses at distance zeta count up to round t - zeta.
+
+    `per_round_losses` is (T, J, P), `distance` (J, J); returns (J, P) after rounds 1..t.
+    """
+    J, P = per_round_losses.shape[1:]
+    total = np.zeros((J, P))
+    for j in range(J):
+        for i in range(J):
+            total[j] += per_round_losses[: max(t - distance[j, i], 0), i].sum(0)
+    return total
+
+
+def oadmm(X, y, edges, V_p, rho, eta):
+    """eqs. (theta_j), (zv), (lambdav): OADMM with the explicit matrices A and B, one kernel, squared loss.
+
+    theta is the stack of all learners' vectors, gamma has one vector for each edge, lambda one for
+    each end of an edge. Returns theta (J, 2D) and the learners' summed duals (J, 2D) after each round.
+    """
+    J, T, _ = X.shape
+    K, E = 2 * len(V_p), len(edges)
+    ends = [(j, e) for j in range(J) for e, edge in enumerate(edges) if j in edge]
+    A, B = np.zeros((K * len(ends), K * J)), np.zeros((K * len(ends), K * E))
+    for row, (j, e) in enumerate(ends):
+        A[row * K : (row + 1) * K, j * K : (j + 1) * K] = np.eye(K)
+        B[row * K : (row + 1) * K, e * K : (e + 1) * K] = -np.eye(K)
+    theta, gamma, lam = np.zeros(K * J), np.zeros(K * E), np.zeros(K * len(ends))
+    history = []
+    for t in range(T):
+        H, h = np.zeros((K * J, K * J)), np.zeros(K * J)
+        for j in range(J):
+            z = z_of(V_p, X[j, t])
+            H[j * K : (j + 1) * K, j * K : (j + 1) * K] = 2 * np.outer(z, z)
+            h[j * K : (j + 1) * K] = 2 * y[j, t] * z
+        left = H + rho * A.T @ A + eta * np.eye(K * J)
+        theta = np.linalg.solve(left, h - A.T @ lam - rho * A.T @ B @ gamma + eta * theta)
+        gamma = np.linalg.solve(rho * B.T @ B, -B.T @ lam - rho * B.T @ A @ theta)
+        lam = lam + rho * (A @ theta + B @ gamma)
+        history.append((theta.reshape(J, K), (A.T @ lam).reshape(J, K)))
+    return history
+
+
+def omkl(X, y, V, mu, eta_g, reg=0.0):
+    """The centralised comparator: gradient descent for each kernel, Hedge over them."""
+    P, D, _ = V.shape
+    theta, L, y_hat = np.zeros((P, 2 * D)), np.zeros(P), []
+    for x_t, y_t in zip(X, y, strict=True):
+        q = normalised(-L / eta_g)
+        z = [z_of(V[p], x_t) for p in range(P)]
+        f = [theta[p] @ z[p] for p in range(P)]
+        y_hat.append(sum(q[p] * f[p] for p in range(P)))
+        for p in range(P):
+            L[p] += (f[p] - y_t) ** 2 + reg * theta[p] @ theta[p]
+            theta[p] = theta[p] - mu * (2 * (f[p] - y_t) * z[p] + 2 * reg * theta[p])
+    return np.array(y_hat), theta, L
+
+
+def gaussian_kernel(x, other, sigma2):
+    return np.exp(-np.sum((x - other) ** 2) / (2 * sigma2))
+
+
+def laplacian_kernel(x, other, sigma2):
+    return np.exp(-np.sum(np.abs(x - other)) / np.sqrt(sigma2))
+
+
+def cauchy_kernel(x, other, sigma2):
+    return np.prod(1 / (1 + (x - other) ** 2 / sigma2))
