@@ -11,8 +11,7 @@ import numpy as np
 
 def z_of(V_p, x):
     """eq. (zv): the random features of one kernel."""
-    D = len(V_p)
-    return np.array([np.sin(v @ x) for v in V_p] + [np.cos(v @ x) for v in V_p]) / np.sqrt(D)
+    return np.concatenate([np.sin(V_p @ x), np.cos(V_p @ x)]) / np.sqrt(len(V_p))
 
 
 def loss_of(kind, s, y, delta=1.0):
@@ -42,18 +41,17 @@ def theta_update(kind, z, y, theta, neighbours, lam, rho, eta, reg=0.0, delta=1.
 
 
 def newton_logistic(A, b, z, y):
-    """Newton's method on the 2D-dimensional problem, with halved steps."""
+    """Newton's method on the 2D-dimensional problem; a step is halved until the gradient shrinks."""
 
-    def objective(v):
-        return loss_of("logistic", v @ z, y) + v @ A @ v / 2 - b @ v
+    def gradient(v):
+        return -y * z / (1 + np.exp(y * (v @ z))) + A @ v - b
 
     v = np.linalg.solve(A, b)
     for _ in range(60):
         p = 1 / (1 + np.exp(y * (v @ z)))
-        gradient = -y * p * z + A @ v - b
-        move = np.linalg.solve(p * (1 - p) * np.outer(z, z) + A, gradient)
+        move = np.linalg.solve(p * (1 - p) * np.outer(z, z) + A, gradient(v))
         size = 1.0
-        while size > 1e-8 and objective(v - size * move) > objective(v):
+        while size > 1e-3 and np.linalg.norm(gradient(v - size * move)) > np.linalg.norm(gradient(v)):
             size /= 2
         v = v - size * move
     return v

@@ -10,13 +10,14 @@ from .errors import MissingExtra
 
 def need(module: str, extra: str) -> Any:
     """Import `module`, or say which extra of domkl brings it."""
+    package = module.split(".")[0]
     try:
-        return importlib.import_module(module)
+        importlib.import_module(package)
     except ModuleNotFoundError as error:
-        if error.name != module.split(".")[0]:
+        if error.name != package:
             raise
-        package = module.split(".")[0]
         raise MissingExtra(
             f"{package} is not installed and this part of domkl needs it; "
             f'install it with: pip install "domkl[{extra}]"'
         ) from None
+    return importlib.import_module(module)

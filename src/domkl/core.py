@@ -82,13 +82,18 @@ def init(V: Array, leading: tuple[int, ...] = ()) -> State:
 def features(V: Array, x: Array) -> Array:
     """z_p(x) = [sin V_p x, cos V_p x] / sqrt(D), of length exactly 1. (..., d) -> (..., P, 2D)"""
     P, D, d = V.shape
-    # One matrix-vector product for each learner, never one matrix product for all of them: so the bits
+    # One vector-matrix product for each learner, never one matrix product for all of them: so the bits
     # of a learner's features do not depend on how many learners are computed together.
-    angle = np.matmul(V.reshape(P * D, d), x[..., None])[..., 0].reshape(*x.shape[:-1], P, D)
-    z = np.empty((*x.shape[:-1], P, 2 * D), V.dtype)
-    np.sin(angle, out=z[..., :D])
-    np.cos(angle, out=z[..., D:])
-    z *= 1 / math.sqrt(D)
+    angle = np.matmul(x[..., None, :], V.reshape(P * D, d).T).reshape(*x.shape[:-1], P, D)
+    angle *= 0.5
+    t = np.tan(angle, out=angle)
+    # sin a = 2t/(1 + t^2) and cos a = 2/(1 + t^2) - 1 with t = tan(a/2): one slow function, not two.
+    w = t * t
+    w += 1
+    np.divide(2 / math.sqrt(D), w, out=w)
+    z = np.empty((*t.shape[:-1], 2 * D), V.dtype)
+    np.multiply(t, w, out=z[..., :D])
+    np.subtract(w, 1 / math.sqrt(D), out=z[..., D:])
     return z
 
 
@@ -112,7 +117,7 @@ def local(
     """
     y, n = y[..., None], deg[..., None, None]
     c = rates.eta + rates.rho * n + 2 * loss.reg  # (..., 1, 1)
-    b = state.theta * (rates.eta + rates.rho / 2 * n)
+    b = state.theta * (rates.eta + rates.rho / 2 * n)  # (..., P, 2D)
     b += rates.rho / 2 * state.theta_sum
     b -= state.lam
     a = loss.prox_slope(dot(z, b), c[..., 0], y)

@@ -92,7 +92,13 @@ def check(V: npt.ArrayLike, d: int | None = None, dtype: npt.DTypeLike = np.floa
             f"kernels are for {array.shape[2]} features but x has {d}; expected the same number; "
             f"make them with domkl.kernels.gaussian(d={d})"
         )
-    return array
+    return _inputs_last(array)
+
+
+def _inputs_last(V: Array) -> Array:
+    """The same V, laid out in memory as the matrix (d, P*D) that `core.features` multiplies x with."""
+    P, D, d = V.shape
+    return np.ascontiguousarray(V.reshape(P * D, d).T).T.reshape(P, D, d)
 
 
 def _dictionary(sample: Sampler, d: int, D: int, seed: Seed, sigma2: float | Sequence[float] | None) -> Array:

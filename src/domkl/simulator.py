@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -185,24 +185,25 @@ class Links:
         self.source = np.array([i for i, _ in pairs], dtype=np.intp)
         self.reverse = np.array([number[j, i] for i, j in pairs], dtype=np.intp)
         first = np.concatenate([[0], np.cumsum(graph.deg)[:-1]]).astype(np.intp)
-        rows = [np.flatnonzero(graph.deg > k) for k in range(int(graph.deg.max(initial=0)))]
-        # The k-th neighbours of all learners that have so many: (receivers, their edges).
+        # The k-th neighbours of all learners that have so many: (receivers, edges to them).
+        rows = [np.flatnonzero(graph.deg > k) for k in range(int(graph.deg.max()))]
         self._slots = [(r if len(r) < graph.J else slice(None), first[r] + k) for k, r in enumerate(rows)]
+        self._sources = [(r, self.source[edges]) for r, edges in self._slots]
 
     def sum(self, values: Array) -> Array:
         """Sum of the neighbours' values. (J, ...) -> (J, ...)"""
-        total = np.zeros_like(values)
-        for rows, edges in self._slots:
-            total[rows] += values[self.source[edges]]
-        return total
+        return _sum(self._sources, values) if self._sources else np.zeros_like(values)
 
     def sum_edges(self, values: Array) -> Array:
         """Sum over the edges that lead to each learner. (E, ...) -> (J, ...)"""
-        J = len(self._slots[0][1]) if self._slots else 1
-        total = np.zeros((J, *values.shape[1:]), values.dtype)
-        for rows, edges in self._slots:
-            total[rows] += values[edges]
-        return total
+        return _sum(self._slots, values) if self._slots else np.zeros((1, *values.shape[1:]), values.dtype)
+
+
+def _sum(slots: list[tuple[Any, npt.NDArray[np.intp]]], values: Array) -> Array:
+    total = values.take(slots[0][1], axis=0)  # every learner has a first neighbour
+    for rows, index in slots[1:]:
+        total[rows] += values.take(index, axis=0)
+    return total
 
 
 class _Record:

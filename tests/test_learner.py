@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import domkl
+import problems
+from domkl.errors import InputError, PeerError
+from domkl.learner import EARLIEST
+
+V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
+RATES = domkl.Rates(0.5, 0.5, 1.0)
+
+
+def learner(neighbours=("b", "c"), **options):
+    return domkl.Learner(V, list(neighbours), RATES, **options)
+
+
+def snapshot(one):
+    """Everything that a refused call must leave as it was."""
+    inbox = {(r, name): u.theta.tobytes() for r, box in one._inbox.items() for name, u in box.items()}
+    return one.round, one.waiting, one.missing, [a.tobytes() for a in one.state], inbox
+
+
+def test_a_round_closes_when_the_last_neighbour_is_in():
+    a, b, c = learner(), learner("ac"), learner("ab")
+    update = a.observe([0.1, 0.2], 1.0)
+    assert (update.round, a.round, a.waiting, a.missing) == (0, 0, True, ("b", "c"))
+    assert a.receive("c", c.observe([0.3, 0.4], 0.5))
+    assert a.missing == ("b",)
+    assert a.receive("b", b.observe([0.5, 0.6], 0.7))
+    assert (a.round, a.waiting, a.missing) == (1, False, ())
+
+
+def test_updates_may_come_early_twice_and_late():
+    a, b, c = learner(), learner("ac"), learner("ab")
+    from_b, from_c = b.observe([0.5, 0.6], 0.7), c.observe([0.3, 0.4], 0.5)
+    assert a.receive("b", from_b)  # before our own round has begun
+    assert not a.receive("b", from_b._replace(theta=from_b.theta + 1))  # a second time: the first counts
+    a.observe([0.1, 0.2], 1.0)
+    a.receive("c", from_c)
+    assert a.round == 1
+    before = snapshot(a)
+    assert not a.receive("b", from_b)  # late
+    assert snapshot(a) == before
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems.graphs(most=5), st.randoms())
+def test_neighbours_one_round_ahead_change_nothing(graph, random):
+    """Each learner goes on as soon as its own round is closed; messages wait in random order."""
+    J, T = len(graph), 6
+    X, y = problems.streams(J, T, 2)
+    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES)
+    near = problems.neighbours_of(graph)
+    devices = [domkl.Learner(V, near[j], RATES) for j in range(J)]
+    post = []
+    while any(device.round < T for device in devices):
+        ready = [j for j, device in enumerate(devices) if not device.waiting and device.round < T]
+        if ready and (not post or random.random() < 0.5):
+            j = random.choice(ready)
+            update = devices[j].observe(X[j, devices[j].round], y[j, devices[j].round])
+            post += [(j, i, update) for i in near[j]] * random.choice([1, 2])
+        else:
+            sender, receiver, update = post.pop(random.randrange(len(post)))
+            devices[receiver].receive(sender, update)
+    np.testing.assert_array_equal([device.state.theta for device in devices], run.theta)
+    np.testing.assert_array_equal([device.state.q for device in devices], run.q)
+
+
+def test_close_goes_on_without_the_missing():
+    a, b = learner(), learner("ac")
+    theta_b = b.observe([0.5, 0.6], 0.7).theta
+    update = a.observe([0.1, 0.2], 1.0)
+    a.receive("b", domkl.Update(0, theta_b, np.zeros(2), a.fingerprint))
+    a.close()
+    np.testing.assert_allclose(a.state.lam, RATES.rho / 2 * (update.theta - theta_b))
+    np.testing.assert_array_equal(a.state.theta_sum, theta_b)  # c's last known estimate is zero
+    assert (a.round, a.waiting) == (1, False)
+
+
+def test_a_round_in_which_both_ends_miss_each_other_keeps_the_duals_in_balance():
+    X, y = problems.streams(2, 8, 2)
+    a, b = domkl.Learner(V, ["b"], RATES), domkl.Learner(V, ["a"], RATES)
+    for t in range(8):
+        from_a, from_b = a.observe(X[0, t], y[0, t]), b.observe(X[1, t], y[1, t])
+        if t in (2, 5):
+            a.close(), b.close()
+        else:
+            a.receive("b", from_b), b.receive("a", from_a)
+    assert np.abs(a.state.lam).max() > 0.01
+    np.testing.assert_allclose(a.state.lam + b.state.lam, 0, atol=1e-14)
+
+
+def test_predict_then_observe_computes_the_features_once(monkeypatch):
+    alone, calls = learner(()), []
+    real = domkl.core.features
+    monkeypatch.setattr("domkl.core.features", lambda V, x: calls.append(x) or real(V, x))
+    predicted = alone.predict([0.1, 0.2])
+    alone.observe([0.1, 0.2], 1.0)
+    assert alone.step.y_hat == predicted
+    assert len(calls) == 1
+    alone.predict([0.1, 0.3])
+    assert len(calls) == 2
+
+
+def test_a_changed_array_is_not_taken_for_the_old_one():
+    alone, x = learner(()), np.array([0.1, 0.2])
+    alone.observe(x, 1.0)
+    first = alone.predict(x)
+    x[0] = 0.9
+    assert alone.predict(x) != first
+
+
+def test_a_learner_without_neighbours_learns_alone():
+    alone = learner(())
+    for _ in range(50):
+        alone.observe([0.1, 0.2], 1.0)
+    assert alone.predict([0.1, 0.2]) == pytest.approx(1.0, abs=1e-3)
+    assert alone.round == 50
+
+
+def test_losses_stay_on_the_device_with_local_hedge():
+    assert learner(hedge="local").observe([0.1, 0.2], 1.0).losses is None
+    assert learner(hedge="neighbours").observe([0.1, 0.2], 1.0).losses is not None
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([0.1, np.nan], 1.0, r"x\[1\] is nan; expected finite numbers; drop or fill"),
+        ([np.inf, 0.1], 1.0, r"x\[0\] is inf"),
+        ([0.1, 0.2], np.nan, "y is nan"),
+        ([0.1, 0.2, 0.3], 1.0, r"x has shape \(3,\); expected \(2,\); every sample needs the features"),
+        ([[0.1, 0.2]], 1.0, r"x has shape \(1, 2\)"),
+        ([0.1, 0.2], [1.0, 2.0], r"y has shape \(2,\); expected \(\); give one label at a time"),
+        (["a", "b"], 1.0, "x cannot be read as numbers"),
+    ],
+)
+def test_bad_samples_are_named_and_change_nothing(x, y, message):
+    one = learner()
+    one.observe([0.1, 0.2], 1.0)
+    one.close()
+    before = snapshot(one)
+    with pytest.raises(InputError, match=message) as error:
+        one.observe(x, y)
+    assert "\n" not in str(error.value)
+    assert snapshot(one) == before
+    assert one.observe([0.1, 0.2], 1.0).round == 1
+
+
+def test_a_wrong_label_for_classification_changes_nothing():
+    one = learner(loss="logistic")
+    before = snapshot(one)
+    with pytest.raises(InputError, match="label 3"):
+        one.observe([0.1, 0.2], 3.0)
+    assert snapshot(one) == before
+
+
+def test_observing_twice_in_a_round_is_refused():
+    one = learner()
+    one.observe([0.1, 0.2], 1.0)
+    before = snapshot(one)
+    with pytest.raises(InputError, match=r"round 0 still waits for \('b', 'c'\); receive\(\) them or close\(\)"):
+        one.observe([0.1, 0.2], 1.0)
+    assert snapshot(one) == before
+    one.close()
+    with pytest.raises(InputError, match="no round is open"):
+        one.close()
+
+
+def other_kernels():
+    return domkl.Learner(V + 1e-9, ["a"], RATES).observe([0.1, 0.2], 1.0)
+
+
+def other_rates():
+    return domkl.Learner(V, ["a"], domkl.Rates(0.6, 0.5, 1.0)).observe([0.1, 0.2], 1.0)
+
+
+def tampered(**changes):
+    return lambda: learner(["a"]).observe([0.1, 0.2], 1.0)._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("sender", "make", "message"),
+    [
+        ("mallory", tampered(), r"'mallory' is not a neighbour; expected one of \('b', 'c'\)"),
+        ("b", other_kernels, "'b' sent fingerprint .*; give all learners the same kernels, rates, loss and hedge"),
+        ("b", other_rates, "'b' sent fingerprint"),
+        ("b", tampered(theta=np.zeros((2, 9))), r"theta of 'b' is not \(2, 10\) finite numbers"),
+        ("b", tampered(theta=np.full((2, 10), np.nan)), "theta of 'b' is not"),
+        ("b", tampered(losses=None), "losses of 'b' is not"),
+        ("b", tampered(losses=np.array([1.0, np.inf])), "losses of 'b' is not"),
+        ("b", tampered(round=-1), "'b' is at round -1"),
+        ("b", tampered(round=EARLIEST + 2), f"'b' is at round {EARLIEST + 2}; expected at most"),
+    ],
+)
+def test_bad_updates_are_refused_and_change_nothing(sender, make, message):
+    one = learner()
+    one.observe([0.1, 0.2], 1.0)
+    before = snapshot(one)
+    with pytest.raises(PeerError, match=message):
+        one.receive(sender, make())
+    assert snapshot(one) == before
+
+
+def test_memory_for_early_updates_is_bounded():
+    one = learner()
+    good = learner(["a"]).observe([0.1, 0.2], 1.0)
+    for r in range(EARLIEST + 1):
+        one.receive("b", good._replace(round=r))
+    with pytest.raises(PeerError):
+        one.receive("b", good._replace(round=EARLIEST + 1))
+
+
+def test_neighbours_must_have_different_names():
+    for bad in (["b", "b"], "bc"):
+        with pytest.raises(InputError, match="expected a list of different names"):
+            domkl.Learner(V, bad, RATES)
+
+
+def test_float32_learners_equal_the_float32_simulator():
+    X, y = problems.streams(3, 10, 2)
+    run = domkl.simulate(X, y, "complete", kernels=V, rates=RATES, dtype=np.float32)
+    devices = [domkl.Learner(V, [i for i in range(3) if i != j], RATES, dtype=np.float32) for j in range(3)]
+    for t in range(10):
+        problems.feed(devices, range(3), nx.complete_graph(3), X[:, t], y[:, t], np.random.default_rng(t))
+    np.testing.assert_array_equal([device.state.theta for device in devices], run.theta)
+    assert run.theta.dtype == np.float32
+    assert devices[0].state.theta.dtype == np.float32

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import domkl
+import naive
+import problems
+from domkl import metrics
+from domkl.errors import InputError
+
+LENGTHS = (250, 500, 1000, 2000, 4000, 8000, 16000)
+
+
+@pytest.mark.parametrize(("graph", "kind"), [("complete", "wave"), ("star", "step")])
+def test_both_regrets_grow_no_faster_than_the_square_root(graph, kind):
+    """Theorem 2 with its own rates, rho = eta = eta_g = sqrt(T)."""
+    learning, discrepancy = [], []
+    for T in LENGTHS:
+        X, y = stream(T, kind)
+        V = domkl.kernels.gaussian(2, D=20, seed=1)
+        run = domkl.simulate(X, y, graph, kernels=V, rates=domkl.Rates.paper(T))
+        learning.append(metrics.regret_a(run.y_hat, y, metrics.hindsight(X, y, V)).max())
+        discrepancy.append(metrics.regret_d(run.cv, T).max())
+    assert metrics.exponent(LENGTHS, learning) <= 0.6
+    assert metrics.exponent(LENGTHS, discrepancy) <= 0.6
+
+
+def stream(T, kind):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(3, T, 2))
+    y = np.tanh(3 * X[..., 0]) if kind == "step" else 0.5 * np.sin(2 * X[..., 0]) + 0.3 * X[..., 1]
+    return X, y + 0.1 * rng.standard_normal((3, T))
+
+
+@pytest.mark.parametrize("reg", [0.0, 0.05])
+def test_nothing_beats_the_best_function_in_hindsight(reg):
+    X, y = problems.streams(3, 80, 2)
+    V = domkl.kernels.gaussian(2, D=4, sigma2=[0.1, 1.0])
+    best = metrics.hindsight(X, y, V, domkl.losses.ridge(reg))
+
+    def total(p, theta):
+        return sum(
+            (theta @ naive.z_of(V[p], x) - label) ** 2 + reg * theta @ theta
+            for x, label in zip(X.reshape(-1, 2), y.ravel(), strict=True)
+        )
+
+    least = total(best.kernel, best.theta)
+    assert best.losses.sum() == pytest.approx(least)
+    rng = np.random.default_rng(0)
+    for p in range(2):
+        for size in (1e-3, 0.1, 1):
+            assert total(p, best.theta + size * rng.standard_normal(8)) > least or p != best.kernel
+            assert total(p, size * rng.standard_normal(8)) > least
+
+
+def test_the_regret_of_the_best_function_itself_is_zero():
+    X, y = problems.streams(2, 50, 2)
+    V = domkl.kernels.gaussian(2, D=3, sigma2=1.0)
+    best = metrics.hindsight(X, y, V)
+    y_hat = domkl.core.features(V, X)[:, :, 0] @ best.theta
+    np.testing.assert_allclose(metrics.regret_a(y_hat, y, best), 0, atol=1e-10)
+
+
+def test_discrepancy_regret_is_T_times_the_violation():
+    X, y = problems.streams(3, 40, 2)
+    V, rates = domkl.kernels.gaussian(2, D=3, sigma2=[0.5, 2.0]), domkl.Rates(1.0, 1.0, 1.0)
+    run = domkl.simulate(X, y, "path", kernels=V, rates=rates)
+    twin = naive.domkl(X, y, [[1], [0, 2], [1]], V, 1.0, 1.0, 1.0)
+    np.testing.assert_allclose(metrics.regret_d(run.cv, 40), 40 * twin["cv"])
+
+
+def test_what_has_no_exact_answer_is_refused():
+    X, y = problems.streams(2, 5, 2)
+    V = domkl.kernels.gaussian(2)
+    with pytest.raises(InputError, match="exactly for the squared loss, not logistic"):
+        metrics.hindsight(X, y, V, "logistic")
+    with pytest.raises(InputError, match="not above 0"):
+        metrics.exponent([1, 2], [1.0, -1.0])
