@@ -110,8 +110,7 @@ def domkl(X, y, neighbours, V, rho, eta, eta_g, kind="squared", reg=0.0, delta=1
                     lam[j, p] = lam[j, p] + rho / 2 * (theta[j, p] - theta[i, p])
         q = np.array([q_of(hedge, j, L, neighbours, message, eta_g) for j in range(J)])
         message = {
-            (j, i): -L[j] / eta_g + sum(message[l, j] for l in neighbours[j] if l != i)
-            for j, i in message
+            (j, i): -L[j] / eta_g + sum(message[l, j] for l in neighbours[j] if l != i) for j, i in message
         }
     mse = ((y_hat - y) ** 2).mean(1)
     return {"y_hat": y_hat, "mse": mse, "cv": cv, "theta": theta, "lam": lam, "L": L, "q": q}

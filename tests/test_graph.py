@@ -15,7 +15,13 @@ def test_every_description_of_a_graph_means_the_same(network):
     expected = tuple(tuple(n) for n in problems.neighbours_of(network))
     J = len(network)
     adjacency = nx.to_numpy_array(network, nodelist=range(J))
-    for description in (network, adjacency, adjacency.astype(bool), list(network.edges), np.array(network.edges)):
+    for description in (
+        network,
+        adjacency,
+        adjacency.astype(bool),
+        list(network.edges),
+        np.array(network.edges),
+    ):
         if isinstance(description, np.ndarray) and description.shape == (2, 2) and J != 2:
             continue  # two edges of a path of three: as an array it reads as an adjacency
         assert graph.as_graph(description, J).neighbours == expected

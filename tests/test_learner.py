@@ -164,7 +164,9 @@ def test_observing_twice_in_a_round_is_refused():
     one = learner()
     one.observe([0.1, 0.2], 1.0)
     before = snapshot(one)
-    with pytest.raises(InputError, match=r"round 0 still waits for \('b', 'c'\); receive\(\) them or close\(\)"):
+    with pytest.raises(
+        InputError, match=r"round 0 still waits for \('b', 'c'\); receive\(\) them or close\(\)"
+    ):
         one.observe([0.1, 0.2], 1.0)
     assert snapshot(one) == before
     one.close()
@@ -188,7 +190,11 @@ def tampered(**changes):
     ("sender", "make", "message"),
     [
         ("mallory", tampered(), r"'mallory' is not a neighbour; expected one of \('b', 'c'\)"),
-        ("b", other_kernels, "'b' sent fingerprint .*; give all learners the same kernels, rates, loss and hedge"),
+        (
+            "b",
+            other_kernels,
+            "'b' sent fingerprint .*; give all learners the same kernels, rates, loss and hedge",
+        ),
         ("b", other_rates, "'b' sent fingerprint"),
         ("b", tampered(theta=np.zeros((2, 9))), r"theta of 'b' is not \(2, 10\) finite numbers"),
         ("b", tampered(theta=np.full((2, 10), np.nan)), "theta of 'b' is not"),

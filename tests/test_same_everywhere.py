@@ -61,7 +61,9 @@ def check_learners(problem, hedge, random):
         y_hat[:, t] = [learner.step.y_hat for learner in learners]
     np.testing.assert_array_equal(y_hat, run.y_hat)
     for name in ("theta", "lam", "L", "q"):
-        np.testing.assert_array_equal([getattr(learner.state, name) for learner in learners], getattr(run, name))
+        np.testing.assert_array_equal(
+            [getattr(learner.state, name) for learner in learners], getattr(run, name)
+        )
 
 
 def test_bits_agree_at_the_papers_size():
@@ -88,7 +90,9 @@ def test_lemma_1_distributed_updates_equal_oadmm_with_explicit_matrices(graph, r
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1, 3), st.integers(1, 15), st.floats(0.01, 1), st.floats(0.1, 10), st.sampled_from([0, 0.2]))
+@given(
+    st.integers(1, 3), st.integers(1, 15), st.floats(0.01, 1), st.floats(0.1, 10), st.sampled_from([0, 0.2])
+)
 def test_omkl_equals_its_twin(d, N, mu, eta_g, reg):
     X, y = problems.streams(1, N, d)
     V = domkl.kernels.gaussian(d, D=4, sigma2=[0.5, 2.0])

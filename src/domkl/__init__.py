@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import datasets, errors, graph, hedge, kernels, losses, metrics
+    from .central import CentralRun, omkl
     from .core import Rates, State, Step
     from .learner import Learner, Update
-    from .central import CentralRun, omkl
     from .simulator import Run, simulate
 
 __version__ = "0.1.0"

@@ -69,6 +69,16 @@ def one_of(name: str, value: str, allowed: Iterable[str]) -> str:
     names = list(allowed)
     if value in names:
         return value
+    raise InputError(f"{name} is {value!r}; {hint(value, names)}")
+
+
+def hint(value: str, allowed: Iterable[str]) -> str:
+    """What is allowed, and which of it was perhaps meant.
+
+    >>> hint("wether", ["weather", "traffic"])
+    "expected one of weather, traffic; did you mean 'weather'?"
+    """
+    names = list(allowed)
     near = difflib.get_close_matches(str(value), names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"{name} is {value!r}; expected one of {', '.join(names)}{hint}")
+    meant = f"did you mean {near[0]!r}?" if near else "choose one of them"
+    return f"expected one of {', '.join(names)}; {meant}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,7 @@ def omkl(
     mu: float | None = None,
     eta_g: float | None = None,
     loss: str | Loss = "squared",
+    delay: int = 0,
 ) -> CentralRun:
     """Online multiple kernel learning in one place, on a stream of N samples.
 
@@ -45,6 +47,7 @@ def omkl(
     mu : step size of the gradient descent; 1/sqrt(N) by default.
     eta_g : temperature of Hedge; sqrt(N) by default.
     loss : as in `domkl.simulate`.
+    delay : a label becomes known this many samples after its prediction, and is learnt then.
 
     Examples
     --------
@@ -59,19 +62,22 @@ def omkl(
     y, N = losses.labels(loss, y), len(y)
     mu = _checks.positive("mu", 1 / math.sqrt(N) if mu is None else mu)
     eta_g = _checks.positive("eta_g", math.sqrt(N) if eta_g is None else eta_g)
+    delay = _checks.count("delay", delay, least=0)
     state, y_hat, squares = core.init(V), np.empty(N), np.zeros(len(V))
+    unlabelled: deque[Array] = deque()  # features that wait for their labels
     for t in range(N):
         z = core.features(V, X[t])
         f, y_hat[t] = core.predict(state, z)
         squares += (f - y[t]) ** 2
-        state = _descend(state, z, f, y[t], mu, eta_g, loss)
+        unlabelled.append(z)
+        if t >= delay:
+            state = _descend(state, unlabelled.popleft(), y[t - delay], mu, eta_g, loss)
     mse = float(np.mean((y_hat - y) ** 2))
     return CentralRun(y_hat, mse, state.theta, state.L, state.q, squares / N)
 
 
-def _descend(
-    state: core.State, z: Array, f: Array, y: Array, mu: float, eta_g: float, loss: Loss
-) -> core.State:
+def _descend(state: core.State, z: Array, y: Array, mu: float, eta_g: float, loss: Loss) -> core.State:
+    f = core.predict(state, z)[0]
     L = state.L + loss.value(f, y)
     gradient = loss.slope(f, y)[..., None] * z
     if loss.reg:

@@ -98,7 +98,7 @@ def check(V: npt.ArrayLike, d: int | None = None, dtype: npt.DTypeLike = np.floa
 def _inputs_last(V: Array) -> Array:
     """The same V, laid out in memory as the matrix (d, P*D) that `core.features` multiplies x with."""
     P, D, d = V.shape
-    return np.ascontiguousarray(V.reshape(P * D, d).T).T.reshape(P, D, d)
+    return np.asarray(np.ascontiguousarray(V.reshape(P * D, d).T).T.reshape(P, D, d))
 
 
 def _dictionary(sample: Sampler, d: int, D: int, seed: Seed, sigma2: float | Sequence[float] | None) -> Array:

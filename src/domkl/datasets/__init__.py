@@ -1,0 +1,25 @@
+"""Datasets: the paper's UCI sets, a small set shipped with domkl, and your own tables.
+
+>>> from domkl.datasets import load_stations
+>>> load_stations(horizon=6).X.shape  # three airports, hours, features
+(3, 8700, 15)
+"""
+
+from .base import Dataset, Split, embed
+from .download import fetch
+from .sources import catalogue
+from .stations import load_stations
+from .table import Table, read_table
+from .uci import load
+
+__all__ = [
+    "Dataset",
+    "Split",
+    "Table",
+    "catalogue",
+    "embed",
+    "fetch",
+    "load",
+    "load_stations",
+    "read_table",
+]

@@ -1,0 +1,104 @@
+"""A dataset, its division over learners, and the AR(p) embedding of a series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _checks
+from .._types import Array
+from ..errors import InputError
+from .scaling import scale_x, scale_y
+
+SPLITS = ("blocks", "random", "interleaved")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Samples of J learners: row j of every array belongs to learner `names[j]`.
+
+    `left_out` rows were dropped so that all learners have T samples; the target of
+    round t becomes known `delay` rounds after the round it belongs to.
+    """
+
+    X: Array  # (J, T, d)
+    y: Array  # (J, T)
+    names: tuple[str, ...] = ()
+    left_out: int = 0
+    delay: int = 0
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 3 or self.y.shape != self.X.shape[:2]:
+            raise InputError(f"X is {self.X.shape} and y {self.y.shape}; give X (J, T, d) and y (J, T)")
+        names = self.names or tuple(str(j + 1) for j in range(len(self.X)))
+        if len(names) != len(self.X):
+            raise InputError(f"{len(names)} names for {len(self.X)} learners; give one name per learner")
+        object.__setattr__(self, "names", names)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """N samples with d features and one target.
+
+    >>> import numpy as np
+    >>> data = Dataset("toy", np.arange(14.0).reshape(7, 2), np.arange(7.0), ("a", "b"), "c")
+    >>> part = data.split(3)
+    >>> part.X.shape, part.y.tolist(), part.left_out
+    ((3, 2, 2), [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], 1)
+    """
+
+    name: str
+    X: Array  # (N, d)
+    y: Array  # (N,)
+    feature_names: tuple[str, ...]
+    target: str
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
+            raise InputError(f"X is {self.X.shape} and y {self.y.shape}; give X (N, d) and y (N,)")
+        if len(self.feature_names) != self.X.shape[1]:
+            raise InputError(f"{len(self.feature_names)} names for {self.X.shape[1]} features; give one each")
+
+    def split(self, J: int, how: str = "blocks", seed: int = 0) -> Split:
+        """Divide the rows over J learners, T = floor(N / J) each.
+
+        "blocks" gives each learner consecutive rows, "interleaved" deals the rows
+        out in turn, "random" shuffles with `seed` and then cuts blocks.
+        """
+        _checks.one_of("split", how, SPLITS)
+        T = len(self.y) // _checks.count("J", J, 1)
+        if T == 0:
+            raise InputError(f"{len(self.y)} rows for J={J} learners; give J of at most {len(self.y)}")
+        rows = _rows(len(self.y), J, T, how, seed)
+        return Split(self.X[rows], self.y[rows], left_out=len(self.y) - J * T)
+
+    def scaled(self, x: str = "none", y: str = "none") -> Dataset:
+        """Scale with the whole dataset's range, so not online; see `scaling` for the choices."""
+        return replace(self, X=scale_x(self.X, x), y=scale_y(self.y, y))
+
+
+def _rows(N: int, J: int, T: int, how: str, seed: int) -> NDArray[np.intp]:
+    """Row numbers (J, T)."""
+    order = np.arange(N, dtype=np.intp)
+    if how == "random":
+        np.random.default_rng(seed).shuffle(order)
+    shape = (T, J) if how == "interleaved" else (J, T)
+    rows = order[: J * T].reshape(shape)
+    return rows.T if how == "interleaved" else rows
+
+
+def embed(series: ArrayLike, p: int) -> tuple[Array, Array]:
+    """AR(p) samples of a series: x_t = (s_{t-1}, ..., s_{t-p}) and y_t = s_t.
+
+    >>> X, y = embed([1, 2, 3, 4], p=2)
+    >>> X.tolist(), y.tolist()
+    ([[2.0, 1.0], [3.0, 2.0]], [3.0, 4.0])
+    """
+    s = np.asarray(series, dtype=np.float64)
+    _checks.count("p", p, 1)
+    if s.ndim != 1 or len(s) <= p:
+        raise InputError(f"a series of shape {s.shape} has no AR({p}) sample; give more than {p} values")
+    windows = np.lib.stride_tricks.sliding_window_view(s, p + 1)[:, ::-1]
+    return np.ascontiguousarray(windows[:, 1:]), windows[:, 0].copy()
