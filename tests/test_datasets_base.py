@@ -21,7 +21,7 @@ def toy(N: int, d: int = 2) -> Dataset:
 
 
 def test_all_is_what_is_promised():
-    promised = "Dataset Split Table catalogue embed fetch load load_stations read_table"
+    promised = "Dataset Entry Split Table catalogue embed fetch load load_stations read_table"
     assert sorted(datasets.__all__) == promised.split()
     assert all(hasattr(datasets, name) for name in datasets.__all__)
 

@@ -101,7 +101,7 @@ def features(V: Array, x: Array) -> Array:
 
 def dot(a: Array, b: Array) -> Array:
     """Inner products over the last axis. (..., K), (..., K) -> (...)"""
-    return np.asarray(np.einsum("...k,...k->...", a, b))
+    return np.asarray(np.matmul(a[..., None, :], b[..., None])[..., 0, 0])
 
 
 def predict(state: State, z: Array) -> tuple[Array, Array]:
@@ -110,39 +110,63 @@ def predict(state: State, z: Array) -> tuple[Array, Array]:
     return f, dot(state.q, f)
 
 
-def local(
-    state: State, z: Array, f: Array, y: Array, deg: Array, rates: Rates, loss: Loss
-) -> tuple[Array, Array]:
+class Pulls(NamedTuple):
+    """The coefficients of the local step: what a learner's degree, rates and loss make of it."""
+
+    deg: Array  # (...) number of neighbours
+    c: Array  # (..., 1, 1) of |v|^2 / 2 in the local problem
+    own: Array  # (..., 1, 1) of the learner's own last estimate
+    neighbours: float  # of the sum of the neighbours' last estimates
+
+    @classmethod
+    def of(cls, deg: Array, rates: Rates, loss: Loss) -> Pulls:
+        n = deg[..., None, None]
+        c = rates.eta + rates.rho * n + 2 * loss.reg
+        return cls(deg, c, rates.eta + rates.rho / 2 * n, rates.rho / 2)
+
+
+def local(state: State, z: Array, f: Array, y: Array, pulls: Pulls, loss: Loss) -> tuple[Array, Array]:
     """The local step: OADMM on this datum (eq. theta-update), and the losses of the old estimates.
 
     Returns theta' (..., P, 2D) and L' (..., P), all that the neighbours need to hear.
     """
-    y, n = y[..., None], deg[..., None, None]
-    c = rates.eta + rates.rho * n + 2 * loss.reg  # (..., 1, 1)
-    b = state.theta * (rates.eta + rates.rho / 2 * n)  # (..., P, 2D)
-    b += rates.rho / 2 * state.theta_sum
+    b = state.theta * pulls.own  # (..., P, 2D)
+    b += pulls.neighbours * state.theta_sum
     b -= state.lam
-    a = loss.prox_slope(dot(z, b), c[..., 0], y)
+    y = y[..., None]
+    a = loss.prox_slope(dot(z, b), pulls.c[..., 0], y)
     b -= a[..., None] * z
-    b /= c
+    b /= pulls.c
     losses = loss.value(f, y)
     if loss.reg:
         losses = losses + loss.reg * dot(state.theta, state.theta)
     return b, state.L + losses
 
 
-def dual(lam: Array, theta: Array, heard: Array, theta_sum: Array, rates: Rates) -> Array:
-    """The dual step: lam' = lam + rho/2 (heard * theta' - sum of the heard neighbours' theta')."""
-    moved = theta * heard[..., None, None]
+def dual(lam: Array, theta: Array, n: Array, theta_sum: Array, pulls: Pulls) -> Array:
+    """The dual step (eq. lambda-update): lam' = lam + rho/2 (n theta' - sum of n neighbours' theta')."""
+    moved = theta * n[..., None, None]
     moved -= theta_sum
-    moved *= rates.rho / 2
+    moved *= pulls.neighbours
     moved += lam
     return moved
 
 
 def merge(
-    state: State, theta: Array, L: Array, theta_sum: Array, total: Array, deg: Array, rates: Rates
+    state: State,
+    theta: Array,
+    L: Array,
+    theta_sum: Array,
+    total: Array,
+    pulls: Pulls,
+    rates: Rates,
+    heard: tuple[Array, Array] | None = None,
 ) -> State:
-    """Close the round: dual step and new kernel weights, from what the neighbours sent."""
-    lam = dual(state.lam, theta, deg, theta_sum, rates)
+    """Close the round: dual step and kernel weights, from what the neighbours sent.
+
+    `total` (..., P) are the losses that the Hedge rule counts. `heard`, where some neighbours were not,
+    is the number and the sum of those that were: only their edges' duals move.
+    """
+    n, present = (pulls.deg, theta_sum) if heard is None else heard
+    lam = dual(state.lam, theta, n, present, pulls)
     return State(theta, lam, theta_sum, L, hedge.weights(total, rates.eta_g))

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from . import _checks, datasets, kernels, losses
 from ._types import Array
 from .central import omkl
 from .core import Rates
-from .datasets import Split, stations
+from .datasets import Split, Table, stations
 from .errors import DataError, InputError
 from .graph import Graph, as_graph
 from .losses import Loss
@@ -97,14 +99,20 @@ class LearningSpec:
 
 @dataclass(frozen=True)
 class OmklSpec:
-    """[omkl]: the centralised comparator. Without mu it takes the step of a lone DOMKL learner."""
+    """[omkl]: the centralised comparator, mu = kappa_mu / sqrt(N) and eta_g = kappa_g sqrt(N).
 
-    mu: float | None = None
+    Without kappa_mu it steps like a DOMKL learner without neighbours, at the same temperature.
+    """
+
+    kappa_mu: float | None = None
     kappa_g: float = 1.0
 
-    def step_size(self, rates: Rates) -> float:
-        # The prox of a lone learner moves theta by 2/(eta + 2) of its error: as much as this gradient step.
-        return 1 / (rates.eta + 2) if self.mu is None else self.mu
+    def settings(self, rates: Rates, N: int) -> tuple[float, float]:
+        """mu and eta_g for N samples beside learners with these rates."""
+        if self.kappa_mu is None:
+            # A lone learner's prox moves theta by 2/(eta + 2) of its error: as much as this gradient step.
+            return 1 / (rates.eta + 2), rates.eta_g
+        return self.kappa_mu / math.sqrt(N), self.kappa_g * math.sqrt(N)
 
 
 @dataclass(frozen=True)
@@ -226,36 +234,75 @@ class Outcome:
         return self.experiment.kernels.sigma2
 
 
-def stations_split(experiment: Experiment) -> Split:
-    """The shipped weather stations, as the experiment wants them."""
-    return datasets.load_stations(experiment.data.horizon)
+class Source(NamedTuple):
+    """Streams to learn from, and what their errors mean to people."""
+
+    name: str
+    split: Split
+    unit: str = ""  # of the labels, where they have one
+    scale: float = 1.0  # a squared error times this is in that unit squared
+    baselines: Mapping[str, Array] = MappingProxyType({})  # predictions to compare with, (J, T)
+    dropped: int = 0  # rows without a number in every cell
 
 
-def prepare(experiment: Experiment, rounds: int | None = None) -> Split:
+def prepare(experiment: Experiment, rounds: int | None = None) -> Source:
     """The experiment's first dataset, divided over its learners and cut to `rounds`."""
-    name = experiment.data.names[0]
-    if name == "stations":
-        return cut(stations_split(experiment), rounds)
     spec = experiment.data
-    data = datasets.load(name, x_scale=spec.x_scale, y_scale=spec.y_scale)
+    if spec.names[0] == "stations":
+        forecast = {"as it is now": stations.persistence(spec.horizon)}
+        degrees = stations.HOT - stations.COLD
+        return cut(
+            Source("stations", datasets.load_stations(spec.horizon), "°F", degrees**2, forecast), rounds
+        )
+    data = datasets.load(spec.names[0], x_scale=spec.x_scale, y_scale=spec.y_scale)
     J = experiment.learners or as_graph(experiment.graphs[0]).J
-    return cut(data.split(J, how=spec.split, seed=experiment.kernels.seed), rounds)
+    return cut(Source(data.name, data.split(J, spec.split, experiment.kernels.seed)), rounds)
 
 
-def cut(split: Split, rounds: int | None) -> Split:
+def from_table(
+    experiment: Experiment, table: Table, name: str, learners: int | None, rounds: int | None
+) -> Source:
+    """A user's table as streams: inputs and labels scaled to [0, 1], errors told in the label's own scale."""
+    if table.learners is not None:
+        split = table.by_learner("minmax", "minmax")
+    else:
+        data = table.dataset().scaled("minmax", "minmax")
+        split = data.split(
+            learners or experiment.learners or 3, experiment.data.split, experiment.kernels.seed
+        )
+    span = float(np.ptp(table.y)) or 1.0
+    return cut(Source(name, split, scale=span**2, dropped=table.dropped), rounds)
+
+
+def cut(source: Source, rounds: int | None) -> Source:
     """The first `rounds` rounds."""
     if rounds is None:
-        return split
-    T = min(_checks.count("rounds", rounds), split.y.shape[1])
-    return dataclasses.replace(split, X=split.X[:, :T], y=split.y[:, :T])
+        return source
+    T = min(_checks.count("rounds", rounds), source.split.y.shape[1])
+    split = dataclasses.replace(source.split, X=source.split.X[:, :T], y=source.split.y[:, :T])
+    return source._replace(split=split, baselines={k: v[:, :T] for k, v in source.baselines.items()})
 
 
-def carry_out(
-    experiment: Experiment, split: Split, dataset: str, progress: Progress | None = None
-) -> Outcome:
+def network(text: str, names: Sequence[str]) -> Graph:
+    """A graph by name, or from links between learners such as "EWR-JFK,JFK-LGA"."""
+    if "-" not in text:
+        graph = as_graph(text, len(names))
+    else:
+        links = [
+            _checks.one_of("graph link end", end, names)
+            for link in text.split(",")
+            for end in link.split("-")
+        ]
+        index = [list(names).index(end) for end in links]
+        graph = as_graph(list(zip(index[::2], index[1::2], strict=True)), len(names))
+    return dataclasses.replace(graph, names=tuple(names))
+
+
+def carry_out(experiment: Experiment, source: Source, progress: Progress | None = None) -> Outcome:
     """Run DOMKL on the experiment's first graph, and OMKL and the baselines on the same samples."""
-    J, T, d = split.X.shape
-    graph = dataclasses.replace(as_graph(experiment.graphs[0], J), names=split.names)
+    split = source.split
+    T, d = split.X.shape[1:]
+    graph = network(experiment.graphs[0], split.names)
     V, rates, loss = experiment.kernels.draw(d), experiment.rates.at(T), experiment.learning.make_loss()
     run = simulate(
         split.X,
@@ -269,22 +316,21 @@ def carry_out(
         weights_every=max(1, T // 200),
         progress=progress,
     )
-    central = centralised(experiment, split, V, rates, loss)
-    known = _baselines(experiment, split, dataset)
-    unit, scale = ("°F", (stations.HOT - stations.COLD) ** 2) if dataset == "stations" else ("", 1.0)
+    y = losses.labels(loss, split.y)
+    guesses = {"mean so far": _running_mean(y, split.delay), **source.baselines}
     return Outcome(
         experiment=experiment,
-        dataset=dataset,
+        dataset=source.name,
         split=split,
         graph=graph,
         rates=rates,
         fingerprint=kernels.fingerprint(V),
         run=run,
-        central_mse=central,
-        baselines=known,
-        unit=unit,
-        scale=scale,
-        notes=_notes(graph, split),
+        central_mse=centralised(experiment, split, V, rates, loss),
+        baselines={name: ((guess - y) ** 2).mean(1) for name, guess in guesses.items()},
+        unit=source.unit,
+        scale=source.scale,
+        notes=_notes(graph, source),
     )
 
 
@@ -292,34 +338,25 @@ def centralised(experiment: Experiment, split: Split, V: Array, rates: Rates, lo
     """OMKL on everybody's samples, round by round; its error on each learner's samples. (J,)"""
     J, T, d = split.X.shape
     X, y = split.X.swapaxes(0, 1).reshape(T * J, d), split.y.T.reshape(T * J)
-    spec = experiment.omkl
-    eta_g = spec.kappa_g * np.sqrt(T * J) if spec.mu is not None else rates.eta_g
-    run = omkl(X, y, kernels=V, mu=spec.step_size(rates), eta_g=eta_g, loss=loss, delay=split.delay * J)
+    mu, eta_g = experiment.omkl.settings(rates, T * J)
+    run = omkl(X, y, kernels=V, mu=mu, eta_g=eta_g, loss=loss, delay=split.delay * J)
     labels = losses.labels(loss, y)
     return np.asarray(((run.y_hat - labels) ** 2).reshape(T, J).mean(0))
 
 
-def _baselines(experiment: Experiment, split: Split, dataset: str) -> dict[str, Array]:
-    known = {"mean so far": _running_mean_mse(split)}
-    if dataset == "stations":
-        forecast = stations.persistence(experiment.data.horizon)[:, : split.y.shape[1]]
-        known["as it is now"] = ((forecast - split.y) ** 2).mean(1)
-    return known
-
-
-def _running_mean_mse(split: Split) -> Array:
-    """The error of predicting, at each learner, the mean of its labels known so far."""
-    y, delay = split.y, split.delay + 1
+def _running_mean(y: Array, delay: int) -> Array:
+    """The mean of each learner's labels that are known so far. (J, T)"""
     means = np.cumsum(y, axis=1) / np.arange(1, y.shape[1] + 1)
-    guess = np.concatenate([np.zeros((len(y), delay)), means], axis=1)[:, : y.shape[1]]
-    return np.asarray(((guess - y) ** 2).mean(1))
+    return np.concatenate([np.zeros((len(y), delay + 1)), means], axis=1)[:, : y.shape[1]]
 
 
-def _notes(graph: Graph, split: Split) -> tuple[str, ...]:
-    notes: Sequence[str] = (
-        f"network {graph.note}: the paper's figure is not in its text" if graph.note else "",
-        f"{split.left_out} rows left out, so that every learner has the same number"
-        if split.left_out
-        else "",
+def _notes(graph: Graph, source: Source) -> tuple[str, ...]:
+    notes = (
+        (graph.note, f"network {graph.note}: the paper's figure is not in its text"),
+        (source.dropped, f"{source.dropped} rows dropped: a cell was missing"),
+        (
+            source.split.left_out,
+            f"{source.split.left_out} rows not used, so that all streams are of one length",
+        ),
     )
-    return tuple(note for note in notes if note)
+    return tuple(note for told, note in notes if told)

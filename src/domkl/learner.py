@@ -20,7 +20,7 @@ import numpy.typing as npt
 from . import _checks, core, kernels, losses
 from . import hedge as hedging
 from ._types import Array, Float
-from .core import Rates, State, Step
+from .core import Rates, Step
 from .errors import InputError, PeerError
 from .losses import Loss
 
@@ -79,7 +79,7 @@ class Learner:
         self.fingerprint = _fingerprint(self.V, rates, self.loss, self.hedge)
         self.state = core.init(self.V)
         self.step: Step | None = None
-        self._deg = np.asarray(len(self.neighbours), dtype)
+        self._pulls = core.Pulls.of(np.asarray(len(self.neighbours), dtype), rates, self.loss)
         self._pending: tuple[Array, Array] | None = None  # theta', L' between observe and close
         self._inbox: dict[int, dict[Hashable, Update]] = {}
         nothing = Update(-1, self.state.theta, self.state.L, self.fingerprint)
@@ -114,7 +114,7 @@ class Learner:
             )
         z, label = self._features(x), self._label(y)
         f, y_hat = core.predict(self.state, z)
-        theta, L = core.local(self.state, z, f, label, self._deg, self.rates, self.loss)
+        theta, L = core.local(self.state, z, f, label, self._pulls, self.loss)
         self.step = Step(self.round, self.name, float(label), float(y_hat), self.state.q)
         self._pending = theta, L
         update = Update(self.round, theta, self._shared(L), self.fingerprint)
@@ -154,9 +154,9 @@ class Learner:
         total = self._total(L, heard)
         self._last.update(heard)
         theta_sum = self._sum([self._last[i].theta for i in self.neighbours])
-        heard_sum = self._sum([heard[i].theta for i in self.neighbours if i in heard])
-        lam = core.dual(self.state.lam, theta, np.asarray(len(heard), theta.dtype), heard_sum, self.rates)
-        self.state = State(theta, lam, theta_sum, L, hedging.weights(total, self.rates.eta_g))
+        present = self._sum([heard[i].theta for i in self.neighbours if i in heard])
+        n = np.asarray(len(heard), theta.dtype)
+        self.state = core.merge(self.state, theta, L, theta_sum, total, self._pulls, self.rates, (n, present))
 
     def _shared(self, L: Array) -> Array | None:
         """What the neighbours hear about our losses."""

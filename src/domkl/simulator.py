@@ -142,8 +142,7 @@ def _streams(X: npt.ArrayLike, y: npt.ArrayLike, dtype: npt.DTypeLike) -> tuple[
 
 def _rounds(setting: _Setting, X: Array, y: Array, delay: int) -> Iterator[_Round]:
     V, graph, deg, rates, loss, rule = setting
-    links = Links(graph)
-    state = core.init(V, deg.shape)
+    links, pulls, state = Links(graph), core.Pulls.of(deg, rates, loss), core.init(V, deg.shape)
     messages = np.zeros((len(links.source), len(V)), V.dtype)
     unlabelled: deque[Array] = deque()  # features that wait for their labels
     for t in range(X.shape[1]):
@@ -156,9 +155,9 @@ def _rounds(setting: _Setting, X: Array, y: Array, delay: int) -> Iterator[_Roun
         if t >= delay:
             z = unlabelled.popleft()
             past = core.predict(state, z)[0] if delay else f
-            theta, L = core.local(state, z, past, y[:, t - delay], deg, rates, loss)
+            theta, L = core.local(state, z, past, y[:, t - delay], pulls, loss)
             total, messages = _totals(rule, links, L, messages)
-            state = core.merge(state, theta, L, links.sum(theta), total, deg, rates)
+            state = core.merge(state, theta, L, links.sum(theta), total, pulls, rates)
         yield _Round(state, step, f, kernel_gap)
 
 

@@ -7,13 +7,14 @@
 
 from .base import Dataset, Split, embed
 from .download import fetch
-from .sources import catalogue
+from .sources import Entry, catalogue
 from .stations import load_stations
 from .table import Table, read_table
 from .uci import load
 
 __all__ = [
     "Dataset",
+    "Entry",
     "Split",
     "Table",
     "catalogue",

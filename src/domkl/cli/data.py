@@ -1,0 +1,60 @@
+"""`domkl data`: which datasets there are, and where; `domkl data fetch NAME` brings one."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import Any
+
+from .. import datasets
+from .._extras import need
+from . import show
+
+
+def add_to(commands: Any) -> None:
+    """Declare the command."""
+    text = "list the datasets, or fetch one from UCI"
+    command = commands.add_parser("data", help=text, description=f"{text.capitalize()}.")
+    command.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    command.set_defaults(act=list_all)
+    fetch = command.add_subparsers(metavar="fetch").add_parser("fetch", help="download, verify and keep one")
+    fetch.add_argument("name", help="a name that `domkl data` lists")
+    fetch.add_argument("--cache", help="directory to keep it in (default: the user's cache)")
+    fetch.add_argument("--base-url", default=None, help="another server with UCI's paths")
+    fetch.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    fetch.set_defaults(act=fetch_one)
+
+
+def list_all(args: argparse.Namespace) -> None:
+    """Every dataset with its size, licence, and whether it is here."""
+    entries = datasets.catalogue()
+    if args.json:
+        show.document({"datasets": [_plain(entry) for entry in entries]})
+        return
+    table = need("rich.table", "cli").Table(title="Datasets")
+    for heading in ("name", "what", "samples x features", "file", "licence", "here"):
+        table.add_column(heading, overflow="fold")
+    for e in entries:
+        size = f"{e.size / 1e6:.1f} MB" if e.size else "unknown"
+        here = "yes" if e.path else "no"
+        table.add_row(e.name, e.title, f"{e.rows} x {e.features}", size, e.licence, here)
+    console = show.console()
+    console.print(table)
+    for note in dict.fromkeys(f"{e.name.split('/')[0]}: {e.source}; {e.note}" for e in entries):
+        console.print(f"  {note.removesuffix('; ')}")
+    console.print("Bring a missing one with: domkl data fetch NAME (or point DOMKL_DATA to a directory)")
+
+
+def fetch_one(args: argparse.Namespace) -> None:
+    """Download one dataset with a progress bar."""
+    where = {} if args.base_url is None else {"base_url": args.base_url}
+    with show.progress(f"fetching {args.name}", in_bytes=True) as bar:
+        path = datasets.fetch(args.name, cache=args.cache, progress=bar, **where)
+    if args.json:
+        show.document({"name": args.name, "path": str(path)})
+    else:
+        show.console().print(f"{args.name} is at {path}", soft_wrap=True)
+
+
+def _plain(entry: datasets.Entry) -> dict[str, Any]:
+    return {**dataclasses.asdict(entry), "path": str(entry.path) if entry.path else None}

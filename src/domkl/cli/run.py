@@ -1,0 +1,131 @@
+"""`domkl run`: a network learns, and people see how well."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from .. import datasets, experiment, graph, hedge, losses, report
+from ..errors import InputError
+from ..experiment import Experiment, Source
+from . import show
+
+#: Options that replace one setting of the experiment: option, section, field, type.
+SETTINGS: tuple[tuple[str, str, str, type], ...] = (
+    ("horizon", "data", "horizon", int),
+    ("split", "data", "split", str),
+    ("kernels", "kernels", "family", str),
+    ("D", "kernels", "D", int),
+    ("seed", "kernels", "seed", int),
+    ("kappa", "rates", "kappa", float),
+    ("kappa-g", "rates", "kappa_g", float),
+    ("rho", "rates", "rho", float),
+    ("eta", "rates", "eta", float),
+    ("eta-g", "rates", "eta_g", float),
+    ("loss", "learning", "loss", str),
+    ("reg", "learning", "reg", float),
+    ("delta", "learning", "delta", float),
+    ("hedge", "learning", "hedge", str),
+)
+HELP = {
+    "horizon": "hours ahead to forecast, for the shipped stations",
+    "split": "how rows are divided over learners: blocks, random, interleaved",
+    "kernels": "gaussian, laplacian or cauchy",
+    "D": "random features for each kernel",
+    "seed": "of the kernels' frequencies; the same at every learner",
+    "kappa": "rho = eta = kappa sqrt(T)",
+    "kappa-g": "eta_g = kappa_g sqrt(T)",
+    "rho": "pull towards the neighbours",
+    "eta": "pull towards the last estimate",
+    "eta-g": "temperature of Hedge",
+    "loss": "squared, ridge, huber or logistic",
+    "reg": "ridge penalty",
+    "delta": "where the Huber loss becomes straight",
+    "hedge": "neighbours, messages (on trees) or local",
+}
+
+
+def add_to(commands: Any) -> None:
+    """Declare the command."""
+    text = "let a network learn; without options, three real weather stations"
+    command = commands.add_parser("run", help=text, description=f"{text.capitalize()}.")
+    add = command.add_argument
+    add("experiment", nargs="?", default="three-stations", help="a TOML file, or the name of a shipped one")
+    add("--data", metavar="FILE", help="a CSV or Parquet file of your own, rows in order of time")
+    add("--target", metavar="COLUMN", help="what to predict, in --data")
+    add("--learner-column", metavar="COLUMN", help="whose row it is, in --data")
+    add("--features", metavar="A,B", help="columns to predict from (default: all others)")
+    add("--drop", metavar="A,B", help="columns to leave out")
+    add("--missing", default="error", help="cells without a number: error, drop the row, or mean")
+    add("--learners", type=int, metavar="J", help="how many learners share --data without a learner column")
+    add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links such as EWR-JFK,JFK-LGA")
+    add("--preset", choices=["paper"], help="paper: rates exactly as printed, kappa = kappa_g = 1")
+    add("--rounds", type=int, metavar="N", help="stop after N rounds")
+    for option, _, _, kind in SETTINGS:
+        add(f"--{option}", type=kind, metavar=option.upper().replace("-", "_"), help=HELP[option])
+    add("--out", default="domkl-report", metavar="DIR", help="where the report goes (default: %(default)s)")
+    add("--no-report", action="store_true", help="write no files")
+    add("--json", action="store_true", help="one JSON document on standard output")
+    command.set_defaults(act=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Learn, print, and write the report."""
+    chosen = _settings(args, experiment.load(args.experiment))
+    source = _source(args, chosen)
+    chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
+    with show.progress(f"{len(source.split.names)} learners, {source.name}") as bar:
+        outcome = experiment.carry_out(chosen, source, bar)
+    files = [] if args.no_report else report.write(outcome, args.out)
+    if args.json:
+        show.document({**report.document(outcome), "files": [str(path) for path in files]})
+        return
+    console = show.console()
+    console.print(report.summary(outcome))
+    if files:
+        console.print(f"\nReport with pictures: {files[0]}", soft_wrap=True)
+
+
+def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
+    """The experiment with the options' values in place of its own."""
+    if args.preset == "paper":
+        chosen = dataclasses.replace(chosen, rates=experiment.RateSpec())
+    for option, section, name, _ in SETTINGS:
+        value = getattr(args, option.replace("-", "_"))
+        if value is not None:
+            changed = dataclasses.replace(getattr(chosen, section), **{name: value})
+            chosen = dataclasses.replace(chosen, **{section: changed})
+    losses.get(chosen.learning.loss)
+    hedge.rule(chosen.learning.hedge)
+    return chosen
+
+
+def _source(args: argparse.Namespace, chosen: Experiment) -> Source:
+    if args.data is not None:
+        return _from_file(args, chosen)
+    for option in ("target", "learner_column", "features", "drop", "learners"):
+        if getattr(args, option) is not None:
+            flag = f"--{option.replace('_', '-')}"
+            raise InputError(f"{flag} is for a file of your own; expected --data FILE with it; add --data")
+    return experiment.prepare(chosen, args.rounds)
+
+
+def _from_file(args: argparse.Namespace, chosen: Experiment) -> Source:
+    if args.target is None:
+        raise InputError(f"{args.data} needs a target; expected a column to predict; add --target COLUMN")
+    table = datasets.read_table(
+        args.data,
+        args.target,
+        args.learner_column,
+        _names(args.features),
+        _names(args.drop) or (),
+        args.missing,
+    )
+    name = Path(args.data).name
+    return experiment.from_table(chosen, table, name, args.learners, args.rounds)
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())

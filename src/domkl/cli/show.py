@@ -1,0 +1,51 @@
+"""What people see: progress on standard error, results on standard output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .._extras import need
+
+#: How wide to print where there is no terminal to ask.
+WIDTH = 120
+
+
+def console() -> Any:
+    """Results for people."""
+    made = need("rich.console", "cli").Console(highlight=False)
+    return made if made.is_terminal else need("rich.console", "cli").Console(width=WIDTH, highlight=False)
+
+
+def document(value: dict[str, Any]) -> None:
+    """Results for programs: one JSON document."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextmanager
+def progress(what: str, *, in_bytes: bool = False) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar on standard error; call the yielded function with (done, total)."""
+    rich = need("rich.progress", "cli")
+    errors = need("rich.console", "cli").Console(stderr=True)
+    columns = [rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TaskProgressColumn()]
+    columns += [rich.DownloadColumn()] if in_bytes else [rich.MofNCompleteColumn()]
+    columns += [rich.TimeRemainingColumn()]
+    with rich.Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield _sparingly(lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def _sparingly(update: Callable[[int, int | None], object]) -> Callable[[int, int | None], None]:
+    """Pass on about two hundred calls: a bar must not cost more than what it shows."""
+    last = -1
+
+    def call(done: int, total: int | None) -> None:
+        nonlocal last
+        step = done if total is None else done * 200 // max(total, 1)
+        if step != last:
+            last = step
+            update(done, total)
+
+    return call

@@ -1,0 +1,68 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+NONE = "–"
+MOST_DECIMALS = 5
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, without an exponent where one can do without.
+
+    >>> [number(v) for v in (0.000316228, 24.16, 6193.4, 2.5e-9, None)]
+    ['0.000316', '24.2', '6193', '2.50e-09', '–']
+    """
+    if value is None:
+        return NONE
+    size = abs(value)
+    if size and not 1e-5 <= size < 1e7:
+        return f"{value:.2e}"
+    if size >= 100:
+        return f"{value:.0f}"
+    return np.format_float_positional(value, precision=3, fractional=False, unique=False, trim="-")
+
+
+def column(values: Sequence[float | None]) -> list[str]:
+    """All with the decimals that the least of them needs, so that they align.
+
+    >>> column([28.07, 5.0, None])
+    ['28.07', '5.00', '–']
+    """
+    sizes = [abs(v) for v in values if v]
+    if not sizes:
+        return [number(v) for v in values]
+    decimals = max(0, 2 - math.floor(math.log10(min(sizes))))
+    if decimals > MOST_DECIMALS or max(sizes) >= 1e7:
+        return [NONE if v is None else f"{v:.2e}" for v in values]
+    return [NONE if v is None else f"{v:.{decimals}f}" for v in values]
+
+
+def percent(share: float | None) -> str:
+    """A share as a whole percentage.
+
+    >>> percent(0.618), percent(0.001), percent(1e-9)
+    ('62 %', '<1 %', '0 %')
+    """
+    if share is None:
+        return NONE
+    return "<1 %" if 0.0005 <= share < 0.005 else f"{100 * share:.0f} %"
+
+
+def with_unit(value: float | None, unit: str) -> str:
+    return f"{number(value)} {unit}".strip()
+
+
+def shorten(name: str, most: int) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def plural(count: int, thing: str) -> str:
+    """>>> plural(8700, "round")
+    '8,700 rounds'
+    """
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")

@@ -1,0 +1,30 @@
+"""The paper's tables II to IX, run again and set beside the printed figures.
+
+tasks    what there is to run, and one task's figures
+store    finished tasks on disk, so that an interrupted run goes on where it stopped
+tables   mean and spread over trials, beside the printed value
+claims   which of the paper's statements hold
+"""
+
+from __future__ import annotations
+
+from .claims import Claim, judge
+from .store import Store
+from .tables import TABLES, Figure, summarise, table_of
+from .tasks import DATASETS, NETWORKS, Task, perform, plan, run_all
+
+__all__ = [
+    "DATASETS",
+    "NETWORKS",
+    "TABLES",
+    "Claim",
+    "Figure",
+    "Store",
+    "Task",
+    "judge",
+    "perform",
+    "plan",
+    "run_all",
+    "summarise",
+    "table_of",
+]
