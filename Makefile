@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The papers' data, where it lies beside the project; tests that need it are skipped otherwise.
-export DOMKL_DATA ?= $(wildcard ../shared/data)
+# The paper's data, where it lies beside the project; tests that need it are skipped otherwise.
+export DOMKL_DATA ?= $(abspath $(wildcard ../shared/data))
 
 .PHONY: demo test check docs reproduce bench clean
 
@@ -19,8 +19,9 @@ check: $(VENV)/.dev  ## lint, format, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.dev  ## write docs/reference.md anew from the docstrings
+docs: $(VENV)/.dev  ## write the reference and the picture anew
 	$(BIN)/python scripts/make_reference.py
+	$(BIN)/python scripts/make_images.py
 
 reproduce: $(VENV)/.dev  ## the paper's tables beside the printed figures
 	$(BIN)/domkl reproduce

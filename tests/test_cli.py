@@ -61,6 +61,7 @@ def test_run_takes_a_table_of_your_own(here, capsys):
     path = write_table(here / "mine.csv")
     argv = ["run", "--data", str(path), "--target", "y", "--learner-column", "site", "--no-report"]
     document = run_json(capsys, *argv, "--graph", "a-b,b-c", "--hedge", "messages")
+    assert document["title"] == "mine.csv: predicting y"
     assert [learner["name"] for learner in document["learners"]] == ["a", "b", "c"]
     assert document["learners"][0]["neighbours"] == ["b"]
     whole = run_json(
@@ -113,6 +114,7 @@ def test_preset_paper_takes_the_printed_rates(here, capsys):
         (["reproduce", "--networks", "5"], ["--networks is '5'"]),
         (["reproduce", "--networks", "1", "--tables", "III"], ["III", "[3, 4]"]),
         (["reproduce", "--trials", "0"], ["--trials is 0"]),
+        (["reproduce", "--backend", "nonsense"], ["--backend 'nonsense' cannot be used"]),
         (["data", "fetch", "wether"], ["wether", "did you mean 'weather'"]),
         (["data", "fetch", "weather", "--cache", "c", "--base-url", "http://127.0.0.1:9"], ["127.0.0.1:9"]),
         ([], ["COMMAND"]),

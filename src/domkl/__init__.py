@@ -1,7 +1,7 @@
 """domkl: decentralised online learning with multiple kernels.
 
-Devices on a graph each see a private stream, exchange only model parameters with their neighbours, and
-end up with one good nonlinear function. `import domkl` needs numpy alone; everything else loads when
+Devices on a graph each see a stream of their own, exchange only model parameters with their neighbours,
+and end up with one good nonlinear function. `import domkl` needs numpy alone; everything else loads when
 it is first used.
 """
 

@@ -49,7 +49,8 @@ def as_graph(graph: GraphLike, J: int | None = None) -> Graph:
 
     Parameters
     ----------
-    graph : a networkx graph, an adjacency (J, J) of 0 and 1, a list of edges, or a name of `NAMED`.
+    graph : a networkx graph, an adjacency (J, J) of 0 and 1, a list of edges, or a name: ring, path, star,
+        complete, paper1 .. paper4.
         Whole-number nodes 0..J-1 are learners by that number; other nodes count in their own order.
     J : the number of learners there must be.
 

@@ -107,7 +107,11 @@ class Learner:
         return float(core.predict(self.state, self._features(x))[1])
 
     def observe(self, x: npt.ArrayLike, y: float) -> Update:
-        """Predict, learn from (x, y), and return the update for the neighbours."""
+        """Predict, learn from (x, y), and return the update for the neighbours.
+
+        A label that comes late is observed when it comes: `step.y_hat` is then what the learner would
+        have said at that moment, not what `predict` said when x was new.
+        """
         if self.waiting:
             raise InputError(
                 f"round {self.round} still waits for {self.missing}; receive() them or close() the round"

@@ -14,10 +14,12 @@ from . import show
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "list the datasets, or fetch one from UCI"
-    command = commands.add_parser("data", help=text, description=f"{text.capitalize()}.")
+    command = commands.add_parser("data", help=text, description=f"{text[0].upper()}{text[1:]}.")
     command.add_argument("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=list_all)
-    fetch = command.add_subparsers(metavar="fetch").add_parser("fetch", help="download, verify and keep one")
+    doing = "download a dataset, verify it and keep it"
+    parts = command.add_subparsers(metavar="fetch")
+    fetch = parts.add_parser("fetch", help=doing, description=f"{doing[0].upper()}{doing[1:]}.")
     fetch.add_argument("name", help="a name that `domkl data` lists")
     fetch.add_argument("--cache", help="directory to keep it in (default: the user's cache)")
     fetch.add_argument("--base-url", default=None, help="another server with UCI's paths")

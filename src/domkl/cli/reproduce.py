@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ TITLES = {"mse": "MSE (x 1e-2)", "cv": "consensus violation"}
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "run the paper's tables II to IX and print ours beside the printed figures"
-    command = commands.add_parser("reproduce", help=text, description=f"{text.capitalize()}.")
+    command = commands.add_parser("reproduce", help=text, description=f"{text[0].upper()}{text[1:]}.")
     add = command.add_argument
     add("--protocol", default="fitted", choices=["fitted", "printed"], help="settings (default: %(default)s)")
     add("--tables", metavar="II,III", help=f"some of {', '.join(reproduce.TABLES)}")
@@ -60,11 +60,24 @@ def _finish(
     left = store.missing(tasks)
     if not left:
         return
-    backend = nullcontext() if args.backend is None else need("joblib", "cli").parallel_config(args.backend)
+    backend = _backend(args.backend)
     with show.progress(f"{len(left)} of {len(tasks)} runs to do") as bar, backend:
         for done, (task, rows) in enumerate(reproduce.run_all(protocol, left, args.jobs), start=1):
             store.add(task, rows)
             bar(done, len(left))
+
+
+def _backend(name: str | None) -> AbstractContextManager[Any]:
+    """joblib's default, or the backend asked for."""
+    if name is None:
+        return nullcontext()
+    try:
+        return need("joblib", "cli").parallel_config(name)  # type: ignore[no-any-return]
+    except (ValueError, ImportError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"--backend {name!r} cannot be used: {reason}; expected a backend joblib knows"
+        ) from None
 
 
 def _choose(option: str, text: str | None, known: Sequence[str]) -> list[str]:

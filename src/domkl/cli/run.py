@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..experiment import Experiment, Source
 from . import show
 
+WITHOUT_OPTIONS = "Without options, three real weather stations forecast their temperature."
 #: Options that replace one setting of the experiment: option, section, field, type.
 SETTINGS: tuple[tuple[str, str, str, type], ...] = (
     ("horizon", "data", "horizon", int),
@@ -50,7 +51,7 @@ HELP = {
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "let a network learn; without options, three real weather stations"
-    command = commands.add_parser("run", help=text, description=f"{text.capitalize()}.")
+    command = commands.add_parser("run", help=text, description="Let a network learn. " + WITHOUT_OPTIONS)
     add = command.add_argument
     add("experiment", nargs="?", default="three-stations", help="a TOML file, or the name of a shipped one")
     add("--data", metavar="FILE", help="a CSV or Parquet file of your own, rows in order of time")
@@ -58,7 +59,12 @@ def add_to(commands: Any) -> None:
     add("--learner-column", metavar="COLUMN", help="whose row it is, in --data")
     add("--features", metavar="A,B", help="columns to predict from (default: all others)")
     add("--drop", metavar="A,B", help="columns to leave out")
-    add("--missing", default="error", help="cells without a number: error, drop the row, or mean")
+    add(
+        "--missing",
+        default="error",
+        metavar="HOW",
+        help="what to do about cells without a number: error, drop or mean",
+    )
     add("--learners", type=int, metavar="J", help="how many learners share --data without a learner column")
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links such as EWR-JFK,JFK-LGA")
     add("--preset", choices=["paper"], help="paper: rates exactly as printed, kappa = kappa_g = 1")
@@ -75,7 +81,8 @@ def run(args: argparse.Namespace) -> None:
     """Learn, print, and write the report."""
     chosen = _settings(args, experiment.load(args.experiment))
     source = _source(args, chosen)
-    chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
+    title = chosen.title if args.data is None else f"{source.name}: predicting {args.target}"
+    chosen = dataclasses.replace(chosen, title=title, graphs=(args.graph or chosen.graphs[0],))
     with show.progress(f"{len(source.split.names)} learners, {source.name}") as bar:
         outcome = experiment.carry_out(chosen, source, bar)
     files = [] if args.no_report else report.write(outcome, args.out)
