@@ -32,11 +32,13 @@ bench: $(VENV)/.dev  ## speeds, as ratios of one run
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+NATIVE := CMakeLists.txt $(wildcard src/domkl/_native/*.?pp)
+
+$(VENV)/.demo: pyproject.toml $(NATIVE) | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[cli]"
 	touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml $(NATIVE) | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/.demo
 

@@ -7,6 +7,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 import domkl
+from domkl import engines
+
+#: The engines that can run here.
+ENGINES = ["numpy"] if engines.available() else ["numpy", "native"]
 
 
 @st.composite

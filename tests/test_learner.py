@@ -54,7 +54,7 @@ def test_neighbours_one_round_ahead_change_nothing(graph, random):
     """Each learner goes on as soon as its own round is closed; messages wait in random order."""
     J, T = len(graph), 6
     X, y = problems.streams(J, T, 2)
-    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES)
+    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, engine="numpy")
     near = problems.neighbours_of(graph)
     devices = [domkl.Learner(V, near[j], RATES) for j in range(J)]
     post = []
@@ -230,7 +230,7 @@ def test_neighbours_must_have_different_names():
 
 def test_float32_learners_equal_the_float32_simulator():
     X, y = problems.streams(3, 10, 2)
-    run = domkl.simulate(X, y, "complete", kernels=V, rates=RATES, dtype=np.float32)
+    run = domkl.simulate(X, y, "complete", kernels=V, rates=RATES, dtype=np.float32, engine="numpy")
     devices = [domkl.Learner(V, [i for i in range(3) if i != j], RATES, dtype=np.float32) for j in range(3)]
     for t in range(10):
         problems.feed(devices, range(3), nx.complete_graph(3), X[:, t], y[:, t], np.random.default_rng(t))

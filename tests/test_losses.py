@@ -57,7 +57,7 @@ def test_labels_of_minus_one_or_zero_mean_the_same():
 
 
 def test_losses_by_name():
-    assert losses.get("huber").name == "huber(1)"
+    assert losses.get("huber").delta == 1.0
     assert losses.get("ridge").reg == 0.01
     with pytest.raises(InputError, match=r"loss is 'huver'.*did you mean 'huber'"):
         losses.get("huver")

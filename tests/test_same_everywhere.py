@@ -17,13 +17,14 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 def check_naive(problem, hedge):
     X, y, graph, V, rates, loss, naive_loss = problem
-    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, loss=loss, hedge=hedge)
     twin = naive.domkl(
         X, y, problems.neighbours_of(graph), V, rates.rho, rates.eta, rates.eta_g, hedge=hedge, **naive_loss
     )
-    for name, expected in twin.items():
-        np.testing.assert_allclose(getattr(run, name), expected, err_msg=name, **CLOSE)
-    assert np.abs(run.lam.sum(0)).max() <= 1e-12 * max(1, np.abs(run.lam).max())
+    for engine in problems.ENGINES:
+        run = domkl.simulate(X, y, graph, kernels=V, rates=rates, loss=loss, hedge=hedge, engine=engine)
+        for name, expected in twin.items():
+            np.testing.assert_allclose(getattr(run, name), expected, err_msg=f"{engine} {name}", **CLOSE)
+        assert np.abs(run.lam.sum(0)).max() <= 1e-12 * max(1, np.abs(run.lam).max())
 
 
 @settings(max_examples=60, deadline=None)
@@ -52,7 +53,7 @@ def test_learners_equal_simulate_bit_for_bit(problem, hedge, random):
 
 def check_learners(problem, hedge, random):
     X, y, graph, V, rates, loss, _ = problem
-    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, loss=loss, hedge=hedge)
+    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, loss=loss, hedge=hedge, engine="numpy")
     near = problems.neighbours_of(graph)
     learners = [domkl.Learner(V, near[j], rates, loss=loss, hedge=hedge, name=j) for j in range(len(near))]
     y_hat = np.empty_like(y)
@@ -69,7 +70,7 @@ def check_learners(problem, hedge, random):
 def test_bits_agree_at_the_papers_size():
     X, y = problems.streams(J=5, T=20, d=21)
     graph, V, rates = nx.complete_graph(5), domkl.kernels.gaussian(21), domkl.Rates.paper(20)
-    run = domkl.simulate(X, y, graph, kernels=V, rates=rates)
+    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, engine="numpy")
     near = problems.neighbours_of(graph)
     learners = [domkl.Learner(V, near[j], rates) for j in range(5)]
     for t in range(20):

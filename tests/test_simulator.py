@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import domkl
 import problems
+from domkl.engines import Links
 from domkl.errors import InputError
-from domkl.simulator import Links
 
 V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.5, 1.0)
@@ -27,7 +27,7 @@ def test_a_delayed_label_is_learnt_when_it_is_known():
     """By hand: predict now, learn the sample of `delay` rounds ago."""
     X, y = problems.streams(3, 12, 2)
     graph, delay = nx.complete_graph(3), 4
-    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, delay=delay)
+    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, delay=delay, engine="numpy")
     devices = [domkl.Learner(V, [i for i in range(3) if i != j], RATES) for j in range(3)]
     for t in range(12):
         assert [device.predict(X[j, t]) for j, device in enumerate(devices)] == run.y_hat[:, t].tolist()

@@ -23,13 +23,19 @@ def floats(name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -
         ) from None
 
 
-def finite(name: str, value: Array) -> Array:
-    """`value` itself if all of it is finite, else an error that names the first bad place."""
+def finite(name: str, value: Array, first: int = 0) -> Array:
+    """`value` itself if all of it is finite, else an error that names the first bad place.
+
+    `first` is the round that a block (J, B, ...) begins with, so that the place is told in the whole stream.
+    """
     if np.isfinite(value).all():
         return value
-    where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
+    where = [int(i) for i in np.argwhere(~np.isfinite(value))[0]]
+    found = value[tuple(where)]
+    if first:
+        where[1] += first
     place = f"{name}[{', '.join(map(str, where))}]" if where else name
-    raise InputError(f"{place} is {value[where]}; expected finite numbers; drop or fill such samples first")
+    raise InputError(f"{place} is {found}; expected finite numbers; drop or fill such samples first")
 
 
 def shape(name: str, value: Array, expected: tuple[int, ...], remedy: str) -> Array:

@@ -84,9 +84,11 @@ def init(V: Array, leading: tuple[int, ...] = ()) -> State:
 def features(V: Array, x: Array) -> Array:
     """z_p(x) = [sin V_p x, cos V_p x] / sqrt(D), of length exactly 1. (..., d) -> (..., P, 2D)"""
     P, D, d = V.shape
-    # One vector-matrix product for each learner, never one matrix product for all of them: so the bits
-    # of a learner's features do not depend on how many learners are computed together.
-    angle = np.matmul(x[..., None, :], V.reshape(P * D, d).T).reshape(*x.shape[:-1], P, D)
+    # One vector-matrix product for each learner, never one matrix product for all of them, and always on
+    # contiguous inputs: so the bits of a learner's features depend on its sample alone.
+    angle = np.matmul(np.ascontiguousarray(x)[..., None, :], V.reshape(P * D, d).T).reshape(
+        *x.shape[:-1], P, D
+    )
     angle *= 0.5
     t = np.tan(angle, out=angle)
     # sin a = 2t/(1 + t^2) and cos a = 2/(1 + t^2) - 1 with t = tan(a/2): one slow function, not two.

@@ -245,5 +245,5 @@ def _distinct(neighbours: Sequence[Hashable]) -> tuple[Hashable, ...]:
 
 def _fingerprint(V: Array, rates: Rates, loss: Loss, hedge: str) -> str:
     """Of everything that learners must share for consensus to have a meaning."""
-    text = f"{kernels.fingerprint(V)} {V.dtype} {rates} {loss.name} {loss.reg!r} {hedge}"
+    text = f"{kernels.fingerprint(V)} {V.dtype} {rates} {loss.name} {loss.reg!r} {loss.delta!r} {hedge}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -29,6 +29,7 @@ class Loss(NamedTuple):
     prox_slope: Callable[[Array, Array, Array], Array]
     reg: float = 0.0
     classifies: bool = False
+    delta: float = 1.0  # where the Huber loss becomes straight
 
 
 def squared(reg: float = 0.0) -> Loss:
@@ -61,7 +62,8 @@ def huber(delta: float = 1.0, reg: float = 0.0) -> Loss:
     def prox_slope(u: Array, c: Array, y: Array) -> Array:
         return np.clip(_squared_prox(u, c, y), -2 * delta, 2 * delta)
 
-    return Loss(f"huber({delta:g})", value, slope, prox_slope, _checks.not_negative("reg", reg))
+    reg = _checks.not_negative("reg", reg)
+    return Loss("huber", value, slope, prox_slope, reg, delta=delta)
 
 
 def logistic(reg: float = 0.0) -> Loss:

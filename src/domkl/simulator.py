@@ -1,23 +1,27 @@
-"""A whole network in one process: every learner and kernel of a round in a few array operations."""
+"""A whole network in one process."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _checks, core, hedge, kernels, losses
+from . import _checks, engines, losses
+from . import hedge as hedging
+from . import kernels as dictionaries
 from ._types import Array, Float
-from .core import Rates, State, Step
+from .core import Rates
+from .engines import Engine, Setting
 from .errors import InputError
 from .graph import Graph, GraphLike, as_graph
 from .losses import Loss
 
 Progress: TypeAlias = Callable[[int, int], object]
+#: A block of rounds: X (J, B, d) and y (J, B).
+Block: TypeAlias = "tuple[Array, Array]"
 
 
 @dataclass(frozen=True)
@@ -34,31 +38,13 @@ class Run:
     kernel_mse: Array  # (J, P) of each kernel by itself: these are P runs of DOKL
     kernel_cv: Array  # (J, P)
     q_path: Array  # (n, J, P) weights every `weights_every` rounds
-    q_rounds: Array  # (n,) the rounds of q_path
+    q_rounds: npt.NDArray[np.intp]  # (n,) the rounds of q_path
     graph: Graph
-
-
-class _Setting(NamedTuple):
-    """Everything that stays the same from round to round."""
-
-    V: Array
-    graph: Graph
-    deg: Array  # (J,) as floats
-    rates: Rates
-    loss: Loss
-    hedge: str
-
-
-class _Round(NamedTuple):
-    state: State  # after the round
-    step: Step
-    f: Array  # (J, P) each kernel's prediction
-    kernel_gap: Array  # (J, P) sum over i of f_j,p(x_j) - f_i,p(x_j)
 
 
 def simulate(
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
+    X: npt.ArrayLike | Iterable[Block],
+    y: npt.ArrayLike | None,
     graph: GraphLike,
     *,
     kernels: npt.ArrayLike | None = None,
@@ -66,7 +52,10 @@ def simulate(
     loss: str | Loss = "squared",
     hedge: str = "neighbours",
     delay: int = 0,
+    engine: str = "auto",
+    threads: int | None = None,
     dtype: Float = np.float64,
+    keep_state: bool = True,
     weights_every: int = 0,
     progress: Progress | None = None,
 ) -> Run:
@@ -74,16 +63,20 @@ def simulate(
 
     Parameters
     ----------
-    X, y : streams of all learners, (J, T, d) and (J, T).
+    X, y : streams of all learners, (J, T, d) and (J, T), perhaps memory-mapped; or, as X, an iterable of
+        blocks (X (J, B, d), y (J, B)) with y=None, for streams that no memory holds (give `rates` then).
     graph : networkx graph, adjacency, list of edges, or a name such as "ring".
     kernels : frequencies V (P, D, d); the paper's 17 Gaussian kernels with D = 50 by default.
     rates : pulls and temperature; `Rates.paper(T)` by default.
     loss : "squared", "ridge", "huber", "logistic", or one made with `domkl.losses`.
     hedge : whose losses weigh the kernels: "neighbours", "messages" (trees only) or "local".
     delay : a label becomes known this many rounds after its prediction, and is learnt then.
+    engine : "auto" (native where it was built), "native", or "numpy", whose bits are those of `Learner`s.
+    threads : how many the native engine may use; one for each core by default.
     dtype : numpy.float64 or numpy.float32.
+    keep_state : whether theta and lam are wanted; without them a huge network takes far less memory.
     weights_every : keep the kernel weights of every n-th round in `q_path`.
-    progress : called as progress(rounds done, T).
+    progress : called as progress(rounds done, T); T is 0 where the stream does not tell.
 
     Examples
     --------
@@ -95,153 +88,109 @@ def simulate(
     >>> bool(run.mse.max() < 0.1 * y.var())
     True
     """
-    setting, X, y = _prepare(X, y, graph, kernels, rates, loss, hedge, dtype)
-    delay = _checks.count("delay", delay, least=0)
-    record = _Record(y.shape[0], y.shape[1], len(setting.V), weights_every)
-    for last in _rounds(setting, X, y, delay):
-        record.add(last)
-        if progress is not None:
-            progress(last.step.t + 1, y.shape[1])
-    return record.run(last.state, setting.graph)
-
-
-def _prepare(
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
-    graph: GraphLike,
-    V: npt.ArrayLike | None,
-    rates: Rates | None,
-    loss: str | Loss,
-    rule: str,
-    dtype: Float,
-) -> tuple[_Setting, Array, Array]:
-    X, y = _streams(X, y, dtype)
-    J, T, d = X.shape
+    blocks, (J, T, d) = _open(X, y, dtype)
     network, loss = as_graph(graph, J), losses.get(loss)
-    y = losses.labels(loss, y)
-    if hedge.rule(rule) == "messages" and not network.is_tree:
+    _refuse_cycles(hedging.rule(hedge), network)
+    if T == 0 and rates is None:
+        raise InputError("a stream of blocks has no known length; expected rates for it; pass rates=")
+    V = dictionaries.check(dictionaries.gaussian(d) if kernels is None else kernels, d, dtype)
+    delay, every = (
+        _checks.count("delay", delay, least=0),
+        _checks.count("weights_every", weights_every, least=0),
+    )
+    rates, threads = rates or Rates.paper(T), engines.threads(threads)
+    setting = Setting(V, network, rates, loss, hedge, delay, keep_state, threads)
+    return _drive(engines.make(engine, setting), setting, blocks, T, every, progress)
+
+
+def _refuse_cycles(rule: str, graph: Graph) -> None:
+    if rule == "messages" and not graph.is_tree:
         raise InputError(
             'hedge="messages" counts losses again on a graph with cycles; expected a tree; '
             'use hedge="neighbours" or another graph'
         )
-    V = kernels.check(kernels.gaussian(d) if V is None else V, d, dtype)
-    deg = network.deg.astype(dtype)
-    return _Setting(V, network, deg, rates or Rates.paper(T), loss, rule), X, y
 
 
-def _streams(X: npt.ArrayLike, y: npt.ArrayLike, dtype: npt.DTypeLike) -> tuple[Array, Array]:
-    X, y = _checks.floats("X", X, dtype), _checks.floats("y", y, dtype)
+def _open(
+    X: npt.ArrayLike | Iterable[Block], y: npt.ArrayLike | None, dtype: Float
+) -> tuple[Iterator[Block], tuple[int, int, int]]:
+    """The stream as blocks, and its J, T (0 if unknown), d."""
+    if y is None:
+        blocks = _checked(iter(cast(Iterable[Block], X)), dtype)
+        first = next(blocks, None)
+        if first is None:
+            raise InputError("X holds no block; expected blocks of rounds; give at least one")
+        return _again(first, blocks), (first[0].shape[0], 0, first[0].shape[2])
+    whole, labels = _checks.floats("X", cast(Array, X), dtype), _checks.floats("y", y, dtype)
+    _check_shapes(whole, labels)
+    return iter([(whole, labels)]), (whole.shape[0], whole.shape[1], whole.shape[2])
+
+
+def _checked(blocks: Iterator[Block], dtype: Float) -> Iterator[Block]:
+    for pair in blocks:
+        X, y = _checks.floats("X", pair[0], dtype), _checks.floats("y", pair[1], dtype)
+        _check_shapes(X, y)
+        yield X, y
+
+
+def _again(first: Block, rest: Iterator[Block]) -> Iterator[Block]:
+    yield first
+    yield from rest
+
+
+def _check_shapes(X: Array, y: Array) -> None:
     if X.ndim != 3 or 0 in X.shape:
         raise InputError(
             f"X has shape {X.shape}; expected (J, T, d): learners, rounds, features; "
             "see domkl.datasets for splitting one table over learners"
         )
     _checks.shape("y", y, X.shape[:2], "give one label for each sample of X")
-    return _checks.finite("X", X), _checks.finite("y", y)
 
 
-def _rounds(setting: _Setting, X: Array, y: Array, delay: int) -> Iterator[_Round]:
-    V, graph, deg, rates, loss, rule = setting
-    links, pulls, state = Links(graph), core.Pulls.of(deg, rates, loss), core.init(V, deg.shape)
-    messages = np.zeros((len(links.source), len(V)), V.dtype)
-    unlabelled: deque[Array] = deque()  # features that wait for their labels
-    for t in range(X.shape[1]):
-        z = core.features(V, X[:, t])
-        f, y_hat = core.predict(state, z)
-        kernel_gap = deg[:, None] * f - core.dot(state.theta_sum, z)
-        gap = deg * y_hat - core.dot(links.sum(state.q[..., None] * state.theta), z).sum(-1)
-        step = Step(t, slice(None), y[:, t], y_hat, state.q, gap)
-        unlabelled.append(z)
-        if t >= delay:
-            z = unlabelled.popleft()
-            past = core.predict(state, z)[0] if delay else f
-            theta, L = core.local(state, z, past, y[:, t - delay], pulls, loss)
-            total, messages = _totals(rule, links, L, messages)
-            state = core.merge(state, theta, L, links.sum(theta), total, pulls, rates)
-        yield _Round(state, step, f, kernel_gap)
-
-
-def _totals(rule: str, links: Links, L: Array, messages: Array) -> tuple[Array, Array]:
-    """The losses that enter Hedge's exponent, (J, P), and the messages of the next round."""
-    if rule == "local":
-        return L, messages
-    if rule == "neighbours":
-        return L + links.sum(L), messages
-    total = L + links.sum_edges(messages)
-    return total, total[links.source] - messages[links.reverse]
-
-
-class Links:
-    """Sums over neighbours, each in the order of the neighbour list, so that devices get the same bits.
-
-    Directed edges are numbered learner by learner; edge e leads from `source[e]` to its receiver, and
-    `reverse[e]` is the edge the other way.
-    """
-
-    def __init__(self, graph: Graph) -> None:
-        pairs = [(i, j) for j, near in enumerate(graph.neighbours) for i in near]
-        number = {pair: e for e, pair in enumerate(pairs)}
-        self.source = np.array([i for i, _ in pairs], dtype=np.intp)
-        self.reverse = np.array([number[j, i] for i, j in pairs], dtype=np.intp)
-        first = np.concatenate([[0], np.cumsum(graph.deg)[:-1]]).astype(np.intp)
-        # The k-th neighbours of all learners that have so many: (receivers, edges to them).
-        rows = [np.flatnonzero(graph.deg > k) for k in range(int(graph.deg.max()))]
-        self._slots = [(r if len(r) < graph.J else slice(None), first[r] + k) for k, r in enumerate(rows)]
-        self._sources = [(r, self.source[edges]) for r, edges in self._slots]
-
-    def sum(self, values: Array) -> Array:
-        """Sum of the neighbours' values. (J, ...) -> (J, ...)"""
-        return _sum(self._sources, values) if self._sources else np.zeros_like(values)
-
-    def sum_edges(self, values: Array) -> Array:
-        """Sum over the edges that lead to each learner. (E, ...) -> (J, ...)"""
-        return _sum(self._slots, values) if self._slots else np.zeros((1, *values.shape[1:]), values.dtype)
-
-
-def _sum(slots: list[tuple[Any, npt.NDArray[np.intp]]], values: Array) -> Array:
-    total = values.take(slots[0][1], axis=0)  # every learner has a first neighbour
-    for rows, index in slots[1:]:
-        total[rows] += values.take(index, axis=0)
-    return total
-
-
-class _Record:
-    """Collects Steps into a Run."""
-
-    def __init__(self, J: int, T: int, P: int, weights_every: int) -> None:
-        self.every = _checks.count("weights_every", weights_every, least=0)
-        self.y_hat = np.empty((J, T))
-        self.squares, self.gaps = np.zeros(J), np.zeros(J)
-        self.kernel_squares, self.kernel_gaps = np.zeros((J, P)), np.zeros((J, P))
-        self.path: list[Array] = []
-        self.rounds: list[int] = []
-
-    def add(self, done: _Round) -> None:
-        step, f, kernel_gap = done.step, done.f, done.kernel_gap
-        y, gap = np.asarray(step.y), np.asarray(step.gap)
-        self.y_hat[:, step.t] = step.y_hat
-        self.squares += (step.y_hat - y) ** 2
-        self.gaps += gap**2
-        self.kernel_squares += (f - y[:, None]) ** 2
-        self.kernel_gaps += kernel_gap**2
-        if self.every and step.t % self.every == 0:
-            self.path.append(step.q)
-            self.rounds.append(step.t)
-
-    def run(self, state: State, graph: Graph) -> Run:
-        T = self.y_hat.shape[1]
-        path = np.array(self.path) if self.path else np.empty((0, *state.q.shape))
-        return Run(
-            y_hat=self.y_hat,
-            mse=self.squares / T,
-            cv=self.gaps / T,
-            theta=state.theta,
-            lam=state.lam,
-            L=state.L,
-            q=state.q,
-            kernel_mse=self.kernel_squares / T,
-            kernel_cv=self.kernel_gaps / T,
-            q_path=path,
-            q_rounds=np.array(self.rounds, dtype=int),
-            graph=graph,
+def _drive(
+    engine: Engine, setting: Setting, blocks: Iterator[Block], T: int, every: int, progress: Progress | None
+) -> Run:
+    """Cut the stream into pieces that suit the engine, the weights' path and the progress, and collect."""
+    predictions, path, rounds, done = [], [], [], 0
+    pace = max(1, T // 100) if progress else 1 << 30
+    for X, y in blocks:
+        _checks.shape(
+            "X", X, (setting.graph.J, X.shape[1], setting.V.shape[2]), "all blocks need the same form"
         )
+        start = 0
+        while start < X.shape[1]:
+            if every and done % every == 0:
+                path.append(engine.q.copy())
+                rounds.append(done)
+            until = every - done % every if every else 1 << 30
+            piece = slice(start, start + min(engine.most_rounds, pace, until))
+            predictions.append(_advance(engine, setting, X[:, piece], y[:, piece], done))
+            start += predictions[-1].shape[1]
+            done += predictions[-1].shape[1]
+            if progress is not None:
+                progress(done, T)
+    return _collect(engine, setting, np.concatenate(predictions, axis=1), path, rounds)
+
+
+def _advance(engine: Engine, setting: Setting, X: Array, y: Array, first: int) -> Array:
+    _checks.finite("X", X, first)
+    return engine.advance(X, losses.labels(setting.loss, _checks.finite("y", y, first)))
+
+
+def _collect(engine: Engine, setting: Setting, y_hat: Array, path: list[Array], rounds: list[int]) -> Run:
+    T, sums = y_hat.shape[1], engine.sums
+    theta, lam = engine.state()
+    return Run(
+        y_hat=y_hat,
+        mse=sums.squares / T,
+        cv=sums.gaps / T,
+        theta=theta,
+        lam=lam,
+        L=engine.L,
+        q=engine.q,
+        kernel_mse=sums.kernel_squares / T,
+        kernel_cv=sums.kernel_gaps / T,
+        q_path=np.array(path) if path else np.empty((0, *sums.kernel_gaps.shape)),
+        q_rounds=np.array(rounds, dtype=np.intp),
+        graph=setting.graph,
+    )

@@ -1,0 +1,1 @@
+"""The native engine's extension module, where it was built."""

@@ -1,0 +1,54 @@
+// What the engine does for Python, free of any instruction set. See engine.cpp for how.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+namespace domkl {
+
+enum class Loss { squared, huber, logistic };
+enum class Rule { neighbours, messages, local };
+
+struct Setting {
+    int64_t J, P, D, d;     // learners, kernels, random features, inputs
+    const int64_t* first;   // (J + 1) where each learner's neighbours begin in `near`
+    const int64_t* near;    // (E) neighbours, learner by learner; E counts both directions
+    const int64_t* reverse; // (E) the number of the same edge, the other way round
+    double rho, eta, eta_g; // pulls and temperature
+    double mu;              // above 0: plain gradient descent with this step (OMKL)
+    Loss loss;
+    double delta, reg;      // of the Huber loss; ridge penalty
+    Rule rule;
+    bool keep;              // whether the state is needed after the first block
+    int threads;
+};
+
+// One block of rounds. Arrays belong to the caller; `history` rounds before x and y were given earlier.
+template <class T> struct Block {
+    int64_t rounds, delay, start;  // start: how many rounds came before
+    const T* x;                    // x of learner j at round t: x + j * x_learner + t * x_round
+    const T* y;
+    int64_t x_learner, x_round, y_learner, y_round;
+    T* y_hat;                      // (J, rounds), stride y_hat_learner
+    int64_t y_hat_learner;
+    double *squares, *gaps;                 // (J,) sums over rounds, added to
+    double *kernel_squares, *kernel_gaps;   // (J, P)
+};
+
+template <class T> class Engine {
+  public:
+    virtual ~Engine() = default;
+    virtual void advance(const Block<T>& block) = 0;
+    virtual void state(T* theta, T* lam) const = 0;  // (J, P, 2D)
+    virtual const double* L() const = 0;             // (J, P)
+    virtual const double* q() const = 0;             // (J, P)
+};
+
+#define DOMKL_DECLARE(ISA)                                                                     \
+    namespace ISA {                                                                            \
+    template <class T> std::unique_ptr<Engine<T>> make(const Setting& setting, const T* V);    \
+    }
+DOMKL_DECLARE(baseline)
+DOMKL_DECLARE(avx2)
+DOMKL_DECLARE(avx512)
+
+}  // namespace domkl

@@ -1,0 +1,40 @@
+// Vectors of whatever width the instruction set has, through the compiler's vector extensions.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#ifndef DOMKL_BYTES
+#define DOMKL_BYTES 16
+#endif
+
+namespace domkl {
+namespace DOMKL_ISA {
+
+template <class T> struct Lane;
+template <> struct Lane<double> {
+    typedef double vec __attribute__((vector_size(DOMKL_BYTES), may_alias));
+    typedef int64_t ints __attribute__((vector_size(DOMKL_BYTES), may_alias));
+    typedef int64_t whole;
+};
+template <> struct Lane<float> {
+    typedef float vec __attribute__((vector_size(DOMKL_BYTES), may_alias));
+    typedef int32_t ints __attribute__((vector_size(DOMKL_BYTES), may_alias));
+    typedef int32_t whole;
+};
+
+template <class T> using Vec = typename Lane<T>::vec;
+template <class T> using Ints = typename Lane<T>::ints;
+template <class T> constexpr int WIDTH = DOMKL_BYTES / sizeof(T);
+
+template <class T> inline Vec<T> load(const T* p) { return *reinterpret_cast<const Vec<T>*>(p); }
+template <class T> inline void store(T* p, Vec<T> v) { *reinterpret_cast<Vec<T>*>(p) = v; }
+template <class T> inline Vec<T> all(T x) { return x - Vec<T>{}; }
+
+template <class T> inline T sum(Vec<T> v) {
+    T s = 0;
+    for (int k = 0; k < WIDTH<T>; ++k) s += v[k];
+    return s;
+}
+
+}  // namespace DOMKL_ISA
+}  // namespace domkl

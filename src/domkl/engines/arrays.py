@@ -1,0 +1,82 @@
+"""The engine that needs NumPy alone: a round of all learners and kernels in a few array operations."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from .. import core
+from .._types import Array
+from .base import Setting, Sums
+from .links import Links
+
+
+class ArrayEngine:
+    """Round by round, with the very steps that a device takes: its numbers are theirs to the last bit."""
+
+    most_rounds = 1 << 30  # it holds one round at a time, whatever the block
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.links = Links(setting.graph)
+        self.deg = setting.graph.deg.astype(setting.V.dtype)
+        self.pulls = core.Pulls.of(self.deg, setting.rates, setting.loss)
+        self.now = core.init(setting.V, self.deg.shape)
+        self.sums = Sums.zero(setting.graph.J, len(setting.V))
+        self.messages = np.zeros((len(self.links.source), len(setting.V)), setting.V.dtype)
+        self.unlabelled: deque[tuple[Array, Array]] = deque()  # features and labels not known yet
+
+    @property
+    def q(self) -> Array:
+        return self.now.q
+
+    @property
+    def L(self) -> Array:
+        return self.now.L
+
+    def state(self) -> tuple[Array, Array]:
+        if self.setting.keep_state:
+            return self.now.theta, self.now.lam
+        return self.now.theta[:0], self.now.lam[:0]
+
+    def advance(self, X: Array, y: Array) -> Array:
+        return np.stack([self._round(X[:, t], y[:, t]) for t in range(X.shape[1])], axis=1)
+
+    def _round(self, x: Array, y: Array) -> Array:
+        """Predict, record, and learn what has become known. (J, d), (J,) -> (J,)"""
+        z = core.features(self.setting.V, x)
+        f, y_hat = core.predict(self.now, z)
+        self._record(z, f, y_hat, y)
+        self.unlabelled.append((z, y))
+        if len(self.unlabelled) > self.setting.delay:
+            z, y = self.unlabelled.popleft()
+            self._learn(z, core.predict(self.now, z)[0] if self.setting.delay else f, y)
+        return y_hat
+
+    def _record(self, z: Array, f: Array, y_hat: Array, y: Array) -> None:
+        now, sums = self.now, self.sums
+        mixed = self.links.sum(now.q[..., None] * now.theta)
+        gap = self.deg * y_hat - core.dot(mixed, z).sum(-1)
+        kernel_gap = self.deg[:, None] * f - core.dot(now.theta_sum, z)
+        sums.squares[:] += (y_hat - y) ** 2
+        sums.gaps[:] += gap**2
+        sums.kernel_squares[:] += (f - y[:, None]) ** 2
+        sums.kernel_gaps[:] += kernel_gap**2
+
+    def _learn(self, z: Array, f: Array, y: Array) -> None:
+        theta, L = core.local(self.now, z, f, y, self.pulls, self.setting.loss)
+        total = self._total(L)
+        self.now = core.merge(
+            self.now, theta, L, self.links.sum(theta), total, self.pulls, self.setting.rates
+        )
+
+    def _total(self, L: Array) -> Array:
+        """The losses that enter Hedge's exponent, (J, P); with messages, also those of the next round."""
+        if self.setting.hedge == "local":
+            return L
+        if self.setting.hedge == "neighbours":
+            return L + self.links.sum(L)
+        total = L + self.links.sum_edges(self.messages)
+        self.messages = total[self.links.source] - self.messages[self.links.reverse]
+        return total

@@ -1,0 +1,62 @@
+"""What all engines share: their setting, their sums, and what they can be asked."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from .._types import Array
+from ..core import Rates
+from ..graph import Graph
+from ..losses import Loss
+
+
+class Setting(NamedTuple):
+    """Everything that stays the same from round to round."""
+
+    V: Array  # (P, D, d); its dtype is what the engine computes in
+    graph: Graph
+    rates: Rates
+    loss: Loss
+    hedge: str
+    delay: int
+    keep_state: bool = True
+    threads: int = 1
+
+
+class Sums(NamedTuple):
+    """Sums over rounds, from which the metrics are made."""
+
+    squares: Array  # (J,) of y_hat - y
+    gaps: Array  # (J,) squared, of the sum over i of f_j(x_j) - f_i(x_j)
+    kernel_squares: Array  # (J, P) the same two for each kernel alone
+    kernel_gaps: Array  # (J, P)
+
+    @classmethod
+    def zero(cls, J: int, P: int) -> Sums:
+        return cls(np.zeros(J), np.zeros(J), np.zeros((J, P)), np.zeros((J, P)))
+
+
+class Engine(Protocol):
+    """A network between two blocks of rounds."""
+
+    sums: Sums
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds a block may have for memory to stay small."""
+
+    @property
+    def q(self) -> Array:
+        """Kernel weights of the coming round. (J, P)"""
+
+    @property
+    def L(self) -> Array:
+        """Cumulative losses. (J, P)"""
+
+    def advance(self, X: Array, y: Array) -> Array:
+        """Go through a block: X (J, B, d), y (J, B) -> the predictions (J, B)."""
+
+    def state(self) -> tuple[Array, Array]:
+        """theta and lam, (J, P, 2D) each; empty where `keep_state` is off."""
