@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := $(VENV)/peers
 # The paper's data, where it lies beside the project; tests that need it are skipped otherwise.
 export DOMKL_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: demo test check docs reproduce bench clean
+.PHONY: demo test check docs reproduce bench sanitize clean
 
 demo: $(VENV)/.demo  ## set up, then let three real weather stations learn together
 	$(BIN)/domkl run
@@ -26,8 +27,20 @@ docs: $(VENV)/.dev  ## write the reference and the picture anew
 reproduce: $(VENV)/.dev  ## the paper's tables beside the printed figures
 	$(BIN)/domkl reproduce
 
-bench: $(VENV)/.dev  ## speeds, as ratios of one run
-	$(BIN)/python benchmarks/speed.py
+bench: $(PEERS)/.ready  ## measure engines, limit and peers; write results, pictures and tables anew
+	$(PEERS)/bin/domkl bench --out benchmarks/results
+	$(PEERS)/bin/python benchmarks/scaling.py
+	$(PEERS)/bin/python benchmarks/plot.py
+	$(PEERS)/bin/python benchmarks/tables.py
+
+sanitize:  ## the engine's tests under the address and undefined-behaviour sanitizers
+	$(PYTHON) -m venv build/sanitize
+	build/sanitize/bin/python -m pip install -q --disable-pip-version-check pytest hypothesis networkx \
+		-Ccmake.define.DOMKL_SANITIZE=ON .
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+		build/sanitize/bin/python -m pytest -q -p no:cacheprovider tests/test_engines.py tests/test_learner.py \
+		tests/test_same_everywhere.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +49,12 @@ NATIVE := CMakeLists.txt $(wildcard src/domkl/_native/*.?pp)
 
 $(VENV)/.demo: pyproject.toml $(NATIVE) | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[cli]"
+	touch $@
+
+# Peers have dependencies of their own, which tests should not see.
+$(PEERS)/.ready: pyproject.toml benchmarks/requirements.txt $(NATIVE) $(wildcard src/domkl/*.py src/domkl/*/*.py)
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install -q --disable-pip-version-check ".[cli]" -r benchmarks/requirements.txt
 	touch $@
 
 $(VENV)/.dev: pyproject.toml $(NATIVE) | $(VENV)/bin/python

@@ -65,6 +65,7 @@ def problems(draw, tree=False):
     d, T = draw(st.integers(1, 3)), draw(st.integers(1, 12))
     loss, naive_loss = draw(losses())
     X, y = streams(len(graph), T, d, draw(st.integers(0, 9999)), loss.classifies)
+    X = np.asarray(X, order=draw(st.sampled_from("CF")))
     return X, y, graph, draw(dictionaries(d)), draw(rates()), loss, naive_loss
 
 

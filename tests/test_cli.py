@@ -1,16 +1,26 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+import domkl
 from domkl import cli
+from domkl.cli import show
+from domkl.datasets.sources import METRO, SOURCES
+from domkl.reproduce import claims, tasks
 
 needs_data = pytest.mark.skipif(not os.environ.get("DOMKL_DATA"), reason="DOMKL_DATA is not set")
+
+#: A file of one's own, and what to predict in it.
+MINE = ("--data", "mine.csv", "--target", "y")
 
 
 @pytest.fixture
@@ -109,6 +119,35 @@ def test_preset_paper_takes_the_printed_rates(here, capsys):
         (["run", "--rounds", "0"], ["rounds is 0"]),
         (["run", "--rounds", "many"], ["--rounds", "'many'"]),
         (["run", "--rho", "-1"], ["rho is -1"]),
+        (["run", "--kappa", "-1"], ["kappa is -1.0", "choose another kappa"]),
+        (["run", "--kappa-g", "0"], ["kappa_g is 0.0"]),
+        (["run", "--graph", "EWR-JFK-LGA"], ["'EWR-JFK-LGA'", "write links like A-B,B-C"]),
+        (["run", "--graph", "EWR-JFK"], ["learner 'LGA' has no neighbour"]),
+        (["run", "--reg", "-1"], ["reg is -1"]),
+        (["run", "--delta", "2"], ["delta is 2.0", "'squared'", "huber"]),
+        (["run", "--split", "bogus"], ["split is 'bogus'"]),
+        (["run", "--split", "random"], ["split is 'random' for the stations"]),
+        (["run", "--missing", "drop"], ["--missing is for a file"]),
+        (["run", "--learners", "4"], ["--learners is for a file"]),
+        (["run", *MINE, "--horizon", "3"], ["--horizon is for the shipped stations"]),
+        (["run", *MINE, "--drop", "site", "--learners", "0"], ["learners is 0"]),
+        (["run", *MINE, "--learner-column", "site", "--learners", "7"], ["--learners", "--learner-column"]),
+        (["run", *MINE, "--learner-column", "site", "--split", "random"], ["--split", "--learner-column"]),
+        (["run", *MINE, "--learner-column", "site", "--missing", "bogus"], ["missing is 'bogus'"]),
+        (["run", *MINE, "--features", ""], ["features names no column"]),
+        (["run", "--data", "huge.csv", "--target", "y"], ["huge.csv, column 'y'", "1e+308"]),
+        (["run", "--data", "large.csv", "--target", "y"], ["large.csv, column 'y'", "span 1e+200"]),
+        (
+            ["run", "--data", "uneven.csv", "--target", "y", "--learner-column", "site"],
+            ["learner 'b' has 1 rows", "8 of 10 rows", "--rounds 1"],
+        ),
+        (["reproduce", "--jobs", "0"], ["--jobs is 0", "-1 for all cores"]),
+        (["reproduce", "--tables", "II", "--datasets", "traffic/5"], ["tables II hold no traffic/5"]),
+        (["reproduce", "--tables", "II, VI", "--datasets", "weather"], ["table VI holds series sets"]),
+        (["reproduce", "--tables", "II,III", "--networks", "1"], ["table III", "networks 3 and 4"]),
+        (["reproduce", "--tables", "II", "--networks", "1, 3"], ["[1, 2], not 3"]),
+        (["data", "fetch", "weather", "--farm", "perth"], ["'wave_energy' only"]),
+        (["data", "fetch", "weather", "--cache", "mine.csv/c"], ["mine.csv/c: cannot be written into"]),
         (["reproduce", "--tables", "X"], ["--tables is 'X'", "IX"]),
         (["reproduce", "--datasets", "wether"], ["--datasets is 'wether'", "did you mean 'weather'"]),
         (["reproduce", "--networks", "5"], ["--networks is '5'"]),
@@ -125,6 +164,9 @@ def test_bad_requests_give_one_line_and_exit_code_2(here, capsys, argv, parts):
     write_table(here / "mine.csv")
     (here / "bad.csv").write_text("u,y\n1,2\nx,3\n4,5\n")
     (here / "short.csv").write_text("u,y\n1,2\n3\n4,5\n")
+    (here / "huge.csv").write_text("u,y\n1,1e308\n2,-1e308\n4,5\n")
+    (here / "large.csv").write_text("u,y\n1,1e200\n2,3\n4,5\n")
+    (here / "uneven.csv").write_text("site,u,y\n" + "a,1,2\n" * 9 + "b,1,3\n")
     try:
         code = cli.main(argv)
     except SystemExit as stop:
@@ -136,6 +178,152 @@ def test_bad_requests_give_one_line_and_exit_code_2(here, capsys, argv, parts):
     for part in parts:
         assert part in captured.err
     assert not (here / "domkl-report").exists()
+    assert not (here / "domkl-results").exists()
+
+
+def test_a_penalty_of_zero_and_another_loss_than_the_files(here, capsys):
+    quick = ["run", "--rounds", "20", "--no-report"]
+    assert run_json(capsys, *quick, "--loss", "ridge", "--reg", "0")["reg"] == 0
+    assert run_json(capsys, *quick, "--loss", "ridge")["reg"] == 0.01
+    (here / "huber.toml").write_text("[learning]\nloss = 'huber'\ndelta = 0.5\n")
+    assert run_json(capsys, "run", "huber.toml", *quick[1:], "--loss", "squared")["loss"] == "squared"
+
+
+def test_numbers_that_are_not_finite_are_null(capsys):
+    show.document({"a": [float("nan"), {"b": (float("inf"), 1.5)}]})
+    assert json.loads(capsys.readouterr().out) == {"a": [None, {"b": [None, 1.5]}]}
+
+
+def test_programs_need_no_rich(here):
+    script = (
+        "import sys; sys.modules['rich'] = None; from domkl.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    argv = ["run", "--rounds", "20", "--no-report", "--json"]
+    done = subprocess.run([sys.executable, "-c", script, *argv], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["rounds"] == 20
+
+
+@pytest.mark.parametrize("argv", [["data"], ["data", "--json"]])
+def test_a_full_disk_is_one_line(argv):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full here")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "domkl", *argv],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("domkl: standard output cannot be used: No space left on device; ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_closed_standard_output_is_no_error():
+    script = f"{sys.executable} -m domkl data --json >&-"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("argv", [["data", "--json", "fetch"], ["data", "fetch", "--json"]])
+def test_fetch_answers_programs_wherever_they_ask(capsys, argv):
+    assert cli.main([*argv, "stations"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "stations"
+
+
+class TestReproduceWithoutFiles:
+    """Datasets made here, in place of UCI's files."""
+
+    @pytest.fixture(autouse=True)
+    def small(self, here, monkeypatch):
+        monkeypatch.setenv("DOMKL_DATA", str(here / "data"))
+        monkeypatch.setenv("DOMKL_CACHE", str(here / "cache"))
+        monkeypatch.setattr(tasks, "LENGTHS", (10, 20))
+        monkeypatch.setattr(claims, "LENGTHS", (10, 20))
+        tasks._load.cache_clear()
+        yield
+        tasks._load.cache_clear()
+
+    def bring(self, monkeypatch, values=lambda t: t % 7 / 7):
+        """A file of a day's temperatures under the name, and with the digest, of the real one."""
+        text = "holiday,temp,traffic_volume\n" + "".join(f"None,{values(t)},1\n" for t in range(5500))
+        path = os.path.join(os.environ["DOMKL_DATA"], "metro_traffic.csv")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+        known = dataclasses.replace(METRO.files[0], digests=(METRO.files[0].digest(text.encode()),))
+        monkeypatch.setitem(SOURCES, "temperature", dataclasses.replace(METRO, files=(known,)))
+        monkeypatch.setattr(tasks, "omkl", quick_omkl)
+        monkeypatch.setattr(tasks, "simulate", quick_simulate)
+        tasks._load.cache_clear()
+
+    ARGV = ("reproduce", "--datasets", "temperature/5", "--networks", "1", "--trials", "1", "--jobs", "1")
+
+    @pytest.mark.parametrize("argv", [["reproduce"], ["reproduce", "--tables", "II"]])
+    def test_no_dataset_at_all_is_said_before_anything_is_run(self, here, capsys, argv):
+        assert cli.main([*argv, "--jobs", "1"]) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("domkl: none of the paper's datasets is here; expected their files in ")
+        assert "domkl data fetch weather" in err
+        assert "DOMKL_DATA" in err
+        assert err.count("\n") == 1
+        assert not (here / "domkl-results").exists()
+
+    def test_a_named_dataset_that_is_not_here_is_said_before_anything_is_run(self, here, capsys):
+        assert cli.main([*self.ARGV]) == 2
+        assert "temperature/5 is not here; expected its file" in capsys.readouterr().err
+        assert not (here / "domkl-results").exists()
+
+    def test_results_on_disk_need_no_data(self, here, capsys, monkeypatch):
+        self.bring(monkeypatch)
+        first = run_json(capsys, *self.ARGV)
+        shutil.rmtree(here / "data")
+        tasks._load.cache_clear()
+        assert run_json(capsys, *self.ARGV) == first
+        every = run_json(capsys, "reproduce", "--networks", "1", "--trials", "1", "--jobs", "1")
+        assert every["rows"] == first["rows"]
+        assert "weather is not here: domkl data fetch weather" in every["notes"]
+
+    def test_results_of_other_data_are_not_used(self, here, capsys, monkeypatch):
+        self.bring(monkeypatch)
+        first = run_json(capsys, *self.ARGV)
+        self.bring(monkeypatch, values=lambda t: t % 5 / 5)
+        assert run_json(capsys, *self.ARGV)["rows"] != first["rows"]
+        self.bring(monkeypatch)
+        lines = (here / "domkl-results" / "reproduce-fitted.jsonl").read_text().count("\n")
+        assert run_json(capsys, *self.ARGV)["rows"] == first["rows"]
+        assert (here / "domkl-results" / "reproduce-fitted.jsonl").read_text().count("\n") == lines
+
+    def test_figures_that_are_not_finite_are_null(self, here, capsys, monkeypatch):
+        self.bring(monkeypatch)
+        run_json(capsys, *self.ARGV)
+        results = here / "domkl-results" / "reproduce-fitted.jsonl"
+        results.write_text(re.sub(r'"value": [\d.e-]+', '"value": NaN', results.read_text()))
+        assert {cell["value"] for cell in run_json(capsys, *self.ARGV)["rows"]} == {None}
+
+    def test_a_place_that_cannot_be_written_is_noticed_first(self, here, capsys, monkeypatch):
+        self.bring(monkeypatch)
+        monkeypatch.setattr(tasks, "perform", None)  # nothing may be run
+        (here / "file").write_text("")
+        assert cli.main([*self.ARGV, "--out", "file/results"]) == 2
+        assert "cannot be written" in capsys.readouterr().err
+
+    def test_a_results_file_of_other_bytes_is_one_line(self, here, capsys, monkeypatch):
+        self.bring(monkeypatch)
+        (here / "domkl-results").mkdir()
+        (here / "domkl-results" / "reproduce-fitted.jsonl").write_bytes(b"\xff\n")
+        assert cli.main([*self.ARGV]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def quick_omkl(X, y, **options):
+    return domkl.omkl(X[:30], y[:30], **options)
+
+
+def quick_simulate(X, y, *args, **options):
+    return domkl.simulate(X[:, :30], y[:, :30], *args, **options)
 
 
 def test_data_lists_every_set_with_its_licence(capsys):

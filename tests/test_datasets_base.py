@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from domkl import datasets
 from domkl.datasets import Dataset, Split, embed
 from domkl.datasets.scaling import X_SCALES, Y_SCALES, scale_x, scale_y
-from domkl.errors import InputError
+from domkl.errors import DataError, InputError
 
 
 def toy(N: int, d: int = 2) -> Dataset:
@@ -126,6 +126,15 @@ def test_scaled_targets(y):
         assert np.isfinite(scale_y(y, how)).all()
     assert np.abs(scale_y(y, "max")).max() == (1 if y.any() else 0)
     assert scale_y(y, "minmax").min() == 0
+
+
+@pytest.mark.parametrize(("column", "name"), [(0, "a"), (1, "b"), (2, "y")])
+def test_a_range_beyond_all_numbers_is_refused_with_its_column(column, name):
+    V = np.arange(12.0).reshape(4, 3)
+    V[:2, column] = 1e308, -1e308
+    data = Dataset("t.csv", V[:, :2], V[:, 2], ("a", "b"), "y")
+    with pytest.raises(DataError, match=rf"t.csv, column '{name}': values from -1e\+308 to 1e\+308 cannot"):
+        data.scaled("minmax", "minmax")
 
 
 def test_scaled_leaves_the_original_alone():

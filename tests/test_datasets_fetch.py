@@ -5,6 +5,7 @@ import hashlib
 import io
 import os
 import socket
+import tempfile
 import threading
 import zipfile
 from dataclasses import replace
@@ -202,15 +203,31 @@ def test_a_refused_connection(tmp_path):
 
 def test_a_cache_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"cannot be made .*choose another DOMKL_CACHE"):
+    with pytest.raises(
+        DataError, match=r"cannot be written into .*choose another with --cache or DOMKL_CACHE"
+    ):
         fetch("weather", cache=tmp_path / "file" / "cache")
+
+
+def test_a_cache_that_cannot_be_written_into(tmp_path, monkeypatch):
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(DataError, match=r"cannot be written into \(Permission denied\)") as error:
+        fetch("weather", cache=tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_the_stations_are_here_already():
+    assert fetch("stations").name == "nyc_weather_2013.csv.gz"
 
 
 def test_unknown_names():
     with pytest.raises(InputError, match="did you mean 'weather'"):
         fetch("wether")
-    with pytest.raises(InputError, match="load_stations"):
-        fetch("stations")
+    with pytest.raises(InputError, match="farm has no meaning for 'weather'"):
+        fetch("weather", farm="perth")
 
 
 def test_a_gzipped_member_and_a_shared_file(server, tmp_path, monkeypatch):

@@ -53,9 +53,10 @@ def test_separators_ends_quotes_blanks_and_marks(write, mark, end):
 
 
 def test_gzip_features_and_max_rows(write):
-    path = write(gzip.compress(GOOD.encode()), "t.csv.gz")
-    table = read_table(path, "y", features=["b"], max_rows=3)
-    assert table.X.tolist() == [[2], [5], [8]]
+    for name in ("t.csv.gz", "T.CSV.GZ"):
+        path = write(gzip.compress(GOOD.encode()), name)
+        table = read_table(path, "y", features=["b"], max_rows=3)
+        assert table.X.tolist() == [[2], [5], [8]]
 
 
 PLACE = "t.csv, line 3, column 'b'"
@@ -107,6 +108,7 @@ def test_lines_are_counted_as_an_editor_does(write):
         ({"target": "y", "drop": ["y"]}, ["target 'y' is also"]),
         ({"target": "y", "learner_column": "y"}, ["target 'y' is also"]),
         ({"target": "y", "features": ["a", "a"]}, ["list each once"]),
+        ({"target": "y", "features": []}, ["features names no column", "leave it out to take all others"]),
         ({"target": "y", "features": ["a", "y"]}, ["list each once"]),
         ({"target": "y", "drop": ["a", "b", "site"]}, ["no column is left"]),
         ({"target": "y", "missing": "men"}, ["did you mean 'mean'?"]),
@@ -169,6 +171,8 @@ def test_parquet(tmp_path):
     columns = {"site": ["x", "z", "x"], "a": [1, 2, 3], "b": [True, False, True], "y": [0.5, None, 1.5]}
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table(columns), path)
+    assert len(read_table(path.rename(tmp_path / "t.PARQUET"), "a", features=["b"]).y) == 3
+    (tmp_path / "t.PARQUET").rename(path)
     with pytest.raises(DataError, match=r"t.parquet, row 2, column 'y': the value is 'nan'"):
         read_table(path, "y", "site")
     table = read_table(path, "y", "site", missing="drop")

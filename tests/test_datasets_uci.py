@@ -155,6 +155,7 @@ def test_wave_energy(tmp_path, farm):
     assert data.y[:2].tolist() == [48, 98]
     assert data.feature_names[15:17] == ("X16", "Y1")
     assert data.feature_names[-1] == "P16"
+    assert len(load("wave", rows=9, **{**options, "sha1": blob(text).upper()}).y) == 9
     assert load("wave_energy", rows=12, **options).y.tolist() == pytest.approx(np.linspace(0, 1, 12))
     with pytest.raises(DataError, match="12 usable rows, 9500 are asked for; pass rows=12"):
         load("wave", **options)

@@ -140,16 +140,22 @@ def test_every_degree(degree):
 
 
 @pytest.mark.parametrize("engine", problems.ENGINES)
-def test_without_the_state_everything_else_is_the_same(engine):
+@pytest.mark.parametrize(
+    "options", [{}, {"weights_every": 7}, {"progress": print}], ids=["", "weights", "progress"]
+)
+@pytest.mark.parametrize("delay", [0, 3])
+def test_without_the_state_everything_else_is_the_same(engine, options, delay):
     X, y = problems.streams(4, 50, 2)
     V, rates = domkl.kernels.gaussian(2, D=6, sigma2=[0.5, 2]), domkl.Rates(0.3, 0.6, 1)
-    whole, light = (
-        domkl.simulate(X, y, "ring", kernels=V, rates=rates, engine=engine, keep_state=keep)
-        for keep in (True, False)
-    )
+    common = {"kernels": V, "rates": rates, "engine": engine, "delay": delay, **options}
+    whole = domkl.simulate(X, y, "ring", **common)
+    light = domkl.simulate(X, y, "ring", keep_state=False, **common)
+    halves = [(X[:, :20], y[:, :20]), (X[:, 20:], y[:, 20:])]
+    stream = domkl.simulate(halves, None, "ring", keep_state=False, **common)
     assert light.theta.shape == (0, 2, 12)
     for name in ("y_hat", "mse", "cv", "L", "q", "kernel_mse", "kernel_cv"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(light, name), err_msg=name)
+        np.testing.assert_allclose(getattr(whole, name), getattr(stream, name), rtol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("engine", problems.ENGINES)
@@ -194,3 +200,17 @@ def test_choosing_an_engine(monkeypatch):
     domkl.simulate(X, y, "path")  # "auto" falls back to NumPy
     with pytest.raises(InputError, match=r"native engine was not built.*install a C\+\+ compiler"):
         domkl.simulate(X, y, "path", engine="native")
+
+
+@needs_native
+@settings(max_examples=30, deadline=None)
+@given(problems.losses(), st.integers(1, 30), st.integers(0, 5))
+def test_omkl_is_the_same_on_both_engines(loss, N, delay):
+    X, y = problems.streams(1, N, 2, classify=loss[0].classifies)
+    V = domkl.kernels.gaussian(2, D=7, sigma2=[0.5, 2.0])
+    slow, fast = (
+        domkl.omkl(X[0], y[0], kernels=V, mu=0.3, eta_g=2.0, loss=loss[0], delay=delay, engine=name)
+        for name in ("numpy", "native")
+    )
+    for name in ("y_hat", "mse", "theta", "L", "q", "kernel_mse"):
+        np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), rtol=1e-11, atol=1e-12)

@@ -21,9 +21,8 @@ def test_every_description_of_a_graph_means_the_same(network):
         adjacency.astype(bool),
         list(network.edges),
         np.array(network.edges),
+        *([adjacency.astype(int).tolist(), tuple(adjacency)] if J > 2 else []),
     ):
-        if isinstance(description, np.ndarray) and description.shape == (2, 2) and J != 2:
-            continue  # two edges of a path of three: as an array it reads as an adjacency
         assert graph.as_graph(description, J).neighbours == expected
 
 
@@ -33,6 +32,29 @@ def test_sparse_adjacencies_are_read():
             return np.array([[0, 1], [1, 0]])
 
     assert graph.as_graph(Sparse()).edges == [(0, 1)]
+
+
+def test_a_square_array_is_read_by_the_number_of_learners():
+    two_edges = np.array([[0, 1], [1, 2]])
+    for edges in (two_edges, two_edges.astype(float)):
+        assert graph.as_graph(edges, 3).edges == [(0, 1), (1, 2)]
+    with pytest.raises(InputError, match="other numbers than 0 and 1"):
+        graph.as_graph(two_edges)
+    both = np.array([[0, 1], [1, 0]])
+    assert graph.as_graph(both).edges == graph.as_graph(both, 2).edges == [(0, 1)]
+    with pytest.raises(InputError, match="the graph has 4 learners but the data has 3"):
+        graph.as_graph(nx.to_numpy_array(nx.cycle_graph(4)), 3)
+    with pytest.raises(InputError, match="not symmetric"):
+        graph.as_graph([[0, 1, 0], [0, 0, 1], [0, 1, 0]], 3)
+
+
+def test_sparse_adjacencies_must_be_square():
+    class Sparse:
+        def toarray(self):
+            return np.ones((2, 3))
+
+    with pytest.raises(InputError, match=r"the adjacency is \(2, 3\); expected \(J, J\)"):
+        graph.as_graph(Sparse(), 3)
 
 
 def test_whole_number_nodes_are_learners_by_number_whatever_their_order():
@@ -67,7 +89,7 @@ def test_the_papers_networks_are_marked_as_inferred():
         ([(0, 1)], "learner 2 has no neighbour"),
         (nx.DiGraph([(0, 1), (1, 2)]), "directed"),
         (np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]]), "not symmetric"),
-        (np.array([[0, 0.5], [0.5, 0]]), "other numbers than 0 and 1"),
+        (np.array([[0, 0.5, 0], [0.5, 0, 1], [0, 1, 0]]), "other numbers than 0 and 1"),
         (np.eye(3), "linked to itself"),
         (7, "cannot be read"),
         ([(0, 1, 2)], "cannot be read"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -48,15 +50,16 @@ def test_updates_may_come_early_twice_and_late():
     assert snapshot(a) == before
 
 
+@pytest.mark.parametrize("engine", problems.ENGINES)
 @settings(max_examples=25, deadline=None)
 @given(problems.graphs(most=5), st.randoms())
-def test_neighbours_one_round_ahead_change_nothing(graph, random):
+def test_neighbours_one_round_ahead_change_nothing(engine, graph, random):
     """Each learner goes on as soon as its own round is closed; messages wait in random order."""
     J, T = len(graph), 6
     X, y = problems.streams(J, T, 2)
-    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, engine="numpy")
+    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, engine=engine)
     near = problems.neighbours_of(graph)
-    devices = [domkl.Learner(V, near[j], RATES) for j in range(J)]
+    devices = [domkl.Learner(V, near[j], RATES, engine=engine) for j in range(J)]
     post = []
     while any(device.round < T for device in devices):
         ready = [j for j, device in enumerate(devices) if not device.waiting and device.round < T]
@@ -96,7 +99,7 @@ def test_a_round_in_which_both_ends_miss_each_other_keeps_the_duals_in_balance()
 
 
 def test_predict_then_observe_computes_the_features_once(monkeypatch):
-    alone, calls = learner(()), []
+    alone, calls = learner((), engine="numpy"), []
     real = domkl.core.features
     monkeypatch.setattr("domkl.core.features", lambda V, x: calls.append(x) or real(V, x))
     predicted = alone.predict([0.1, 0.2])
@@ -138,10 +141,13 @@ def test_losses_stay_on_the_device_with_local_hedge():
         ([[0.1, 0.2]], 1.0, r"x has shape \(1, 2\)"),
         ([0.1, 0.2], [1.0, 2.0], r"y has shape \(2,\); expected \(\); give one label at a time"),
         (["a", "b"], 1.0, "x cannot be read as numbers"),
+        ([1j, 0.2], 1.0, "x cannot be read as numbers"),
+        ([0.1, 0.2], 1e200, "learning this sample would overflow.*scale them"),
     ],
 )
-def test_bad_samples_are_named_and_change_nothing(x, y, message):
-    one = learner()
+@pytest.mark.parametrize("engine", problems.ENGINES)
+def test_bad_samples_are_named_and_change_nothing(x, y, message, engine):
+    one = learner(engine=engine)
     one.observe([0.1, 0.2], 1.0)
     one.close()
     before = snapshot(one)
@@ -201,6 +207,11 @@ def tampered(**changes):
         ("b", tampered(losses=None), "losses of 'b' is not"),
         ("b", tampered(losses=np.array([1.0, np.inf])), "losses of 'b' is not"),
         ("b", tampered(round=-1), "'b' is at round -1"),
+        ("b", lambda: None, "'b' sent no update"),
+        ("b", tampered(round=None), "'b' sent no update"),
+        ("b", tampered(round=0.5), "'b' sent no update"),
+        ("b", tampered(theta=np.zeros((2, 10), complex)), "theta of 'b' is not"),
+        ("b", tampered(theta="theta"), "theta of 'b' is not"),
         ("b", tampered(round=EARLIEST + 2), f"'b' is at round {EARLIEST + 2}; expected at most"),
     ],
 )
@@ -223,17 +234,62 @@ def test_memory_for_early_updates_is_bounded():
 
 
 def test_neighbours_must_have_different_names():
-    for bad in (["b", "b"], "bc"):
+    for bad in (["b", "b"], "bc", None):
         with pytest.raises(InputError, match="expected a list of different names"):
             domkl.Learner(V, bad, RATES)
 
 
-def test_float32_learners_equal_the_float32_simulator():
+@pytest.mark.parametrize("engine", problems.ENGINES)
+def test_float32_learners_equal_the_float32_simulator(engine):
     X, y = problems.streams(3, 10, 2)
-    run = domkl.simulate(X, y, "complete", kernels=V, rates=RATES, dtype=np.float32, engine="numpy")
-    devices = [domkl.Learner(V, [i for i in range(3) if i != j], RATES, dtype=np.float32) for j in range(3)]
+    run = domkl.simulate(X, y, "complete", kernels=V, rates=RATES, dtype=np.float32, engine=engine)
+    near = problems.neighbours_of(nx.complete_graph(3))
+    devices = [domkl.Learner(V, near[j], RATES, dtype=np.float32, engine=engine) for j in range(3)]
     for t in range(10):
         problems.feed(devices, range(3), nx.complete_graph(3), X[:, t], y[:, t], np.random.default_rng(t))
     np.testing.assert_array_equal([device.state.theta for device in devices], run.theta)
     assert run.theta.dtype == np.float32
     assert devices[0].state.theta.dtype == np.float32
+
+
+@pytest.mark.parametrize("engine", problems.ENGINES)
+def test_what_is_done_to_an_update_does_not_reach_the_learner(engine):
+    one = learner(engine=engine)
+    update = one.observe([0.1, 0.2], 1.0)
+    with contextlib.suppress(ValueError):  # read-only is as good
+        update.theta[:] = 99
+    one.close()
+    assert np.abs(one.state.theta).max() < 99
+
+
+def test_equal_settings_have_equal_fingerprints_and_others_not():
+    def fingerprint(rates=RATES, **options):
+        return domkl.Learner(V, [], rates, **options).fingerprint
+
+    assert fingerprint(domkl.Rates(3, 3, 3)) == fingerprint(domkl.Rates(3.0, np.float64(3), np.int64(3)))
+    losses = [domkl.losses.huber(1.0), domkl.losses.huber(1.0000001), domkl.losses.squared()]
+    assert len({fingerprint(loss=loss) for loss in losses} | {fingerprint(hedge="local")}) == 4
+
+
+def test_one_sided_loss_with_messages_is_as_documented():
+    """Losses that only one end heard stay miscounted: `close` says so."""
+    V2, rates = domkl.kernels.gaussian(2, D=3, sigma2=[0.3, 3.0]), domkl.Rates(0.5, 0.5, 1.0)
+    a, b = (domkl.Learner(V2, [name], rates, hedge="messages") for name in ("b", "a"))
+    X, y = problems.streams(2, 6, 2)
+    for t in range(6):
+        from_a, from_b = a.observe(X[0, t], y[0, t]), b.observe(X[1, t], y[1, t])
+        a.receive("b", from_b)
+        if t == 2:
+            b.close()
+        else:
+            b.receive("a", from_a)
+    assert not np.allclose(a._received["b"], b.state.L)
+
+
+@pytest.mark.parametrize("engine", problems.ENGINES)
+def test_huge_inputs_never_leave_a_state_that_is_not_finite(engine):
+    one = learner((), engine=engine)
+    for x in ([1e308, -1e308], [1e300, 1e300], [1e16, -1e16]):
+        with contextlib.suppress(InputError):
+            one.observe(x, 1.0)
+        assert all(np.isfinite(part).all() for part in one.state)

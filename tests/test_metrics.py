@@ -46,7 +46,8 @@ def test_nothing_beats_the_best_function_in_hindsight(reg):
         )
 
     least = total(best.kernel, best.theta)
-    assert best.losses.sum() == pytest.approx(least)
+    penalty = y.size * reg * best.theta @ best.theta
+    assert best.squares.sum() + penalty == pytest.approx(least)
     rng = np.random.default_rng(0)
     for p in range(2):
         for size in (1e-3, 0.1, 1):
@@ -54,10 +55,11 @@ def test_nothing_beats_the_best_function_in_hindsight(reg):
             assert total(p, size * rng.standard_normal(8)) > least
 
 
-def test_the_regret_of_the_best_function_itself_is_zero():
+@pytest.mark.parametrize("reg", [0.0, 0.05])
+def test_the_regret_of_the_best_function_itself_is_zero(reg):
     X, y = problems.streams(2, 50, 2)
     V = domkl.kernels.gaussian(2, D=3, sigma2=1.0)
-    best = metrics.hindsight(X, y, V)
+    best = metrics.hindsight(X, y, V, domkl.losses.ridge(reg))
     y_hat = domkl.core.features(V, X)[:, :, 0] @ best.theta
     np.testing.assert_allclose(metrics.regret_a(y_hat, y, best), 0, atol=1e-10)
 
@@ -77,3 +79,7 @@ def test_what_has_no_exact_answer_is_refused():
         metrics.hindsight(X, y, V, "logistic")
     with pytest.raises(InputError, match="not above 0"):
         metrics.exponent([1, 2], [1.0, -1.0])
+    with pytest.raises(InputError, match="at least 2 to fit a line"):
+        metrics.exponent([1], [1.0])
+    with pytest.raises(InputError, match=r"X\[0, 0, 0\] is nan"):
+        metrics.hindsight(X * np.nan, y, V)

@@ -9,11 +9,13 @@ import pytest
 
 import domkl
 from domkl import datasets, experiment, reproduce
-from domkl.errors import InputError
-from domkl.reproduce import Store, Task, claims, tables
+from domkl.datasets import Dataset
+from domkl.errors import DataError, InputError
+from domkl.experiment import KernelSpec
+from domkl.reproduce import Store, Task, claims, store, tables, tasks
 
 needs_data = pytest.mark.skipif(not os.environ.get("DOMKL_DATA"), reason="DOMKL_DATA is not set")
-FITTED = experiment.load("paper-fitted")
+FITTED, PRINTED = experiment.load("paper-fitted"), experiment.load("paper-printed")
 
 
 def row(metric="mse", method="DOMKL", learner=1, value=1.0, dataset="weather", network=1, trial=0):
@@ -76,11 +78,64 @@ class TestStore:
         store.add(tasks[1], [row()])
         assert Store(path, FITTED).missing(tasks) == []
 
+    def test_results_of_other_data_do_not_count(self, tmp_path):
+        path, tasks = tmp_path / "r.jsonl", [Task("weather", 1, 0), Task("weather", 1, 1)]
+        Store(path, FITTED, {"weather": "old"}).add(tasks[0], [row(value=1.0)])
+        new = Store(path, FITTED, {"weather": "new"})
+        assert new.missing(tasks) == tasks
+        new.add(tasks[1], [row(value=2.0)])
+        # Where the data are not here, the version used last counts, and no mixture.
+        assert Store(path, FITTED).missing(tasks) == tasks[:1]
+        assert Store(path, FITTED, {"weather": "old"}).rows(tasks[:1])[0]["value"] == 1.0
+
+    def test_results_of_another_version_do_not_count(self, tmp_path, monkeypatch):
+        path, task = tmp_path / "r.jsonl", Task("weather", 1, 0)
+        Store(path, FITTED).add(task, [row()])
+        monkeypatch.setattr(store, "__version__", "0.0.0.other")
+        assert Store(path, FITTED).missing([task]) == [task]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda record: record.pop("task"),
+            lambda record: record.pop("rows"),
+            lambda record: record.update(task=["weather"]),
+            lambda record: record.update(task=[["weather"], 1, 0]),
+            lambda record: record.update(task=None),
+            lambda record: record.update(rows=[{"metric": "mse"}]),
+            lambda record: record.update(rows=[{**row(), "value": "many"}]),
+            lambda record: record.update(rows=3),
+        ],
+    )
+    def test_lines_without_their_parts_are_run_again(self, tmp_path, change):
+        path, task = tmp_path / "r.jsonl", Task("weather", 1, 0)
+        Store(path, FITTED).add(task, [row()])
+        record = json.loads(path.read_text())
+        change(record)
+        path.write_text(json.dumps(record) + "\n[1]\n7\n")
+        assert Store(path, FITTED).missing([task]) == [task]
+
+    def test_a_file_of_other_bytes_is_refused_and_left_alone(self, tmp_path):
+        path = tmp_path / "r.jsonl"
+        path.write_bytes(b"\xff\xfe{}\n")
+        with pytest.raises(DataError, match=r"r\.jsonl cannot be read: it is not UTF-8 text; .*--out"):
+            Store(path, FITTED)
+        assert path.read_bytes() == b"\xff\xfe{}\n"
+
+    def test_reading_changes_nothing(self, tmp_path):
+        path = tmp_path / "r.jsonl"
+        path.write_text('{"half')
+        path.chmod(0o444)
+        Store(path, FITTED)
+        assert path.read_text() == '{"half'
+
     def test_an_unwritable_place_is_named(self, tmp_path):
         (tmp_path / "file").write_text("")
         store = Store(tmp_path / "file" / "r.jsonl", FITTED)
         with pytest.raises(InputError, match=r"r\.jsonl cannot be written: .*choose another --out"):
             store.add(Task("weather", 1, 0), [row()])
+        with pytest.raises(InputError, match=r"r\.jsonl cannot be written"):
+            store.check_writable()
 
 
 def figures_of(**errors):
@@ -107,6 +162,42 @@ def test_regret_claims_fit_the_worst_learners_exponent():
     assert learning.ours == pytest.approx(0.55)
     assert learning.holds is True
     assert discrepancy.holds is None
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """A dataset in place of those from files."""
+    rng = np.random.default_rng(0)
+    data = Dataset("made", rng.uniform(size=(60, 2)), rng.uniform(size=60), ("a", "b"), "y")
+    monkeypatch.setattr(tasks, "_load", lambda *_: data)
+    return data
+
+
+@pytest.mark.parametrize("trial", [0, 2])
+def test_each_trial_divides_the_rows_anew_where_the_split_is_random(made, trial):
+    small = dataclasses.replace(PRINTED, kernels=dataclasses.replace(PRINTED.kernels, D=4))
+    V, split = small.kernels.draw(2, trial), made.split(3, "random", seed=trial)
+    run = domkl.simulate(split.X, split.y, "paper1", kernels=V, rates=domkl.Rates.paper(20))
+    rows = reproduce.perform(small, Task("made", 1, trial))
+    assert [r["value"] for r in rows if (r["metric"], r["method"]) == ("mse", "DOMKL")] == run.mse.tolist()
+    one = made.split(1, "random", seed=trial)
+    central = domkl.omkl(one.X[0], one.y[0], kernels=V, mu=60**-0.5, eta_g=60**0.5)
+    assert reproduce.perform(small, Task("made", 0, trial))[0]["value"] == central.mse
+
+
+def test_the_digest_is_of_the_numbers(made, monkeypatch):
+    before = reproduce.digest_of(FITTED, "made")
+    other = dataclasses.replace(made, y=made.y + 1e-12)
+    monkeypatch.setattr(tasks, "_load", lambda *_: other)
+    assert reproduce.digest_of(FITTED, "made") != before
+
+
+def test_a_worker_with_other_data_is_refused(made):
+    small, task = dataclasses.replace(FITTED, kernels=KernelSpec(D=2)), Task("made", 0, 0)
+    right = {"made": reproduce.digest_of(small, "made")}
+    assert len(list(reproduce.run_all(small, [task], 1, right))) == 1
+    with pytest.raises(DataError, match="made is another version where this task ran"):
+        list(reproduce.run_all(small, [task], 1, {"made": "other"}))
 
 
 @needs_data

@@ -39,23 +39,26 @@ def test_simulate_equals_the_literal_messages_on_trees(problem):
     check_naive(problem, "messages")
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("engine", problems.ENGINES)
+@settings(max_examples=40, deadline=None)
 @given(problems.problems(tree=True), st.sampled_from(["neighbours", "local", "messages"]), st.randoms())
-def test_learners_equal_simulate_bit_for_bit_on_trees(problem, hedge, random):
-    check_learners(problem, hedge, random)
+def test_learners_equal_simulate_bit_for_bit_on_trees(engine, problem, hedge, random):
+    check_learners(problem, hedge, random, engine)
 
 
+@pytest.mark.parametrize("engine", problems.ENGINES)
 @settings(max_examples=60, deadline=None)
 @given(problems.problems(), st.sampled_from(["neighbours", "local"]), st.randoms())
-def test_learners_equal_simulate_bit_for_bit(problem, hedge, random):
-    check_learners(problem, hedge, random)
+def test_learners_equal_simulate_bit_for_bit(engine, problem, hedge, random):
+    check_learners(problem, hedge, random, engine)
 
 
-def check_learners(problem, hedge, random):
+def check_learners(problem, hedge, random, engine):
     X, y, graph, V, rates, loss, _ = problem
-    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, loss=loss, hedge=hedge, engine="numpy")
+    common = {"loss": loss, "hedge": hedge, "engine": engine}
+    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, **common)
     near = problems.neighbours_of(graph)
-    learners = [domkl.Learner(V, near[j], rates, loss=loss, hedge=hedge, name=j) for j in range(len(near))]
+    learners = [domkl.Learner(V, near[j], rates, name=j, **common) for j in range(len(near))]
     y_hat = np.empty_like(y)
     for t in range(y.shape[1]):
         problems.feed(learners, range(len(near)), graph, X[:, t], y[:, t], random)
@@ -67,12 +70,15 @@ def check_learners(problem, hedge, random):
         )
 
 
-def test_bits_agree_at_the_papers_size():
+@pytest.mark.parametrize("engine", problems.ENGINES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_bits_agree_at_the_papers_size_whatever_the_layout(engine, order):
     X, y = problems.streams(J=5, T=20, d=21)
+    X = np.asarray(X, order=order)
     graph, V, rates = nx.complete_graph(5), domkl.kernels.gaussian(21), domkl.Rates.paper(20)
-    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, engine="numpy")
+    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, engine=engine)
     near = problems.neighbours_of(graph)
-    learners = [domkl.Learner(V, near[j], rates) for j in range(5)]
+    learners = [domkl.Learner(V, near[j], rates, engine=engine) for j in range(5)]
     for t in range(20):
         problems.feed(learners, range(5), graph, X[:, t], y[:, t], np.random.default_rng(t))
         assert [learner.step.y_hat for learner in learners] == run.y_hat[:, t].tolist()
@@ -90,14 +96,15 @@ def test_lemma_1_distributed_updates_equal_oadmm_with_explicit_matrices(graph, r
         np.testing.assert_allclose(run.lam[:, 0], lam, **CLOSE)
 
 
+@pytest.mark.parametrize("engine", problems.ENGINES)
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 3), st.integers(1, 15), st.floats(0.01, 1), st.floats(0.1, 10), st.sampled_from([0, 0.2])
 )
-def test_omkl_equals_its_twin(d, N, mu, eta_g, reg):
+def test_omkl_equals_its_twin(engine, d, N, mu, eta_g, reg):
     X, y = problems.streams(1, N, d)
-    V = domkl.kernels.gaussian(d, D=4, sigma2=[0.5, 2.0])
-    run = domkl.omkl(X[0], y[0], kernels=V, mu=mu, eta_g=eta_g, loss=domkl.losses.ridge(reg))
+    V, loss = domkl.kernels.gaussian(d, D=4, sigma2=[0.5, 2.0]), domkl.losses.ridge(reg)
+    run = domkl.omkl(X[0], y[0], kernels=V, mu=mu, eta_g=eta_g, loss=loss, engine=engine)
     y_hat, theta, L = naive.omkl(X[0], y[0], V, mu, eta_g, reg)
     np.testing.assert_allclose(run.y_hat, y_hat, **CLOSE)
     np.testing.assert_allclose(run.theta, theta, **CLOSE)

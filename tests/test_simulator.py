@@ -23,12 +23,14 @@ def test_the_network_learns_and_agrees():
     assert run.cv.max() < 0.1
 
 
-def test_a_delayed_label_is_learnt_when_it_is_known():
+@pytest.mark.parametrize("engine", problems.ENGINES)
+def test_a_delayed_label_is_learnt_when_it_is_known(engine):
     """By hand: predict now, learn the sample of `delay` rounds ago."""
     X, y = problems.streams(3, 12, 2)
     graph, delay = nx.complete_graph(3), 4
-    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, delay=delay, engine="numpy")
-    devices = [domkl.Learner(V, [i for i in range(3) if i != j], RATES) for j in range(3)]
+    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, delay=delay, engine=engine)
+    near = problems.neighbours_of(graph)
+    devices = [domkl.Learner(V, near[j], RATES, engine=engine) for j in range(3)]
     for t in range(12):
         assert [device.predict(X[j, t]) for j, device in enumerate(devices)] == run.y_hat[:, t].tolist()
         if t >= delay:
@@ -147,11 +149,16 @@ def with_value(name, where, value):
         (good() | {"delay": -1}, "delay is -1; expected a whole number of at least 0"),
         (good() | {"weights_every": 0.5}, "weights_every is 0.5"),
         (good() | {"graph": "paper3"}, "the graph has 5 learners but the data has 3"),
+        (good() | {"rates": (1, 1, 1)}, r"rates is \(1, 1, 1\); expected domkl.Rates"),
+        (good() | {"dtype": int}, "dtype is int64; expected float64 or float32"),
+        (good() | {"X": np.ma.masked_less(good()["X"], 0)}, "X has masked values"),
+        (good() | {"X": good()["X"] * 1e308, "y": good()["y"] * 1e200}, "predictions overflowed.*scale them"),
     ],
 )
-def test_bad_input_is_named_in_one_line(case, message):
+@pytest.mark.parametrize("engine", problems.ENGINES)
+def test_bad_input_is_named_in_one_line(case, message, engine):
     with pytest.raises(InputError, match=message) as error:
-        domkl.simulate(**case)
+        domkl.simulate(**case, engine=engine)
     assert "\n" not in str(error.value)
 
 
@@ -159,6 +166,8 @@ def test_bad_input_is_named_in_one_line(case, message):
     ("call", "message"),
     [
         (lambda: domkl.Rates(0, 1, 1), "rho is 0; expected a finite number above 0"),
+        (lambda: domkl.Rates("1", 1, 1), "rho is '1'; expected a finite number above 0"),
+        (lambda: domkl.Rates(1, None, 1), "eta is None"),
         (lambda: domkl.Rates(1, np.inf, 1), "eta is inf"),
         (lambda: domkl.Rates.paper(0), "T is 0"),
         (lambda: domkl.omkl(np.zeros(3), np.zeros(3)), r"X has shape \(3,\); expected \(N, d\)"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,11 @@ from .errors import InputError
 
 def floats(name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Array:
     """`value` as a float array, or an error that names `name`."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(f"{name} has masked values; expected numbers only; fill or drop them first")
     try:
+        if np.iscomplexobj(value):
+            raise TypeError
         return np.asarray(value, dtype=dtype)
     except (TypeError, ValueError):
         raise InputError(
@@ -23,10 +28,19 @@ def floats(name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -
         ) from None
 
 
-def finite(name: str, value: Array, first: int = 0) -> Array:
+def float_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """`dtype` if it is one to compute in."""
+    found = np.dtype(dtype)
+    if found in (np.float64, np.float32):
+        return found
+    raise InputError(f"dtype is {found}; expected float64 or float32; choose one of them")
+
+
+def finite(name: str, value: Array, first: int = 0, learners: npt.NDArray[np.intp] | None = None) -> Array:
     """`value` itself if all of it is finite, else an error that names the first bad place.
 
-    `first` is the round that a block (J, B, ...) begins with, so that the place is told in the whole stream.
+    `first` is the round that a block (J, B, ...) begins with, `learners` are its rows where they are not
+    all, so that the place is told in the whole stream.
     """
     if np.isfinite(value).all():
         return value
@@ -34,6 +48,8 @@ def finite(name: str, value: Array, first: int = 0) -> Array:
     found = value[tuple(where)]
     if first:
         where[1] += first
+    if learners is not None:
+        where[0] = int(learners[where[0]])
     place = f"{name}[{', '.join(map(str, where))}]" if where else name
     raise InputError(f"{place} is {found}; expected finite numbers; drop or fill such samples first")
 
@@ -47,18 +63,19 @@ def shape(name: str, value: Array, expected: tuple[int, ...], remedy: str) -> Ar
 
 def positive(name: str, value: float) -> float:
     """`value` as float if it is finite and above zero."""
-    return _bounded(name, value, value > 0, "a finite number above 0")
+    return _bounded(name, value, lambda number: number > 0, "a finite number above 0")
 
 
 def not_negative(name: str, value: float) -> float:
     """`value` as float if it is finite and not below zero."""
-    return _bounded(name, value, value >= 0, "a finite number, 0 or above")
+    return _bounded(name, value, lambda number: number >= 0, "a finite number, 0 or above")
 
 
-def _bounded(name: str, value: float, good: bool, expected: str) -> float:
-    if good and np.isfinite(value):
+def _bounded(name: str, value: float, good: Callable[[float], bool], expected: str) -> float:
+    if isinstance(value, (int, float, np.integer, np.floating)) and np.isfinite(value) and good(value):
         return float(value)
-    raise InputError(f"{name} is {value}; expected {expected}; choose another {name}")
+    shown = repr(value) if isinstance(value, str) else value
+    raise InputError(f"{name} is {shown}; expected {expected}; choose another {name}")
 
 
 def count(name: str, value: int, least: int = 1) -> int:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from . import _checks, core, hedge, losses
+from . import _checks, core, engines, hedge, losses
 from . import kernels as kernel_dictionaries
 from ._types import Array
+from .core import Rates
 from .errors import InputError
+from .graph import Graph
 from .losses import Loss
 
 
@@ -37,6 +39,7 @@ def omkl(
     eta_g: float | None = None,
     loss: str | Loss = "squared",
     delay: int = 0,
+    engine: str = "auto",
 ) -> CentralRun:
     """Online multiple kernel learning in one place, on a stream of N samples.
 
@@ -48,6 +51,7 @@ def omkl(
     eta_g : temperature of Hedge; sqrt(N) by default.
     loss : as in `domkl.simulate`.
     delay : a label becomes known this many samples after its prediction, and is learnt then.
+    engine : "auto", "native" or "numpy", as in `domkl.simulate`.
 
     Examples
     --------
@@ -63,6 +67,26 @@ def omkl(
     mu = _checks.positive("mu", 1 / math.sqrt(N) if mu is None else mu)
     eta_g = _checks.positive("eta_g", math.sqrt(N) if eta_g is None else eta_g)
     delay = _checks.count("delay", delay, least=0)
+    run = _native if engines.chosen(engine) == "native" else _arrays
+    return run(V, X, y, mu, eta_g, loss, delay)
+
+
+def _native(V: Array, X: Array, y: Array, mu: float, eta_g: float, loss: Loss, delay: int) -> CentralRun:
+    """A network of one learner whose local step is plain gradient descent."""
+    from .engines.native import NativeEngine
+
+    alone = Graph((0,), ((),))
+    setting = engines.Setting(V, alone, Rates(1.0, 1.0, eta_g), loss, "local", delay)
+    engine = NativeEngine(setting, mu=mu)
+    blocks = range(0, len(y), engine.most_rounds)
+    parts = [engine.advance(X[None, t : t + blocks.step], y[None, t : t + blocks.step]) for t in blocks]
+    mse, kernel_mse = engine.sums.squares[0] / len(y), engine.sums.kernel_squares[0] / len(y)
+    y_hat, theta = np.concatenate(parts, axis=1)[0], engine.state()[0][0]
+    return CentralRun(y_hat, float(mse), theta, engine.L[0], engine.q[0], kernel_mse)
+
+
+def _arrays(V: Array, X: Array, y: Array, mu: float, eta_g: float, loss: Loss, delay: int) -> CentralRun:
+    N = len(y)
     state, y_hat, squares = core.init(V), np.empty(N), np.zeros(len(V))
     unlabelled: deque[Array] = deque()  # features that wait for their labels
     for t in range(N):

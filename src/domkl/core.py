@@ -15,6 +15,7 @@ import numpy as np
 
 from . import _checks, hedge
 from ._types import Array
+from .errors import InputError
 from .losses import Loss
 
 
@@ -35,7 +36,7 @@ class Rates:
 
     def __post_init__(self) -> None:
         for name in ("rho", "eta", "eta_g"):
-            _checks.positive(name, getattr(self, name))
+            object.__setattr__(self, name, _checks.positive(name, getattr(self, name)))
 
     @classmethod
     def paper(cls, T: int, kappa: float = 1.0, kappa_g: float = 1.0) -> Rates:
@@ -49,6 +50,13 @@ class Rates:
         """
         root = math.sqrt(_checks.count("T", T))
         return cls(rho=kappa * root, eta=kappa * root, eta_g=kappa_g * root)
+
+
+def check_rates(rates: Rates) -> Rates:
+    """`rates` itself if it is a `Rates`."""
+    if isinstance(rates, Rates):
+        return rates
+    raise InputError(f"rates is {rates!r}; expected domkl.Rates; write Rates(rho=, eta=, eta_g=)")
 
 
 class State(NamedTuple):

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from . import _checks, datasets, kernels, losses
+from . import _checks, datasets, hedge, kernels, losses
 from ._types import Array
 from .central import omkl
 from .core import Rates
 from .datasets import Split, Table, stations
+from .datasets.base import SPLITS
+from .datasets.scaling import X_SCALES, Y_SCALES
 from .errors import DataError, InputError
-from .graph import Graph, as_graph
+from .graph import Graph, as_graph, build
 from .losses import Loss
 from .simulator import Progress, Run, simulate
 
@@ -46,6 +49,11 @@ class DataSpec:
     y_scale: str = "default"
     split: str = "blocks"
 
+    def __post_init__(self) -> None:
+        _checks.one_of("x_scale", self.x_scale, ("default", *X_SCALES))
+        _checks.one_of("y_scale", self.y_scale, ("default", *Y_SCALES))
+        _checks.one_of("split", self.split, SPLITS)
+
 
 @dataclass(frozen=True)
 class KernelSpec:
@@ -60,6 +68,8 @@ class KernelSpec:
     def __post_init__(self) -> None:
         _checks.one_of("kernels.family", self.family, FAMILIES)
         _checks.one_of("kernels.read_as", self.read_as, ("bandwidth", "frequency"))
+        for sigma2 in self.sigma2:
+            _checks.positive("sigma2", sigma2)
 
     def draw(self, d: int, trial: int = 0) -> Array:
         """V for d inputs; each trial draws anew."""
@@ -77,6 +87,9 @@ class RateSpec:
     eta: float | None = None
     eta_g: float | None = None
 
+    def __post_init__(self) -> None:
+        _all_positive(self)
+
     def at(self, T: int) -> Rates:
         given = {name: getattr(self, name) for name in ("rho", "eta", "eta_g")}
         chosen = {name: value for name, value in given.items() if value is not None}
@@ -88,13 +101,25 @@ class LearningSpec:
     """[learning]: loss and Hedge rule."""
 
     loss: str = "squared"
-    reg: float = 0.0
-    delta: float = 1.0
+    reg: float | None = None  # 0.01 for ridge, else 0
+    delta: float | None = None  # for huber alone, and 1 there
     hedge: str = "neighbours"
 
+    def __post_init__(self) -> None:
+        self.make_loss()
+        hedge.rule(self.hedge)
+
     def make_loss(self) -> Loss:
-        made = losses.huber(self.delta) if self.loss == "huber" else losses.get(self.loss)
-        return made._replace(reg=_checks.not_negative("reg", self.reg)) if self.reg else made
+        made = losses.get(self.loss)
+        if self.delta is not None:
+            made = losses.huber(self.delta) if made.name == "huber" else self._refuse_delta()
+        return made if self.reg is None else made._replace(reg=_checks.not_negative("reg", self.reg))
+
+    def _refuse_delta(self) -> NoReturn:
+        raise InputError(
+            f"delta is {self.delta!r} but the loss is {self.loss!r}; expected delta with huber alone; "
+            "leave it out or choose the loss huber"
+        )
 
 
 @dataclass(frozen=True)
@@ -107,12 +132,21 @@ class OmklSpec:
     kappa_mu: float | None = None
     kappa_g: float = 1.0
 
+    def __post_init__(self) -> None:
+        _all_positive(self)
+
     def settings(self, rates: Rates, N: int) -> tuple[float, float]:
         """mu and eta_g for N samples beside learners with these rates."""
         if self.kappa_mu is None:
             # A lone learner's prox moves theta by 2/(eta + 2) of its error: as much as this gradient step.
             return 1 / (rates.eta + 2), rates.eta_g
         return self.kappa_mu / math.sqrt(N), self.kappa_g * math.sqrt(N)
+
+
+def _all_positive(spec: RateSpec | OmklSpec) -> None:
+    for name, value in vars(spec).items():
+        if value is not None:
+            _checks.positive(name, value)
 
 
 @dataclass(frozen=True)
@@ -129,6 +163,11 @@ class Experiment:
     rates: RateSpec = field(default_factory=RateSpec)
     learning: LearningSpec = field(default_factory=LearningSpec)
     omkl: OmklSpec = field(default_factory=OmklSpec)
+
+    def __post_init__(self) -> None:
+        _checks.count("trials", self.trials)
+        if self.learners is not None:
+            _checks.count("learners", self.learners)
 
 
 SECTIONS: dict[str, type[Any]] = {
@@ -198,17 +237,25 @@ def _section(kind: type[Section], table: Toml, where: str, **parts: Any) -> Sect
     return kind(**values, **parts)
 
 
+KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
+
+
 def _check_type(where: str, value: object, wanted: str) -> None:
     """The few types that settings have, by the name their dataclass gives them."""
-    kinds: dict[str, tuple[type, ...]] = {
-        "str": (str,),
-        "int": (int,),
-        "float": (int, float),
-        "tuple": (list,),
-    }
-    expected = kinds[wanted.split("[")[0].split(" ")[0]]
-    if not isinstance(value, expected) or isinstance(value, bool):
-        raise InputError(f"{where} is {value!r}; expected {wanted.removesuffix(' | None')}; mend the file")
+    kind, _, inner = wanted.removesuffix(" | None").removesuffix(", ...]").partition("[")
+    if kind == "tuple":
+        good = isinstance(value, list) and bool(value) and all(_is_a(inner, each) for each in value)
+        expected = f"a list with one {inner} or more"
+    elif kind in KINDS:
+        good, expected = _is_a(kind, value), kind
+    else:
+        good, expected = False, "a section in [brackets]"
+    if not good:
+        raise InputError(f"{where} is {value!r}; expected {expected}; mend the file")
+
+
+def _is_a(kind: str, value: object) -> bool:
+    return isinstance(value, KINDS[kind]) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -249,14 +296,25 @@ def prepare(experiment: Experiment, rounds: int | None = None) -> Source:
     """The experiment's first dataset, divided over its learners and cut to `rounds`."""
     spec = experiment.data
     if spec.names[0] == "stations":
-        forecast = {"as it is now": stations.persistence(spec.horizon)}
-        degrees = stations.HOT - stations.COLD
-        return cut(
-            Source("stations", datasets.load_stations(spec.horizon), "°F", degrees**2, forecast), rounds
-        )
+        return cut(_stations(experiment), rounds)
     data = datasets.load(spec.names[0], x_scale=spec.x_scale, y_scale=spec.y_scale)
-    J = experiment.learners or as_graph(experiment.graphs[0]).J
+    J = as_graph(experiment.graphs[0]).J if experiment.learners is None else experiment.learners
     return cut(Source(data.name, data.split(J, spec.split, experiment.kernels.seed)), rounds)
+
+
+def _stations(experiment: Experiment) -> Source:
+    spec, fixed = experiment.data, DataSpec()
+    for name in ("x_scale", "y_scale", "split"):
+        if getattr(spec, name) != getattr(fixed, name):
+            raise InputError(
+                f"{name} is {getattr(spec, name)!r} for the stations; expected none, as they come scaled "
+                f"and divided; leave {name} out"
+            )
+    if experiment.learners not in (None, len(stations.AIRPORTS)):
+        raise InputError(f"learners is {experiment.learners} for the stations; expected 3; leave it out")
+    forecast = {"as it is now": stations.persistence(spec.horizon)}
+    degrees = stations.HOT - stations.COLD
+    return Source("stations", datasets.load_stations(spec.horizon), "°F", degrees**2, forecast)
 
 
 def from_table(
@@ -264,14 +322,42 @@ def from_table(
 ) -> Source:
     """A user's table as streams: inputs and labels scaled to [0, 1], errors told in the label's own scale."""
     if table.learners is not None:
+        if learners is not None:
+            raise InputError(
+                f"learners is {learners} but the table has a learner column; expected one of the two; "
+                "leave one out"
+            )
+        _refuse_waste(table.learners, rounds)
         split = table.by_learner("minmax", "minmax")
     else:
+        given = experiment.learners if learners is None else learners
+        J = _checks.count("learners", 3 if given is None else given)
         data = table.dataset().scaled("minmax", "minmax")
-        split = data.split(
-            learners or experiment.learners or 3, experiment.data.split, experiment.kernels.seed
-        )
+        split = data.split(J, experiment.data.split, experiment.kernels.seed)
+    return cut(Source(name, split, scale=_squared_span(table), dropped=table.dropped), rounds)
+
+
+def _squared_span(table: Table) -> float:
     span = float(np.ptp(table.y)) or 1.0
-    return cut(Source(name, split, scale=span**2, dropped=table.dropped), rounds)
+    if math.isinf(span * span):
+        raise DataError(
+            f"{table.name}, column {table.target!r}: its values span {span:g}, too much to square; "
+            "expected less than 1e154; correct or remove such rows"
+        )
+    return span * span
+
+
+def _refuse_waste(learners: Sequence[str], rounds: int | None) -> None:
+    """All streams are as long as the shortest; whoever did not ask for that should not lose most rows."""
+    counts = Counter(learners)
+    shortest = min(counts, key=lambda name: counts[name])
+    T, unused = counts[shortest], len(learners) - counts[shortest] * len(counts)
+    if 2 * unused > len(learners) and (rounds is None or rounds > T):
+        raise InputError(
+            f"learner {shortest!r} has {T} rows, so {unused} of {len(learners)} rows would go unused; "
+            "expected streams of about one length; remove that learner's rows, or take the first rows of "
+            f"all with --rounds {T}"
+        )
 
 
 def cut(source: Source, rounds: int | None) -> Source:
@@ -286,16 +372,23 @@ def cut(source: Source, rounds: int | None) -> Source:
 def network(text: str, names: Sequence[str]) -> Graph:
     """A graph by name, or from links between learners such as "EWR-JFK,JFK-LGA"."""
     if "-" not in text:
-        graph = as_graph(text, len(names))
-    else:
-        links = [
-            _checks.one_of("graph link end", end, names)
-            for link in text.split(",")
-            for end in link.split("-")
-        ]
-        index = [list(names).index(end) for end in links]
-        graph = as_graph(list(zip(index[::2], index[1::2], strict=True)), len(names))
-    return dataclasses.replace(graph, names=tuple(names))
+        return dataclasses.replace(as_graph(text, len(names)), names=tuple(names))
+    return build(names, [_link(link.strip(), names) for link in text.split(",")])
+
+
+def _link(text: str, names: Sequence[str]) -> tuple[str, str]:
+    """The two ends of a link; a name may hold a "-" itself, so each is tried as the one between the ends."""
+    cuts = [(text[:i].strip(), text[i + 1 :].strip()) for i, mark in enumerate(text) if mark == "-"]
+    ends = [(a, b) for a, b in cuts if a in names and b in names]
+    if len(ends) == 1:
+        return ends[0]
+    if len(cuts) == 1:
+        wrong = next(end for end in cuts[0] if end not in names)
+        _checks.one_of("graph link end", wrong, names)
+    raise InputError(
+        f"graph link {text!r} is not two learners with a - between; expected two of {', '.join(names)}; "
+        "write links like A-B,B-C"
+    )
 
 
 def carry_out(experiment: Experiment, source: Source, progress: Progress | None = None) -> Outcome:

@@ -52,7 +52,8 @@ def as_graph(graph: GraphLike, J: int | None = None) -> Graph:
     graph : a networkx graph, an adjacency (J, J) of 0 and 1, a list of edges, or a name: ring, path, star,
         complete, paper1 .. paper4.
         Whole-number nodes 0..J-1 are learners by that number; other nodes count in their own order.
-    J : the number of learners there must be.
+        A (2, 2) array is an adjacency if J is 2 or not given, else two edges.
+    J : the number of learners there must be. With it an adjacency may be a list of lists.
 
     Examples
     --------
@@ -65,7 +66,7 @@ def as_graph(graph: GraphLike, J: int | None = None) -> Graph:
     if isinstance(graph, str):
         graph = named(graph, J)
     if not isinstance(graph, Graph):
-        graph = _build(*_nodes_and_edges(graph, J))
+        graph = build(*_nodes_and_edges(graph, J))
     if J is not None and graph.J != J:
         raise InputError(
             f"the graph has {graph.J} learners but the data has {J}; expected the same number; "
@@ -81,7 +82,7 @@ def named(name: str, J: int | None = None) -> Graph:
         return paper(int(name[-1]))
     if J is None:
         raise InputError(f"graph {name!r} needs a number of learners; expected J; pass J=")
-    return _build(list(range(J)), SHAPES[name](J))
+    return build(list(range(J)), SHAPES[name](J))
 
 
 def paper(number: int) -> Graph:
@@ -94,7 +95,7 @@ def paper(number: int) -> Graph:
     _checks.one_of("paper network", name, PAPER)
     J, hub = PAPER[name]
     edges = complete(J) if hub is None else star(J, hub)
-    return Graph(tuple(range(1, J + 1)), _build(list(range(J)), edges).neighbours, note="inferred")
+    return Graph(tuple(range(1, J + 1)), build(list(range(J)), edges).neighbours, note="inferred")
 
 
 def ring(J: int) -> list[Edge]:
@@ -136,10 +137,24 @@ def _nodes_and_edges(graph: Any, J: int | None) -> tuple[list[Hashable], list[tu
     if hasattr(graph, "nodes") and hasattr(graph, "edges"):
         return _from_networkx(graph)
     if hasattr(graph, "toarray"):
-        graph = graph.toarray()
-    if isinstance(graph, np.ndarray) and graph.ndim == 2 and graph.shape[0] == graph.shape[1]:
-        return _from_adjacency(graph)
+        return _from_adjacency(graph.toarray())
+    if _is_adjacency(graph, J) or _is_matrix_of_lists(graph, J):
+        return _from_adjacency(np.asarray(graph))
     return _from_edges(graph, J)
+
+
+def _is_adjacency(graph: Any, J: int | None) -> bool:
+    """A square array; but (2, 2) is two edges where there are not two learners."""
+    if not isinstance(graph, np.ndarray) or graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+        return False
+    return graph.shape != (2, 2) or J in (None, 2)
+
+
+def _is_matrix_of_lists(graph: Any, J: int | None) -> bool:
+    """J lists of J: no list of edges where J is not 2."""
+    if J in (None, 2) or not isinstance(graph, (list, tuple)) or len(graph) != J:
+        return False
+    return all(isinstance(row, (list, tuple, np.ndarray)) and len(row) == J for row in graph)
 
 
 def _from_networkx(graph: Any) -> tuple[list[Hashable], list[tuple[Hashable, Hashable]]]:
@@ -151,6 +166,8 @@ def _from_networkx(graph: Any) -> tuple[list[Hashable], list[tuple[Hashable, Has
 
 
 def _from_adjacency(matrix: Array) -> tuple[list[Hashable], list[tuple[Hashable, Hashable]]]:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"the adjacency is {matrix.shape}; expected (J, J); give a row for each learner")
     if not np.isin(matrix, (0, 1)).all():
         raise InputError(
             "the adjacency holds other numbers than 0 and 1; expected links or none; use (A != 0)"
@@ -176,10 +193,12 @@ def _from_edges(graph: Any, J: int | None) -> tuple[list[Hashable], list[tuple[H
 
 
 def _plain(node: Any) -> Hashable:
-    return int(node) if isinstance(node, np.integer) else node
+    whole = isinstance(node, np.integer) or (isinstance(node, np.floating) and node.is_integer())
+    return int(node) if whole else node
 
 
-def _build(nodes: Sequence[Hashable], edges: Iterable[tuple[Hashable, Hashable]]) -> Graph:
+def build(nodes: Sequence[Hashable], edges: Iterable[tuple[Hashable, Hashable]]) -> Graph:
+    """The graph of these learners and links, checked."""
     if set(nodes) == set(range(len(nodes))):
         nodes = range(len(nodes))
     index = {node: j for j, node in enumerate(nodes)}

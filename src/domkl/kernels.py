@@ -82,7 +82,7 @@ def fingerprint(V: Array) -> str:
 
 def check(V: npt.ArrayLike, d: int | None = None, dtype: npt.DTypeLike = np.float64) -> Array:
     """V as an array of shape (P, D, d), or an error that says what is wrong with it."""
-    array = _checks.finite("kernels", _checks.floats("kernels", V, dtype))
+    array = _checks.finite("kernels", _checks.floats("kernels", V, _checks.float_type(dtype)))
     if array.ndim != 3 or 0 in array.shape:
         raise InputError(
             f"kernels has shape {array.shape}; expected (P, D, d); make it with domkl.kernels.gaussian(d, D)"
@@ -104,8 +104,12 @@ def _inputs_last(V: Array) -> Array:
 def _dictionary(sample: Sampler, d: int, D: int, seed: Seed, sigma2: float | Sequence[float] | None) -> Array:
     d, D = _checks.count("d", d), _checks.count("D", D)
     rng = np.random.default_rng(_entropy(seed))
-    variances = np.atleast_1d(np.asarray(PAPER_SIGMA2 if sigma2 is None else sigma2, dtype=np.float64))
-    sigmas = [np.sqrt(_checks.positive("sigma2", float(v))) for v in variances]
+    variances = np.atleast_1d(_checks.floats("sigma2", PAPER_SIGMA2 if sigma2 is None else sigma2))
+    if variances.size == 0:
+        raise InputError(
+            "sigma2 is empty; expected one number for each kernel; leave it out for the paper's 17"
+        )
+    sigmas = [np.sqrt(_checks.positive("sigma2", v)) for v in variances]
     return np.stack([sample(rng, D, d) / sigma for sigma in sigmas])  # (P, D, d)
 
 

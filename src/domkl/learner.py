@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _checks, core, kernels, losses
+from . import _checks, engines, kernels, losses
 from . import hedge as hedging
 from ._types import Array, Float
-from .core import Rates, Step
+from .core import Rates, State, Step, check_rates
 from .errors import InputError, PeerError
 from .losses import Loss
 
@@ -46,6 +46,7 @@ class Learner:
     neighbours : their names; sums run in this order.
     rates, loss, hedge : as in `domkl.simulate`, the same at every learner.
     name : what its `Step`s call it.
+    engine : as in `domkl.simulate`; with the same engine, the bits are the simulator's.
 
     Examples
     --------
@@ -70,24 +71,31 @@ class Learner:
         loss: str | Loss = "squared",
         hedge: str = "neighbours",
         name: Hashable = None,
+        engine: str = "auto",
         dtype: Float = np.float64,
     ) -> None:
         self.V = kernels.check(V, dtype=dtype)
         self.neighbours = _distinct(neighbours)
-        self.rates, self.loss, self.hedge = rates, losses.get(loss), hedging.rule(hedge)
+        self.rates, self.loss, self.hedge = check_rates(rates), losses.get(loss), hedging.rule(hedge)
         self.name, self.round = name, 0
         self.fingerprint = _fingerprint(self.V, rates, self.loss, self.hedge)
-        self.state = core.init(self.V)
         self.step: Step | None = None
-        self._pulls = core.Pulls.of(np.asarray(len(self.neighbours), dtype), rates, self.loss)
-        self._pending: tuple[Array, Array] | None = None  # theta', L' between observe and close
+        deg = len(self.neighbours)
+        self._device = engines.make_device(engine, self.V, deg, rates, self.loss, self.hedge)
+        # The native device checks samples itself, and quicker; what it refuses is looked at here.
+        self._quick = engines.chosen(engine) == "native" and not self.loss.classifies
+        self._pending: Array | None = None  # L' between observe and close
         self._inbox: dict[int, dict[Hashable, Update]] = {}
-        nothing = Update(-1, self.state.theta, self.state.L, self.fingerprint)
-        self._last: dict[Hashable, Update] = dict.fromkeys(self.neighbours, nothing)
+        zero = np.zeros(len(self.V), self.V.dtype)
+        self._losses: dict[Hashable, Array] = dict.fromkeys(self.neighbours, zero)  # last heard
         # Losses in transit, for hedge="messages": M_{i->j} and M_{j->i} of the last round.
-        self._received = dict.fromkeys(self.neighbours, self.state.L)
-        self._sent = dict.fromkeys(self.neighbours, self.state.L)
-        self._seen: tuple[Array, Array] | None = None  # the last x and its features
+        self._received = dict.fromkeys(self.neighbours, zero)
+        self._sent = dict.fromkeys(self.neighbours, zero)
+
+    @property
+    def state(self) -> State:
+        """Everything the learner knows between two rounds."""
+        return self._device.state
 
     @property
     def waiting(self) -> bool:
@@ -104,7 +112,12 @@ class Learner:
 
     def predict(self, x: npt.ArrayLike) -> float:
         """The network's function, as this learner knows it, at x."""
-        return float(core.predict(self.state, self._features(x))[1])
+        if self._quick:
+            try:
+                return self._device.predict(x)  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                pass
+        return self._device.predict(self._sample(x))
 
     def observe(self, x: npt.ArrayLike, y: float) -> Update:
         """Predict, learn from (x, y), and return the update for the neighbours.
@@ -112,16 +125,15 @@ class Learner:
         A label that comes late is observed when it comes: `step.y_hat` is then what the learner would
         have said at that moment, not what `predict` said when x was new.
         """
-        if self.waiting:
+        if self._pending is not None:
             raise InputError(
                 f"round {self.round} still waits for {self.missing}; receive() them or close() the round"
             )
-        z, label = self._features(x), self._label(y)
-        f, y_hat = core.predict(self.state, z)
-        theta, L = core.local(self.state, z, f, label, self._pulls, self.loss)
-        self.step = Step(self.round, self.name, float(label), float(y_hat), self.state.q)
-        self._pending = theta, L
+        q = self._device.q
+        y_hat, theta, L = self._learn(x, y)
+        self.step = Step(self.round, self.name, y, y_hat, q)
         update = Update(self.round, theta, self._shared(L), self.fingerprint)
+        self._pending = L
         self._close_if_complete()
         return update
 
@@ -141,26 +153,40 @@ class Learner:
         """End the open round without the missing neighbours.
 
         Their last known estimate stands in for the missing one, and the dual moves only for edges that
-        were heard. If the other end did hear us, the two duals of that edge no longer cancel.
+        were heard. If the other end did hear us, the two duals of that edge no longer cancel, and with
+        hedge="messages" the losses that only one end heard stay miscounted.
         """
         if self._pending is None:
             raise InputError("no round is open; expected one; call observe() first")
-        heard = self._inbox.pop(self.round, {})
-        self._merge(*self._pending, heard)
+        if self.neighbours:
+            heard = self._inbox.pop(self.round, {})
+            total = self._total(self._pending, heard)
+            thetas = {i: heard[name].theta for i, name in enumerate(self.neighbours) if name in heard}
+            self._device.close(thetas, total)
+        else:
+            self._device.close({}, self._pending)
         self._pending = None
         self.round += 1
 
     def _close_if_complete(self) -> None:
-        if self.waiting and not self.missing:
+        if not self.neighbours or (self.waiting and not self.missing):
             self.close()
 
-    def _merge(self, theta: Array, L: Array, heard: dict[Hashable, Update]) -> None:
-        total = self._total(L, heard)
-        self._last.update(heard)
-        theta_sum = self._sum([self._last[i].theta for i in self.neighbours])
-        present = self._sum([heard[i].theta for i in self.neighbours if i in heard])
-        n = np.asarray(len(heard), theta.dtype)
-        self.state = core.merge(self.state, theta, L, theta_sum, total, self._pulls, self.rates, (n, present))
+    def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
+        if self._quick:
+            try:
+                return self._device.observe(x, y)  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                pass
+        sample, label = self._sample(x), self._label(y)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self._device.observe(sample, label)
+        except ValueError:
+            raise InputError(
+                "learning this sample would overflow; expected x and y of moderate size; "
+                "scale them, for example to [0, 1]"
+            ) from None
 
     def _shared(self, L: Array) -> Array | None:
         """What the neighbours hear about our losses."""
@@ -169,45 +195,44 @@ class Learner:
         return L if self.hedge == "neighbours" else self._belief(L)
 
     def _belief(self, L: Array) -> Array:
-        return L + self._sum([self._received[i] for i in self.neighbours], L)
+        return L + self._sum(self._received)
 
     def _total(self, L: Array, heard: dict[Hashable, Update]) -> Array:
         """The losses that enter Hedge's exponent, (P,)."""
         if self.hedge == "local":
             return L
         if self.hedge == "neighbours":
-            latest = {**self._last, **heard}
-            return L + self._sum([_losses(latest[i]) for i in self.neighbours], L)
+            self._losses.update({name: _losses(update) for name, update in heard.items()})
+            return L + self._sum(self._losses)
         belief = self._belief(L)
         for i, update in heard.items():
             self._received[i], self._sent[i] = _losses(update) - self._sent[i], belief - self._received[i]
         return belief
 
-    def _sum(self, values: list[Array], like: Array | None = None) -> Array:
-        total = np.zeros_like(self.state.theta if like is None else like)
-        for value in values:
-            total += value
+    def _sum(self, values: dict[Hashable, Array]) -> Array:
+        total = np.zeros(len(self.V), self.V.dtype)
+        for name in self.neighbours:
+            total = total + values[name]
         return total
 
-    def _features(self, x: npt.ArrayLike) -> Array:
+    def _sample(self, x: npt.ArrayLike) -> Array:
         array = _checks.floats("x", x, self.V.dtype)
-        _checks.shape(
-            "x", array, self.V.shape[2:], "every sample needs the features the kernels were made for"
-        )
-        if self._seen is None or not np.array_equal(self._seen[0], array):
-            self._seen = array.copy(), core.features(self.V, _checks.finite("x", array))
-        return self._seen[1]
+        remedy = "every sample needs the features the kernels were made for"
+        _checks.shape("x", array, self.V.shape[2:], remedy)
+        return _checks.finite("x", np.ascontiguousarray(array))
 
-    def _label(self, y: float) -> Array:
+    def _label(self, y: float) -> float:
         label = _checks.floats("y", y, self.V.dtype)
         _checks.shape("y", label, (), "give one label at a time")
-        return losses.labels(self.loss, _checks.finite("y", label))
+        return float(losses.labels(self.loss, _checks.finite("y", label)))
 
     def _check_update(self, neighbour: Hashable, update: Update) -> None:
-        if neighbour not in self._last:
+        if neighbour not in self._losses:
             raise PeerError(
                 f"{neighbour!r} is not a neighbour; expected one of {self.neighbours}; check the graph"
             )
+        if not isinstance(update, Update) or type(update.round) is not int:
+            raise PeerError(f"{neighbour!r} sent no update; expected an Update; mend that learner")
         if update.fingerprint != self.fingerprint:
             raise PeerError(
                 f"{neighbour!r} sent fingerprint {update.fingerprint}; expected {self.fingerprint}; "
@@ -216,17 +241,19 @@ class Learner:
         if not 0 <= update.round <= self.round + EARLIEST:
             raise PeerError(
                 f"{neighbour!r} is at round {update.round}; expected at most {self.round + EARLIEST}; "
-                "restart it from a snapshot"
+                "check that learner's rounds"
             )
-        self._check_numbers(neighbour, "theta", update.theta, self.state.theta.shape)
+        P, D, _ = self.V.shape
+        self._check_numbers(neighbour, "theta", update.theta, (P, 2 * D))
         if self.hedge != "local":
-            self._check_numbers(neighbour, "losses", update.losses, self.state.L.shape)
+            self._check_numbers(neighbour, "losses", update.losses, (P,))
 
     @staticmethod
     def _check_numbers(
         neighbour: Hashable, what: str, value: Array | None, expected: tuple[int, ...]
     ) -> None:
-        if value is None or np.shape(value) != expected or not np.isfinite(value).all():
+        good = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.shape == expected
+        if not good or not np.isfinite(value).all():  # type: ignore[arg-type]
             raise PeerError(
                 f"{what} of {neighbour!r} is not {expected} finite numbers; expected so; mend that learner"
             )
@@ -238,7 +265,11 @@ def _losses(update: Update) -> Array:
 
 
 def _distinct(neighbours: Sequence[Hashable]) -> tuple[Hashable, ...]:
-    if isinstance(neighbours, str) or len(set(neighbours)) != len(neighbours):
+    if (
+        not isinstance(neighbours, Sequence)
+        or isinstance(neighbours, str)
+        or len(set(neighbours)) < len(neighbours)
+    ):
         raise InputError(f"neighbours is {neighbours!r}; expected a list of different names; name each once")
     return tuple(neighbours)
 

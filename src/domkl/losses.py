@@ -37,8 +37,8 @@ def squared(reg: float = 0.0) -> Loss:
 
     >>> import numpy as np
     >>> from domkl import losses
-    >>> losses.squared().value(np.array(3.0), np.array(1.0))
-    np.float64(4.0)
+    >>> float(losses.squared().value(np.array(3.0), np.array(1.0)))
+    4.0
     """
     return Loss("squared", _squared_value, _squared_slope, _squared_prox, _checks.not_negative("reg", reg))
 

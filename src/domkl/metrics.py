@@ -19,40 +19,52 @@ class Hindsight(NamedTuple):
 
     kernel: int  # the index p of the best kernel
     theta: Array  # (2D,)
-    losses: Array  # (J,) its cumulative loss on each learner's stream
+    squares: Array  # (J,) its summed squared errors on each learner's stream
 
 
 def hindsight(X: Array, y: Array, V: Array, loss: str | Loss = "squared") -> Hindsight:
     """The one theta, of the one kernel, with the least loss over all learners' data (θ* of the paper).
 
     Exact: a least-squares problem for each kernel. Other losses than squared and ridge are refused.
+    With ridge the penalty chooses theta, and regrets compare squared errors.
     """
+    X, y = _checks.finite("X", _checks.floats("X", X)), _checks.finite("y", _checks.floats("y", y))
     loss = losses.get(loss)
     if loss.name not in ("squared", "ridge"):
         raise InputError(
             f"regret is found exactly for the squared loss, not {loss.name}; use squared or ridge"
         )
     J, T, d = X.shape
+    _checks.shape("y", y, (J, T), "give one label for each sample of X")
     V = kernel_dictionaries.check(V, d)
     fits = [_fit(V[p : p + 1], X.reshape(J * T, d), y.reshape(J * T), loss.reg) for p in range(len(V))]
-    best = min(range(len(V)), key=lambda p: fits[p][1].sum())
-    theta, at_each = fits[best]
-    return Hindsight(best, theta, at_each.reshape(J, T).sum(1))
+    best = min(range(len(V)), key=lambda p: fits[p].least)
+    return Hindsight(best, fits[best].theta, fits[best].squares.reshape(J, T).sum(1))
 
 
-def _fit(V: Array, X: Array, y: Array, reg: float) -> tuple[Array, Array]:
-    """Ridge regression on one kernel's features: theta (2D,) and its loss at each sample (N,)."""
+class _Fit(NamedTuple):
+    theta: Array  # (2D,)
+    squares: Array  # (N,) squared error at each sample
+    least: float  # their sum, and the penalty
+
+
+def _fit(V: Array, X: Array, y: Array, reg: float) -> _Fit:
+    """Ridge regression on one kernel's features."""
     Z = core.features(V, X)[:, 0]  # (N, 2D)
-    penalty = np.sqrt(reg * len(y)) * np.eye(Z.shape[1])
-    A, b = (np.vstack([Z, penalty]), np.append(y, np.zeros(len(penalty)))) if reg else (Z, y)
-    theta = np.linalg.lstsq(A, b, rcond=None)[0]
-    return theta, (Z @ theta - y) ** 2 + reg * theta @ theta
+    # A triangle with the same least squares: a few hundred rows at a time, so that it stays quick.
+    R = np.sqrt(reg * len(y)) * np.eye(Z.shape[1] + 1)[:-1]
+    rows = np.column_stack([Z, y])
+    for start in range(0, len(y), 4096):
+        R = np.linalg.qr(np.vstack([R, rows[start : start + 4096]]), mode="r")
+    theta = np.linalg.lstsq(R[:, :-1], R[:, -1], rcond=None)[0]
+    squares = (Z @ theta - y) ** 2
+    return _Fit(theta, squares, float(squares.sum() + len(y) * reg * theta @ theta))
 
 
 def regret_a(y_hat: npt.ArrayLike, y: npt.ArrayLike, best: Hindsight) -> Array:
-    """Learning regret of each learner: its loss minus that of the best function in hindsight. (J,)"""
+    """Learning regret of each learner: its squared errors minus those of the best function. (J,)"""
     y_hat, y = _checks.floats("y_hat", y_hat), _checks.floats("y", y)
-    return np.asarray(((y_hat - y) ** 2).sum(1) - best.losses)
+    return np.asarray(((y_hat - y) ** 2).sum(1) - best.squares)
 
 
 def regret_d(cv: npt.ArrayLike, T: int) -> Array:
@@ -68,6 +80,8 @@ def exponent(T: npt.ArrayLike, regret: npt.ArrayLike) -> float:
     0.5
     """
     T, regret = _checks.floats("T", T), _checks.floats("regret", regret)
+    if T.size < 2:
+        raise InputError(f"there are {T.size} lengths; expected at least 2 to fit a line; run more of them")
     if (regret <= 0).any():
         raise InputError(
             "a regret is not above 0; expected positive numbers for a power law; use longer streams"

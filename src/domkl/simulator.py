@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, cast
@@ -13,7 +14,7 @@ from . import _checks, engines, losses
 from . import hedge as hedging
 from . import kernels as dictionaries
 from ._types import Array, Float
-from .core import Rates
+from .core import Rates, check_rates
 from .engines import Engine, Setting
 from .errors import InputError
 from .graph import Graph, GraphLike, as_graph
@@ -71,10 +72,12 @@ def simulate(
     loss : "squared", "ridge", "huber", "logistic", or one made with `domkl.losses`.
     hedge : whose losses weigh the kernels: "neighbours", "messages" (trees only) or "local".
     delay : a label becomes known this many rounds after its prediction, and is learnt then.
-    engine : "auto" (native where it was built), "native", or "numpy", whose bits are those of `Learner`s.
+    engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
+        its bits; "mpi" spreads the network over the ranks of `mpiexec`, with the bits of "numpy".
     threads : how many the native engine may use; one for each core by default.
     dtype : numpy.float64 or numpy.float32.
-    keep_state : whether theta and lam are wanted; without them a huge network takes far less memory.
+    keep_state : whether theta and lam are wanted; without them a huge network takes far less memory, and
+        the native engine tells of progress only at the end.
     weights_every : keep the kernel weights of every n-th round in `q_path`.
     progress : called as progress(rounds done, T); T is 0 where the stream does not tell.
 
@@ -88,19 +91,20 @@ def simulate(
     >>> bool(run.mse.max() < 0.1 * y.var())
     True
     """
-    blocks, (J, T, d) = _open(X, y, dtype)
-    network, loss = as_graph(graph, J), losses.get(loss)
-    _refuse_cycles(hedging.rule(hedge), network)
-    if T == 0 and rates is None:
-        raise InputError("a stream of blocks has no known length; expected rates for it; pass rates=")
-    V = dictionaries.check(dictionaries.gaussian(d) if kernels is None else kernels, d, dtype)
-    delay, every = (
-        _checks.count("delay", delay, least=0),
-        _checks.count("weights_every", weights_every, least=0),
-    )
-    rates, threads = rates or Rates.paper(T), engines.threads(threads)
-    setting = Setting(V, network, rates, loss, hedge, delay, keep_state, threads)
-    return _drive(engines.make(engine, setting), setting, blocks, T, every, progress)
+    with engines.guard(engine):
+        blocks, (J, T, d) = _open(X, y, dtype)
+        network, loss = as_graph(graph, J), losses.get(loss)
+        _refuse_cycles(hedging.rule(hedge), network)
+        if T == 0 and rates is None:
+            raise InputError("a stream of blocks has no known length; expected rates for it; pass rates=")
+        V = dictionaries.check(dictionaries.gaussian(d) if kernels is None else kernels, d, dtype)
+        delay = _checks.count("delay", delay, least=0)
+        every = _checks.count("weights_every", weights_every, least=0)
+        threads = _checks.count("threads", (os.cpu_count() or 1) if threads is None else threads)
+        rates = Rates.paper(T) if rates is None else check_rates(rates)
+        one_block = not keep_state and T > 0 and not every
+        setting = Setting(V, network, rates, loss, hedge, delay, keep_state, one_block, threads)
+        return _drive(engines.make(engine, setting), setting, blocks, T, every, progress)
 
 
 def _refuse_cycles(rule: str, graph: Graph) -> None:
@@ -152,7 +156,7 @@ def _drive(
 ) -> Run:
     """Cut the stream into pieces that suit the engine, the weights' path and the progress, and collect."""
     predictions, path, rounds, done = [], [], [], 0
-    pace = max(1, T // 100) if progress else 1 << 30
+    pace = max(1, T // 100) if progress and not setting.one_block else 1 << 30
     for X, y in blocks:
         _checks.shape(
             "X", X, (setting.graph.J, X.shape[1], setting.V.shape[2]), "all blocks need the same form"
@@ -173,8 +177,19 @@ def _drive(
 
 
 def _advance(engine: Engine, setting: Setting, X: Array, y: Array, first: int) -> Array:
-    _checks.finite("X", X, first)
-    return engine.advance(X, losses.labels(setting.loss, _checks.finite("y", y, first)))
+    rows = engines.rows(engine)
+    if rows is not None:  # a part of the network leaves the others' streams unread
+        X, y = X[rows], y[rows]
+    _checks.finite("X", X, first, rows)
+    labels = losses.labels(setting.loss, _checks.finite("y", y, first, rows))
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, in one line
+        y_hat = engine.advance(X, labels)
+    if not np.isfinite(y_hat).all():
+        raise InputError(
+            f"predictions overflowed after round {first}; expected x and y of moderate size; "
+            "scale them, for example to [0, 1]"
+        )
+    return y_hat
 
 
 def _collect(engine: Engine, setting: Setting, y_hat: Array, path: list[Array], rounds: list[int]) -> Run:

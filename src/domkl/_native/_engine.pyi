@@ -1,20 +1,25 @@
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .._types import Array
 
 def best() -> str: ...
 def runs(isa: str) -> bool: ...
+def limit(
+    loop: str,
+    isa: str,
+    *,
+    single: bool = False,
+    seconds: float = 0.05,
+    threads: int = 1,
+    bytes: int = 0,
+) -> float: ...
 
-class Engine64:
+class Rates:
     def __init__(
         self,
-        V: Array,
-        first: NDArray[Any],
-        near: NDArray[Any],
-        reverse: NDArray[Any],
-        *,
         rho: float,
         eta: float,
         eta_g: float,
@@ -23,6 +28,17 @@ class Engine64:
         delta: float,
         reg: float,
         rule: str,
+    ) -> None: ...
+
+class Network64:
+    def __init__(
+        self,
+        V: Array,
+        first: NDArray[Any],
+        near: NDArray[Any],
+        reverse: NDArray[Any],
+        rates: Rates,
+        *,
         keep: bool,
         threads: int,
         isa: str,
@@ -44,4 +60,14 @@ class Engine64:
     def state(self, theta: Array, lam: Array, /) -> None: ...
     def weights(self, L: Array, q: Array, /) -> None: ...
 
-class Engine32(Engine64): ...
+class Network32(Network64): ...
+
+class Device64:
+    def __init__(self, V: Array, deg: int, rates: Rates, *, isa: str) -> None: ...
+    def predict(self, x: Any, /) -> float: ...
+    def observe(self, x: Any, y: float, theta: Array, L: Array, /) -> float: ...
+    def hear(self, i: int, theta: Array, /) -> None: ...
+    def close(self, heard: NDArray[np.bool_], total: Array, q: Array, /) -> None: ...
+    def state(self, theta: Array, lam: Array, theta_sum: Array, L: Array, q: Array, /) -> None: ...
+
+class Device32(Device64): ...

@@ -1,4 +1,4 @@
-// What the engine does for Python, free of any instruction set. See engine.cpp for how.
+// What the engine does for Python, free of any instruction set.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,31 +9,32 @@ enum class Loss { squared, huber, logistic };
 enum class Rule { neighbours, messages, local };
 
 struct Setting {
-    int64_t J, P, D, d;     // learners, kernels, random features, inputs
-    const int64_t* first;   // (J + 1) where each learner's neighbours begin in `near`
-    const int64_t* near;    // (E) neighbours, learner by learner; E counts both directions
-    const int64_t* reverse; // (E) the number of the same edge, the other way round
-    double rho, eta, eta_g; // pulls and temperature
-    double mu;              // above 0: plain gradient descent with this step (OMKL)
+    int64_t J, P, D, d;      // learners, kernels, random features, inputs
+    const int64_t* first;    // (J + 1) where each learner's neighbours begin in `near`
+    const int64_t* near;     // (E) neighbours, learner by learner; E counts both directions
+    const int64_t* reverse;  // (E) the number of the same edge, the other way round
+    double rho, eta, eta_g;  // pulls and temperature
+    double mu;               // above 0: plain gradient descent with this step (OMKL)
     Loss loss;
-    double delta, reg;      // of the Huber loss; ridge penalty
+    double delta, reg;       // of the Huber loss; ridge penalty
     Rule rule;
-    bool keep;              // whether the state is needed after the first block
+    bool keep;               // whether the state is needed after the first block
     int threads;
 };
 
-// One block of rounds. Arrays belong to the caller; `history` rounds before x and y were given earlier.
+// One block of rounds. Arrays belong to the caller; x and y reach back `delay` rounds before the block.
 template <class T> struct Block {
     int64_t rounds, delay, start;  // start: how many rounds came before
     const T* x;                    // x of learner j at round t: x + j * x_learner + t * x_round
     const T* y;
     int64_t x_learner, x_round, y_learner, y_round;
-    T* y_hat;                      // (J, rounds), stride y_hat_learner
+    T* y_hat;                      // (J, rounds)
     int64_t y_hat_learner;
-    double *squares, *gaps;                 // (J,) sums over rounds, added to
-    double *kernel_squares, *kernel_gaps;   // (J, P)
+    double *squares, *gaps;                // (J,) sums over rounds, added to
+    double *kernel_squares, *kernel_gaps;  // (J, P)
 };
 
+// A whole network.
 template <class T> class Engine {
   public:
     virtual ~Engine() = default;
@@ -43,9 +44,23 @@ template <class T> class Engine {
     virtual const double* q() const = 0;             // (J, P)
 };
 
-#define DOMKL_DECLARE(ISA)                                                                     \
-    namespace ISA {                                                                            \
-    template <class T> std::unique_ptr<Engine<T>> make(const Setting& setting, const T* V);    \
+// One learner of a network, which hears its neighbours from outside.
+template <class T> class Device {
+  public:
+    virtual ~Device() = default;
+    virtual double predict(const T* x) = 0;
+    virtual double observe(const T* x, double y, T* theta, double* L) = 0;  // theta' (P, 2D), L' (P,); returns y_hat
+    virtual void hear(int64_t i, const T* theta) = 0;                       // the i-th neighbour's theta' (P, 2D)
+    virtual void close(const bool* heard, const double* total) = 0;         // (deg,), (P,)
+    virtual void state(T* theta, T* lam, T* theta_sum) const = 0;           // (P, 2D)
+    virtual const double* L() const = 0;
+    virtual const double* q() const = 0;
+};
+
+#define DOMKL_DECLARE(ISA)                                                                       \
+    namespace ISA {                                                                              \
+    template <class T> std::unique_ptr<Engine<T>> engine(const Setting& setting, const T* V);    \
+    template <class T> std::unique_ptr<Device<T>> device(const Setting& setting, const T* V);    \
     }
 DOMKL_DECLARE(baseline)
 DOMKL_DECLARE(avx2)

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "engine.hpp"
+#include "limits.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -32,13 +33,13 @@ std::string best() {
     return "baseline";
 }
 
-template <class T> std::unique_ptr<Engine<T>> make(const std::string& isa, const Setting& setting, const T* V) {
+template <class T, class Make> auto dispatch(const std::string& isa, Make make) {
     if (!runs(isa)) throw std::invalid_argument("this processor does not run " + isa);
 #if defined(DOMKL_X86)
-    if (isa == "avx512") return avx512::make<T>(setting, V);
-    if (isa == "avx2") return avx2::make<T>(setting, V);
+    if (isa == "avx512") return make(avx512::engine<T>, avx512::device<T>);
+    if (isa == "avx2") return make(avx2::engine<T>, avx2::device<T>);
 #endif
-    return baseline::make<T>(setting, V);
+    return make(baseline::engine<T>, baseline::device<T>);
 }
 
 template <class T> using In = nb::ndarray<const T, nb::device::cpu>;
@@ -59,16 +60,31 @@ Rule rule_of(const std::string& name) {
     return name == "local" ? Rule::local : Rule::neighbours;
 }
 
-template <class T> class Handle {
+template <class T> using Frequencies = nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+template <class T> using Sample = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Everything about a learner's step that a network and a device share.
+struct Rates {
+    double rho, eta, eta_g, mu;
+    std::string loss;
+    double delta, reg;
+    std::string rule;
+
+    template <class T>
+    Setting with(const Frequencies<T>& V, int64_t J, const int64_t* first, const int64_t* near, const int64_t* reverse,
+                 bool keep, int threads) const {
+        return {J,    int64_t(V.shape(0)), int64_t(V.shape(1)), int64_t(V.shape(2)), first,         near, reverse, rho, eta, eta_g, mu,
+                loss_of(loss), delta, reg, rule_of(rule), keep, threads};
+    }
+};
+
+template <class T> class NetworkHandle {
   public:
-    Handle(nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu> V, Index first, Index near, Index reverse, double rho, double eta,
-           double eta_g, double mu, const std::string& loss, double delta, double reg, const std::string& rule, bool keep,
-           int threads, const std::string& isa) {
+    NetworkHandle(Frequencies<T> V, Index first, Index near, Index reverse, const Rates& rates, bool keep, int threads, const std::string& isa) {
         J = int64_t(first.shape(0)) - 1, P = int64_t(V.shape(0)), D = int64_t(V.shape(1)), d = int64_t(V.shape(2));
         require(J >= 1 && near.shape(0) == reverse.shape(0), "a graph needs learners, and edges both ways");
-        const Setting setting{J,       P,   D,     d,   first.data(), near.data(), reverse.data(), rho,  eta,
-                              eta_g,   mu,  loss_of(loss), delta, reg, rule_of(rule), keep, threads};
-        engine = make<T>(isa, setting, V.data());
+        const Setting setting = rates.with<T>(V, J, first.data(), near.data(), reverse.data(), keep, threads);
+        engine = dispatch<T>(isa, [&](auto make, auto) { return make(setting, V.data()); });
     }
 
     void advance(In<T> x, In<T> y, int64_t history, int64_t delay, int64_t start, nb::ndarray<T, nb::ndim<2>, nb::device::cpu> y_hat,
@@ -81,9 +97,9 @@ template <class T> class Handle {
         require(int64_t(y_hat.shape(0)) == J && (rounds == 1 || y_hat.stride(1) == 1), "y_hat must be (J, B)");
         require(int64_t(squares.size()) == J && int64_t(gaps.size()) == J, "sums must be (J,)");
         require(int64_t(kernel_squares.size()) == J * P && int64_t(kernel_gaps.size()) == J * P, "sums must be (J, P)");
-        const Block<T> block{rounds,      delay,         start,          x.data() + history * x.stride(1), y.data() + history * y.stride(1),
-                             x.stride(0), x.stride(1),   y.stride(0),    y.stride(1),                      y_hat.data(),
-                             y_hat.stride(0), squares.data(), gaps.data(), kernel_squares.data(), kernel_gaps.data()};
+        const Block<T> block{rounds,          delay,          start,       x.data() + history * x.stride(1), y.data() + history * y.stride(1),
+                             x.stride(0),     x.stride(1),    y.stride(0), y.stride(1),                      y_hat.data(),
+                             y_hat.stride(0), squares.data(), gaps.data(), kernel_squares.data(),            kernel_gaps.data()};
         nb::gil_scoped_release release;
         engine->advance(block);
     }
@@ -104,16 +120,74 @@ template <class T> class Handle {
     std::unique_ptr<Engine<T>> engine;
 };
 
-template <class T> void declare(nb::module_& m, const char* name) {
-    using H = Handle<T>;
-    nb::class_<H>(m, name)
-        .def(nb::init<nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu>, Index, Index, Index, double, double, double, double,
-                      const std::string&, double, double, const std::string&, bool, int, const std::string&>(),
-             "V"_a, "first"_a, "near"_a, "reverse"_a, nb::kw_only(), "rho"_a, "eta"_a, "eta_g"_a, "mu"_a, "loss"_a, "delta"_a,
-             "reg"_a, "rule"_a, "keep"_a, "threads"_a, "isa"_a)
-        .def("advance", &H::advance)
-        .def("state", &H::state)
-        .def("weights", &H::weights);
+// The quick ways in: a call that does not fit throws at once, and Python says what is wrong with it.
+template <class T> class DeviceHandle {
+  public:
+    DeviceHandle(Frequencies<T> V, int64_t deg, const Rates& rates, const std::string& isa) : deg(deg) {
+        P = int64_t(V.shape(0)), D = int64_t(V.shape(1)), d = int64_t(V.shape(2));
+        const int64_t first[2] = {0, deg};
+        const Setting setting = rates.with<T>(V, 1, first, nullptr, nullptr, true, 1);
+        device = dispatch<T>(isa, [&](auto, auto make) { return make(setting, V.data()); });
+    }
+
+    double predict(Sample<T> x) { return device->predict(checked(x)); }
+
+    double observe(Sample<T> x, double y, Out<T> theta, Out<double> L) {
+        const T* sample = checked(x);
+        require(y - y == 0, "y must be finite");
+        require(int64_t(theta.size()) == P * 2 * D && int64_t(L.size()) == P, "theta must be (P, 2D), L (P,)");
+        return device->observe(sample, double(T(y)), theta.data(), L.data());
+    }
+
+    void hear(int64_t i, nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> theta) {
+        require(i >= 0 && i < deg && int64_t(theta.size()) == P * 2 * D, "theta of a neighbour must be (P, 2D)");
+        device->hear(i, theta.data());
+    }
+
+    void close(nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu> heard, Sample<double> total, Out<double> q) {
+        require(int64_t(heard.size()) == deg && int64_t(total.size()) == P && int64_t(q.size()) == P, "sizes must fit");
+        device->close(heard.data(), total.data());
+        std::copy_n(device->q(), P, q.data());
+    }
+
+    void state(Out<T> theta, Out<T> lam, Out<T> theta_sum, Out<double> L, Out<double> q) const {
+        const int64_t size = P * 2 * D;
+        require(int64_t(theta.size()) == size && int64_t(lam.size()) == size && int64_t(theta_sum.size()) == size, "state must be (P, 2D)");
+        require(int64_t(L.size()) == P && int64_t(q.size()) == P, "weights must be (P,)");
+        device->state(theta.data(), lam.data(), theta_sum.data());
+        std::copy_n(device->L(), P, L.data());
+        std::copy_n(device->q(), P, q.data());
+    }
+
+  private:
+    const T* checked(const Sample<T>& x) const {
+        require(int64_t(x.shape(0)) == d, "x must be (d,)");
+        T zero = 0;
+        for (int64_t k = 0; k < d; ++k) zero += x.data()[k] * 0;  // not 0 if any x is infinite or no number
+        require(zero == 0, "x must be finite");
+        return x.data();
+    }
+
+    int64_t deg, P, D, d;
+    std::unique_ptr<Device<T>> device;
+};
+
+template <class T> void declare(nb::module_& m, const char* network, const char* device) {
+    using N = NetworkHandle<T>;
+    nb::class_<N>(m, network)
+        .def(nb::init<Frequencies<T>, Index, Index, Index, const Rates&, bool, int, const std::string&>(), "V"_a, "first"_a, "near"_a,
+             "reverse"_a, "rates"_a, nb::kw_only(), "keep"_a, "threads"_a, "isa"_a)
+        .def("advance", &N::advance)
+        .def("state", &N::state)
+        .def("weights", &N::weights);
+    using H = DeviceHandle<T>;
+    nb::class_<H>(m, device)
+        .def(nb::init<Frequencies<T>, int64_t, const Rates&, const std::string&>(), "V"_a, "deg"_a, "rates"_a, nb::kw_only(), "isa"_a)
+        .def("predict", &H::predict)
+        .def("observe", &H::observe)
+        .def("hear", &H::hear)
+        .def("close", &H::close)
+        .def("state", &H::state);
 }
 
 }  // namespace domkl
@@ -122,6 +196,10 @@ NB_MODULE(_engine, m) {
     m.doc() = "domkl's native engine";
     m.def("best", &domkl::best, "The widest instruction set that this processor runs.");
     m.def("runs", &domkl::runs, "isa"_a, "Whether this processor runs an instruction set.");
-    domkl::declare<double>(m, "Engine64");
-    domkl::declare<float>(m, "Engine32");
+    domkl::declare_limits(m);
+    nb::class_<domkl::Rates>(m, "Rates")
+        .def(nb::init<double, double, double, double, std::string, double, double, std::string>(), "rho"_a, "eta"_a, "eta_g"_a, "mu"_a,
+             "loss"_a, "delta"_a, "reg"_a, "rule"_a);
+    domkl::declare<double>(m, "Network64", "Device64");
+    domkl::declare<float>(m, "Network32", "Device32");
 }

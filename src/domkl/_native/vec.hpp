@@ -30,10 +30,21 @@ template <class T> inline Vec<T> load(const T* p) { return *reinterpret_cast<con
 template <class T> inline void store(T* p, Vec<T> v) { *reinterpret_cast<Vec<T>*>(p) = v; }
 template <class T> inline Vec<T> all(T x) { return x - Vec<T>{}; }
 
+// The lanes of a vector in another order: lane k comes from lane k ^ STEP.
+template <class T, int STEP> inline Vec<T> crossed(Vec<T> v) {
+    Vec<T> out;
+#pragma GCC unroll 16
+    for (int k = 0; k < WIDTH<T>; ++k) out[k] = v[k ^ STEP];
+    return out;
+}
+
+// Sum of a vector's numbers, half onto half.
 template <class T> inline T sum(Vec<T> v) {
-    T s = 0;
-    for (int k = 0; k < WIDTH<T>; ++k) s += v[k];
-    return s;
+    if constexpr (WIDTH<T> > 8) v += crossed<T, 8>(v);
+    if constexpr (WIDTH<T> > 4) v += crossed<T, 4>(v);
+    if constexpr (WIDTH<T> > 2) v += crossed<T, 2>(v);
+    v += crossed<T, 1>(v);
+    return v[0];
 }
 
 }  // namespace DOMKL_ISA

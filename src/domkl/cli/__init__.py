@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import sys
@@ -22,12 +23,12 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    from . import data, reproduce, run
+    from . import bench, data, reproduce, run
 
     top = _Parser(prog="domkl", description="Decentralised online learning with multiple kernels.")
     top.add_argument("--version", action="version", version=f"domkl {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (run, reproduce, data):
+    for module in (run, reproduce, data, bench):
         module.add_to(commands)
     return top
 
@@ -39,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = parser().parse_args(argv)
         args.act(args)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by the caller
+            sys.stdout.flush()
     except Error as error:
         print(f"domkl: {error}", file=sys.stderr)
         return 2
@@ -47,6 +49,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("domkl: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader has gone, as `head` does: nothing is wrong, and Python must not complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()  # the reader has gone, as `head` does: nothing is wrong
+    except OSError as error:
+        place = error.filename or "standard output"
+        _silence()
+        print(
+            f"domkl: {place} cannot be used: {error.strerror or error}; "
+            "expected a place to read from or write to; choose another",
+            file=sys.stderr,
+        )
+        return 2
     return 0
+
+
+def _silence() -> None:
+    """What is left in the buffer has nowhere to go, and Python must not complain at exit."""
+    with contextlib.suppress(OSError, AttributeError):  # no real file, or none at all
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,7 +8,10 @@ from typing import Any
 
 from .. import datasets
 from .._extras import need
+from ..datasets.sources import WAVE_DIGESTS
 from . import show
+
+FARMS = ", ".join(WAVE_DIGESTS)
 
 
 def add_to(commands: Any) -> None:
@@ -23,7 +26,13 @@ def add_to(commands: Any) -> None:
     fetch.add_argument("name", help="a name that `domkl data` lists")
     fetch.add_argument("--cache", help="directory to keep it in (default: the user's cache)")
     fetch.add_argument("--base-url", default=None, help="another server with UCI's paths")
-    fetch.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    fetch.add_argument("--farm", default="adelaide", metavar="NAME", help=f"for wave_energy: {FARMS}")
+    fetch.add_argument(
+        "--json",
+        action="store_true",
+        default=argparse.SUPPRESS,  # or it would undo `domkl data --json fetch`
+        help="one JSON document on standard output",
+    )
     fetch.set_defaults(act=fetch_one)
 
 
@@ -51,7 +60,7 @@ def fetch_one(args: argparse.Namespace) -> None:
     """Download one dataset with a progress bar."""
     where = {} if args.base_url is None else {"base_url": args.base_url}
     with show.progress(f"fetching {args.name}", in_bytes=True) as bar:
-        path = datasets.fetch(args.name, cache=args.cache, progress=bar, **where)
+        path = datasets.fetch(args.name, cache=args.cache, progress=bar, farm=args.farm, **where)
     if args.json:
         show.document({"name": args.name, "path": str(path)})
     else:

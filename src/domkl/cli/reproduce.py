@@ -13,8 +13,9 @@ import numpy as np
 
 from .. import _checks, datasets, experiment, reproduce
 from .._extras import need
-from ..errors import InputError
-from ..reproduce import Claim, Figure, Store, Task
+from ..datasets.files import places
+from ..errors import DataError, InputError
+from ..reproduce import Claim, Figure, Rows, Store
 from . import show
 
 TITLES = {"mse": "MSE (x 1e-2)", "cv": "consensus violation"}
@@ -39,32 +40,60 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run what is not on disk yet, then print everything asked for."""
-    protocol = experiment.load(f"paper-{args.protocol}")
     tables = _choose("--tables", args.tables, tuple(reproduce.TABLES))
-    networks = _networks(args.networks, tables)
-    names, notes = _datasets(args.datasets, tables)
-    trials = protocol.trials if args.trials is None else _checks.count("--trials", args.trials)
-    tasks = reproduce.plan(names, networks, trials)
-    store = Store(Path(args.out) / f"reproduce-{args.protocol}.jsonl", protocol)
-    _finish(protocol, store, tasks, args)
-    rows = store.rows(tasks)
-    figures = [f for f in reproduce.summarise(rows, networks) if f.table in tables]
-    claims = reproduce.judge(reproduce.summarise(rows, networks), rows)
-    notes = ["the paper's networks are inferred: its figure is not in the text", *notes]
+    networks, names = _networks(args.networks, tables), _datasets(args.datasets, tables)
+    _refuse_empty_tables(tables if args.tables else [], networks, names)
+    with _backend(args.backend):
+        rows, absent = _results(names, networks, args)
+    all_figures = reproduce.summarise(rows, networks)
+    figures, claims = [f for f in all_figures if f.table in tables], reproduce.judge(all_figures, rows)
+    notes = ["the paper's networks are inferred: its figure is not in the text"]
+    notes += [f"{name} is not here: domkl data fetch {name}" for name in names if name in absent]
     (_print_json if args.json else _print)(args.protocol, figures, claims, notes)
 
 
-def _finish(
-    protocol: experiment.Experiment, store: Store, tasks: list[Task], args: argparse.Namespace
-) -> None:
-    left = store.missing(tasks)
-    if not left:
-        return
-    backend = _backend(args.backend)
-    with show.progress(f"{len(left)} of {len(tasks)} runs to do") as bar, backend:
-        for done, (task, rows) in enumerate(reproduce.run_all(protocol, left, args.jobs), start=1):
-            store.add(task, rows)
-            bar(done, len(left))
+def _results(
+    names: Sequence[str], networks: Sequence[int], args: argparse.Namespace
+) -> tuple[Rows, set[str]]:
+    """All rows asked for, and the datasets that have none as they are neither here nor on disk."""
+    protocol, jobs = experiment.load(f"paper-{args.protocol}"), _jobs(args.jobs)
+    trials = protocol.trials if args.trials is None else _checks.count("--trials", args.trials)
+    here = {entry.name for entry in datasets.catalogue() if entry.path is not None}
+    digests = {name: reproduce.digest_of(protocol, name) for name in names if name in here}
+    store = Store(Path(args.out) / f"reproduce-{args.protocol}.jsonl", protocol, digests)
+    unfinished = {task.dataset for task in store.missing(reproduce.plan(names, networks, trials))}
+    absent = unfinished - here - {"regret"}
+    _refuse_absent(absent, names, named=args.datasets is not None)
+    tasks = reproduce.plan([name for name in names if name not in absent], networks, trials)
+    if left := store.missing(tasks):
+        store.check_writable()
+        with show.progress(f"{len(left)} of {len(tasks)} runs to do") as bar:
+            work = reproduce.run_all(protocol, left, jobs, digests)
+            for done, (task, rows) in enumerate(work, start=1):
+                store.add(task, rows)
+                bar(done, len(left))
+    return store.rows(tasks), absent
+
+
+def _refuse_absent(absent: set[str], names: Sequence[str], named: bool) -> None:
+    """Before anything is run: no dataset at all, or not one that was asked for by name."""
+    if named and absent:
+        first = next(name for name in names if name in absent)
+        fact = f"{first} is not here; expected its file in {_places()}"
+        raise DataError(f"{fact}; run `domkl data fetch {first}` or set DOMKL_DATA to its directory")
+    if len(absent) == len(names):
+        fact = f"none of the paper's datasets is here; expected their files in {_places()}"
+        raise DataError(f"{fact}; run `domkl data fetch {names[0]}` or set DOMKL_DATA to their directory")
+
+
+def _places() -> str:
+    return " or ".join(str(place) for place in places())
+
+
+def _jobs(number: int) -> int:
+    if number == 0:
+        raise InputError("--jobs is 0; expected a number of processes, or -1 for all cores; choose another")
+    return number
 
 
 def _backend(name: str | None) -> AbstractContextManager[Any]:
@@ -90,23 +119,41 @@ def _networks(text: str | None, tables: Sequence[str]) -> list[int]:
     """The networks asked for, of those that the tables hold."""
     asked = {int(n) for n in _choose("--networks", text, [str(n) for n in reproduce.NETWORKS])}
     held = {n for table in tables for n in reproduce.TABLES[table][2]}
-    if not asked & held:
+    if text is not None and asked - held:
         raise InputError(
-            f"tables {', '.join(tables)} hold networks {sorted(held)}; expected one of them in --networks"
+            f"tables {', '.join(tables)} hold networks {sorted(held)}, not {min(asked - held)}; "
+            "expected only those in --networks; leave it out"
         )
     return sorted(asked & held)
 
 
-def _datasets(text: str | None, tables: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The datasets to run, and a note on each that is not here."""
+def _datasets(text: str | None, tables: Sequence[str]) -> list[str]:
+    """The datasets asked for, of those that the tables hold."""
     kinds = {reproduce.TABLES[table][1] for table in tables}
     names = _choose("--datasets", text, reproduce.DATASETS)
-    names = [name for name in names if ("series" if "/" in name else "regression") in kinds]
-    here = {entry.name: entry.path is not None for entry in datasets.catalogue()}
-    if text is not None or not any(here[name] for name in names):
-        return names, []  # asked for by name: loading says what is missing and how to get it
-    missing = [f"{name} is not here: domkl data fetch {name}" for name in names if not here[name]]
-    return [name for name in names if here[name]], missing
+    held = [name for name in reproduce.DATASETS if _kind(name) in kinds]
+    if text is not None and not set(names) <= set(held):
+        wrong = next(name for name in names if name not in held)
+        raise InputError(
+            f"tables {', '.join(tables)} hold no {wrong}; expected some of {', '.join(held)} in --datasets; "
+            "leave it out"
+        )
+    return [name for name in names if name in held]
+
+
+def _kind(dataset: str) -> str:
+    return "series" if "/" in dataset else "regression"
+
+
+def _refuse_empty_tables(asked: Sequence[str], networks: Sequence[int], names: Sequence[str]) -> None:
+    kinds = {_kind(name) for name in names}
+    for table in asked:
+        _, kind, nets = reproduce.TABLES[table]
+        if kind not in kinds or not set(nets) & set(networks):
+            raise InputError(
+                f"table {table} holds {kind} sets on networks {nets[0]} and {nets[1]}; expected some of "
+                "both; leave it out, or name others with --datasets and --networks"
+            )
 
 
 def _print_json(protocol: str, figures: list[Figure], claims: list[Claim], notes: list[str]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from .. import datasets, experiment, graph, hedge, losses, report
+from .. import datasets, experiment, graph, report
 from ..errors import InputError
 from ..experiment import Experiment, Source
 from . import show
@@ -61,12 +62,11 @@ def add_to(commands: Any) -> None:
     add("--drop", metavar="A,B", help="columns to leave out")
     add(
         "--missing",
-        default="error",
         metavar="HOW",
-        help="what to do about cells without a number: error, drop or mean",
+        help="what to do about cells without a number, in --data: error (default), drop or mean",
     )
     add("--learners", type=int, metavar="J", help="how many learners share --data without a learner column")
-    add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links such as EWR-JFK,JFK-LGA")
+    add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
     add("--preset", choices=["paper"], help="paper: rates exactly as printed, kappa = kappa_g = 1")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     for option, _, _, kind in SETTINGS:
@@ -99,20 +99,30 @@ def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
     """The experiment with the options' values in place of its own."""
     if args.preset == "paper":
         chosen = dataclasses.replace(chosen, rates=experiment.RateSpec())
-    for option, section, name, _ in SETTINGS:
-        value = getattr(args, option.replace("-", "_"))
-        if value is not None:
-            changed = dataclasses.replace(getattr(chosen, section), **{name: value})
-            chosen = dataclasses.replace(chosen, **{section: changed})
-    losses.get(chosen.learning.loss)
-    hedge.rule(chosen.learning.hedge)
+    for section, changes in _changes(args).items():
+        changed = dataclasses.replace(getattr(chosen, section), **changes)
+        chosen = dataclasses.replace(chosen, **{section: changed})
     return chosen
 
 
+def _changes(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Each section's fields that options replace."""
+    changes: dict[str, dict[str, Any]] = defaultdict(dict)
+    for option, section, name, _ in SETTINGS:
+        value = getattr(args, option.replace("-", "_"))
+        if value is not None:
+            changes[section][name] = value
+    if args.loss is not None:
+        changes["learning"].setdefault("delta", None)  # the file's belonged to the file's loss
+    return changes
+
+
 def _source(args: argparse.Namespace, chosen: Experiment) -> Source:
+    if args.horizon is not None and (args.data is not None or chosen.data.names[0] != "stations"):
+        raise InputError("--horizon is for the shipped stations; expected no other data; leave it out")
     if args.data is not None:
         return _from_file(args, chosen)
-    for option in ("target", "learner_column", "features", "drop", "learners"):
+    for option in ("target", "learner_column", "features", "drop", "learners", "missing"):
         if getattr(args, option) is not None:
             flag = f"--{option.replace('_', '-')}"
             raise InputError(f"{flag} is for a file of your own; expected --data FILE with it; add --data")
@@ -122,13 +132,19 @@ def _source(args: argparse.Namespace, chosen: Experiment) -> Source:
 def _from_file(args: argparse.Namespace, chosen: Experiment) -> Source:
     if args.target is None:
         raise InputError(f"{args.data} needs a target; expected a column to predict; add --target COLUMN")
+    for option in ("learners", "split"):
+        if args.learner_column is not None and getattr(args, option) is not None:
+            raise InputError(
+                f"--{option} divides rows that --learner-column divides already; expected one of the two; "
+                "leave one out"
+            )
     table = datasets.read_table(
         args.data,
         args.target,
         args.learner_column,
         _names(args.features),
         _names(args.drop) or (),
-        args.missing,
+        "error" if args.missing is None else args.missing,
     )
     name = Path(args.data).name
     return experiment.from_table(chosen, table, name, args.learners, args.rounds)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,19 +22,30 @@ def console() -> Any:
 
 
 def document(value: dict[str, Any]) -> None:
-    """Results for programs: one JSON document."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    """Results for programs: one JSON document; what is not finite becomes null."""
+    print(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager
 def progress(what: str, *, in_bytes: bool = False) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar on standard error; call the yielded function with (done, total)."""
+    """A bar on standard error if that is a terminal; call the yielded function with (done, total)."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
     rich = need("rich.progress", "cli")
     errors = need("rich.console", "cli").Console(stderr=True)
     columns = [rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TaskProgressColumn()]
     columns += [rich.DownloadColumn()] if in_bytes else [rich.MofNCompleteColumn()]
     columns += [rich.TimeRemainingColumn()]
-    with rich.Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+    with rich.Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield _sparingly(lambda done, total: bar.update(task, completed=done, total=total))
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks
 from .._types import Array
-from ..errors import InputError
+from ..errors import DataError, InputError
 from .scaling import scale_x, scale_y
 
 SPLITS = ("blocks", "random", "interleaved")
@@ -76,7 +76,23 @@ class Dataset:
 
     def scaled(self, x: str = "none", y: str = "none") -> Dataset:
         """Scale with the whole dataset's range, so not online; see `scaling` for the choices."""
+        _refuse_endless(self)
         return replace(self, X=scale_x(self.X, x), y=scale_y(self.y, y))
+
+
+def _refuse_endless(data: Dataset) -> None:
+    """Two numbers may be finite and their difference not."""
+    if not len(data.y):
+        return
+    low, high = (np.append(of(data.X, axis=0), of(data.y)) for of in (np.min, np.max))
+    with np.errstate(over="ignore"):
+        endless = np.flatnonzero(np.isinf(high - low))
+    if len(endless):
+        i = int(endless[0])
+        raise DataError(
+            f"{data.name}, column {(*data.feature_names, data.target)[i]!r}: values from {low[i]:g} to "
+            f"{high[i]:g} cannot be scaled; expected a range below 1.8e308; correct or remove such rows"
+        )
 
 
 def _rows(N: int, J: int, T: int, how: str, seed: int) -> NDArray[np.intp]:

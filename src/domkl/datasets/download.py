@@ -13,8 +13,8 @@ from typing import IO
 from .. import _checks
 from ..errors import DataError
 from .files import File, cache_dir, find, read_bytes
-from .sources import SOURCES, WAVE_DIGESTS, Source
-from .uci import _files, _resolve
+from .sources import SOURCES, STATIONS, WAVE_DIGESTS, Source
+from .uci import _files, _only, _resolve
 
 UCI = "https://archive.ics.uci.edu/static/public"
 TIMEOUT = 60.0
@@ -34,24 +34,34 @@ def fetch(
     """Download a dataset's file into the cache, verify it, and return its path.
 
     A good file that is there already is kept and nothing is downloaded. A failure
-    leaves the cache as it was. `progress(done, total)` is called with bytes; `total`
+    leaves the cache as it was. The stations come with domkl: theirs is the shipped file.
+    `progress(done, total)` is called with bytes; `total`
     is None when the server does not tell. Air quality comes from the Excel sheet, or,
     if that is not the known one, from UCI's CSV, whose values are rounded.
     """
+    if name == "stations":
+        return STATIONS
     key, _ = _resolve(name)
     files = _files(key, _checks.one_of("farm", farm, WAVE_DIGESTS), None)
+    _only("farm", farm != "adelaide", key, "wave_energy")
     directory = Path(cache) if cache is not None else cache_dir()
     if kept := _kept(files, directory):
         return kept
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(
-            f"{directory}: cannot be made ({error.strerror}); choose another DOMKL_CACHE"
-        ) from None
-    with _temporary(directory) as new, new.open("w+b") as body:
+    with _writing_into(directory), _temporary(directory) as new, new.open("w+b") as body:
         _download(_url(SOURCES[key], base_url), body, progress)
         return _store([file for file in files if file.member], body, directory)
+
+
+@contextlib.contextmanager
+def _writing_into(directory: Path) -> Iterator[None]:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{directory}: cannot be written into ({error.strerror}); expected a directory to keep files in; "
+            "choose another with --cache or DOMKL_CACHE"
+        ) from None
 
 
 def _kept(files: tuple[File, ...], directory: Path) -> Path | None:

@@ -83,7 +83,7 @@ def read_bytes(path: Path) -> bytes:
     """The file's bytes, gunzipped if its name ends in .gz."""
     try:
         data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
+        return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; check the path") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

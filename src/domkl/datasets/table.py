@@ -117,7 +117,7 @@ def read_table(
     if max_rows is not None:
         _checks.count("max_rows", max_rows, 2)
     file = Path(path)
-    raw = _parquet(file, max_rows) if file.suffix == ".parquet" else _csv(file, max_rows)
+    raw = _parquet(file, max_rows) if file.suffix.lower() == ".parquet" else _csv(file, max_rows)
     names = _features(raw, target, learner_column, features, drop)
     V = np.column_stack([_numbers(raw, name, target) for name in (*names, target)])
     who = None if learner_column is None else _learners(raw, learner_column)
@@ -225,7 +225,9 @@ def _features(
         raise InputError(
             f"features {list(features)} repeat a name or hold one used elsewhere; list each once"
         )
-    names = tuple(features) if features else tuple(name for name in raw.columns if name not in out)
+    if features is not None and not features:
+        raise InputError("features names no column; expected one or more; leave it out to take all others")
+    names = tuple(features or (name for name in raw.columns if name not in out))
     if not names:
         raise InputError(f"{raw.path}: no column is left as a feature; drop fewer or add one")
     return names

@@ -103,7 +103,7 @@ def _files(key: str, farm: str, sha1: str | None) -> tuple[File, ...]:
     if key != "wave_energy":
         return files
     file = next(f for f in files if f.name.lower().startswith(farm))
-    return (replace(file, digests=(sha1,)) if sha1 else file,)
+    return (replace(file, digests=(sha1.lower(),)) if sha1 else file,)
 
 
 def _text(key: str, files: tuple[File, ...], data_dir: str | os.PathLike[str] | None) -> str:

@@ -1,18 +1,25 @@
-"""What computes a network's rounds: NumPy everywhere, native code where it was built.
+"""What computes a network's rounds: NumPy everywhere, native code where it was built, MPI over hosts.
 
 Every engine is made from a `Setting` and advanced by blocks of rounds; all give the same numbers.
 """
 
 from __future__ import annotations
 
-import os
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+import numpy.typing as npt
 
 from .. import _checks
+from .._types import Array
+from ..core import Rates
 from ..errors import InputError
+from ..losses import Loss
 from .base import Engine, Setting, Sums
+from .devices import ArrayDevice, Device
 from .links import Links
 
-NAMES = ("auto", "numpy", "native")
+NAMES = ("auto", "numpy", "native", "mpi")
 
 
 def available() -> str | None:
@@ -24,24 +31,71 @@ def available() -> str | None:
     return None
 
 
-def threads(wanted: int | None) -> int:
-    """How many threads to use: what was asked for, or one for each core."""
-    return _checks.count("threads", wanted) if wanted is not None else (os.cpu_count() or 1)
-
-
-def make(name: str, setting: Setting) -> Engine:
-    """The engine by name; "auto" is the native one where it was built."""
+def chosen(name: str) -> str:
+    """What `name` means here; "auto" is the native engine where it was built."""
     _checks.one_of("engine", name, NAMES)
     missing = None if name == "numpy" else available()
     if name == "native" and missing:
         raise InputError(f"{missing}; expected it for engine='native'; install a C++ compiler and domkl anew")
-    if name == "numpy" or missing:
-        from .arrays import ArrayEngine
-
-        return ArrayEngine(setting)
-    from .native import NativeEngine
-
-    return NativeEngine(setting)
+    if name == "auto":
+        return "numpy" if missing else "native"
+    return name
 
 
-__all__ = ["NAMES", "Engine", "Links", "Setting", "Sums", "available", "make", "threads"]
+def make(name: str, setting: Setting) -> Engine:
+    """The engine of a whole network, by name."""
+    if name == "mpi":
+        from .mpi import MpiEngine
+
+        return MpiEngine(setting)
+    if chosen(name) == "native":
+        from .native import NativeEngine
+
+        return NativeEngine(setting)
+    from .arrays import ArrayEngine
+
+    return ArrayEngine(setting)
+
+
+def make_device(name: str, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str) -> Device:
+    """The engine of one learner with `deg` neighbours, by name."""
+    if name == "mpi":
+        raise InputError(
+            "engine 'mpi' is for simulate(); expected auto, native or numpy for a learner; use one"
+        )
+    if chosen(name) == "native":
+        from .native import NativeDevice
+
+        return NativeDevice(V, deg, rates, loss, hedge)
+    return ArrayDevice(V, deg, rates, loss)
+
+
+def guard(name: str) -> AbstractContextManager[None]:
+    """Around all that an engine does: where processes wait for each other, an error in one ends all."""
+    if name != "mpi":
+        return nullcontext()
+    from .mpi import together
+
+    return together()
+
+
+def rows(engine: Engine) -> npt.NDArray[np.intp] | None:
+    """The learners whose streams this engine reads; None for all of them."""
+    found: npt.NDArray[np.intp] | None = getattr(engine, "rows", None)
+    return found
+
+
+__all__ = [
+    "NAMES",
+    "Device",
+    "Engine",
+    "Links",
+    "Setting",
+    "Sums",
+    "available",
+    "chosen",
+    "guard",
+    "make",
+    "make_device",
+    "rows",
+]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,19 +13,32 @@ from .._types import Array
 from .base import Setting, Sums
 from .links import Links
 
+#: Puts rows of neighbours that other processes hold below one's own: (J, ...) -> (J + ghosts, ...).
+Share: TypeAlias = Callable[..., "tuple[Array, ...]"]
+
+
+def alone(*values: Array) -> tuple[Array, ...]:
+    """The sharing of a process that holds all learners."""
+    return values
+
 
 class ArrayEngine:
-    """Round by round, with the very steps that a device takes: its numbers are theirs to the last bit."""
+    """Round by round, with the very steps that a device takes: its numbers are theirs to the last bit.
+
+    `links` and `share` are given where its learners are only a part of the network.
+    """
 
     most_rounds = 1 << 30  # it holds one round at a time, whatever the block
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, links: Links | None = None, share: Share = alone) -> None:
         self.setting = setting
-        self.links = Links(setting.graph)
-        self.deg = setting.graph.deg.astype(setting.V.dtype)
+        self.links = Links(setting.graph) if links is None else links
+        self.share = share
+        self.deg = self.links.deg.astype(setting.V.dtype)
         self.pulls = core.Pulls.of(self.deg, setting.rates, setting.loss)
         self.now = core.init(setting.V, self.deg.shape)
-        self.sums = Sums.zero(setting.graph.J, len(setting.V))
+        self.near = share(self.now.theta, self.now.q)  # theta and q, with those of neighbours elsewhere
+        self.sums = Sums.zero(len(self.deg), len(setting.V))
         self.messages = np.zeros((len(self.links.source), len(setting.V)), setting.V.dtype)
         self.unlabelled: deque[tuple[Array, Array]] = deque()  # features and labels not known yet
 
@@ -55,10 +70,10 @@ class ArrayEngine:
         return y_hat
 
     def _record(self, z: Array, f: Array, y_hat: Array, y: Array) -> None:
-        now, sums = self.now, self.sums
-        mixed = self.links.sum(now.q[..., None] * now.theta)
+        sums, (theta, q) = self.sums, self.near
+        mixed = self.links.sum(q[..., None] * theta)
         gap = self.deg * y_hat - core.dot(mixed, z).sum(-1)
-        kernel_gap = self.deg[:, None] * f - core.dot(now.theta_sum, z)
+        kernel_gap = self.deg[:, None] * f - core.dot(self.now.theta_sum, z)
         sums.squares[:] += (y_hat - y) ** 2
         sums.gaps[:] += gap**2
         sums.kernel_squares[:] += (f - y[:, None]) ** 2
@@ -66,17 +81,18 @@ class ArrayEngine:
 
     def _learn(self, z: Array, f: Array, y: Array) -> None:
         theta, L = core.local(self.now, z, f, y, self.pulls, self.setting.loss)
-        total = self._total(L)
-        self.now = core.merge(
-            self.now, theta, L, self.links.sum(theta), total, self.pulls, self.setting.rates
-        )
+        near, *heard = self.share(theta, L) if self.setting.hedge == "neighbours" else self.share(theta)
+        theta, total = near[: len(theta)], self._total(L, *heard)
+        self.now = core.merge(self.now, theta, L, self.links.sum(near), total, self.pulls, self.setting.rates)
+        self.near = near, *self.share(self.now.q)
 
-    def _total(self, L: Array) -> Array:
+    def _total(self, L: Array, heard: Array | None = None) -> Array:
         """The losses that enter Hedge's exponent, (J, P); with messages, also those of the next round."""
         if self.setting.hedge == "local":
             return L
-        if self.setting.hedge == "neighbours":
-            return L + self.links.sum(L)
+        if heard is not None:
+            return L + self.links.sum(heard)
         total = L + self.links.sum_edges(self.messages)
-        self.messages = total[self.links.source] - self.messages[self.links.reverse]
+        (told,) = self.share(total)
+        self.messages = told[self.links.source] - self.messages[self.links.reverse]
         return total

@@ -22,6 +22,7 @@ class Setting(NamedTuple):
     hedge: str
     delay: int
     keep_state: bool = True
+    one_block: bool = False  # all rounds come at once, and nothing is asked in between
     threads: int = 1
 
 
@@ -41,7 +42,9 @@ class Sums(NamedTuple):
 class Engine(Protocol):
     """A network between two blocks of rounds."""
 
-    sums: Sums
+    @property
+    def sums(self) -> Sums:
+        """Sums over the rounds so far."""
 
     @property
     def most_rounds(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,24 @@ class Links:
     """Sums over neighbours, each in the order of the neighbour list, so that devices get the same bits.
 
     Directed edges are numbered learner by learner; edge e leads from `source[e]` to its receiver, and
-    `reverse[e]` is the edge the other way.
+    `reverse[e]` is the edge the other way. Where the graph is a part of a larger one, its first `own`
+    learners have all their neighbours in it and are summed for; the others are only their neighbours.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        pairs = [(i, j) for j, near in enumerate(graph.neighbours) for i in near]
-        number = {pair: e for e, pair in enumerate(pairs)}
-        self.source = np.array([i for i, _ in pairs], dtype=np.intp)
-        self.reverse = np.array([number[j, i] for i, j in pairs], dtype=np.intp)
-        first = np.concatenate([[0], np.cumsum(graph.deg)[:-1]]).astype(np.intp)
+    def __init__(self, graph: Graph, own: int | None = None) -> None:
+        J, deg = graph.J, [len(near) for near in graph.neighbours]
+        receiver = np.repeat(np.arange(J), deg)
+        self.source = np.fromiter(chain.from_iterable(graph.neighbours), np.intp, sum(deg))
+        key, other_way = receiver * J + self.source, self.source * J + receiver
+        order = np.argsort(key)
+        self.reverse = order[np.searchsorted(key, other_way, sorter=order)]
+        self.deg = graph.deg[:own]
+        first = np.concatenate([[0], np.cumsum(self.deg)[:-1]]).astype(np.intp)
         # The k-th neighbours of all learners that have so many: (receivers, edges to them).
-        rows = [np.flatnonzero(graph.deg > k) for k in range(int(graph.deg.max()))]
-        self._slots = [(r if len(r) < graph.J else slice(None), first[r] + k) for k, r in enumerate(rows)]
+        rows = [np.flatnonzero(self.deg > k) for k in range(max(deg[:own]))]
+        self._slots = [
+            (r if len(r) < len(self.deg) else slice(None), first[r] + k) for k, r in enumerate(rows)
+        ]
         self._sources = [(r, self.source[edges]) for r, edges in self._slots]
 
     def sum(self, values: Array) -> Array:

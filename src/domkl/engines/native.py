@@ -1,11 +1,14 @@
-"""The native engine: blocks of rounds, kernel by kernel, in C++."""
+"""The native engine: a network by blocks of rounds, a device by single samples, in C++."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from .._native import _engine
 from .._types import Array
+from ..core import Rates, State
+from ..losses import Loss
 from .base import Setting, Sums
 from .links import Links
 
@@ -13,46 +16,39 @@ from .links import Links
 BLOCK_BYTES = 64_000_000
 
 
+def _rates(rates: Rates, loss: Loss, hedge: str, mu: float = 0.0) -> _engine.Rates:
+    return _engine.Rates(rates.rho, rates.eta, rates.eta_g, mu, loss.name, loss.delta, loss.reg, hedge)
+
+
 class NativeEngine:
-    """Hands blocks to the extension, with as many rounds before them as the delay looks back."""
+    """Hands blocks to the extension, with as many rounds before them as the delay looks back.
 
-    def __init__(self, setting: Setting, isa: str | None = None) -> None:
+    With `mu` above 0 each local step is plain gradient descent: that is OMKL.
+    """
+
+    def __init__(self, setting: Setting, isa: str | None = None, mu: float = 0.0) -> None:
         self.setting = setting
-        graph, P = setting.graph, len(setting.V)
-        self.sums = Sums.zero(graph.J, P)
+        V, graph, links = setting.V, setting.graph, Links(setting.graph)
+        self.sums = Sums.zero(graph.J, len(V))
         self.start = 0
-        self.past = (
-            np.empty((graph.J, 0, setting.V.shape[2]), setting.V.dtype),
-            np.empty((graph.J, 0), setting.V.dtype),
-        )
-        self.engine = self._make(isa or _engine.best())
-
-    def _make(self, isa: str) -> _engine.Engine64 | _engine.Engine32:
-        setting, links = self.setting, Links(self.setting.graph)
-        made = _engine.Engine64 if setting.V.dtype == np.float64 else _engine.Engine32
-        return made(
-            np.ascontiguousarray(setting.V),
-            np.concatenate([[0], np.cumsum(setting.graph.deg)]).astype(np.int64),
+        self.past = np.empty((graph.J, 0, V.shape[2]), V.dtype), np.empty((graph.J, 0), V.dtype)
+        make = _engine.Network64 if V.dtype == np.float64 else _engine.Network32
+        self.network = make(
+            np.ascontiguousarray(V),
+            np.concatenate([[0], np.cumsum(graph.deg)]).astype(np.int64),
             links.source.astype(np.int64),
             links.reverse.astype(np.int64),
-            rho=setting.rates.rho,
-            eta=setting.rates.eta,
-            eta_g=setting.rates.eta_g,
-            mu=0.0,
-            loss=setting.loss.name,
-            delta=setting.loss.delta,
-            reg=setting.loss.reg,
-            rule=setting.hedge,
-            keep=setting.keep_state,
+            _rates(setting.rates, setting.loss, setting.hedge, mu),
+            keep=not setting.one_block,
             threads=setting.threads,
-            isa=isa,
+            isa=isa or _engine.best(),
         )
 
     @property
     def most_rounds(self) -> int:
         graph, V = self.setting.graph, self.setting.V
-        if not self.setting.keep_state:
-            return 1 << 30  # kernels are dropped one after the other, so all rounds must be one block
+        if self.setting.one_block:
+            return 1 << 30  # each kernel's state is dropped when it has gone through the block
         return max(1, BLOCK_BYTES // (V.itemsize * len(V) * int(graph.J + graph.deg.sum())))
 
     @property
@@ -65,7 +61,7 @@ class NativeEngine:
 
     def _weights(self) -> tuple[Array, Array]:
         L, q = np.empty_like(self.sums.kernel_gaps), np.empty_like(self.sums.kernel_gaps)
-        self.engine.weights(L, q)
+        self.network.weights(L, q)
         return L, q
 
     def state(self) -> tuple[Array, Array]:
@@ -73,7 +69,7 @@ class NativeEngine:
         J = self.setting.graph.J if self.setting.keep_state else 0
         theta, lam = (np.empty((J, P, 2 * D), self.setting.V.dtype) for _ in range(2))
         if J:
-            self.engine.state(theta, lam)
+            self.network.state(theta, lam)
         return theta, lam
 
     def advance(self, X: Array, y: Array) -> Array:
@@ -82,8 +78,42 @@ class NativeEngine:
             X, y = np.concatenate([self.past[0], X], axis=1), np.concatenate([self.past[1], y], axis=1)
         y_hat = np.empty((X.shape[0], X.shape[1] - history), X.dtype)
         X = X if X.strides[2] == X.itemsize else np.ascontiguousarray(X)
-        self.engine.advance(X, y, history, delay, self.start, y_hat, *self.sums)
+        self.network.advance(X, y, history, delay, self.start, y_hat, *self.sums)
         self.start += y_hat.shape[1]
         if delay:
             self.past = X[:, -min(delay, self.start) :].copy(), y[:, -min(delay, self.start) :].copy()
         return y_hat
+
+
+class NativeDevice:
+    """One learner; its numbers are those of a `NativeEngine`, to the last bit."""
+
+    def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str) -> None:
+        self.shape = (V.shape[0], 2 * V.shape[1])
+        self.dtype = V.dtype
+        make = _engine.Device64 if V.dtype == np.float64 else _engine.Device32
+        self.device = make(np.ascontiguousarray(V), deg, _rates(rates, loss, hedge), isa=_engine.best())
+        self.predict = self.device.predict
+        self.q: Array = np.full(len(V), 1 / len(V))
+        self.everyone = np.ones(deg, dtype=bool)
+
+    def observe(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
+        theta, L = np.empty(self.shape, self.dtype), np.empty(self.shape[0])
+        return self.device.observe(x, y, theta, L), theta, L
+
+    def close(self, heard: dict[int, Array], total: Array) -> None:
+        """End the round: `heard` holds the new theta of each neighbour, by its number, that was heard."""
+        for i, theta in heard.items():
+            self.device.hear(i, np.ascontiguousarray(theta, self.dtype))
+        who = self.everyone
+        if len(heard) < len(who):
+            who = np.isin(np.arange(len(who)), list(heard))
+        self.q = np.empty(self.shape[0])  # a new one: the last may be in a Step
+        self.device.close(who, total, self.q)
+
+    @property
+    def state(self) -> State:
+        theta, lam, theta_sum = (np.empty(self.shape, self.dtype) for _ in range(3))
+        L, q = np.empty(self.shape[0]), np.empty(self.shape[0])
+        self.device.state(theta, lam, theta_sum, L, q)
+        return State(theta, lam, theta_sum, L, q)

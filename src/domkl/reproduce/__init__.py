@@ -11,7 +11,7 @@ from __future__ import annotations
 from .claims import Claim, judge
 from .store import Store
 from .tables import TABLES, Figure, summarise, table_of
-from .tasks import DATASETS, NETWORKS, Task, perform, plan, run_all
+from .tasks import DATASETS, NETWORKS, Rows, Task, digest_of, perform, plan, run_all
 
 __all__ = [
     "DATASETS",
@@ -19,8 +19,10 @@ __all__ = [
     "TABLES",
     "Claim",
     "Figure",
+    "Rows",
     "Store",
     "Task",
+    "digest_of",
     "judge",
     "perform",
     "plan",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,6 +14,7 @@ from .._extras import need
 from .._types import Array
 from ..central import omkl
 from ..datasets import Dataset
+from ..errors import DataError
 from ..experiment import Experiment
 from ..graph import paper
 from ..simulator import simulate
@@ -50,14 +52,26 @@ def plan(names: Sequence[str], networks: Sequence[int], trials: int) -> list[Tas
     return [Task("regret", T, 0) for T in reversed(LENGTHS)] + grid
 
 
-def run_all(experiment: Experiment, tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Rows]]:
-    """Perform tasks side by side with joblib, and yield each as it ends."""
-    joblib = need("joblib", "cli")
+def run_all(
+    experiment: Experiment, tasks: Sequence[Task], jobs: int, digests: Mapping[str, str] | None = None
+) -> Iterator[tuple[Task, Rows]]:
+    """Perform tasks side by side with joblib, and yield each as it ends.
+
+    `digests` are those that the datasets must have, wherever the work is done.
+    """
+    joblib, known = need("joblib", "cli"), digests or {}
     work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-    yield from work(joblib.delayed(_perform_named)(experiment, task) for task in tasks)
+    yield from work(
+        joblib.delayed(_perform_named)(experiment, task, known.get(task.dataset)) for task in tasks
+    )
 
 
-def _perform_named(experiment: Experiment, task: Task) -> tuple[Task, Rows]:
+def _perform_named(experiment: Experiment, task: Task, digest: str | None) -> tuple[Task, Rows]:
+    if digest is not None and digest != digest_of(experiment, task.dataset):
+        raise DataError(
+            f"{task.dataset} is another version where this task ran; expected the same file on every "
+            "machine; copy it there"
+        )
     return task, perform(experiment, task)
 
 
@@ -65,9 +79,18 @@ def perform(experiment: Experiment, task: Task) -> Rows:
     """The figures of one task: rows of metric, method, learner, value."""
     if task.dataset == "regret":
         return _regrets(experiment, task.network)
-    spec = experiment.data
-    data = _load(task.dataset, spec.x_scale, spec.y_scale)
+    data = _data(experiment, task.dataset)
     return _centralised(experiment, data, task) if task.network == 0 else _network(experiment, data, task)
+
+
+def digest_of(experiment: Experiment, name: str) -> str:
+    """Of the numbers that the experiment learns from: files of one name come in several versions."""
+    data = _data(experiment, name)
+    return hashlib.sha256(data.X.tobytes() + data.y.tobytes()).hexdigest()[:16]
+
+
+def _data(experiment: Experiment, name: str) -> Dataset:
+    return _load(name, experiment.data.x_scale, experiment.data.y_scale)
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,249 @@
+"""`domkl bench`: it measures, its figures can be true, and it says what it could not measure."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+from domkl import bench, cli, engines
+from domkl.bench import child, limits, machine, peers, targets, timing, twin, w1, w2, w3
+from domkl.errors import Error, InputError
+
+ROOT = pathlib.Path(__file__).parent.parent
+PEAK = limits.Limits(64, 1, fma=40e9, sincos=1e9, vector=40e9, stored=20e9, triad=20e9)
+native = pytest.mark.skipif(engines.available() is not None, reason="the native engine was not built")
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory):
+    """One quick run through the command, without peers: it is their packages that take seconds to load."""
+    folder = tmp_path_factory.mktemp("figures")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(peers, "ALL", ())
+        patch.setattr(bench, "apart", bench.run)
+        assert cli.main(["bench", "--quick", "--out", str(folder)]) == 0
+    return json.loads((folder / "bench.json").read_text())
+
+
+def numbers(value):
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from numbers(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from numbers(item)
+    elif isinstance(value, float):
+        yield value
+
+
+def test_json_is_one_document_and_the_rest_goes_elsewhere(capfd):
+    assert cli.main(["bench", "--quick", "--only", "limits", "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert set(json.loads(out)) == {"quick", "machine", "engine", "limits", "targets"}
+    assert "measuring" in err
+
+
+def test_all_figures_are_positive(document):
+    parts = {name: document[name] for name in bench.PARTS}
+    found = list(numbers(parts))
+    assert len(found) > 50
+    assert all(np.isfinite(found))
+    assert min(found) >= 0  # memory's part of a limit may be 0, set-up may be all of a tiny run
+    rows = [row for name in ("w1", "w2", "w3") for row in document[name]["rows"]]
+    assert all(row["us"] > 0 for row in rows)
+
+
+@native
+def test_fractions_are_of_a_limit_that_nobody_beats(document):
+    rows = [*document["w1"]["rows"], *document["w3"]["rows"]]
+    fractions = [row["fraction"] for row in rows if "fraction" in row]
+    assert len(fractions) >= 4
+    assert all(0 < fraction < 1.5 for fraction in fractions)  # quick figures are noisy
+
+
+def test_the_engine_in_use_is_told_with_its_reason(document):
+    engine = document["engine"]
+    assert engine["in_use"] == ("native" if engines.available() is None else "numpy")
+    assert engine["why"]
+
+
+def test_without_the_native_engine_numpy_is_measured_and_the_reason_given(monkeypatch, capsys):
+    monkeypatch.setattr(engines, "available", lambda: "the native engine was not built: no compiler")
+    monkeypatch.setattr(peers, "ALL", ())
+    monkeypatch.setattr(bench, "apart", bench.run)
+    assert cli.main(["bench", "--quick", "--only", "w1,w2"]) == 0
+    out = capsys.readouterr().out
+    assert "engine: numpy, as the native engine was not built: no compiler" in out
+    assert "NumPy, float64" in out
+    assert "native, float64" not in out
+
+
+def test_the_machine_is_described_without_its_names_and_paths(document):
+    import platform
+
+    text = json.dumps(document)
+    assert str(ROOT) not in text
+    assert platform.node() not in text
+    assert document["machine"]["cores"] >= 1
+
+
+@native
+@pytest.mark.parametrize("loop", limits.LOOPS)
+@pytest.mark.parametrize("single", [False, True])
+def test_every_loop_runs_on_every_instruction_set(loop, single):
+    from domkl._native import _engine
+
+    for isa in machine.engine()["runs"]:
+        rate = _engine.limit(loop, isa, single=single, seconds=0.001, threads=2, bytes=1 << 20)
+        assert 1e6 < rate < 1e14
+
+
+@native
+def test_limits_refuse_what_they_cannot_measure():
+    from domkl._native import _engine
+
+    for bad in ({"loop": "nonsense"}, {"isa": "nonsense"}, {"threads": 0}, {"seconds": -1.0}, {"bytes": -1}):
+        with pytest.raises(ValueError, match=r"no loop|does not run|cannot be used"):
+            _engine.limit(**{"loop": "fma", "isa": "baseline", "seconds": 0.0, **bad})
+
+
+def test_the_limit_grows_with_all_that_costs():
+    least = limits.bound(PEAK, w1.SHAPE)
+    assert least.by == "compute"
+    assert least.ns == pytest.approx(50 * 81 / 40 + 50 / 1 + 16 * 100 / 40)
+    for name in ("D", "d", "deg"):
+        more = w1.SHAPE._replace(**{name: 2 * getattr(w1.SHAPE, name)})
+        assert limits.bound(PEAK, more).ns > least.ns
+
+
+def test_memory_bounds_what_the_cache_does_not_hold():
+    large = limits.Shape(J=100_000, P=17, D=50, d=21, deg=6, scattered=True)
+    bound = limits.bound(PEAK, large, last_cache=1 << 20)
+    assert bound.by == "memory"
+    rows = bound.ns * 20 / 800  # 20 bytes a nanosecond, 800 bytes a row
+    assert 9.5 < rows < 10.5  # theta, six neighbours', mu twice, theta anew, and x
+    assert limits.memory_bytes(large._replace(scattered=False), PEAK, 1 << 20) == 4 * 800 + 21 * 8
+    assert limits.memory_bytes(w1.SHAPE, PEAK, 1 << 20) == 0
+
+
+def test_missing_peers_are_named_with_the_line_that_installs_them(monkeypatch):
+    for module in ("river", "sklearn", "vowpalwabbit"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert peers.present() == []
+    assert [peer["name"] for peer in peers.missing()] == [peer.name for peer in peers.ALL]
+    assert {peer["install"] for peer in peers.missing()} == {"pip install -r benchmarks/requirements.txt"}
+    listed = (ROOT / "benchmarks" / "requirements.txt").read_text()
+    assert all(name in listed for name in machine.PACKAGES)
+
+
+def test_a_missing_peer_is_printed(monkeypatch, capsys):
+    monkeypatch.setattr(peers, "ALL", (peers.Peer("Some Peer", "no_such_package", peers.linear),))
+    monkeypatch.setattr(bench, "apart", bench.run)
+    assert cli.main(["bench", "--quick", "--only", "w2"]) == 0
+    assert "not installed: Some Peer; bring it with: pip install -r" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("peer", peers.ALL, ids=lambda peer: peer.name)
+@pytest.mark.filterwarnings("ignore")
+def test_peers_that_are_installed_learn(peer):
+    if not peers.installed(peer.module):
+        pytest.skip(peers.INSTALL)
+    X, y = (part[0] for part in w1.stream(1, 4, 3))
+    act = peer.make(X, y)
+    for i in range(4):
+        act(i)
+
+
+def test_our_learner_learns_what_it_is_timed_with():
+    X, y = (part[0] for part in w1.stream(1, 30, w2.SHAPE.d))
+    act = w2.ours(X, y)
+    for i in range(30):
+        act(i)
+
+
+def test_contenders_take_turns_and_keep_their_best():
+    order, times = [], iter([5.0, 1.0, 3.0, 2.0])
+    trials = {name: lambda name=name: (order.append(name), next(times))[1] for name in "ab"}
+    assert timing.best(trials, rounds=2) == {"a": 3.0, "b": 1.0}
+    assert order == ["a", "b", "a", "b"]
+
+
+def test_the_twin_is_found_in_a_checkout_only(tmp_path, monkeypatch):
+    assert twin.find() == ROOT / "tests" / "naive.py"
+    monkeypatch.chdir(tmp_path)
+    assert twin.find(tmp_path / "site-packages" / "domkl" / "bench" / "twin.py") is None
+    monkeypatch.setattr(twin, "find", lambda: None)
+    assert twin.load() is None
+
+
+def test_the_random_graph_is_nearly_regular():
+    edges = child.random_regular(500)
+    degrees = np.bincount(edges.ravel())
+    assert degrees.max() == 6
+    assert degrees.mean() > 5.9
+
+
+def test_a_child_that_fails_is_told_in_one_line():
+    broken = w3.Network("small", J=0, T=1)
+    with pytest.raises(Error, match=r"^J = 0, one thread failed: .*memory was short$"):
+        w3._child(broken)
+
+
+def test_peak_of_memory_is_the_childs_own():
+    held = np.ones(60_000_000)  # 480 MB here
+    answer = w3._child(w3.Network("ring", J=10, T=3, P=3, D=4))
+    assert held.sum() > 0
+    assert answer["peak_bytes"] is None or answer["peak_bytes"] < 300e6
+
+
+def test_targets_are_judged_by_the_figures(document):
+    judged = targets.judge(document)
+    assert {row["what"].split(",")[0] for row in judged} >= {"W1", "W3"}
+    for row in judged:
+        better = (
+            row["got"] >= row["wanted"] if row["direction"] == "at least" else row["got"] <= row["wanted"]
+        )
+        assert row["met"] == better
+    assert targets.judge({}) == []
+
+
+@pytest.mark.parametrize("only", ["nonsense", "w1,nonsense", ","])
+def test_unknown_parts_are_refused_in_one_line(only, capsys):
+    assert cli.main(["bench", "--only", only]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    with pytest.raises(InputError):
+        bench.run(["nonsense"], quick=True)
+
+
+def test_an_impossible_folder_is_refused_before_measuring(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert cli.main(["bench", "--out", str(tmp_path / "file" / "x")]) == 2
+    assert "choose another --out" in capsys.readouterr().err
+
+
+def test_exponents_are_found_again():
+    x = [2, 4, 8, 16, 32, 64]
+    for k, fixed in ((1.0, 0.0), (1.0, 50.0), (1.3, 10.0)):
+        found = script("scaling").exponent(x, [1e-6 * (fixed + 3 * v**k) for v in x])
+        assert found["exponent"] == pytest.approx(k, abs=0.011)
+
+
+def test_the_pages_tables_are_those_of_the_kept_figures():
+    tables = script("tables")
+    page = tables.PAGE.read_text(encoding="utf-8")
+    assert all(f"<!-- bench:{name} -->" in page for name in tables.MADE)
+    assert tables.fill(page, tables.read("bench.json"), tables.read("scaling.json")) == page, (
+        "run: python benchmarks/tables.py"
+    )
