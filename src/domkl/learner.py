@@ -79,9 +79,10 @@ class Learner:
         self.rates, self.loss, self.hedge = check_rates(rates), losses.get(loss), hedging.rule(hedge)
         self.name, self.round = name, 0
         self.fingerprint = _fingerprint(self.V, rates, self.loss, self.hedge)
-        self.step: Step | None = None
+        self._last: tuple[int, Hashable, float, float, Array] | None = None
         deg = len(self.neighbours)
         self._device = engines.make_device(engine, self.V, deg, rates, self.loss, self.hedge)
+        self._observe = self._device.observe if deg else self._device.alone
         # The native device checks samples itself, and quicker; what it refuses is looked at here.
         self._quick = engines.chosen(engine) == "native" and not self.loss.classifies
         self._pending: Array | None = None  # L' between observe and close
@@ -96,6 +97,11 @@ class Learner:
     def state(self) -> State:
         """Everything the learner knows between two rounds."""
         return self._device.state
+
+    @property
+    def step(self) -> Step | None:
+        """What happened when it last observed."""
+        return None if self._last is None else Step(*self._last)
 
     @property
     def waiting(self) -> bool:
@@ -129,10 +135,13 @@ class Learner:
             raise InputError(
                 f"round {self.round} still waits for {self.missing}; receive() them or close() the round"
             )
-        q = self._device.q
+        q, t = self._device.q, self.round
         y_hat, theta, L = self._learn(x, y)
-        self.step = Step(self.round, self.name, y, y_hat, q)
-        update = Update(self.round, theta, self._shared(L), self.fingerprint)
+        self._last = t, self.name, y, y_hat, q
+        if not self.neighbours:
+            self.round = t + 1
+            return Update(t, theta, L if self.hedge != "local" else None, self.fingerprint)
+        update = Update(t, theta, self._shared(L), self.fingerprint)
         self._pending = L
         self._close_if_complete()
         return update
@@ -158,30 +167,27 @@ class Learner:
         """
         if self._pending is None:
             raise InputError("no round is open; expected one; call observe() first")
-        if self.neighbours:
-            heard = self._inbox.pop(self.round, {})
-            total = self._total(self._pending, heard)
-            thetas = {i: heard[name].theta for i, name in enumerate(self.neighbours) if name in heard}
-            self._device.close(thetas, total)
-        else:
-            self._device.close({}, self._pending)
+        heard = self._inbox.pop(self.round, {})
+        total = self._total(self._pending, heard)
+        thetas = {i: heard[name].theta for i, name in enumerate(self.neighbours) if name in heard}
+        self._device.close(thetas, total)
         self._pending = None
         self.round += 1
 
     def _close_if_complete(self) -> None:
-        if not self.neighbours or (self.waiting and not self.missing):
+        if self.waiting and not self.missing:
             self.close()
 
     def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         if self._quick:
             try:
-                return self._device.observe(x, y)  # type: ignore[arg-type]
+                return self._observe(x, y)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
         sample, label = self._sample(x), self._label(y)
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                return self._device.observe(sample, label)
+                return self._observe(sample, label)
         except ValueError:
             raise InputError(
                 "learning this sample would overflow; expected x and y of moderate size; "
@@ -216,7 +222,7 @@ class Learner:
         return total
 
     def _sample(self, x: npt.ArrayLike) -> Array:
-        array = _checks.floats("x", x, self.V.dtype)
+        array = _checks.floats("x", x, self._device.takes)
         remedy = "every sample needs the features the kernels were made for"
         _checks.shape("x", array, self.V.shape[2:], remedy)
         return _checks.finite("x", np.ascontiguousarray(array))

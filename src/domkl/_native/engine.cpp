@@ -276,6 +276,9 @@ template <class T> class Lone final : public Device<T> {
     }
 
     void close(const bool* heard, const double* total) override {
+        L_ = new_L;
+        weigh(total, set.P, set.eta_g, q_.data());
+        if (deg == 0) return theta.swap(next);
         int64_t count = 0;
         for (int64_t i = 0; i < deg; ++i) count += heard[i];
         const Vec<T> h = all(T(pulls.pull)), n = all(T(count));
@@ -287,11 +290,9 @@ template <class T> class Lone final : public Device<T> {
                 for (int64_t i = 0; i < deg; ++i)
                     if (heard[i]) s += load(mine + (1 + i) * V.K + k);
                 store(mine + k, load(fresh + k));
-                if (deg) store(m + k, dual<T>(load(m + k), h, n, load(fresh + k), s));
+                store(m + k, dual<T>(load(m + k), h, n, load(fresh + k), s));
             }
         }
-        L_ = new_L;
-        weigh(total, set.P, set.eta_g, q_.data());
     }
 
     void state(T* out_theta, T* out_lam, T* out_sum) const override {

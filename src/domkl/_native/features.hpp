@@ -17,18 +17,18 @@ inline void angles(const T* const* x, int64_t d, const T* V, int64_t Dp, const T
     Vec<T> sums[R][C] = {};
     for (int64_t k = 0; k < d; ++k) {
         Vec<T> v[C];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int c = 0; c < C; ++c) v[c] = load(V + k * Dp + c * W);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
             const Vec<T> xk = all(x[r][k]);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int c = 0; c < C; ++c) sums[r][c] += xk * v[c];
         }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int c = 0; c < C; ++c) {
             Vec<T> s, co;
             sincos<T>(sums[r][c], load(scale + c * W), s, co);
@@ -56,7 +56,10 @@ void features(const T* const* x, int n, int64_t d, const T* V, int64_t Dp, const
         return at + decltype(count)::value;
     };
     int64_t at = 0;
-    while (n == 1 && end - at >= 8) at = some(std::integral_constant<int, 8>{}, at);  // one row: more columns hide the delay
+    if (n == 1) {  // one sample: as many columns as the registers hold, so that V streams by
+        while (end - at >= 13) at = some(std::integral_constant<int, 13>{}, at);
+        while (end - at >= 7) at = some(std::integral_constant<int, 7>{}, at);
+    }
     while (end - at > 4 || end - at == 3) at = some(std::integral_constant<int, 3>{}, at);
     while (end - at >= 2) at = some(std::integral_constant<int, 2>{}, at);
     while (end - at >= 1) at = some(std::integral_constant<int, 1>{}, at);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "engine.hpp"
 #include "limits.hpp"
@@ -125,18 +126,28 @@ template <class T> class DeviceHandle {
   public:
     DeviceHandle(Frequencies<T> V, int64_t deg, const Rates& rates, const std::string& isa) : deg(deg) {
         P = int64_t(V.shape(0)), D = int64_t(V.shape(1)), d = int64_t(V.shape(2));
+        sample.resize(d);
         const int64_t first[2] = {0, deg};
         const Setting setting = rates.with<T>(V, 1, first, nullptr, nullptr, true, 1);
         device = dispatch<T>(isa, [&](auto, auto make) { return make(setting, V.data()); });
     }
 
-    double predict(Sample<T> x) { return device->predict(checked(x)); }
+    double predict(Sample<double> x) { return device->predict(checked(x)); }
 
-    double observe(Sample<T> x, double y, Out<T> theta, Out<double> L) {
-        const T* sample = checked(x);
+    double observe(Sample<double> x, double y, Out<T> theta, Out<double> L) {
+        const T* features = checked(x);
         require(y - y == 0, "y must be finite");
         require(int64_t(theta.size()) == P * 2 * D && int64_t(L.size()) == P, "theta must be (P, 2D), L (P,)");
-        return device->observe(sample, double(T(y)), theta.data(), L.data());
+        return device->observe(features, double(T(y)), theta.data(), L.data());
+    }
+
+    // A learner without neighbours observes and closes its round at once.
+    double alone(Sample<double> x, double y, Out<T> theta, Out<double> L, Out<double> q) {
+        require(deg == 0 && int64_t(q.size()) == P, "only a learner without neighbours learns alone");
+        const double y_hat = observe(x, y, theta, L);
+        device->close(nullptr, L.data());
+        std::copy_n(device->q(), P, q.data());
+        return y_hat;
     }
 
     void hear(int64_t i, nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> theta) {
@@ -160,14 +171,16 @@ template <class T> class DeviceHandle {
     }
 
   private:
-    const T* checked(const Sample<T>& x) const {
+    // Samples come as float64, whatever the device computes in.
+    const T* checked(const Sample<double>& x) {
         require(int64_t(x.shape(0)) == d, "x must be (d,)");
         T zero = 0;
-        for (int64_t k = 0; k < d; ++k) zero += x.data()[k] * 0;  // not 0 if any x is infinite or no number
+        for (int64_t k = 0; k < d; ++k) zero += (sample[k] = T(x.data()[k])) * 0;  // not 0 if any x is not finite
         require(zero == 0, "x must be finite");
-        return x.data();
+        return sample.data();
     }
 
+    std::vector<T> sample;
     int64_t deg, P, D, d;
     std::unique_ptr<Device<T>> device;
 };
@@ -185,6 +198,7 @@ template <class T> void declare(nb::module_& m, const char* network, const char*
         .def(nb::init<Frequencies<T>, int64_t, const Rates&, const std::string&>(), "V"_a, "deg"_a, "rates"_a, nb::kw_only(), "isa"_a)
         .def("predict", &H::predict)
         .def("observe", &H::observe)
+        .def("alone", &H::alone)
         .def("hear", &H::hear)
         .def("close", &H::close)
         .def("state", &H::state);

@@ -117,9 +117,12 @@ inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, T deg
             s += a;
             products[i] += a * zk;
         }
-        const Vec<T> mk = dual<T>(load(m + k), h, n, tk, s);
-        const Vec<T> vk = own * tk + pull * s - mk;
-        store(m + k, mk);
+        Vec<T> vk = own * tk;
+        if constexpr (N > 0) {  // without neighbours there is no dual
+            const Vec<T> mk = dual<T>(load(m + k), h, n, tk, s);
+            vk = vk + pull * s - mk;
+            store(m + k, mk);
+        }
         store(v + k, vk);
         f += tk * zk;
         const Vec<T> pk = DELAYED ? load(past + k) : zk;

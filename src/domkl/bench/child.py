@@ -75,7 +75,10 @@ def run(network: Network) -> dict[str, Any]:
 
 
 def _graph(network: Network) -> Graph:
-    return as_graph("ring" if network.key == "ring" else random_regular(network.J), network.J)
+    J = network.J
+    if network.key == "lattice":
+        return as_graph([(j, (j + step) % J) for j in range(J) for step in range(1, DEGREE // 2 + 1)], J)
+    return as_graph("ring" if network.key == "ring" else random_regular(J), J)
 
 
 def _timed(call: Callable[[], Made]) -> tuple[Made, float]:

@@ -50,6 +50,9 @@ def _w2(part: dict[str, Any] | None) -> Iterator[Target]:
         ("River Hedge over 17 of those", 4000),
     ):
         yield from _least(f"W2, times {peer}", wanted, times.get(peer))
+    single, linear = times.get("domkl Learner, 17 kernels, float32"), times.get("River LinearRegression")
+    if single and linear:
+        yield from _least("W2, times River LinearRegression, ours in float32", 1, linear / single)
 
 
 def _w3(part: dict[str, Any] | None) -> Iterator[Target]:
@@ -59,4 +62,7 @@ def _w3(part: dict[str, Any] | None) -> Iterator[Target]:
     yield from _least("W3, J = 1000, fraction of the limit, two threads", 0.45, small[-1])
     peaks = [row["peak_bytes"] for row in part["rows"] if row["key"] == "large" and row["peak_bytes"]]
     yield from _most("W3, J = 100,000, peak of memory, GB", 1.0, max(peaks) / 1e9 if peaks else None)
-    yield from _most("W3, J = 100,000 against J = 1000, time", 2.5, part["ratios"]["large_to_small"])
+    for key, kind in (("large", "random graph"), ("lattice", "lattice")):
+        yield from _most(
+            f"W3, J = 100,000 against J = 1000, time, {kind}", 2.5, part["ratios"][f"{key}_to_small"]
+        )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import kernels
-from .._types import Array
+from .._types import Array, Float
 from ..core import Rates
 from ..learner import Learner
 from . import peers, timing, w1
@@ -38,7 +38,9 @@ def measure(quick: bool, say: Say, limit: Limits | None = None) -> dict[str, Any
     """
     size = QUICK if quick else FULL
     X, y = (part[0] for part in w1.stream(1, size.samples, SHAPE.d))
-    acts = {OURS: ours(X, y)} | {peer.name: peer.make(X, y) for peer in peers.present()}
+    acts = {OURS: ours(X, y), f"{OURS}, float32": ours(X, y, np.float32)} | {
+        peer.name: peer.make(X, y) for peer in peers.present()
+    }
     turns = {name: _turn(act, size) for name, act in acts.items()}
     least = timing.best(turns, size.rounds, say)
     rows = [{"name": name, "us": 1e6 * s, "times_ours": s / least[OURS]} for name, s in least.items()]
@@ -46,9 +48,9 @@ def measure(quick: bool, say: Say, limit: Limits | None = None) -> dict[str, Any
     return {"setting": SHAPE._asdict(), "rows": rows, "missing": peers.missing()}
 
 
-def ours(X: Array, y: Array) -> Act:
+def ours(X: Array, y: Array, dtype: Float = np.float64) -> Act:
     """A device of its own, without neighbours."""
-    learner = Learner(kernels.gaussian(SHAPE.d, SHAPE.D), [], Rates.paper(len(y)))
+    learner = Learner(kernels.gaussian(SHAPE.d, SHAPE.D), [], Rates.paper(len(y)), dtype=dtype)
     samples, labels = list(np.ascontiguousarray(X)), [float(label) for label in y]
 
     def act(i: int) -> None:

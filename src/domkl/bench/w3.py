@@ -31,7 +31,7 @@ QUICK = Size(small=(60, 10), large=(300, 5), ring=(1000, 3), rounds=1)
 class Network(NamedTuple):
     """What a child process is to run."""
 
-    key: str  # "small", "large" or "ring"
+    key: str  # "small", "large", "lattice" or "ring"
     J: int
     T: int
     P: int = 17
@@ -44,24 +44,28 @@ class Network(NamedTuple):
 
     @property
     def name(self) -> str:
-        kind = "ring of " if self.key == "ring" else "J = "
+        kind = {"ring": "ring of ", "lattice": "lattice of "}.get(self.key, "J = ")
         words = "one thread" if self.threads == 1 else f"{self.threads} threads"
         return f"{kind}{self.J:,}, {words}{', float32' * (self.bits == 32)}"
 
     @property
     def shape(self) -> Shape:
-        scattered = self.key != "ring"
-        return Shape(self.J, self.P, self.D, self.d, DEGREE if scattered else 2, scattered)
+        scattered = self.key in ("small", "large")
+        return Shape(self.J, self.P, self.D, self.d, 2 if self.key == "ring" else DEGREE, scattered)
 
 
 def networks(size: Size) -> list[Network]:
-    """A network that the cache holds, one that it does not, and a very long ring."""
+    """A network that the cache holds, two that it does not, and a very long ring.
+
+    Of the large ones, neighbours lie anywhere in one (a random graph), and side by side in the other.
+    """
     counts = (1, 2) if machine.usable_cores() > 1 else (1,)
     most = counts[-1]
     return [
         *(Network("small", *size.small, threads=n, repeats=4) for n in counts),
         Network("small", *size.small, threads=most, bits=32, repeats=4),
         *(Network("large", *size.large, threads=n, keep_state=False) for n in counts),
+        Network("lattice", *size.large, keep_state=False),
         Network("ring", *size.ring, P=3, D=16, threads=most, keep_state=False),
     ]
 
@@ -73,8 +77,9 @@ def measure(quick: bool, say: Say, known: list[Limits]) -> dict[str, Any]:
     trials = {network.name: _trial(network, answers) for network in chosen}
     timing.best(trials, size.rounds, say)
     rows = [_row(network, answers[network.name], known) for network in chosen]
-    us = {row["key"]: row["rounds_us"] for row in rows if row["bits"] == 64}  # of the most threads
-    return {"rows": rows, "ratios": {"large_to_small": us["large"] / us["small"]}}
+    us = {row["key"]: row["rounds_us"] for row in rows if (row["bits"], row["threads"]) == (64, 1)}
+    ratios = {f"{key}_to_small": us[key] / us["small"] for key in ("large", "lattice")}
+    return {"rows": rows, "ratios": ratios}
 
 
 def _trial(network: Network, answers: dict[str, dict[str, Any]]) -> timing.Trial:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from ..losses import Loss
 
 class Device(Protocol):
     """One learner between two steps. Neighbours go by their number in the learner's list."""
+
+    takes: np.dtype[Any]  # what its samples must be
 
     @property
     def q(self) -> Array:
@@ -32,6 +34,9 @@ class Device(Protocol):
         Raises ValueError, and has learnt nothing, where the losses overflow.
         """
 
+    def alone(self, x: Array, y: float) -> tuple[float, Array, Array]:
+        """The same for a learner without neighbours, whose round ends at once."""
+
     def close(self, heard: dict[int, Array], total: Array) -> None:
         """End the round with the theta' of the neighbours that were heard and Hedge's losses (P,)."""
 
@@ -41,6 +46,7 @@ class ArrayDevice:
 
     def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss) -> None:
         self.V, self.rates, self.loss = V, rates, loss
+        self.takes = V.dtype
         self.state = core.init(V)
         self.pulls = core.Pulls.of(np.asarray(deg, V.dtype), rates, loss)
         self.last = [self.state.theta] * deg  # what was last heard of each neighbour
@@ -63,6 +69,11 @@ class ArrayDevice:
         theta.flags.writeable = L.flags.writeable = False  # they leave in an Update and stay our state
         self.learnt = theta, L
         return float(y_hat), theta, L
+
+    def alone(self, x: Array, y: float) -> tuple[float, Array, Array]:
+        y_hat, theta, L = self.observe(x, y)
+        self.close({}, L)
+        return y_hat, theta, L
 
     def close(self, heard: dict[int, Array], total: Array) -> None:
         assert self.learnt is not None

@@ -91,6 +91,7 @@ class NativeDevice:
     def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str) -> None:
         self.shape = (V.shape[0], 2 * V.shape[1])
         self.dtype = V.dtype
+        self.takes = np.dtype(np.float64)
         make = _engine.Device64 if V.dtype == np.float64 else _engine.Device32
         self.device = make(np.ascontiguousarray(V), deg, _rates(rates, loss, hedge), isa=_engine.best())
         self.predict = self.device.predict
@@ -100,6 +101,12 @@ class NativeDevice:
     def observe(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         theta, L = np.empty(self.shape, self.dtype), np.empty(self.shape[0])
         return self.device.observe(x, y, theta, L), theta, L
+
+    def alone(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
+        theta, L, q = np.empty(self.shape, self.dtype), np.empty(self.shape[0]), np.empty(self.shape[0])
+        y_hat = self.device.alone(x, y, theta, L, q)
+        self.q = q
+        return y_hat, theta, L
 
     def close(self, heard: dict[int, Array], total: Array) -> None:
         """End the round: `heard` holds the new theta of each neighbour, by its number, that was heard."""
