@@ -14,7 +14,7 @@ from domkl import cli
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXPECTED = {"tutorial", "how-to", "math", "decisions", "reproduction", "privacy", "reference"}
+EXPECTED = {"tutorial", "how-to", "math", "decisions", "reproduction", "privacy", "reference", "performance", "cluster"}
 
 
 def text(path):
