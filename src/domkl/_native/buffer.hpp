@@ -12,7 +12,8 @@
 namespace domkl {
 namespace DOMKL_ISA {
 
-constexpr size_t HUGE_PAGE = size_t(1) << 21;
+// From this size on, memory comes fresh from the system: it is zero already, and goes back at once.
+constexpr size_t LARGE = size_t(1) << 22;
 
 template <class T> class Buffer {
   public:
@@ -20,15 +21,9 @@ template <class T> class Buffer {
     explicit Buffer(size_t n) : size_(n) {
         if (n == 0) return;
         if (n > (size_t(1) << 48)) throw std::bad_alloc();
-        const size_t step = n * sizeof(T) >= 2 * HUGE_PAGE ? HUGE_PAGE : 64;
-        const size_t bytes = (n * sizeof(T) + step - 1) / step * step;
-        data_ = static_cast<T*>(std::aligned_alloc(step, bytes));
+        data_ = static_cast<T*>(large() ? map(bytes()) : std::aligned_alloc(64, bytes()));
         if (!data_) throw std::bad_alloc();
-#ifdef __linux__
-        // Neighbours' rows lie anywhere in a large network: few large pages are found much faster.
-        if (step == HUGE_PAGE) madvise(data_, bytes, MADV_HUGEPAGE);
-#endif
-        std::memset(static_cast<void*>(data_), 0, bytes);
+        if (!large()) std::memset(static_cast<void*>(data_), 0, bytes());
     }
     Buffer(Buffer&& other) noexcept { swap(other); }
     Buffer& operator=(Buffer&& other) noexcept {
@@ -36,7 +31,11 @@ template <class T> class Buffer {
         swap(gone);
         return *this;
     }
-    ~Buffer() { std::free(data_); }
+    ~Buffer() {
+        if (!data_) return;
+        if (large()) unmap(data_, bytes());
+        else std::free(data_);
+    }
 
     void swap(Buffer& other) noexcept {
         std::swap(data_, other.data_);
@@ -47,6 +46,23 @@ template <class T> class Buffer {
     size_t size() const { return size_; }
 
   private:
+    size_t bytes() const { return (size_ * sizeof(T) + 63) / 64 * 64; }
+
+#ifdef __linux__
+    bool large() const { return bytes() >= LARGE; }
+    static void* map(size_t bytes) {
+        void* found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (found == MAP_FAILED) return nullptr;
+        madvise(found, bytes, MADV_HUGEPAGE);  // neighbours' rows lie anywhere: few large pages are found faster
+        return found;
+    }
+    static void unmap(void* data, size_t bytes) { munmap(data, bytes); }
+#else
+    bool large() const { return false; }
+    static void* map(size_t) { return nullptr; }
+    static void unmap(void*, size_t) {}
+#endif
+
     T* data_ = nullptr;
     size_t size_ = 0;
 };

@@ -16,7 +16,6 @@ namespace domkl {
 namespace DOMKL_ISA {
 
 constexpr int64_t ROOM = int64_t(1) << 28;  // bytes for the states of kernels at work
-constexpr size_t CACHE = size_t(1) << 20;  // beyond about this many bytes, rows must be asked for in time
 
 template <class T> class Network final : public Engine<T> {
   public:
@@ -115,18 +114,9 @@ template <class T> class Network final : public Engine<T> {
             const int64_t t = (row + r) / set.J, j = (row + r) % set.J;
             const T* z = scratch.z.data() + r * V.K;
             if (!learns(block, t)) continue;  // nothing has been learnt: all predictions are zero
-            if (theta[p].size() * sizeof(T) > CACHE) fetch_ahead(p, j + 1 < set.J ? j + 1 : 0);
             step(p, block, scratch, t, j, z, block.delay ? scratch.past.data() + r * V.K : z);
             if (j == set.J - 1) theta[p].swap(scratch.next);
         }
-    }
-
-    // Ask for the rows that the next learner needs, while this one computes.
-    void fetch_ahead(int64_t p, int64_t j) const {
-        const T* th = theta[p].data();
-        const int64_t line = 64 / sizeof(T);
-        for (int64_t i = first[j]; i < first[j + 1]; ++i)
-            for (int64_t k = 0; k < V.K; k += line) __builtin_prefetch(th + near[i] * V.K + k);
     }
 
     void step(int64_t p, const Block<T>& block, Scratch& scratch, int64_t t, int64_t j, const T* z, const T* past) {
