@@ -1,4 +1,4 @@
-"""How fast, as ratios measured in this one run: simulator against literal twin, imports against numpy.
+"""How fast, as ratios measured in this one run: NumPy engine against literal twin, imports against numpy.
 
     python benchmarks/speed.py [--json FILE]
 
@@ -43,11 +43,20 @@ def against_the_twin(d):
     X, y = rng.uniform(size=(J, 200, d)), rng.uniform(size=(J, 200))
     V, rates = domkl.kernels.gaussian(d, D), domkl.Rates.paper(200)
     near = domkl.graph.named("complete", J).neighbours
-    fast = fastest(lambda: domkl.simulate(X, y, "complete", kernels=V, rates=rates)) / (J * 200)
+    fast = fastest(lambda: domkl.simulate(X, y, "complete", kernels=V, rates=rates, engine="numpy")) / (
+        J * 200
+    )
     slow = fastest(lambda: naive.domkl(X[:, :4], y[:, :4], near, V, rates.rho, rates.eta, rates.eta_g)) / (
         J * 4
     )
     return {"d": d, "simulate_us": 1e6 * fast, "twin_us": 1e6 * slow, "ratio": slow / fast}
+
+
+FIRST = """
+import domkl, numpy
+learner = domkl.Learner(domkl.kernels.gaussian(21), [], domkl.Rates(1, 1, 1))
+learner.predict(numpy.zeros(21))
+"""
 
 
 def import_seconds(code):
@@ -57,11 +66,12 @@ def import_seconds(code):
 def imports():
     """Seconds that importing domkl, and then touching its main names, adds to importing numpy."""
     numpy_alone = import_seconds("import numpy")
+    touched = "import domkl; domkl.simulate; domkl.Learner"
     return {
         "numpy_s": numpy_alone,
         "domkl_adds_s": import_seconds("import numpy, domkl") - numpy_alone,
-        "simulate_and_learner_add_s": import_seconds("import domkl; domkl.simulate; domkl.Learner")
-        - numpy_alone,
+        "simulate_and_learner_add_s": import_seconds(touched) - numpy_alone,
+        "first_prediction_adds_s": import_seconds(FIRST) - numpy_alone,
     }
 
 
@@ -81,7 +91,7 @@ def main():
     options.add_argument("--json", metavar="FILE", help="also write the figures to FILE")
     args = options.parse_args()
     result = {"machine": machine(), "twin": [against_the_twin(d) for d in (21, 81)], "imports": imports()}
-    print("one learner and step, 17 kernels of D = 50, complete graph of 5")
+    print("NumPy engine, one learner and step, 17 kernels of D = 50, complete graph of 5")
     for row in result["twin"]:
         print(
             f"  d = {row['d']}: simulate {row['simulate_us']:6.1f} us, "
@@ -89,7 +99,8 @@ def main():
         )
     adds = result["imports"]
     print(f"import numpy {adds['numpy_s']:.3f} s; domkl adds {adds['domkl_adds_s']:.3f} s,", end=" ")
-    print(f"with simulate and Learner loaded {adds['simulate_and_learner_add_s']:.3f} s")
+    print(f"with simulate and Learner loaded {adds['simulate_and_learner_add_s']:.3f} s,", end=" ")
+    print(f"up to a first prediction {adds['first_prediction_adds_s']:.3f} s")
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(result, indent=2) + "\n")
 
