@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from domkl import experiment
+from domkl import experiment, trial
 from domkl.report import figures
 
 TARGET = Path(__file__).parent.parent / "docs" / "images" / "stations.png"
@@ -12,7 +12,7 @@ TARGET = Path(__file__).parent.parent / "docs" / "images" / "stations.png"
 
 def main() -> None:
     chosen = experiment.load("three-stations")
-    outcome = experiment.carry_out(chosen, experiment.prepare(chosen))
+    outcome = trial.carry_out(chosen, trial.prepare(chosen))
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     TARGET.write_bytes(figures.picture("error", outcome).png)
 

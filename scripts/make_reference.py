@@ -28,6 +28,7 @@ MODULES = (
     "domkl.datasets.stations",
     "domkl.datasets.scaling",
     "domkl.experiment",
+    "domkl.trial",
     "domkl.errors",
 )
 INTRODUCTION = """\

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import domkl
-from domkl import datasets, experiment, reproduce
+from domkl import datasets, experiment, reproduce, trial
 from domkl.datasets import Dataset, Split, Table
 from domkl.errors import DataError, InputError
-from domkl.experiment import DataSpec, Experiment, KernelSpec, LearningSpec, RateSpec, Source
+from domkl.experiment import DataSpec, Experiment, KernelSpec, LearningSpec, RateSpec
+from domkl.trial import Source
 
 
 def write(tmp_path, text):
@@ -137,7 +138,7 @@ def source(J=3, T=40):
 
 def test_an_outcome_holds_the_run_and_its_comparators():
     mine = Experiment("e", graphs=("ring",), kernels=KernelSpec(D=5), rates=RateSpec(rho=1, eta=1, eta_g=1))
-    outcome = experiment.carry_out(mine, source())
+    outcome = trial.carry_out(mine, source())
     split = outcome.split
     run = domkl.simulate(split.X, split.y, "ring", kernels=mine.kernels.draw(2), rates=domkl.Rates(1, 1, 1))
     np.testing.assert_array_equal(outcome.run.mse, run.mse)
@@ -147,18 +148,18 @@ def test_an_outcome_holds_the_run_and_its_comparators():
     by_hand = [
         np.mean([(split.y[j, :t].mean() if t else 0) - split.y[j, t] for t in range(40)]) for j in range(3)
     ]
-    guess = experiment._running_mean(split.y, 0) - split.y
+    guess = trial._running_mean(split.y, 0) - split.y
     np.testing.assert_allclose(guess.mean(1), by_hand)
     np.testing.assert_allclose(outcome.baselines["mean so far"], (guess**2).mean(1))
 
 
 def test_the_running_mean_waits_for_labels():
     y = np.arange(1.0, 6)[None]
-    assert experiment._running_mean(y, delay=2).tolist() == [[0, 0, 0, 1, 1.5]]
+    assert trial._running_mean(y, delay=2).tolist() == [[0, 0, 0, 1, 1.5]]
 
 
 def test_stations_come_with_degrees_and_persistence():
-    prepared = experiment.prepare(experiment.load("three-stations"), rounds=50)
+    prepared = trial.prepare(experiment.load("three-stations"), rounds=50)
     assert prepared.split.y.shape == (3, 50)
     assert prepared.baselines["as it is now"].shape == (3, 50)
     assert (prepared.unit, prepared.scale, prepared.split.delay) == ("°F", 130**2, 6)
@@ -166,12 +167,12 @@ def test_stations_come_with_degrees_and_persistence():
 
 def test_tables_are_scaled_and_errors_told_in_their_own_scale():
     table = Table("t", np.arange(12.0)[:, None], 5 * np.arange(12.0), ("a",), "y", tuple("ab" * 6))
-    made = experiment.from_table(Experiment("e"), table, "t.csv", None, 4)
+    made = trial.from_table(Experiment("e"), table, "t.csv", None, 4)
     assert made.split.names == ("a", "b")
     assert made.split.X.shape == (2, 4, 1)
     assert made.scale == 55**2
     without = dataclasses.replace(table, learners=None)
-    assert experiment.from_table(Experiment("e"), without, "t.csv", 4, None).split.y.shape == (4, 3)
+    assert trial.from_table(Experiment("e"), without, "t.csv", 4, None).split.y.shape == (4, 3)
 
 
 @pytest.mark.parametrize(
@@ -184,54 +185,52 @@ def test_tables_are_scaled_and_errors_told_in_their_own_scale():
 )
 def test_the_stations_come_scaled_and_divided(change, message):
     with pytest.raises(InputError, match=message):
-        experiment.prepare(Experiment("e", **change))
+        trial.prepare(Experiment("e", **change))
 
 
 def test_a_dataset_is_divided_over_the_experiments_learners(monkeypatch):
     made = Dataset("weather", np.arange(24.0).reshape(12, 2), np.arange(12.0), ("a", "b"), "y")
     monkeypatch.setattr(datasets, "load", lambda name, **_: made)
     mine = Experiment("e", graphs=("paper1",), data=DataSpec(names=("weather",)))
-    assert experiment.prepare(mine).split.y.shape == (3, 4)
-    assert experiment.prepare(dataclasses.replace(mine, learners=4)).split.y.shape == (4, 3)
+    assert trial.prepare(mine).split.y.shape == (3, 4)
+    assert trial.prepare(dataclasses.replace(mine, learners=4)).split.y.shape == (4, 3)
 
 
 def test_a_table_says_who_its_learners_are_or_the_caller_does():
     table = Table("t", np.arange(12.0)[:, None], np.arange(12.0), ("a",), "y")
-    assert len(experiment.from_table(Experiment("e"), table, "t", None, None).split.names) == 3
-    assert len(experiment.from_table(Experiment("e", learners=2), table, "t", None, None).split.names) == 2
+    assert len(trial.from_table(Experiment("e"), table, "t", None, None).split.names) == 3
+    assert len(trial.from_table(Experiment("e", learners=2), table, "t", None, None).split.names) == 2
     with pytest.raises(InputError, match="learners is 0; expected a whole number of at least 1"):
-        experiment.from_table(Experiment("e"), table, "t", 0, None)
+        trial.from_table(Experiment("e"), table, "t", 0, None)
     with pytest.raises(InputError, match="learners is 7 but the table has a learner column"):
-        experiment.from_table(
-            Experiment("e"), dataclasses.replace(table, learners=tuple("ab" * 6)), "t", 7, None
-        )
+        trial.from_table(Experiment("e"), dataclasses.replace(table, learners=tuple("ab" * 6)), "t", 7, None)
 
 
 def test_a_short_learner_does_not_silently_cost_the_others_most_rows():
     who = ("a",) * 10 + ("b",) * 9 + ("c",)
     table = Table("t", np.arange(20.0)[:, None], np.arange(20.0), ("u",), "y", who)
     with pytest.raises(InputError, match=r"learner 'c' has 1 rows, so 17 of 20 .*--rounds 1") as error:
-        experiment.from_table(Experiment("e"), table, "t", None, None)
+        trial.from_table(Experiment("e"), table, "t", None, None)
     assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="would go unused"):
-        experiment.from_table(Experiment("e"), table, "t", None, 2)
-    assert experiment.from_table(Experiment("e"), table, "t", None, 1).split.y.shape == (3, 1)
+        trial.from_table(Experiment("e"), table, "t", None, 2)
+    assert trial.from_table(Experiment("e"), table, "t", None, 1).split.y.shape == (3, 1)
     half = dataclasses.replace(table, learners=("a",) * 15 + ("b",) * 5)
-    assert experiment.from_table(Experiment("e"), half, "t", None, None).split.left_out == 10
+    assert trial.from_table(Experiment("e"), half, "t", None, None).split.left_out == 10
 
 
 def test_labels_whose_errors_cannot_be_squared_are_refused():
     y = np.append(np.arange(11.0), 1e200)
     table = Table("t", np.arange(12.0)[:, None], y, ("u",), "y")
     with pytest.raises(DataError, match=r"t, column 'y': its values span 1e\+200, too much to square"):
-        experiment.from_table(Experiment("e"), table, "t", None, None)
+        trial.from_table(Experiment("e"), table, "t", None, None)
 
 
 def test_the_centralised_learner_hears_labels_no_sooner_than_the_others():
     late = dataclasses.replace(source().split, delay=2)
     mine = Experiment("e", graphs=("ring",), kernels=KernelSpec(D=5))
     V, rates, loss = mine.kernels.draw(2), domkl.Rates(1, 1, 1), domkl.losses.squared()
-    found = experiment.centralised(mine, late, V, rates, loss)
+    found = trial.centralised(mine, late, V, rates, loss)
     X, y = late.X.swapaxes(0, 1).reshape(-1, 2), late.y.T.ravel()
     run = domkl.omkl(X, y, kernels=V, mu=1 / 3, eta_g=1.0, delay=6)
     np.testing.assert_array_equal(found, ((run.y_hat - y) ** 2).reshape(-1, 3).mean(0))
@@ -240,29 +239,29 @@ def test_the_centralised_learner_hears_labels_no_sooner_than_the_others():
 
 def test_networks_from_links():
     names = ("EWR", "JFK", "LGA")
-    assert experiment.network("EWR-JFK,JFK-LGA", names).edges == [(0, 1), (1, 2)]
-    assert experiment.network("ring", names).names == names
+    assert trial.network("EWR-JFK,JFK-LGA", names).edges == [(0, 1), (1, 2)]
+    assert trial.network("ring", names).names == names
     with pytest.raises(InputError, match="graph link end is 'SFO'; expected one of EWR, JFK, LGA"):
-        experiment.network("EWR-SFO", names)
+        trial.network("EWR-SFO", names)
     with pytest.raises(InputError, match="learner 'LGA' has no neighbour"):
-        experiment.network("EWR-JFK", names)
-    assert experiment.network("EWR-JFK, JFK - LGA", names).edges == [(0, 1), (1, 2)]
+        trial.network("EWR-JFK", names)
+    assert trial.network("EWR-JFK, JFK - LGA", names).edges == [(0, 1), (1, 2)]
     for text in ("EWR-JFK-LGA", "EWR-JFK,LGA", "EWR-JFK,"):
         with pytest.raises(InputError, match=r"is not two learners with a - between; .*write links like"):
-            experiment.network(text, names)
+            trial.network(text, names)
 
 
 def test_names_with_a_dash_can_be_linked_where_there_is_one_reading():
     names = ("a", "a-b", "site-3")
-    assert experiment.network("a-a-b,a-b-site-3", names).edges == [(0, 1), (1, 2)]
+    assert trial.network("a-a-b,a-b-site-3", names).edges == [(0, 1), (1, 2)]
     with pytest.raises(InputError, match="graph link 'a-b-c' is not two learners"):
-        experiment.network("a-b-c", ("a", "a-b", "b-c", "c"))
+        trial.network("a-b-c", ("a", "a-b", "b-c", "c"))
 
 
 def test_notes_say_what_was_inferred_and_left_out():
     made = source()
     made = made._replace(split=dataclasses.replace(made.split, left_out=7), dropped=2)
-    notes = experiment.carry_out(Experiment("e", graphs=("paper1",), kernels=KernelSpec(D=3)), made).notes
+    notes = trial.carry_out(Experiment("e", graphs=("paper1",), kernels=KernelSpec(D=3)), made).notes
     assert "inferred" in notes[0]
     assert notes[1:] == (
         "2 rows dropped: a cell was missing",

@@ -14,12 +14,14 @@ import pytest
 from matplotlib.image import imread
 from rich.console import Console
 
-from domkl import experiment, report
+from domkl import experiment, report, trial
 from domkl.datasets import Split
 from domkl.errors import InputError
-from domkl.experiment import Experiment, KernelSpec, LearningSpec, RateSpec, Source
+from domkl.experiment import Experiment, KernelSpec, LearningSpec, RateSpec
+from domkl.graph import as_graph
 from domkl.report import error_figure, graph_figure, tables, terminal
 from domkl.report.text import number
+from domkl.trial import Source
 from problems import streams
 
 FIGURES = ("error", "weights", "graph")
@@ -37,14 +39,14 @@ def made(graph="ring", J=5, T=60, names=(), loss="squared", notes=(), **split):
         rates=RateSpec(rho=0.1, eta=0.1, eta_g=0.5),
         learning=LearningSpec(loss=loss),
     )
-    outcome = experiment.carry_out(spec, Source("toy", Split(X, y, names=names, **split)))
+    outcome = trial.carry_out(spec, Source("toy", Split(X, y, names=names, **split)))
     return replace(outcome, notes=(*outcome.notes, *notes))
 
 
 @pytest.fixture(scope="module")
 def stations():
     spec = experiment.load("three-stations")
-    return experiment.carry_out(spec, experiment.prepare(spec, rounds=300))
+    return trial.carry_out(spec, trial.prepare(spec, rounds=300))
 
 
 OUTCOMES = {
@@ -280,7 +282,7 @@ def test_graph_of_a_hundred_learners_has_no_names():
 def test_learners_stand_apart_in_every_network():
     for graph in ("ring", "path", "star", "complete"):
         for J in (1, 2, 3, 5, 30):
-            places = graph_figure.layout(experiment.as_graph(graph, J))
+            places = graph_figure.layout(as_graph(graph, J))
             gaps = np.linalg.norm(places[:, None] - places[None], axis=-1)[~np.eye(J, dtype=bool)]
             assert gaps.size == 0 or gaps.min() > 0.02
             assert np.abs(places).max() <= 1 + 1e-9

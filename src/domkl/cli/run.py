@@ -8,9 +8,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from .. import datasets, experiment, graph, report
+from .. import datasets, experiment, graph, report, trial
 from ..errors import InputError
-from ..experiment import Experiment, Source
+from ..experiment import Experiment
+from ..trial import Source
 from . import show
 
 WITHOUT_OPTIONS = "Without options, three real weather stations forecast their temperature."
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
     title = chosen.title if args.data is None else f"{source.name}: predicting {args.target}"
     chosen = dataclasses.replace(chosen, title=title, graphs=(args.graph or chosen.graphs[0],))
     with show.progress(f"{len(source.split.names)} learners, {source.name}") as bar:
-        outcome = experiment.carry_out(chosen, source, bar)
+        outcome = trial.carry_out(chosen, source, bar)
     files = [] if args.no_report else report.write(outcome, args.out)
     if args.json:
         show.document({**report.document(outcome), "files": [str(path) for path in files]})
@@ -126,7 +127,7 @@ def _source(args: argparse.Namespace, chosen: Experiment) -> Source:
         if getattr(args, option) is not None:
             flag = f"--{option.replace('_', '-')}"
             raise InputError(f"{flag} is for a file of your own; expected --data FILE with it; add --data")
-    return experiment.prepare(chosen, args.rounds)
+    return trial.prepare(chosen, args.rounds)
 
 
 def _from_file(args: argparse.Namespace, chosen: Experiment) -> Source:
@@ -147,7 +148,7 @@ def _from_file(args: argparse.Namespace, chosen: Experiment) -> Source:
         "error" if args.missing is None else args.missing,
     )
     name = Path(args.data).name
-    return experiment.from_table(chosen, table, name, args.learners, args.rounds)
+    return trial.from_table(chosen, table, name, args.learners, args.rounds)
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._extras import need
 from .._types import Array
-from ..experiment import Outcome
+from ..trial import Outcome
 from .facts import names_of
 from .measure import Measure, measure
 from .style import INK, PALETTE, Axes, Drawn, blank, grid

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import losses
 from .._types import Array
-from ..experiment import Outcome
+from ..trial import Outcome
 
 Document: TypeAlias = "dict[str, Any]"
 TOP = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..experiment import Outcome
+from ..trial import Outcome
 from . import error_figure, graph_figure, weights_figure
 from .style import Drawn, Picture, as_png, as_svg, look
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import InputError
-from ..experiment import Outcome
+from ..trial import Outcome
 from .facts import document
 from .figures import pictures
 from .page import render

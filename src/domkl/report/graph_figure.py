@@ -8,8 +8,8 @@ import numpy as np
 
 from .._extras import need
 from .._types import Array
-from ..experiment import Outcome
 from ..graph import Graph
+from ..trial import Outcome
 from .facts import names_of
 from .measure import Measure, measure
 from .style import INK, Axes, Drawn, Figure, blank

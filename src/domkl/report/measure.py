@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._types import Array
-from ..experiment import Outcome
+from ..trial import Outcome
 from .facts import labels_of
 from .text import with_unit
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._extras import need
-from ..experiment import Outcome
+from ..trial import Outcome
 from . import tables
 from .facts import Document, document
 from .tables import Column

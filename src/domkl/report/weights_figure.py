@@ -8,7 +8,7 @@ import numpy as np
 
 from .._extras import need
 from .._types import Array
-from ..experiment import Outcome
+from ..trial import Outcome
 from .style import INK, Axes, Drawn, blank
 from .text import number, percent
 
