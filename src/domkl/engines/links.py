@@ -31,9 +31,7 @@ class Links:
         first = np.concatenate([[0], np.cumsum(self.deg)[:-1]]).astype(np.intp)
         # The k-th neighbours of all learners that have so many: (receivers, edges to them).
         rows = [np.flatnonzero(self.deg > k) for k in range(max(deg[:own]))]
-        self._slots = [
-            (r if len(r) < len(self.deg) else slice(None), first[r] + k) for k, r in enumerate(rows)
-        ]
+        self._slots = [(r, first[r] + k) for k, r in enumerate(rows)]
         self._sources = [(r, self.source[edges]) for r, edges in self._slots]
 
     def sum(self, values: Array) -> Array:
@@ -48,5 +46,8 @@ class Links:
 def _sum(slots: list[tuple[Any, npt.NDArray[np.intp]]], values: Array) -> Array:
     total = values.take(slots[0][1], axis=0)  # every learner has a first neighbour
     for rows, index in slots[1:]:
-        total[rows] += values.take(index, axis=0)
+        if len(index) == len(total):
+            total += values.take(index, axis=0)  # in place: `total[:] += ...` would copy it once more
+        else:
+            total[rows] += values.take(index, axis=0)
     return total
