@@ -81,7 +81,7 @@ def test_close_goes_on_without_the_missing():
     a.receive("b", domkl.Update(0, theta_b, np.zeros(2), a.fingerprint))
     a.close()
     np.testing.assert_allclose(a.state.lam, RATES.rho / 2 * (update.theta - theta_b))
-    np.testing.assert_array_equal(a.state.theta_sum, theta_b)  # c's last known estimate is zero
+    np.testing.assert_array_equal(a.state.theta_sum, theta_b + update.theta)  # c pulls nowhere
     assert (a.round, a.waiting) == (1, False)
 
 
@@ -199,20 +199,19 @@ def tampered(**changes):
         (
             "b",
             other_kernels,
-            "'b' sent fingerprint .*; give all learners the same kernels, rates, loss and hedge",
+            "'b' sent fingerprint .*; give all learners the same kernels, rates, loss, hedge and payload",
         ),
         ("b", other_rates, "'b' sent fingerprint"),
         ("b", tampered(theta=np.zeros((2, 9))), r"theta of 'b' is not \(2, 10\) finite numbers"),
         ("b", tampered(theta=np.full((2, 10), np.nan)), "theta of 'b' is not"),
         ("b", tampered(losses=None), "losses of 'b' is not"),
         ("b", tampered(losses=np.array([1.0, np.inf])), "losses of 'b' is not"),
-        ("b", tampered(round=-1), "'b' is at round -1"),
+        ("b", tampered(round=-1), "'b' sent no update"),
         ("b", lambda: None, "'b' sent no update"),
         ("b", tampered(round=None), "'b' sent no update"),
         ("b", tampered(round=0.5), "'b' sent no update"),
         ("b", tampered(theta=np.zeros((2, 10), complex)), "theta of 'b' is not"),
         ("b", tampered(theta="theta"), "theta of 'b' is not"),
-        ("b", tampered(round=EARLIEST + 2), f"'b' is at round {EARLIEST + 2}; expected at most"),
     ],
 )
 def test_bad_updates_are_refused_and_change_nothing(sender, make, message):
@@ -227,10 +226,8 @@ def test_bad_updates_are_refused_and_change_nothing(sender, make, message):
 def test_memory_for_early_updates_is_bounded():
     one = learner()
     good = learner(["a"]).observe([0.1, 0.2], 1.0)
-    for r in range(EARLIEST + 1):
-        one.receive("b", good._replace(round=r))
-    with pytest.raises(PeerError):
-        one.receive("b", good._replace(round=EARLIEST + 1))
+    taken = [one.receive("b", good._replace(round=r)) for r in range(EARLIEST + 3)]
+    assert taken == [True] * (EARLIEST + 1) + [False] * 2
 
 
 def test_neighbours_must_have_different_names():
@@ -271,10 +268,9 @@ def test_equal_settings_have_equal_fingerprints_and_others_not():
     assert len({fingerprint(loss=loss) for loss in losses} | {fingerprint(hedge="local")}) == 4
 
 
-def test_one_sided_loss_with_messages_is_as_documented():
-    """Losses that only one end heard stay miscounted: `close` says so."""
+def test_learners_with_names_count_losses_right_after_a_one_sided_loss():
     V2, rates = domkl.kernels.gaussian(2, D=3, sigma2=[0.3, 3.0]), domkl.Rates(0.5, 0.5, 1.0)
-    a, b = (domkl.Learner(V2, [name], rates, hedge="messages") for name in ("b", "a"))
+    a, b = (domkl.Learner(V2, [x], rates, hedge="messages", name=y) for x, y in ("ba", "ab"))
     X, y = problems.streams(2, 6, 2)
     for t in range(6):
         from_a, from_b = a.observe(X[0, t], y[0, t]), b.observe(X[1, t], y[1, t])
@@ -283,7 +279,8 @@ def test_one_sided_loss_with_messages_is_as_documented():
             b.close()
         else:
             b.receive("a", from_a)
-    assert not np.allclose(a._received["b"], b.state.L)
+    for one, other in ((a, b), (b, a)):
+        np.testing.assert_allclose(other._known[one.name].received, one.state.L, rtol=1e-12)
 
 
 @pytest.mark.parametrize("engine", problems.ENGINES)

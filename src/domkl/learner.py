@@ -4,15 +4,18 @@
     learner.receive("b", update_from_b)   # in any order, early, late or twice
     learner.waiting, learner.missing      # whom the round still waits for
     learner.close()                       # go on without them
+    learner.save(), learner.load(...)     # its whole mind, to the last bit
+    learner.join("d"), learner.leave("b") # the graph changes
 
-A round closes by itself once every neighbour's update is in.
+A round closes by itself once every neighbour's update is in. `asynchronous=True` waits for nobody.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +24,14 @@ from . import _checks, engines, kernels, losses
 from . import hedge as hedging
 from ._types import Array, Float
 from .core import Rates, State, Step, check_rates
-from .errors import InputError, PeerError
+from .edges import Held, Neighbour
+from .engines.devices import Kept
+from .errors import DataError, InputError, PeerError
 from .losses import Loss
 
-#: How many rounds ahead of ours an update may be; more would let a peer fill our memory.
+#: How many rounds ahead of ours an update may wait; more would let a peer fill our memory.
 EARLIEST = 64
+PAYLOADS = ("float64", "float32", "float16")
 
 
 class Update(NamedTuple):
@@ -35,6 +41,7 @@ class Update(NamedTuple):
     theta: Array  # (P, 2D)
     losses: Array | None  # (P,) what the Hedge rule shares; None where losses stay on the device
     fingerprint: str  # of the kernels and settings it was made with
+    heard: Mapping[Hashable, Held] = MappingProxyType({})  # what the sender says of its edges
 
 
 class Learner:
@@ -45,8 +52,12 @@ class Learner:
     V : the network's frequencies (P, D, d), the same at every learner.
     neighbours : their names; sums run in this order.
     rates, loss, hedge : as in `domkl.simulate`, the same at every learner.
-    name : what its `Step`s call it.
+    name : what its `Step`s and its neighbours call it. Learners that know each other's names agree, edge by
+        edge, on the rounds that moved their duals, whatever is lost; without names nothing may be lost.
     engine : as in `domkl.simulate`; with the same engine, the bits are the simulator's.
+    payload : the precision of what is sent, "float64", "float32" or "float16"; the same at every learner.
+    asynchronous : every sample closes its round at once, with what is new from each neighbour; no duals.
+    number : of this learner's life; one that starts again without its memory needs a new one.
 
     Examples
     --------
@@ -73,25 +84,46 @@ class Learner:
         name: Hashable = None,
         engine: str = "auto",
         dtype: Float = np.float64,
+        payload: str = "float64",
+        asynchronous: bool = False,
+        number: int = 0,
     ) -> None:
         self.V = kernels.check(V, dtype=dtype)
-        self.neighbours = _distinct(neighbours)
         self.rates, self.loss, self.hedge = check_rates(rates), losses.get(loss), hedging.rule(hedge)
-        self.name, self.round = name, 0
-        self.fingerprint = _fingerprint(self.V, rates, self.loss, self.hedge)
-        self._last: tuple[int, Hashable, float, float, Array] | None = None
-        deg = len(self.neighbours)
-        self._device = engines.make_device(engine, self.V, deg, rates, self.loss, self.hedge)
-        self._observe = self._device.observe if deg else self._device.alone
+        self.payload = _checks.one_of("payload", payload, PAYLOADS)
+        self.asynchronous, self.name, self.round = asynchronous, name, 0
+        self._refuse_messages_out_of_step()
+        self.fingerprint = _fingerprint(self)
+        self._engine = engine
         # The native device checks samples itself, and quicker; what it refuses is looked at here.
         self._quick = engines.chosen(engine) == "native" and not self.loss.classifies
-        self._pending: Array | None = None  # L' between observe and close
+        self._last: tuple[int, Hashable, float, float, Array] | None = None
+        self._pending: tuple[Array, Array, Array] | None = None  # theta', as sent, and L', until close
         self._inbox: dict[int, dict[Hashable, Update]] = {}
-        zero = np.zeros(len(self.V), self.V.dtype)
-        self._losses: dict[Hashable, Array] = dict.fromkeys(self.neighbours, zero)  # last heard
-        # Losses in transit, for hedge="messages": M_{i->j} and M_{j->i} of the last round.
-        self._received = dict.fromkeys(self.neighbours, zero)
-        self._sent = dict.fromkeys(self.neighbours, zero)
+        self._known = {neighbour: self._stranger(number) for neighbour in _distinct(neighbours)}
+        self._device = self._make_device()
+
+    def _refuse_messages_out_of_step(self) -> None:
+        if self.asynchronous and self.hedge == "messages":
+            raise InputError(
+                "hedge is 'messages' for an asynchronous learner; expected rounds that all share; "
+                "use 'neighbours' or 'local'"
+            )
+
+    def _stranger(self, number: int) -> Neighbour:
+        P, D, _ = self.V.shape
+        return Neighbour(P, 2 * D, self.V.dtype, number)
+
+    def _make_device(self) -> engines.Device:
+        deg = len(self._known)
+        device = engines.make_device(self._engine, self.V, deg, self.rates, self.loss, self.hedge)
+        self._observe = device.observe if deg else device.alone
+        return device
+
+    @property
+    def neighbours(self) -> tuple[Hashable, ...]:
+        """Their names, in the order of sums."""
+        return tuple(self._known)
 
     @property
     def state(self) -> State:
@@ -114,7 +146,23 @@ class Learner:
         if not self.waiting:
             return ()
         heard = self._inbox.get(self.round, {})
-        return tuple(name for name in self.neighbours if name not in heard)
+        return tuple(name for name in self._known if name not in heard)
+
+    @property
+    def heard(self) -> dict[Hashable, Held]:
+        """What this learner says of its edges, in every update."""
+        return {} if self.name is None else {name: one.edge.held for name, one in self._known.items()}
+
+    @property
+    def ahead(self) -> int:
+        """The round to which neighbours have gone on without us; our own where none has."""
+        gone = [
+            update.round
+            for box in self._inbox.values()
+            for update in box.values()
+            if self._without_us(update) and update.round > self.round
+        ]
+        return max(gone, default=self.round)
 
     def predict(self, x: npt.ArrayLike) -> float:
         """The network's function, as this learner knows it, at x."""
@@ -131,52 +179,226 @@ class Learner:
         A label that comes late is observed when it comes: `step.y_hat` is then what the learner would
         have said at that moment, not what `predict` said when x was new.
         """
-        if self._pending is not None:
-            raise InputError(
-                f"round {self.round} still waits for {self.missing}; receive() them or close() the round"
-            )
+        self._refuse_open("receive() them or close() the round")
         q, t = self._device.q, self.round
         y_hat, theta, L = self._learn(x, y)
-        self._last = t, self.name, y, y_hat, q
-        if not self.neighbours:
+        if not self._known:
+            self._last = t, self.name, y, y_hat, q
             self.round = t + 1
             return Update(t, theta, L if self.hedge != "local" else None, self.fingerprint)
-        update = Update(t, theta, self._shared(L), self.fingerprint)
-        self._pending = L
-        self._close_if_complete()
-        return update
+        self._pending = theta, self._as_sent(theta), L
+        self._last = t, self.name, y, y_hat, q
+        return self._open_round()
 
     def receive(self, neighbour: Hashable, update: Update) -> bool:
-        """Take a neighbour's update; False if it came too late or a second time, and was not used."""
+        """Take a neighbour's update; False if it came late, too early or twice, and was not used."""
         self._check_update(neighbour, update)
-        inbox = (
-            self._inbox.setdefault(update.round, {}) if update.round >= self.round else {neighbour: update}
-        )
-        if neighbour in inbox:
+        if self.asynchronous:
+            return self._keep_newest(neighbour, update)
+        if update.round < self.round or neighbour in self._inbox.get(update.round, {}):
             return False
-        inbox[neighbour] = update
+        if update.round > self.round + EARLIEST:
+            if not self._without_us(update):
+                return False
+            self._forget(neighbour)  # what it said before we shall never need
+        self._inbox.setdefault(update.round, {})[neighbour] = update
         self._close_if_complete()
         return True
 
     def close(self) -> None:
         """End the open round without the missing neighbours.
 
-        Their last known estimate stands in for the missing one, and the dual moves only for edges that
-        were heard. If the other end did hear us, the two duals of that edge no longer cancel, and with
-        hedge="messages" the losses that only one end heard stay miscounted.
+        A missing neighbour does not pull at all in the next step, and the dual moves only for edges that
+        were heard; if the other end did not hear us, it takes its own move back, or we ours.
         """
         if self._pending is None:
             raise InputError("no round is open; expected one; call observe() first")
-        heard = self._inbox.pop(self.round, {})
-        total = self._total(self._pending, heard)
-        thetas = {i: heard[name].theta for i, name in enumerate(self.neighbours) if name in heard}
-        self._device.close(thetas, total)
+        theta, sent, L = self._pending
+        heard = self._inbox.pop(self._box, {})
+        backs = [back for name, update in heard.items() if (back := self._settle(name, update)) is not None]
+        moving = {name for name, update in heard.items() if self._agrees(name, update)}
+        for name, one in self._known.items():
+            one.theta = heard[name].theta if name in heard else theta
+        number = {name: i for i, name in enumerate(self._known)}
+        self._device.close(
+            dict(enumerate(self._thetas())), {number[name] for name in moving}, self._total(L, heard)
+        )
+        for name, update in heard.items():
+            self._known[name].edge.seen = update.round
+        for name in moving:
+            self._known[name].edge.move(self.round, sent - heard[name].theta, self.name is not None)
+        if sent is not theta and moving:  # neighbours hold the rounded estimate, so the duals must too
+            backs.append(len(moving) * (theta - sent))
         self._pending = None
         self.round += 1
+        self._take_back(backs)
+
+    @property
+    def _box(self) -> int:
+        """Where updates for the open round wait; an asynchronous learner's rounds are nobody else's."""
+        return 0 if self.asynchronous else self.round
+
+    def meet(self, neighbour: Hashable, held: Held) -> None:
+        """Learn what a neighbour says of our edge without an update, when it starts or ends."""
+        self._refuse_stranger(neighbour)
+        self._refuse_open("close() the round")
+        edge = self._known[neighbour].edge
+        back = edge.settle(held, self.round - 1)
+        self._take_back([] if back is None else [back])
+
+    def skip_to(self, round: int) -> None:
+        """Go on at a later round, with those who went on without us; no sample is skipped."""
+        self._refuse_open("close() the round")
+        if round < self.round:
+            raise InputError(f"round {round} is over; expected {self.round} or later; skip forwards")
+        self.round = round
+        self._inbox = {t: box for t, box in self._inbox.items() if t >= round}
+
+    def join(self, neighbour: Hashable, number: int = 0) -> None:
+        """A new edge, with a dual of zero; `number` must be new if the edge was there before."""
+        self._refuse_open("close() the round")
+        _distinct([*self._known, neighbour])
+        kept, unit = self._device.keep(), self._device.unit
+        self._known[neighbour] = self._stranger(number)
+        self._rebuild(kept, unit)
+
+    def leave(self, neighbour: Hashable) -> None:
+        """An edge less: it takes its dual along."""
+        self._refuse_stranger(neighbour)
+        self._refuse_open("close() the round")
+        self._take_back([self._known[neighbour].edge.dual])
+        kept, unit = self._device.keep(), self._device.unit
+        self._forget(neighbour)
+        del self._known[neighbour]
+        self._rebuild(kept, unit)
+
+    def begin_anew(self, number: int) -> None:
+        """Forget the duals of all edges, where memory and neighbours no longer agree; keep the estimate."""
+        self._refuse_open("close() the round")
+        edges = [one.edge for one in self._known.values()]
+        backs = [edge.begin_anew(number, edge.theirs) for edge in edges]
+        self._take_back([back for back in backs if back is not None])
+
+    def adopt(self, update: Update) -> None:
+        """Start from what a neighbour knows, instead of from nothing."""
+        if self.round or self._last is not None:
+            raise InputError(f"this learner is at round {self.round}; expected one that has learnt nothing")
+        kept = self._device.keep()
+        L = kept.L if update.losses is None or self.hedge == "messages" else update.losses
+        q = hedging.weights(L * (1 + len(self._known)), self.rates.eta_g)
+        self._device.resume(Kept(update.theta, kept.lam, L, q), self._thetas())
+        self.round = update.round + 1
+
+    def save(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Its whole mind between two rounds, as arrays and a description fit for JSON."""
+        self._refuse_open("close() the round")
+        arrays: dict[str, Array] = dict(self._device.keep()._asdict())
+        said = []
+        for i, (name, one) in enumerate(self._known.items()):
+            more, numbers = one.save()
+            arrays |= {f"{i}.{key}": array for key, array in more.items()}
+            said.append([name, numbers])
+        meta = {"fingerprint": self.fingerprint, "round": self.round, "unit": self._device.unit}
+        return arrays, {**meta, "neighbours": said}
+
+    def load(self, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
+        """Go on from what `save` gave: with the same engine, to the last bit."""
+        if meta.get("fingerprint") != self.fingerprint:
+            raise DataError(
+                f"the saved learner has fingerprint {meta.get('fingerprint')}; expected {self.fingerprint}; "
+                "use the kernels, rates, loss, hedge and payload it was saved with"
+            )
+        known = {}
+        for i, (name, numbers) in enumerate(meta["neighbours"]):
+            mine = {key.partition(".")[2]: value for key, value in arrays.items() if key.startswith(f"{i}.")}
+            known[name] = Neighbour.load(mine, numbers)
+        self._known, self.round = known, meta["round"]
+        self._inbox, self._pending = {}, None
+        self._rebuild(Kept(*(arrays[key] for key in Kept._fields)), meta["unit"])
+
+    def _refuse_open(self, remedy: str) -> None:
+        if self._pending is not None:
+            raise InputError(f"round {self.round} still waits for {self.missing}; {remedy}")
+
+    def _open_round(self) -> Update:
+        assert self._pending is not None
+        _, sent, L = self._pending
+        if self.hedge == "messages":
+            for one in self._known.values():
+                one.pass_on(self.round, self._belief(L))
+        update = Update(self.round, sent, self._shared(L), self.fingerprint, self.heard)
+        if self.asynchronous:
+            self.close()
+        self._close_if_complete()
+        return update
+
+    def _keep_newest(self, neighbour: Hashable, update: Update) -> bool:
+        """An asynchronous learner needs each neighbour's last word only, and is pulled by it once."""
+        box, edge = self._inbox.setdefault(0, {}), self._known[neighbour].edge
+        held = update.heard.get(self.name)
+        if held is not None and held.mine != edge.theirs:
+            edge.begin_anew(edge.number, held.mine)  # a new life counts its rounds from the start
+            box.pop(neighbour, None)
+        if update.round <= (box[neighbour].round if neighbour in box else edge.seen):
+            return False
+        box[neighbour] = update
+        return True
 
     def _close_if_complete(self) -> None:
-        if self.waiting and not self.missing:
+        if self._pending is not None and len(self._inbox.get(self.round, ())) == len(self._known):
             self.close()
+
+    def _settle(self, neighbour: Hashable, update: Update) -> Array | None:
+        held = update.heard.get(self.name)
+        return None if held is None else self._known[neighbour].edge.settle(held, update.round - 1)
+
+    def _agrees(self, neighbour: Hashable, update: Update) -> bool:
+        """Whether the edge's dual moves with this update; between asynchronous learners there are no duals,
+        since two ends that step at different times would drive them apart."""
+        held = update.heard.get(self.name)
+        agreed = held is None or self._known[neighbour].edge.agrees(held)
+        return agreed and not self.asynchronous
+
+    def _without_us(self, update: Update) -> bool:
+        """Whether the neighbour ended the round before this update without ours."""
+        held = update.heard.get(self.name)
+        return held is not None and held.seen < update.round - 1
+
+    def _take_back(self, moves: Sequence[Array]) -> None:
+        """Take moves of edges' duals out of lam."""
+        if moves:
+            kept = self._device.keep()
+            lam = kept.lam - sum(moves) * (self.rates.rho / 2 / self._device.unit)
+            self._device.resume(kept._replace(lam=lam), self._thetas())
+
+    def _thetas(self) -> list[Array]:
+        return [one.theta for one in self._known.values()]
+
+    def _forget(self, neighbour: Hashable) -> None:
+        for box in self._inbox.values():
+            box.pop(neighbour, None)
+
+    def _rebuild(self, kept: Kept, unit: float) -> None:
+        """A device for as many neighbours as there are now, with the same mind."""
+        self._device = self._make_device()
+        if unit != self._device.unit:
+            kept = kept._replace(lam=kept.lam * (unit / self._device.unit))
+        self._device.resume(kept, self._thetas())
+
+    def _as_sent(self, theta: Array) -> Array:
+        """The estimate as neighbours will hold it."""
+        theta.flags.writeable = False  # it leaves in an Update, and the edges' duals need it
+        if np.dtype(self.payload).itemsize >= theta.itemsize:
+            return theta
+        with np.errstate(over="ignore"):
+            sent: Array = theta.astype(self.payload).astype(theta.dtype)
+        if not np.isfinite(sent).all():
+            raise InputError(
+                f"theta holds {np.abs(theta).max():.3g}, too large for payload {self.payload!r}; "
+                "expected less than 65504; choose float32 or scale y"
+            )
+        sent.flags.writeable = False
+        return sent
 
     def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         if self._quick:
@@ -201,24 +423,27 @@ class Learner:
         return L if self.hedge == "neighbours" else self._belief(L)
 
     def _belief(self, L: Array) -> Array:
-        return L + self._sum(self._received)
+        return L + self._sum([one.received for one in self._known.values()])
 
-    def _total(self, L: Array, heard: dict[Hashable, Update]) -> Array:
+    def _total(self, L: Array, heard: Mapping[Hashable, Update]) -> Array:
         """The losses that enter Hedge's exponent, (P,)."""
         if self.hedge == "local":
             return L
         if self.hedge == "neighbours":
-            self._losses.update({name: _losses(update) for name, update in heard.items()})
-            return L + self._sum(self._losses)
+            for name, update in heard.items():
+                self._known[name].losses = _losses(update)
+            return L + self._sum([one.losses for one in self._known.values()])
         belief = self._belief(L)
-        for i, update in heard.items():
-            self._received[i], self._sent[i] = _losses(update) - self._sent[i], belief - self._received[i]
+        for name, update in heard.items():
+            held = update.heard.get(self.name)
+            used = held.seen if held is not None else self.round - 1
+            self._known[name].take_losses(_losses(update), used)
         return belief
 
-    def _sum(self, values: dict[Hashable, Array]) -> Array:
+    def _sum(self, values: list[Array]) -> Array:
         total = np.zeros(len(self.V), self.V.dtype)
-        for name in self.neighbours:
-            total = total + values[name]
+        for value in values:
+            total = total + value
         return total
 
     def _sample(self, x: npt.ArrayLike) -> Array:
@@ -232,22 +457,20 @@ class Learner:
         _checks.shape("y", label, (), "give one label at a time")
         return float(losses.labels(self.loss, _checks.finite("y", label)))
 
-    def _check_update(self, neighbour: Hashable, update: Update) -> None:
-        if neighbour not in self._losses:
+    def _refuse_stranger(self, neighbour: Hashable) -> None:
+        if neighbour not in self._known:
             raise PeerError(
                 f"{neighbour!r} is not a neighbour; expected one of {self.neighbours}; check the graph"
             )
-        if not isinstance(update, Update) or type(update.round) is not int:
+
+    def _check_update(self, neighbour: Hashable, update: Update) -> None:
+        self._refuse_stranger(neighbour)
+        if not isinstance(update, Update) or type(update.round) is not int or update.round < 0:
             raise PeerError(f"{neighbour!r} sent no update; expected an Update; mend that learner")
         if update.fingerprint != self.fingerprint:
             raise PeerError(
                 f"{neighbour!r} sent fingerprint {update.fingerprint}; expected {self.fingerprint}; "
-                "give all learners the same kernels, rates, loss and hedge"
-            )
-        if not 0 <= update.round <= self.round + EARLIEST:
-            raise PeerError(
-                f"{neighbour!r} is at round {update.round}; expected at most {self.round + EARLIEST}; "
-                "check that learner's rounds"
+                "give all learners the same kernels, rates, loss, hedge and payload"
             )
         P, D, _ = self.V.shape
         self._check_numbers(neighbour, "theta", update.theta, (P, 2 * D))
@@ -280,7 +503,9 @@ def _distinct(neighbours: Sequence[Hashable]) -> tuple[Hashable, ...]:
     return tuple(neighbours)
 
 
-def _fingerprint(V: Array, rates: Rates, loss: Loss, hedge: str) -> str:
+def _fingerprint(learner: Learner) -> str:
     """Of everything that learners must share for consensus to have a meaning."""
-    text = f"{kernels.fingerprint(V)} {V.dtype} {rates} {loss.name} {loss.reg!r} {loss.delta!r} {hedge}"
+    V, loss = learner.V, learner.loss
+    text = f"{kernels.fingerprint(V)} {V.dtype} {learner.rates} {loss.name} {loss.reg!r} {loss.delta!r} "
+    text += f"{learner.hedge} {learner.payload} {learner.asynchronous}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -300,6 +300,22 @@ template <class T> class Lone final : public Device<T> {
         }
     }
 
+    void keep(T* out_theta, T* out_mu) const override {
+        for (int64_t p = 0; p < set.P; ++p) {
+            V.unpad(theta.data() + p * (1 + deg) * V.K, out_theta + p * 2 * V.D, T(1));
+            V.unpad(mu.data() + p * V.K, out_mu + p * 2 * V.D, T(1));
+        }
+    }
+
+    void resume(const T* new_theta, const T* new_mu, const double* L, const double* q) override {
+        for (int64_t p = 0; p < set.P; ++p) {
+            V.pad(new_theta + p * 2 * V.D, rows(p));
+            V.pad(new_mu + p * 2 * V.D, mu.data() + p * V.K);
+        }
+        L_.assign(L, L + set.P);
+        q_.assign(q, q + set.P);
+    }
+
     const double* L() const override { return L_.data(); }
     const double* q() const override { return q_.data(); }
 

@@ -53,6 +53,8 @@ template <class T> class Device {
     virtual void hear(int64_t i, const T* theta) = 0;                       // the i-th neighbour's theta' (P, 2D)
     virtual void close(const bool* heard, const double* total) = 0;         // (deg,), (P,)
     virtual void state(T* theta, T* lam, T* theta_sum) const = 0;           // (P, 2D)
+    virtual void keep(T* theta, T* mu) const = 0;                           // (P, 2D), mu = lam / c
+    virtual void resume(const T* theta, const T* mu, const double* L, const double* q) = 0;
     virtual const double* L() const = 0;
     virtual const double* q() const = 0;
 };

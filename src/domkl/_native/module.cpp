@@ -44,6 +44,7 @@ template <class T, class Make> auto dispatch(const std::string& isa, Make make) 
 }
 
 template <class T> using In = nb::ndarray<const T, nb::device::cpu>;
+template <class T> using Stored = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 template <class T> using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 using Index = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -170,7 +171,24 @@ template <class T> class DeviceHandle {
         std::copy_n(device->q(), P, q.data());
     }
 
+    void keep(Out<T> theta, Out<T> mu, Out<double> L, Out<double> q) const {
+        fits(theta, mu, L, q);
+        device->keep(theta.data(), mu.data());
+        std::copy_n(device->L(), P, L.data());
+        std::copy_n(device->q(), P, q.data());
+    }
+
+    void resume(Stored<T> theta, Stored<T> mu, Stored<double> L, Stored<double> q) {
+        fits(theta, mu, L, q);
+        device->resume(theta.data(), mu.data(), L.data(), q.data());
+    }
+
   private:
+    template <class A, class B> void fits(const A& theta, const A& mu, const B& L, const B& q) const {
+        require(int64_t(theta.size()) == P * 2 * D && int64_t(mu.size()) == P * 2 * D, "state must be (P, 2D)");
+        require(int64_t(L.size()) == P && int64_t(q.size()) == P, "weights must be (P,)");
+    }
+
     // Samples come as float64, whatever the device computes in.
     const T* checked(const Sample<double>& x) {
         require(int64_t(x.shape(0)) == d, "x must be (d,)");
@@ -201,7 +219,9 @@ template <class T> void declare(nb::module_& m, const char* network, const char*
         .def("alone", &H::alone)
         .def("hear", &H::hear)
         .def("close", &H::close)
-        .def("state", &H::state);
+        .def("state", &H::state)
+        .def("keep", &H::keep)
+        .def("resume", &H::resume);
 }
 
 }  // namespace domkl

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,10 +13,20 @@ from ..core import Rates, State
 from ..losses import Loss
 
 
+class Kept(NamedTuple):
+    """A device between two rounds, to the last bit."""
+
+    theta: Array  # (P, 2D)
+    lam: Array  # (P, 2D) in the device's unit
+    L: Array  # (P,)
+    q: Array  # (P,)
+
+
 class Device(Protocol):
     """One learner between two steps. Neighbours go by their number in the learner's list."""
 
     takes: np.dtype[Any]  # what its samples must be
+    unit: float  # what it keeps of the duals, times this, is lam
 
     @property
     def q(self) -> Array:
@@ -37,8 +48,17 @@ class Device(Protocol):
     def alone(self, x: Array, y: float) -> tuple[float, Array, Array]:
         """The same for a learner without neighbours, whose round ends at once."""
 
-    def close(self, heard: dict[int, Array], total: Array) -> None:
-        """End the round with the theta' of the neighbours that were heard and Hedge's losses (P,)."""
+    def close(self, heard: dict[int, Array], moving: Collection[int], total: Array) -> None:
+        """End the round with the theta' of the neighbours that were heard and Hedge's losses (P,).
+
+        `moving`: the neighbours whose edges' duals move.
+        """
+
+    def keep(self) -> Kept:
+        """What `resume` needs to go on with the same bits; only between two rounds."""
+
+    def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
+        """Go on from there, with the last known theta of every neighbour."""
 
 
 class ArrayDevice:
@@ -46,7 +66,7 @@ class ArrayDevice:
 
     def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss) -> None:
         self.V, self.rates, self.loss = V, rates, loss
-        self.takes = V.dtype
+        self.takes, self.unit = V.dtype, 1.0
         self.state = core.init(V)
         self.pulls = core.Pulls.of(np.asarray(deg, V.dtype), rates, loss)
         self.last = [self.state.theta] * deg  # what was last heard of each neighbour
@@ -72,18 +92,26 @@ class ArrayDevice:
 
     def alone(self, x: Array, y: float) -> tuple[float, Array, Array]:
         y_hat, theta, L = self.observe(x, y)
-        self.close({}, L)
+        self.close({}, (), L)
         return y_hat, theta, L
 
-    def close(self, heard: dict[int, Array], total: Array) -> None:
+    def close(self, heard: dict[int, Array], moving: Collection[int], total: Array) -> None:
         assert self.learnt is not None
         self.last = [heard.get(i, theta) for i, theta in enumerate(self.last)]
-        present = self._sum([theta for i, theta in enumerate(self.last) if i in heard])
-        count = np.asarray(len(heard), self.V.dtype)
+        present = self._sum([theta for i, theta in enumerate(self.last) if i in moving])
+        count = np.asarray(len(moving), self.V.dtype)
         everyone = self._sum(self.last)
         self.state = core.merge(
             self.state, *self.learnt, everyone, total, self.pulls, self.rates, (count, present)
         )
+
+    def keep(self) -> Kept:
+        theta, lam, _, L, q = self.state
+        return Kept(theta, lam, L, q)
+
+    def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
+        self.last = list(thetas)
+        self.state = State(kept.theta, kept.lam, self._sum(self.last), kept.L, kept.q)
 
     def _sum(self, thetas: list[Array]) -> Array:
         total = np.zeros_like(self.state.theta)

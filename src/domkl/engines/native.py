@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,6 +12,7 @@ from .._types import Array
 from ..core import Rates, State
 from ..losses import Loss
 from .base import Setting, Sums
+from .devices import Kept
 from .links import Links
 
 #: Bytes that a block's predictions and edge products may take.
@@ -97,6 +100,8 @@ class NativeDevice:
         self.predict = self.device.predict
         self.q: Array = np.full(len(V), 1 / len(V))
         self.everyone = np.ones(deg, dtype=bool)
+        # The extension keeps lam / c, with c the coefficient of |v|^2 / 2 in the local problem.
+        self.unit = rates.eta + rates.rho * deg + 2 * loss.reg
 
     def observe(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         theta, L = np.empty(self.shape, self.dtype), np.empty(self.shape[0])
@@ -108,15 +113,30 @@ class NativeDevice:
         self.q = q
         return y_hat, theta, L
 
-    def close(self, heard: dict[int, Array], total: Array) -> None:
-        """End the round: `heard` holds the new theta of each neighbour, by its number, that was heard."""
-        for i, theta in heard.items():
-            self.device.hear(i, np.ascontiguousarray(theta, self.dtype))
+    def close(self, heard: dict[int, Array], moving: Collection[int], total: Array) -> None:
+        self._hear(heard)
         who = self.everyone
-        if len(heard) < len(who):
-            who = np.isin(np.arange(len(who)), list(heard))
+        if len(moving) < len(who):
+            who = np.isin(np.arange(len(who)), list(moving))
         self.q = np.empty(self.shape[0])  # a new one: the last may be in a Step
         self.device.close(who, total, self.q)
+
+    def _hear(self, thetas: dict[int, Array]) -> None:
+        for i, theta in thetas.items():
+            self.device.hear(i, np.ascontiguousarray(theta, self.dtype))
+
+    def keep(self) -> Kept:
+        theta, mu = np.empty(self.shape, self.dtype), np.empty(self.shape, self.dtype)
+        L, q = np.empty(self.shape[0]), np.empty(self.shape[0])
+        self.device.keep(theta, mu, L, q)
+        return Kept(theta, mu, L, q)
+
+    def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
+        theta, mu = (np.ascontiguousarray(array, self.dtype) for array in kept[:2])
+        L, q = (np.ascontiguousarray(array, np.float64) for array in kept[2:])
+        self.device.resume(theta, mu, L, q)
+        self.q = kept.q
+        self._hear(dict(enumerate(thetas)))
 
     @property
     def state(self) -> State:
