@@ -45,7 +45,7 @@ def meet(learners):
     """What learners tell each other as they end, when nothing is lost any more."""
     for one in learners:
         for neighbour in one.neighbours:
-            learners[int(neighbour)].meet(one.name, one.heard[neighbour])
+            learners[int(neighbour)].meet(one.name, one.heard[neighbour], one.round)
 
 
 def assert_in_balance(learners):
@@ -108,6 +108,27 @@ def test_a_move_is_taken_back_when_the_other_end_did_not_move():
     np.testing.assert_array_equal(edge.settle(Held(moved=3), known=4), [1.0, 2.0])
     assert (edge.moved, edge.dual.tolist()) == (NEVER, [0.0, 0.0])
     assert edge.settle(Held(moved=3), known=5) is None  # only once
+
+
+def test_what_a_neighbour_said_before_it_closed_the_round_takes_nothing_back():
+    X, y = problems.streams(2, 3, 2)
+    a, b = network(nx.path_graph(2))
+    from_a, from_b = a.observe(X[0, 0], y[0, 0]), b.observe(X[1, 0], y[1, 0])
+    early = b.heard["0"], b.round  # b's round is still open
+    a.receive("1", from_b)
+    a.meet("1", *early)
+    b.receive("0", from_a)
+    assert a._known["1"].edge.moved == 0
+    assert_in_balance([a, b])
+
+
+def test_words_from_later_rounds_than_a_restarted_learner_knows_take_nothing_back():
+    edge = Edge((1,), np.float64)
+    edge.move(4, np.array([1.0]), hoping=True)
+    assert edge.settle(Held(moved=20, before=19), known=20) is None
+    assert edge.settle(Held(moved=5, before=4), known=5) is None
+    assert edge.settled is None
+    assert edge.moved == 4
 
 
 def test_a_new_life_at_either_end_begins_the_edge_anew():

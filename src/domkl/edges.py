@@ -61,6 +61,8 @@ class Edge:
             return self.begin_anew(self.number, held.mine)
         if self.settled is None or self.moved > known or held.theirs != self.number:
             return None
+        if held.before > self.moved:  # from a time that we, after a restart, have yet to go through again
+            return None
         settled, self.settled = self.settled, None
         if self.moved in (held.moved, held.before):
             return None

@@ -154,15 +154,15 @@ class Learner:
         return {} if self.name is None else {name: one.edge.held for name, one in self._known.items()}
 
     @property
+    def gone(self) -> dict[Hashable, int]:
+        """The neighbours that have gone on without us, and the rounds they are at."""
+        ahead = [(t, name) for t, box in self._inbox.items() if t > self.round for name in box]
+        return {name: t for t, name in sorted(ahead, key=lambda pair: pair[0]) if self._without_us(self._inbox[t][name])}
+
+    @property
     def ahead(self) -> int:
-        """The round to which neighbours have gone on without us; our own where none has."""
-        gone = [
-            update.round
-            for box in self._inbox.values()
-            for update in box.values()
-            if self._without_us(update) and update.round > self.round
-        ]
-        return max(gone, default=self.round)
+        """The last round to which neighbours have gone on without us; our own where none has."""
+        return max(self.gone.values(), default=self.round)
 
     def predict(self, x: npt.ArrayLike) -> float:
         """The network's function, as this learner knows it, at x."""
@@ -238,12 +238,12 @@ class Learner:
         """Where updates for the open round wait; an asynchronous learner's rounds are nobody else's."""
         return 0 if self.asynchronous else self.round
 
-    def meet(self, neighbour: Hashable, held: Held) -> None:
-        """Learn what a neighbour says of our edge without an update, when it starts or ends."""
+    def meet(self, neighbour: Hashable, held: Held, round: int) -> None:
+        """Learn what a neighbour that is at `round` says of our edge without an update."""
         self._refuse_stranger(neighbour)
         self._refuse_open("close() the round")
         edge = self._known[neighbour].edge
-        back = edge.settle(held, self.round - 1)
+        back = edge.settle(held, round - 1)
         self._take_back([] if back is None else [back])
 
     def skip_to(self, round: int) -> None:
@@ -355,14 +355,15 @@ class Learner:
     def _agrees(self, neighbour: Hashable, update: Update) -> bool:
         """Whether the edge's dual moves with this update; between asynchronous learners there are no duals,
         since two ends that step at different times would drive them apart."""
+        if self.asynchronous or self.name is None:
+            return not self.asynchronous
         held = update.heard.get(self.name)
-        agreed = held is None or self._known[neighbour].edge.agrees(held)
-        return agreed and not self.asynchronous
+        return held is not None and self._known[neighbour].edge.agrees(held)
 
     def _without_us(self, update: Update) -> bool:
         """Whether the neighbour ended the round before this update without ours."""
         held = update.heard.get(self.name)
-        return held is not None and held.seen < update.round - 1
+        return self.name is not None and (held is None or held.seen < update.round - 1)
 
     def _take_back(self, moves: Sequence[Array]) -> None:
         """Take moves of edges' duals out of lam."""
