@@ -7,14 +7,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import NoReturn
 
-from . import _checks, hedge, kernels, losses
+from . import _checks, _settings, hedge, kernels, losses
 from ._types import Array
 from .core import Rates
 from .datasets.base import SPLITS
 from .datasets.scaling import X_SCALES, Y_SCALES
-from .errors import DataError, InputError
+from .errors import InputError
 from .losses import Loss
 
 #: The experiments that come with the package.
@@ -24,8 +24,6 @@ FAMILIES: dict[str, Callable[..., Array]] = {
     "laplacian": kernels.laplacian,
     "cauchy": kernels.cauchy,
 }
-Section = TypeVar("Section")
-Toml: TypeAlias = "dict[str, Any]"
 
 
 @dataclass(frozen=True)
@@ -159,13 +157,7 @@ class Experiment:
             _checks.count("learners", self.learners)
 
 
-SECTIONS: dict[str, type[Any]] = {
-    "data": DataSpec,
-    "kernels": KernelSpec,
-    "rates": RateSpec,
-    "learning": LearningSpec,
-    "omkl": OmklSpec,
-}
+SECTIONS = _settings.sections_of(Experiment)
 
 
 def load(name: str | Path) -> Experiment:
@@ -176,17 +168,13 @@ def load(name: str | Path) -> Experiment:
     6
     """
     path = _find(Path(name))
-    try:
-        table = _toml().loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise DataError(
-            f"{path} cannot be read: {error}; expected a TOML experiment; mend the file"
-        ) from None
+    table = _settings.read(path, "a TOML experiment", "cli")
+    found = _settings.tables(table, SECTIONS, path.name)
     parts = {
-        key: _section(SECTIONS[key], value, f"{path.name} [{key}]") for key, value in _tables(table, path)
+        key: _settings.section(SECTIONS[key], value, f"{path.name} [{key}]") for key, value in found.items()
     }
     plain = {key: value for key, value in table.items() if key not in parts}
-    return _section(Experiment, {"name": path.stem, **plain}, path.name, **parts)
+    return _settings.section(Experiment, {"name": path.stem, **plain}, path.name, **parts)
 
 
 def _find(path: Path) -> Path:
@@ -196,52 +184,3 @@ def _find(path: Path) -> Path:
             return candidate
     names = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.toml")))
     raise InputError(f"there is no experiment {str(path)!r}; expected a TOML file or one of {names}")
-
-
-def _toml() -> Any:
-    import sys
-
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib
-    from ._extras import need
-
-    return need("tomli", "cli")
-
-
-def _tables(table: Toml, path: Path) -> list[tuple[str, Toml]]:
-    found = [(key, value) for key, value in table.items() if isinstance(value, dict)]
-    for key, _ in found:
-        _checks.one_of(f"{path.name} section", key, SECTIONS)
-    return found
-
-
-def _section(kind: type[Section], table: Toml, where: str, **parts: Any) -> Section:
-    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    for key, value in table.items():
-        _checks.one_of(f"{where} key", key, fields)
-        _check_type(f"{where} {key}", value, str(fields[key].type))
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    return kind(**values, **parts)
-
-
-KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
-
-
-def _check_type(where: str, value: object, wanted: str) -> None:
-    """The few types that settings have, by the name their dataclass gives them."""
-    kind, _, inner = wanted.removesuffix(" | None").removesuffix(", ...]").partition("[")
-    if kind == "tuple":
-        good = isinstance(value, list) and bool(value) and all(_is_a(inner, each) for each in value)
-        expected = f"a list with one {inner} or more"
-    elif kind in KINDS:
-        good, expected = _is_a(kind, value), kind
-    else:
-        good, expected = False, "a section in [brackets]"
-    if not good:
-        raise InputError(f"{where} is {value!r}; expected {expected}; mend the file")
-
-
-def _is_a(kind: str, value: object) -> bool:
-    return isinstance(value, KINDS[kind]) and not isinstance(value, bool)

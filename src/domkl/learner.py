@@ -157,7 +157,11 @@ class Learner:
     def gone(self) -> dict[Hashable, int]:
         """The neighbours that have gone on without us, and the rounds they are at."""
         ahead = [(t, name) for t, box in self._inbox.items() if t > self.round for name in box]
-        return {name: t for t, name in sorted(ahead, key=lambda pair: pair[0]) if self._without_us(self._inbox[t][name])}
+        return {
+            name: t
+            for t, name in sorted(ahead, key=lambda pair: pair[0])
+            if self._without_us(self._inbox[t][name])
+        }
 
     @property
     def ahead(self) -> int:

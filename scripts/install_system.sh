@@ -1,0 +1,50 @@
+#!/bin/sh
+# System packages that some tests need: a broker (mosquitto), and tools that break networks (iproute2,
+# nftables, vde2). Safe to run again. Where it cannot install, it says what is skipped and ends well.
+set -eu
+
+packages="mosquitto iproute2 nftables vde2"
+policy=/usr/sbin/policy-rc.d
+
+is_installed() {
+    dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q "ok installed"
+}
+
+skip() {
+    echo "skipped: $1; tests that need$missing will be skipped"
+    exit 0
+}
+
+missing=""
+for package in $packages; do
+    if command -v dpkg-query >/dev/null 2>&1 && is_installed "$package"; then
+        continue
+    fi
+    missing="$missing $package"
+done
+
+if [ -z "$missing" ]; then
+    echo "all there: $packages"
+    exit 0
+fi
+command -v apt-get >/dev/null 2>&1 || skip "no apt-get"
+[ "$(id -u)" -eq 0 ] || skip "not root"
+
+# Debian starts a broker when it is installed. policy-rc.d forbids that, for the length of this script.
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    trap 'exit 1' HUP INT TERM
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+fi
+
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -q || skip "apt-get update failed"
+# shellcheck disable=SC2086  # a list of words
+apt-get install -q -y --no-install-recommends $missing || skip "apt-get install failed"
+
+# Nor shall the broker that was just installed start at the next boot: the tests start their own.
+case "$missing" in
+*mosquitto*) command -v systemctl >/dev/null 2>&1 && systemctl disable mosquitto.service >/dev/null 2>&1 || true ;;
+esac
+echo "installed:$missing"

@@ -1,0 +1,115 @@
+"""Logs on standard error: an event and its fields, as a JSON object a line or as text."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+from collections import Counter
+from datetime import datetime, timezone
+from typing import Any, TextIO
+
+from .config import LogSection
+
+LONGEST = 500  # characters of one field; the rest of it comes from a peer or a file, not from us
+KINDS = 1000  # that are counted apart; a peer that invents names must not fill the memory
+FIRST = 5
+
+Fields = dict[str, Any]
+
+
+def setup(section: LogSection, learner: str, stream: TextIO | None = None) -> logging.Logger:
+    """Let the package's logger write to standard error, once however often this is called."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter((JsonFormat if section.format == "json" else TextFormat)(learner))
+    logger = logging.getLogger("domkl")
+    logger.handlers[:] = [handler]
+    logger.setLevel(section.level.upper())
+    logger.propagate = False
+    return logger
+
+
+def tell(logger: logging.Logger, level: int, event: str, **fields: object) -> None:
+    """Log an event with its fields."""
+    logger.log(level, "%s", event, extra={"fields": fields})
+
+
+class Limited:
+    """Warnings that a flood cannot fill a disk with: the first 5 of a kind, then every power of two.
+
+    >>> limited = Limited(logging.getLogger("doctest"))
+    >>> [n for n in range(1, 40) if limited.due("bad row")]
+    [1, 2, 3, 4, 5, 8, 16, 32]
+    """
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self.logger = logger
+        self.counts: Counter[str] = Counter()
+
+    def warn(self, kind: str, event: str, **fields: object) -> None:
+        """Log the event, with how many of its kind there were, if it is one of those to be told."""
+        if self.due(kind):
+            tell(
+                self.logger, logging.WARNING, event, kind=kind, count=self.counts[self._known(kind)], **fields
+            )
+
+    def due(self, kind: str) -> bool:
+        """Count one more of a kind; whether to tell it."""
+        kind = self._known(kind)
+        self.counts[kind] += 1
+        count = self.counts[kind]
+        return count <= FIRST or count & (count - 1) == 0
+
+    def _known(self, kind: str) -> str:
+        return kind if kind in self.counts or len(self.counts) < KINDS else "other"
+
+
+class _Format(logging.Formatter):
+    def __init__(self, learner: str) -> None:
+        super().__init__()
+        self.learner = learner
+
+    def parts(self, record: logging.LogRecord) -> Fields:
+        """What a line says, in order; an event's own fields cannot displace the first four."""
+        time = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
+        head: Fields = {
+            "time": time.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "event": _plain(record.getMessage()),
+            "learner": self.learner,
+        }
+        own: Fields = getattr(record, "fields", {})
+        tail = {key: _plain(value) for key, value in own.items() if key not in head}
+        if record.exc_info:
+            tail["traceback"] = self.formatException(record.exc_info)
+        return {**head, **tail}
+
+
+class JsonFormat(_Format):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(self.parts(record))
+
+
+class TextFormat(_Format):
+    """time LEVEL learner event key=value ..."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time, level, event, learner, *rest = self.parts(record).items()
+        words = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in rest]
+        shown = json.dumps(event[1], ensure_ascii=False)[1:-1]  # a line break in it must not begin a line
+        return " ".join([time[1], level[1].upper(), learner[1], shown, *words])
+
+
+def _plain(value: object) -> object:
+    """What JSON can hold, and not too much of it."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value[:100]]
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

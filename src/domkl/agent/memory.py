@@ -1,0 +1,158 @@
+"""What an agent must remember so that a restart, its own or a neighbour's, changes nothing.
+
+A checkpoint holds the learner between two rounds, how many readings it has learnt, and the updates it sent
+since its neighbours' last checkpoints: a neighbour that goes back to its own needs them again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import checkpoint
+from .._types import Array
+from ..learner import Learner
+from .config import CheckpointSection
+from .streams import Reading
+
+#: Own updates kept for neighbours: at least, and at most whatever they say.
+FEW, MANY = 64, 1024
+#: Inputs that wait for their label; the oldest goes first.
+WAITING = 10_000
+
+
+class Memory:
+    """An agent's past, in memory and, where a directory is given, on disk."""
+
+    def __init__(self, section: CheckpointSection, journal: bool = False) -> None:
+        self.section = section
+        self.history: dict[int, bytes] = {}  # own updates as they were sent, by round
+        self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and what was predicted for it
+        self.readings = 0  # the number of the next reading
+        self.origin: Any = None  # where its source was then, in the source's own words
+        self.incarnation = time.time_ns()
+        self.saved = 0  # the round of the last checkpoint
+        self._saved_at = time.monotonic()
+        directory = section.directory
+        self._journal = checkpoint.Journal(directory) if journal and directory is not None else None
+        self._again: list[Reading] = []  # noted before a restart, and not yet learnt again
+
+    def durable(self, round: int) -> int:
+        """The round to which a restart would go back."""
+        return round if self.section.directory is None else self.saved
+
+    def remember(self, round: int, sent: bytes) -> None:
+        """Keep an update for neighbours that missed it."""
+        self.history[round] = sent
+
+    def forget(self, before: int) -> None:
+        """Let go of updates that no neighbour can need any more."""
+        last = max(self.history, default=0)
+        first = max(min(before, last - FEW), last - MANY)
+        self.history = {round: sent for round, sent in self.history.items() if round > first}
+
+    def since(self, round: int, most: int) -> list[bytes]:
+        """The updates from that round on, as they were sent."""
+        rounds = sorted(each for each in self.history if each >= round)
+        return [self.history[each] for each in rounds[:most]]
+
+    def expect_label(self, id: str, x: Array, y_hat: float) -> None:
+        """Keep an input whose label comes later."""
+        self.waiting[id] = x, y_hat
+        if len(self.waiting) > WAITING:
+            del self.waiting[next(iter(self.waiting))]
+
+    def note(self, reading: Reading) -> None:
+        """Write a reading down before it is learnt, where its source cannot give it again."""
+        if self._journal is not None and reading not in self._again[:1]:
+            x = None if reading.x is None else reading.x.tolist()
+            record = {"index": reading.index, "x": x, "y": reading.y, "id": reading.id}
+            self._journal.append(record, self.section.sync)
+
+    def due(self, round: int) -> bool:
+        """Whether it is time for a checkpoint."""
+        if self.section.directory is None or round == self.saved:
+            return False
+        late = time.monotonic() - self._saved_at >= self.section.every_seconds
+        return late or round - self.saved >= self.section.every_rounds
+
+    def save(self, learner: Learner, more: dict[str, Any]) -> None:
+        """Write a checkpoint; only between two rounds."""
+        if self.section.directory is None:
+            return
+        arrays, meta = learner.save()
+        rounds = sorted(self.history)
+        arrays |= {"history": np.frombuffer(b"".join(self.history[r] for r in rounds), np.uint8)}
+        arrays |= {"waiting": np.array([x for x, _ in self.waiting.values()], np.float64)}
+        ours = {
+            "learner": meta,
+            "readings": self.readings,
+            "origin": self.origin,
+            "incarnation": self.incarnation,
+            "history": [[round, len(self.history[round])] for round in rounds],
+            "waiting": [[id, y_hat] for id, (_, y_hat) in self.waiting.items()],
+        }
+        sync = self.section.sync
+        checkpoint.save(self.section.directory, learner.round, arrays, {**ours, **more}, sync=sync)
+        if self._journal is not None:
+            self._rewrite(learner.round)
+        self.saved, self._saved_at = learner.round, time.monotonic()
+
+    def load(self, learner: Learner) -> checkpoint.Checkpoint | None:
+        """Go back to the last checkpoint; None where there is none."""
+        directory = self.section.directory
+        found = None if directory is None else checkpoint.load(directory)
+        if found is None:
+            return None
+        meta, arrays = found.meta, dict(found.arrays)
+        sent, inputs = arrays.pop("history").tobytes(), arrays.pop("waiting")
+        learner.load(arrays, meta["learner"])
+        self.history = dict(zip([r for r, _ in meta["history"]], _cut(sent, meta["history"]), strict=True))
+        self.waiting = {id: (x, y_hat) for (id, y_hat), x in zip(meta["waiting"], inputs, strict=True)}
+        self.readings, self.origin, self.saved = meta["readings"], meta["origin"], found.round
+        # Messages of an earlier start must look older than those of this one, even if the clock went back.
+        self.incarnation = max(self.incarnation, meta["incarnation"] + 1)
+        return found
+
+    def noted(self) -> Iterator[Reading]:
+        """The readings that were written down since the checkpoint, to be learnt again."""
+        if self._journal is None:
+            return
+        later = self._journal.later(self.saved)
+        found = [_reading(record) for record in [*self._journal.resume(self.saved), *later]]
+        self._again = [reading for reading in found if reading.index >= self.readings]
+        if later:  # else what follows in the journal would come after readings that it does not hold
+            self._rewrite(self.saved)
+        while self._again:
+            yield self._again[0]
+            del self._again[0]
+
+    def _rewrite(self, round: int) -> None:
+        """Begin the journal of a checkpoint, with what has yet to be learnt again."""
+        assert self._journal is not None
+        self._journal.start(round, sync=self.section.sync)
+        again, self._again = self._again, []
+        for reading in again:
+            self.note(reading)
+        self._again = again
+
+    def close(self) -> None:
+        """Let go of files."""
+        if self._journal is not None:
+            self._journal.close()
+
+
+def _cut(sent: bytes, lengths: Iterable[tuple[int, int]]) -> list[bytes]:
+    pieces, start = [], 0
+    for _, length in lengths:
+        pieces.append(sent[start : start + length])
+        start += length
+    return pieces
+
+
+def _reading(record: dict[str, Any]) -> Reading:
+    x = None if record["x"] is None else np.array(record["x"], np.float64)
+    return Reading(record["index"], x, record["y"], record["id"])

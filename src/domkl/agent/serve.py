@@ -1,0 +1,75 @@
+"""An agent as a service: signals, health and metrics, and a status line in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import AsyncIterator
+
+from . import logs
+from .config import AgentConfig
+from .loop import Agent
+from .service import Service, Snapshot
+
+LOG = logging.getLogger(__name__)
+#: Seconds between two status lines.
+EVERY = 1.0
+
+
+async def serve(config: AgentConfig) -> None:
+    """Run an agent until its stream ends or it is told to stop."""
+    logs.setup(config.log, config.name)
+    agent = Agent(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, agent.stop)
+    async with _watched(agent):
+        await agent.run()
+    logs.tell(LOG, logging.INFO, "status", state="done", **agent.summary())
+
+
+@contextlib.asynccontextmanager
+async def _watched(agent: Agent) -> AsyncIterator[None]:
+    address = agent.config.http.address
+    service = None if address is None else Service(address, agent.status, lambda: snapshot(agent))
+    if service is not None:
+        logs.tell(
+            LOG, logging.INFO, "serving health and metrics", address=":".join(map(str, service.address))
+        )
+    task = asyncio.create_task(_tell_status(agent))
+    try:
+        yield
+    finally:
+        task.cancel()
+        if service is not None:
+            service.close()
+
+
+async def _tell_status(agent: Agent) -> None:
+    while True:
+        await asyncio.sleep(EVERY)
+        logs.tell(
+            LOG, logging.INFO, "status", state="ready" if agent.status.ready else "init", **agent.summary()
+        )
+
+
+def snapshot(agent: Agent) -> Snapshot:
+    """The agent's numbers, for a scrape; called from another thread, so it copies before it counts."""
+    now, counts, peers = time.monotonic(), agent.transport.counts, dict(agent.peers)
+    q = agent.learner.state.q
+    return {
+        "rounds": agent.learner.round,
+        "samples": agent.samples,
+        "squared_error_rolling": agent.error,
+        "neighbour_up": {name: float(peer.up(now, 3.0)) for name, peer in peers.items()},
+        "neighbour_age_seconds": {name: now - peer.heard_at for name, peer in peers.items()},
+        "bytes_sent": counts.sent_bytes,
+        "bytes_received": counts.received_bytes,
+        "messages_refused": {**dict(agent.refused), "transport": counts.refused},
+        "kernel_weight": {str(p): float(weight) for p, weight in enumerate(q)},
+        "round_seconds": agent.round_seconds,
+        "checkpoint_round": agent.memory.saved,
+    }

@@ -1,0 +1,59 @@
+"""`domkl agent`: one device of a network."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+from .. import kernels
+from .._extras import need
+from . import show
+
+
+def add_to(commands: Any) -> None:
+    """Declare the command."""
+    text = "run one device: learn from a stream, exchange updates with neighbours"
+    command = commands.add_parser("agent", help=text, description=f"{text.capitalize()}.")
+    add = command.add_argument
+    add("config", metavar="CONFIG", help="a TOML file; variables DOMKL_<SECTION>_<KEY> go before it")
+    add("--check", action="store_true", help="check the configuration, start nothing")
+    add("--json", action="store_true", help="with --check: one JSON document on standard output")
+    command.set_defaults(act=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Check, or learn until the stream ends or the process is told to stop."""
+    need("msgspec", "agent")
+    from ..agent import load
+
+    config = load(args.config)
+    if args.check:
+        check(config, args.json)
+        return
+    from ..agent.serve import serve
+
+    asyncio.run(serve(config))
+
+
+def check(config: Any, as_json: bool) -> None:
+    """Say what an agent with this configuration would be."""
+    from .. import transports
+    from ..agent.loop import make_learner
+
+    transports.make(config.transport_settings())
+    learner = make_learner(config)
+    facts = {
+        "network": config.network,
+        "name": config.name,
+        "neighbours": list(config.neighbours),
+        "transport": config.transport.kind,
+        "kernels": kernels.fingerprint(learner.V),
+        "fingerprint": learner.fingerprint,
+    }
+    if as_json:
+        show.document(facts)
+        return
+    print(f"{config.name} of {config.network}: the configuration is right")
+    print(f"neighbours {', '.join(config.neighbours) or 'none'} over {config.transport.kind}")
+    print(f"fingerprint {learner.fingerprint}: the same at every learner")

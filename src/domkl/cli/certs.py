@@ -1,0 +1,56 @@
+"""`domkl certs DIRECTORY NAME ...`: a CA, a certificate for each learner, and a broker's configuration."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .. import certs
+from . import show
+
+
+def add_to(commands: Any) -> None:
+    """Declare the command."""
+    text = "make the certificates of a network's learners"
+    command = commands.add_parser("certs", help=text, description=f"{text[0].upper()}{text[1:]}.")
+    command.add_argument("directory", help="where the CA and the certificates are, or will be")
+    command.add_argument("names", nargs="+", metavar="NAME", help="a learner, or `operator`")
+    command.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        help="name or address they are reached at (repeatable; with --broker: the broker's)",
+    )
+    command.add_argument("--days", type=int, default=825, help="how long they are valid (default: 825)")
+    command.add_argument(
+        "--broker", action="store_true", help="also a broker's certificate, mosquitto.conf and mosquitto.acl"
+    )
+    command.add_argument("--network", default="domkl", help="the network that broker serves (default: domkl)")
+    command.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    command.set_defaults(act=act)
+
+
+def act(args: argparse.Namespace) -> None:
+    """Make what is missing, and say what was there."""
+    made = _make(args)
+    if args.json:
+        show.document({str(path): "made" if new else "kept" for path, new in made.items()})
+        return
+    console = show.console()
+    for path, new in made.items():
+        console.print(
+            f"made {path}" if new else f"kept {path}: it exists and is not overwritten", soft_wrap=True
+        )
+    console.print("Each learner needs ca.pem, its .pem and its .key; ca.key stays with you.")
+
+
+def _make(args: argparse.Namespace) -> dict[Any, bool]:
+    # Learners are clients of a broker: a broker's address in their certificates would let them pose as it.
+    hosts = [] if args.broker else args.host
+    made = certs.make(args.directory, args.names, hosts=hosts, days=args.days)
+    if args.broker:
+        made += certs.make_broker(args.directory, network=args.network, hosts=args.host, days=args.days)
+    found: dict[Any, bool] = {}
+    for each in made:
+        found[each.path] = found.get(each.path, False) or each.new
+    return found

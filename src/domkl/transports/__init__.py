@@ -1,0 +1,35 @@
+"""How learners reach each other: in memory, learner to learner (Zenoh), or through a broker (MQTT)."""
+
+from __future__ import annotations
+
+from .base import Counts, Transport, TransportSettings
+from .memory import Hub, MemoryTransport
+from .topics import LOST, OPERATOR, STATE, check_name, sender_of, topic
+
+__all__ = [
+    "LOST",
+    "OPERATOR",
+    "STATE",
+    "Counts",
+    "Hub",
+    "MemoryTransport",
+    "Transport",
+    "TransportSettings",
+    "check_name",
+    "make",
+    "sender_of",
+    "topic",
+]
+
+
+def make(settings: TransportSettings) -> Transport:
+    """The transport that `settings` describe; not yet open."""
+    if settings.kind == "zenoh":
+        from .zenoh import ZenohTransport
+
+        return ZenohTransport(settings)
+    if settings.kind == "mqtt":
+        from .mqtt import MqttTransport
+
+        return MqttTransport(settings)
+    return MemoryTransport(settings)

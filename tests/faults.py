@@ -1,0 +1,166 @@
+"""Networks of real processes, and what can befall them; each scenario returns facts to judge it by."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+
+import numpy as np
+
+import domkl
+from domkl import checkpoint, fleet, trial
+from domkl.datasets import Split
+from domkl.experiment import Experiment, KernelSpec, RateSpec
+
+KERNELS = KernelSpec(D=20, sigma2=(0.3, 3.0))
+RATES = RateSpec(rho=0.5, eta=0.5, eta_g=1.0)
+
+
+def made(J, T, seed=0, d=3, graph="ring", kernels=KERNELS):
+    """Learners that see the same function: an experiment, and its streams."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((J, T, d))
+    y = np.sin(4 * X[..., 0]) / 2 + X[..., 1] * X[..., 2] + 0.05 * rng.standard_normal((J, T))
+    split = Split(X, y, tuple(f"l{j}" for j in range(J)))
+    experiment = Experiment("made", graphs=(graph,), kernels=kernels, rates=RATES)
+    return experiment, trial.Source("made", split)
+
+
+def simulated(experiment, source):
+    X, y = source.split.X, source.split.y
+    V, rates = experiment.kernels.draw(X.shape[2]), experiment.rates.at(X.shape[1])
+    return domkl.simulate(X, y, experiment.graphs[0], kernels=V, rates=rates)
+
+
+def sections(deadline=60.0, every=50, **more):
+    """What a scenario adds to every configuration."""
+    return {
+        "rounds": {"deadline": deadline, "start": 30.0, "resend": 0.2, **more},
+        "checkpoint": {"directory": "{name}.ckpt", "every_rounds": every, "sync": False},
+    }
+
+
+def judged(net, experiment, source):
+    """The facts that every scenario ends with."""
+    run = simulated(experiment, source)
+    said = [net.predictions(name) for name in net.names]
+    y_hat = [np.array([each["y_hat"] for each in one]) for one in said]
+    whole = all([each["index"] for each in one] == list(range(source.split.y.shape[1])) for one in said)
+    errors = (
+        [np.mean((a - b) ** 2) for a, b in zip(y_hat, source.split.y, strict=True)] if whole else [np.nan]
+    )
+    return {
+        "whole": whole,
+        "identical": whole and np.array_equal(y_hat, run.y_hat),
+        "error_ratio": float(np.mean(errors) / np.mean(run.mse)),
+        "duals": duals(net),
+        "learnt": [learnt(net, name) for name in net.names],
+    }
+
+
+def saved(net, name):
+    found = checkpoint.load(net.folder / f"{name}.ckpt")
+    assert found is not None
+    return found
+
+
+def duals(net):
+    """How far the duals of the whole network are from cancelling."""
+    found = [saved(net, name) for name in net.names]
+    return float(np.abs(sum(one.arrays["lam"] * one.meta["learner"]["unit"] for one in found)).max())
+
+
+def learnt(net, name):
+    """How many readings a learner has learnt."""
+    return saved(net, name).meta["readings"]
+
+
+def undisturbed(folder, transport, J=5, T=60, **options):
+    experiment, source = made(J, T, **options)
+    names = fleet.lay_out(folder, experiment, source, transport, sections())
+    with fleet.Fleet(folder, names) as net:
+        net.start()
+        net.wait(60)
+        return judged(net, experiment, source)
+
+
+def killed(folder, transport, T, kills, J=3, seed=0, pause=(0.2, 0.9), seconds=120.0):
+    """SIGKILL of random learners under load; each starts again at once."""
+    experiment, source = made(J, T)
+    names = fleet.lay_out(folder, experiment, source, transport, sections(every=20))
+    rng, done = random.Random(seed), 0
+    with fleet.Fleet(folder, names) as net:
+        net.start()
+        wait_for_rounds(net, names[0], 1)
+        end = time.monotonic() + seconds
+        while done < kills and time.monotonic() < end:
+            time.sleep(rng.uniform(*pause))
+            running = net.running
+            if len(running) < J:  # somebody has come to the end of its stream
+                break
+            victim = rng.choice(running)
+            net.kill(victim)
+            net.start(victim)
+            done += 1
+        net.wait(max(10.0, end - time.monotonic()))
+        return {"kills": done, **judged(net, experiment, source)}
+
+
+def broker_restarted(folder, broker, T, times=1, away=1.0, J=3):
+    """The broker is killed and starts again; nothing of the streams is lost."""
+    experiment, source = made(J, T)
+    transport = {"kind": "mqtt", "broker": broker.address}
+    names = fleet.lay_out(folder, experiment, source, transport, sections())
+    with fleet.Fleet(folder, names) as net:
+        net.start()
+        wait_for_rounds(net, names[0], 1)
+        for _ in range(times):
+            broker.kill()
+            time.sleep(away)
+            broker.start()
+            time.sleep(0.5)
+        net.wait(90)
+        return judged(net, experiment, source)
+
+
+def hung(folder, transport, T, seconds=3.0, deadline=1.0, J=4):
+    """A neighbour that hangs, and comes back."""
+    experiment, source = made(J, T)
+    names = fleet.lay_out(folder, experiment, source, transport, sections(deadline))
+    with fleet.Fleet(folder, names) as net:
+        net.start()
+        wait_for_rounds(net, names[0], 1)
+        net.signal(names[-1], signal.SIGSTOP)
+        stall = longest_stall(net, names[0], seconds)
+        net.signal(names[-1], signal.SIGCONT)
+        net.wait(90)
+        return {"stall": stall, **judged(net, experiment, source)}
+
+
+def longest_stall(net, name, seconds):
+    """The longest time in which a learner predicted nothing."""
+    path, end = net.folder / f"{name}.predictions.jsonl", time.monotonic() + seconds
+    size, since, longest = path.stat().st_size, time.monotonic(), 0.0
+    while time.monotonic() < end:
+        time.sleep(0.005)
+        now = time.monotonic()
+        if path.stat().st_size != size:
+            size, since = path.stat().st_size, now
+        longest = max(longest, now - since)
+    return longest
+
+
+def wait_for_rounds(net, name, rounds, seconds=30.0):
+    """Until a learner has gone through so many rounds."""
+    path, end = net.folder / f"{name}.predictions.jsonl", time.monotonic() + seconds
+    while not path.exists() or path.read_bytes().count(b"\n") <= rounds:
+        assert time.monotonic() < end, f"{name} does not start: {net.log(name).read_text()[-500:]}"
+        time.sleep(0.02)
+
+
+def events(net, name):
+    """What a learner has logged."""
+    lines = net.log(name).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
