@@ -131,7 +131,7 @@ def hung(folder, transport, T, seconds=3.0, deadline=1.0, J=4):
     names = fleet.lay_out(folder, experiment, source, transport, sections(deadline))
     with fleet.Fleet(folder, names) as net:
         net.start()
-        wait_for_rounds(net, names[0], 1)
+        wait_for_rounds(net, names[0], 300)
         net.signal(names[-1], signal.SIGSTOP)
         stall = longest_stall(net, names[0], seconds)
         net.signal(names[-1], signal.SIGCONT)

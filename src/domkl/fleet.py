@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -124,10 +125,13 @@ class Fleet:
         environ: Mapping[str, str] | None = None,
         rate: float | None = None,
     ) -> None:
-        """`prefix`: what stands before a learner's command, such as `ip netns exec NAMESPACE`. `environ`: their
-        whole environment. `rate`: samples a second on their standard input, instead of from their files."""
+        """`prefix`: what stands before a learner's command, such as `ip netns exec NAMESPACE`.
+        `environ`: their whole environment, if not this one.
+        `rate`: samples a second on their standard input; without it, they read their files."""
         self.folder, self.names, self.prefix = folder, tuple(names), prefix or {}
-        self.environ, self.rate = environ, rate
+        self.environ, self.rate = dict(os.environ if environ is None else environ), rate
+        if rate is not None:
+            self.environ |= {"DOMKL_STREAM_KIND": "stdin", "DOMKL_STREAM_PATH": ""}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._stopped = threading.Event()
         self._feeders: list[threading.Thread] = []

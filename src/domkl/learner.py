@@ -283,15 +283,16 @@ class Learner:
         backs = [edge.begin_anew(number, edge.theirs) for edge in edges]
         self._take_back([back for back in backs if back is not None])
 
-    def adopt(self, update: Update) -> None:
-        """Start from what a neighbour knows, instead of from nothing."""
-        if self.round or self._last is not None:
-            raise InputError(f"this learner is at round {self.round}; expected one that has learnt nothing")
+    def adopt(self, update: Update, share: float = 1.0) -> None:
+        """Move the estimate a share of the way to a neighbour's; the whole way takes over its losses too."""
+        self._refuse_open("close() the round")
         kept = self._device.keep()
-        L = kept.L if update.losses is None or self.hedge == "messages" else update.losses
-        q = hedging.weights(L * (1 + len(self._known)), self.rates.eta_g)
-        self._device.resume(Kept(update.theta, kept.lam, L, q), self._thetas())
-        self.round = update.round + 1
+        theta = update.theta if share == 1 else kept.theta + share * (update.theta - kept.theta)
+        kept = kept._replace(theta=theta)
+        if share == 1 and update.losses is not None and self.hedge != "messages":
+            q = hedging.weights(update.losses * (1 + len(self._known)), self.rates.eta_g)
+            kept = kept._replace(L=update.losses, q=q)
+        self._device.resume(kept, self._thetas())
 
     def save(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Its whole mind between two rounds, as arrays and a description fit for JSON."""

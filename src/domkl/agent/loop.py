@@ -40,6 +40,8 @@ PAUSE = 0.02
 MOST_READINGS = 10_000
 #: How long an agent that is told to stop waits for its open round, in seconds.
 LAST_MOMENT = 2.0
+#: An agent whose own clock jumps by as many seconds was suspended, or its machine was.
+SUSPENDED = 0.5
 #: Samples over which the error is averaged.
 ROLLING = 200
 
@@ -88,6 +90,7 @@ class Agent:
         self.refused: Counter[str] = Counter()
         self.round_seconds = Durations()
         self.error, self.samples = 0.0, 0
+        self.seconds = self._began_at = 0.0  # from the first round's start to the last one's end
         self.done = False
         self.graph = 0  # the version of the graph
         self._new_graph: tuple[str, ...] | None = None
@@ -193,7 +196,10 @@ class Agent:
         if self.learner.waiting:
             self._ask_those_ahead()
             await self._closed.wait()
-        self.round_seconds.observe(time.monotonic() - start)
+        now = time.monotonic()
+        self.round_seconds.observe(now - start)
+        self._began_at = self._began_at or start
+        self.seconds = now - self._began_at
 
     def _account(self, y: float, y_hat: float) -> None:
         self.samples += 1
@@ -259,6 +265,7 @@ class Agent:
             newest = max(known, key=lambda update: update.round)
             if newest.round:
                 self.learner.adopt(newest)
+                self.learner.skip_to(newest.round + 1)
                 tell(LOG, logging.INFO, "started from a neighbour", round=self.learner.round)
 
     def _let_go(self) -> bool:
@@ -297,8 +304,19 @@ class Agent:
             tell(LOG, logging.WARNING, "neighbours no longer have what was missed; duals begin anew")
         if to == self.learner.round:
             return False
+        if to - self.learner.round > AT_ONCE:
+            self._learn_from_those_ahead(to)
         self.learner.skip_to(to)
         return True
+
+    def _learn_from_those_ahead(self, to: int) -> None:
+        """Whoever was away for long starts again from what a neighbour knows, and from what it knows itself,
+        by the samples that each has learnt."""
+        known = [peer.latest for peer in self.peers.values() if peer.latest is not None]
+        if known:
+            newest = max(known, key=lambda update: update.round)
+            self.learner.adopt(newest, share=to / (to + self.memory.readings))
+            tell(LOG, logging.INFO, "went on where the others are", round=to)
 
     def _follow_graph(self) -> bool:
         if self._new_graph is None:
@@ -342,9 +360,13 @@ class Agent:
     async def _watch(self) -> None:
         rounds = self.config.rounds
         tick = min(rounds.resend, rounds.deadline, 0.5) / 5
+        last = time.monotonic()
         while True:
             await asyncio.sleep(tick)
             now = time.monotonic()
+            if now - last > tick + SUSPENDED:  # it was we who hung: first hear what has come meanwhile
+                self._opened_at = now
+            last = now
             self.status.beat()
             if self.learner.waiting:
                 self._look_at_the_open_round(now - self._opened_at + tick)  # as old as it can get till then
@@ -354,18 +376,20 @@ class Agent:
 
     def _look_at_the_open_round(self, age: float) -> None:
         missing = [self.peers[str(name)] for name in self.learner.missing if name in self.peers]
-        if age > self.config.rounds.deadline:
-            for peer in missing:
-                if not peer.lost:
-                    peer.lose(self.config.rounds.deadline, time.monotonic())
-                    tell(
-                        LOG, logging.WARNING, "neighbour lost", neighbour=peer.name, round=self.learner.round
-                    )
-        elif age > self.config.rounds.resend:
-            self._ask(
-                [peer for peer in missing if time.monotonic() - peer.asked_at > self.config.rounds.resend]
-            )
+        rounds, now = self.config.rounds, time.monotonic()
+        late = [peer for peer in missing if age > rounds.deadline and not self._is_excused(peer, age, now)]
+        for peer in late:
+            if not peer.lost:
+                peer.lose(rounds.deadline, now)
+                tell(LOG, logging.WARNING, "neighbour lost", neighbour=peer.name, round=self.learner.round)
+        if age > rounds.resend:
+            self._ask([peer for peer in missing if now - peer.asked_at > rounds.resend])
         self._close_if_nobody_is_missing()
+
+    def _is_excused(self, peer: Peer, age: float, now: float) -> bool:
+        """One that itself waits for a neighbour will go on when its own deadline has passed."""
+        rounds = self.config.rounds
+        return age < 3 * rounds.deadline and peer.waits(now, 2 * rounds.resend + 0.1)
 
     async def _reopen_if_deaf(self, now: float) -> None:
         """A session may be dead without knowing it."""
@@ -389,7 +413,6 @@ class Agent:
         while time.monotonic() < end:
             self._hello({})
             await asyncio.sleep(PAUSE * 4)
-            self._let_go_of_those_ahead()
             learning = [peer for peer in self.peers.values() if peer.done is None and not peer.lost]
             if not learning:
                 break
@@ -398,12 +421,13 @@ class Agent:
         for _ in range(3):  # the last word may be lost
             self._hello({})
             await asyncio.sleep(PAUSE)
+        self._let_go_of_those_who_ended_elsewhere()
         self._save()
 
-    def _let_go_of_those_ahead(self) -> None:
-        """They go on learning without us, and have let go of our edge."""
+    def _let_go_of_those_who_ended_elsewhere(self) -> None:
+        """An edge between learners that ended at different rounds is gone; each end sees that for itself."""
         for name in self.learner.neighbours:
-            if self.peers[str(name)].round > self.learner.round:
+            if self.peers[str(name)].done != self.learner.round:
                 self.learner.leave(name)
 
     # Messages
@@ -562,6 +586,7 @@ class Agent:
         return {
             "round": self.learner.round,
             "samples": self.samples,
+            "seconds": self.seconds,
             "error": self.error,
             "kernel": int(np.argmax(q)),
             "weight": float(q.max()),

@@ -115,20 +115,21 @@ class Memory:
         self.readings, self.origin, self.saved = meta["readings"], meta["origin"], found.round
         # Messages of an earlier start must look older than those of this one, even if the clock went back.
         self.incarnation = max(self.incarnation, meta["incarnation"] + 1)
+        self._open_journal()
         return found
 
     def noted(self) -> Iterator[Reading]:
         """The readings that were written down since the checkpoint, to be learnt again."""
-        if self._journal is None:
-            return
-        later = self._journal.later(self.saved)
-        found = [_reading(record) for record in [*self._journal.resume(self.saved), *later]]
-        self._again = [reading for reading in found if reading.index >= self.readings]
-        if later:  # else what follows in the journal would come after readings that it does not hold
-            self._rewrite(self.saved)
         while self._again:
             yield self._again[0]
             del self._again[0]
+
+    def _open_journal(self) -> None:
+        if self._journal is not None:
+            later = self._journal.later(self.saved)  # of checkpoints that turned out to be damaged
+            found = [_reading(record) for record in [*self._journal.resume(self.saved), *later]]
+            self._again = [reading for reading in found if reading.index >= self.readings]
+            self._rewrite(self.saved)
 
     def _rewrite(self, round: int) -> None:
         """Begin the journal of a checkpoint, with what has yet to be learnt again."""

@@ -17,7 +17,7 @@ class Peer:
 
     name: str
     incarnation: int = 0
-    round: int = 0
+    round: int = 0  # the latest it is known to be at
     durable: int = 0
     met: bool = False  # it has spoken since we started
     lost: bool = False  # it missed a deadline; we no longer wait for it
@@ -43,6 +43,10 @@ class Peer:
     def welcome(self) -> None:
         """It is waited for again."""
         self.lost = False
+
+    def waits(self, now: float, patience: float) -> bool:
+        """Whether it is there, and its own round is open: it waits for somebody else."""
+        return self.latest is not None and self.latest.round >= self.round and self.up(now, patience)
 
     def up(self, now: float, patience: float) -> bool:
         """Whether it was heard of lately."""

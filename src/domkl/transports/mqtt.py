@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import socket
 from collections import deque
 from typing import Any
@@ -42,16 +43,14 @@ class MqttTransport(Adapter):
         self._unsent_bytes = 0
 
     async def _connect(self) -> None:
-        host, port = parse(self.settings.broker)
         tls = uses_tls(self.settings, (self.settings.broker,))
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         client = self._make_client(tls, answer)
         try:
-            await asyncio.to_thread(self._reach, client, host, port)
-            client.loop_start()
-            reason = await asyncio.wait_for(answer, OPEN_TIMEOUT)
-        except (OSError, asyncio.TimeoutError) as error:
-            reason = str(error) or "no answer"
+            reason = await self._reach(client, answer)
+        except BaseException:
+            await asyncio.to_thread(_stop, client)
+            raise
         if reason:
             await asyncio.to_thread(_stop, client)
             raise InputError(
@@ -59,6 +58,18 @@ class MqttTransport(Adapter):
                 f"accepts {self.settings.name}; start it, or correct broker, ca, cert and key"
             )
         self._client = client
+
+    async def _reach(self, client: Any, answer: asyncio.Future[str]) -> str:
+        """Connect for the first time; why not, if not. Later paho connects again by itself."""
+        limit = need("paho.mqtt.properties", "mqtt").Properties(_packets().CONNECT)
+        limit.MaximumPacketSize = self.settings.max_bytes + SLACK
+        connect = functools.partial(client.connect, keepalive=KEEPALIVE, clean_start=True, properties=limit)
+        try:
+            await asyncio.to_thread(connect, *parse(self.settings.broker))
+            client.loop_start()
+            return await asyncio.wait_for(answer, OPEN_TIMEOUT)
+        except (OSError, asyncio.TimeoutError) as error:
+            return str(error) or "no answer"
 
     def _make_client(self, tls: bool, answer: asyncio.Future[str]) -> Any:
         paho = self._paho
@@ -95,13 +106,6 @@ class MqttTransport(Adapter):
 
         client.on_connect, client.on_disconnect = connected, disconnected
 
-    def _reach(self, client: Any, host: str, port: int) -> None:
-        properties = need("paho.mqtt.properties", "mqtt").Properties
-        types = need("paho.mqtt.packettypes", "mqtt").PacketTypes
-        limit = properties(types.CONNECT)
-        limit.MaximumPacketSize = self.settings.max_bytes + SLACK
-        client.connect(host, port, keepalive=KEEPALIVE, clean_start=True, properties=limit)
-
     def _start_again(self, client: Any) -> None:
         """At every connection: a broker that was restarted remembers nothing."""
         for pattern in self._patterns:
@@ -137,6 +141,10 @@ class MqttTransport(Adapter):
         self._inbox.add(message.topic, message.payload)
 
 
+def _packets() -> Any:
+    return need("paho.mqtt.packettypes", "mqtt").PacketTypes
+
+
 def _resolve(answer: asyncio.Future[str], reason: str) -> None:
     if not answer.done():
         answer.set_result(reason)
@@ -158,6 +166,5 @@ def _is_done(info: Any) -> bool:
 def _stop(client: Any) -> None:
     """Disconnect such that the broker publishes the last will: whoever leaves is lost to the others."""
     codes = need("paho.mqtt.reasoncodes", "mqtt").ReasonCode
-    types = need("paho.mqtt.packettypes", "mqtt").PacketTypes
-    client.disconnect(reasoncode=codes(types.DISCONNECT, "Disconnect with will message"))
+    client.disconnect(reasoncode=codes(_packets().DISCONNECT, "Disconnect with will message"))
     client.loop_stop()

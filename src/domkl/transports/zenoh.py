@@ -64,7 +64,7 @@ def configuration(settings: TransportSettings) -> dict[str, Any]:
         "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": True}},
         "transport": {
             "unicast": {"open_timeout": 2000},
-            "shared_memory": {"enabled": False},
+            "shared_memory": {"enabled": False},  # containers have little of it, and other machines none
             "link": {
                 "protocols": [protocol],  # or gossip could lead from TLS to plain TCP
                 "tx": {"lease": 2000, "queue": queue},
@@ -181,14 +181,17 @@ class ZenohTransport(Adapter):
         await asyncio.to_thread(session.close)
 
     def _send(self, topic: str, payload: bytes, retain: bool) -> bool:
-        publisher = self._publishers.get(topic) or self._publisher(topic)
-        with self._sending:
-            publisher.put(payload)
+        try:
+            publisher = self._publishers.get(topic) or self._publisher(topic)
+            with self._sending:
+                publisher.put(payload)
+        except self._zenoh.ZError:
+            return False
         return True
 
     def _publisher(self, topic: str) -> Any:
         drop = self._zenoh.CongestionControl.DROP
-        # Not express: then each message takes one of Zenoh's two batches, and a burst of three loses one.
+        # Not express: then each message, however short, takes a whole batch of the queue, and bursts lose some.
         made = self._session.declare_publisher(topic, congestion_control=drop)
         self._publishers[topic] = made
         return made
@@ -218,7 +221,9 @@ class ZenohTransport(Adapter):
 
     def _fetch(self, key: str) -> None:
         """Ask those who publish on `key` for what they retain."""
-        if self._session is not None:
+        if self._session is None:
+            return
+        with contextlib.suppress(self._zenoh.ZError):
             self._session.get(
                 key,
                 self._on_reply,

@@ -1,0 +1,70 @@
+"""Real processes over real transports, and what befalls them: short versions of benchmarks/chaos.py."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+import brokers
+import faults
+from domkl import fleet
+
+needs_broker = pytest.mark.skipif(brokers.MOSQUITTO is None, reason="mosquitto is not installed")
+TRANSPORTS = ["zenoh", pytest.param("mqtt", marks=needs_broker)]
+
+
+@pytest.fixture
+def transport(request, tmp_path):
+    """The [transport] of a configuration; MQTT has a broker of its own."""
+    if request.param == "zenoh":
+        yield {"kind": "zenoh"}
+        return
+    with brokers.running(tmp_path) as broker:
+        yield {"kind": "mqtt", "broker": broker.address}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
+def test_five_processes_have_the_simulators_bits(transport, tmp_path):
+    facts = faults.undisturbed(tmp_path / "net", transport, J=5, T=40)
+    assert facts["identical"]
+    assert facts["duals"] < 1e-12
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
+def test_killed_learners_come_back_with_the_same_numbers(transport, tmp_path):
+    facts = faults.killed(tmp_path / "net", transport, T=800, kills=3, seed=1)
+    assert facts["kills"] >= 1
+    assert facts["identical"]
+    assert facts["learnt"] == [800] * 3
+    assert facts["duals"] < 1e-9
+
+
+@needs_broker
+def test_a_broker_that_is_killed_and_restarted_costs_nothing(tmp_path):
+    with brokers.running(tmp_path) as broker:
+        facts = faults.broker_restarted(tmp_path / "net", broker, T=1500)
+    assert facts["identical"]
+    assert facts["duals"] < 1e-9
+
+
+def test_a_hung_neighbour_stalls_the_others_for_the_deadline_at_most(tmp_path):
+    facts = faults.hung(tmp_path / "net", {"kind": "zenoh"}, T=2500, seconds=2.5, deadline=1.0)
+    assert 0.5 < facts["stall"] < 1.5  # the deadline; and what a busy machine adds
+    assert facts["whole"]
+    assert facts["duals"] < 1e-9
+    assert facts["error_ratio"] < 1.05
+
+
+def test_an_agent_that_is_told_to_stop_saves_and_ends(tmp_path):
+    experiment, source = faults.made(2, 20_000)
+    names = fleet.lay_out(tmp_path, experiment, source, {"kind": "zenoh"}, faults.sections(every=10**6))
+    with fleet.Fleet(tmp_path, names) as net:
+        net.start()
+        faults.wait_for_rounds(net, names[0], 20)
+        net.signal(names[0], signal.SIGTERM)
+        assert net.processes[names[0]].wait(10) == 0
+        assert faults.learnt(net, names[0]) >= 20
+        time.sleep(0.1)
+        assert names[1] in net.running

@@ -1,0 +1,388 @@
+"""Agents in one process, over the in-memory transport: what they do about each other and about strangers."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import domkl
+import faults
+import problems
+from domkl import transports, wire
+from domkl.agent import Agent, AgentConfig
+from domkl.agent.config import (
+    CheckpointSection,
+    RateSection,
+    RoundSection,
+    StreamSection,
+    TransportSection,
+)
+from domkl.agent.streams import aiter_of
+from domkl.errors import InputError
+from domkl.experiment import KernelSpec
+from domkl.transports import topics
+
+KERNELS = KernelSpec(D=10, sigma2=(0.3, 3.0))
+RATES = RateSection(rho=0.5, eta=0.5, eta_g=1.0)
+d = 3
+
+
+def config(name, neighbours, **options):
+    given = {
+        "rounds": RoundSection(deadline=5.0, start=5.0, resend=0.1),
+        "transport": TransportSection(kind="memory"),
+        **options,
+    }
+    return AgentConfig(
+        network="net", name=name, inputs=d, neighbours=tuple(neighbours), kernels=KERNELS, rates=RATES, **given
+    )
+
+
+def configs(graph, **options):
+    names = [f"l{j}" for j in graph]
+    return [config(names[j], [names[i] for i in graph.neighbors(j)], **options) for j in graph]
+
+
+def agents_of(all_configs, X, y, outs, **options):
+    return [
+        Agent(each, stream=aiter_of(zip(X[j], y[j], strict=True), d, **options), out=outs[j].append)
+        for j, each in enumerate(all_configs)
+    ]
+
+
+async def together(*agents, seconds=30.0):
+    await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), seconds)
+
+
+def transport(name):
+    return transports.make(transports.TransportSettings("memory", "net", name))
+
+
+def y_hats(outs):
+    return np.array([[said["y_hat"] for said in out] for out in outs])
+
+
+@pytest.mark.parametrize("hedge", ["neighbours", "messages", "local"])
+@pytest.mark.parametrize("payload", ["float64", "float32"])
+def test_agents_have_the_simulators_bits(hedge, payload):
+    graph = nx.path_graph(4)
+    X, y = problems.streams(4, 40, d)
+    learning = dataclasses.replace(config("a", []).learning, hedge=hedge)
+    outs = [[] for _ in graph]
+    agents = agents_of(configs(graph, learning=learning, payload=payload), X, y, outs)
+    asyncio.run(together(*agents))
+    run = domkl.simulate(X, y, graph, kernels=KERNELS.draw(d), rates=RATES.rates(), hedge=hedge)
+    if payload == "float64":
+        np.testing.assert_array_equal(y_hats(outs), run.y_hat)
+    else:
+        np.testing.assert_allclose(y_hats(outs), run.y_hat, atol=1e-5)
+    lam = sum(agent.learner.state.lam for agent in agents)
+    assert np.abs(lam).max() < 1e-12
+    assert not any(agent.refused for agent in agents)
+
+
+def test_labels_that_come_later_are_learnt_when_they_come():
+    X, y = problems.streams(2, 20, d)
+    graph, delay = nx.path_graph(2), 3
+
+    async def events(j):
+        for t in range(20):
+            yield domkl_reading(2 * t, X[j, t], None, str(t))
+            if t >= delay:
+                yield domkl_reading(2 * t + 1, None, y[j, t - delay], str(t - delay))
+
+    outs = [[], []]
+    agents = [Agent(each, stream=events(j), out=outs[j].append) for j, each in enumerate(configs(graph))]
+    asyncio.run(together(*agents))
+    run = domkl.simulate(X, y, graph, kernels=KERNELS.draw(d), rates=RATES.rates(), delay=delay)
+    np.testing.assert_array_equal(y_hats(outs), run.y_hat)
+
+
+def domkl_reading(index, x, y, id):
+    from domkl.agent.streams import Reading
+
+    return Reading(index, x, y, id)
+
+
+def test_a_learner_whose_neighbours_never_come_goes_on_alone():
+    X, y = problems.streams(1, 30, d)
+    rounds = RoundSection(deadline=0.2, start=0.2, resend=0.1)
+    outs = [[]]
+    (agent,) = agents_of([config("a", ["b", "c"], rounds=rounds)], X, y, outs)
+    asyncio.run(together(agent))
+    alone = domkl.Learner(KERNELS.draw(d), [], RATES.rates())
+    for t in range(30):
+        alone.observe(X[0, t], y[0, t])
+    assert agent.learner.neighbours == ()
+    assert len(outs[0]) == 30
+    np.testing.assert_allclose(agent.learner.state.theta, alone.state.theta, atol=1e-12)
+
+
+def test_a_latecomer_starts_from_what_its_neighbour_knows():
+    X, y = problems.streams(2, 400, d)
+
+    async def paced(j, count, seconds):
+        for t in range(count):
+            yield X[j, t], y[j, t]
+            await asyncio.sleep(seconds)
+
+    async def main():
+        rounds = RoundSection(deadline=0.3, start=0.2, resend=0.05)
+        old = Agent(config("a", ["b"], rounds=rounds), stream=aiter_of(paced(0, 300, 0.003), d), out=len)
+        new = Agent(config("b", ["a"], rounds=rounds), stream=aiter_of(paced(1, 60, 0.003), d), out=len)
+
+        async def late():
+            await asyncio.sleep(0.6)
+            await new.run()
+
+        await asyncio.wait_for(asyncio.gather(old.run(), late()), 20)
+        return old, new
+
+    old, new = asyncio.run(main())
+    assert (old.samples, new.samples) == (300, 60)
+    assert new.learner.round > 60  # it counts the network's rounds, not its own
+    lam = old.learner.state.lam + new.learner.state.lam
+    assert np.abs(lam).max() < 1e-9
+
+
+def test_asynchronous_agents_do_not_wait():
+    X, y = problems.streams(2, 300, d)
+
+    async def slow():
+        for t in range(10):
+            yield X[1, t], y[1, t]
+            await asyncio.sleep(0.05)
+
+    rounds = RoundSection(mode="async", deadline=5.0, start=2.0)
+    a = Agent(config("a", ["b"], rounds=rounds), stream=aiter_of(zip(X[0], y[0], strict=True), d), out=len)
+    b = Agent(config("b", ["a"], rounds=rounds), stream=aiter_of(slow(), d), out=len)
+    asyncio.run(together(a, b))
+    assert (a.learner.round, b.learner.round) == (300, 10)
+
+
+def test_the_graph_changes_while_it_runs():
+    X, y = problems.streams(3, 200, d)
+
+    async def paced(j):
+        for t in range(200):
+            yield X[j, t], y[j, t]
+            await asyncio.sleep(0.004)
+
+    async def main():
+        rounds = RoundSection(deadline=0.5, start=2.0, resend=0.05)
+        all_configs = configs(nx.path_graph(3), rounds=rounds)
+        agents = [Agent(each, stream=aiter_of(paced(j), d), out=len) for j, each in enumerate(all_configs)]
+        operator = transport(topics.OPERATOR)
+
+        async def direct():
+            await operator.open()
+            await asyncio.sleep(0.4)
+            links = [["l0", "l2"], ["l2", "l1"]]
+            graph = json.dumps({"version": 7, "links": links}).encode()
+            operator.publish(topics.topic("net", topics.OPERATOR, "graph"), graph, retain=True)
+
+        await asyncio.wait_for(asyncio.gather(direct(), *(agent.run() for agent in agents)), 20)
+        return agents
+
+    agents = asyncio.run(main())
+    assert [set(agent.peers) for agent in agents] == [{"l2"}, {"l2"}, {"l0", "l1"}]
+    assert [agent.graph for agent in agents] == [7, 7, 7]
+    assert [agent.samples for agent in agents] == [200, 200, 200]
+    assert np.abs(sum(agent.learner.state.lam for agent in agents)).max() < 1e-9
+
+
+def test_strangers_forgers_and_noise_are_refused_counted_and_never_fatal():
+    X, y = problems.streams(2, 60, d)
+    outs = [[], []]
+
+    async def paced(j):
+        for t in range(60):
+            yield X[j, t], y[j, t]
+            await asyncio.sleep(0.004)
+
+    async def main():
+        all_configs = configs(nx.path_graph(2))
+        agents = [
+            Agent(each, stream=aiter_of(paced(j), d), out=outs[j].append) for j, each in enumerate(all_configs)
+        ]
+        await asyncio.wait_for(asyncio.gather(pester(agents[1]), *(agent.run() for agent in agents)), 20)
+        return agents
+
+    agents = asyncio.run(main())
+    run = domkl.simulate(X, y, nx.path_graph(2), kernels=KERNELS.draw(d), rates=RATES.rates())
+    np.testing.assert_array_equal(y_hats(outs), run.y_hat)
+    assert agents[0].refused["message"] >= 3
+    assert agents[0].refused["replayed"] >= 1
+    assert agents[0].refused["graph"] >= 1
+
+
+async def pester(victim_neighbour):
+    """Somebody who can publish under the name of a neighbour sends rubbish, old and foreign messages."""
+    forger, operator = transport("l1"), transport(topics.OPERATOR)
+    await asyncio.sleep(0.1)
+    learner = victim_neighbour.learner
+    P, D, _ = learner.V.shape
+    update = domkl.Update(3, np.ones((P, 2 * D)), np.zeros(P), learner.fingerprint)
+    messages = [
+        b"",
+        b"rubbish",
+        wire.encode_update(update._replace(fingerprint="0" * 16), 2**62, 0),
+        wire.encode_update(update._replace(theta=np.ones((P, 2 * D + 1))), 2**62, 0),
+        wire.encode_update(update, 1, 0),  # right, but of an earlier life
+    ]
+    for message in messages:
+        forger._hub = victim_neighbour.transport._hub
+        forger._hub.send(topics.topic("net", "l1", "theta"), message, False)
+    operator_topic = topics.topic("net", topics.OPERATOR, "graph")
+    for message in (b"no json", b"{}", b'{"version": "x", "links": 3}'):
+        forger._hub.send(operator_topic, message, False)
+    forger._hub.send(topics.topic("net", "nobody", "theta"), messages[-1], False)
+    assert operator is not forger
+
+
+def test_a_restart_goes_on_with_the_same_numbers(tmp_path):
+    X, y = problems.streams(2, 60, d)
+    graph, outs = nx.path_graph(2), [[], []]
+    section = [CheckpointSection(str(tmp_path / name), every_rounds=7, sync=False) for name in "ab"]
+    both = [
+        dataclasses.replace(each, checkpoint=section[j]) for j, each in enumerate(configs(graph))
+    ]
+
+    async def main():
+        first, other = agents_of(both, X, y, outs)
+        outs[0].clear()
+        task = asyncio.create_task(other.run())
+        life = asyncio.create_task(first.run())
+        while first.learner.round < 20:
+            await asyncio.sleep(0)
+        life.cancel()  # without a last word, as when it is killed
+        await asyncio.gather(life, return_exceptions=True)
+        again = Agent(both[0], out=outs[0].append)
+        again._stream = aiter_of(list(zip(X[0], y[0], strict=True)), d, skip=saved_readings(tmp_path / "a"))
+        await asyncio.wait_for(asyncio.gather(task, again.run()), 20)
+        return again, other
+
+    again, other = asyncio.run(main())
+    run = domkl.simulate(X, y, graph, kernels=KERNELS.draw(d), rates=RATES.rates())
+    said = {each["index"]: each["y_hat"] for each in outs[0]}
+    np.testing.assert_array_equal([said[t] for t in range(60)], run.y_hat[0])
+    np.testing.assert_array_equal([each["y_hat"] for each in outs[1]], run.y_hat[1])
+    np.testing.assert_array_equal(again.learner.state.theta, run.theta[0])
+    assert not other.refused["message"]
+
+
+def saved_readings(directory):
+    return domkl_checkpoint(directory).meta["readings"]
+
+
+def domkl_checkpoint(directory):
+    from domkl import checkpoint
+
+    found = checkpoint.load(directory)
+    assert found is not None
+    return found
+
+
+def test_readings_that_cannot_come_again_are_noted_before_they_are_learnt(tmp_path):
+    X, y = problems.streams(1, 30, d)
+    stream = StreamSection(kind="stdin", journal=True)
+    section = CheckpointSection(str(tmp_path / "a"), every_rounds=8, sync=False)
+    one = config("a", [], stream=stream, checkpoint=section)
+    outs = []
+
+    async def live(first, last):
+        for t in range(first, last):
+            yield domkl_reading(t, X[0, t], y[0, t], None)
+        if last < 30:
+            await asyncio.sleep(60)  # the sensor is silent, and the device is killed
+
+    async def main():
+        first = Agent(one, stream=live(0, 21), out=outs.append)
+        life = asyncio.create_task(first.run())
+        while first.learner.round < 21:
+            await asyncio.sleep(0)
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+        again = Agent(one, stream=live(21, 30), out=outs.append)
+        await asyncio.wait_for(again.run(), 10)
+        return again
+
+    again = asyncio.run(main())
+    alone = domkl.Learner(KERNELS.draw(d), [], RATES.rates())
+    for t in range(30):
+        alone.observe(X[0, t], y[0, t])
+    assert again.memory.readings == 30
+    np.testing.assert_array_equal(again.learner.state.theta, alone.state.theta)
+
+
+def test_stopping_in_the_middle_saves_what_was_learnt(tmp_path):
+    X, y = problems.streams(2, 200, d)
+    section = CheckpointSection(str(tmp_path / "a"), every_rounds=1000, sync=False)
+
+    async def endless():
+        t = 0
+        while True:
+            yield X[0, t % 200], y[0, t % 200]
+            t += 1
+            await asyncio.sleep(0.001)
+
+    async def main():
+        agent = Agent(config("a", [], checkpoint=section), stream=aiter_of(endless(), d), out=len)
+        task = asyncio.create_task(agent.run())
+        await asyncio.sleep(0.3)
+        agent.stop()
+        await asyncio.wait_for(task, 5)
+        return agent
+
+    agent = asyncio.run(main())
+    found = domkl_checkpoint(tmp_path / "a")
+    assert found.round == agent.learner.round > 10
+    assert found.meta["readings"] == agent.memory.readings
+
+
+def test_readings_come_from_a_topic():
+    X, y = problems.streams(1, 20, d)
+    topic, outs = topics.topic("net", "sensor", "reading"), []
+
+    async def main():
+        agent = Agent(config("a", [], stream=StreamSection(kind="topic", topic=topic)), out=outs.append)
+        sensor = transport("sensor")
+        await sensor.open()
+        task = asyncio.create_task(agent.run())
+        await asyncio.sleep(0.2)
+        for t in range(20):
+            sensor.publish(topic, json.dumps({"x": X[0, t].tolist(), "y": y[0, t]}).encode())
+        sensor.publish(topic, b'{"x": [1, 2]}')
+        while agent.learner.round < 20:
+            await asyncio.sleep(0.01)
+        agent.stop()
+        await asyncio.wait_for(task, 5)
+
+    asyncio.run(main())
+    alone = domkl.simulate(X, y, nx.empty_graph(1), kernels=KERNELS.draw(d), rates=RATES.rates())
+    np.testing.assert_array_equal([said["y_hat"] for said in outs], alone.y_hat[0])
+
+
+def test_a_sample_too_large_to_learn_is_refused_and_the_next_is_learnt():
+    X, y = problems.streams(1, 5, d)
+    y[0, 2] = 1e200
+    outs = [[]]
+    (agent,) = agents_of([config("a", [])], X, y, outs)
+    asyncio.run(together(agent))
+    assert (agent.refused["sample"], agent.samples, len(outs[0])) == (1, 4, 5)
+
+
+def test_a_broker_that_is_not_there_is_named():
+    settings = TransportSection(kind="mqtt", broker="127.0.0.1:1")
+    with pytest.raises(InputError, match="127.0.0.1:1"):
+        asyncio.run(together(Agent(config("a", [], transport=settings), stream=aiter_of([], d), out=len)))
+
+
+def test_faults_has_the_kernels_it_says():
+    experiment, source = faults.made(2, 5)
+    assert faults.simulated(experiment, source).y_hat.shape == (2, 5)
