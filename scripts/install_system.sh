@@ -43,8 +43,14 @@ apt-get update -q || skip "apt-get update failed"
 # shellcheck disable=SC2086  # a list of words
 apt-get install -q -y --no-install-recommends $missing || skip "apt-get install failed"
 
-# Nor shall the broker that was just installed start at the next boot: the tests start their own.
+# Should the broker that was just installed run all the same, stop it: the tests start their own.
 case "$missing" in
-*mosquitto*) command -v systemctl >/dev/null 2>&1 && systemctl disable mosquitto.service >/dev/null 2>&1 || true ;;
+*mosquitto*)
+    if [ -d /run/systemd/system ]; then
+        systemctl disable --now mosquitto.service >/dev/null 2>&1 || true
+    elif [ -x /etc/init.d/mosquitto ]; then
+        /etc/init.d/mosquitto stop >/dev/null 2>&1 || true
+    fi
+    ;;
 esac
 echo "installed:$missing"

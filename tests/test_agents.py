@@ -191,7 +191,7 @@ def test_the_graph_changes_while_it_runs():
 
     agents = asyncio.run(main())
     assert [set(agent.peers) for agent in agents] == [{"l2"}, {"l2"}, {"l0", "l1"}]
-    assert [agent.graph for agent in agents] == [7, 7, 7]
+    assert [agent.around.graph for agent in agents] == [7, 7, 7]
     assert [agent.samples for agent in agents] == [200, 200, 200]
     assert np.abs(sum(agent.learner.state.lam for agent in agents)).max() < 1e-9
 

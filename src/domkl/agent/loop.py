@@ -1,7 +1,7 @@
 """The one loop of a device: stream <-> learner <-> transport.
 
-Three tasks share one learner, and none of them waits while it changes it: `_listen` takes messages,
-`_work` takes readings and opens rounds, `_watch` looks at the clock.
+Three tasks share one learner, and none of them waits while it changes it: `_work` takes readings and opens
+rounds, `_listen` takes messages, `_watch` looks at the clock.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -19,21 +18,20 @@ from typing import Any
 import numpy as np
 
 from .. import transports, wire
-from ..edges import Held
 from ..errors import InputError, PeerError
-from ..learner import Learner, Update
+from ..learner import Learner
 from ..transports import topics
 from .config import AgentConfig
 from .logs import Limited, tell
 from .memory import Memory
+from .neighbourhood import Neighbourhood, number
 from .output import Lines
 from .peers import Peer
+from .post import AT_ONCE, CHANNELS, Post
 from .service import Durations, Status
 from .streams import Reading, Scaling, Stream, open_stream
 
 LOG = logging.getLogger(__name__)
-#: Updates in one answer to a neighbour that missed them.
-AT_ONCE = 16
 #: The least time between two questions to a neighbour, or two answers, in seconds.
 PAUSE = 0.02
 #: Readings from a topic that may wait to be learnt.
@@ -83,17 +81,17 @@ class Agent:
     ) -> None:
         self.config = config
         self.transport = transport or transports.make(config.transport_settings())
-        self.learner = make_learner(config, _number())
+        self.learner = make_learner(config, number())
         self.memory = Memory(config.checkpoint, config.stream.journal)
-        self.peers = {name: Peer(name) for name in config.neighbours}
-        self.status = Status()
+        self._remember()
+        names = self.memory.names if self.memory.graph else config.neighbours
+        self.around = Neighbourhood(self.learner, config.rounds, names, self.memory.graph)
+        self.post = Post(self.transport, self.learner, self.memory.incarnation)
+        self.status, self.done = Status(), False
         self.refused: Counter[str] = Counter()
         self.round_seconds = Durations()
         self.error, self.samples = 0.0, 0
         self.seconds = self._began_at = 0.0  # from the first round's start to the last one's end
-        self.done = False
-        self.graph = 0  # the version of the graph
-        self._new_graph: tuple[str, ...] | None = None
         self._stream = stream
         self._lines = Lines(config.output.predictions)
         self._out = out or self._lines.write
@@ -101,19 +99,16 @@ class Agent:
         self._readings: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_READINGS)
         self._closed, self._stopping = asyncio.Event(), asyncio.Event()
         self._opened_at = self._hello_at = self._deaf_at = time.monotonic()
-        self._cut_off = False  # neighbours no longer have what a replay needs
+        self._admitted = set(config.peers)
         self._limited = Limited(LOG)
-        P, D, _ = self.learner.V.shape
-        self._decoder = wire.Decoder(
-            shape=(P, 2 * D),
-            fingerprint=self.learner.fingerprint,
-            shares_losses=self.learner.hedge != "local",
-            dtype=self.learner.V.dtype,
-        )
+
+    @property
+    def peers(self) -> dict[str, Peer]:
+        """The neighbours, by name."""
+        return self.around.peers
 
     async def run(self) -> None:
         """Learn until the stream ends or `stop` is called."""
-        self._remember()
         await self.transport.open()
         try:
             self._subscribe()
@@ -189,17 +184,16 @@ class Agent:
         except InputError as error:
             self._refuse("sample", reason=str(error))
             return
-        self._send(update)
-        self._account(y, y_hat)
         self._closed.clear()
-        self._close_if_nobody_is_missing()
-        if self.learner.waiting:
-            self._ask_those_ahead()
+        self.memory.remember(update.round, self.post.send(update, self.memory.durable(update.round)))
+        self._account(y, y_hat)
+        if not self.around.close_if_nobody_is_missing():
+            # Updates that are known to exist are asked for at once, so that a replay runs at full speed.
+            self._ask([peer for peer in self.around.missing() if peer.round > update.round], PAUSE)
             await self._closed.wait()
-        now = time.monotonic()
-        self.round_seconds.observe(now - start)
         self._began_at = self._began_at or start
-        self.seconds = now - self._began_at
+        self.seconds = time.monotonic() - self._began_at
+        self.round_seconds.observe(time.monotonic() - start)
 
     def _account(self, y: float, y_hat: float) -> None:
         self.samples += 1
@@ -208,154 +202,62 @@ class Agent:
 
     def _between_rounds(self) -> None:
         """All that may change a learner but readings and updates happens here."""
-        changed = self._follow_graph() | self._let_go() | self._take_in() | self._catch_up()
+        before = set(self.peers)
+        changed = self.around.update(self.memory.readings)
         if changed or self.memory.due(self.learner.round):
             self._save()
+        if set(self.peers) != before:
+            self.post.ignore(before - set(self.peers))
+            self.post.listen(set(self.peers) - before)
+            self._say_state("ready")
+
+    # Memory
 
     def _save(self) -> None:
-        self.memory.forget(min([peer.durable for peer in self.peers.values()], default=self.learner.round))
         if isinstance(self._stream, Stream):
             self.memory.origin = self._stream.origin
-        self.memory.save(self.learner, {"graph": self.graph})
+        self.memory.graph, self.memory.names = self.around.graph, list(self.peers)
+        self.memory.forget(min([peer.durable for peer in self.peers.values()], default=self.learner.round))
+        self.memory.save(self.learner)
 
     def _remember(self) -> None:
         """Go back to the last checkpoint."""
         found = self.memory.load(self.learner)
         if found is None:
             return
-        self.graph = found.meta["graph"]
-        if self.graph:
-            self.peers = {str(name): Peer(str(name)) for name in self.learner.neighbours}
         for reason in found.skipped:
             tell(LOG, logging.WARNING, "checkpoint refused", reason=reason)
         if self.learner.asynchronous:
-            self.learner.begin_anew(_number())
+            self.learner.begin_anew(number())
         tell(LOG, logging.INFO, "resumed", round=self.learner.round, readings=self.memory.readings)
 
-    # Neighbours
+    # The clock
 
     async def _meet(self) -> None:
-        """Wait until every neighbour has spoken, and start from what they know if we know nothing."""
+        """Wait until every neighbour has spoken."""
         end = time.monotonic() + self.config.rounds.start
-        while not all(self._is_met(peer) for peer in self.peers.values()):
-            if time.monotonic() > end:
-                break
-            self._hello({name: self._wanted(peer) for name, peer in self.peers.items()})
+        while not self.around.all_met() and time.monotonic() < end:
+            self._hello(self.around.wants())
             await asyncio.sleep(PAUSE * 2)
-        for peer in self.peers.values():
-            if not peer.met:
-                tell(LOG, logging.WARNING, "neighbour absent", neighbour=peer.name)
-                peer.lose(self.config.rounds.deadline, time.monotonic())
-                peer.losses = 0
-        self._adopt()
+        self.around.begin()
 
-    def _is_met(self, peer: Peer) -> bool:
-        return peer.met and (peer.latest is not None or not self._is_new or peer.round == 0)
-
-    @property
-    def _is_new(self) -> bool:
-        return self.learner.round == 0 and self.learner.step is None
-
-    def _wanted(self, peer: Peer) -> int:
-        return max(0, peer.round - 1) if self._is_new else self.learner.round
-
-    def _adopt(self) -> None:
-        known = [peer.latest for peer in self.peers.values() if peer.latest is not None]
-        if self._is_new and known and max(peer.round for peer in self.peers.values()) > 0:
-            newest = max(known, key=lambda update: update.round)
-            if newest.round:
-                self.learner.adopt(newest)
-                self.learner.skip_to(newest.round + 1)
-                tell(LOG, logging.INFO, "started from a neighbour", round=self.learner.round)
-
-    def _let_go(self) -> bool:
-        """Take lost neighbours and those whose stream has ended out of the learner."""
-        over = [name for name in self.learner.neighbours if self._is_over(self.peers.get(str(name)))]
-        for name in over:
-            self.learner.leave(name)
-        return bool(over)
-
-    def _is_over(self, peer: Peer | None) -> bool:
-        return peer is None or peer.lost or (peer.done is not None and self.learner.round >= peer.done)
-
-    def _take_in(self) -> bool:
-        """Take neighbours back that are in step again."""
-        back = [peer for peer in self.peers.values() if self._may_join(peer)]
-        for peer in back:
-            peer.welcome()
-            self.learner.join(peer.name, _number())
-            if peer.latest is not None:
-                self._receive(peer, peer.latest)
-            tell(LOG, logging.INFO, "neighbour taken in", neighbour=peer.name, round=self.learner.round)
-        return bool(back)
-
-    def _may_join(self, peer: Peer) -> bool:
-        out = peer.name not in self.learner.neighbours and peer.done is None and peer.latest is not None
-        near = peer.round >= self.learner.round - AT_ONCE or self.learner.asynchronous
-        return out and near and not peer.lost
-
-    def _catch_up(self) -> bool:
-        """Go on where the others are, if they have gone on without us."""
-        to = self.learner.ahead
-        if self._cut_off:
-            self._cut_off = False
-            self.learner.begin_anew(_number())
-            to = max([to, *(peer.round for peer in self.peers.values())])
-            tell(LOG, logging.WARNING, "neighbours no longer have what was missed; duals begin anew")
-        if to == self.learner.round:
-            return False
-        if to - self.learner.round > AT_ONCE:
-            self._learn_from_those_ahead(to)
-        self.learner.skip_to(to)
-        return True
-
-    def _learn_from_those_ahead(self, to: int) -> None:
-        """Whoever was away for long starts again from what a neighbour knows, and from what it knows itself,
-        by the samples that each has learnt."""
-        known = [peer.latest for peer in self.peers.values() if peer.latest is not None]
-        if known:
-            newest = max(known, key=lambda update: update.round)
-            self.learner.adopt(newest, share=to / (to + self.memory.readings))
-            tell(LOG, logging.INFO, "went on where the others are", round=to)
-
-    def _follow_graph(self) -> bool:
-        if self._new_graph is None:
-            return False
-        names, self._new_graph = self._new_graph, None
-        for name in [name for name in self.peers if name not in names]:
-            del self.peers[name]
-            self.transport.unsubscribe(self._topic(name, "#"))
-        for name in [name for name in names if name not in self.peers]:
-            self.peers[name] = Peer(name)
-            self.transport.subscribe(self._topic(name, "#"))
-        tell(LOG, logging.INFO, "graph changed", version=self.graph, neighbours=list(names))
-        return True
-
-    def _close_if_nobody_is_missing(self) -> None:
-        learner = self.learner
-        if learner.waiting:
-            gone = learner.gone
-            if not any(
-                name not in gone and not self._is_over(self.peers.get(str(name))) for name in learner.missing
-            ):
-                learner.close()
-        if not learner.waiting:
-            self._closed.set()
-
-    def _ask_those_ahead(self) -> None:
-        """Ask at once for updates that are known to exist: this is how a replay runs at full speed."""
-        missing = [self.peers[str(name)] for name in self.learner.missing if name in self.peers]
-        self._ask([peer for peer in missing if peer.round > self.learner.round])
-
-    def _ask(self, peers: list[Peer]) -> None:
-        now = time.monotonic()
-        due = [peer for peer in peers if now - peer.asked_at > PAUSE]
-        for peer in due:
-            peer.asked_at = now
-        if due:
-            self._hello({peer.name: self.learner.round for peer in due})
-
-    # The clock
+    async def _part(self) -> None:
+        """Tell the neighbours that our stream has ended, and stay while they may need what we sent."""
+        self.done = True
+        end = time.monotonic() + self.config.rounds.start
+        while time.monotonic() < end:
+            self._hello({})
+            await asyncio.sleep(PAUSE * 4)
+            learning = self.around.still_learning()
+            if not learning:
+                break
+            if any(peer.up(time.monotonic(), 2.0) for peer in learning):
+                end = time.monotonic() + self.config.rounds.start
+        for _ in range(3):  # the last word may be lost
+            self._hello({})
+            await asyncio.sleep(PAUSE)
+        self.around.end()
+        self._save()
 
     async def _watch(self) -> None:
         rounds = self.config.rounds
@@ -372,30 +274,36 @@ class Agent:
                 self._look_at_the_open_round(now - self._opened_at + tick)  # as old as it can get till then
             if now - self._hello_at > 1.0:
                 self._hello({})
+            await self._admit()
             await self._reopen_if_deaf(now)
 
     def _look_at_the_open_round(self, age: float) -> None:
-        missing = [self.peers[str(name)] for name in self.learner.missing if name in self.peers]
-        rounds, now = self.config.rounds, time.monotonic()
-        late = [peer for peer in missing if age > rounds.deadline and not self._is_excused(peer, age, now)]
-        for peer in late:
-            if not peer.lost:
-                peer.lose(rounds.deadline, now)
-                tell(LOG, logging.WARNING, "neighbour lost", neighbour=peer.name, round=self.learner.round)
-        if age > rounds.resend:
-            self._ask([peer for peer in missing if now - peer.asked_at > rounds.resend])
-        self._close_if_nobody_is_missing()
+        self.around.lose(age)
+        if age > self.config.rounds.resend:
+            self._ask(self.around.missing(), self.config.rounds.resend)
+        self._close()
 
-    def _is_excused(self, peer: Peer, age: float, now: float) -> bool:
-        """One that itself waits for a neighbour will go on when its own deadline has passed."""
-        rounds = self.config.rounds
-        return age < 3 * rounds.deadline and peer.waits(now, 2 * rounds.resend + 0.1)
+    def _ask(self, peers: list[Peer], pause: float) -> None:
+        """Ask for updates that are missing, but nobody too often."""
+        now = time.monotonic()
+        due = [peer for peer in peers if now - peer.asked_at > pause]
+        for peer in due:
+            peer.asked_at = now
+        if due:
+            self._hello({peer.name: self.learner.round for peer in due})
+
+    async def _admit(self) -> None:
+        """Let the transport know of new neighbours, where it tells learners apart."""
+        senders = tuple(dict.fromkeys([*self.peers, *self.config.peers[len(self.config.neighbours) :]]))
+        if set(senders) != self._admitted:
+            self._admitted = set(senders)
+            await self.transport.admit(senders)
 
     async def _reopen_if_deaf(self, now: float) -> None:
         """A session may be dead without knowing it."""
         patience = max(10.0, 2 * self.config.rounds.deadline)
         heard = max([peer.heard_at for peer in self.peers.values()], default=now)
-        if now - max(heard, self._deaf_at) < patience or not self.peers:
+        if now - max(heard, self._deaf_at) < patience:
             return
         self._deaf_at = now
         tell(LOG, logging.WARNING, "no neighbour is heard; opening the transport again")
@@ -406,49 +314,28 @@ class Agent:
         except InputError as error:
             tell(LOG, logging.WARNING, "the transport stays closed", reason=str(error))
 
-    async def _part(self) -> None:
-        """Tell the neighbours that our stream has ended, and stay while they may need what we sent."""
-        self.done = True
-        end = time.monotonic() + self.config.rounds.start
-        while time.monotonic() < end:
-            self._hello({})
-            await asyncio.sleep(PAUSE * 4)
-            learning = [peer for peer in self.peers.values() if peer.done is None and not peer.lost]
-            if not learning:
-                break
-            if any(peer.up(time.monotonic(), 2.0) for peer in learning):
-                end = time.monotonic() + self.config.rounds.start
-        for _ in range(3):  # the last word may be lost
-            self._hello({})
-            await asyncio.sleep(PAUSE)
-        self._let_go_of_those_who_ended_elsewhere()
-        self._save()
-
-    def _let_go_of_those_who_ended_elsewhere(self) -> None:
-        """An edge between learners that ended at different rounds is gone; each end sees that for itself."""
-        for name in self.learner.neighbours:
-            if self.peers[str(name)].done != self.learner.round:
-                self.learner.leave(name)
-
     # Messages
 
     async def _listen(self) -> None:
         while True:
             for topic, payload in await self.transport.receive():
                 self._hear(topic, payload)
-            self._close_if_nobody_is_missing()
+            self._close()
+
+    def _close(self) -> None:
+        if self.around.close_if_nobody_is_missing():
+            self._closed.set()
 
     def _hear(self, topic: str, payload: bytes) -> None:
         if topic == self.config.stream.topic:
             self._hear_sensor(payload)
             return
-        sender = topics.sender_of(topic)
-        channel = topic.split("/")[3]
-        if sender == topics.OPERATOR:
-            self._hear_operator(channel, payload)
-        elif sender not in self.peers:
+        sender, channel = topic.split("/")[2:4]
+        if sender == topics.OPERATOR and channel == "graph":
+            self._hear_operator(payload)
+        elif sender not in self.peers or channel not in CHANNELS:
             self._refuse("stranger", sender=sender)
-        elif channel in ("theta", "hello", "to"):
+        else:
             try:
                 self._hear_peer(self.peers[sender], payload)
             except PeerError as error:
@@ -461,106 +348,63 @@ class Agent:
             self._readings.put_nowait(payload)
 
     def _hear_peer(self, peer: Peer, payload: bytes) -> None:
-        message = self._decoder.decode(payload)
+        message = self.post.decoder.decode(payload)
         if message.incarnation < peer.incarnation:
             self._refuse("replayed", sender=peer.name)
-            return
-        if isinstance(message, wire.Again):
-            self._hear_again(peer, message)
-            return
-        now = time.monotonic()
-        if isinstance(message, wire.Hello):
-            peer.hear(message.incarnation, message.round, message.durable, now)
-            self._hear_hello(peer, message, now)
+        elif isinstance(message, wire.Again):
+            updates = [self.post.decoder.update(each).update for each in message.updates]
+            self.around.receive_again(peer, updates)
+        elif isinstance(message, wire.Hello):
+            peer.hear(message.incarnation, message.round, message.durable)
+            self._hear_hello(peer, message)
         else:
             update = message.update
-            peer.hear(message.incarnation, update.round, message.durable, now)
-            self._agree(peer, update.heard.get(self.config.name), update.round)
-            self._receive(peer, update)
+            peer.hear(message.incarnation, update.round, message.durable)
+            self.around.agree(peer, update.heard.get(self.config.name), update.round)
+            self.around.receive(peer, update)
 
-    def _agree(self, peer: Peer, held: Held | None, round: int) -> None:
-        """Learn the number of the edge's other end, and which of its moves stand, as early as we can."""
-        if held is not None and peer.name in self.learner.neighbours and not self.learner.waiting:
-            self.learner.meet(peer.name, held, round)
-
-    def _receive(self, peer: Peer, update: Update) -> None:
-        if peer.latest is None or update.round >= peer.latest.round:
-            peer.latest = update
-        if peer.lost and time.monotonic() >= peer.welcome_at:
-            peer.welcome()
-        if peer.name in self.learner.neighbours and not self.learner.receive(peer.name, update):
-            self.refused["late"] += 1
-
-    def _hear_again(self, peer: Peer, message: wire.Again) -> None:
-        updates = [self._decoder.update(payload).update for payload in message.updates]
-        for update in updates:
-            peer.round = max(peer.round, update.round)
-            self._receive(peer, update)
-        first = min([update.round for update in updates], default=0)
-        if self.learner.waiting and peer.name in self.learner.missing and first > self.learner.round:
-            self._cut_off = peer.lost = True
-
-    def _hear_hello(self, peer: Peer, hello: wire.Hello, now: float) -> None:
+    def _hear_hello(self, peer: Peer, hello: wire.Hello) -> None:
         peer.done = hello.round if hello.done else None
-        self._agree(peer, hello.heard.get(self.config.name), hello.round)
-        wanted = hello.wants.get(self.config.name)
-        if wanted is not None and now - peer.answered_at > PAUSE / 2:
-            peer.answered_at = now
-            updates = self.memory.since(wanted, AT_ONCE)
-            if updates:
-                again = wire.Again(self.learner.fingerprint, self.memory.incarnation, updates)
-                self.transport.publish(self._topic(self.config.name, "to", peer.name), wire.encode(again))
-
-    def _hear_operator(self, channel: str, payload: bytes) -> None:
-        if channel != "graph":
+        self.around.agree(peer, hello.heard.get(self.config.name), hello.round)
+        wanted, now = hello.wants.get(self.config.name), time.monotonic()
+        if wanted is None or now - peer.answered_at < PAUSE / 2:
             return
+        peer.answered_at = now
+        updates = self.memory.since(wanted, AT_ONCE)
+        if updates:
+            self.post.send_again(peer.name, updates)
+
+    def _hear_operator(self, payload: bytes) -> None:
         try:
             document = json.loads(payload)
             version, links = int(document["version"]), [(str(a), str(b)) for a, b in document["links"]]
-        except (ValueError, KeyError, TypeError) as error:
+            names = [
+                b if a == self.config.name else a for a, b in links if self.config.name in (a, b) and a != b
+            ]
+            for name in names:
+                topics.check_name(name)
+        except (ValueError, KeyError, TypeError, InputError) as error:
             self._refuse("graph", reason=str(error))
             return
-        if version > self.graph:
-            me = self.config.name
-            names = [b if a == me else a for a, b in links if me in (a, b) and a != b]
-            self.graph, self._new_graph = version, tuple(dict.fromkeys(names))
+        if version > self.around.graph:
+            self.around.graph, self.around.wanted = version, tuple(dict.fromkeys(names))
 
     def _refuse(self, kind: str, **fields: object) -> None:
         self.refused[kind] += 1
         self._limited.warn(kind, "refused", **fields)
 
-    def _send(self, update: Update) -> None:
-        durable = self.memory.durable(update.round)
-        payload = wire.encode_update(update, self.memory.incarnation, durable, self.config.payload)
-        self.memory.remember(update.round, payload)
-        if len(self.memory.history) > 2048:
-            self.memory.forget(update.round)
-        self.transport.publish(self._topic(self.config.name, "theta"), payload)
-
     def _hello(self, wants: dict[str, int]) -> None:
         self._hello_at = time.monotonic()
         learner = self.learner
-        hello = wire.Hello(
-            fingerprint=learner.fingerprint,
-            incarnation=self.memory.incarnation,
-            round=learner.round,
-            durable=self.memory.durable(learner.round),
-            wants=wants,
-            heard={str(name): held for name, held in learner.heard.items()},
-            done=self.done,
-            graph=self.graph,
-        )
-        self.transport.publish(self._topic(self.config.name, "hello"), wire.encode(hello))
+        heard = {str(name): held for name, held in learner.heard.items()}
+        durable = self.memory.durable(learner.round)
+        self.post.hello(learner.round, durable, wants, heard, done=self.done, graph=self.around.graph)
 
     def _subscribe(self) -> None:
-        for name in self.peers:
-            self.transport.subscribe(self._topic(name, "#"))
-        self.transport.subscribe(self._topic(topics.OPERATOR, "#"))
+        self.post.listen(self.peers)
+        self.transport.subscribe(self.post.topic(topics.OPERATOR, "graph"))
         if self.config.stream.topic is not None:
             self.transport.subscribe(self.config.stream.topic)
-
-    def _topic(self, name: str, *channel: str) -> str:
-        return "/".join(("domkl", self.config.network, name, *channel))
 
     # What others see
 
@@ -573,16 +417,15 @@ class Agent:
             said["id"] = reading.id
         self._out(said)
         if self.config.output.publish:
-            self.transport.publish(self._topic(self.config.name, "prediction"), json.dumps(said).encode())
+            self.post.say("prediction", said)
 
     def _say_state(self, state: str) -> None:
-        said = {"state": state, "round": self.learner.round, "graph": self.graph}
-        self.transport.publish(self._topic(self.config.name, "state"), json.dumps(said).encode(), retain=True)
+        said = {"state": state, "round": self.learner.round, "graph": self.around.graph}
+        self.post.say(topics.STATE, said, retain=True)
 
     def summary(self) -> dict[str, Any]:
         """How it goes, for people."""
-        now = time.monotonic()
-        q = self.learner.state.q
+        now, q, counts = time.monotonic(), self.learner.state.q, self.transport.counts
         return {
             "round": self.learner.round,
             "samples": self.samples,
@@ -592,14 +435,9 @@ class Agent:
             "weight": float(q.max()),
             "up": sum(peer.up(now, 3.0) for peer in self.peers.values()),
             "neighbours": len(self.peers),
-            "bytes_sent": self.transport.counts.sent_bytes,
-            "bytes_received": self.transport.counts.received_bytes,
+            "bytes_sent": counts.sent_bytes,
+            "bytes_received": counts.received_bytes,
         }
-
-
-def _number() -> int:
-    """Of a new life; 0 is nobody's."""
-    return secrets.randbelow(2**62) + 1
 
 
 async def _race(*ways: Coroutine[Any, Any, None]) -> None:

@@ -19,7 +19,7 @@ from .config import CheckpointSection
 from .streams import Reading
 
 #: Own updates kept for neighbours: at least, and at most whatever they say.
-FEW, MANY = 64, 1024
+FEW, MANY = 64, 512
 #: Inputs that wait for their label; the oldest goes first.
 WAITING = 10_000
 
@@ -32,6 +32,7 @@ class Memory:
         self.history: dict[int, bytes] = {}  # own updates as they were sent, by round
         self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and what was predicted for it
         self.readings = 0  # the number of the next reading
+        self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
         self.origin: Any = None  # where its source was then, in the source's own words
         self.incarnation = time.time_ns()
         self.saved = 0  # the round of the last checkpoint
@@ -47,11 +48,13 @@ class Memory:
     def remember(self, round: int, sent: bytes) -> None:
         """Keep an update for neighbours that missed it."""
         self.history[round] = sent
+        if len(self.history) > 2 * MANY:
+            self.forget(round - MANY)
 
     def forget(self, before: int) -> None:
         """Let go of updates that no neighbour can need any more."""
         last = max(self.history, default=0)
-        first = max(min(before, last - FEW), last - MANY)
+        first = max(min(before - 1, last - FEW), last - MANY)
         self.history = {round: sent for round, sent in self.history.items() if round > first}
 
     def since(self, round: int, most: int) -> list[bytes]:
@@ -79,7 +82,7 @@ class Memory:
         late = time.monotonic() - self._saved_at >= self.section.every_seconds
         return late or round - self.saved >= self.section.every_rounds
 
-    def save(self, learner: Learner, more: dict[str, Any]) -> None:
+    def save(self, learner: Learner) -> None:
         """Write a checkpoint; only between two rounds."""
         if self.section.directory is None:
             return
@@ -90,13 +93,14 @@ class Memory:
         ours = {
             "learner": meta,
             "readings": self.readings,
+            "graph": [self.graph, self.names],
             "origin": self.origin,
             "incarnation": self.incarnation,
             "history": [[round, len(self.history[round])] for round in rounds],
             "waiting": [[id, y_hat] for id, (_, y_hat) in self.waiting.items()],
         }
         sync = self.section.sync
-        checkpoint.save(self.section.directory, learner.round, arrays, {**ours, **more}, sync=sync)
+        checkpoint.save(self.section.directory, learner.round, arrays, ours, sync=sync)
         if self._journal is not None:
             self._rewrite(learner.round)
         self.saved, self._saved_at = learner.round, time.monotonic()
@@ -113,6 +117,7 @@ class Memory:
         self.history = dict(zip([r for r, _ in meta["history"]], _cut(sent, meta["history"]), strict=True))
         self.waiting = {id: (x, y_hat) for (id, y_hat), x in zip(meta["waiting"], inputs, strict=True)}
         self.readings, self.origin, self.saved = meta["readings"], meta["origin"], found.round
+        self.graph, self.names = meta["graph"]
         # Messages of an earlier start must look older than those of this one, even if the clock went back.
         self.incarnation = max(self.incarnation, meta["incarnation"] + 1)
         self._open_journal()

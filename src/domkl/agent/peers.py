@@ -1,4 +1,4 @@
-"""What an agent knows of each neighbour beside its estimate: whether it is there, and at which round."""
+"""What an agent knows of one neighbour beside its estimate: whether it is there, and at which round."""
 
 from __future__ import annotations
 
@@ -26,23 +26,29 @@ class Peer:
     heard_at: float = field(default_factory=time.monotonic)
     asked_at: float = 0.0
     answered_at: float = 0.0
-    losses: int = 0  # deadlines missed, lately
+    losses: int = 0  # deadlines missed
     welcome_at: float = 0.0  # from when on it may be waited for again
 
-    def hear(self, incarnation: int, round: int, durable: int, now: float) -> None:
+    def hear(self, incarnation: int, round: int, durable: int) -> None:
         """Take note of a message's head."""
-        self.incarnation, self.durable, self.heard_at, self.met = incarnation, durable, now, True
+        if incarnation > self.incarnation:  # it has started again, perhaps further back
+            self.incarnation, self.round, self.latest, self.done = incarnation, 0, None, None
+        self.durable, self.heard_at, self.met = durable, time.monotonic(), True
         self.round = max(self.round, round)
+
+    def take(self, update: Update) -> None:
+        """Take note of an update."""
+        self.round = max(self.round, update.round)
+        if self.latest is None or update.round >= self.latest.round:
+            self.latest = update
+        if self.lost and time.monotonic() >= self.welcome_at:
+            self.lost = False
 
     def lose(self, deadline: float, now: float) -> None:
         """It missed a deadline. One that does so again and again is left alone for longer and longer."""
         self.lost = True
-        self.welcome_at = now + min(deadline * 2**self.losses - deadline, LONGEST_PENALTY)
+        self.welcome_at = now + min(deadline * (2**self.losses - 1), LONGEST_PENALTY)
         self.losses = min(self.losses + 1, 16)
-
-    def welcome(self) -> None:
-        """It is waited for again."""
-        self.lost = False
 
     def waits(self, now: float, patience: float) -> bool:
         """Whether it is there, and its own round is open: it waits for somebody else."""

@@ -191,7 +191,7 @@ class ZenohTransport(Adapter):
 
     def _publisher(self, topic: str) -> Any:
         drop = self._zenoh.CongestionControl.DROP
-        # Not express: then each message, however short, takes a whole batch of the queue, and bursts lose some.
+        # Not express: then each message, however short, takes a whole batch, and bursts lose some.
         made = self._session.declare_publisher(topic, congestion_control=drop)
         self._publishers[topic] = made
         return made

@@ -1,0 +1,192 @@
+"""The neighbours of a learner as they come and go: who is waited for, let go, taken in, followed."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+
+from ..edges import Held
+from ..learner import Learner, Update
+from .config import RoundSection
+from .logs import tell
+from .peers import Peer
+from .post import AT_ONCE
+
+LOG = logging.getLogger(__name__)
+
+
+def number() -> int:
+    """Of a new life, or of a new edge; 0 is nobody's."""
+    return secrets.randbelow(2**62) + 1
+
+
+class Neighbourhood:
+    """A learner's neighbours.
+
+    All that changes the learner's edges happens in `update`, between two rounds. A neighbour that misses a
+    deadline is let go, and its edge's dual with it; once it is in step again it is taken in, with a new edge.
+    """
+
+    def __init__(self, learner: Learner, rounds: RoundSection, names: Iterable[str], graph: int) -> None:
+        self.learner, self.rounds = learner, rounds
+        self.peers = {name: Peer(name) for name in names}  # also those that are lost
+        self.graph = graph  # the version of the graph
+        self.wanted: tuple[str, ...] | None = None  # the neighbours in a graph that is yet to be followed
+        self.cut_off = False  # they no longer have what our replay needs
+        self.late = 0  # updates that came too late to be used
+
+    def update(self, learnt: int) -> bool:
+        """Bring the learner's edges up to date; whether anything changed. `learnt`: our samples so far."""
+        return self._follow_graph() | self._let_go() | self._take_in() | self._catch_up(learnt)
+
+    # Rounds
+
+    def missing(self) -> list[Peer]:
+        """Whose update of the open round is not in."""
+        return [self.peers[str(name)] for name in self.learner.missing if name in self.peers]
+
+    def close_if_nobody_is_missing(self) -> bool:
+        """Close the open round if all that can come has come; whether no round is open now."""
+        if self.learner.waiting and not self._is_anybody_waited_for():
+            self.learner.close()
+        return not self.learner.waiting
+
+    def _is_anybody_waited_for(self) -> bool:
+        gone = self.learner.gone
+        return any(name not in gone and not self._is_over(name) for name in map(str, self.learner.missing))
+
+    def lose(self, age: float) -> None:
+        """Give up those who have missed the deadline of a round of this age."""
+        now = time.monotonic()
+        for peer in self.missing():
+            if age > self.rounds.deadline and not peer.lost and not self._is_excused(peer, age, now):
+                peer.lose(self.rounds.deadline, now)
+                tell(LOG, logging.WARNING, "neighbour lost", neighbour=peer.name, round=self.learner.round)
+
+    def _is_excused(self, peer: Peer, age: float, now: float) -> bool:
+        """One that itself waits for a neighbour will go on when its own deadline has passed."""
+        return age < 3 * self.rounds.deadline and peer.waits(now, 2 * self.rounds.resend + 0.1)
+
+    # What they say
+
+    def agree(self, peer: Peer, held: Held | None, round: int) -> None:
+        """Learn the number of the edge's other end, and which of its moves stand, as early as we can."""
+        if held is not None and peer.name in self.learner.neighbours and not self.learner.waiting:
+            self.learner.meet(peer.name, held, round)
+
+    def receive(self, peer: Peer, update: Update) -> None:
+        """Take an update."""
+        peer.take(update)
+        if peer.name in self.learner.neighbours and not self.learner.receive(peer.name, update):
+            self.late += 1
+
+    def receive_again(self, peer: Peer, updates: Sequence[Update]) -> None:
+        """Take updates that we missed; if they begin too late, our past and theirs no longer fit."""
+        for update in updates:
+            self.receive(peer, update)
+        first = min([update.round for update in updates], default=0)
+        if peer in self.missing() and first > self.learner.round:
+            self.cut_off = peer.lost = True
+
+    # The start
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the learner knows nothing yet."""
+        return self.learner.round == 0 and self.learner.step is None
+
+    def all_met(self) -> bool:
+        """Whether every neighbour has spoken and, where we know nothing, said what it knows."""
+        return all(
+            peer.met and (peer.latest is not None or not self.is_new or peer.round == 0)
+            for peer in self.peers.values()
+        )
+
+    def wants(self) -> dict[str, int]:
+        """From which round on we need each neighbour's updates."""
+        here = self.learner.round
+        return {name: max(0, peer.round - 1) if self.is_new else here for name, peer in self.peers.items()}
+
+    def begin(self) -> None:
+        """Give up those who have not spoken, and start from what the others know if we know nothing."""
+        for peer in self.peers.values():
+            if not peer.met:
+                tell(LOG, logging.WARNING, "neighbour absent", neighbour=peer.name)
+                peer.lost = True
+        newest = self._newest()
+        if self.is_new and newest is not None and newest.round > 0:
+            self.learner.adopt(newest)
+            self.learner.skip_to(newest.round + 1)
+            tell(LOG, logging.INFO, "started from a neighbour", round=self.learner.round)
+
+    def _newest(self) -> Update | None:
+        known = [peer.latest for peer in self.peers.values() if peer.latest is not None]
+        return max(known, key=lambda update: update.round, default=None)
+
+    # The end
+
+    def still_learning(self) -> list[Peer]:
+        """Neighbours that may yet need what we sent."""
+        return [peer for peer in self.peers.values() if peer.done is None and not peer.lost]
+
+    def end(self) -> None:
+        """An edge between learners that ended at different rounds is gone; each end sees that for itself."""
+        for name in self.learner.neighbours:
+            if self.peers[str(name)].done != self.learner.round:
+                self.learner.leave(name)
+
+    # Between rounds
+
+    def _follow_graph(self) -> bool:
+        if self.wanted is None:
+            return False
+        names, self.wanted = self.wanted, None
+        self.peers = {name: self.peers.get(name) or Peer(name) for name in names}
+        tell(LOG, logging.INFO, "graph changed", version=self.graph, neighbours=list(names))
+        return True
+
+    def _let_go(self) -> bool:
+        """Take lost neighbours, and those whose stream has ended, out of the learner."""
+        over = [name for name in self.learner.neighbours if self._is_over(str(name))]
+        for name in over:
+            self.learner.leave(name)
+        return bool(over)
+
+    def _is_over(self, name: str) -> bool:
+        peer = self.peers.get(name)
+        return peer is None or peer.lost or (peer.done is not None and self.learner.round >= peer.done)
+
+    def _take_in(self) -> bool:
+        """Take neighbours in that are in step."""
+        coming = [peer for peer in self.peers.values() if self._may_join(peer)]
+        for peer in coming:
+            self.learner.join(peer.name, number())
+            if peer.latest is not None:
+                self.receive(peer, peer.latest)
+            tell(LOG, logging.INFO, "neighbour taken in", neighbour=peer.name, round=self.learner.round)
+        return bool(coming)
+
+    def _may_join(self, peer: Peer) -> bool:
+        out = peer.name not in self.learner.neighbours and not peer.lost and peer.done is None
+        near = peer.round >= self.learner.round - AT_ONCE or self.learner.asynchronous
+        return out and near and peer.latest is not None
+
+    def _catch_up(self, learnt: int) -> bool:
+        """Go on where the others are, if they have gone on without us."""
+        to = self.learner.ahead
+        if self.cut_off:
+            self.cut_off = False
+            self.learner.begin_anew(number())
+            to = max([to, *(peer.round for peer in self.peers.values())])
+            tell(LOG, logging.WARNING, "neighbours no longer have what was missed; duals begin anew")
+        if to == self.learner.round:
+            return False
+        newest = self._newest()
+        if to - self.learner.round > AT_ONCE and newest is not None:
+            # After a long absence: from what a neighbour knows and what we know, by the samples of each.
+            self.learner.adopt(newest, share=to / (to + learnt))
+            tell(LOG, logging.INFO, "went on where the others are", round=to)
+        self.learner.skip_to(to)
+        return True
