@@ -6,12 +6,12 @@ PEERS := $(VENV)/peers
 # The paper's data, where it lies beside the project; tests that need it are skipped otherwise.
 export DOMKL_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: demo test check docs reproduce bench sanitize clean
+.PHONY: demo test check docs reproduce bench chaos soak sanitize clean
 
 demo: $(VENV)/.demo  ## set up, then let three real weather stations learn together
 	$(BIN)/domkl run
 
-test: $(VENV)/.dev  ## set up, then run every test, docstring and README example
+test: $(VENV)/.dev $(VENV)/.system  ## set up, then run every test, docstring and README example
 	$(BIN)/pytest -n auto
 
 check: $(VENV)/.dev  ## lint, format, types, direction of imports
@@ -33,6 +33,12 @@ bench: $(PEERS)/.ready  ## measure engines, limit and peers; write results, pict
 	$(PEERS)/bin/python benchmarks/plot.py
 	$(PEERS)/bin/python benchmarks/tables.py
 
+chaos: $(VENV)/.dev $(VENV)/.system  ## every fault in full, on real processes (at most 15 minutes)
+	$(BIN)/python benchmarks/chaos.py
+
+soak: $(VENV)/.dev  ## a million rounds on two agents
+	$(BIN)/python benchmarks/soak.py
+
 sanitize:  ## the engine's tests under the address and undefined-behaviour sanitizers
 	$(PYTHON) -m venv build/sanitize
 	build/sanitize/bin/python -m pip install -q --disable-pip-version-check pytest hypothesis networkx \
@@ -49,6 +55,11 @@ NATIVE := CMakeLists.txt $(wildcard src/domkl/_native/*.?pp)
 
 $(VENV)/.demo: pyproject.toml $(NATIVE) | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[cli]"
+	touch $@
+
+# A broker and tools that break networks, where they can be had; tests say what they skip without them.
+$(VENV)/.system: scripts/install_system.sh | $(VENV)/bin/python
+	sh scripts/install_system.sh
 	touch $@
 
 # Peers have dependencies of their own, which tests should not see.

@@ -16,17 +16,26 @@ import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
 import faults
 from domkl import fleet
 from domkl.experiment import KernelSpec
 
+RAW = pathlib.Path(__file__).parent / "raw_ring.py"
+
 
 def bare(kind: str, rounds: int) -> float:
     """The transport's own rate."""
-    command = [sys.executable, str(HERE / "raw_ring.py"), "--transport", kind, "--rounds", str(rounds), "--json"]
+    command = [
+        sys.executable,
+        str(RAW),
+        "--transport",
+        kind,
+        "--rounds",
+        str(rounds),
+        "--json",
+    ]
     said = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     return float(said["rounds_per_second"])
 

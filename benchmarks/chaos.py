@@ -98,12 +98,15 @@ def good(facts: Facts) -> bool:
 
 def show(facts: Facts, to: Any) -> None:
     extra = {key: facts[key] for key in ("kills", "stall") if key in facts}
-    print(
-        f"{facts['fault']:42} {facts['seconds']:4.0f} s  whole {facts['whole']!s:5}  same bits "
-        f"{facts.get('identical')!s:5}  duals {facts['duals']:.0e}  error {facts['error_ratio']:.3f}  {extra or ''}",
-        file=to,
-        flush=True,
-    )
+    words = [
+        f"{facts['fault']:42} {facts['seconds']:4.0f} s",
+        f"whole {facts['whole']!s:5}",
+        f"same bits {facts.get('identical')!s:5}",
+        f"duals {facts['duals']:.0e}",
+        f"error {facts['error_ratio']:.3f}",
+        str(extra or ""),
+    ]
+    print("  ".join(words), file=to, flush=True)
 
 
 if __name__ == "__main__":

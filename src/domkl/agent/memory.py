@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import checkpoint
+from .._extras import need
 from .._types import Array
 from ..learner import Learner
 from .config import CheckpointSection
@@ -38,6 +39,8 @@ class Memory:
         self.saved = 0  # the round of the last checkpoint
         self._saved_at = time.monotonic()
         directory = section.directory
+        if directory is not None:
+            need("safetensors", "agent")  # now, and not when there is something to save
         self._journal = checkpoint.Journal(directory) if journal and directory is not None else None
         self._again: list[Reading] = []  # noted before a restart, and not yet learnt again
 
