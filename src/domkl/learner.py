@@ -194,9 +194,14 @@ class Learner:
         self._last = t, self.name, y, y_hat, q
         return self._open_round()
 
-    def receive(self, neighbour: Hashable, update: Update) -> bool:
-        """Take a neighbour's update; False if it came late, too early or twice, and was not used."""
-        self._check_update(neighbour, update)
+    def receive(self, neighbour: Hashable, update: Update, *, checked: bool = False) -> bool:
+        """Take a neighbour's update; False if it came late, too early or twice, and was not used.
+
+        `checked`: a decoder has already made sure that it is whole, finite and of our fingerprint.
+        """
+        self._refuse_stranger(neighbour)
+        if not checked:
+            self._check_update(neighbour, update)
         if self.asynchronous:
             return self._keep_newest(neighbour, update)
         if update.round < self.round or neighbour in self._inbox.get(update.round, {}):
@@ -470,7 +475,6 @@ class Learner:
             )
 
     def _check_update(self, neighbour: Hashable, update: Update) -> None:
-        self._refuse_stranger(neighbour)
         if not isinstance(update, Update) or type(update.round) is not int or update.round < 0:
             raise PeerError(f"{neighbour!r} sent no update; expected an Update; mend that learner")
         if update.fingerprint != self.fingerprint:

@@ -40,6 +40,8 @@ MOST_READINGS = 10_000
 LAST_MOMENT = 2.0
 #: An agent whose own clock jumps by as many seconds was suspended, or its machine was.
 SUSPENDED = 0.5
+#: Seconds between two looks at the clock, at most.
+LOOK = 0.05
 #: Samples over which the error is averaged.
 ROLLING = 200
 
@@ -188,6 +190,7 @@ class Agent:
         self.memory.remember(update.round, self.post.send(update, self.memory.durable(update.round)))
         self._account(y, y_hat)
         if not self.around.close_if_nobody_is_missing():
+            self.transport.expect(len(self.learner.missing))
             # Updates that are known to exist are asked for at once, so that a replay runs at full speed.
             self._ask([peer for peer in self.around.missing() if peer.round > update.round], PAUSE)
             await self._closed.wait()
@@ -261,7 +264,7 @@ class Agent:
 
     async def _watch(self) -> None:
         rounds = self.config.rounds
-        tick = min(rounds.resend, rounds.deadline, 0.5) / 5
+        tick = min(rounds.resend / 5, rounds.deadline / 5, LOOK)
         last = time.monotonic()
         while True:
             await asyncio.sleep(tick)
@@ -269,6 +272,8 @@ class Agent:
             if now - last > tick + SUSPENDED:  # it was we who hung: first hear what has come meanwhile
                 self._opened_at = now
             last = now
+            self.transport.expect(1)  # whatever is in by now is worth hearing
+            self._lines.flush()
             self.status.beat()
             if self.learner.waiting:
                 self._look_at_the_open_round(now - self._opened_at + tick)  # as old as it can get till then
@@ -323,7 +328,8 @@ class Agent:
             self._close()
 
     def _close(self) -> None:
-        if self.around.close_if_nobody_is_missing():
+        if self.around.close_if_nobody_is_missing() and not self._closed.is_set():
+            self.transport.expect(1)
             self._closed.set()
 
     def _hear(self, topic: str, payload: bytes) -> None:

@@ -79,7 +79,7 @@ class Neighbourhood:
     def receive(self, peer: Peer, update: Update) -> None:
         """Take an update."""
         peer.take(update)
-        if peer.name in self.learner.neighbours and not self.learner.receive(peer.name, update):
+        if peer.name in self.learner.neighbours and not self.learner.receive(peer.name, update, checked=True):
             self.late += 1
 
     def receive_again(self, peer: Peer, updates: Sequence[Update]) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import Any, TextIO
+import time
+from typing import Any, BinaryIO
+
+import msgspec
+
+#: A line is visible to whoever reads along after at most so many seconds.
+DELAY = 0.02
 
 
 class Lines:
@@ -12,18 +17,27 @@ class Lines:
 
     def __init__(self, place: str) -> None:
         self.place = place
-        self._file: TextIO | None = sys.stdout if place == "-" else None
+        self._file: BinaryIO | None = sys.stdout.buffer if place == "-" else None
+        self._flushed_at = 0.0
 
     def write(self, said: dict[str, Any]) -> None:
-        """One more line, visible at once to whoever reads along."""
+        """One more line."""
         if not self.place:
             return
         if self._file is None:
-            self._file = open(self.place, "a", encoding="utf-8")  # noqa: SIM115  closed by close()
-        self._file.write(json.dumps(said) + "\n")
-        self._file.flush()
+            self._file = open(self.place, "ab")  # noqa: SIM115  closed by close()
+        self._file.write(msgspec.json.encode(said) + b"\n")
+        if time.monotonic() - self._flushed_at > DELAY:
+            self.flush()
+
+    def flush(self) -> None:
+        """Let readers see what is written so far."""
+        if self._file is not None:
+            self._file.flush()
+            self._flushed_at = time.monotonic()
 
     def close(self) -> None:
         """Let go of the file; standard output is not ours to close."""
+        self.flush()
         if self._file is not None and self.place != "-":
             self._file.close()

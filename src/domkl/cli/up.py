@@ -354,6 +354,8 @@ def _results(facts: dict[str, Any]) -> Any:
         "bytes sent": [_bytes(learner["bytes_sent"]) for learner in learners],
         "received": [_bytes(learner["bytes_received"]) for learner in learners],
     }
+    if all(learner["messages_sent"] is None for learner in learners):
+        del columns["messages sent"]  # agents that do not tell
     for head in columns:
         table.add_column(head, justify="left" if head == "learner" else "right")
     for row in zip(*columns.values(), strict=True):

@@ -74,6 +74,10 @@ class Adapter:
             if self._is_open:
                 self._unlisten(pattern)
 
+    def expect(self, count: int) -> None:
+        """Let `receive` wait for as many messages, until this is called again."""
+        self._inbox.expect(count)
+
     async def receive(self) -> list[Message]:
         """Wait for a message, then return all that are in."""
         return await self._inbox.receive()

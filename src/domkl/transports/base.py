@@ -108,8 +108,12 @@ class Transport(Protocol):
     def unsubscribe(self, pattern: str) -> None:
         """Stop that; a pattern that was not subscribed to is fine."""
 
+    def expect(self, count: int) -> None:
+        """Whoever cannot go on before `count` messages are in saves time by saying so: `receive` then waits
+        for as many, until this is called again. From the event loop's own thread only."""
+
     async def receive(self) -> list[tuple[str, bytes]]:
-        """Wait for a message, then return all that are in: (topic, payload), in order for each sender."""
+        """Wait for messages, then return all that are in: (topic, payload), in order for each sender."""
         ...
 
     async def admit(self, peers: tuple[str, ...]) -> None:

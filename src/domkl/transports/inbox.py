@@ -20,6 +20,7 @@ class Inbox:
         self._counts = counts
         self._lock = threading.Lock()
         self._messages: list[Message] = []
+        self._expected = 1
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiter: asyncio.Future[None] | None = None
 
@@ -56,17 +57,28 @@ class Inbox:
             self._messages.append((topic, payload))
             self._counts.received += 1
             self._counts.received_bytes += len(payload)
+            if len(self._messages) < self._expected:
+                return
             waiter, self._waiter = self._waiter, None
         if waiter is None:
             return  # nobody waits, so nobody needs to be woken
         with contextlib.suppress(RuntimeError):  # the loop was closed under us
             loop.call_soon_threadsafe(_wake, waiter)
 
+    def expect(self, count: int) -> None:
+        """Wake nobody for fewer messages than this, until it is called again."""
+        with self._lock:
+            self._expected = count
+            if len(self._messages) < count or self._waiter is None:
+                return
+            waiter, self._waiter = self._waiter, None
+        _wake(waiter)
+
     async def receive(self) -> list[Message]:
-        """All messages, once there is one."""
+        """All messages, once there are as many as are expected."""
         while True:
             with self._lock:
-                if self._messages:
+                if len(self._messages) >= self._expected:
                     messages, self._messages = self._messages, []
                     return messages  # no await since they were taken: a cancelled receive loses nothing
                 waiter = self._wait()
