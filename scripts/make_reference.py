@@ -29,6 +29,15 @@ MODULES = (
     "domkl.datasets.scaling",
     "domkl.experiment",
     "domkl.trial",
+    "domkl.edges",
+    "domkl.agent",
+    "domkl.agent.config",
+    "domkl.agent.streams",
+    "domkl.transports",
+    "domkl.wire",
+    "domkl.checkpoint",
+    "domkl.certs",
+    "domkl.fleet",
     "domkl.errors",
 )
 INTRODUCTION = """\
