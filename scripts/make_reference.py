@@ -73,7 +73,7 @@ def _top_level() -> list[str]:
 def _public(module: ModuleType) -> list[str]:
     """Names in __all__, or functions and classes that the module itself defines, in its order."""
     if hasattr(module, "__all__"):
-        return list(module.__all__)
+        return [name for name in module.__all__ if callable(getattr(module, name))]
     own = [
         name
         for name, value in vars(module).items()
