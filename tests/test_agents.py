@@ -228,6 +228,14 @@ def test_strangers_forgers_and_noise_are_refused_counted_and_never_fatal():
     assert agents[0].refused["graph"] >= 1
 
 
+#: What once ended agents: too deep, infinite, too large.
+CRUEL = (
+    b"[" * 100_000,
+    b'{"version": 1e400, "links": []}',
+    b'{"version": 99999999999999999999999, "links": []}',
+)
+
+
 async def pester(victim_neighbour):
     """Somebody who can publish under the name of a neighbour sends rubbish, old and foreign messages."""
     forger, operator = transport("l1"), transport(topics.OPERATOR)
@@ -246,7 +254,7 @@ async def pester(victim_neighbour):
         forger._hub = victim_neighbour.transport._hub
         forger._hub.send(topics.topic("net", "l1", "theta"), message, False)
     operator_topic = topics.topic("net", topics.OPERATOR, "graph")
-    for message in (b"no json", b"{}", b'{"version": "x", "links": 3}'):
+    for message in (b"no json", b"{}", b'{"version": "x", "links": 3}', *CRUEL):
         forger._hub.send(operator_topic, message, False)
     forger._hub.send(topics.topic("net", "nobody", "theta"), messages[-1], False)
     assert operator is not forger

@@ -80,6 +80,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     heard: Edges
     done: bool
     graph: Number
+    ended: Wants = {}  # the neighbours whose streams have ended, and at which rounds
 
 
 class Again(msgspec.Struct, frozen=True, tag="again"):
@@ -288,7 +289,7 @@ def _checksum(payload: bytes) -> int:
 
 
 def _check_learners(message: _Update | Hello) -> None:
-    names = [*message.heard, *message.wants] if isinstance(message, Hello) else message.heard
+    names = [*message.heard, *message.wants, *message.ended] if isinstance(message, Hello) else message.heard
     if strange := _strange(names):
         raise PeerError(f"a message has {strange}; mend its sender")
     if not _in_range(message.heard.values()):

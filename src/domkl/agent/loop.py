@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import transports, wire
+from .. import _checks, transports, wire
 from ..errors import InputError, PeerError
 from ..learner import Learner
 from ..transports import topics
@@ -40,6 +40,8 @@ MOST_READINGS = 10_000
 LAST_MOMENT = 2.0
 #: An agent whose own clock jumps by as many seconds was suspended, or its machine was.
 SUSPENDED = 0.5
+#: Versions of a graph are below this, so that every message can hold them.
+LAST_VERSION = 2**62
 #: Seconds between two looks at the clock, at most.
 LOOK = 0.05
 #: Samples over which the error is averaged.
@@ -100,7 +102,7 @@ class Agent:
         self._scaling = Scaling.of(config.stream, config.inputs)
         self._readings: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_READINGS)
         self._closed, self._stopping = asyncio.Event(), asyncio.Event()
-        self._opened_at = self._hello_at = self._deaf_at = time.monotonic()
+        self._opened_at = self._hello_at = time.monotonic()
         self._admitted = set(config.peers)
         self._limited = Limited(LOG)
 
@@ -115,7 +117,7 @@ class Agent:
         try:
             self._subscribe()
             self._say_state("init")
-            await _race(self._work(), self._listen(), self._watch(), self._stopped())
+            await _race(self._work(), self._listen(), self._watch(), self._stay_connected(), self._stopped())
         finally:
             self._say_state("done")
             with contextlib.suppress(InputError):
@@ -205,13 +207,14 @@ class Agent:
 
     def _between_rounds(self) -> None:
         """All that may change a learner but readings and updates happens here."""
-        before = set(self.peers)
+        before, following = set(self.peers), self.around.wanted is not None
         changed = self.around.update(self.memory.readings)
         if changed or self.memory.due(self.learner.round):
             self._save()
         if set(self.peers) != before:
             self.post.ignore(before - set(self.peers))
             self.post.listen(set(self.peers) - before)
+        if following:
             self._say_state("ready")
 
     # Memory
@@ -246,6 +249,7 @@ class Agent:
 
     async def _part(self) -> None:
         """Tell the neighbours that our stream has ended, and stay while they may need what we sent."""
+        self.around.let_go_of_the_lost()  # and say so, with our last word
         self.done = True
         end = time.monotonic() + self.config.rounds.start
         while time.monotonic() < end:
@@ -278,9 +282,8 @@ class Agent:
             if self.learner.waiting:
                 self._look_at_the_open_round(now - self._opened_at + tick)  # as old as it can get till then
             if now - self._hello_at > 1.0:
-                self._hello({})
+                self._hello(self.around.wants_of_the_unheard(now))
             await self._admit()
-            await self._reopen_if_deaf(now)
 
     def _look_at_the_open_round(self, age: float) -> None:
         self.around.lose(age)
@@ -304,26 +307,46 @@ class Agent:
             self._admitted = set(senders)
             await self.transport.admit(senders)
 
-    async def _reopen_if_deaf(self, now: float) -> None:
-        """A session may be dead without knowing it."""
+    async def _stay_connected(self) -> None:
+        """Open the transport again when a session is dead, or half dead, without knowing it."""
         patience = max(10.0, 2 * self.config.rounds.deadline)
-        heard = max([peer.heard_at for peer in self.peers.values()], default=now)
-        if now - max(heard, self._deaf_at) < patience:
-            return
-        self._deaf_at = now
-        tell(LOG, logging.WARNING, "no neighbour is heard; opening the transport again")
+        well_at = time.monotonic()
+        while True:
+            await asyncio.sleep(0.5)
+            now = time.monotonic()
+            if not self._is_deaf(now):
+                well_at = now
+            elif now - well_at > patience:
+                tell(LOG, logging.WARNING, "neighbours are not heard; opening the transport again")
+                await self._reopen()
+                well_at = time.monotonic()
+
+    def _is_deaf(self, now: float) -> bool:
+        peers = self.peers.values()
+        silent = bool(peers) and not any(peer.up(now, 3.0) for peer in peers)
+        return silent or any(peer.is_unheard(now) for peer in peers)
+
+    async def _reopen(self) -> None:
         with contextlib.suppress(InputError):
             await self.transport.close()
-        try:
-            await self.transport.open()
-        except InputError as error:
-            tell(LOG, logging.WARNING, "the transport stays closed", reason=str(error))
+        while True:
+            try:
+                await self.transport.open()
+                return
+            except InputError as error:
+                self._limited.warn("transport", "the transport stays closed", reason=str(error))
+                await asyncio.sleep(1.0)
 
     # Messages
 
     async def _listen(self) -> None:
         while True:
-            for topic, payload in await self.transport.receive():
+            try:
+                messages = await self.transport.receive()
+            except InputError:  # it is being opened again
+                await asyncio.sleep(PAUSE)
+                continue
+            for topic, payload in messages:
                 self._hear(topic, payload)
             self._close()
 
@@ -366,11 +389,14 @@ class Agent:
         else:
             update = message.update
             peer.hear(message.incarnation, update.round, message.durable)
+            peer.direct = update.round
             self.around.agree(peer, update.heard.get(self.config.name), update.round)
             self.around.receive(peer, update)
 
     def _hear_hello(self, peer: Peer, hello: wire.Hello) -> None:
         peer.done = hello.round if hello.done else None
+        peer.holds = self.config.name in hello.heard
+        peer.knows = self.done and hello.ended.get(self.config.name) == self.learner.round
         self.around.agree(peer, hello.heard.get(self.config.name), hello.round)
         wanted, now = hello.wants.get(self.config.name), time.monotonic()
         if wanted is None or now - peer.answered_at < PAUSE / 2:
@@ -383,16 +409,17 @@ class Agent:
     def _hear_operator(self, payload: bytes) -> None:
         try:
             document = json.loads(payload)
-            version, links = int(document["version"]), [(str(a), str(b)) for a, b in document["links"]]
+            version = _checks.count("version", document["version"])
+            links = [(str(a), str(b)) for a, b in document["links"]]
             names = [
                 b if a == self.config.name else a for a, b in links if self.config.name in (a, b) and a != b
             ]
             for name in names:
                 topics.check_name(name)
-        except (ValueError, KeyError, TypeError, InputError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, InputError) as error:
             self._refuse("graph", reason=str(error))
             return
-        if version > self.around.graph:
+        if self.around.graph < version < LAST_VERSION:
             self.around.graph, self.around.wanted = version, tuple(dict.fromkeys(names))
 
     def _refuse(self, kind: str, **fields: object) -> None:
@@ -404,7 +431,8 @@ class Agent:
         learner = self.learner
         heard = {str(name): held for name, held in learner.heard.items()}
         durable = self.memory.durable(learner.round)
-        self.post.hello(learner.round, durable, wants, heard, done=self.done, graph=self.around.graph)
+        more = {"done": self.done, "graph": self.around.graph, "ended": self.around.ended()}
+        self.post.hello(learner.round, durable, wants, heard, **more)
 
     def _subscribe(self) -> None:
         self.post.listen(self.peers)
@@ -441,6 +469,7 @@ class Agent:
             "weight": float(q.max()),
             "up": sum(peer.up(now, 3.0) for peer in self.peers.values()),
             "neighbours": len(self.peers),
+            "messages_sent": counts.sent,
             "bytes_sent": counts.sent_bytes,
             "bytes_received": counts.received_bytes,
         }

@@ -67,7 +67,8 @@ class Neighbourhood:
 
     def _is_excused(self, peer: Peer, age: float, now: float) -> bool:
         """One that itself waits for a neighbour will go on when its own deadline has passed."""
-        return age < 3 * self.rounds.deadline and peer.waits(now, 2 * self.rounds.resend + 0.1)
+        most = 3 * self.rounds.deadline if peer.latest is not None else self.rounds.start
+        return age < most and peer.waits(now, 2 * self.rounds.resend + 0.1)
 
     # What they say
 
@@ -109,6 +110,10 @@ class Neighbourhood:
         here = self.learner.round
         return {name: max(0, peer.round - 1) if self.is_new else here for name, peer in self.peers.items()}
 
+    def wants_of_the_unheard(self, now: float) -> dict[str, int]:
+        """From neighbours that are there but whose updates do not come: the last one."""
+        return {name: max(0, peer.round - 1) for name, peer in self.peers.items() if peer.is_unheard(now)}
+
     def begin(self) -> None:
         """Give up those who have not spoken, and start from what the others know if we know nothing."""
         for peer in self.peers.values():
@@ -129,12 +134,30 @@ class Neighbourhood:
 
     def still_learning(self) -> list[Peer]:
         """Neighbours that may yet need what we sent."""
-        return [peer for peer in self.peers.values() if peer.done is None and not peer.lost]
+        now = time.monotonic()
+        return [peer for peer in self.peers.values() if not peer.lost and self._may_need_us(peer, now)]
+
+    @staticmethod
+    def _may_need_us(peer: Peer, now: float) -> bool:
+        """Until it knows that we have ended; but whoever has ended too, and is silent, has gone."""
+        return peer.done is None or (not peer.knows and peer.up(now, 2.0))
+
+    def let_go_of_the_lost(self) -> None:
+        """They have missed our last rounds."""
+        for name in self.learner.neighbours:
+            if self.peers[str(name)].lost:
+                self.learner.leave(name)
+
+    def ended(self) -> dict[str, int]:
+        """The neighbours whose streams have ended, and at which rounds."""
+        return {name: peer.done for name, peer in self.peers.items() if peer.done is not None}
 
     def end(self) -> None:
-        """An edge between learners that ended at different rounds is gone; each end sees that for itself."""
+        """An edge between learners that ended at different rounds is gone, and so is one that the other end
+        has let go; each end sees that for itself."""
         for name in self.learner.neighbours:
-            if self.peers[str(name)].done != self.learner.round:
+            peer = self.peers[str(name)]
+            if peer.done != self.learner.round or not peer.holds:
                 self.learner.leave(name)
 
     # Between rounds

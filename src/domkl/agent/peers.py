@@ -22,7 +22,10 @@ class Peer:
     met: bool = False  # it has spoken since we started
     lost: bool = False  # it missed a deadline; we no longer wait for it
     done: int | None = None  # the round at which its stream ended
+    holds: bool = False  # our edge was still its own when its stream ended
+    knows: bool = False  # it has heard that our stream has ended
     latest: Update | None = None
+    direct: int = -1  # the round of the last update that came without our asking
     heard_at: float = field(default_factory=time.monotonic)
     asked_at: float = 0.0
     answered_at: float = 0.0
@@ -33,6 +36,7 @@ class Peer:
         """Take note of a message's head."""
         if incarnation > self.incarnation:  # it has started again, perhaps further back
             self.incarnation, self.round, self.latest, self.done = incarnation, 0, None, None
+            self.direct = -1
         self.durable, self.heard_at, self.met = durable, time.monotonic(), True
         self.round = max(self.round, round)
 
@@ -52,7 +56,13 @@ class Peer:
 
     def waits(self, now: float, patience: float) -> bool:
         """Whether it is there, and its own round is open: it waits for somebody else."""
-        return self.latest is not None and self.latest.round >= self.round and self.up(now, patience)
+        if self.latest is None:  # it waits to meet all of its neighbours
+            return self.up(now, patience)
+        return self.latest.round >= self.round and self.up(now, patience)
+
+    def is_unheard(self, now: float) -> bool:
+        """Whether it is there and goes on, and yet its updates do not reach us."""
+        return self.up(now, 3.0) and self.done is None and self.round > self.direct + 1
 
     def up(self, now: float, patience: float) -> bool:
         """Whether it was heard of lately."""

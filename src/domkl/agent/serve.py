@@ -68,7 +68,11 @@ def snapshot(agent: Agent) -> Snapshot:
         "neighbour_age_seconds": {name: now - peer.heard_at for name, peer in peers.items()},
         "bytes_sent": counts.sent_bytes,
         "bytes_received": counts.received_bytes,
-        "messages_refused": {**dict(agent.refused), "transport": counts.refused},
+        "messages_refused": {
+            **dict(agent.refused),
+            "late": agent.around.late,
+            "transport": counts.refused,
+        },
         "kernel_weight": {str(p): float(weight) for p, weight in enumerate(q)},
         "round_seconds": agent.round_seconds,
         "checkpoint_round": agent.memory.saved,

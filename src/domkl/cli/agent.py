@@ -41,6 +41,7 @@ def check(config: Any, as_json: bool) -> None:
     from .. import transports
     from ..agent.loop import make_learner
 
+    transports.check(config.transport_settings())
     transports.make(config.transport_settings())
     learner = make_learner(config)
     facts = {

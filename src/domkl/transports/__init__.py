@@ -15,11 +15,21 @@ __all__ = [
     "MemoryTransport",
     "Transport",
     "TransportSettings",
+    "check",
     "check_name",
     "make",
     "sender_of",
     "topic",
 ]
+
+
+def check(settings: TransportSettings) -> None:
+    """Refuse settings that no transport would open with: other machines without certificates, or bad ones."""
+    from .security import uses_tls
+
+    addresses = (settings.broker,) if settings.kind == "mqtt" else (*settings.listen, *settings.connect)
+    if settings.kind != "memory":
+        uses_tls(settings, addresses)
 
 
 def make(settings: TransportSettings) -> Transport:

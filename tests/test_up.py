@@ -1,0 +1,191 @@
+"""`domkl up` as people run it: real processes, real transports, real signals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import brokers
+from domkl import cli, fleet
+from domkl.agent import load
+
+pytest.importorskip("zenoh")
+
+UP = (sys.executable, "-m", "domkl", "up")
+#: Seconds after which a test gives up; two busy cores take a while to start three learners.
+LONG = 120
+
+
+@pytest.fixture
+def environ(tmp_path):
+    """Temporary folders go where they can be counted, and a warning anywhere is an error."""
+    (tmp_path / "tmp").mkdir()
+    return {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONWARNINGS": "error"}
+
+
+@contextlib.contextmanager
+def started(environ, *argv, **options):
+    process = subprocess.Popen([*UP, *argv], env=environ, text=True, **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def children(pid):
+    """The processes that a process started, from /proc."""
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if stat.read_text().rpartition(")")[2].split()[1] == str(pid):
+                found.append(int(stat.parent.name))
+    return sorted(found)
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(what, seconds=LONG):
+    until = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return found
+
+
+def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_path):
+    argv = [*UP, "--rounds", "40", "--json"]
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=LONG, check=False)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["same_bits"] is True
+    assert (document["rounds"], document["unit"], document["transport"]) == (40, "°F", "zenoh")
+    assert [learner["name"] for learner in document["learners"]] == ["EWR", "JFK", "LGA"]
+    for learner in document["learners"]:
+        assert learner["rmse"] == learner["simulator_rmse"] == pytest.approx(130 * learner["mse"] ** 0.5)
+        assert learner["bytes_sent"] > 34 * 17 * 100 * 8
+        assert len(learner["neighbours"]) == 2
+    assert re.match(r" +\d+ s  (starting 3 learners|round \d+ of 34, error )", done.stderr)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.skipif(brokers.MOSQUITTO is None, reason="mosquitto is not installed")
+def test_over_mqtt_and_at_a_rate_with_a_live_view_on_a_terminal(environ, tmp_path):
+    above, below = pty.openpty()
+    folder = tmp_path / "kept"
+    with brokers.running(tmp_path) as broker:
+        argv = ["--transport", "mqtt", "--broker", broker.address, "--rounds", "60", "--rate", "25"]
+        argv += ["--graph", "EWR-JFK,JFK-LGA", "--folder", str(folder)]
+        with started(environ, *argv, stdin=below, stdout=below, stderr=below) as process:
+            os.close(below)
+            shown = read_all(above)
+            assert process.wait(LONG) == 0, shown
+    os.close(above)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|`", "", shown)
+    for expected in ("1/1 up", "2/2 up", "σ²=", "of 54, error", "B/s", "over mqtt", "domkl run: yes", "kept"):
+        assert expected in shown, expected
+    assert {path.name for path in folder.glob("EWR.*")} == {
+        f"EWR.{kind}" for kind in ("toml", "jsonl", "log", "predictions.jsonl")
+    }
+
+
+def read_all(terminal):
+    """All that a terminal shows until the last program has left it."""
+    parts = []
+    with contextlib.suppress(OSError):
+        while part := os.read(terminal, 1 << 16):
+            parts.append(part)
+    return b"".join(parts).decode()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="there is no /proc here")
+class TestEnds:
+    """However it ends, no learner is left behind."""
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_a_signal_stops_all(self, environ, tmp_path, number, code):
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with started(environ, "--rate", "5", **pipes) as process:
+            pids = wait_for(lambda: len(children(process.pid)) == 3 and children(process.pid))
+            time.sleep(1)  # some learn by now, or still start: both must end
+            process.send_signal(number)
+            out, err = process.communicate(timeout=LONG)
+        assert (process.returncode, out) == (code, "")
+        assert err.splitlines()[-1] == "domkl: stopped"
+        assert not any(map(is_alive, pids))
+        assert list((tmp_path / "tmp").iterdir()) == []
+
+    def test_a_learner_that_dies_is_named_with_its_last_words(self, environ, tmp_path):
+        folder = tmp_path / "kept"
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with started(environ, "--rate", "5", "--folder", str(folder), "--json", **pipes) as process:
+            wait_for(lambda: (folder / "JFK.log").exists() and "status" in (folder / "JFK.log").read_text())
+            pids = children(process.pid)
+            os.kill(pids[1], signal.SIGKILL)
+            out, err = process.communicate(timeout=LONG)
+        assert (process.returncode, out) == (2, "")
+        last = (folder / "JFK.log").read_text().splitlines()[-1]
+        assert err.splitlines()[-1].startswith(f"domkl: learner JFK was ended by signal 9: {last}; expected")
+        assert not any(map(is_alive, pids))
+
+
+def test_a_folder_is_laid_out_for_agents(tmp_path, capsys):
+    folder = tmp_path / "stations"
+    assert cli.main(["up", "--rounds", "30", "--folder", str(folder), "--no-start", "--graph", "path"]) == 0
+    assert f"domkl agent {folder}/EWR.toml" in capsys.readouterr().out
+    assert load(folder / "JFK.toml", {}).neighbours == ("EWR", "LGA")
+    for name in ("EWR", "JFK", "LGA"):
+        assert cli.main(["agent", str(folder / f"{name}.toml"), "--check", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["name"] == name
+    assert cli.main(["up", "--folder", str(folder)]) == 2
+    assert "is not empty; expected a new one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "parts"),
+    [
+        (["--transport", "mqtt", "--broker", "127.0.0.1:9"], ["no MQTT broker answers", "mosquitto -p 9"]),
+        (["--transport", "mqtt", "--broker", "10.1.2.3:1883"], ["another machine", "domkl agent"]),
+        (["--transport", "mqtt", "--broker", "here"], ["'here'", "host:port"]),
+        (["--broker", "127.0.0.1:1883"], ["--broker is for MQTT", "--transport mqtt"]),
+        (["--transport", "pigeon"], ["'pigeon'"]),
+        (["--rate", "0"], ["--rate is 0.0"]),
+        (["--rounds", "0"], ["rounds is 0"]),
+        (["--graph", "EWR-JFK"], ["'LGA' has no neighbour"]),
+        (["--no-start"], ["--no-start without --folder"]),
+        (["nothing"], ["no experiment 'nothing'"]),
+        (["my file.toml", "--rounds", "10"], ["network has 'my file'"]),
+    ],
+)
+def test_bad_requests_give_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, argv, parts):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my file.toml").write_text("")
+    try:
+        code = cli.main(["up", *argv])
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (2, "")
+    assert captured.err.count("\n") == 1, captured.err
+    for part in parts:
+        assert part in captured.err
+
+
+def test_samples_are_given_with_the_labels_known_by_then():
+    lines = [b'{"x": 1}\n', b'{"x": 2}\n', b'{"id": 1}\n', b'{"x": 3}\n', b'{"id": 2}\n']
+    assert list(fleet._samples(lines)) == [lines[0], lines[1] + lines[2], lines[3] + lines[4]]
