@@ -158,6 +158,44 @@ def test_without_the_state_everything_else_is_the_same(engine, options, delay):
         np.testing.assert_allclose(getattr(whole, name), getattr(stream, name), rtol=1e-12, err_msg=name)
 
 
+ALL = ("y_hat", "mse", "cv", "theta", "lam", "L", "q", "kernel_mse", "kernel_cv")
+
+
+@needs_native
+@pytest.mark.parametrize("hedge", ["neighbours", "local", "messages"])
+@pytest.mark.parametrize("delay", [0, 2])
+@pytest.mark.parametrize("keep_state", [True, False])
+def test_threads_that_share_the_learners_of_a_round_change_no_bit(hedge, delay, keep_state):
+    X, y = problems.streams(800, 7, 2)
+    V, rates = domkl.kernels.gaussian(2, D=5, sigma2=[0.5, 1, 2]), domkl.Rates(0.3, 0.6, 1)
+    common = {"kernels": V, "rates": rates, "hedge": hedge, "delay": delay, "keep_state": keep_state}
+    one, *others = (
+        domkl.simulate(X, y, "path", engine="native", threads=n, **common) for n in (1, 2, 3, 5, 8)
+    )
+    for other in others:
+        for name in ALL:
+            np.testing.assert_array_equal(getattr(other, name), getattr(one, name), err_msg=name)
+
+
+@needs_native
+def test_a_network_that_no_cache_holds():
+    """Rows are asked for early, and threads share each kernel, as states of two would not fit."""
+    J, rng = 55_000, np.random.default_rng(0)
+    ring, chords = np.arange(J), rng.permutation(J)
+    edges = [(j, (j + 1) % J) for j in ring] + list(zip(chords, np.roll(chords, 1), strict=True))
+    hub = [(0, int(j)) for j in rng.choice(np.arange(2, J - 1), 40, replace=False)]
+    graph = domkl.graph.as_graph({tuple(sorted(map(int, edge))) for edge in edges + hub}, J)
+    X, y = problems.streams(J, 3, 2)
+    common = {"kernels": domkl.kernels.gaussian(2, D=50, sigma2=1.0), "rates": domkl.Rates(0.3, 0.6, 1)}
+    slow = domkl.simulate(X, y, graph, engine="numpy", keep_state=False, **common)
+    one, two = (
+        domkl.simulate(X, y, graph, engine="native", keep_state=False, threads=n, **common) for n in (1, 2)
+    )
+    check_same(slow, one)
+    for name in ALL:
+        np.testing.assert_array_equal(getattr(two, name), getattr(one, name), err_msg=name)
+
+
 @pytest.mark.parametrize("engine", problems.ENGINES)
 def test_memory_mapped_and_strided_streams(engine, tmp_path):
     X, y = problems.streams(3, 40, 4)

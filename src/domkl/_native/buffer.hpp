@@ -15,13 +15,16 @@ namespace DOMKL_ISA {
 // From this size on, memory comes fresh from the system: it is zero already, and goes back at once.
 constexpr size_t LARGE = size_t(1) << 22;
 
+// Huge pages for what is read here and there: few of them are found faster. They cost more to get.
+enum class Pages { small, huge };
+
 template <class T> class Buffer {
   public:
     Buffer() = default;
-    explicit Buffer(size_t n) : size_(n) {
+    explicit Buffer(size_t n, Pages pages = Pages::small) : size_(n) {
         if (n == 0) return;
         if (n > (size_t(1) << 48)) throw std::bad_alloc();
-        data_ = static_cast<T*>(large() ? map(bytes()) : std::aligned_alloc(64, bytes()));
+        data_ = static_cast<T*>(large() ? map(bytes(), pages) : std::aligned_alloc(64, bytes()));
         if (!data_) throw std::bad_alloc();
         if (!large()) std::memset(static_cast<void*>(data_), 0, bytes());
     }
@@ -50,16 +53,16 @@ template <class T> class Buffer {
 
 #ifdef __linux__
     bool large() const { return bytes() >= LARGE; }
-    static void* map(size_t bytes) {
+    static void* map(size_t bytes, Pages pages) {
         void* found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (found == MAP_FAILED) return nullptr;
-        madvise(found, bytes, MADV_HUGEPAGE);  // neighbours' rows lie anywhere: few large pages are found faster
+        if (pages == Pages::huge) madvise(found, bytes, MADV_HUGEPAGE);
         return found;
     }
     static void unmap(void* data, size_t bytes) { munmap(data, bytes); }
 #else
     bool large() const { return false; }
-    static void* map(size_t) { return nullptr; }
+    static void* map(size_t, Pages) { return nullptr; }
     static void unmap(void*, size_t) {}
 #endif
 

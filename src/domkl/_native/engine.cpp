@@ -10,16 +10,20 @@
 #include <thread>
 
 #include "features.hpp"
+#include "meeting.hpp"
 #include "step.hpp"
 
 namespace domkl {
 namespace DOMKL_ISA {
 
+constexpr int64_t FAR = int64_t(1) << 24;   // bytes of theta that caches no longer hold
+constexpr int64_t SHARE = 256;              // learners that a thread has at least, where a round is shared
 constexpr int64_t ROOM = int64_t(1) << 28;  // bytes for the states of kernels at work
 
 template <class T> class Network final : public Engine<T> {
   public:
     Network(const Setting& setting, const T* V) : set(setting), V(setting, V), theta(set.P), mu(set.P), f(set.P), e(set.P), loss(set.P) {
+        far = set.J * this->V.K * int64_t(sizeof(T)) > FAR;
         first.assign(set.first, set.first + set.J + 1);
         near.assign(set.near, set.near + first.back());
         reverse.assign(set.reverse, set.reverse + first.back());
@@ -30,15 +34,14 @@ template <class T> class Network final : public Engine<T> {
     }
 
     void advance(const Block<T>& block) override {
+        const int64_t whole = whole_kernels(), n = std::clamp<int64_t>(whole, 1, set.threads);
         std::atomic<int64_t> next{0};
-        auto work = [&] {
+        std::vector<Spare> spares(n);
+        together(n, [&](int64_t me) {
             Scratch scratch;
-            for (int64_t p; (p = next++) < set.P;) kernel(p, block, scratch);
-        };
-        std::vector<std::thread> others;
-        for (int64_t k = 1; k < side_by_side(); ++k) others.emplace_back(work);
-        work();
-        for (auto& other : others) other.join();
+            for (int64_t p; (p = next++) < whole;) kernel(p, block, scratch, spares[me]);
+        });
+        for (int64_t p = whole; p < set.P; ++p) shared(p, block, spares[0]);
         hedge(block);
     }
 
@@ -57,78 +60,129 @@ template <class T> class Network final : public Engine<T> {
     const double* q() const override { return q_.data(); }
 
   private:
-    struct Scratch {
-        Buffer<T> next, z, past, v, old_theta, old_mu;
+    struct Scratch {  // of a thread
+        Buffer<T> z, past, v;
+    };
+    struct Spare {  // of a kernel at work: theta' of this round, and what the kernel before has left
+        Buffer<T> next, theta, mu;
     };
 
     int64_t degree(int64_t j) const { return first[j + 1] - first[j]; }
     bool stores_losses(const Block<T>& block) const { return block.delay > 0 || set.reg > 0; }
     bool learns(const Block<T>& block, int64_t t) const { return block.start + t >= block.delay; }
 
-    // Kernels at a time: as many as threads, unless their states would fill the memory that `keep` saves.
-    int64_t side_by_side() const {
-        const int64_t each = 3 * set.J * V.K * int64_t(sizeof(T)), most = std::min<int64_t>(set.threads, set.P);
-        return set.keep ? most : std::clamp<int64_t>(ROOM / each, 1, most);
+    // Threads that the learners of a round are shared among: each must be worth a meeting at the round's end.
+    int64_t sharers() const { return std::clamp<int64_t>(set.J / SHARE, 1, set.threads); }
+
+    // Kernels that run side by side, a thread each. The others' learners are shared among all threads: those left
+    // over at the end, or all, where so many states would fill the memory that `keep` saves.
+    int64_t whole_kernels() const {
+        const int64_t each = 3 * set.J * V.K * int64_t(sizeof(T));
+        if (!set.keep && set.threads * each > ROOM) return 0;
+        return sharers() < set.threads ? set.P : set.P - set.P % set.threads;
     }
 
-    static void fit(Buffer<T>& buffer, size_t size) {
-        if (buffer.size() != size) buffer = Buffer<T>(size);
+    // work(0), ... work(n - 1) at once.
+    template <class Work> static void together(int64_t n, const Work& work) {
+        std::vector<std::thread> others;
+        for (int64_t k = 1; k < n; ++k) others.emplace_back(work, k);
+        work(0);
+        for (auto& other : others) other.join();
+    }
+
+    static void fit(Buffer<T>& buffer, size_t size, Pages pages = Pages::small) {
+        if (buffer.size() != size) buffer = Buffer<T>(size, pages);
     }
 
     // A zeroed buffer; the old one again where there is one.
-    static Buffer<T> blank(Buffer<T>& old, size_t size) {
-        if (old.size() != size) return Buffer<T>(size);
+    static Buffer<T> blank(Buffer<T>& old, size_t size, Pages pages) {
+        if (old.size() != size) return Buffer<T>(size, pages);
         std::memset(static_cast<void*>(old.data()), 0, size * sizeof(T));
         return std::move(old);
     }
 
-    void kernel(int64_t p, const Block<T>& block, Scratch& scratch) {
+    void kernel(int64_t p, const Block<T>& block, Scratch& scratch, Spare& spare) {
+        begin(p, block, spare);
+        prepare(block, scratch);
+        const int64_t cells = block.rounds * set.J;
+        for (int64_t row = 0; row < cells; row += TILE) {
+            tile(p, block, scratch, spare.next, row, std::min<int64_t>(TILE, cells - row), [&] { theta[p].swap(spare.next); });
+        }
+        end(p, spare);
+    }
+
+    // One kernel by several threads, each with its part of the learners.
+    void shared(int64_t p, const Block<T>& block, Spare& spare) {
+        begin(p, block, spare);
+        const int64_t n = sharers();
+        Meeting meeting(n);
+        together(n, [&](int64_t me) {
+            Scratch scratch;
+            prepare(block, scratch);
+            const int64_t from = set.J * me / n, to = set.J * (me + 1) / n;
+            for (int64_t t = 0; t < block.rounds; ++t) {
+                for (int64_t j = from; j < to; j += TILE)
+                    tile(p, block, scratch, spare.next, t * set.J + j, std::min<int64_t>(TILE, to - j), [] {});
+                meeting.wait([&] { if (learns(block, t)) theta[p].swap(spare.next); });
+            }
+        });
+        end(p, spare);
+    }
+
+    void begin(int64_t p, const Block<T>& block, Spare& spare) {
         const size_t cells = size_t(block.rounds) * set.J, size = size_t(set.J) * V.K;
         fit(f[p], cells);
         fit(e[p], size_t(block.rounds) * near.size());
         if (stores_losses(block)) fit(loss[p], cells);
         if (!theta[p].size()) {
-            theta[p] = blank(scratch.old_theta, size);
-            mu[p] = blank(scratch.old_mu, size);
+            theta[p] = blank(spare.theta, size, Pages::huge);
+            mu[p] = blank(spare.mu, size, Pages::small);
         }
-        fit(scratch.next, size);
+        fit(spare.next, size, Pages::huge);
+    }
+
+    void prepare(const Block<T>& block, Scratch& scratch) const {
         fit(scratch.z, TILE * V.K);
         if (block.delay) fit(scratch.past, TILE * V.K);
         fit(scratch.v, V.K);
-        for (int64_t row = 0; row < int64_t(cells); row += TILE) tile(p, block, scratch, row, std::min<int64_t>(TILE, cells - row));
-        if (set.keep) return;
-        scratch.old_theta = std::move(theta[p]);  // for the next kernel, which begins at zero
-        scratch.old_mu = std::move(mu[p]);
     }
 
-    void tile(int64_t p, const Block<T>& block, Scratch& scratch, int64_t row, int64_t n) {
+    void end(int64_t p, Spare& spare) {
+        if (set.keep) return;
+        spare.theta = std::move(theta[p]);  // for the next kernel, which begins at zero
+        spare.mu = std::move(mu[p]);
+    }
+
+    // Up to 64 samples, in order of rounds and of learners within a round.
+    template <class Turn>
+    void tile(int64_t p, const Block<T>& block, Scratch& scratch, Buffer<T>& next, int64_t row, int64_t n, const Turn& turn) {
         const T *now[TILE], *past[TILE];
-        for (int64_t r = 0; r < n; ++r) {
-            const int64_t t = (row + r) / set.J, j = (row + r) % set.J;
+        int64_t t = row / set.J, j = row % set.J;
+        auto forth = [&] { return ++j < set.J ? false : (j = 0, ++t, true); };  // whether a round ends
+        for (int64_t r = 0; r < n; ++r, forth()) {
             now[r] = block.x + j * block.x_learner + t * block.x_round;
             past[r] = learns(block, t) ? now[r] - block.delay * block.x_round : now[r];
         }
         features(now, int(n), V.d, V.kernel(p), V.Dp, V.scale.data(), scratch.z.data());
         if (block.delay) features(past, int(n), V.d, V.kernel(p), V.Dp, V.scale.data(), scratch.past.data());
+        t = row / set.J, j = row % set.J;
         for (int64_t r = 0; r < n; ++r) {
-            const int64_t t = (row + r) / set.J, j = (row + r) % set.J;
             const T* z = scratch.z.data() + r * V.K;
-            if (!learns(block, t)) continue;  // nothing has been learnt: all predictions are zero
-            step(p, block, scratch, t, j, z, block.delay ? scratch.past.data() + r * V.K : z);
-            if (j == set.J - 1) theta[p].swap(scratch.next);
+            const bool learnt = learns(block, t);  // if not, all predictions are zero
+            if (learnt) step(p, block, scratch.v.data(), next.data(), t, j, z, block.delay ? scratch.past.data() + r * V.K : z);
+            if (forth() && learnt) turn();
         }
     }
 
-    void step(int64_t p, const Block<T>& block, Scratch& scratch, int64_t t, int64_t j, const T* z, const T* past) {
+    void step(int64_t p, const Block<T>& block, T* v, T* next, int64_t t, int64_t j, const T* z, const T* past) {
         T* edge = e[p].data() + t * int64_t(near.size()) + first[j];
         T* guess = f[p].data() + t * set.J + j;
-        auto run = set.reg > 0 ? (block.delay ? sweep<T, true, true> : sweep<T, false, true>)
-                               : (block.delay ? sweep<T, true, false> : sweep<T, false, false>);
+        const auto run = sweep_for<T>(block.delay > 0, set.reg > 0, far && j + AHEAD < set.J);
         const bool move_dual = block.start + t > block.delay;  // not before the first exchange
-        const Scores s = run(theta[p].data(), V.K, j, near.data() + first[j], degree(j), pulls[j], move_dual, z, past,
-                             mu[p].data() + j * V.K, scratch.v.data(), edge, guess);
+        const Scores s = run(theta[p].data(), V.K, j, near.data(), first.data() + j, pulls[j], move_dual, z, past, mu[p].data() + j * V.K, v, edge,
+                             guess);
         const double y = label(block, t - block.delay, j);
-        move(scratch.v.data(), past, T(pulls[j].push(set, s.u, s.f, y)), scratch.next.data() + j * V.K, V.K);
+        move(v, past, T(pulls[j].push(set, s.u, s.f, y)), next + j * V.K, V.K);
         if (stores_losses(block)) loss[p].data()[t * set.J + j] = T(value(set, s.f, y) + set.reg * s.norm);
     }
 
@@ -139,16 +193,22 @@ template <class T> class Network final : public Engine<T> {
     // ---- Hedge, after all kernels have run through the block ----
 
     void hedge(const Block<T>& block) {
+        const int64_t n = set.rule == Rule::messages ? 1 : sharers();  // messages cross each other
         std::vector<double> total(set.J * set.P);
-        for (int64_t t = 0; t < block.rounds; ++t) {
-            const bool blank = !learns(block, t);
-            for (int64_t j = 0; j < set.J; ++j) record(block, t, j, blank);
-            if (blank) continue;
-            exchanged = true;
-            for (int64_t j = 0; j < set.J; ++j) add_losses(block, t, j);
-            totals(total);
-            for (int64_t j = 0; j < set.J; ++j) weigh(total.data() + j * set.P, set.P, set.eta_g, q_.data() + j * set.P);
-        }
+        Meeting meeting(n);
+        together(n, [&](int64_t me) {
+            const int64_t from = set.J * me / n, to = set.J * (me + 1) / n;
+            for (int64_t t = 0; t < block.rounds; ++t) {
+                const bool blank = !learns(block, t);
+                for (int64_t j = from; j < to; ++j) record(block, t, j, blank);
+                for (int64_t j = from; !blank && j < to; ++j) add_losses(block, t, j);
+                meeting.wait();  // for the weights to be read, and the losses to be written, by all
+                if (!blank) totals(total, from, to);
+                for (int64_t j = from; !blank && j < to; ++j) weigh(total.data() + j * set.P, set.P, set.eta_g, q_.data() + j * set.P);
+                meeting.wait();
+            }
+        });
+        exchanged = exchanged || learns(block, block.rounds - 1);
     }
 
     void record(const Block<T>& block, int64_t t, int64_t j, bool blank) {
@@ -181,10 +241,10 @@ template <class T> class Network final : public Engine<T> {
     }
 
     // The losses that enter the exponent: own, plus what the rule counts of the others, summed in order.
-    void totals(std::vector<double>& total) {
+    void totals(std::vector<double>& total, int64_t from, int64_t to) {
         const int64_t P = set.P;
-        if (set.rule == Rule::local) std::copy(L_.begin(), L_.end(), total.begin());
-        for (int64_t j = 0; set.rule != Rule::local && j < set.J; ++j)
+        if (set.rule == Rule::local) std::copy(&L_[from * P], &L_[from * P] + (to - from) * P, &total[from * P]);
+        for (int64_t j = from; set.rule != Rule::local && j < to; ++j)
             for (int64_t p = 0; p < P; ++p) {
                 double others = 0;
                 for (int64_t i = first[j]; i < first[j + 1]; ++i)
@@ -218,6 +278,7 @@ template <class T> class Network final : public Engine<T> {
     std::vector<Buffer<T>> theta, mu;    // for each kernel (J, K)
     std::vector<Buffer<T>> f, e, loss;   // for each kernel, of the current block
     std::vector<double> L_, q_, messages;
+    bool far;                            // whether neighbours' rows come from memory
     bool exchanged = false;              // whether any theta has been exchanged
 };
 
@@ -225,7 +286,7 @@ template <class T> class Network final : public Engine<T> {
 template <class T> class Lone final : public Device<T> {
   public:
     Lone(const Setting& setting, const T* V)
-        : set(setting), V(setting, V), deg(setting.first[1]), pulls(setting, double(deg)), theta(set.P * (1 + deg) * this->V.K),
+        : set(setting), V(setting, V), deg(setting.first[1]), first{0, deg}, pulls(setting, double(deg)), theta(set.P * (1 + deg) * this->V.K),
           next(set.P * this->V.K), mu(set.P * this->V.K), z(set.P * this->V.K), v(this->V.K), x_(set.d) {
         for (int64_t i = 0; i < deg; ++i) near.push_back(1 + i);
         edge.resize(deg + 1);
@@ -244,11 +305,11 @@ template <class T> class Lone final : public Device<T> {
 
     double observe(const T* x, double y, T* out_theta, double* out_L) override {
         look(x);
-        auto run = set.reg > 0 ? sweep<T, false, true> : sweep<T, false, false>;
+        const auto run = sweep_for<T>(false, set.reg > 0, false);
         double y_hat = 0, zero = 0;
         for (int64_t p = 0; p < set.P; ++p) {
             const T* zp = z.data() + p * V.K;
-            const Scores s = run(rows(p), V.K, 0, near.data(), deg, pulls, false, zp, zp, mu.data() + p * V.K, v.data(), edge.data(), &f[p]);
+            const Scores s = run(rows(p), V.K, 0, near.data(), first, pulls, false, zp, zp, mu.data() + p * V.K, v.data(), edge.data(), &f[p]);
             y_hat += q_[p] * double(f[p]);
             T* to = next.data() + p * V.K;
             move(v.data(), zp, T(pulls.push(set, s.u, s.f, y)), to, V.K);
@@ -333,7 +394,7 @@ template <class T> class Lone final : public Device<T> {
 
     Setting set;
     Dictionary<T> V;
-    int64_t deg;
+    int64_t deg, first[2];
     Pulls pulls;
     Buffer<T> theta, next, mu, z, v, x_;
     std::vector<int64_t> near;

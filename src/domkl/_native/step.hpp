@@ -81,16 +81,40 @@ struct Scores {
     double u, f, norm;
 };
 
+constexpr int AHEAD = 4;  // steps between asking for a row and reading it
+
+// N rows that a later step will read, asked for while this one computes: where no cache holds them all, the
+// processor waits for each otherwise, as it cannot guess where they are.
+template <class T, int N> class Later {
+  public:
+    Later(const T* th, int64_t K, const int64_t* near, const int64_t* first, int64_t i) {
+        for (int n = 0; n < N; ++n) rows[n] = th + near[std::min(first[AHEAD] + i + n, first[AHEAD + 1] - 1)] * K;
+    }
+    // Must be inlined: alone, GCC takes it for a function that does nothing.
+    __attribute__((always_inline)) void fetch(int64_t k) const {
+        if (N == 0 || k * sizeof(T) % LINE) return;
+#pragma GCC unroll 6
+        for (int n = 0; n < N; ++n) __builtin_prefetch(rows[n] + k, 0, 2);  // no nearer than L2: L1 awaits few lines at a time
+    }
+
+  private:
+    static constexpr size_t LINE = 64;
+    const T* rows[N + 1];
+};
+
 // N neighbours: add their theta to s, and multiply each with z.
-template <class T, int N>
-inline void gather(const T* th, int64_t K, const int64_t* nb, const T* z, T* s, bool begun, T* edge) {
+template <class T, int N, int M>
+inline void gather(const T* th, int64_t K, const int64_t* nb, const Later<T, M>& later, const T* z, T* s, bool begun, T* edge) {
+    const T* rows[N];
+    for (int i = 0; i < N; ++i) rows[i] = th + nb[i] * K;
     Vec<T> products[N] = {};
     for (int64_t k = 0; k < K; k += WIDTH<T>) {
+        later.fetch(k);
         const Vec<T> zk = load(z + k);
         Vec<T> total = begun ? load(s + k) : Vec<T>{};
 #pragma GCC unroll 4
         for (int i = 0; i < N; ++i) {
-            const Vec<T> a = load(th + nb[i] * K + k);
+            const Vec<T> a = load(rows[i] + k);
             total += a;
             products[i] += a * zk;
         }
@@ -99,9 +123,11 @@ inline void gather(const T* th, int64_t K, const int64_t* nb, const T* z, T* s, 
     for (int i = 0; i < N; ++i) edge[i] = sum<T>(products[i]);
 }
 
-// The last N <= 4 neighbours, the dual step, v and all scores in one pass. `v` holds s so far if `begun`.
-template <class T, int N, bool DELAYED, bool NORM>
-inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, T deg, const Pulls& pulls, bool move_dual,
+constexpr int LAST = 6;  // neighbours of one pass, as many as the registers hold sums for
+
+// The last N <= LAST neighbours, the dual step, v and all scores in one pass. `v` holds s so far if `begun`.
+template <class T, int N, bool DELAYED, bool NORM, int M>
+inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, const Later<T, M>& later, T deg, const Pulls& pulls, bool move_dual,
                      const T* z, const T* past, T* m, T* v, bool begun, T* edge, T* guess) {
     const T* mine = th + j * K;
     const T* rows[N + 1] = {};
@@ -109,9 +135,10 @@ inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, T deg
     const Vec<T> own = all(T(pulls.own)), pull = all(T(pulls.pull)), h = all(T(move_dual ? pulls.pull : 0)), n = all(deg);
     Vec<T> products[N + 1] = {}, f = {}, fp = {}, u = {}, norm = {};
     for (int64_t k = 0; k < K; k += WIDTH<T>) {
+        later.fetch(k);
         const Vec<T> zk = load(z + k), tk = load(mine + k);
         Vec<T> s = begun ? load(v + k) : Vec<T>{};
-#pragma GCC unroll 4
+#pragma GCC unroll 6
         for (int i = 0; i < N; ++i) {
             const Vec<T> a = load(rows[i] + k);
             s += a;
@@ -136,22 +163,39 @@ inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, T deg
 }
 
 // Everything that needs the old estimates: predictions at z, mu, v (left in `v`) and the scores at `past`.
-template <class T, bool DELAYED, bool NORM>
-Scores sweep(const T* th, int64_t K, int64_t j, const int64_t* nb, int64_t deg, const Pulls& pulls, bool move_dual, const T* z,
-             const T* past, T* m, T* v, T* edge, T* guess) {
+// The neighbours are near[first[0]] up to near[first[1]]; those of later learners follow.
+template <class T, bool DELAYED, bool NORM, bool FETCH>
+Scores sweep(const T* th, int64_t K, int64_t j, const int64_t* near, const int64_t* first, const Pulls& pulls, bool move_dual,
+             const T* z, const T* past, T* m, T* v, T* edge, T* guess) {
+    const int64_t* nb = near + first[0];
+    const int64_t deg = first[1] - first[0];
     int64_t i = 0;
-    for (; i + 4 < deg; i += 4) gather<T, 4>(th, K, nb + i, z, v, i > 0, edge + i);
+    for (; i + LAST < deg; i += 4)
+        gather<T, 4>(th, K, nb + i, Later<T, FETCH ? 4 : 0>(th, K, near, first, i), z, v, i > 0, edge + i);
     auto last = [&](auto n) {
-        return finish<T, decltype(n)::value, DELAYED, NORM>(th, K, j, nb + i, T(deg), pulls, move_dual, z, past, m, v, i > 0,
-                                                            edge + i, guess);
+        constexpr int N = decltype(n)::value;
+        return finish<T, N, DELAYED, NORM>(th, K, j, nb + i, Later<T, FETCH ? N : 0>(th, K, near, first, i), T(deg), pulls, move_dual,
+                                           z, past, m, v, i > 0, edge + i, guess);
     };
     switch (deg - i) {
         case 0: return last(std::integral_constant<int, 0>{});
         case 1: return last(std::integral_constant<int, 1>{});
         case 2: return last(std::integral_constant<int, 2>{});
         case 3: return last(std::integral_constant<int, 3>{});
-        default: return last(std::integral_constant<int, 4>{});
+        case 4: return last(std::integral_constant<int, 4>{});
+        case 5: return last(std::integral_constant<int, 5>{});
+        default: return last(std::integral_constant<int, LAST>{});
     }
+}
+
+// The sweep for a case: whether the sample is a past one, whether |theta|^2 counts, and whether rows are asked for early.
+template <class T> auto sweep_for(bool delayed, bool norm, bool fetch) {
+    auto of = [&](auto f) {
+        constexpr bool F = decltype(f)::value;
+        return norm ? (delayed ? sweep<T, true, true, F> : sweep<T, false, true, F>)
+                    : (delayed ? sweep<T, true, false, F> : sweep<T, false, false, F>);
+    };
+    return fetch ? of(std::true_type{}) : of(std::false_type{});
 }
 
 // theta' = v - a z.
