@@ -186,6 +186,18 @@ def test_a_learner_saved_by_one_engine_goes_on_in_the_other():
         np.testing.assert_allclose(one.state.theta, other.state.theta, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("engine", problems.ENGINES)
+def test_a_loaded_learner_forgets_what_it_predicted_before(engine):
+    x, old, new = [0.3, 0.4], *network(nx.path_graph(2), engine=engine)
+    for _ in range(5):
+        old.observe(x, 1.0), old.close()
+    new.predict(x)
+    saved, meta = old.save()
+    new.load(saved, meta)
+    assert new.predict(x) == old.predict(x) != 0
+    assert new.observe(x, 1.0).losses.tolist() == old.observe(x, 1.0).losses.tolist()
+
+
 def test_a_saved_learner_of_other_settings_is_refused():
     one, other = network(nx.path_graph(2))
     saved = one.save()

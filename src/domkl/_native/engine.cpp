@@ -298,24 +298,23 @@ template <class T> class Lone final : public Device<T> {
 
     double predict(const T* x) override {
         look(x);
-        double y_hat = 0;
-        for (int64_t p = 0; p < set.P; ++p) y_hat += q_[p] * double(dot(own(p), z.data() + p * V.K, V.K));
-        return double(T(y_hat));
+        return double(T(guess()));
     }
 
     double observe(const T* x, double y, T* out_theta, double* out_L) override {
         look(x);
         const auto run = sweep_for<T>(false, set.reg > 0, false);
-        double y_hat = 0, zero = 0;
+        double y_hat = deg == 0 ? guess() : 0, zero = 0;
         for (int64_t p = 0; p < set.P; ++p) {
             const T* zp = z.data() + p * V.K;
-            const Scores s = run(rows(p), V.K, 0, near.data(), first, pulls, false, zp, zp, mu.data() + p * V.K, v.data(), edge.data(), &f[p]);
-            y_hat += q_[p] * double(f[p]);
+            const Scores s = deg == 0 ? alone(p) : run(rows(p), V.K, 0, near.data(), first, pulls, false, zp, zp, mu.data() + p * V.K,
+                                                       v.data(), edge.data(), &f[p]);
+            if (deg > 0) y_hat += q_[p] * double(f[p]);
             T* to = next.data() + p * V.K;
             move(v.data(), zp, T(pulls.push(set, s.u, s.f, y)), to, V.K);
             const double lost = value(set, s.f, y) + set.reg * s.norm;
             out_L[p] = new_L[p] = L_[p] + (set.reg > 0 ? double(T(lost)) : lost);
-            V.unpad(to, out_theta + p * 2 * V.D, T(1));
+            V.unpad(to, out_theta + p * 2 * V.D);
             zero += new_L[p] * 0;  // not 0 once a loss is infinite or no number
         }
         if (zero != 0) throw std::invalid_argument("the losses overflowed");
@@ -327,6 +326,7 @@ template <class T> class Lone final : public Device<T> {
     }
 
     void close(const bool* heard, const double* total) override {
+        guessed = false;
         L_ = new_L;
         weigh(total, set.P, set.eta_g, q_.data());
         if (deg == 0) return theta.swap(next);
@@ -375,6 +375,7 @@ template <class T> class Lone final : public Device<T> {
         }
         L_.assign(L, L + set.P);
         q_.assign(q, q + set.P);
+        guessed = false;
     }
 
     const double* L() const override { return L_.data(); }
@@ -389,7 +390,28 @@ template <class T> class Lone final : public Device<T> {
         if (seen && std::equal(x, x + set.d, x_.data())) return;
         for (int64_t p = 0; p < set.P; ++p) features(&x, 1, V.d, V.kernel(p), V.Dp, V.scale.data(), z.data() + p * V.K);
         std::copy_n(x, set.d, x_.data());
-        seen = true;
+        seen = true, guessed = false;
+    }
+
+    // Every kernel's prediction and their mixture, unless known for this x and this theta. One loop: for a loop of
+    // its own the mixture would be compiled otherwise than in the simulator, and round otherwise.
+    double guess() {
+        if (guessed) return guess_;
+        guess_ = 0;
+        for (int64_t p = 0; p < set.P; ++p) {
+            f[p] = dot(own(p), z.data() + p * V.K, V.K);
+            guess_ += q_[p] * double(f[p]);
+        }
+        guessed = true;
+        return guess_;
+    }
+
+    // What `sweep` does for a learner without neighbours, whose prediction is known.
+    Scores alone(int64_t p) {
+        const T* mine = own(p);
+        const Vec<T> keep = all(T(pulls.own));
+        for (int64_t k = 0; k < V.K; k += WIDTH<T>) store(v.data() + k, keep * load(mine + k));
+        return {pulls.own * double(f[p]), double(f[p]), set.reg > 0 ? double(dot(mine, mine, V.K)) : 0.0};
     }
 
     Setting set;
@@ -400,7 +422,8 @@ template <class T> class Lone final : public Device<T> {
     std::vector<int64_t> near;
     std::vector<T> edge, f;
     std::vector<double> L_, new_L, q_;
-    bool seen = false;
+    bool seen = false, guessed = false;
+    double guess_ = 0;
 };
 
 template <class T> std::unique_ptr<Engine<T>> engine(const Setting& setting, const T* V) {

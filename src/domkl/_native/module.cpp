@@ -4,6 +4,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <numpy/arrayobject.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -122,6 +125,17 @@ template <class T> class NetworkHandle {
     std::unique_ptr<Engine<T>> engine;
 };
 
+// A new NumPy array. By NumPy's own interface: through any other, making five of them takes longer than learning.
+struct Fresh {
+    Fresh(std::initializer_list<npy_intp> shape, int type)
+        : array(nb::steal(PyArray_SimpleNew(int(shape.size()), shape.begin(), type))) {
+        if (!array.is_valid()) nb::raise_python_error();
+    }
+    template <class T> T* data() const { return static_cast<T*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr()))); }
+
+    nb::object array;
+};
+
 // The quick ways in: a call that does not fit throws at once, and Python says what is wrong with it.
 template <class T> class DeviceHandle {
   public:
@@ -133,22 +147,22 @@ template <class T> class DeviceHandle {
         device = dispatch<T>(isa, [&](auto, auto make) { return make(setting, V.data()); });
     }
 
-    double predict(Sample<double> x) { return device->predict(checked(x)); }
+    double predict(nb::handle x) { return device->predict(checked(x)); }
 
-    double observe(Sample<double> x, double y, Out<T> theta, Out<double> L) {
-        const T* features = checked(x);
-        require(y - y == 0, "y must be finite");
-        require(int64_t(theta.size()) == P * 2 * D && int64_t(L.size()) == P, "theta must be (P, 2D), L (P,)");
-        return device->observe(features, double(T(y)), theta.data(), L.data());
+    // y_hat, theta' (P, 2D) and L' (P,).
+    nb::tuple observe(nb::handle x, double y) {
+        const Fresh theta({P, 2 * D}, kind()), L({P}, NPY_DOUBLE);
+        return nb::make_tuple(learn(x, y, theta, L), theta.array, L.array);
     }
 
-    // A learner without neighbours observes and closes its round at once.
-    double alone(Sample<double> x, double y, Out<T> theta, Out<double> L, Out<double> q) {
-        require(deg == 0 && int64_t(q.size()) == P, "only a learner without neighbours learns alone");
-        const double y_hat = observe(x, y, theta, L);
-        device->close(nullptr, L.data());
-        std::copy_n(device->q(), P, q.data());
-        return y_hat;
+    // A learner without neighbours observes and closes its round at once: the same, and the new q (P,).
+    nb::tuple alone(nb::handle x, double y) {
+        require(deg == 0, "only a learner without neighbours learns alone");
+        const Fresh theta({P, 2 * D}, kind()), L({P}, NPY_DOUBLE), q({P}, NPY_DOUBLE);
+        const double y_hat = learn(x, y, theta, L);
+        device->close(nullptr, L.data<double>());
+        std::copy_n(device->q(), P, q.data<double>());
+        return nb::make_tuple(y_hat, theta.array, L.array, q.array);
     }
 
     void hear(int64_t i, nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> theta) {
@@ -189,11 +203,22 @@ template <class T> class DeviceHandle {
         require(int64_t(L.size()) == P && int64_t(q.size()) == P, "weights must be (P,)");
     }
 
+    static constexpr int kind() { return sizeof(T) == 8 ? NPY_DOUBLE : NPY_FLOAT; }
+
+    double learn(nb::handle x, double y, const Fresh& theta, const Fresh& L) {
+        const T* features = checked(x);
+        require(y - y == 0, "y must be finite");
+        return device->observe(features, double(T(y)), theta.data<T>(), L.data<double>());
+    }
+
     // Samples come as float64, whatever the device computes in.
-    const T* checked(const Sample<double>& x) {
-        require(int64_t(x.shape(0)) == d, "x must be (d,)");
+    const T* checked(nb::handle given) {
+        auto x = reinterpret_cast<PyArrayObject*>(given.ptr());
+        const bool fits = PyArray_Check(given.ptr()) && PyArray_NDIM(x) == 1 && PyArray_DIM(x, 0) == d && PyArray_TYPE(x) == NPY_DOUBLE;
+        require(fits && PyArray_ISCARRAY_RO(x), "x must be (d,), float64 and contiguous");
+        const double* from = static_cast<const double*>(PyArray_DATA(x));
         T zero = 0;
-        for (int64_t k = 0; k < d; ++k) zero += (sample[k] = T(x.data()[k])) * 0;  // not 0 if any x is not finite
+        for (int64_t k = 0; k < d; ++k) zero += (sample[k] = T(from[k])) * 0;  // not 0 if any x is not finite
         require(zero == 0, "x must be finite");
         return sample.data();
     }
@@ -228,6 +253,7 @@ template <class T> void declare(nb::module_& m, const char* network, const char*
 
 NB_MODULE(_engine, m) {
     m.doc() = "domkl's native engine";
+    if (_import_array() < 0) nb::raise_python_error();
     m.def("best", &domkl::best, "The widest instruction set that this processor runs.");
     m.def("runs", &domkl::runs, "isa"_a, "Whether this processor runs an instruction set.");
     domkl::declare_limits(m);

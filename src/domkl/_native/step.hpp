@@ -60,6 +60,10 @@ template <class T> struct Dictionary {
     void unpad(const T* row, T* to, T factor) const {
         for (int64_t k = 0; k < D; ++k) to[k] = factor * row[k], to[D + k] = factor * row[Dp + k];
     }
+    void unpad(const T* row, T* to) const {
+        std::memcpy(to, row, D * sizeof(T));
+        std::memcpy(to + D, row + Dp, D * sizeof(T));
+    }
     void pad(const T* row, T* to) const {
         for (int64_t k = 0; k < D; ++k) to[k] = row[k], to[Dp + k] = row[D + k];
     }
@@ -159,7 +163,8 @@ inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, const
     }
     for (int i = 0; i < N; ++i) edge[i] = sum<T>(products[i]);
     *guess = sum<T>(f);
-    return {double(sum<T>(u)), double(DELAYED ? sum<T>(fp) : *guess), NORM ? double(sum<T>(norm)) : 0.0};
+    const double score = double(DELAYED ? sum<T>(fp) : *guess);
+    return {N > 0 ? double(sum<T>(u)) : pulls.own * score, score, NORM ? double(sum<T>(norm)) : 0.0};
 }
 
 // Everything that needs the old estimates: predictions at z, mu, v (left in `v`) and the scores at `past`.

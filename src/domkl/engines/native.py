@@ -97,20 +97,14 @@ class NativeDevice:
         self.takes = np.dtype(np.float64)
         make = _engine.Device64 if V.dtype == np.float64 else _engine.Device32
         self.device = make(np.ascontiguousarray(V), deg, _rates(rates, loss, hedge), isa=_engine.best())
-        self.predict = self.device.predict
+        self.predict, self.observe = self.device.predict, self.device.observe
         self.q: Array = np.full(len(V), 1 / len(V))
         self.everyone = np.ones(deg, dtype=bool)
         # The extension keeps lam / c, with c the coefficient of |v|^2 / 2 in the local problem.
         self.unit = rates.eta + rates.rho * deg + 2 * loss.reg
 
-    def observe(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
-        theta, L = np.empty(self.shape, self.dtype), np.empty(self.shape[0])
-        return self.device.observe(x, y, theta, L), theta, L
-
     def alone(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
-        theta, L, q = np.empty(self.shape, self.dtype), np.empty(self.shape[0]), np.empty(self.shape[0])
-        y_hat = self.device.alone(x, y, theta, L, q)
-        self.q = q
+        y_hat, theta, L, self.q = self.device.alone(x, y)
         return y_hat, theta, L
 
     def close(self, heard: dict[int, Array], moving: Collection[int], total: Array) -> None:
