@@ -28,7 +28,7 @@ LIMIT = 15 * 60.0  # seconds for all
 
 
 def kill_zenoh(folder: pathlib.Path) -> Facts:
-    return faults.killed(folder, ZENOH, T=60_000, kills=100, J=5, pause=(0.2, 1.2), seconds=280.0)
+    return faults.killed(folder, ZENOH, T=40_000, kills=100, J=5, pause=(0.2, 1.2), seconds=280.0)
 
 
 def kill_mqtt(folder: pathlib.Path) -> Facts:
@@ -54,13 +54,18 @@ def partition(folder: pathlib.Path) -> Facts:
     return netns.partitioned(folder, "zenoh", seconds=30.0)
 
 
+def partition_mqtt(folder: pathlib.Path) -> Facts:
+    return netns.partitioned(folder, "mqtt", seconds=30.0)
+
+
 SCENARIOS: dict[str, tuple[str, Callable[[pathlib.Path], Facts]]] = {
     "kill-zenoh": ("SIGKILL 100 times, Zenoh", kill_zenoh),
     "kill-mqtt": ("SIGKILL 20 times, MQTT", kill_mqtt),
     "broker": ("broker killed 5 times", broker),
     "hang": ("a neighbour hangs for 6 s, deadline 1 s", hang),
     "loss": ("5 % loss, 50 ms delay", loss),
-    "partition": ("partition for 30 s", partition),
+    "partition": ("partition for 30 s, Zenoh", partition),
+    "partition-mqtt": ("partition for 30 s, MQTT", partition_mqtt),
 }
 
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import domkl
-import faults
 import problems
-from domkl import transports, wire
+from domkl import checkpoint, transports, wire
 from domkl.agent import Agent, AgentConfig
 from domkl.agent.config import (
     CheckpointSection,
@@ -22,7 +21,7 @@ from domkl.agent.config import (
     StreamSection,
     TransportSection,
 )
-from domkl.agent.streams import aiter_of
+from domkl.agent.streams import Reading, aiter_of
 from domkl.errors import InputError
 from domkl.experiment import KernelSpec
 from domkl.transports import topics
@@ -98,21 +97,15 @@ def test_labels_that_come_later_are_learnt_when_they_come():
 
     async def events(j):
         for t in range(20):
-            yield domkl_reading(2 * t, X[j, t], None, str(t))
+            yield Reading(2 * t, X[j, t], None, str(t))
             if t >= delay:
-                yield domkl_reading(2 * t + 1, None, y[j, t - delay], str(t - delay))
+                yield Reading(2 * t + 1, None, y[j, t - delay], str(t - delay))
 
     outs = [[], []]
     agents = [Agent(each, stream=events(j), out=outs[j].append) for j, each in enumerate(configs(graph))]
     asyncio.run(together(*agents))
     run = domkl.simulate(X, y, graph, kernels=KERNELS.draw(d), rates=RATES.rates(), delay=delay)
     np.testing.assert_array_equal(y_hats(outs), run.y_hat)
-
-
-def domkl_reading(index, x, y, id):
-    from domkl.agent.streams import Reading
-
-    return Reading(index, x, y, id)
 
 
 def test_a_learner_whose_neighbours_never_come_goes_on_alone():
@@ -238,7 +231,7 @@ CRUEL = (
 
 async def pester(victim_neighbour):
     """Somebody who can publish under the name of a neighbour sends rubbish, old and foreign messages."""
-    forger, operator = transport("l1"), transport(topics.OPERATOR)
+    hub = victim_neighbour.transport._hub
     await asyncio.sleep(0.1)
     learner = victim_neighbour.learner
     P, D, _ = learner.V.shape
@@ -251,13 +244,11 @@ async def pester(victim_neighbour):
         wire.encode_update(update, 1, 0),  # right, but of an earlier life
     ]
     for message in messages:
-        forger._hub = victim_neighbour.transport._hub
-        forger._hub.send(topics.topic("net", "l1", "theta"), message, False)
+        hub.send(topics.topic("net", "l1", "theta"), message, False)
     operator_topic = topics.topic("net", topics.OPERATOR, "graph")
     for message in (b"no json", b"{}", b'{"version": "x", "links": 3}', *CRUEL):
-        forger._hub.send(operator_topic, message, False)
-    forger._hub.send(topics.topic("net", "nobody", "theta"), messages[-1], False)
-    assert operator is not forger
+        hub.send(operator_topic, message, False)
+    hub.send(topics.topic("net", "nobody", "theta"), messages[-1], False)
 
 
 def test_a_restart_goes_on_with_the_same_numbers(tmp_path):
@@ -290,15 +281,7 @@ def test_a_restart_goes_on_with_the_same_numbers(tmp_path):
 
 
 def saved_readings(directory):
-    return domkl_checkpoint(directory).meta["readings"]
-
-
-def domkl_checkpoint(directory):
-    from domkl import checkpoint
-
-    found = checkpoint.load(directory)
-    assert found is not None
-    return found
+    return checkpoint.load(directory).meta["readings"]
 
 
 def test_readings_that_cannot_come_again_are_noted_before_they_are_learnt(tmp_path):
@@ -310,7 +293,7 @@ def test_readings_that_cannot_come_again_are_noted_before_they_are_learnt(tmp_pa
 
     async def live(first, last):
         for t in range(first, last):
-            yield domkl_reading(t, X[0, t], y[0, t], None)
+            yield Reading(t, X[0, t], y[0, t], None)
         if last < 30:
             await asyncio.sleep(60)  # the sensor is silent, and the device is killed
 
@@ -353,7 +336,7 @@ def test_stopping_in_the_middle_saves_what_was_learnt(tmp_path):
         return agent
 
     agent = asyncio.run(main())
-    found = domkl_checkpoint(tmp_path / "a")
+    found = checkpoint.load(tmp_path / "a")
     assert found.round == agent.learner.round > 10
     assert found.meta["readings"] == agent.memory.readings
 
@@ -394,8 +377,3 @@ def test_a_broker_that_is_not_there_is_named():
     settings = TransportSection(kind="mqtt", broker="127.0.0.1:1")
     with pytest.raises(InputError, match=r"127\.0\.0\.1:1"):
         asyncio.run(together(Agent(config("a", [], transport=settings), stream=aiter_of([], d), out=len)))
-
-
-def test_faults_has_the_kernels_it_says():
-    experiment, source = faults.made(2, 5)
-    assert faults.simulated(experiment, source).y_hat.shape == (2, 5)
