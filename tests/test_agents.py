@@ -231,8 +231,8 @@ CRUEL = (
 
 async def pester(victim_neighbour):
     """Somebody who can publish under the name of a neighbour sends rubbish, old and foreign messages."""
-    hub = victim_neighbour.transport._hub
     await asyncio.sleep(0.1)
+    hub = victim_neighbour.transport._hub
     learner = victim_neighbour.learner
     P, D, _ = learner.V.shape
     update = domkl.Update(3, np.ones((P, 2 * D)), np.zeros(P), learner.fingerprint)
