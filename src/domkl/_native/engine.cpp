@@ -34,14 +34,7 @@ template <class T> class Network final : public Engine<T> {
     }
 
     void advance(const Block<T>& block) override {
-        const int64_t whole = whole_kernels(), n = std::clamp<int64_t>(whole, 1, set.threads);
-        std::atomic<int64_t> next{0};
-        std::vector<Spare> spares(n);
-        together(n, [&](int64_t me) {
-            Scratch scratch;
-            for (int64_t p; (p = next++) < whole;) kernel(p, block, scratch, spares[me]);
-        });
-        for (int64_t p = whole; p < set.P; ++p) shared(p, block, spares[0]);
+        run_kernels(block);
         hedge(block);
     }
 
@@ -80,6 +73,17 @@ template <class T> class Network final : public Engine<T> {
         const int64_t each = 3 * set.J * V.K * int64_t(sizeof(T));
         if (!set.keep && set.threads * each > ROOM) return 0;
         return sharers() < set.threads ? set.P : set.P - set.P % set.threads;
+    }
+
+    void run_kernels(const Block<T>& block) {
+        const int64_t whole = whole_kernels(), n = std::clamp<int64_t>(whole, 1, set.threads);
+        std::atomic<int64_t> next{0};
+        std::vector<Spare> spares(n);
+        together(n, [&](int64_t me) {
+            Scratch scratch;
+            for (int64_t p; (p = next++) < whole;) kernel(p, block, scratch, spares[me]);
+        });
+        for (int64_t p = whole; p < set.P; ++p) shared(p, block, spares[0]);
     }
 
     // work(0), ... work(n - 1) at once.
