@@ -220,6 +220,7 @@ class Agent:
     # Memory
 
     def _save(self) -> None:
+        self._lines.flush()  # a restart will not predict again what is saved as learnt
         if isinstance(self._stream, Stream):
             self.memory.origin = self._stream.origin
         self.memory.graph, self.memory.names = self.around.graph, list(self.peers)
