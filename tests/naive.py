@@ -116,6 +116,58 @@ def domkl(X, y, neighbours, V, rho, eta, eta_g, kind="squared", reg=0.0, delta=1
     return {"y_hat": y_hat, "mse": mse, "cv": cv, "theta": theta, "lam": lam, "L": L, "q": q}
 
 
+def touching_parabola(kind, s, y, delta=1.0):
+    """Curvature and linear term of h/2 v^2 - b v that touches the loss at s: equal slopes there."""
+    if kind == "squared":
+        return 2.0, 2.0 * y
+    if kind == "huber":
+        h = 2.0 if abs(s - y) <= delta else 2 * delta / abs(s - y)
+        return h, h * y
+    h = 0.25 if abs(s) < 1e-4 else np.tanh(s / 2) / (2 * s)
+    slope = -y / (1 + np.exp(y * s))
+    return h, h * s - slope
+
+
+def newton(X, y, neighbours, V, rho, eta, eta_g, kind="squared", reg=0.0, delta=1.0, hedge="neighbours"):
+    """The second-order step: all past parabolas are kept, and every round solves with the whole matrix."""
+    J, T, _ = X.shape
+    P, D, _ = V.shape
+    I = np.eye(2 * D)
+    theta, lam = np.zeros((J, P, 2 * D)), np.zeros((J, P, 2 * D))
+    M = np.array([[(eta + 2 * reg) * I for _ in range(P)] for _ in range(J)])
+    m = np.zeros((J, P, 2 * D))
+    L, q = np.zeros((J, P)), np.full((J, P), 1 / P)
+    message = {(j, i): np.zeros(P) for j in range(J) for i in neighbours[j]}
+    y_hat, cv = np.zeros((J, T)), np.zeros(J)
+    for t in range(T):
+        new_theta = theta.copy()
+        for j in range(J):
+            z = [z_of(V[p], X[j, t]) for p in range(P)]
+            f = [[theta[i, p] @ z[p] for p in range(P)] for i in range(J)]
+            y_hat[j, t] = q[j] @ f[j]
+            cv[j] += sum(q[j] @ f[j] - q[i] @ f[i] for i in neighbours[j]) ** 2 / T
+            for p in range(P):
+                h, b = touching_parabola(kind, f[j][p], y[j, t], delta)
+                M[j, p] += h * np.outer(z[p], z[p])
+                m[j, p] += b * z[p]
+                left, right = M[j, p].copy(), m[j, p] - lam[j, p]
+                for i in neighbours[j]:
+                    left += rho * I
+                    right += rho * (theta[j, p] + theta[i, p]) / 2
+                new_theta[j, p] = np.linalg.solve(left, right)
+                L[j, p] += loss_of(kind, f[j][p], y[j, t], delta)
+        theta = new_theta
+        for j in range(J):
+            for i in neighbours[j]:
+                lam[j] = lam[j] + rho / 2 * (theta[j] - theta[i])
+        q = np.array([q_of(hedge, j, L, neighbours, message, eta_g) for j in range(J)])
+        message = {
+            (j, i): -L[j] / eta_g + sum(message[l, j] for l in neighbours[j] if l != i) for j, i in message
+        }
+    mse = ((y_hat - y) ** 2).mean(1)
+    return {"y_hat": y_hat, "mse": mse, "cv": cv, "theta": theta, "lam": lam, "L": L, "q": q}
+
+
 def q_of(hedge, j, L, neighbours, message, eta_g):
     """eq. (weight-update), and the remark's rule for trees."""
     if hedge == "local":

@@ -20,6 +20,7 @@ from .errors import InputError
 from .graph import Graph, GraphLike, as_graph
 from .losses import Loss
 
+STEPS = ("first", "newton")
 Progress: TypeAlias = Callable[[int, int], object]
 #: A block of rounds: X (J, B, d) and y (J, B).
 Block: TypeAlias = "tuple[Array, Array]"
@@ -53,6 +54,8 @@ def simulate(
     loss: str | Loss = "squared",
     hedge: str = "neighbours",
     delay: int = 0,
+    step: str = "first",
+    memory: float | None = None,
     engine: str = "auto",
     threads: int | None = None,
     dtype: Float = np.float64,
@@ -72,6 +75,9 @@ def simulate(
     loss : "squared", "ridge", "huber", "logistic", or one made with `domkl.losses`.
     hedge : whose losses weigh the kernels: "neighbours", "messages" (trees only) or "local".
     delay : a label becomes known this many rounds after its prediction, and is learnt then.
+    step : the local step: "first" (the paper's) or "newton", which keeps every past loss (`domkl.newton`):
+        O((2D)^2) a kernel, the same message; `rates.eta` is then the ridge on the whole of the past.
+    memory : with step="newton", about how many past samples count; all of them by default.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
         its bits; "mpi" spreads the network over the ranks of `mpiexec`, with the bits of "numpy".
     threads : how many the native engine may use; one for each core by default.
@@ -104,7 +110,15 @@ def simulate(
         rates = Rates.paper(T) if rates is None else check_rates(rates)
         one_block = not keep_state and T > 0 and not every
         setting = Setting(V, network, rates, loss, hedge, delay, keep_state, one_block, threads)
-        return _drive(engines.make(engine, setting), setting, blocks, T, every, progress)
+        return _drive(_engine(engine, setting, step, memory), setting, blocks, T, every, progress)
+
+
+def _engine(name: str, setting: Setting, step: str, memory: float | None) -> Engine:
+    if _checks.one_of("step", step, STEPS) == "newton":
+        return engines.make_newton(name, setting, memory)
+    if memory is not None:
+        raise InputError("memory is for step='newton'; expected None with step='first'; leave it out")
+    return engines.make(name, setting)
 
 
 def _refuse_cycles(rule: str, graph: Graph) -> None:

@@ -57,6 +57,17 @@ def make(name: str, setting: Setting) -> Engine:
     return ArrayEngine(setting)
 
 
+def make_newton(name: str, setting: Setting, memory: float | None = None) -> Engine:
+    """The engine of a network whose learners take the second-order step."""
+    from .newton import NewtonEngine
+
+    if _checks.one_of("engine", name, NAMES) not in ("auto", "numpy"):
+        raise InputError(
+            f"engine {name!r} has no second-order step; expected auto or numpy; use engine='numpy'"
+        )
+    return NewtonEngine(setting, None if memory is None else 1 + _checks.positive("memory", memory))
+
+
 def make_device(name: str, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str) -> Device:
     """The engine of one learner with `deg` neighbours, by name."""
     if name == "mpi":
@@ -97,5 +108,6 @@ __all__ = [
     "guard",
     "make",
     "make_device",
+    "make_newton",
     "rows",
 ]

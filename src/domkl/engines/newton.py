@@ -1,0 +1,43 @@
+"""The engine of the second-order step: rounds of all learners and kernels in NumPy."""
+
+from __future__ import annotations
+
+from .. import newton
+from .._types import Array
+from .arrays import ArrayEngine
+from .base import Setting
+
+
+class NewtonEngine(ArrayEngine):
+    """As `ArrayEngine`, with the local step of `newton`; O((2D)^2) a kernel and round.
+
+    `memory` is the number of past samples that count; None for all of them.
+    """
+
+    now: newton.State  # type: ignore[assignment]
+
+    def __init__(self, setting: Setting, memory: float | None = None) -> None:
+        super().__init__(setting)
+        P, D, _ = setting.V.shape
+        self.newton_pulls = newton.Pulls.of(self.deg, setting.rates, setting.loss)
+        self.now = newton.init(P, 2 * D, self.newton_pulls)
+        self.memory, self.learnt = memory, 0
+
+    def _learn(self, z: Array, f: Array, y: Array) -> None:
+        setting = self.setting
+        learnt = newton.local(self.now, z, f, y, self.newton_pulls, setting.loss)
+        theta, L, _ = learnt
+        total = self._total(L, L) if setting.hedge == "neighbours" else self._total(L)
+        self.now = newton.merge(
+            self.now, learnt, self.links.sum(theta), total, self.newton_pulls, setting.rates.eta_g
+        )
+        self._forget()
+        self.near = theta, self.now.q
+
+    def _forget(self) -> None:
+        self.learnt += 1
+        if self.memory is None:
+            return
+        n = newton.pace(self.memory, self.now.m.shape[-1])
+        if self.learnt % n == 0:
+            self.now = newton.forget(self.now, (1 - 1 / self.memory) ** n, self.newton_pulls)

@@ -1,0 +1,190 @@
+"""The second-order local step: every past loss stays in the local problem, not the last one only.
+
+A learner minimises, for each kernel by itself,
+
+    sum over its samples of g(v.z, y) + eta/2 |v|^2 + lam.v + rho/2 sum over i of |v - (theta + theta_i)/2|^2,
+
+each g replaced by a parabola that touches it at the prediction and lies above it everywhere. With its
+curvature h and its slope k y at zero this is a matrix and a vector that grow by rank one,
+
+    M' = M + h z z^T,  m' = m + k y z,  theta' = M'^-1 (m' + rho (deg theta + theta_sum)/2 - lam),
+
+and M starts at (eta + rho deg + 2 reg) I. The squared loss is its own parabola, h = k = 2: nothing is
+approximated. What is sent, merged and weighed is the same as in `core`. Shapes as there, K = 2D.
+
+`deg` and `theta_sum` may be weighted sums over neighbours, if both ends of an edge give it the same weight.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from . import core, hedge
+from ._types import Array
+from .core import Rates
+from .losses import Loss
+
+#: How many rank-one terms wait until they are subtracted from the stored matrix at once.
+WAITING = 32
+
+
+class Inverse:
+    """P = M^-1 of every kernel, symmetric to the last bit, after terms h z z^T were added to M.
+
+    It is stored as base - sum of u u^T with at most `WAITING` vectors u: the matrix is read once a round and
+    written once in `WAITING` rounds, by a product U U^T that is symmetric by construction.
+    """
+
+    def __init__(self, base: Array) -> None:
+        self.base = base  # (..., K, K)
+        self.waiting = np.zeros((*base.shape[:-1], WAITING), base.dtype)  # (..., K, WAITING)
+        self.used = 0
+
+    @classmethod
+    def diagonal(cls, c: Array, K: int) -> Inverse:
+        """Of M = c I. c (...,)"""
+        return cls(np.eye(K, dtype=c.dtype) / c[..., None, None])
+
+    def times(self, B: Array) -> Array:
+        """P B for a few vectors. (..., K, n) -> (..., K, n)"""
+        out: Array = np.matmul(self.base, B)
+        if self.used:
+            U = self.waiting[..., : self.used]
+            out -= np.matmul(U, np.matmul(np.swapaxes(U, -1, -2), B))
+        return out
+
+    def lower(self, u: Array) -> None:
+        """P' = P - u u^T. (..., K)"""
+        self.waiting[..., self.used] = u
+        self.used += 1
+        if self.used == WAITING:
+            self.settle()
+
+    def settle(self) -> Array:
+        """P as one matrix. (..., K, K)"""
+        if self.used:
+            U = self.waiting[..., : self.used]
+            # NumPy gives A A^T of one array to BLAS's syrk, which writes one half and mirrors it.
+            U = np.ascontiguousarray(U)
+            self.base -= np.matmul(U, np.swapaxes(U, -1, -2))
+            self.used = 0
+        return self.base
+
+
+class State(NamedTuple):
+    """All that a second-order learner knows between two rounds."""
+
+    theta: Array  # (..., P, K) the first five as in core.State
+    lam: Array  # (..., P, K)
+    theta_sum: Array  # (..., P, K)
+    L: Array  # (..., P)
+    q: Array  # (..., P)
+    m: Array  # (..., P, K)
+    inverse: Inverse  # of M, (..., P, K, K); it is updated in place, as a copy would double the cost
+
+
+class Pulls(NamedTuple):
+    """What a learner's (weighted) degree, rates and loss make of the local step."""
+
+    deg: Array  # (...)
+    c: Array  # (..., 1) what M starts with, and never falls below
+    neighbours: float  # rho / 2
+
+    @classmethod
+    def of(cls, deg: Array, rates: Rates, loss: Loss) -> Pulls:
+        return cls(deg, (rates.eta + rates.rho * deg + 2 * loss.reg)[..., None], rates.rho / 2)
+
+
+def init(P: int, K: int, pulls: Pulls) -> State:
+    """The state before the first round: zero estimates, equal weights."""
+    leading, dtype = pulls.deg.shape, pulls.c.dtype
+    zeros = np.zeros((*leading, P, K), dtype)
+    c = np.broadcast_to(pulls.c, (*leading, P))
+    q = np.full((*leading, P), 1 / P, dtype)
+    return State(zeros, zeros, zeros, np.zeros_like(q), q, zeros, Inverse.diagonal(c, K))
+
+
+def predict(state: State, z: Array) -> tuple[Array, Array]:
+    """Each kernel's prediction f_p = theta_p . z_p, and their mixture y_hat. -> (..., P), (...)"""
+    f = core.dot(state.theta, z)
+    return f, core.dot(state.q, f)
+
+
+def parabola(loss: Loss, s: Array, y: Array) -> tuple[Array, Array]:
+    """h and k of the parabola h/2 v^2 - k y v that touches the loss at s and lies above it everywhere.
+
+    Squared: 2, 2. Huber: both shrink as the residual grows. Logistic: tanh(s/2)/(2 s), 1/2 (the bound of
+    Jaakkola and Jordan), at most 1/4; the true curvature is smaller, and would overshoot.
+    """
+    if loss.name == "logistic":
+        safe = np.where(np.abs(s) < 1e-4, 1, s)
+        h = np.where(np.abs(s) < 1e-4, 0.25, np.tanh(safe / 2) / (2 * safe))
+        return h.astype(s.dtype), np.full_like(s, 0.5)
+    h = np.full_like(s, 2)
+    if loss.name == "huber":
+        h = h * (loss.delta / np.maximum(np.abs(s - y), loss.delta))
+    return h, h
+
+
+def local(state: State, z: Array, f: Array, y: Array, pulls: Pulls, loss: Loss) -> tuple[Array, Array, Array]:
+    """The local step: theta' (..., P, K) and L' (..., P), which the neighbours hear, and m' (..., P, K).
+
+    The inverse changes in place, unless a result is not finite: then nothing has changed.
+    """
+    y = y[..., None]
+    h, k = parabola(loss, f, y)
+    m = state.m + (k * y)[..., None] * z
+    b = state.theta * pulls.deg[..., None, None]
+    b += state.theta_sum
+    b *= pulls.neighbours
+    b += m
+    b -= state.lam
+    both = state.inverse.times(np.stack([z, b], -1))  # one pass over the matrix for two products
+    g, theta = both[..., 0], both[..., 1]
+    u = g * np.sqrt(h / (1 + h * core.dot(z, g)))[..., None]
+    theta = theta - u * core.dot(u, b)[..., None]  # Sherman and Morrison's formula
+    L = state.L + loss.value(f, y)
+    if np.isfinite(theta).all() and np.isfinite(L).all() and np.isfinite(u).all():
+        state.inverse.lower(u)
+    return theta, L, m
+
+
+def merge(
+    state: State,
+    learnt: tuple[Array, Array, Array],
+    theta_sum: Array,
+    total: Array,
+    pulls: Pulls,
+    eta_g: float,
+) -> State:
+    """Close the round with what the neighbours sent: dual step and kernel weights, as in `core.merge`."""
+    theta, L, m = learnt
+    moved = theta * pulls.deg[..., None, None]
+    moved -= theta_sum
+    moved *= pulls.neighbours
+    moved += state.lam
+    return State(theta, moved, theta_sum, L, hedge.weights(total, eta_g), m, state.inverse)
+
+
+def forget(state: State, keep: float, pulls: Pulls) -> State:
+    """Past losses count `keep` times as much from now on; the pulls count as before.
+
+    M' = keep M + (1 - keep) c I and m' = keep m: M never falls below c I, however often this happens. That
+    term has full rank, so the matrices are inverted anew, which also clears what rounding has left in P.
+    Called every n rounds with keep = a^n it is exponential forgetting; `pace` tells an n that costs little.
+    """
+    P = state.inverse.settle()
+    K = P.shape[-1]
+    M = keep * np.linalg.inv(P.astype(np.float64))
+    M[..., np.arange(K), np.arange(K)] += (1 - keep) * pulls.c[..., None]
+    fresh = np.linalg.inv(M)
+    fresh = (fresh + np.swapaxes(fresh, -1, -2)) / 2
+    return state._replace(m=state.m * keep, inverse=Inverse(fresh.astype(P.dtype)))
+
+
+def pace(memory: float, K: int) -> int:
+    """How often to call `forget` for a memory of so many samples: about as seldom as it may be."""
+    return max(1, min(K, math.ceil(memory / 8)))
