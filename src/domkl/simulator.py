@@ -10,18 +10,21 @@ from typing import TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from . import _checks, engines, losses
+from . import _checks, auto, engines, losses
 from . import hedge as hedging
 from . import kernels as dictionaries
 from ._types import Array, Float
+from .auto import Network
 from .core import Rates, check_rates
-from .engines import Engine, Setting
+from .engines import Engine, Setting, Sums
 from .errors import InputError
 from .graph import Graph, GraphLike, as_graph
 from .losses import Loss
 
 STEPS = ("first", "newton")
+PRESETS = ("paper", "auto")
 Progress: TypeAlias = Callable[[int, int], object]
+Tell: TypeAlias = Callable[[int], object]
 #: A block of rounds: X (J, B, d) and y (J, B).
 Block: TypeAlias = "tuple[Array, Array]"
 
@@ -42,6 +45,7 @@ class Run:
     q_path: Array  # (n, J, P) weights every `weights_every` rounds
     q_rounds: npt.NDArray[np.intp]  # (n,) the rounds of q_path
     graph: Graph
+    sent: float = float("nan")  # with preset="auto": numbers sent to each neighbour in a round, on average
 
 
 def simulate(
@@ -56,6 +60,9 @@ def simulate(
     delay: int = 0,
     step: str = "first",
     memory: float | None = None,
+    preset: str = "paper",
+    seed: int = 0,
+    start: float = 0.0,
     engine: str = "auto",
     threads: int | None = None,
     dtype: Float = np.float64,
@@ -78,6 +85,11 @@ def simulate(
     step : the local step: "first" (the paper's) or "newton", which keeps every past loss (`domkl.newton`):
         O((2D)^2) a kernel, the same message; `rates.eta` is then the ridge on the whole of the past.
     memory : with step="newton", about how many past samples count; all of them by default.
+    preset : "paper", or "auto": a learner with nothing to tune (`domkl.auto`) on raw X and y of any scale,
+        with NaN in X where a value is missing. It takes neither kernels nor rates;
+        its two models are the kernels of the `Run`, which counts cv from the first scale that all share.
+    seed : of the frequencies of preset="auto".
+    start : what preset="auto" predicts before the first label.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
         its bits; "mpi" spreads the network over the ranks of `mpiexec`, with the bits of "numpy".
     threads : how many the native engine may use; one for each core by default.
@@ -97,6 +109,13 @@ def simulate(
     >>> bool(run.mse.max() < 0.1 * y.var())
     True
     """
+    if _checks.one_of("preset", preset, PRESETS) == "auto":
+        _refuse_settings(kernels=kernels, rates=rates, memory=memory)
+        blocks, (J, T, d) = _open(X, y, np.float64)
+        network = as_graph(graph, J)
+        learners = Network(network, d, losses.get(loss), seed=seed, start=start, dtype=dtype)
+        delay = _checks.count("delay", delay, least=0)
+        return _automatic(learners, network, blocks, delay, lambda done: progress and progress(done, T))
     with engines.guard(engine):
         blocks, (J, T, d) = _open(X, y, dtype)
         network, loss = as_graph(graph, J), losses.get(loss)
@@ -119,6 +138,36 @@ def _engine(name: str, setting: Setting, step: str, memory: float | None) -> Eng
     if memory is not None:
         raise InputError("memory is for step='newton'; expected None with step='first'; leave it out")
     return engines.make(name, setting)
+
+
+def _refuse_settings(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"{name} is given with preset='auto'; expected none, it sets all; leave it out")
+
+
+def _automatic(network: Network, graph: Graph, blocks: Iterator[Block], delay: int, tell: Tell) -> Run:
+    """The rounds of preset="auto"."""
+    sums = Sums.zero(graph.J, auto.MODELS)
+    y_hat = np.stack(list(auto.rounds(network, blocks, delay, sums, tell)), axis=1)
+    T, state = y_hat.shape[1], network.state
+    if state is None:
+        raise InputError(f"no label was learnt in {T} rounds; expected more rounds than delay; give more")
+    return Run(
+        y_hat=y_hat,
+        mse=sums.squares / T,
+        cv=sums.gaps / T,
+        theta=state.theta,
+        lam=state.lam,
+        L=state.L,
+        q=state.q,
+        kernel_mse=sums.kernel_squares / T,
+        kernel_cv=sums.kernel_gaps / T,
+        q_path=np.empty((0, graph.J, auto.MODELS)),
+        q_rounds=np.empty(0, np.intp),
+        graph=graph,
+        sent=network.sent / T,
+    )
 
 
 def _refuse_cycles(rule: str, graph: Graph) -> None:
