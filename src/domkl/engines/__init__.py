@@ -98,6 +98,7 @@ def rows(engine: Engine) -> npt.NDArray[np.intp] | None:
 
 __all__ = [
     "NAMES",
+    "ArrayDevice",
     "Device",
     "Engine",
     "Links",

@@ -1,0 +1,206 @@
+"""domkl as River models: one sample at a time, dictionaries with any keys, nothing to prepare.
+
+Features may come in any order, appear later and go away; a missing one counts as its mean so far. Inputs
+and targets are scaled from the stream itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _single
+from ._extras import need
+from ._single import OneVsRest, Settings
+from ._types import Array
+from .errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from river import base
+else:
+    base = need("river.base", "river")
+
+__all__ = ["MultiKernelClassifier", "MultiKernelRegressor"]
+
+
+class _Columns:
+    """Dictionaries as arrays: every name has its column."""
+
+    def __init__(self, grow: Callable[[Sequence[Hashable]], None]) -> None:
+        self.names: list[Hashable] = []
+        self._grow = grow
+        self._usual: Callable[[Mapping[Any, Any]], Any] = lambda x: None
+        self._values: Any = None
+        self._array = np.empty(0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"names": self.names, "_grow": self._grow}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_grow"])  # type: ignore[misc]
+        self._add(state["names"])
+
+    def read(self, x: Mapping[Any, Any]) -> Array:
+        """Its values; the same array as before if they are the same."""
+        if len(x) != len(self.names):
+            return self._unusual(x)
+        try:
+            values = self._usual(x)
+            if values != self._values:
+                self._array = np.fromiter(values, float, len(values))
+                self._values = values
+            return self._array
+        except (KeyError, TypeError, ValueError):
+            return self._unusual(x)
+
+    def _unusual(self, x: Mapping[Any, Any]) -> Array:
+        """Names that are new or not there, or values that are no plain numbers."""
+        self._values = None
+        known = set(self.names)
+        new = sorted((name for name in x if name not in known), key=_single.digest)
+        if new:
+            self._add(new)
+            self._grow(new)
+        return np.array([_number(name, x.get(name)) for name in self.names])
+
+    def _add(self, names: Sequence[Hashable]) -> None:
+        self.names = [*self.names, *names]
+        if len(self.names) > 1:
+            self._usual = itemgetter(*self.names)
+        elif self.names:
+            only = self.names[0]
+            self._usual = lambda x: (x[only],)
+
+
+def _number(name: Hashable, value: Any) -> float:
+    try:
+        return float("nan") if value is None else float(value)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"feature {name!r} is {value!r}; expected a number; encode it, for example with "
+            "river.preprocessing.OneHotEncoder"
+        ) from None
+
+
+def _rows(X: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    names = list(X.columns)
+    return [dict(zip(names, row, strict=True)) for row in X.to_numpy()]
+
+
+class MultiKernelRegressor(base.MiniBatchRegressor):
+    """Online regression with many kernels at once, weighed by how well they predict.
+
+    Parameters
+    ----------
+    preset
+        "first-order" (17 Gaussian kernels, a few microseconds a sample) or "auto" (`domkl.auto.Model`).
+    D
+        Random features for each kernel, for "first-order".
+    eta
+        How much a sample moves the estimate: 2 / (2 + eta) of its error, for "first-order".
+    eta_g
+        Temperature of Hedge over the kernels, in squared standard deviations, for "first-order".
+    seed
+        Of the kernels' frequencies.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from domkl.river import MultiKernelRegressor
+    >>> model = MultiKernelRegressor()
+    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
+    MAE: 0.3...
+    """
+
+    def __init__(
+        self,
+        preset: str = _single.DEFAULT,
+        D: int = 50,
+        eta: float = 4.0,
+        eta_g: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        self.preset, self.D, self.eta, self.eta_g, self.seed = preset, D, eta, eta_g, seed
+        self._model = _single.make(Settings(preset, D, eta, eta_g, seed), "squared")
+        self._columns = _Columns(self._model.grow)
+
+    def predict_one(self, x: dict[Any, Any]) -> float:
+        """The prediction for a dictionary of features."""
+        return self._model.predict(self._columns.read(x))
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        """Learn a sample; what `predict_one` computed for the same x is not computed again."""
+        self._model.learn(self._columns.read(x), y)
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """`predict_one` of every row."""
+        Series: Any = need("pandas", "river").Series
+        return Series([self.predict_one(x) for x in _rows(X)], index=X.index, dtype=float)
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        """`learn_one` of every row, in order."""
+        for x, label in zip(_rows(X), y, strict=True):
+            self.learn_one(x, label)
+
+
+class MultiKernelClassifier(base.MiniBatchClassifier):
+    """Online classification with many kernels at once; classes may appear at any time.
+
+    Two classes take one model, more take one each against the rest. Parameters as for
+    `MultiKernelRegressor`.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from domkl.river import MultiKernelClassifier
+    >>> model = MultiKernelClassifier()
+    >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
+    Accuracy: 8...%
+    """
+
+    def __init__(
+        self,
+        preset: str = _single.DEFAULT,
+        D: int = 50,
+        eta: float = 1.0,
+        eta_g: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        self.preset, self.D, self.eta, self.eta_g, self.seed = preset, D, eta, eta_g, seed
+        self._model = OneVsRest[Any](Settings(preset, D, eta, eta_g, seed))
+        self._columns = _Columns(self._model.grow)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """The probability of each class seen so far."""
+        if not self._model.classes:
+            return {}
+        return dict(zip(self._model.classes, self._model.probabilities(self._columns.read(x)), strict=True))
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        """Learn a sample."""
+        self._model.learn(self._columns.read(x), y)
+
+    def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
+        """`predict_proba_one` of every row; a column for each class."""
+        DataFrame: Any = need("pandas", "river").DataFrame
+        return DataFrame(
+            [self.predict_proba_one(x) for x in _rows(X)], index=X.index, columns=list(self._model.classes)
+        )
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """`predict_one` of every row."""
+        Series: Any = need("pandas", "river").Series
+        return Series([self.predict_one(x) for x in _rows(X)], index=X.index)
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        """`learn_one` of every row, in order."""
+        for x, label in zip(_rows(X), y, strict=True):
+            self.learn_one(x, label)

@@ -1,0 +1,198 @@
+"""domkl as scikit-learn estimators: `fit` a table, or `partial_fit` a stream; nothing to scale or fill.
+
+Missing values (NaN) count as the column's mean so far.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _checks, _single
+from ._extras import need
+from ._single import OneVsRest, Settings
+from ._types import Array
+from .errors import InputError
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+else:
+    _base, _validation = need("sklearn.base", "sklearn"), need("sklearn.utils.validation", "sklearn")
+    BaseEstimator, ClassifierMixin = _base.BaseEstimator, _base.ClassifierMixin
+    RegressorMixin = _base.RegressorMixin
+    check_is_fitted, validate_data = _validation.check_is_fitted, _validation.validate_data
+    check_classification_targets = need("sklearn.utils.multiclass", "sklearn").check_classification_targets
+
+__all__ = ["MultiKernelClassifier", "MultiKernelRegressor"]
+
+_TABLE: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "order": "C"}
+
+
+class _Estimator(BaseEstimator):  # type: ignore[misc]
+    """What both have in common: settings, tables, passes."""
+
+    def __init__(
+        self,
+        preset: str = _single.DEFAULT,
+        D: int = 50,
+        eta: float = 4.0,
+        eta_g: float = 1.0,
+        passes: int = 5,
+        seed: int = 0,
+    ) -> None:
+        self.preset, self.D, self.eta, self.eta_g = preset, D, eta, eta_g
+        self.passes, self.seed = passes, seed
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _settings(self) -> Settings:
+        return Settings(self.preset, self.D, self.eta, self.eta_g, self.seed)
+
+    def _labelled_table(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
+        return validate_data(self, X, y, reset=reset, y_numeric=numeric, **_TABLE)
+
+    def _asked(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, reset=False, **_TABLE))
+
+
+class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
+    """Regression with many kernels at once, weighed by how well they predict.
+
+    Parameters
+    ----------
+    preset : "first-order" (17 Gaussian kernels) or "auto" (`domkl.auto.Model`).
+    D : random features for each kernel, for "first-order".
+    eta : a sample moves the estimate by 2 / (2 + eta) of its error, for "first-order".
+    eta_g : temperature of Hedge over the kernels, in squared standard deviations, for "first-order".
+    passes : how often `fit` goes through the table; `partial_fit` does once.
+    seed : of the kernels' frequencies.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from domkl.sklearn import MultiKernelRegressor
+    >>> X, y = make_friedman1(2000, random_state=0)
+    >>> model = MultiKernelRegressor().fit(X[:1500], y[:1500])
+    >>> round(model.score(X[1500:], y[1500:]), 1)
+    0.8
+    """
+
+    def fit(self, X: Any, y: Any) -> MultiKernelRegressor:
+        """Learn a table from the start, row by row."""
+        passes = _checks.count("passes", self.passes)
+        X, y = self._labelled_table(X, y, reset=True, numeric=True)
+        self._begin()
+        return self._learn(X, y, passes)
+
+    def partial_fit(self, X: Any, y: Any) -> MultiKernelRegressor:
+        """Go on learning, row by row."""
+        first = not hasattr(self, "model_")
+        X, y = self._labelled_table(X, y, reset=first, numeric=True)
+        if first:
+            self._begin()
+        return self._learn(X, y, 1)
+
+    def predict(self, X: Any) -> Array:
+        """A number for each row."""
+        return np.array([self.model_.predict(x) for x in self._asked(X)])
+
+    def _begin(self) -> None:
+        self.model_ = _single.make(self._settings(), "squared")
+        self.model_.grow(range(self.n_features_in_))
+
+    def _learn(self, X: Array, y: Array, passes: int) -> MultiKernelRegressor:
+        labels = y.tolist()
+        for _ in range(passes):
+            for x, label in zip(X, labels, strict=True):
+                self.model_.learn(x, label)
+        return self
+
+
+class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
+    """Classification with many kernels at once: one model for two classes, else one each against the rest.
+
+    Parameters as for `MultiKernelRegressor`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from domkl.sklearn import MultiKernelClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = MultiKernelClassifier().fit(X[:1000], y[:1000])
+    >>> round(model.score(X[1000:], y[1000:]), 1)
+    0.9
+    """
+
+    def __init__(
+        self,
+        preset: str = _single.DEFAULT,
+        D: int = 50,
+        eta: float = 1.0,
+        eta_g: float = 1.0,
+        passes: int = 5,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(preset, D, eta, eta_g, passes, seed)
+
+    def fit(self, X: Any, y: Any) -> MultiKernelClassifier:
+        """Learn a table from the start, row by row."""
+        passes = _checks.count("passes", self.passes)
+        X, y = self._labelled(X, y, reset=True)
+        self._begin(np.unique(y))
+        return self._learn(X, y, passes)
+
+    def partial_fit(self, X: Any, y: Any, classes: npt.ArrayLike | None = None) -> MultiKernelClassifier:
+        """Go on learning, row by row; the first call says which classes there are."""
+        first = not hasattr(self, "model_")
+        X, y = self._labelled(X, y, reset=first)
+        if first:
+            self._begin(np.unique(y if classes is None else classes))
+        self._refuse_new(y)
+        return self._learn(X, y, 1)
+
+    def decision_function(self, X: Any) -> Array:
+        """For two classes the score of the second (N,), for more one of each (N, classes)."""
+        scores = np.array([self.model_.scores(x) for x in self._asked(X)])
+        return -scores[:, 0] if len(self.classes_) <= 2 else scores
+
+    def predict_proba(self, X: Any) -> Array:
+        """A probability for each row and class. (N, classes)"""
+        return np.array([self.model_.probabilities(x) for x in self._asked(X)])
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class of each row."""
+        probable = self.predict_proba(X)
+        return self.classes_[np.argmax(probable, axis=1)]
+
+    def _labelled(self, X: Any, y: Any, *, reset: bool) -> tuple[Array, Any]:
+        X, y = self._labelled_table(X, y, reset=reset, numeric=False)
+        check_classification_targets(y)
+        return X, y
+
+    def _begin(self, classes: npt.NDArray[Any]) -> None:
+        self.classes_ = classes
+        self.model_ = OneVsRest[int](self._settings(), range(len(classes)))
+        self.model_.grow(range(self.n_features_in_))
+
+    def _refuse_new(self, y: Any) -> None:
+        new = np.setdiff1d(y, self.classes_)
+        if len(new):
+            raise InputError(
+                f"y holds the class {new[0]!r}, which is not in classes_; expected one of "
+                f"{self.classes_.tolist()}; name all in the first partial_fit(classes=)"
+            )
+
+    def _learn(self, X: Array, y: Any, passes: int) -> MultiKernelClassifier:
+        labels = np.searchsorted(self.classes_, y).tolist()
+        for _ in range(passes):
+            for x, label in zip(X, labels, strict=True):
+                self.model_.learn(x, label)
+        return self
