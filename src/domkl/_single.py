@@ -33,6 +33,8 @@ DEFAULT = "first-order"
 SPREAD = 0.3
 #: At most so many samples wait until the scale takes them in.
 WAITING = 256
+#: A change of the labels' mean or spread that is not worth a new unit, in spreads.
+STILL = 0.01
 #: Beyond, exp() says nothing more.
 SURE = 30.0
 
@@ -61,6 +63,12 @@ class Single(Protocol):
     def grow(self, keys: Sequence[Hashable]) -> None:
         """New columns, after those there are."""
 
+    def ask(self, x: dict[Any, Any]) -> float | None:
+        """`predict` for values by key; None where it needs them as an array."""
+
+    def tell(self, x: dict[Any, Any], y: float) -> bool:
+        """`learn` for values by key; False, and nothing is learnt, where it needs them as an array."""
+
 
 def make(settings: Settings, loss: str) -> Single:
     """The model of a preset, without columns yet."""
@@ -86,6 +94,12 @@ class Auto:
     def learn(self, x: Array, y: float) -> None:
         if self.model is not None:
             self.model.learn(x, y)
+
+    def ask(self, x: dict[Any, Any]) -> float | None:
+        return None
+
+    def tell(self, x: dict[Any, Any], y: float) -> bool:
+        return False
 
     def grow(self, keys: Sequence[Hashable]) -> None:
         self.d += len(keys)
@@ -138,7 +152,7 @@ class FirstOrder:
         self.rates = Rates(rho=1.0, eta=settings.eta, eta_g=settings.eta_g)
         self.loss, self.seed = losses.get(loss), _checks.count("seed", settings.seed, least=0)
         self.V = np.zeros((len(kernels.PAPER_SIGMA2), _checks.count("D", settings.D), 0))
-        self.inputs, self.labels = Scale(), Scale()
+        self.inputs, self.labels, self.keys = Scale(), Scale(), list[Hashable]()
         self.labels.grow(1)
         self.y_mean, self.y_scale = 0.0, 1.0
         self.learnt = self.waiting = 0
@@ -151,6 +165,7 @@ class FirstOrder:
         self.V = np.concatenate([self.V, *(column[..., None] for column in columns)], axis=2)
         self._take_in()
         self.inputs.grow(len(keys))
+        self.keys += keys
         self._widen()
         self._start(kept)
 
@@ -170,9 +185,26 @@ class FirstOrder:
         self._asked = None
         self._tell(self._z, (y - self.y_mean) / self.y_scale)
 
+    def ask(self, x: dict[Any, Any]) -> float | None:
+        f = self._native.ask(x) if self._native else None
+        return None if f is None else self.y_mean + self.y_scale * f
+
+    def tell(self, x: dict[Any, Any], y: float) -> bool:
+        i = self.waiting
+        if not self._native or i + 1 == self.due:
+            return False
+        try:
+            if not self._native.tell(x, (y - self.y_mean) / self.y_scale, i):
+                return False
+        except (TypeError, ValueError):  # `learn` says why
+            return False
+        self._ys[i] = y
+        self.waiting = i + 1
+        return True
+
     def __getstate__(self) -> dict[str, Any]:
         """The device itself is code; what it knows is arrays."""
-        hidden = ("_ask", "_tell", "_device", "_z", "_asked", "_rows", "_ys")
+        hidden = ("_ask", "_tell", "_device", "_native", "_z", "_asked", "_rows", "_ys", "_mean", "_factor")
         state = {name: value for name, value in vars(self).items() if name not in hidden}
         waiting = self._rows[: self.waiting].copy(), self._ys[: self.waiting].copy()
         return {**state, "kept": self._keep(), "rows": waiting}
@@ -192,10 +224,13 @@ class FirstOrder:
         self._ask: Callable[[Array], float] = lambda z: 0.0
         self._tell: Callable[[Array, float], object] = lambda z, y: None
         self._device: engines.Device | None = None
+        self._native: Any = None
         self._moments()
 
     def _moments(self) -> None:
         self._mean, self._factor = self.inputs.mean, SPREAD * self.inputs.factor
+        if self._native:
+            self._native.columns(tuple(self.keys), self._mean, self._factor, self._rows)
 
     def _start(self, kept: Kept | None) -> None:
         if not self.V.shape[2]:
@@ -205,6 +240,8 @@ class FirstOrder:
         if kept is not None:
             self._device.resume(kept, [])
         self._ask, self._tell = _asked(self._device), _told(self._device)
+        self._native = getattr(self._device, "device", None)
+        self._moments()
 
     def _keep(self) -> Kept | None:
         return None if self._device is None else self._device.keep()
@@ -217,12 +254,13 @@ class FirstOrder:
         self._asked = x
 
     def _rescale(self) -> None:
-        """Take in what waits; the estimate goes on in the labels' new unit."""
+        """Take in what waits; the estimate goes on in the labels' new unit where that has changed."""
         self._take_in()
-        if not self.loss.classifies:
-            factor = float(self.labels.factor[0])
-            old, self.y_scale = self.y_scale, 1 / factor if factor else self.y_scale
-            self.y_mean = float(self.labels.mean[0])
+        factor, mean = float(self.labels.factor[0]), float(self.labels.mean[0])
+        moved = abs(factor * self.y_scale - 1) > STILL or abs(mean - self.y_mean) > STILL * self.y_scale
+        if moved and not self.loss.classifies:
+            old, self.y_mean = self.y_scale, mean
+            self.y_scale = 1 / factor if factor else old
             self._convert(old / self.y_scale)
         self.due = min(WAITING, max(1, self.learnt // 8))
         self._asked = None

@@ -130,11 +130,13 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The prediction for a dictionary of features."""
-        return self._model.predict(self._columns.read(x))
+        y = self._model.ask(x)
+        return self._model.predict(self._columns.read(x)) if y is None else y
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        """Learn a sample; what `predict_one` computed for the same x is not computed again."""
-        self._model.learn(self._columns.read(x), y)
+        """Learn a sample; the features that `predict_one` computed for the same x are not computed again."""
+        if not self._model.tell(x, y):
+            self._model.learn(self._columns.read(x), y)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """`predict_one` of every row."""

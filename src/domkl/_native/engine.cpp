@@ -318,7 +318,7 @@ template <class T> class Lone final : public Device<T> {
             move(v.data(), zp, T(pulls.push(set, s.u, s.f, y)), to, V.K);
             const double lost = value(set, s.f, y) + set.reg * s.norm;
             out_L[p] = new_L[p] = L_[p] + (set.reg > 0 ? double(T(lost)) : lost);
-            V.unpad(to, out_theta + p * 2 * V.D);
+            if (out_theta) V.unpad(to, out_theta + p * 2 * V.D);  // nobody hears a learner without neighbours
             zero += new_L[p] * 0;  // not 0 once a loss is infinite or no number
         }
         if (zero != 0) throw std::invalid_argument("the losses overflowed");

@@ -197,7 +197,45 @@ template <class T> class DeviceHandle {
         device->resume(theta.data(), mu.data(), L.data(), q.data());
     }
 
+    // From now on `ask` and `tell` take dictionaries: column k is (x[names[k]] - mean[k]) * factor[k].
+    void columns(nb::tuple keys, Stored<double> mean, Stored<double> factor, Out<double> kept) {
+        require(int64_t(keys.size()) == d && int64_t(mean.size()) == d && int64_t(factor.size()) == d, "names must be (d,)");
+        require(kept.ndim() == 2 && int64_t(kept.shape(1)) == d, "rows must be (n, d)");
+        names = keys, rows = kept, raw.resize(d), name.clear();
+        for (nb::handle key : keys) name.push_back(key.ptr());
+        centre.assign(mean.data(), mean.data() + d), unit.assign(factor.data(), factor.data() + d);
+        L_out.resize(P);
+    }
+
+    // None where x is not a plain dictionary of exactly those names with finite numbers.
+    nb::object ask(nb::handle x) {
+        if (!read(x)) return nb::none();
+        return nb::float_(device->predict(sample.data()));
+    }
+
+    // Learns (x, y) alone and keeps x in row i; false, and nothing is learnt, where `ask` says None.
+    bool tell(nb::handle x, double y, int64_t i) {
+        require(deg == 0 && i >= 0 && rows.ndim() == 2 && i < int64_t(rows.shape(0)) && y - y == 0, "i must be a row, y finite");
+        if (!read(x)) return false;
+        device->observe(sample.data(), double(T(y)), nullptr, L_out.data());
+        device->close(nullptr, L_out.data());
+        std::copy_n(raw.data(), d, rows.data() + i * d);
+        return true;
+    }
+
   private:
+    bool read(nb::handle x) {
+        if (name.empty() || !PyDict_CheckExact(x.ptr()) || PyDict_Size(x.ptr()) != d) return false;
+        T zero = 0;
+        for (int64_t k = 0; k < d; ++k) {
+            PyObject* value = PyDict_GetItemWithError(x.ptr(), name[k]);
+            if (value) raw[k] = PyFloat_AsDouble(value);
+            if (!value || (raw[k] == -1 && PyErr_Occurred())) return PyErr_Clear(), false;
+            zero += (sample[k] = T((raw[k] - centre[k]) * unit[k])) * 0;
+        }
+        return zero == 0;
+    }
+
     template <class A, class B> void fits(const A& theta, const A& mu, const B& L, const B& q) const {
         require(int64_t(theta.size()) == P * 2 * D && int64_t(mu.size()) == P * 2 * D, "state must be (P, 2D)");
         require(int64_t(L.size()) == P && int64_t(q.size()) == P, "weights must be (P,)");
@@ -224,6 +262,10 @@ template <class T> class DeviceHandle {
     }
 
     std::vector<T> sample;
+    std::vector<PyObject*> name;  // of the columns; `names` keeps them alive
+    std::vector<double> raw, centre, unit, L_out;
+    nb::tuple names{nb::steal<nb::tuple>(nb::handle())};
+    Out<double> rows;
     int64_t deg, P, D, d;
     std::unique_ptr<Device<T>> device;
 };
@@ -242,6 +284,9 @@ template <class T> void declare(nb::module_& m, const char* network, const char*
         .def("predict", &H::predict)
         .def("observe", &H::observe)
         .def("alone", &H::alone)
+        .def("columns", &H::columns)
+        .def("ask", &H::ask)
+        .def("tell", &H::tell)
         .def("hear", &H::hear)
         .def("close", &H::close)
         .def("state", &H::state)
