@@ -1,0 +1,116 @@
+"""`domkl compare`: one stream, one table: networks of domkl beside other online learners."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+from .. import compare, datasets, experiment, graph, trial
+from .._extras import need
+from ..compare import Row, figure
+from ..errors import InputError
+from ..trial import Source
+from . import show
+from .bench import figure as number
+
+TEXT = "error, time and traffic of domkl and other online learners on one stream"
+
+
+def add_to(commands: Any) -> None:
+    """Declare the command."""
+    command = commands.add_parser("compare", help=TEXT, description=f"{TEXT[0].upper()}{TEXT[1:]}.")
+    add = command.add_argument
+    add("--dataset", metavar="NAME", help="one that `domkl data` lists (default: the shipped stations)")
+    add("--data", metavar="FILE", help="a CSV or Parquet file of your own, rows in order of time")
+    add("--target", metavar="COLUMN", help="what to predict, in --data")
+    add("--learners", type=int, metavar="J", help="how many learners share the data (default: 5)")
+    add("--graph", default="ring", help=f"{', '.join(graph.SHAPES)} or paper1 .. paper4 (default: ring)")
+    add("--rounds", type=int, metavar="N", help="stop after N rounds")
+    add("--seed", type=int, default=0, metavar="N", help="of everything that is drawn (default: 0)")
+    add("--out", metavar="DIR", help="also write a bar figure to DIR/compare.png")
+    add("--json", action="store_true", help="one JSON document on standard output")
+    command.set_defaults(act=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Let everyone learn, then show."""
+    source = _source(args)
+    network = trial.network(args.graph, source.split.names)
+    with show.progress(f"comparing on {source.name}") as bar:
+        rows = compare.table(source, network, args.seed, lambda i, n, name: _say(bar, i, n, name))
+    files = [] if args.out is None else [_picture(rows, source, args.out)]
+    if args.json:
+        show.document(_document(source, args.graph, rows, files))
+    else:
+        _show(source, args.graph, rows, files)
+
+
+def _say(bar: Any, done: int, total: int, name: str) -> None:
+    bar(done, total)
+    if not sys.stderr.isatty():
+        print(f"domkl: {done + 1} of {total}: {name}", file=sys.stderr)
+
+
+def _source(args: argparse.Namespace) -> Source:
+    chosen = experiment.load("three-stations")
+    if args.data is not None:
+        return _own(args, chosen)
+    if args.target is not None:
+        raise InputError("--target is for a file of your own; expected --data FILE with it; add --data")
+    if args.dataset in (None, "stations"):
+        if args.learners not in (None, 3):
+            raise InputError(f"--learners is {args.learners} for the stations; expected 3; leave it out")
+        return trial.prepare(chosen, args.rounds)
+    data = dataclasses.replace(chosen.data, names=(args.dataset,))
+    J = 5 if args.learners is None else args.learners
+    return trial.prepare(dataclasses.replace(chosen, data=data, learners=J), args.rounds)
+
+
+def _own(args: argparse.Namespace, chosen: experiment.Experiment) -> Source:
+    if args.dataset is not None:
+        raise InputError("--data and --dataset are both given; expected one of the two; leave one out")
+    if args.target is None:
+        raise InputError(f"{args.data} needs a target; expected a column to predict; add --target COLUMN")
+    table = datasets.read_table(args.data, args.target, None, None, (), "error")
+    J = 5 if args.learners is None else args.learners
+    return trial.from_table(chosen, table, Path(args.data).name, J, args.rounds)
+
+
+def _picture(rows: list[Row], source: Source, folder: str) -> Path:
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return figure.write(rows, source.name, source.unit, Path(folder) / "compare.png")
+
+
+def _document(source: Source, network: str, rows: list[Row], files: list[Path]) -> dict[str, Any]:
+    J, T, d = source.split.X.shape
+    what = {"data": source.name, "unit": source.unit, "learners": J, "rounds": T, "features": d}
+    return {**what, "graph": network, "rows": compare.document(rows), "files": [str(f) for f in files]}
+
+
+def _show(source: Source, network: str, rows: list[Row], files: list[Path]) -> None:
+    J, T, d = source.split.X.shape
+    title = f"{source.name}: {J} learners, {network}, {T} rounds, {d} features"
+    table = need("rich.table", "cli").Table(title=title, title_justify="left")
+    unit = f", {source.unit}" if source.unit else ""
+    for heading in ("", "sees", "MSE", f"RMSE{unit}", "us a sample", "bytes sent"):
+        table.add_column(heading, justify="left" if heading in ("", "sees") else "right")
+    for row in rows:
+        if row.mse is not None:
+            figures = (row.mse, row.rmse, row.us_per_sample, row.bytes_sent)
+            table.add_row(row.name, row.sees, *map(_short, figures))
+    console = show.console()
+    console.print(table)
+    console.print("us: of wall time; bytes: by a learner in a round, to all its neighbours or to the centre")
+    for row in rows:
+        if row.reason:
+            console.print(f"  left out: {row.name}: {row.reason}", soft_wrap=True, markup=False)
+    for path in files:
+        console.print(f"Figure: {path}", soft_wrap=True)
+
+
+def _short(value: float | None) -> str:
+    """Three figures, also of an error that has exploded."""
+    return number(value or 0.0) if (value or 0.0) < 1e7 else f"{value:.2e}"
