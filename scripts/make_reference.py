@@ -38,6 +38,9 @@ MODULES = (
     "domkl.checkpoint",
     "domkl.certs",
     "domkl.fleet",
+    "domkl.auto",
+    "domkl.river",
+    "domkl.sklearn",
     "domkl.errors",
 )
 INTRODUCTION = """\

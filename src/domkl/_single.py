@@ -35,6 +35,8 @@ SPREAD = 0.3
 WAITING = 256
 #: A change of the labels' mean or spread that is not worth a new unit, in spreads.
 STILL = 0.01
+#: Where a scaled input is cut off, and the inputs that say nothing about a scale.
+FAR, HUGE = 1e6, 1e150
 #: Beyond, exp() says nothing more.
 SURE = 30.0
 
@@ -89,11 +91,11 @@ class Auto:
         self.settings, self.loss = settings, loss
 
     def predict(self, x: Array) -> float:
-        return 0.0 if self.model is None else float(self.model.predict(x))
+        return 0.0 if self.model is None else float(self.model.predict(_known(x)))
 
     def learn(self, x: Array, y: float) -> None:
         if self.model is not None:
-            self.model.learn(x, y)
+            self.model.learn(_known(x), y)
 
     def ask(self, x: dict[Any, Any]) -> float | None:
         return None
@@ -110,6 +112,11 @@ class Auto:
             self.model = make_model(self.d, loss=self.loss, seed=self.settings.seed)
 
 
+def _known(x: Array) -> Array:
+    """What is infinite says as little as what is missing."""
+    return np.where(np.isfinite(x), x, np.nan)
+
+
 class Scale:
     """Mean and spread of columns, from blocks with gaps."""
 
@@ -123,7 +130,7 @@ class Scale:
 
     def update(self, block: Array) -> None:
         """Chan's rule for merging moments. (k, d)"""
-        seen = np.isfinite(block)
+        seen = np.abs(block) < HUGE  # not so NaN
         k = seen.sum(0)
         mean = np.where(seen, block, 0).sum(0) / np.maximum(k, 1)
         apart, n = mean - self.mean, np.maximum(self.n + k, 1)
@@ -267,7 +274,7 @@ class FirstOrder:
 
     def _take_in(self) -> None:
         if self.waiting:
-            with np.errstate(all="ignore"):  # a column too large to square counts as constant
+            with np.errstate(all="ignore"):  # values that are left out overflow
                 self.inputs.update(self._rows[: self.waiting])
                 self.labels.update(self._ys[: self.waiting, None])
                 self._moments()
@@ -301,7 +308,7 @@ def predict_numpy(device: engines.ArrayDevice) -> Callable[[Array], float]:
 def _told(device: engines.Device) -> Callable[[Array, float], object]:
     if isinstance(device, engines.ArrayDevice):
         return lambda z, y: device.alone(_filled(z).astype(np.float32), y)
-    alone = _alone(device)
+    alone = device.device.alone  # type: ignore[attr-defined]
 
     def tell(z: Array, y: float) -> None:
         try:
@@ -312,16 +319,10 @@ def _told(device: engines.Device) -> Callable[[Array, float], object]:
     return tell
 
 
-def _alone(device: Any) -> Callable[[Array, float], object]:
-    """A native round that writes what neighbours would hear to one place, as there are none."""
-    theta, L, q = np.empty(device.shape, device.dtype), np.empty(len(device.q)), np.empty(len(device.q))
-    learn = device.device.alone
-    return lambda z, y: learn(z, y, theta, L, q)
-
-
 def _filled(z: Array) -> Array:
     """In place: what is missing is the mean, what is infinite is far."""
-    return np.nan_to_num(z, copy=False, nan=0.0, posinf=1e6, neginf=-1e6)
+    z[np.isnan(z)] = 0.0
+    return np.clip(z, -FAR, FAR, out=z)
 
 
 def _column(seed: int, key: Hashable, D: int) -> Array:

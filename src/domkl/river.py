@@ -113,7 +113,7 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
     >>> from domkl.river import MultiKernelRegressor
     >>> model = MultiKernelRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
-    MAE: 0.3...
+    MAE: 0.27...
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
     >>> from domkl.river import MultiKernelClassifier
     >>> model = MultiKernelClassifier()
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 8...%
+    Accuracy: 88.5...%
     """
 
     def __init__(

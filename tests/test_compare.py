@@ -1,0 +1,100 @@
+"""`domkl compare`: one table, honest about who sees what, and what is left out."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from domkl import cli, kernels
+from domkl.compare.vaw import Vaw
+
+FEW = ["compare", "--rounds", "25"]
+
+
+@pytest.fixture
+def mine(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{u:.5f},{v:.5f},{1000 * (u + v):.3f}" for u, v in rng.uniform(size=(60, 2))]
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join(["u,v,y", *rows]) + "\n")
+    return path
+
+
+def document(capsys, *argv):
+    assert cli.main([*argv, "--json"]) == 0
+    out = capsys.readouterr()
+    return json.loads(out.out), out.err
+
+
+def test_the_table_has_ours_and_theirs(capsys):
+    found, err = document(capsys, *FEW)
+    rows = {row["name"]: row for row in found["rows"]}
+    assert {"domkl, paper", "OMKL", "VAW on the same features", "domkl first-order, one learner"} <= set(rows)
+    assert rows["domkl, paper"]["sees"] == "a part"
+    assert rows["domkl, paper"]["bytes_sent"] == 2 * 8 * (17 * 100 + 17)
+    assert rows["OMKL"]["bytes_sent"] == 8 * (15 + 1)
+    for row in rows.values():
+        assert (row["mse"] is None) == (row["reason"] is not None)
+        if row["mse"] is not None:
+            assert row["rmse"] == pytest.approx(row["mse"] ** 0.5)
+            assert row["us_per_sample"] > 0
+    shown = [row["mse"] for row in found["rows"] if row["mse"] is not None]
+    assert shown == sorted(shown)
+    assert "OMKL" in err
+
+
+def test_a_file_of_your_own_is_told_in_its_unit(capsys, mine):
+    found, _ = document(capsys, "compare", "--data", str(mine), "--target", "y", "--learners", "4")
+    assert (found["learners"], found["rounds"], found["features"]) == (4, 15, 2)
+    assert min(row["rmse"] for row in found["rows"] if row["rmse"]) > 10
+
+
+def test_what_is_not_installed_is_left_out_with_the_install_line(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "river", None)
+    assert cli.main(FEW) == 0
+    out = capsys.readouterr().out
+    assert (
+        'left out: River KNNRegressor: river is not installed; bring it with: pip install "domkl[river]"'
+        in out
+    )
+
+
+def test_the_figure_goes_where_it_is_told(capsys, tmp_path):
+    found, _ = document(capsys, *FEW, "--out", str(tmp_path / "new"))
+    assert found["files"] == [str(tmp_path / "new" / "compare.png")]
+    assert (tmp_path / "new" / "compare.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("argv", "parts"),
+    [
+        (["--target", "y"], ["--target is for a file", "--data"]),
+        (["--data", "x.csv"], ["x.csv needs a target"]),
+        (["--data", "x.csv", "--dataset", "weather"], ["both given"]),
+        (["--learners", "4"], ["for the stations", "expected 3"]),
+        (["--dataset", "nothing"], ["nothing"]),
+        (["--graph", "wheel"], ["graph is 'wheel'"]),
+    ],
+)
+def test_bad_input_is_one_line(capsys, argv, parts):
+    assert cli.main(["compare", *argv]) == 2
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1
+    assert all(part in err for part in parts)
+
+
+def test_vaw_is_ridge_regression_with_the_next_sample_in_its_covariance():
+    rng = np.random.default_rng(0)
+    V = kernels.gaussian(2, D=4, sigma2=[0.5])
+    model, X, y = Vaw(V, reg=0.3), rng.uniform(size=(30, 2)), rng.uniform(size=30)
+    for x, label in zip(X, y, strict=True):
+        model.learn(x, float(label))
+    from domkl import core
+
+    new = rng.uniform(size=2)
+    Z, z = core.features(V, X)[:, 0], core.features(V, new)[0]
+    A = 0.3 * np.eye(8) + Z.T @ Z + np.outer(z, z)
+    assert model.predict(new) == pytest.approx(float(z @ np.linalg.solve(A, Z.T @ y)), rel=1e-9)
