@@ -41,7 +41,7 @@ def test_a_network_learns_from_raw_data_without_any_setting():
     run = domkl.simulate(1e4 * X + 3e5, 5000 * y - 7e4, "ring", preset="auto")
     assert ((run.y_hat - (5000 * y - 7e4)) ** 2)[:, 100:].mean() < 0.03 * 5000**2
     assert run.theta.shape == run.lam.shape == (5, 2, 80)
-    assert 0 < run.cv.max() < 0.01 * 5000**2
+    assert 0 < run.cv.max() < 0.05 * 5000**2
     assert 150 < run.sent < 180
     assert np.abs(run.lam.sum(0)).max() < 1e-10
 
@@ -127,7 +127,7 @@ def test_infinite_inputs_are_refused():
 def test_a_model_is_a_network_of_one():
     X, y = stream(150)
     run = domkl.simulate(X[None], y[None], nx.empty_graph(1), preset="auto")
-    np.testing.assert_array_equal(taught(Model(3, size=160), X, y), run.y_hat[0])
+    np.testing.assert_array_equal(taught(Model(3, size=160, forgetting="none"), X, y), run.y_hat[0])
 
 
 def test_models_copy_pickle_and_repeat():
@@ -197,14 +197,32 @@ def test_inputs_that_come_later_help_and_change_nothing_before(when):
     assert ((late - y[when:]) ** 2)[-300:].mean() < 0.3 * ((without - y[when:]) ** 2)[-300:].mean()
 
 
+@pytest.mark.parametrize("J", [1, 4])
+def test_the_past_is_dropped_when_it_misleads(J):
+    X, y = problems.streams(J, 1300, 3)
+    y[:, 700:] *= -1
+    errors, networks = {}, {}
+    for forgets in (False, True):
+        graph = domkl.graph.as_graph(nx.cycle_graph(J) if J > 1 else nx.empty_graph(1))
+        network = auto.Network(graph, 3, domkl.losses.get("squared"), forgets=forgets)
+        sums = domkl.engines.Sums.zero(J, 2)
+        y_hat = np.stack(list(auto.rounds(network, [(X, y)], 0, sums, lambda _: None)), 1)
+        errors[forgets], networks[forgets] = (y_hat - y) ** 2, network
+    assert networks[False].restarts == 0 < networks[True].restarts <= 2
+    np.testing.assert_allclose(errors[True][:, :700].mean(), errors[False][:, :700].mean(), rtol=0.03)
+    assert errors[True][:, 900:].mean() < 0.3 * errors[False][:, 900:].mean()
+    assert np.abs(networks[True].state.lam.sum(0)).max() < 1e-9
+
+
 def test_a_given_memory_follows_a_change():
     X, y = stream(1400)
     y[700:] *= -1
     errors = {
         memory: ((taught(Model(3, size=160, forgetting=memory), X, y) - y) ** 2)[1000:].mean()
-        for memory in ("none", 120.0)
+        for memory in ("none", 120.0, "auto")
     }
     assert errors[120.0] < 0.3 * errors["none"]
+    assert errors["auto"] < 0.3 * errors["none"]
 
 
 @pytest.mark.parametrize(

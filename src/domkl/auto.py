@@ -10,7 +10,9 @@ the samples are dropped. From the first scale that all learners can know (the st
 many rounds as the network's diameter to reach everybody) they exchange theta; before it each is alone.
 
 Edge weights are 1/min(deg_i, deg_j), so that no degree makes a learner slow. On the device, Hedge with fixed
-share chooses between its own theta and the average of its neighbourhood's (Metropolis weights).
+share chooses between its own theta, the average of its neighbourhood's (Metropolis weights), and a ridge
+regression on its last samples (`domkl.window`). Where that is clearly better at half of the learners, all of
+them at once start again from their last samples: this is how they follow a change.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from .engines import Sums
 from .errors import InputError
 from .graph import Graph
 from .losses import Loss
+from .window import Watch, Window
 
 MODELS = 2
 SIGMA2 = (0.1, 0.2, 0.4, 0.8)
@@ -190,7 +193,9 @@ class Network:
         size: int = 1700,
         start: float = 0.0,
         dtype: Float = np.float64,
+        forgets: bool = False,
     ) -> None:
+        self.forgets, self.restarts, self.due = forgets, 0, -1
         self.loss, self.start, self.size, self.seed, self.dtype = loss, start, size, seed, dtype
         self.ties = Ties.of(graph, dtype)
         self.J, self.d = graph.J, d
@@ -199,6 +204,7 @@ class Network:
         self.fixed = next(r for r in _powers(WARM_UP) if r - self.ties.diameter >= WARM_UP // 2)
         self.low, self.high = np.full(self.J, np.inf), np.full(self.J, -np.inf)
         self.log_w = np.zeros((self.J, 2))
+        self.window: Window | None = None
         self.shared, self.sent, self.rounds = False, 0.0, 0
         self.state: newton.State | None = None
 
@@ -212,7 +218,10 @@ class Network:
             return Look(x, np.empty(0), np.empty(0), both, both, y_hat)
         z = self.features.of(x, self.stats)
         f, near = core.dot(self.state.theta, z), core.dot(self.mixed, z)
-        experts = self._in_units(np.stack([f.mean(-1), near.mean(-1)], -1))
+        scores = [f.mean(-1), near.mean(-1)]
+        if self.window is not None:
+            scores.append(self._window_score(z))
+        experts = self._in_units(np.stack(scores, -1))
         return Look(x, z, f, self._in_units(f), experts, (self._weights() * experts).sum(-1))
 
     def gaps(self, look: Look) -> Array:
@@ -245,6 +254,7 @@ class Network:
         self._widen(y)
         if self.buffer is None:
             self._step(look.z, look.f, y)
+            self._remember(look, y)
             return
         self.buffer.append((look.x, y))
         n = len(self.buffer)
@@ -284,6 +294,45 @@ class Network:
             self.sent += theta[0].size + 2
         self.state = newton.merge(self.state, learnt, near, np.zeros_like(L), self.pulls, 1.0)
 
+    # Forgetting
+
+    def _open_window(self, samples: list[tuple[Array, Array]]) -> None:
+        """Begin to watch for changes; samples are features and scaled targets."""
+        self.window = Window(self.J, MODELS * self.features.K, RATES.eta, self.dtype)
+        self.watch = Watch(self.J)
+        for z, y in samples:
+            self.window.learn(z.reshape(self.J, -1), y)
+        self.log_w = np.log(np.pad(self._weights(), ((0, 0), (0, 1)), constant_values=SHARE))
+
+    def _window_score(self, z: Array) -> Array:
+        assert self.window is not None
+        found = self.window.predict(z.reshape(self.J, -1))
+        if self.loss.classifies:  # it has learnt the labels' mean, 2 P - 1; as a margin
+            return np.asarray(2 * np.arctanh(np.clip(found, -0.999, 0.999)))
+        return found
+
+    def _remember(self, look: Look, y: Array) -> None:
+        if self.window is None:
+            return
+        self.window.learn(look.z.reshape(self.J, -1), self._target(y))
+        misses = ((look.experts - y[:, None]) / self.width[:, None]) ** 2
+        surge, again = self.watch.see(misses[:, :2].min(-1), misses[:, 2])
+        self.window.drop(surge, kept=Watch.FADE // 2)
+        if again and self.due < self.rounds:
+            self.due = self.rounds + self.ties.diameter  # until then the votes have reached everybody
+        if self.due == self.rounds:
+            self._restart()
+
+    def _restart(self) -> None:
+        """All learners at once forget what came before their windows."""
+        assert self.window is not None
+        self.restarts += 1
+        self.watch = Watch(self.J)
+        self.state = newton.init(MODELS, self.features.K, self.pulls)
+        samples = self.window.samples()
+        for z, y in samples:
+            self._again(z.reshape(self.J, MODELS, -1), np.asarray(y, self.dtype), last=z is samples[-1][0])
+
     # Warming up
 
     def _rebuild(self, n: int) -> None:
@@ -296,10 +345,13 @@ class Network:
         deg = self.ties.weight.sum(1) if self.shared else np.zeros(self.J, self.dtype)
         self.pulls = newton.Pulls.of(deg, RATES, self.loss)
         self.state = newton.init(MODELS, self.features.K, self.pulls)
-        for t in range(n):
-            self._replay(X[:, t], y[:, t], last=t == n - 1)
+        samples = [(self.features.of(X[:, t], self.stats), self._target(y[:, t])) for t in range(n)]
+        for t, (z, target) in enumerate(samples):
+            self._again(z, target, last=t == n - 1)
         if n >= self.fixed:
             self.buffer = None
+            if self.forgets:
+                self._open_window(samples)
 
     def _scale(self, X: Array, y: Array) -> None:
         if self.shared:
@@ -312,12 +364,11 @@ class Network:
         self.centre = np.broadcast_to(centre, self.J)
         self.width = np.broadcast_to(np.where(width > 0, width, 1), self.J)
 
-    def _replay(self, x: Array, y: Array, last: bool) -> None:
-        """Learn a kept sample as if the neighbours agreed."""
+    def _again(self, z: Array, y: Array, last: bool) -> None:
+        """Learn a kept sample, features and scaled target, as if the neighbours agreed."""
         assert self.state is not None
-        z = self.features.of(x, self.stats)
         f = core.dot(self.state.theta, z)
-        learnt = newton.local(self.state, z, f, self._target(y), self.pulls, self.loss)
+        learnt = newton.local(self.state, z, f, y, self.pulls, self.loss)
         if last:
             self._close(learnt)
             return
@@ -349,6 +400,8 @@ class Network:
         new = np.arange(old, self.features.K)
         P[..., new, new] = 1 / self.pulls.c[..., None]
         self.mixed = np.pad(self.mixed, wider)
+        if self.window is not None:
+            self.window.widen(MODELS, self.features.K - old)
         self.state = newton.State(theta, lam, near, self.state.L, self.state.q, m, newton.Inverse(P))
 
     def set_column(self, c: int, values: Array) -> None:
@@ -413,7 +466,8 @@ class Model:
     loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
     seed : of the frequencies.
     size : how many numbers the two models have together; time and memory grow with its square.
-    forgetting : "auto" or "none" (all samples count), or about how many past samples count.
+    forgetting : "auto" (the past is dropped when the last samples alone predict clearly better), "none" (all
+        samples count), or about how many past samples count.
 
     Inputs may have any scale and may be missing (NaN). `predict` gives the target, clipped to the range seen,
     or for "logistic" the score 2 P(y = +1) - 1, in [-1, 1]; before any label it gives 0.
@@ -441,7 +495,9 @@ class Model:
         d, size = _checks.count("d", d), _checks.count("size", size, least=16)
         self.forgetting = _memory(forgetting)
         _checks.one_of("loss", loss, ("squared", "logistic"))
-        self._network = Network(Graph((0,), ((),)), d, losses.get(loss), seed=seed, size=size)
+        self._network = Network(
+            Graph((0,), ((),)), d, losses.get(loss), seed=seed, size=size, forgets=forgetting == "auto"
+        )
         self._late: dict[int, list[float]] = {}  # columns that came after the scale was fixed
         self._misses = np.zeros(RESIDUALS)  # absolute errors, the oldest overwritten
         self._seen: Look | None = None
