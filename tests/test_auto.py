@@ -127,7 +127,7 @@ def test_infinite_inputs_are_refused():
 def test_a_model_is_a_network_of_one():
     X, y = stream(150)
     run = domkl.simulate(X[None], y[None], nx.empty_graph(1), preset="auto")
-    np.testing.assert_array_equal(taught(Model(3, size=160, forgetting="none"), X, y), run.y_hat[0])
+    np.testing.assert_array_equal(taught(Model(3, size=160), X, y), run.y_hat[0])
 
 
 def test_models_copy_pickle_and_repeat():

@@ -479,7 +479,7 @@ class Model:
     >>> model, rng = Model(2, size=200), np.random.default_rng(0)
     >>> for x in rng.uniform(0, 1000, size=(300, 2)):
     ...     model.learn(x, np.sin(x[0] / 200) + x[1] / 500)
-    >>> abs(model.predict([500.0, 500.0]) - np.sin(2.5) - 1) < 0.1
+    >>> bool(abs(model.predict([500.0, 500.0]) - np.sin(2.5) - 1) < 0.1)
     True
     """
 

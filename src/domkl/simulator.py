@@ -63,6 +63,7 @@ def simulate(
     preset: str = "paper",
     seed: int = 0,
     start: float = 0.0,
+    forgets: bool = True,
     engine: str = "auto",
     threads: int | None = None,
     dtype: Float = np.float64,
@@ -90,6 +91,7 @@ def simulate(
         its two models are the kernels of the `Run`, which counts cv from the first scale that all share.
     seed : of the frequencies of preset="auto".
     start : what preset="auto" predicts before the first label.
+    forgets : whether preset="auto" drops the past when the last samples alone predict clearly better.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
         its bits; "mpi" spreads the network over the ranks of `mpiexec`, with the bits of "numpy".
     threads : how many the native engine may use; one for each core by default.
@@ -113,7 +115,7 @@ def simulate(
         _refuse_settings(kernels=kernels, rates=rates, memory=memory)
         blocks, (J, T, d) = _open(X, y, np.float64)
         network = as_graph(graph, J)
-        learners = Network(network, d, losses.get(loss), seed=seed, start=start, dtype=dtype)
+        learners = Network(network, d, losses.get(loss), seed=seed, start=start, dtype=dtype, forgets=forgets)
         delay = _checks.count("delay", delay, least=0)
         return _automatic(learners, network, blocks, delay, lambda done: progress and progress(done, T))
     with engines.guard(engine):
