@@ -37,7 +37,9 @@ from .window import Watch, Window
 MODELS = 2
 SIGMA2 = (0.1, 0.2, 0.4, 0.8)
 #: rho and eta of the local step, and the temperature of the device's Hedge in squared ranges of y.
-RATES = Rates(rho=0.4, eta=0.005, eta_g=0.02)
+RATES = Rates(rho=0.4, eta=0.005, eta_g=0.1)
+#: Whoever learns alone has nobody's estimates to hold its own in check.
+ALONE = Rates(rho=0.4, eta=0.1, eta_g=0.1)
 #: The samples after which the scale is fixed.
 WARM_UP = 64
 #: Fixed share: the weight that experts get back in every round.
@@ -298,7 +300,7 @@ class Network:
 
     def _open_window(self, samples: list[tuple[Array, Array]]) -> None:
         """Begin to watch for changes; samples are features and scaled targets."""
-        self.window = Window(self.J, MODELS * self.features.K, RATES.eta, self.dtype)
+        self.window = Window(self.J, MODELS * self.features.K, ALONE.eta, self.dtype)
         self.watch = Watch(self.J)
         for z, y in samples:
             self.window.learn(z.reshape(self.J, -1), y)
@@ -343,7 +345,7 @@ class Network:
         until = n - self.ties.diameter if self.shared else n
         self._scale(X[:, :until], y[:, :until])
         deg = self.ties.weight.sum(1) if self.shared else np.zeros(self.J, self.dtype)
-        self.pulls = newton.Pulls.of(deg, RATES, self.loss)
+        self.pulls = newton.Pulls.of(deg, RATES if self.shared else ALONE, self.loss)
         self.state = newton.init(MODELS, self.features.K, self.pulls)
         samples = [(self.features.of(X[:, t], self.stats), self._target(y[:, t])) for t in range(n)]
         for t, (z, target) in enumerate(samples):
