@@ -42,7 +42,7 @@ def errors(model, X, y):
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("kind", MODELS)
 def test_river_checks_pass_without_skips(kind, preset):
-    model = kind(preset=preset)
+    model = kind(preset=preset, size=200)
     assert model._unit_test_skips() == set()
     checks.check_estimator(model)
 

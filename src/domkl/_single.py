@@ -51,6 +51,7 @@ class Settings(NamedTuple):
     eta: float = 4.0
     eta_g: float = 1.0
     seed: int = 0
+    size: int = 1700
 
 
 class Single(Protocol):
@@ -109,7 +110,7 @@ class Auto:
             self.model.grow(self.d)
         elif self.d:
             make_model: Any = importlib.import_module("domkl.auto").Model
-            self.model = make_model(self.d, loss=self.loss, seed=self.settings.seed)
+            self.model = make_model(self.d, loss=self.loss, seed=self.settings.seed, size=self.settings.size)
 
 
 def _known(x: Array) -> Array:

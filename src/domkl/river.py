@@ -106,6 +106,8 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
         Temperature of Hedge over the kernels, in squared standard deviations, for "first-order".
     seed
         Of the kernels' frequencies.
+    size
+        How many numbers "auto" learns; a sample takes time in proportion to their square.
 
     Examples
     --------
@@ -123,9 +125,11 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
         eta: float = 4.0,
         eta_g: float = 1.0,
         seed: int = 0,
+        size: int = 1700,
     ) -> None:
-        self.preset, self.D, self.eta, self.eta_g, self.seed = preset, D, eta, eta_g, seed
-        self._model = _single.make(Settings(preset, D, eta, eta_g, seed), "squared")
+        self.preset, self.D, self.eta, self.eta_g = preset, D, eta, eta_g
+        self.seed, self.size = seed, size
+        self._model = _single.make(Settings(preset, D, eta, eta_g, seed, size), "squared")
         self._columns = _Columns(self._model.grow)
 
     def predict_one(self, x: dict[Any, Any]) -> float:
@@ -171,9 +175,11 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
         eta: float = 1.0,
         eta_g: float = 1.0,
         seed: int = 0,
+        size: int = 1700,
     ) -> None:
-        self.preset, self.D, self.eta, self.eta_g, self.seed = preset, D, eta, eta_g, seed
-        self._model = OneVsRest[Any](Settings(preset, D, eta, eta_g, seed))
+        self.preset, self.D, self.eta, self.eta_g = preset, D, eta, eta_g
+        self.seed, self.size = seed, size
+        self._model = OneVsRest[Any](Settings(preset, D, eta, eta_g, seed, size))
         self._columns = _Columns(self._model.grow)
 
     @property

@@ -43,9 +43,10 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         eta_g: float = 1.0,
         passes: int = 5,
         seed: int = 0,
+        size: int = 1700,
     ) -> None:
         self.preset, self.D, self.eta, self.eta_g = preset, D, eta, eta_g
-        self.passes, self.seed = passes, seed
+        self.passes, self.seed, self.size = passes, seed, size
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -53,7 +54,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _settings(self) -> Settings:
-        return Settings(self.preset, self.D, self.eta, self.eta_g, self.seed)
+        return Settings(self.preset, self.D, self.eta, self.eta_g, self.seed, self.size)
 
     def _labelled_table(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
         return validate_data(self, X, y, reset=reset, y_numeric=numeric, **_TABLE)
@@ -74,6 +75,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     eta_g : temperature of Hedge over the kernels, in squared standard deviations, for "first-order".
     passes : how often `fit` goes through the table; `partial_fit` does once.
     seed : of the kernels' frequencies.
+    size : how many numbers "auto" learns; a sample takes time in proportion to their square.
 
     Examples
     --------
@@ -139,8 +141,9 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         eta_g: float = 1.0,
         passes: int = 5,
         seed: int = 0,
+        size: int = 1700,
     ) -> None:
-        super().__init__(preset, D, eta, eta_g, passes, seed)
+        super().__init__(preset, D, eta, eta_g, passes, seed, size)
 
     def fit(self, X: Any, y: Any) -> MultiKernelClassifier:
         """Learn a table from the start, row by row."""

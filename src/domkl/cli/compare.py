@@ -103,7 +103,7 @@ def _show(source: Source, network: str, rows: list[Row], files: list[Path]) -> N
             table.add_row(row.name, row.sees, *map(_short, figures))
     console = show.console()
     console.print(table)
-    console.print("us: of wall time; bytes: by a learner in a round, to all its neighbours or to the centre")
+    console.print("us: of CPU time; bytes: by a learner in a round, to all its neighbours or to the centre")
     for row in rows:
         if row.reason:
             console.print(f"  left out: {row.name}: {row.reason}", soft_wrap=True, markup=False)

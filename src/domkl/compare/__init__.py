@@ -7,7 +7,6 @@ that sees everything, so every device must send it its samples.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from ..errors import Error
 from ..graph import Graph
 from ..trial import Source
 from . import lone, networks
-from .lone import Missing
+from .lone import Missing, Run
 
 #: Called with how many contenders are done, of how many, and who is next.
 Say = Callable[[int, int, str], object]
@@ -32,7 +31,7 @@ class Row:
     sees: str  # "a part" or "all"
     mse: float | None = None  # in the data's unit, squared
     rmse: float | None = None
-    us_per_sample: float | None = None
+    us_per_sample: float | None = None  # of CPU time
     bytes_sent: float | None = None  # by a learner in a round, all neighbours together
     reason: str | None = None
 
@@ -52,14 +51,12 @@ def document(rows: list[Row]) -> list[dict[str, Any]]:
     return [dataclasses.asdict(row) for row in rows]
 
 
-def _row(name: str, sees: str, run: Callable[[Source], tuple[Any, float]], source: Source) -> Row:
-    start = time.perf_counter()
+def _row(name: str, sees: str, run: Run, source: Source) -> Row:
     try:
-        y_hat, sent = run(source)
+        y_hat, sent, seconds = run(source)
     except Missing as missing:
         return Row(name, sees, reason=str(missing))
     except Error as error:
         return Row(name, sees, reason=f"failed: {error}")
-    seconds = time.perf_counter() - start
     mse = source.scale * float(np.mean((y_hat - source.split.y) ** 2))
     return Row(name, sees, mse, mse**0.5, 1e6 * seconds / source.split.y.size, sent)

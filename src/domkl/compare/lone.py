@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,8 +16,16 @@ from ..central import omkl
 from ..trial import Source
 from .vaw import Vaw
 
-#: Predictions (J, T), and bytes that a learner sends in a round.
-Run: TypeAlias = Callable[[Source], "tuple[Array, float]"]
+
+class Result(NamedTuple):
+    """What came of a contender."""
+
+    y_hat: Array  # (J, T)
+    sent: float  # bytes, by a learner in a round
+    seconds: float  # of CPU time; imports and construction do not count
+
+
+Run: TypeAlias = Callable[[Source], Result]
 
 
 class Missing(Exception):
@@ -45,22 +54,25 @@ def contenders(seed: int) -> dict[str, Run]:
     return {**own, **{name: _peer(make, seed) for name, make in PEERS.items()}}
 
 
-def _omkl(source: Source, seed: int) -> tuple[Array, float]:
+def _omkl(source: Source, seed: int) -> Result:
     split = source.split
     X, y = _order(split.X), _order(split.y)
-    run = omkl(X, y, kernels=kernels.gaussian(X.shape[1], seed=seed), delay=split.delay * len(split.y))
-    return _back(run.y_hat, len(split.y)), _raw(source)
+    V, start = kernels.gaussian(X.shape[1], seed=seed), time.process_time()
+    run = omkl(X, y, kernels=V, delay=split.delay * len(split.y))
+    return Result(_back(run.y_hat, len(split.y)), _raw(source), time.process_time() - start)
 
 
-def _all(source: Source, model: Model) -> tuple[Array, float]:
+def _all(source: Source, model: Model) -> Result:
     """Every sample once, in order of rounds: predict, and learn what has become known."""
     X, labels = _order(source.split.X), _order(source.split.y).tolist()
     late, y_hat = source.split.delay * len(source.split.y), np.empty(len(labels))
+    start = time.process_time()
     for i, x in enumerate(X):
         y_hat[i] = model.predict(x)
         if i >= late:
             model.learn(X[i - late], labels[i - late])
-    return _back(y_hat, len(source.split.y)), _raw(source)
+    seconds = time.process_time() - start
+    return Result(_back(y_hat, len(source.split.y)), _raw(source), seconds)
 
 
 def _order(values: Array) -> Array:
@@ -87,7 +99,7 @@ def _first_order(source: Source, seed: int) -> Model:
 def _peer(make: tuple[str, Callable[[Any, int], Model]], seed: int) -> Run:
     package, build = make
 
-    def run(source: Source) -> tuple[Array, float]:
+    def run(source: Source) -> Result:
         if not installed(package):
             name = "scikit-learn" if package == "sklearn" else package
             raise Missing(f'{name} is not installed; bring it with: pip install "domkl[{package}]"')

@@ -15,7 +15,7 @@ class Vaw:
     ----------
     V : frequencies (P, D, d).
     reg : ridge penalty.
-    eta_g : Hedge's temperature; 2 suits labels within [0, 1], where the squared loss is 1/2-exp-concave.
+    eta_g : Hedge's temperature, for labels within [0, 1]; both as domkl's second-order step has them here.
 
     Examples
     --------
@@ -29,7 +29,7 @@ class Vaw:
     True
     """
 
-    def __init__(self, V: Array, reg: float = 0.1, eta_g: float = 2.0) -> None:
+    def __init__(self, V: Array, reg: float = 0.01, eta_g: float = 0.1) -> None:
         P, D, _ = V.shape
         self.V, self.eta_g = V, eta_g
         self.inverse = np.tile(np.eye(2 * D) / reg, (P, 1, 1))  # of reg I + sum z z'
