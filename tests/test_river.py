@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import pickle
 
 import numpy as np
@@ -22,7 +21,7 @@ from domkl.river import MultiKernelClassifier, MultiKernelRegressor
 MODELS = [MultiKernelRegressor, MultiKernelClassifier]
 # The classifier on "auto" takes minutes, for it is a model a class.
 CHECKED = [(kind, "first-order") for kind in MODELS]
-CHECKED += [(MultiKernelRegressor, "auto")] if importlib.util.find_spec("domkl.auto") else []
+CHECKED += [(MultiKernelRegressor, "auto")]
 
 
 def stream(n=600, d=5, seed=0):
@@ -43,7 +42,7 @@ def errors(model, X, y):
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(("kind", "preset"), CHECKED)
 def test_river_checks_pass_without_skips(kind, preset):
-    model = kind(preset=preset, size=200)
+    model = kind(preset=preset, size=40)
     assert model._unit_test_skips() == set()
     checks.check_estimator(model)
 
