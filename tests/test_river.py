@@ -42,7 +42,7 @@ def errors(model, X, y):
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(("kind", "preset"), CHECKED)
 def test_river_checks_pass_without_skips(kind, preset):
-    model = kind(preset=preset, size=40)
+    model = kind(preset=preset, size=100)
     assert model._unit_test_skips() == set()
     checks.check_estimator(model)
 

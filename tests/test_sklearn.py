@@ -26,7 +26,7 @@ def table(n=600, seed=0):
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(("kind", "preset"), CHECKED)
 def test_scikit_learns_checks_pass_without_expected_failures(kind, preset):
-    found = check_estimator(kind(preset=preset, size=40), on_fail="raise", on_skip=None)
+    found = check_estimator(kind(preset=preset, size=100), on_fail="raise", on_skip=None)
     assert {result["status"] for result in found} <= {"passed", "skipped"}
     # The one that is skipped needs SCIPY_ARRAY_API=1 before scipy is first imported.
     assert {r["check_name"] for r in found if r["status"] == "skipped"} <= {"check_array_api_input"}

@@ -352,8 +352,7 @@ class Agent:
             self._close()
 
     def _close(self) -> None:
-        if self.around.close_if_nobody_is_missing() and not self._closed.is_set():
-            self.transport.expect(1)
+        if self.around.close_if_nobody_is_missing():
             self._closed.set()
 
     def _hear(self, topic: str, payload: bytes) -> None:

@@ -54,8 +54,8 @@ class Neighbourhood:
         return not self.learner.waiting
 
     def _is_anybody_waited_for(self) -> bool:
-        gone = self.learner.gone
-        return any(name not in gone and not self._is_over(name) for name in map(str, self.learner.missing))
+        awaited = [name for name in map(str, self.learner.missing) if not self._is_over(name)]
+        return bool(awaited) and not self.learner.gone.keys() >= set(awaited)
 
     def lose(self, age: float) -> None:
         """Give up those who have missed the deadline of a round of this age."""
