@@ -13,7 +13,7 @@ import threading
 import numpy as np
 import pytest
 
-from domkl.agent import logs, streams
+from domkl.agent import files, logs, streams
 from domkl.agent.config import LogSection, StreamSection
 from domkl.agent.streams import Reading, Scaling, aiter_of, open_stream
 from domkl.errors import DataError, InputError
@@ -148,13 +148,13 @@ def test_a_bad_json_row_is_refused_and_takes_a_number(tmp_path, log, line, kind,
 
 
 def test_a_line_too_long_does_not_fill_the_memory():
-    splitter = streams.Splitter()
+    splitter = files.Splitter()
     for _ in range(40):
-        assert splitter.feed(b"a" * streams.CHUNK) == []
-        assert len(splitter.rest) <= streams.LONGEST + 1
+        assert splitter.feed(b"a" * files.CHUNK) == []
+        assert len(splitter.rest) <= files.LONGEST + 1
     ((number, line), last) = splitter.feed(b"\nnext\n")
     assert (number, last) == (1, (2, b"next"))
-    assert len(line) == streams.LONGEST + 1
+    assert len(line) == files.LONGEST + 1
 
 
 @pytest.mark.parametrize("comma", [",", ";", "\t"])
@@ -555,7 +555,7 @@ def test_a_long_file_lets_the_loop_breathe(tmp_path):
         task.cancel()
 
     asyncio.run(main())
-    assert turns >= path.stat().st_size // streams.CHUNK
+    assert turns >= path.stat().st_size // files.CHUNK
 
 
 def test_a_fault_of_the_source_reaches_the_reader():

@@ -169,7 +169,7 @@ def test_a_folder_is_laid_out_for_agents(tmp_path, capsys):
         (["--graph", "EWR-JFK"], ["'LGA' has no neighbour"]),
         (["--no-start"], ["--no-start without --folder"]),
         (["nothing"], ["no experiment 'nothing'"]),
-        (["my file.toml", "--rounds", "10"], ["network has 'my file'"]),
+        (["my file.toml", "--rounds", "10"], ["network is 'my file'"]),
     ],
 )
 def test_bad_requests_give_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, argv, parts):

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import importlib
-import importlib.util
 import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -21,6 +19,7 @@ import numpy as np
 
 from . import _checks, engines, kernels, losses
 from ._types import Array
+from .auto import Model
 from .core import Rates
 from .engines.devices import Kept
 from .errors import InputError
@@ -84,11 +83,8 @@ class Auto:
     """`domkl.auto.Model`, which needs the number of its columns."""
 
     def __init__(self, settings: Settings, loss: str) -> None:
-        if importlib.util.find_spec("domkl.auto") is None:
-            raise InputError(
-                "preset 'auto' is not in this version of domkl; expected 'first-order'; choose it"
-            )
-        self.d, self.model = 0, None
+        self.d = 0
+        self.model: Model | None = None
         self.settings, self.loss = settings, loss
 
     def predict(self, x: Array) -> float:
@@ -109,8 +105,7 @@ class Auto:
         if self.model is not None:
             self.model.grow(self.d)
         elif self.d:
-            make_model: Any = importlib.import_module("domkl.auto").Model
-            self.model = make_model(self.d, loss=self.loss, seed=self.settings.seed, size=self.settings.size)
+            self.model = Model(self.d, loss=self.loss, seed=self.settings.seed, size=self.settings.size)
 
 
 def _known(x: Array) -> Array:

@@ -115,7 +115,7 @@ def encode_update(update: Update, incarnation: int, durable: int, dtype: str = "
     >>> envelope = decoder.decode(message)
     >>> envelope.update.round, envelope.incarnation, envelope.durable, envelope.dtype
     (7, 1, 5, 'float32')
-    >>> np.array_equal(envelope.update.theta, rounded(theta, "float32"))
+    >>> envelope.update.theta.tolist() == theta.astype("float32").tolist()
     True
     >>> decoder.decode(message.replace(b"f00d", b"food"))
     Traceback (most recent call last):
@@ -147,19 +147,6 @@ def encode(message: Hello | Again) -> bytes:
     except PeerError as error:  # what no peer would take is the caller's fault
         raise InputError(f"this message cannot be sent: {error}") from None
     return sealed
-
-
-def rounded(theta: Array, dtype: str) -> Array:
-    """What the receivers will hold of `theta` if it is sent in that precision.
-
-    >>> rounded(np.array([0.1]), "float16")
-    array([0.09997559])
-    >>> rounded(np.array([7e4]), "float16")
-    Traceback (most recent call last):
-    ...
-    domkl.errors.InputError: theta[0] is 70000.0; float16 holds at most 65504; choose float32
-    """
-    return _narrowed("theta", theta, _named(dtype)).astype(theta.dtype, copy=False)
 
 
 class Decoder:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +13,11 @@ from .. import _checks, _settings
 from ..core import Rates
 from ..errors import InputError
 from ..experiment import KernelSpec, LearningSpec, RateSpec
-from ..transports import topics
+from ..learner import PAYLOADS
+from ..transports import security, topics
 from ..transports.base import KINDS as TRANSPORTS
 from ..transports.base import TransportSettings
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-PAYLOADS = ("float64", "float32", "float16")
 STREAMS = ("stdin", "csv", "jsonl", "topic")
 FILES = ("csv", "jsonl")
 LEVELS = ("debug", "info", "warning", "error")
@@ -136,7 +133,7 @@ class TransportSection:
             ("broker", (self.broker,)),
         ):
             for each in addresses:
-                address(key, each)
+                security.parse(each, key)
         missing = [key for key in ("ca", "cert", "key") if getattr(self, key) is None]
         if len(missing) in (1, 2):
             raise InputError(
@@ -191,7 +188,7 @@ class HttpSection:
 
     def __post_init__(self) -> None:
         found = self.address
-        if found and not (self.allow_remote or _is_loopback(found[0])):
+        if found and not (self.allow_remote or security.is_loopback(self.listen)):
             raise InputError(
                 f"listen is {self.listen!r}, which other machines reach; expected a loopback address; "
                 "choose 127.0.0.1, or set allow_remote = true"
@@ -200,7 +197,7 @@ class HttpSection:
     @property
     def address(self) -> tuple[str, int] | None:
         """Host and port, None where nothing is served."""
-        return address("listen", self.listen) if self.listen else None
+        return security.parse(self.listen, "listen") if self.listen else None
 
 
 @dataclass(frozen=True)
@@ -237,9 +234,9 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         for key, name in (("network", self.network), ("name", self.name)):
-            _name(key, name)
+            topics.check_name(name, key)
         for name in self.neighbours:
-            _name("neighbours", name)
+            topics.check_name(name, "neighbours")
         _distinct("neighbours", self.neighbours)
         if topics.OPERATOR in (self.name, *self.neighbours):
             raise InputError(f"a learner is called {topics.OPERATOR!r}; that is who directs it; rename it")
@@ -294,14 +291,6 @@ def _goes_with(section: StreamSection, key: str, wanted: bool, when: str) -> Non
         raise InputError(f"{fact} and kind is {section.kind}; expected {key} if {when}, else not; {remedy}")
 
 
-def _name(key: str, name: str) -> None:
-    if not NAME.fullmatch(name):
-        raise InputError(
-            f"{key} has {name!r}; expected up to 64 letters, digits, '.', '_' and '-', the first a letter or "
-            "digit; choose another"
-        )
-
-
 def _distinct(key: str, names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -321,26 +310,3 @@ def _topic(topic: str) -> None:
         raise InputError(
             f"topic is {topic!r}; expected {topics.ROOT}/<network>/<sender>/<channel> in full; mend it"
         )
-
-
-def address(key: str, text: str) -> tuple[str, int]:
-    """Host and port of "host:port" or "[::1]:port".
-
-    >>> address("listen", "[::1]:9464")
-    ('::1', 9464)
-    """
-    host, colon, port = text.rpartition(":")
-    bare = host.removeprefix("[").removesuffix("]")
-    good = bool(colon and bare) and (":" not in bare or host == f"[{bare}]")
-    if good and re.fullmatch(r"[0-9]{1,5}", port) and int(port) < 1 << 16:
-        return bare, int(port)
-    raise InputError(f'{key} is {text!r}; expected "host:port"; write it like "127.0.0.1:9464"')
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -11,14 +11,10 @@ logged, and takes its number all the same: a restarted agent skips as many as it
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import csv
 import hashlib
 import logging
 import math
 import os
-import queue
-import threading
 from collections import Counter
 from collections.abc import (
     AsyncGenerator,
@@ -31,29 +27,23 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass
-from functools import lru_cache
-from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _checks
-from .._extras import need
 from .._types import Array
 from ..errors import DataError, InputError
 from .config import StreamSection
+from .files import CHUNK, HEAD, Numbered, Splitter, T, Tail, Worker
 from .logs import Limited, tell
+from .rows import CsvRows, JsonRows, Refused, Row
 
-CHUNK = 1 << 16  # bytes read at once: some hundred rows, a few milliseconds of work
-LONGEST = 1 << 20  # bytes of one row
-HEAD = 1024  # bytes at a file's top that tell it from others; inodes are used again
 POLL = 0.1  # seconds between two looks at a file that may have grown
 LOG = logging.getLogger(__name__)
 
-T = TypeVar("T")
-Numbered: TypeAlias = "list[tuple[int, T]]"  # items with their line, as an editor counts it
 Queue: TypeAlias = "asyncio.Queue[bytes | None]"
 
 
@@ -73,22 +63,6 @@ class Origin(NamedTuple):
     first: int  # the number of the file's first reading
     size: int  # bytes read of it
     head: str  # digest of the first of them
-
-
-class Row(NamedTuple):
-    """What a line says, not yet checked for sense nor scaled."""
-
-    x: Sequence[float] | None
-    y: float | None
-    id: str | None = None
-
-
-class Refused(Exception):
-    """A row that cannot be used: the kind of fault, and what exactly is wrong."""
-
-    def __init__(self, kind: str, reason: str) -> None:
-        super().__init__(kind, reason)
-        self.kind, self.reason = kind, reason
 
 
 class Scaling(NamedTuple):
@@ -354,248 +328,3 @@ async def _csv(tail: Tail, table: CsvRows) -> AsyncGenerator[Numbered[bytes], No
             raise DataError(f"{tail.path}: the file is empty; expected a line with column names; write one")
     finally:
         await lines.aclose()
-
-
-class Worker:
-    """A thread that makes blocking calls, one after the other.
-
-    asyncio's own pool is waited for at the end, so that a silent standard input would hold up the exit.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Any] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._work, name="domkl-stream", daemon=True).start()
-
-    async def run(self, call: Callable[[], T]) -> T:
-        """The result of a call, made in the thread."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._jobs.put((call, future))
-        return await future
-
-    def close(self, last: Callable[[], None] | None = None) -> None:
-        """End the thread after a last call; does not wait for it."""
-        if last is not None:
-            self._jobs.put((last, None))
-        self._jobs.put(None)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            call, future = job
-            result, error = _outcome(call)
-            if future is not None:
-                _hand_over(future, result, error)
-
-
-def _outcome(call: Callable[[], T]) -> tuple[T | None, Exception | None]:
-    try:
-        return call(), None
-    except Exception as error:
-        return None, error
-
-
-def _hand_over(future: asyncio.Future[Any], result: object, error: Exception | None) -> None:
-    def settle() -> None:
-        if future.done():  # cancelled meanwhile
-            return
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
-
-    with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
-        future.get_loop().call_soon_threadsafe(settle)
-
-
-class Splitter:
-    """Bytes to whole lines that are not blank; what has no end yet waits for it."""
-
-    def __init__(self) -> None:
-        self.line, self.rest = 1, b""
-
-    def feed(self, data: bytes) -> Numbered[bytes]:
-        *lines, rest = (self.rest + data).split(b"\n")
-        self.rest = rest[: LONGEST + 1]  # enough to know that it is too long
-        found = [(n, line) for n, line in enumerate(lines, self.line) if line and not line.isspace()]
-        self.line += len(lines)
-        return found
-
-    def end(self) -> Numbered[bytes]:
-        """The last line, if nothing ended it."""
-        return self.feed(b"\n") if self.rest else []
-
-
-class Tail:
-    """A file read from its top; with `follow` for ever, and from the top of whatever takes its place."""
-
-    def __init__(self, path: Path, follow: bool) -> None:
-        if not follow and not path.is_file():
-            raise DataError(f"{path}: no such file; expected a file of readings; check the path")
-        self.path, self.follow = path, follow
-        self.opened, self.size, self.head = 0, 0, b""  # how many files; bytes of the last, and its first ones
-        self._file: IO[bytes] | None = None
-        self._splitter = Splitter()
-
-    def read(self) -> Numbered[bytes] | None:
-        """The next lines; none if there are none yet, None at the end. Blocks: not for the event loop."""
-        try:
-            return self._read()
-        except FileNotFoundError:
-            return []  # between rotation's two steps, or not written yet
-        except OSError as error:
-            raise DataError(
-                f"{self.path} cannot be read: {error.strerror}; expected a file; mend it"
-            ) from None
-
-    def _read(self) -> Numbered[bytes] | None:
-        file = self._file or self._open()
-        replaced = self.follow and self._replaced(file)  # asked before reading: so the old file's end is read
-        if data := file.read(CHUNK):
-            self.size, self.head = self.size + len(data), self.head + data[: HEAD - len(self.head)]
-            return self._splitter.feed(data)
-        if replaced:
-            self._start_again()
-        return [] if self.follow else self._splitter.end() or None
-
-    def _open(self) -> IO[bytes]:
-        self._file = self.path.open("rb", buffering=0)
-        self._splitter, self.opened, self.size, self.head = Splitter(), self.opened + 1, 0, b""
-        return self._file
-
-    def _replaced(self, file: IO[bytes]) -> bool:
-        try:
-            now, ours = self.path.stat(), os.fstat(file.fileno())
-        except FileNotFoundError:
-            return False
-        return (now.st_dev, now.st_ino) != (ours.st_dev, ours.st_ino) or now.st_size < file.tell()
-
-    def _start_again(self) -> None:
-        # Half a number can look like a number: a line that nothing ended is not read.
-        fields = {"path": str(self.path), "unfinished_bytes": len(self._splitter.rest)}
-        tell(LOG, logging.INFO, "file replaced or truncated, reading from its top", **fields)
-        self.close()
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-class JsonRows:
-    """{"x": [..] or {"column": ..}, "y": .., "id": ".."}"""
-
-    def __init__(self, columns: Sequence[str]) -> None:
-        self.columns = columns
-        self.decode, self.errors = _decoder()
-
-    def __call__(self, line: bytes) -> Row:
-        if len(line) > LONGEST:
-            raise _too_long()
-        try:
-            said = self.decode(line)
-        except self.errors as error:
-            raise Refused("not a reading", str(error)) from None
-        x = self._named(said.x) if isinstance(said.x, dict) else said.x
-        return Row(x, said.y, None if said.id is None else str(said.id))
-
-    def _named(self, x: dict[str, float]) -> list[float]:
-        if not self.columns:
-            raise Refused("no column", "x has names but [stream] columns lists none")
-        try:
-            return [x[name] for name in self.columns]
-        except KeyError as error:
-            raise Refused("no column", f"x has no {error.args[0]!r}") from None
-
-
-@lru_cache
-def _decoder() -> tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]:
-    msgspec = need("msgspec", "agent")
-    fields = [
-        ("x", list[float] | dict[str, float] | None, None),
-        ("y", float | None, None),
-        ("id", str | int | None, None),
-    ]
-    kind = msgspec.defstruct("Said", fields)
-    return msgspec.json.Decoder(kind).decode, (msgspec.MsgspecError, UnicodeError, RecursionError)
-
-
-def _too_long() -> Refused:
-    return Refused("too long", f"the line has more than {LONGEST} bytes")
-
-
-class CsvRows:
-    """Lines of a table with a header; comma, semicolon or tab, whichever the header has most of."""
-
-    def __init__(self, section: StreamSection, inputs: int) -> None:
-        self.section, self.inputs = section, inputs
-        self.names = section.columns  # or else those of the first file, for all that follow
-        self.opened = 0
-        self._broken = ""  # what is wrong with a later file's header
-        self._width, self._comma = 0, ","
-
-    def begin(self, header: bytes, tail: Tail) -> None:
-        """Read a file's header. The first must be right; a later one that is not costs that file's rows."""
-        first, self.opened = not self.opened, tail.opened
-        self._broken = ""
-        try:
-            self._read_header(header)
-        except Refused as fault:
-            if first:
-                raise DataError(f"{tail.path}, header: {fault.reason}; mend the file or [stream]") from None
-            self._broken = fault.reason
-
-    def _read_header(self, line: bytes) -> None:
-        text = _text(line).lstrip("\ufeff")
-        self._comma = max(",;\t", key=text.count)
-        names = [name.strip() for name in self._cells(text)]
-        columns = self.names or tuple(name for name in names if name != self.section.target)
-        for name in (*columns, self.section.target):
-            if names.count(name) != 1:
-                raise Refused("no column", f"there are {names.count(name)} columns {name!r}, expected one")
-        if len(columns) != self.inputs:
-            raise Refused("wrong length", f"there are {len(columns)} inputs, expected {self.inputs}")
-        self._width, self.names = len(names), columns
-        self._pick = itemgetter(*(names.index(name) for name in (*columns, self.section.target)))
-
-    def __call__(self, line: bytes) -> Row:
-        if self._broken:
-            raise Refused("no column", f"the header is unusable: {self._broken}")
-        cells = self._cells(_text(line))
-        if len(cells) != self._width:
-            raise Refused("wrong length", f"there are {len(cells)} cells, expected {self._width}")
-        *x, y = self._pick(cells)
-        try:
-            if b"_" in line:  # which Python's float takes for nothing
-                raise ValueError
-            return Row(list(map(float, x)), float(y) if y else None)
-        except ValueError:
-            return self._slowly(x, y)
-
-    def _slowly(self, x: Sequence[str], y: str) -> Row:
-        """The same row, cell by cell, so that the bad one is known."""
-        numbers = [_number(name, cell) for name, cell in zip(self.names, x, strict=True)]
-        return Row(numbers, _number(self.section.target, y) if y.strip() else None)
-
-    def _cells(self, text: str) -> list[str]:
-        if '"' not in text:
-            return text.split(self._comma)
-        try:
-            return next(csv.reader([text], delimiter=self._comma, strict=True))
-        except csv.Error as error:
-            raise Refused("not a row", str(error)) from None
-
-
-def _text(line: bytes) -> str:
-    if len(line) > LONGEST:
-        raise _too_long()
-    try:
-        return line.decode().rstrip("\r")
-    except UnicodeDecodeError:
-        raise Refused("not a row", "the line is not UTF-8 text") from None
-
-
-def _number(name: str, cell: str) -> float:
-    try:
-        return float("no" if "_" in cell else cell)
-    except ValueError:
-        shown = f"{cell[:40]!r}" if cell.strip() else "empty"
-        raise Refused("not a number", f"column {name!r} is {shown}, expected a number") from None

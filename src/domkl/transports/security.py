@@ -16,14 +16,18 @@ from .base import TransportSettings
 log = logging.getLogger("domkl.transports")
 
 
-def parse(address: str) -> tuple[str, int]:
-    """Host and port of `host:port` or `[v6]:port`."""
+def parse(address: str, what: str = "address") -> tuple[str, int]:
+    """Host and port of `host:port` or `[v6]:port`.
+
+    >>> parse("[::1]:9464")
+    ('::1', 9464)
+    """
     host, _, port = address.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     ambiguous = ":" in bare and bare == host
     if not bare or ambiguous or "/" in bare or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise InputError(
-            f"address is {address!r}; expected host:port, or [address]:port for IPv6; write it so"
+            f"{what} is {address!r}; expected host:port, or [address]:port for IPv6; write it so"
         )
     return bare, int(port)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ._types import Array, Float
+from .._types import Array, Float
 
 #: Samples in the window, rounds between two solutions.
 LENGTH, EVERY = 200, 8

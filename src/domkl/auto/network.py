@@ -1,23 +1,7 @@
-"""The learner that needs no settings: `simulate(..., preset="auto")`, and `Model` for one device.
-
-Two joint second-order models (`domkl.newton`) of about 850 numbers each are averaged. Each mixes four
-bandwidths in one set of frequencies; half of its rows see the inputs on their range, half see a softsign of
-the standardised inputs, half of either see four inputs only; the inputs themselves and a constant join them.
-
-The scale is taken from the stream. After 1, 2, 4, ... 64 samples a learner takes the statistics of inputs and
-targets anew, builds its features anew, and replays the samples it has kept; after that the scale is fixed and
-the samples are dropped. From the first scale that all learners can know (the statistics of a round need as
-many rounds as the network's diameter to reach everybody) they exchange theta; before it each is alone.
-
-Edge weights are 1/min(deg_i, deg_j), so that no degree makes a learner slow. On the device, Hedge with fixed
-share chooses between its own theta, the average of its neighbourhood's (Metropolis weights), and a ridge
-regression on its last samples (`domkl.window`). Where that is clearly better at half of the learners, all of
-them at once start again from their last samples: this is how they follow a change.
-"""
+"""Learners of a graph, all at once: what `simulate(..., preset="auto")` runs."""
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -25,17 +9,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _checks, core, losses, newton
-from ._types import Array, Float
-from .core import Rates
-from .engines import Sums
-from .errors import InputError
-from .graph import Graph
-from .losses import Loss
+from .. import _checks, core, losses, newton
+from .._types import Array, Float
+from ..core import Rates
+from ..engines import Sums
+from ..errors import InputError
+from ..graph import Graph
+from ..losses import Loss
+from .features import MODELS, Features, Stats, statistics
 from .window import Watch, Window
 
-MODELS = 2
-SIGMA2 = (0.1, 0.2, 0.4, 0.8)
 #: rho and eta of the local step, and the temperature of the device's Hedge in squared ranges of y.
 RATES = Rates(rho=0.4, eta=0.005, eta_g=0.1)
 #: Whoever learns alone has nobody's estimates to hold its own in check.
@@ -44,103 +27,6 @@ ALONE = Rates(rho=0.4, eta=0.1, eta_g=0.1)
 WARM_UP = 64
 #: Fixed share: the weight that experts get back in every round.
 SHARE = 1e-3
-#: Values after which a column that came late gets its scale, and errors that `Model.interval` looks back on.
-LATE, RESIDUALS = 32, 500
-FADING = 0.99
-
-
-class Stats(NamedTuple):
-    """What is known of each column, and of the targets."""
-
-    n: Array  # (..., d) how many values
-    mean: Array  # (..., d)
-    sd: Array  # (..., d)
-    low: Array  # (..., d)
-    high: Array  # (..., d)
-
-
-def statistics(X: Array) -> Stats:
-    """Of the samples on the second last axis, NaN left out. (..., n, d) -> (..., d)"""
-    known = ~np.isnan(X)
-    n = known.sum(-2)
-    many = np.maximum(n, 1)
-    size = np.abs(np.where(known, X, 0)).max(-2, keepdims=True)
-    size = np.where(size > 0, size, 1)  # squares of the largest numbers stay finite
-    Z = np.where(known, X / size, 0)
-    mean = Z.sum(-2) / many
-    sd = np.sqrt((np.where(known, Z - mean[..., None, :], 0) ** 2).sum(-2) / many)
-    low, high = np.where(known, X, np.inf).min(-2), np.where(known, X, -np.inf).max(-2)
-    seen = n > 0
-    size = size[..., 0, :]
-    return Stats(n, mean * size, sd * size, np.where(seen, low, 0), np.where(seen, high, 0))
-
-
-def scaled(x: Array, stats: Stats) -> Array:
-    """[x on its range, softsign of standardised x], 0 where missing or constant. (..., d) -> (..., 2d)"""
-    varies = (stats.high > stats.low) & (stats.sd > 0)
-    x = np.where(varies & ~np.isnan(x), x, stats.mean)
-    span = np.where(varies, stats.high / 2 - stats.low / 2, 1)
-    away = x / 2 - stats.mean / 2  # halves, so that the largest numbers do not overflow
-    sd = np.where(varies, stats.sd, 1)
-    u = np.clip(away / span, -1.5, 1.5) * 2
-    s = np.clip(away / sd, -1e9, 1e9) * 2
-    return np.concatenate([u, 1.25 * s / (1 + np.abs(s))], -1)
-
-
-def frequencies(seed: int, D: int, first: int, d: int) -> Array:
-    """V (MODELS, D, 2d) for `scaled` inputs. Columns are drawn one by one: more of them change no other.
-
-    `first` is the number of columns for which lengths were chosen.
-    """
-    V = np.zeros((MODELS, D, 2, d))
-    rows = np.arange(D)
-    width = 1 / np.sqrt(np.resize(SIGMA2, D))
-    few = (rows // 4 % 2 == 0) & (first > 4)
-    width = width * np.where(few, math.sqrt(first / 4), 1) / math.sqrt(first)
-    for p in range(MODELS):
-        mask = _four_columns(np.random.default_rng([seed, p]), D, first)
-        for c in range(d):
-            rng = np.random.default_rng([seed, p, c])
-            column = rng.standard_normal(D) * width
-            chosen = mask[:, c] if c < first else rng.uniform(size=D) < 4 / first
-            V[p, rows, rows // 8 % 2, c] = np.where(few & ~chosen, 0, column)
-    V[:, :, 0] *= 2  # the range is [0, 1] wide, the softsign [-1.25, 1.25]
-    return V.reshape(MODELS, D, 2 * d)
-
-
-def _four_columns(rng: np.random.Generator, D: int, d: int) -> npt.NDArray[np.bool_]:
-    mask = np.zeros((D, d), bool)
-    for row in mask:
-        row[rng.permutation(d)[:4]] = True
-    return mask
-
-
-class Features:
-    """z of all models: [sin, cos of V u]/sqrt(D), 1, u."""
-
-    def __init__(self, seed: int, size: int, d: int, dtype: Float) -> None:
-        self.seed, self.first, self.d, self.dtype = seed, d, d, dtype
-        self.linear = d if 8 * d <= size else 0
-        self.D = max(1, (size // MODELS - self.linear - 1) // 2)
-        self.V = frequencies(seed, self.D, d, d).astype(dtype)
-
-    @property
-    def K(self) -> int:
-        return 2 * self.D + 1 + self.linear
-
-    def of(self, x: Array, stats: Stats) -> Array:
-        """(..., d) -> (..., MODELS, K)"""
-        inputs = scaled(x, stats).astype(self.dtype)
-        z = np.ones((*x.shape[:-1], MODELS, self.K), self.dtype)
-        z[..., : 2 * self.D] = core.features(self.V, inputs)
-        z[..., 2 * self.D + 1 :] = inputs[..., None, : self.linear] * (2 / math.sqrt(self.first))
-        return z
-
-    def grow(self, d: int) -> None:
-        """More columns; all that was there stays."""
-        self.linear += d - self.d if self.linear else 0
-        self.d = d
-        self.V = frequencies(self.seed, self.D, self.first, d).astype(self.dtype)
 
 
 class Ties(NamedTuple):
@@ -457,154 +343,3 @@ def _count(network: Network, look: Look, y: Array, sums: Sums) -> None:
     sums.gaps[:] += gaps.mean(-1) ** 2
     sums.kernel_squares[:] += (look.models - y[:, None]) ** 2
     sums.kernel_gaps[:] += gaps**2
-
-
-class Model:
-    """One device that learns online, with nothing to tune.
-
-    Parameters
-    ----------
-    d : number of inputs.
-    loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
-    seed : of the frequencies.
-    size : how many numbers the two models have together; time and memory grow with its square.
-    forgetting : "auto" (the past is dropped when the last samples alone predict clearly better), "none" (all
-        samples count), or about how many past samples count.
-
-    Inputs may have any scale and may be missing (NaN). `predict` gives the target, clipped to the range seen,
-    or for "logistic" the score 2 P(y = +1) - 1, in [-1, 1]; before any label it gives 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from domkl.auto import Model
-    >>> model, rng = Model(2, size=200), np.random.default_rng(0)
-    >>> for x in rng.uniform(0, 1000, size=(300, 2)):
-    ...     model.learn(x, np.sin(x[0] / 200) + x[1] / 500)
-    >>> bool(abs(model.predict([500.0, 500.0]) - np.sin(2.5) - 1) < 0.1)
-    True
-    """
-
-    def __init__(
-        self,
-        d: int,
-        *,
-        loss: str = "squared",
-        seed: int = 0,
-        size: int = 1700,
-        forgetting: str | float = "auto",
-    ) -> None:
-        d, size = _checks.count("d", d), _checks.count("size", size, least=16)
-        self.forgetting = _memory(forgetting)
-        _checks.one_of("loss", loss, ("squared", "logistic"))
-        self._network = Network(
-            Graph((0,), ((),)), d, losses.get(loss), seed=seed, size=size, forgets=forgetting == "auto"
-        )
-        self._late: dict[int, list[float]] = {}  # columns that came after the scale was fixed
-        self._misses = np.zeros(RESIDUALS)  # absolute errors, the oldest overwritten
-        self._seen: Look | None = None
-
-    @property
-    def d(self) -> int:
-        """How many inputs a sample has."""
-        return self._network.d
-
-    @property
-    def n(self) -> int:
-        """How many samples were learnt."""
-        return self._network.rounds
-
-    def predict(self, x: npt.ArrayLike) -> float:
-        """What to expect at x, before its label is known."""
-        return float(self._look(x).y_hat[0])
-
-    def learn(self, x: npt.ArrayLike, y: float) -> None:
-        """A sample with its label."""
-        network, look = self._network, self._look(x)
-        label = _checks.finite("y", _checks.floats("y", y))
-        _checks.shape("y", label, (), "give one label at a time")
-        label = losses.labels(network.loss, label)
-        if self.n:  # the first error says nothing about the model
-            self._misses[(self.n - 1) % RESIDUALS] = abs(float(look.y_hat[0]) - float(label))
-        network.learn(look, label[None])
-        self._forget()
-        self._take_late(look.x[0])
-        self._seen = None
-
-    def interval(self, x: npt.ArrayLike, coverage: float = 0.9) -> tuple[float, float]:
-        """Between which bounds y will lie, in `coverage` of all cases: conformal, from the last errors.
-
-        The width is a weighted quantile of the last 500 absolute errors, each made before its label was
-        known; an error's weight falls by 1 % with every newer one, so the width follows a stream that changes
-        (conformal prediction beyond exchangeability). Without enough errors the bounds are infinite.
-        """
-        if not 0 < coverage < 1:
-            raise InputError(f"coverage is {coverage}; expected a number between 0 and 1; for example 0.9")
-        middle, wide = self.predict(x), _quantile(*self._errors(), coverage)
-        return middle - wide, middle + wide
-
-    def _errors(self) -> tuple[Array, Array]:
-        """The last absolute errors, and their weights."""
-        count = max(self.n - 1, 0)
-        errors = self._misses[:count]
-        age = (count - 1 - np.arange(len(errors))) % RESIDUALS
-        return errors, np.asarray(FADING**age, np.float64)
-
-    def grow(self, d: int) -> None:
-        """From now on samples have d inputs, the new ones last; what was learnt stays.
-
-        While the scale is not fixed, the kept samples are replayed with the new inputs missing. Later, a new
-        input is left out until 32 of its values have shown its scale.
-        """
-        network, more = self._network, _checks.count("d", d, least=self.d) - self.d
-        if more == 0:
-            return
-        self._seen = None
-        if network.buffer is None:
-            self._late.update((c, []) for c in range(network.d, d))
-        network.grow(d)
-
-    def _look(self, x: npt.ArrayLike) -> Look:
-        sample = _checks.floats("x", x)
-        _checks.shape("x", sample, (self.d,), "every sample needs the same features; see grow()")
-        if np.isinf(sample).any():
-            raise InputError(
-                "x holds an infinite number; expected finite numbers or NaN; use NaN for missing"
-            )
-        if self._seen is None or not np.array_equal(self._seen.x[0], sample, equal_nan=True):
-            self._seen = self._network.look(sample[None].copy())
-        return self._seen
-
-    def _forget(self) -> None:
-        network = self._network
-        if self.forgetting is None or network.buffer is not None:
-            return
-        assert network.state is not None
-        n = newton.pace(self.forgetting, network.features.K)
-        if network.rounds % n == 0:
-            keep = (1 - 1 / self.forgetting) ** n
-            network.state = newton.forget(network.state, keep, network.pulls)
-
-    def _take_late(self, x: Array) -> None:
-        """Collect values of new columns; fix the scale of those that have shown enough."""
-        for c, values in list(self._late.items()):
-            if not np.isnan(x[c]):
-                values.append(float(x[c]))
-            if len(values) == LATE:
-                self._network.set_column(c, np.array(values))
-                del self._late[c]
-
-
-def _quantile(errors: Array, weights: Array, coverage: float) -> float:
-    """The least error with enough weight at or below it, where one more error of weight 1 is infinite."""
-    order = np.argsort(errors)
-    below = np.cumsum(weights[order]) / (weights.sum() + 1)
-    rank = int(np.searchsorted(below, coverage))
-    return float(errors[order[rank]]) if rank < len(errors) else math.inf
-
-
-def _memory(forgetting: str | float) -> float | None:
-    if isinstance(forgetting, str):
-        _checks.one_of("forgetting", forgetting, ("auto", "none"))
-        return None
-    return 1 + _checks.positive("forgetting", forgetting)

@@ -1,0 +1,151 @@
+"""What a line says: JSON objects and CSV rows to numbers, or why they cannot be used."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from .._extras import need
+from ..errors import DataError
+from .config import StreamSection
+from .files import LONGEST, Tail
+
+
+class Row(NamedTuple):
+    """What a line says, not yet checked for sense nor scaled."""
+
+    x: Sequence[float] | None
+    y: float | None
+    id: str | None = None
+
+
+class Refused(Exception):
+    """A row that cannot be used: the kind of fault, and what exactly is wrong."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(kind, reason)
+        self.kind, self.reason = kind, reason
+
+
+class JsonRows:
+    """{"x": [..] or {"column": ..}, "y": .., "id": ".."}"""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = columns
+        self.decode, self.errors = _decoder()
+
+    def __call__(self, line: bytes) -> Row:
+        if len(line) > LONGEST:
+            raise _too_long()
+        try:
+            said = self.decode(line)
+        except self.errors as error:
+            raise Refused("not a reading", str(error)) from None
+        x = self._named(said.x) if isinstance(said.x, dict) else said.x
+        return Row(x, said.y, None if said.id is None else str(said.id))
+
+    def _named(self, x: dict[str, float]) -> list[float]:
+        if not self.columns:
+            raise Refused("no column", "x has names but [stream] columns lists none")
+        try:
+            return [x[name] for name in self.columns]
+        except KeyError as error:
+            raise Refused("no column", f"x has no {error.args[0]!r}") from None
+
+
+@lru_cache
+def _decoder() -> tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]:
+    msgspec = need("msgspec", "agent")
+    fields = [
+        ("x", list[float] | dict[str, float] | None, None),
+        ("y", float | None, None),
+        ("id", str | int | None, None),
+    ]
+    kind = msgspec.defstruct("Said", fields)
+    return msgspec.json.Decoder(kind).decode, (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+def _too_long() -> Refused:
+    return Refused("too long", f"the line has more than {LONGEST} bytes")
+
+
+class CsvRows:
+    """Lines of a table with a header; comma, semicolon or tab, whichever the header has most of."""
+
+    def __init__(self, section: StreamSection, inputs: int) -> None:
+        self.section, self.inputs = section, inputs
+        self.names = section.columns  # or else those of the first file, for all that follow
+        self.opened = 0
+        self._broken = ""  # what is wrong with a later file's header
+        self._width, self._comma = 0, ","
+
+    def begin(self, header: bytes, tail: Tail) -> None:
+        """Read a file's header. The first must be right; a later one that is not costs that file's rows."""
+        first, self.opened = not self.opened, tail.opened
+        self._broken = ""
+        try:
+            self._read_header(header)
+        except Refused as fault:
+            if first:
+                raise DataError(f"{tail.path}, header: {fault.reason}; mend the file or [stream]") from None
+            self._broken = fault.reason
+
+    def _read_header(self, line: bytes) -> None:
+        text = _text(line).lstrip("\ufeff")
+        self._comma = max(",;\t", key=text.count)
+        names = [name.strip() for name in self._cells(text)]
+        columns = self.names or tuple(name for name in names if name != self.section.target)
+        for name in (*columns, self.section.target):
+            if names.count(name) != 1:
+                raise Refused("no column", f"there are {names.count(name)} columns {name!r}, expected one")
+        if len(columns) != self.inputs:
+            raise Refused("wrong length", f"there are {len(columns)} inputs, expected {self.inputs}")
+        self._width, self.names = len(names), columns
+        self._pick = itemgetter(*(names.index(name) for name in (*columns, self.section.target)))
+
+    def __call__(self, line: bytes) -> Row:
+        if self._broken:
+            raise Refused("no column", f"the header is unusable: {self._broken}")
+        cells = self._cells(_text(line))
+        if len(cells) != self._width:
+            raise Refused("wrong length", f"there are {len(cells)} cells, expected {self._width}")
+        *x, y = self._pick(cells)
+        try:
+            if b"_" in line:  # which Python's float takes for nothing
+                raise ValueError
+            return Row(list(map(float, x)), float(y) if y else None)
+        except ValueError:
+            return self._slowly(x, y)
+
+    def _slowly(self, x: Sequence[str], y: str) -> Row:
+        """The same row, cell by cell, so that the bad one is known."""
+        numbers = [_number(name, cell) for name, cell in zip(self.names, x, strict=True)]
+        return Row(numbers, _number(self.section.target, y) if y.strip() else None)
+
+    def _cells(self, text: str) -> list[str]:
+        if '"' not in text:
+            return text.split(self._comma)
+        try:
+            return next(csv.reader([text], delimiter=self._comma, strict=True))
+        except csv.Error as error:
+            raise Refused("not a row", str(error)) from None
+
+
+def _text(line: bytes) -> str:
+    if len(line) > LONGEST:
+        raise _too_long()
+    try:
+        return line.decode().rstrip("\r")
+    except UnicodeDecodeError:
+        raise Refused("not a row", "the line is not UTF-8 text") from None
+
+
+def _number(name: str, cell: str) -> float:
+    try:
+        return float("no" if "_" in cell else cell)
+    except ValueError:
+        shown = f"{cell[:40]!r}" if cell.strip() else "empty"
+        raise Refused("not a number", f"column {name!r} is {shown}, expected a number") from None

@@ -1,0 +1,169 @@
+"""One device with nothing to tune."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _checks, losses, newton
+from .._types import Array
+from ..errors import InputError
+from ..graph import Graph
+from .network import Look, Network
+
+#: Values after which a column that came late gets its scale, and errors that `Model.interval` looks back on.
+LATE, RESIDUALS = 32, 500
+FADING = 0.99
+
+
+class Model:
+    """One device that learns online, with nothing to tune.
+
+    Parameters
+    ----------
+    d : number of inputs.
+    loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
+    seed : of the frequencies.
+    size : how many numbers the two models have together; time and memory grow with its square.
+    forgetting : "auto" (the past is dropped when the last samples alone predict clearly better), "none" (all
+        samples count), or about how many past samples count.
+
+    Inputs may have any scale and may be missing (NaN). `predict` gives the target, clipped to the range seen,
+    or for "logistic" the score 2 P(y = +1) - 1, in [-1, 1]; before any label it gives 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from domkl.auto import Model
+    >>> model, rng = Model(2, size=200), np.random.default_rng(0)
+    >>> for x in rng.uniform(0, 1000, size=(300, 2)):
+    ...     model.learn(x, np.sin(x[0] / 200) + x[1] / 500)
+    >>> bool(abs(model.predict([500.0, 500.0]) - np.sin(2.5) - 1) < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        loss: str = "squared",
+        seed: int = 0,
+        size: int = 1700,
+        forgetting: str | float = "auto",
+    ) -> None:
+        d, size = _checks.count("d", d), _checks.count("size", size, least=16)
+        self.forgetting = _memory(forgetting)
+        _checks.one_of("loss", loss, ("squared", "logistic"))
+        self._network = Network(
+            Graph((0,), ((),)), d, losses.get(loss), seed=seed, size=size, forgets=forgetting == "auto"
+        )
+        self._late: dict[int, list[float]] = {}  # columns that came after the scale was fixed
+        self._misses = np.zeros(RESIDUALS)  # absolute errors, the oldest overwritten
+        self._seen: Look | None = None
+
+    @property
+    def d(self) -> int:
+        """How many inputs a sample has."""
+        return self._network.d
+
+    @property
+    def n(self) -> int:
+        """How many samples were learnt."""
+        return self._network.rounds
+
+    def predict(self, x: npt.ArrayLike) -> float:
+        """What to expect at x, before its label is known."""
+        return float(self._look(x).y_hat[0])
+
+    def learn(self, x: npt.ArrayLike, y: float) -> None:
+        """A sample with its label."""
+        network, look = self._network, self._look(x)
+        label = _checks.finite("y", _checks.floats("y", y))
+        _checks.shape("y", label, (), "give one label at a time")
+        label = losses.labels(network.loss, label)
+        if self.n:  # the first error says nothing about the model
+            self._misses[(self.n - 1) % RESIDUALS] = abs(float(look.y_hat[0]) - float(label))
+        network.learn(look, label[None])
+        self._forget()
+        self._take_late(look.x[0])
+        self._seen = None
+
+    def interval(self, x: npt.ArrayLike, coverage: float = 0.9) -> tuple[float, float]:
+        """Between which bounds y will lie, in `coverage` of all cases: conformal, from the last errors.
+
+        The width is a weighted quantile of the last 500 absolute errors, each made before its label was
+        known; an error's weight falls by 1 % with every newer one, so the width follows a stream that changes
+        (conformal prediction beyond exchangeability). Without enough errors the bounds are infinite.
+        """
+        if not 0 < coverage < 1:
+            raise InputError(f"coverage is {coverage}; expected a number between 0 and 1; for example 0.9")
+        middle, wide = self.predict(x), _quantile(*self._errors(), coverage)
+        return middle - wide, middle + wide
+
+    def _errors(self) -> tuple[Array, Array]:
+        """The last absolute errors, and their weights."""
+        count = max(self.n - 1, 0)
+        errors = self._misses[:count]
+        age = (count - 1 - np.arange(len(errors))) % RESIDUALS
+        return errors, np.asarray(FADING**age, np.float64)
+
+    def grow(self, d: int) -> None:
+        """From now on samples have d inputs, the new ones last; what was learnt stays.
+
+        While the scale is not fixed, the kept samples are replayed with the new inputs missing. Later, a new
+        input is left out until 32 of its values have shown its scale.
+        """
+        network, more = self._network, _checks.count("d", d, least=self.d) - self.d
+        if more == 0:
+            return
+        self._seen = None
+        if network.buffer is None:
+            self._late.update((c, []) for c in range(network.d, d))
+        network.grow(d)
+
+    def _look(self, x: npt.ArrayLike) -> Look:
+        sample = _checks.floats("x", x)
+        _checks.shape("x", sample, (self.d,), "every sample needs the same features; see grow()")
+        if np.isinf(sample).any():
+            raise InputError(
+                "x holds an infinite number; expected finite numbers or NaN; use NaN for missing"
+            )
+        if self._seen is None or not np.array_equal(self._seen.x[0], sample, equal_nan=True):
+            self._seen = self._network.look(sample[None].copy())
+        return self._seen
+
+    def _forget(self) -> None:
+        network = self._network
+        if self.forgetting is None or network.buffer is not None:
+            return
+        assert network.state is not None
+        n = newton.pace(self.forgetting, network.features.K)
+        if network.rounds % n == 0:
+            keep = (1 - 1 / self.forgetting) ** n
+            network.state = newton.forget(network.state, keep, network.pulls)
+
+    def _take_late(self, x: Array) -> None:
+        """Collect values of new columns; fix the scale of those that have shown enough."""
+        for c, values in list(self._late.items()):
+            if not np.isnan(x[c]):
+                values.append(float(x[c]))
+            if len(values) == LATE:
+                self._network.set_column(c, np.array(values))
+                del self._late[c]
+
+
+def _quantile(errors: Array, weights: Array, coverage: float) -> float:
+    """The least error with enough weight at or below it, where one more error of weight 1 is infinite."""
+    order = np.argsort(errors)
+    below = np.cumsum(weights[order]) / (weights.sum() + 1)
+    rank = int(np.searchsorted(below, coverage))
+    return float(errors[order[rank]]) if rank < len(errors) else math.inf
+
+
+def _memory(forgetting: str | float) -> float | None:
+    if isinstance(forgetting, str):
+        _checks.one_of("forgetting", forgetting, ("auto", "none"))
+        return None
+    return 1 + _checks.positive("forgetting", forgetting)
