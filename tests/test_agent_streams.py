@@ -583,3 +583,19 @@ def test_a_reading_is_plain_and_frozen():
     assert reading.id is None
     with pytest.raises(AttributeError):
         reading.y = 2.0
+
+
+def test_what_is_ready_needs_no_waiting_and_comes_once(tmp_path):
+    path = tmp_path / "f.jsonl"
+    append(path, b"".join(row(i) for i in range(5)))
+
+    async def main():
+        stream = open_stream(StreamSection(kind="jsonl", path=str(path)), 1)
+        assert stream.ready() is None
+        found = [(await anext(stream)).index]
+        found += [stream.ready().index, (await anext(stream)).index]
+        found += [reading.index async for reading in stream]
+        assert stream.ready() is None
+        return found
+
+    assert asyncio.run(main()) == [0, 1, 2, 3, 4]

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import types
 
 import pytest
@@ -397,6 +398,37 @@ def test_a_cancelled_receive_loses_nothing(net):
         if len(found) < 50:
             found += await collect(b, 50 - len(found))
         assert [payload[0] for _, payload in found] == [*range(50)]
+
+    with_pair(net, work)
+
+
+def test_a_handler_gets_messages_in_the_loops_thread_also_after_opening_again(net):
+    async def work(a, b):
+        got, mine = [], threading.get_ident()
+
+        def handler(messages):
+            assert threading.get_ident() == mine
+            got.append([payload for _, payload in messages])
+
+        async def until(count):
+            while sum(map(len, got)) < count:
+                await asyncio.sleep(0.002)
+
+        await settle(b, 0.05)
+        b.deliver(handler)
+        b.expect(3)
+        for i in range(3):
+            a.publish(own(a, "theta"), bytes([i]))
+        await asyncio.wait_for(until(3), PATIENCE)
+        assert got == [[b"\0", b"\1", b"\2"]]
+        b.expect(1)
+        await b.close()
+        await b.open()
+        deadline = time.monotonic() + PATIENCE
+        while len(got) < 2 and time.monotonic() < deadline:
+            a.publish(own(a, "theta"), b"again")
+            await asyncio.sleep(0.02)
+        assert got[1][0] == b"again"
 
     with_pair(net, work)
 
@@ -873,7 +905,7 @@ def test_messages_may_be_handed_over_by_any_thread_and_none_is_lost():
 
         def work():
             for i in range(1000):
-                a.deliver(where, i.to_bytes(2, "big"))
+                a.take(where, i.to_bytes(2, "big"))
 
         threads = [threading.Thread(target=work) for _ in range(4)]
         for each in threads:

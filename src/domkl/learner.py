@@ -125,6 +125,10 @@ class Learner:
         """Their names, in the order of sums."""
         return tuple(self._known)
 
+    def knows(self, name: Hashable) -> bool:
+        """Whether that is a neighbour."""
+        return name in self._known
+
     @property
     def state(self) -> State:
         """Everything the learner knows between two rounds."""
@@ -156,6 +160,8 @@ class Learner:
     @property
     def gone(self) -> dict[Hashable, int]:
         """The neighbours that have gone on without us, and the rounds they are at."""
+        if not self._inbox:
+            return {}
         ahead = [(t, name) for t, box in self._inbox.items() if t > self.round for name in box]
         return {
             name: t
@@ -223,19 +229,25 @@ class Learner:
         if self._pending is None:
             raise InputError("no round is open; expected one; call observe() first")
         theta, sent, L = self._pending
-        heard = self._inbox.pop(self._box, {})
-        backs = [back for name, update in heard.items() if (back := self._settle(name, update)) is not None]
-        moving = {name for name, update in heard.items() if self._agrees(name, update)}
-        for name, one in self._known.items():
-            one.theta = heard[name].theta if name in heard else theta
-        number = {name: i for i, name in enumerate(self._known)}
-        self._device.close(
-            dict(enumerate(self._thetas())), {number[name] for name in moving}, self._total(L, heard)
-        )
-        for name, update in heard.items():
-            self._known[name].edge.seen = update.round
-        for name in moving:
-            self._known[name].edge.move(self.round, sent - heard[name].theta, self.name is not None)
+        heard, thetas, moving, backs = self._inbox.pop(self._box, {}), [], [], []
+        for i, (name, one) in enumerate(self._known.items()):
+            update = heard.get(name)
+            if update is None:
+                one.theta = theta
+            else:
+                one.theta, held = update.theta, update.heard.get(self.name)
+                back = None if held is None else one.edge.settle(held, update.round - 1)
+                if back is not None:
+                    backs.append(back)
+                if self._agrees(one, held):
+                    moving.append(i)
+            thetas.append(one.theta)
+        self._device.close(thetas, moving, self._total(L, heard))
+        for i, (name, one) in enumerate(self._known.items()):
+            if name in heard:
+                one.edge.seen = heard[name].round
+            if i in moving:
+                one.edge.move(self.round, sent - one.theta, self.name is not None)
         if sent is not theta and moving:  # neighbours hold the rounded estimate, so the duals must too
             backs.append(len(moving) * (theta - sent))
         self._pending = None
@@ -358,17 +370,12 @@ class Learner:
         if self._pending is not None and len(self._inbox.get(self.round, ())) == len(self._known):
             self.close()
 
-    def _settle(self, neighbour: Hashable, update: Update) -> Array | None:
-        held = update.heard.get(self.name)
-        return None if held is None else self._known[neighbour].edge.settle(held, update.round - 1)
-
-    def _agrees(self, neighbour: Hashable, update: Update) -> bool:
-        """Whether the edge's dual moves with this update; between asynchronous learners there are no duals,
-        since two ends that step at different times would drive them apart."""
+    def _agrees(self, one: Neighbour, held: Held | None) -> bool:
+        """Whether an edge's dual moves with an update that says this of it; between asynchronous learners
+        there are no duals, since two ends that step at different times would drive them apart."""
         if self.asynchronous or self.name is None:
             return not self.asynchronous
-        held = update.heard.get(self.name)
-        return held is not None and self._known[neighbour].edge.agrees(held)
+        return held is not None and one.edge.agrees(held)
 
     def _without_us(self, update: Update) -> bool:
         """Whether the neighbour ended the round before this update without ours."""

@@ -1,13 +1,14 @@
 """The one loop of a device: stream <-> learner <-> transport.
 
-Three tasks share one learner, and none of them waits while it changes it: `_work` takes readings and opens
-rounds, `_listen` takes messages, `_watch` looks at the clock.
+Two tasks and a callback share one learner, and none of them waits while it changes it: `_work` takes readings
+and opens rounds, `_hear_all` takes messages, `_watch` looks at the clock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import time
@@ -101,8 +102,10 @@ class Agent:
         self._out = out or self._lines.write
         self._scaling = Scaling.of(config.stream, config.inputs)
         self._readings: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_READINGS)
-        self._closed, self._stopping = asyncio.Event(), asyncio.Event()
-        self._opened_at = self._hello_at = time.monotonic()
+        self._stopping = asyncio.Event()
+        self._is_open = self._is_going_on = False  # a round is; readings are being taken
+        self._over: asyncio.Future[None] | None = None  # done when no round is open and no reading ready
+        self._opened_at = self._started_at = self._hello_at = time.monotonic()
         self._admitted = set(config.peers)
         self._limited = Limited(LOG)
 
@@ -145,16 +148,48 @@ class Agent:
         self.status.ready = True
         self._say_state("ready")
         for reading in self.memory.noted():
-            await self._take(reading)
+            await self._learn_from(reading)
         if self._stream is None:
             self._stream = self._open_stream()
         try:
             async for reading in self._stream:
-                await self._take(reading)
+                await self._learn_from(reading)
         finally:
             if isinstance(self._stream, Stream):
                 await self._stream.aclose()
         await self._part()
+
+    async def _learn_from(self, reading: Reading) -> None:
+        """Take a reading, and those that are ready after it; returns when no round is open."""
+        self._go_on(reading)
+        while self.learner.waiting:
+            self._over = asyncio.get_running_loop().create_future()
+            await self._over
+
+    def _go_on(self, reading: Reading | None = None) -> None:
+        """Take readings until a round stays open or none is ready; each saves a turn of the event loop."""
+        self._is_going_on = True  # whoever ends a round meanwhile leaves the next reading to us
+        try:
+            while reading is not None:
+                self._take(reading)
+                reading = None if self.learner.waiting else self._ready()
+        finally:
+            self._is_going_on = False
+        if not self.learner.waiting and self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+    def _try_to_go_on(self) -> None:
+        """If nobody is waited for any more, end the round and take what is ready."""
+        was_open = self._is_open
+        self._close()
+        if was_open and not self._is_open and not self._is_going_on:
+            self._go_on(self._ready())
+
+    def _ready(self) -> Reading | None:
+        """The next reading, if it is there and we are to go on."""
+        if self._stopping.is_set() or not isinstance(self._stream, Stream):
+            return None
+        return self._stream.ready()
 
     def _open_stream(self) -> Stream:
         section, memory = self.config.stream, self.memory
@@ -162,8 +197,8 @@ class Agent:
             section, self.config.inputs, memory.readings, origin=memory.origin, messages=self._readings
         )
 
-    async def _take(self, reading: Reading) -> None:
-        """Predict, and learn where there is a label; returns once the round is over."""
+    def _take(self, reading: Reading) -> None:
+        """Predict, and open a round where there is a label."""
         self._between_rounds()
         self.memory.note(reading)
         x, y, y_hat = reading.x, reading.y, 0.0
@@ -178,27 +213,37 @@ class Agent:
             self.memory.expect_label(reading.id, x, y_hat)
         self.memory.readings = reading.index + 1  # from here to the open round nothing can be saved
         if x is not None and y is not None:
-            await self._learn(x, y, y_hat)
-        self.status.beat()
+            self._learn(x, y, y_hat)
 
-    async def _learn(self, x: Any, y: float, y_hat: float) -> None:
-        start = self._opened_at = time.monotonic()
+    def _learn(self, x: Any, y: float, y_hat: float) -> None:
+        self._opened_at = self._started_at = time.monotonic()
         try:
             update = self.learner.observe(x, y)
         except InputError as error:
             self._refuse("sample", reason=str(error))
             return
-        self._closed.clear()
-        self.memory.remember(update.round, self.post.send(update, self.memory.durable(update.round)))
+        sent = self.post.send(update, self.memory.durable(update.round))
+        self.memory.remember(update.round, sent, self._durable())
         self._account(y, y_hat)
-        if not self.around.close_if_nobody_is_missing():
-            self.transport.expect(len(self.learner.missing))
+        self._is_open = True
+        self._close()
+        if self._is_open:
+            missing = self.around.missing()
+            self.transport.expect(len(missing))
             # Updates that are known to exist are asked for at once, so that a replay runs at full speed.
-            self._ask([peer for peer in self.around.missing() if peer.round > update.round], PAUSE)
-            await self._closed.wait()
-        self._began_at = self._began_at or start
-        self.seconds = time.monotonic() - self._began_at
-        self.round_seconds.observe(time.monotonic() - start)
+            late = [peer for peer in missing if peer.round > update.round]
+            if late and self._is_open:
+                self._ask(late, PAUSE)
+
+    def _close(self) -> None:
+        """End the open round, if there is one and nobody is waited for."""
+        if not self._is_open or not self.around.close_if_nobody_is_missing():
+            return
+        self._is_open, now = False, time.monotonic()
+        self._began_at = self._began_at or self._started_at
+        self.seconds = now - self._began_at
+        self.round_seconds.observe(now - self._started_at)
+        self.status.beat()
 
     def _account(self, y: float, y_hat: float) -> None:
         self.samples += 1
@@ -207,14 +252,13 @@ class Agent:
 
     def _between_rounds(self) -> None:
         """All that may change a learner but readings and updates happens here."""
-        before, following = set(self.peers), self.around.wanted is not None
+        before, following = self.peers, self.around.wanted is not None
         changed = self.around.update(self.memory.readings)
         if changed or self.memory.due(self.learner.round):
             self._save()
-        if set(self.peers) != before:
-            self.post.ignore(before - set(self.peers))
-            self.post.listen(set(self.peers) - before)
         if following:
+            self.post.ignore(before.keys() - self.peers.keys())
+            self.post.listen(self.peers.keys() - before.keys())
             self._say_state("ready")
 
     # Memory
@@ -224,8 +268,12 @@ class Agent:
         if isinstance(self._stream, Stream):
             self.memory.origin = self._stream.origin
         self.memory.graph, self.memory.names = self.around.graph, list(self.peers)
-        self.memory.forget(min([peer.durable for peer in self.peers.values()], default=self.learner.round))
+        self.memory.forget(self._durable())
         self.memory.save(self.learner)
+
+    def _durable(self) -> int:
+        """The first round to which a neighbour may go back."""
+        return min([peer.durable for peer in self.peers.values()], default=self.learner.round)
 
     def _remember(self) -> None:
         """Go back to the last checkpoint."""
@@ -290,7 +338,7 @@ class Agent:
         self.around.lose(age)
         if age > self.config.rounds.resend:
             self._ask(self.around.missing(), self.config.rounds.resend)
-        self._close()
+        self._try_to_go_on()
 
     def _ask(self, peers: list[Peer], pause: float) -> None:
         """Ask for updates that are missing, but nobody too often."""
@@ -341,25 +389,29 @@ class Agent:
     # Messages
 
     async def _listen(self) -> None:
-        while True:
-            try:
-                messages = await self.transport.receive()
-            except InputError:  # it is being opened again
-                await asyncio.sleep(PAUSE)
-                continue
-            for topic, payload in messages:
-                self._hear(topic, payload)
-            self._close()
+        """Hear messages; ends only if hearing one fails."""
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def _close(self) -> None:
-        if self.around.close_if_nobody_is_missing():
-            self._closed.set()
+        def hear(messages: list[transports.Message]) -> None:
+            try:
+                self._hear_all(messages)
+            except Exception as error:
+                if not failed.done():
+                    failed.set_exception(error)
+
+        self.transport.deliver(hear)
+        await failed
+
+    def _hear_all(self, messages: list[transports.Message]) -> None:
+        for topic, payload in messages:
+            self._hear(topic, payload)
+        self._try_to_go_on()
 
     def _hear(self, topic: str, payload: bytes) -> None:
         if topic == self.config.stream.topic:
             self._hear_sensor(payload)
             return
-        sender, channel = topic.split("/")[2:4]
+        sender, channel = _origin(topic)
         if sender == topics.OPERATOR and channel == "graph":
             self._hear_operator(payload)
         elif sender not in self.peers or channel not in CHANNELS:
@@ -473,6 +525,13 @@ class Agent:
             "bytes_sent": counts.sent_bytes,
             "bytes_received": counts.received_bytes,
         }
+
+
+@functools.lru_cache(1024)
+def _origin(topic: str) -> tuple[str, str]:
+    """The learner that publishes on a topic, and the channel."""
+    _, _, sender, channel, *_ = topic.split("/")
+    return sender, channel
 
 
 async def _race(*ways: Coroutine[Any, Any, None]) -> None:

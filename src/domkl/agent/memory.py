@@ -30,6 +30,7 @@ class Memory:
 
     def __init__(self, section: CheckpointSection, journal: bool = False) -> None:
         self.section = section
+        self._most = 2 * FEW  # updates to keep before looking for those that nobody needs
         self.history: dict[int, bytes] = {}  # own updates as they were sent, by round
         self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and what was predicted for it
         self.readings = 0  # the number of the next reading
@@ -48,11 +49,12 @@ class Memory:
         """The round to which a restart would go back."""
         return round if self.section.directory is None else self.saved
 
-    def remember(self, round: int, sent: bytes) -> None:
-        """Keep an update for neighbours that missed it."""
+    def remember(self, round: int, sent: bytes, durable: int) -> None:
+        """Keep an update for neighbours that missed it; `durable`: none of them goes back to before this."""
         self.history[round] = sent
-        if len(self.history) > 2 * MANY:
-            self.forget(round - MANY)
+        if len(self.history) > self._most:
+            self.forget(durable)
+            self._most = 2 * max(FEW, len(self.history))
 
     def forget(self, before: int) -> None:
         """Let go of updates that no neighbour can need any more."""

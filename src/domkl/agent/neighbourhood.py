@@ -54,7 +54,7 @@ class Neighbourhood:
         return not self.learner.waiting
 
     def _is_anybody_waited_for(self) -> bool:
-        awaited = [name for name in map(str, self.learner.missing) if not self._is_over(name)]
+        awaited = [name for name in self.learner.missing if not self._is_over(str(name))]
         return bool(awaited) and not self.learner.gone.keys() >= set(awaited)
 
     def lose(self, age: float) -> None:
@@ -74,13 +74,13 @@ class Neighbourhood:
 
     def agree(self, peer: Peer, held: Held | None, round: int) -> None:
         """Learn the number of the edge's other end, and which of its moves stand, as early as we can."""
-        if held is not None and peer.name in self.learner.neighbours and not self.learner.waiting:
+        if held is not None and self.learner.knows(peer.name) and not self.learner.waiting:
             self.learner.meet(peer.name, held, round)
 
     def receive(self, peer: Peer, update: Update) -> None:
         """Take an update."""
         peer.take(update)
-        if peer.name in self.learner.neighbours and not self.learner.receive(peer.name, update, checked=True):
+        if self.learner.knows(peer.name) and not self.learner.receive(peer.name, update, checked=True):
             self.late += 1
 
     def receive_again(self, peer: Peer, updates: Sequence[Update]) -> None:
@@ -192,7 +192,9 @@ class Neighbourhood:
         return bool(coming)
 
     def _may_join(self, peer: Peer) -> bool:
-        out = peer.name not in self.learner.neighbours and not peer.lost and peer.done is None
+        if self.learner.knows(peer.name):
+            return False
+        out = not peer.lost and peer.done is None
         near = peer.round >= self.learner.round - AT_ONCE or self.learner.asynchronous
         return out and near and peer.latest is not None
 

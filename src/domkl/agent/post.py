@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
+
+import msgspec
 
 from .. import wire
 from ..edges import Held
@@ -28,6 +29,7 @@ class Post:
         self.transport, self.incarnation = transport, incarnation
         self.network, self.name = transport.settings.network, transport.settings.name
         self.payload, self.fingerprint = learner.payload, learner.fingerprint
+        self._theta = self.topic(self.name, "theta")
         P, D, _ = learner.V.shape
         self.decoder = wire.Decoder(
             shape=(P, 2 * D),
@@ -58,7 +60,7 @@ class Post:
     def send(self, update: Update, durable: int) -> bytes:
         """An update to all neighbours; returns it as it was sent."""
         sent = wire.encode_update(update, self.incarnation, durable, self.payload)
-        self.transport.publish(self.topic(self.name, "theta"), sent)
+        self.transport.publish(self._theta, sent)
         return sent
 
     def send_again(self, name: str, updates: list[bytes]) -> None:
@@ -75,4 +77,4 @@ class Post:
 
     def say(self, channel: str, said: dict[str, Any], retain: bool = False) -> None:
         """JSON for whoever is interested."""
-        self.transport.publish(self.topic(self.name, channel), json.dumps(said).encode(), retain=retain)
+        self.transport.publish(self.topic(self.name, channel), msgspec.json.encode(said), retain=retain)

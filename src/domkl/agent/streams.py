@@ -130,10 +130,15 @@ class Stream(AsyncIterator[Reading]):
         self._batches, self._parse, self._begin = batches, parse, first + _checks.count("skip", skip, 0)
         self._tail, self._opened, self._first = tail, 0, first
         self._limited = Limited(LOG)
+        self._parsed: Iterator[Reading] = iter(())
         self._readings = self._run()
 
     def __anext__(self) -> Awaitable[Reading]:
         return self._readings.__anext__()
+
+    def ready(self) -> Reading | None:
+        """The next reading, if it needs no waiting for."""
+        return next(self._parsed, None)
 
     async def aclose(self) -> None:
         """Let go of the source."""
@@ -143,7 +148,8 @@ class Stream(AsyncIterator[Reading]):
     async def _run(self) -> AsyncGenerator[Reading, None]:
         async for batch in self._batches:
             self._note_origin()
-            for reading in self._batch(batch):
+            self._parsed = self._batch(batch)
+            for reading in self._parsed:
                 yield reading
             await asyncio.sleep(0)  # a long file must not keep the event loop to itself
 

@@ -48,8 +48,8 @@ class Device(Protocol):
     def alone(self, x: Array, y: float) -> tuple[float, Array, Array]:
         """The same for a learner without neighbours, whose round ends at once."""
 
-    def close(self, heard: dict[int, Array], moving: Collection[int], total: Array) -> None:
-        """End the round with the theta' of the neighbours that were heard and Hedge's losses (P,).
+    def close(self, thetas: list[Array], moving: Collection[int], total: Array) -> None:
+        """End the round with every neighbour's theta', in order, and Hedge's losses (P,).
 
         `moving`: the neighbours whose edges' duals move.
         """
@@ -92,12 +92,12 @@ class ArrayDevice:
 
     def alone(self, x: Array, y: float) -> tuple[float, Array, Array]:
         y_hat, theta, L = self.observe(x, y)
-        self.close({}, (), L)
+        self.close([], (), L)
         return y_hat, theta, L
 
-    def close(self, heard: dict[int, Array], moving: Collection[int], total: Array) -> None:
+    def close(self, thetas: list[Array], moving: Collection[int], total: Array) -> None:
         assert self.learnt is not None
-        self.last = [heard.get(i, theta) for i, theta in enumerate(self.last)]
+        self.last = thetas
         present = self._sum([theta for i, theta in enumerate(self.last) if i in moving])
         count = np.asarray(len(moving), self.V.dtype)
         everyone = self._sum(self.last)

@@ -107,16 +107,16 @@ class NativeDevice:
         y_hat, theta, L, self.q = self.device.alone(x, y)
         return y_hat, theta, L
 
-    def close(self, heard: dict[int, Array], moving: Collection[int], total: Array) -> None:
-        self._hear(heard)
+    def close(self, thetas: list[Array], moving: Collection[int], total: Array) -> None:
+        self._hear(thetas)
         who = self.everyone
         if len(moving) < len(who):
             who = np.isin(np.arange(len(who)), list(moving))
         self.q = np.empty(self.shape[0])  # a new one: the last may be in a Step
         self.device.close(who, total, self.q)
 
-    def _hear(self, thetas: dict[int, Array]) -> None:
-        for i, theta in thetas.items():
+    def _hear(self, thetas: Sequence[Array]) -> None:
+        for i, theta in enumerate(thetas):
             self.device.hear(i, np.ascontiguousarray(theta, self.dtype))
 
     def keep(self) -> Kept:
@@ -130,7 +130,7 @@ class NativeDevice:
         L, q = (np.ascontiguousarray(array, np.float64) for array in kept[2:])
         self.device.resume(theta, mu, L, q)
         self.q = kept.q
-        self._hear(dict(enumerate(thetas)))
+        self._hear(thetas)
 
     @property
     def state(self) -> State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .base import Counts, Transport, TransportSettings
+from .inbox import Message
 from .memory import Hub, MemoryTransport
 from .topics import LOST, OPERATOR, STATE, check_name, sender_of, topic
 
@@ -13,6 +14,7 @@ __all__ = [
     "Counts",
     "Hub",
     "MemoryTransport",
+    "Message",
     "Transport",
     "TransportSettings",
     "check",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from ..errors import InputError
 from .base import Counts, TransportSettings
-from .inbox import Inbox, Message
+from .inbox import Handler, Inbox, Message
 from .topics import STATE, check_pattern, is_topic, matches, topic
+
+#: Own topics that need no second check; a learner has a handful.
+MOST_TOPICS = 1024
 
 
 class Adapter:
@@ -17,6 +20,7 @@ class Adapter:
         self.state_topic = topic(settings.network, settings.name, STATE)
         self._prefix = self.state_topic.removesuffix(STATE)
         self._inbox = Inbox(settings, self.counts)
+        self._own: set[str] = set()  # topics that we may publish on
         self._patterns: tuple[str, ...] = ()  # replaced, never changed: other threads read it
         self._retained: dict[str, bytes] = {}
         self._is_open = False
@@ -45,11 +49,8 @@ class Adapter:
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Send under this learner's own name, without waiting and without errors from the network."""
-        if not topic.startswith(self._prefix) or not is_topic(topic):
-            raise InputError(
-                f"topic is {topic!r}; {self.settings.name} publishes on {self._prefix}<channel> only; "
-                "make it with topic()"
-            )
+        if topic not in self._own:
+            self._check_own(topic)
         if not self._inbox.fits(len(payload)):
             return
         if retain:
@@ -78,12 +79,25 @@ class Adapter:
         """Let `receive` wait for as many messages, until this is called again."""
         self._inbox.expect(count)
 
+    def deliver(self, handler: Handler) -> None:
+        """From now on call `handler` with all that is in, in the event loop, instead of `receive`."""
+        self._inbox.deliver(handler)
+
     async def receive(self) -> list[Message]:
         """Wait for a message, then return all that are in."""
         return await self._inbox.receive()
 
     async def admit(self, peers: tuple[str, ...]) -> None:
         """Nothing to do where this end does not decide whom to believe."""
+
+    def _check_own(self, topic: str) -> None:
+        if not topic.startswith(self._prefix) or not is_topic(topic):
+            raise InputError(
+                f"topic is {topic!r}; {self.settings.name} publishes on {self._prefix}<channel> only; "
+                "make it with topic()"
+            )
+        if len(self._own) < MOST_TOPICS:
+            self._own.add(topic)
 
     def _retain(self, topic: str, payload: bytes) -> None:
         if payload:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
+from collections.abc import Callable
 
 from ..errors import InputError
 from .base import Counts, TransportSettings
 
 Message = tuple[str, bytes]
+Handler = Callable[[list[Message]], None]
 
 
 class Inbox:
@@ -23,10 +26,12 @@ class Inbox:
         self._expected = 1
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._handler: Handler | None = None
+        self._called = False  # the handler is about to be
 
     def open(self) -> None:
         """Let the running event loop receive."""
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._called = asyncio.get_running_loop(), False
 
     def close(self) -> None:
         """Nothing comes in any more, and whoever waits is told so."""
@@ -57,22 +62,40 @@ class Inbox:
             self._messages.append((topic, payload))
             self._counts.received += 1
             self._counts.received_bytes += len(payload)
-            if len(self._messages) < self._expected:
-                return
-            waiter, self._waiter = self._waiter, None
-        if waiter is None:
-            return  # nobody waits, so nobody needs to be woken
-        with contextlib.suppress(RuntimeError):  # the loop was closed under us
-            loop.call_soon_threadsafe(_wake, waiter)
+            wake = self._whom_to_wake()
+        if wake is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed under us
+                loop.call_soon_threadsafe(wake)
 
     def expect(self, count: int) -> None:
         """Wake nobody for fewer messages than this, until it is called again."""
         with self._lock:
             self._expected = count
-            if len(self._messages) < count or self._waiter is None:
-                return
-            waiter, self._waiter = self._waiter, None
-        _wake(waiter)
+            wake = self._whom_to_wake()
+        if wake is not None:
+            wake()
+
+    def deliver(self, handler: Handler) -> None:
+        """Call `handler` with all messages, in the event loop, each time there are as many as expected."""
+        self._handler = handler
+        self.expect(self._expected)
+
+    def _whom_to_wake(self) -> Callable[[], None] | None:
+        """What must be called now that messages are in, if anything; called with the lock held."""
+        if len(self._messages) < self._expected:
+            return None
+        if self._handler is not None:
+            called, self._called = self._called, True
+            return None if called else self._hand_over
+        waiter, self._waiter = self._waiter, None
+        return None if waiter is None else functools.partial(_wake, waiter)
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            messages, self._messages, self._called = self._messages, [], False
+        assert self._handler is not None
+        if messages:
+            self._handler(messages)
 
     async def receive(self) -> list[Message]:
         """All messages, once there are as many as are expected."""

@@ -24,7 +24,7 @@ class Hub:
         elif retain:
             self.retained.pop(topic, None)
         for member in tuple(self.members):
-            member.deliver(topic, payload)
+            member.take(topic, payload)
 
 
 _hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = weakref.WeakKeyDictionary()
@@ -49,7 +49,7 @@ class MemoryTransport(Adapter):
         self._given = hub
         self._hub = hub or Hub()
 
-    def deliver(self, topic: str, payload: bytes) -> None:
+    def take(self, topic: str, payload: bytes) -> None:
         """Take a message from the hub."""
         if self._wants(topic):
             self._inbox.add(topic, payload)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -20,7 +21,7 @@ from ..errors import InputError
 from .adapter import Adapter
 from .base import TransportSettings
 from .security import parse, uses_tls
-from .topics import LOST, OPERATOR, ROOT, STATE
+from .topics import LOST, OPERATOR, ROOT, STATE, is_topic
 
 #: Threads for each part of Zenoh that can be held up by a neighbour that does not answer.
 WORKERS = 16
@@ -197,11 +198,15 @@ class ZenohTransport(Adapter):
         return made
 
     def _listen(self, pattern: str) -> None:
-        self._subscribers[pattern] = self._session.declare_subscriber(as_key(pattern), self._on_sample)
+        hear = functools.partial(self._on_topic, pattern) if is_topic(pattern) else self._on_sample
+        self._subscribers[pattern] = self._session.declare_subscriber(as_key(pattern), hear)
         self._fetch(as_key(pattern))
 
     def _unlisten(self, pattern: str) -> None:
         self._subscribers.pop(pattern).undeclare()
+
+    def _on_topic(self, topic: str, sample: Any) -> None:
+        self._inbox.add(topic, sample.payload.to_bytes())  # Zenoh has seen to it that it is not far too long
 
     def _on_sample(self, sample: Any) -> None:
         payload = sample.payload
