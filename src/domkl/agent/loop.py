@@ -22,6 +22,7 @@ from .. import _checks, transports, wire
 from ..errors import InputError, PeerError
 from ..learner import Learner
 from ..transports import topics
+from ..transports.inbox import Message
 from .config import AgentConfig
 from .logs import Limited, tell
 from .memory import Memory
@@ -392,7 +393,7 @@ class Agent:
         """Hear messages; ends only if hearing one fails."""
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def hear(messages: list[transports.Message]) -> None:
+        def hear(messages: list[Message]) -> None:
             try:
                 self._hear_all(messages)
             except Exception as error:
@@ -402,7 +403,7 @@ class Agent:
         self.transport.deliver(hear)
         await failed
 
-    def _hear_all(self, messages: list[transports.Message]) -> None:
+    def _hear_all(self, messages: list[Message]) -> None:
         for topic, payload in messages:
             self._hear(topic, payload)
         self._try_to_go_on()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .base import Counts, Transport, TransportSettings
-from .inbox import Message
 from .memory import Hub, MemoryTransport
 from .topics import LOST, OPERATOR, STATE, check_name, sender_of, topic
 
@@ -14,7 +13,6 @@ __all__ = [
     "Counts",
     "Hub",
     "MemoryTransport",
-    "Message",
     "Transport",
     "TransportSettings",
     "check",
