@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import time
 
 import pytest
@@ -55,6 +57,20 @@ def test_a_hung_neighbour_stalls_the_others_for_the_deadline_at_most(tmp_path):
     assert facts["whole"]
     assert facts["duals"] < 1e-9
     assert facts["error_ratio"] < 1.05
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="scheduling policies are Linux's")
+def test_threads_of_an_agent_do_not_interrupt_each_other(tmp_path):
+    experiment, source = faults.made(2, 20_000)
+    names = fleet.lay_out(tmp_path, experiment, source, {"kind": "zenoh"})
+    with fleet.Fleet(tmp_path, names) as net:
+        net.start()
+        faults.wait_for_rounds(net, names[0], 1)
+        main = net.processes[names[0]].pid
+        threads = [int(thread) for thread in os.listdir(f"/proc/{main}/task")]
+        policies = [os.sched_getscheduler(thread) for thread in threads]
+        assert os.sched_getscheduler(main) == os.SCHED_BATCH
+        assert policies.count(os.SCHED_BATCH) > 20  # all of Zenoh's; NumPy has started its own before
 
 
 def test_an_agent_that_is_told_to_stop_saves_and_ends(tmp_path):

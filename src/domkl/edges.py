@@ -47,9 +47,9 @@ class Edge:
         return held.mine == self.theirs and held.theirs == self.number
 
     def move(self, round: int, by: Array, hoping: bool) -> None:
-        """The dual's step of a round; `hoping`: the other end has yet to say that it moved too."""
+        """The dual's step of a round, whose array it takes; `hoping`: the other end has yet to move too."""
         self.settled = self.dual if hoping else None
-        self.dual = self.dual + by
+        self.dual = np.add(self.dual, by, out=by)
         self.moved, self.before = round, self.moved
 
     def settle(self, held: Held, known: int) -> Array | None:

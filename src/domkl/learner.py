@@ -12,6 +12,7 @@ A round closes by itself once every neighbour's update is in. `asynchronous=True
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
@@ -160,14 +161,11 @@ class Learner:
     @property
     def gone(self) -> dict[Hashable, int]:
         """The neighbours that have gone on without us, and the rounds they are at."""
-        if not self._inbox:
-            return {}
-        ahead = [(t, name) for t, box in self._inbox.items() if t > self.round for name in box]
-        return {
-            name: t
-            for t, name in sorted(ahead, key=lambda pair: pair[0])
-            if self._without_us(self._inbox[t][name])
-        }
+        gone: dict[Hashable, int] = {}
+        for t in sorted(self._inbox):
+            if t > self.round:
+                gone |= {name: t for name, update in self._inbox[t].items() if self._without_us(update)}
+        return gone
 
     @property
     def ahead(self) -> int:
@@ -459,10 +457,9 @@ class Learner:
         return belief
 
     def _sum(self, values: list[Array]) -> Array:
-        total = np.zeros(len(self.V), self.V.dtype)
-        for value in values:
-            total = total + value
-        return total
+        if not values:
+            return np.zeros(len(self.V), self.V.dtype)
+        return functools.reduce(np.add, values)
 
     def _sample(self, x: npt.ArrayLike) -> Array:
         array = _checks.floats("x", x, self._device.takes)

@@ -16,6 +16,7 @@ quarter of BLAKE2. It is no help against forgery, nor would an unkeyed hash be; 
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import struct
@@ -46,7 +47,8 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 _LOSSES = _DTYPES["float64"]
 _HEADER = struct.Struct("<2sBBI")
 _MAGIC = b"dk"
-_START = zlib.crc32(_MAGIC + bytes(VERSION))
+_PREFIX = _MAGIC + bytes(VERSION)
+_START = zlib.crc32(_PREFIX)
 _ROOM = 4096 + 128 * MOST_NAMES  # bytes of an update besides theta and losses
 _ROUND_END, _NUMBER_END = 2**53, 2**63
 _NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")
@@ -249,7 +251,8 @@ def _sealed(message: _Update | Hello | Again) -> bytes:
 def _opened(payload: bytes) -> _Update | Hello | Again:
     """The message in its envelope, each of its fields right by itself."""
     checksum, body = _checksum(payload), memoryview(payload)[_HEADER.size :]
-    if checksum != zlib.crc32(body, zlib.crc32(payload[:4])):
+    start = _START if payload.startswith(_PREFIX) else zlib.crc32(payload[:4])
+    if checksum != zlib.crc32(body, start):
         raise PeerError("the checksum of a message is wrong; expected no damage; send it again")
     try:
         message: _Update | Hello | Again = _decoder.decode(body)
@@ -287,11 +290,13 @@ def _check_learners(message: _Update | Hello) -> None:
 
 
 def _strange(names: Iterable[str]) -> str:
-    try:  # one match over all names; how long each is, the parser has checked
-        good = _NAME_CHARACTERS.fullmatch("".join(names))
-    except TypeError:
-        good = None
+    good = all(map(_is_sendable, names))
     return "" if good else "a name that cannot be sent; expected letters, digits, '_', '.' and '-'"
+
+
+@functools.lru_cache(4 * MOST_NAMES)
+def _is_sendable(name: Any) -> bool:
+    return isinstance(name, str) and _NAME_CHARACTERS.fullmatch(name) is not None
 
 
 def _in_range(edges: Iterable[Held]) -> bool:

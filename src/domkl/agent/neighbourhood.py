@@ -39,7 +39,17 @@ class Neighbourhood:
 
     def update(self, learnt: int) -> bool:
         """Bring the learner's edges up to date; whether anything changed. `learnt`: our samples so far."""
+        if self.wanted is None and not self.cut_off and self._is_all_well():
+            return False  # which is so in nearly every round
         return self._follow_graph() | self._let_go() | self._take_in() | self._catch_up(learnt)
+
+    def _is_all_well(self) -> bool:
+        """Whether all are there, in the learner, and in step."""
+        knows, peers = self.learner.knows, self.peers
+        for name, peer in peers.items():
+            if peer.lost or peer.done is not None or not knows(name):
+                return False
+        return len(peers) == len(self.learner.neighbours) and not self.learner.gone
 
     # Rounds
 
@@ -49,9 +59,12 @@ class Neighbourhood:
 
     def close_if_nobody_is_missing(self) -> bool:
         """Close the open round if all that can come has come; whether no round is open now."""
-        if self.learner.waiting and not self._is_anybody_waited_for():
-            self.learner.close()
-        return not self.learner.waiting
+        if not self.learner.waiting:
+            return True
+        if self._is_all_well() or self._is_anybody_waited_for():
+            return False
+        self.learner.close()
+        return True
 
     def _is_anybody_waited_for(self) -> bool:
         awaited = [name for name in self.learner.missing if not self._is_over(str(name))]
