@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,33 +13,203 @@ from hypothesis import strategies as st
 import domkl
 import naive
 import problems
-from domkl import core, losses, newton
+from domkl import core, engines, losses, newton
 from domkl.errors import InputError
 
 V = domkl.kernels.gaussian(2, D=20, sigma2=[0.3, 1.0])
 RATES = domkl.Rates(rho=0.1, eta=0.02, eta_g=0.1)
 
 
-def check(problem, hedge):
+needs_native = pytest.mark.skipif("native" not in problems.ENGINES, reason=str(engines.available()))
+engine_names = pytest.mark.parametrize("engine", problems.ENGINES)
+
+
+def check(problem, hedge, engine="auto"):
     X, y, graph, V, rates, loss, naive_loss = problem
     near = problems.neighbours_of(graph)
     twin = naive.newton(X, y, near, V, rates.rho, rates.eta, rates.eta_g, hedge=hedge, **naive_loss)
-    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, loss=loss, hedge=hedge, step="newton")
+    common = {"kernels": V, "rates": rates, "loss": loss, "hedge": hedge, "step": "newton"}
+    run = domkl.simulate(X, y, graph, engine=engine, **common)
     for name, expected in twin.items():
         np.testing.assert_allclose(getattr(run, name), expected, err_msg=name, rtol=1e-9, atol=1e-9)
     assert np.abs(run.lam.sum(0)).max() <= 1e-12 * max(1, np.abs(run.lam).max())
 
 
 @settings(max_examples=60, deadline=None)
-@given(problems.problems(), st.sampled_from(["neighbours", "local"]))
-def test_simulate_equals_the_literal_second_order_step(problem, hedge):
-    check(problem, hedge)
+@given(problems.problems(), st.sampled_from(["neighbours", "local"]), st.sampled_from(problems.ENGINES))
+def test_simulate_equals_the_literal_second_order_step(problem, hedge, engine):
+    check(problem, hedge, engine)
 
 
 @settings(max_examples=20, deadline=None)
-@given(problems.problems(tree=True))
-def test_and_with_messages_on_trees(problem):
-    check(problem, "messages")
+@given(problems.problems(tree=True), st.sampled_from(problems.ENGINES))
+def test_and_with_messages_on_trees(problem, engine):
+    check(problem, "messages", engine)
+
+
+def both(problem, hedge="neighbours", delay=0, memory=None, **options):
+    X, y, graph, V, rates, loss, _ = problem
+    common = {"kernels": V, "rates": rates, "loss": loss, "hedge": hedge, "delay": delay, "memory": memory}
+    slow = domkl.simulate(X, y, graph, engine="numpy", step="newton", **common)
+    return slow, domkl.simulate(X, y, graph, engine="native", step="newton", **common, **options)
+
+
+def check_same(slow, fast, tolerance=1e-10):
+    for name in ("y_hat", "mse", "cv", "kernel_mse", "kernel_cv", "theta", "lam", "L", "q"):
+        expected = getattr(slow, name)
+        scale = max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(
+            getattr(fast, name), expected, rtol=tolerance, atol=tolerance * scale, err_msg=name
+        )
+
+
+@needs_native
+@settings(max_examples=80, deadline=None)
+@given(
+    problems.problems(),
+    st.sampled_from(["neighbours", "local"]),
+    st.integers(0, 4),
+    st.sampled_from([None, 2.0, 20.0, 100.0]),
+    st.integers(1, 3),
+)
+def test_native_equals_numpy(problem, hedge, delay, memory, threads):
+    check_same(*both(problem, hedge, delay, memory, threads=threads))
+
+
+@needs_native
+@pytest.mark.parametrize("memory", [None, 100])
+@pytest.mark.parametrize("D", [50, 130])  # fewer or more terms wait
+def test_native_equals_numpy_over_many_rounds(D, memory):
+    X, y = problems.streams(3, 60, 2)
+    V = domkl.kernels.gaussian(2, D=D, sigma2=[0.3, 1.0])
+    check_same(*both((X, y, "ring", V, RATES, "squared", None), memory=memory), tolerance=1e-9)
+
+
+@needs_native
+@settings(max_examples=30, deadline=None)
+@given(
+    problems.problems(), st.integers(1, 5), st.integers(0, 4), st.sampled_from([None, 20.0]), st.booleans()
+)
+def test_blocks_and_threads_of_any_number_give_the_same_bits(problem, length, delay, memory, keep_state):
+    X, y, graph, V, rates, loss, _ = problem
+    common = {"kernels": V, "rates": rates, "loss": loss, "delay": delay, "memory": memory, "step": "newton"}
+    whole = domkl.simulate(X, y, graph, engine="native", threads=1, keep_state=keep_state, **common)
+    cuts = range(0, y.shape[1], length)
+    blocks = ((X[:, t : t + length], y[:, t : t + length]) for t in cuts)
+    parts = domkl.simulate(blocks, None, graph, engine="native", threads=3, keep_state=keep_state, **common)
+    for name in ("y_hat", "theta", "lam", "L", "q"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name), err_msg=name)
+
+
+@needs_native
+def test_threads_that_share_the_learners_of_a_round_give_the_same_bits():
+    X, y = problems.streams(520, 12, 2)
+    V = domkl.kernels.gaussian(2, D=3, sigma2=[0.3])
+    runs = [
+        domkl.simulate(X, y, "ring", kernels=V, rates=RATES, step="newton", engine="native", threads=n)
+        for n in (1, 2)
+    ]
+    np.testing.assert_array_equal(runs[0].theta, runs[1].theta)
+    np.testing.assert_array_equal(runs[0].y_hat, runs[1].y_hat)
+
+
+def instruction_sets():
+    if "native" not in problems.ENGINES:
+        return []
+    from domkl._native import _engine
+
+    return [isa for isa in ("baseline", "avx2", "avx512") if _engine.runs(isa)]
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("D", [1, 3, 7, 8, 17, 50])
+def test_every_instruction_set_and_every_width(isa, dtype, D):
+    from domkl.engines.native import NativeNewton
+
+    X, y = problems.streams(4, 40, 3)
+    V = domkl.kernels.check(domkl.kernels.gaussian(3, D=D, sigma2=[0.3, 3.0]), dtype=dtype)
+    setting = engines.Setting(V, domkl.graph.named("ring", 4), RATES, losses.squared(), "neighbours", 0)
+    engine = NativeNewton(setting, isa=isa)
+    y_hat = engine.advance(X.astype(dtype), y.astype(dtype))
+    slow = domkl.simulate(X, y, "ring", kernels=V, rates=RATES, engine="numpy", step="newton")
+    np.testing.assert_allclose(y_hat, slow.y_hat, atol=1e-10 if dtype == np.float64 else 5e-3)
+    P = np.empty((4, 2 * D, 2 * D), dtype)
+    engine.network.inverse(1, P)
+    assert np.isfinite(P).all()
+    np.testing.assert_array_equal(P, np.swapaxes(P, -1, -2))
+
+
+def inverses(engine, K, seed, dtype=np.float64):
+    """One of the engine's inverses, of two learners and three kernels, with a few terms."""
+    rng = np.random.default_rng(seed)
+    made = engines.make_inverse(engine, threads=2)(np.full((2, 3), 0.5, dtype), K)
+    for _ in range(int(rng.integers(0, 40))):
+        u = (0.3 * rng.standard_normal((2, 3, K)) / np.sqrt(K)).astype(dtype)
+        made.times(u, u)
+        made.lower(u)
+    return made, rng
+
+
+@needs_native
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 40) | st.integers(256, 260), st.integers(0, 99))
+def test_the_native_inverse_is_numpys(K, seed):
+    (slow, rng), (fast, _) = (inverses(name, K, seed) for name in ("numpy", "native"))
+    z, b = rng.standard_normal((2, 2, 3, K))
+    for expected, found in zip(slow.times(z, b), fast.times(z, b), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * K)
+    np.testing.assert_allclose(fast.settle(), slow.settle(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(fast.settle(), np.swapaxes(fast.settle(), -1, -2))
+    np.testing.assert_array_equal(fast.anew(slow.settle()).settle(), slow.settle())
+
+
+@needs_native
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_copied_native_inverse_goes_on_with_the_same_bits(again, dtype):
+    for seed in range(5):
+        made, rng = inverses("native", 21, seed, dtype)
+        other = again(made)
+        for _ in range(20):
+            z, b = rng.standard_normal((2, 2, 3, 21)).astype(dtype)
+            for expected, found in zip(made.times(z, b), other.times(z, b), strict=True):
+                np.testing.assert_array_equal(found, expected)
+            made.lower(z / 100)
+            other.lower(z / 100)
+        np.testing.assert_array_equal(other.settle(), made.settle())
+
+
+@engine_names
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_sample_that_overflows_leaves_the_inverse_as_it_was(engine, dtype):
+    pulls = newton.Pulls.of(np.asarray(1.0, dtype), RATES, losses.get("squared"))
+    state = newton.init(2, 6, pulls, engines.make_inverse(engine))
+    z, f = np.full((2, 6), 0.3, dtype), np.zeros(2, dtype)
+    newton.local(state, z, f, np.asarray(1.0, dtype), pulls, losses.get("squared"))
+    before = state.inverse.settle().copy()
+    with np.errstate(over="ignore", invalid="ignore"):
+        newton.local(state, z, f, np.asarray(np.finfo(dtype).max, dtype), pulls, losses.get("squared"))
+    np.testing.assert_array_equal(state.inverse.settle(), before)
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda it: it.times(*[np.zeros(3)] * 4, 1), "must fit"),
+        (lambda it: it.times(*[np.zeros(4)] * 4, 0), "at least 1"),
+        (lambda it: it.lower(np.zeros(5)), "must fit"),
+        (lambda it: it.replace(np.zeros(5)), "must fit"),
+        (lambda it: it.resume(np.zeros(6), np.zeros(2 * it.waiting() * 2), 99), "may wait"),
+        (lambda it: type(it)(0, 3, isa="baseline"), "above 0"),
+    ],
+)
+def test_the_extension_refuses_what_does_not_fit(act, message):
+    from domkl._native import _engine
+
+    with pytest.raises(ValueError, match=message):
+        act(_engine.Inverses64(2, 2, isa="baseline"))
 
 
 @pytest.mark.parametrize("name", ["squared", "huber", "logistic"])
@@ -49,11 +222,11 @@ def test_the_parabola_touches_the_loss_and_lies_above_it(name):
             assert (above - loss.value(v, np.full_like(v, y)) >= -1e-9).all()
 
 
-def inverse_after(rounds, K, dtype, seed=0):
+def inverse_after(rounds, K, dtype, engine="numpy", seed=0):
     """P and M after many rounds of two kernels."""
     rng = np.random.default_rng(seed)
     pulls = newton.Pulls.of(np.asarray(2.0, dtype), RATES, losses.get("squared"))
-    state = newton.init(2, K, pulls)
+    state = newton.init(2, K, pulls, engines.make_inverse(engine))
     V = rng.standard_normal((2, K // 2, 3)).astype(dtype)
     M, x = np.stack([np.eye(K) * float(pulls.c[0])] * 2), np.zeros(3, dtype)
     for _ in range(rounds):
@@ -65,20 +238,23 @@ def inverse_after(rounds, K, dtype, seed=0):
     return state.inverse.settle(), np.linalg.inv(M), state
 
 
+@engine_names
 @pytest.mark.parametrize(("dtype", "limit"), [(np.float64, 1e-10), (np.float32, 1e-2)])
-def test_the_inverse_stays_symmetric_and_true_over_many_rounds(dtype, limit):
-    P, exact, state = inverse_after(20_000, 40, dtype)
+def test_the_inverse_stays_symmetric_and_true_over_many_rounds(dtype, limit, engine):
+    P, exact, state = inverse_after(10_000, 40, dtype, engine)
     assert P.dtype == dtype
     np.testing.assert_array_equal(P, np.swapaxes(P, -1, -2))
     assert np.linalg.norm(P - exact) / np.linalg.norm(exact) < limit
     assert np.isfinite(state.theta).all()
 
 
-def test_forgetting_is_stable_and_equals_the_weighted_sum():
+@engine_names
+def test_forgetting_is_stable_and_equals_the_weighted_sum(engine):
     K, keep = 12, 0.9
     pulls = newton.Pulls.of(np.asarray(1.0), RATES, losses.get("squared"))
-    state, rng, M = newton.init(1, K, pulls), np.random.default_rng(0), np.eye(K) * pulls.c[0]
-    for t in range(5000):
+    state = newton.init(1, K, pulls, engines.make_inverse(engine))
+    rng, M = np.random.default_rng(0), np.eye(K) * pulls.c[0]
+    for t in range(3000):
         z = rng.standard_normal((1, K)) * (t < 2000 or t % 2)  # a direction that is no longer excited too
         z[:, -1] *= t < 100
         learnt = newton.local(state, z, newton.predict(state, z)[0], z[0, 0], pulls, losses.get("squared"))
@@ -137,7 +313,6 @@ def test_a_delayed_label_changes_nothing_before_it_is_known():
     ("wrong", "message"),
     [
         ({"step": "newten"}, "did you mean 'newton'"),
-        ({"step": "newton", "engine": "native"}, "has no second-order step"),
         ({"step": "newton", "memory": -1}, "above 0"),
         ({"memory": 100}, "memory is for step='newton'"),
     ],
@@ -147,3 +322,22 @@ def test_wrong_steps_are_refused_in_one_line(wrong, message):
     with pytest.raises(InputError, match=message) as caught:
         domkl.simulate(X, y, "ring", kernels=V, rates=RATES, **wrong)
     assert "\n" not in str(caught.value)
+
+
+def test_an_engine_without_the_step_is_refused():
+    for make in (engines.make_inverse, lambda name: engines.make_newton(name, None)):
+        with pytest.raises(InputError, match="'mpi' has no second-order step; expected"):
+            make("mpi")
+
+
+@needs_native
+def test_a_native_inverse_can_be_read_where_nothing_was_built(monkeypatch):
+    made, rng = inverses("native", 9, 3)
+    made.lower(rng.standard_normal((2, 3, 9)) / 100)
+    kept = pickle.dumps(made)
+    monkeypatch.setattr(engines, "available", lambda: "the native engine was not built: no compiler")
+    other = pickle.loads(kept)
+    assert type(other) is newton.Inverse
+    z, b = rng.standard_normal((2, 2, 3, 9))
+    for expected, found in zip(made.times(z, b), other.times(z, b), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

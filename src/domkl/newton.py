@@ -18,7 +18,8 @@ approximated. What is sent, merged and weighed is the same as in `core`. Shapes 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -48,13 +49,18 @@ class Inverse:
         """Of M = c I. c (...,)"""
         return cls(np.eye(K, dtype=c.dtype) / c[..., None, None])
 
-    def times(self, B: Array) -> Array:
-        """P B for a few vectors. (..., K, n) -> (..., K, n)"""
+    def anew(self, base: Array) -> Inverse:
+        """Of the same kind, with another matrix. (..., K, K)"""
+        return Inverse(base)
+
+    def times(self, z: Array, b: Array) -> tuple[Array, Array]:
+        """P z and P b, in one pass over the matrix. (..., K)"""
+        B = np.stack([z, b], -1)
         out: Array = np.matmul(self.base, B)
         if self.used:
             U = self.waiting[..., : self.used]
             out -= np.matmul(U, np.matmul(np.swapaxes(U, -1, -2), B))
-        return out
+        return out[..., 0], out[..., 1]
 
     def lower(self, u: Array) -> None:
         """P' = P - u u^T. (..., K)"""
@@ -72,6 +78,10 @@ class Inverse:
             self.base -= np.matmul(U, np.swapaxes(U, -1, -2))
             self.used = 0
         return self.base
+
+
+#: Makes the inverse of c I. c (...), K
+Diagonal: TypeAlias = Callable[[Array, int], Inverse]
 
 
 class State(NamedTuple):
@@ -98,13 +108,13 @@ class Pulls(NamedTuple):
         return cls(deg, (rates.eta + rates.rho * deg + 2 * loss.reg)[..., None], rates.rho / 2)
 
 
-def init(P: int, K: int, pulls: Pulls) -> State:
-    """The state before the first round: zero estimates, equal weights."""
+def init(P: int, K: int, pulls: Pulls, diagonal: Diagonal = Inverse.diagonal) -> State:
+    """The state before the first round: zero estimates, equal weights; `diagonal` makes its inverse."""
     leading, dtype = pulls.deg.shape, pulls.c.dtype
     zeros = np.zeros((*leading, P, K), dtype)
     c = np.broadcast_to(pulls.c, (*leading, P))
     q = np.full((*leading, P), 1 / P, dtype)
-    return State(zeros, zeros, zeros, np.zeros_like(q), q, zeros, Inverse.diagonal(c, K))
+    return State(zeros, zeros, zeros, np.zeros_like(q), q, zeros, diagonal(c, K))
 
 
 def predict(state: State, z: Array) -> tuple[Array, Array]:
@@ -142,8 +152,7 @@ def local(state: State, z: Array, f: Array, y: Array, pulls: Pulls, loss: Loss) 
     b *= pulls.neighbours
     b += m
     b -= state.lam
-    both = state.inverse.times(np.stack([z, b], -1))  # one pass over the matrix for two products
-    g, theta = both[..., 0], both[..., 1]
+    g, theta = state.inverse.times(z, b)
     u = g * np.sqrt(h / (1 + h * core.dot(z, g)))[..., None]
     theta = theta - u * core.dot(u, b)[..., None]  # Sherman and Morrison's formula
     L = state.L + loss.value(f, y)
@@ -173,16 +182,25 @@ def forget(state: State, keep: float, pulls: Pulls) -> State:
     """Past losses count `keep` times as much from now on; the pulls count as before.
 
     M' = keep M + (1 - keep) c I and m' = keep m: M never falls below c I, however often this happens. That
-    term has full rank, so the matrices are inverted anew, which also clears what rounding has left in P.
+    term has full rank, so a system is solved for the new inverse.
     Called every n rounds with keep = a^n it is exponential forgetting; `pace` tells an n that costs little.
     """
-    P = state.inverse.settle()
+    P = faded(state.inverse.settle(), keep, pulls.c)
+    return state._replace(m=state.m * keep, inverse=state.inverse.anew(P))
+
+
+def faded(P: Array, keep: float, c: Array) -> Array:
+    """The inverse of keep P^-1 + (1 - keep) c I. (..., K, K); c (...)
+
+    It is B^-1 P with B = keep I + (1 - keep) c P. As P is at most I / c, the eigenvalues of B lie between
+    keep and 1: nothing is lost, however different those of P are.
+    """
+    exact = P.astype(np.float64)
+    B = (1 - keep) * c[..., None, None] * exact
     K = P.shape[-1]
-    M = keep * np.linalg.inv(P.astype(np.float64))
-    M[..., np.arange(K), np.arange(K)] += (1 - keep) * pulls.c[..., None]
-    fresh = np.linalg.inv(M)
-    fresh = (fresh + np.swapaxes(fresh, -1, -2)) / 2
-    return state._replace(m=state.m * keep, inverse=Inverse(fresh.astype(P.dtype)))
+    B[..., np.arange(K), np.arange(K)] += keep
+    fresh = np.linalg.solve(B, exact)
+    return np.asarray((fresh + np.swapaxes(fresh, -1, -2)) / 2, P.dtype)
 
 
 def pace(memory: float, K: int) -> int:

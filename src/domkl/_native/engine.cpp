@@ -7,11 +7,12 @@
 
 #include <atomic>
 #include <stdexcept>
-#include <thread>
 
 #include "features.hpp"
 #include "meeting.hpp"
+#include "newton.hpp"
 #include "step.hpp"
+#include "together.hpp"
 
 namespace domkl {
 namespace DOMKL_ISA {
@@ -22,7 +23,7 @@ constexpr int64_t ROOM = int64_t(1) << 28;  // bytes for the states of kernels a
 
 template <class T> class Network final : public Engine<T> {
   public:
-    Network(const Setting& setting, const T* V) : set(setting), V(setting, V), theta(set.P), mu(set.P), f(set.P), e(set.P), loss(set.P) {
+    Network(const Setting& setting, const T* V) : set(setting), V(setting, V), theta(set.P), mu(set.P), m(set.P), inverses(set.P), f(set.P), e(set.P), loss(set.P) {
         far = set.J * this->V.K * int64_t(sizeof(T)) > FAR;
         first.assign(set.first, set.first + set.J + 1);
         near.assign(set.near, set.near + first.back());
@@ -52,9 +53,18 @@ template <class T> class Network final : public Engine<T> {
     const double* L() const override { return L_.data(); }
     const double* q() const override { return q_.data(); }
 
+    void inverse(int64_t p, T* dense) override {
+        for (auto& one : inverses[p]) one.dense(dense), dense += 4 * V.D * V.D;
+    }
+
+    void replace(int64_t p, const T* dense, T keep) override {
+        for (auto& one : inverses[p]) one.replace(dense), dense += 4 * V.D * V.D;
+        for (size_t k = 0; k < m[p].size(); ++k) m[p].data()[k] *= keep;
+    }
+
   private:
     struct Scratch {  // of a thread
-        Buffer<T> z, past, v;
+        Buffer<T> z, past, v, newton;
     };
     struct Spare {  // of a kernel at work: theta' of this round, and what the kernel before has left
         Buffer<T> next, theta, mu;
@@ -70,7 +80,7 @@ template <class T> class Network final : public Engine<T> {
     // Kernels that run side by side, a thread each. The others' learners are shared among all threads: those left
     // over at the end, or all, where so many states would fill the memory that `keep` saves.
     int64_t whole_kernels() const {
-        const int64_t each = 3 * set.J * V.K * int64_t(sizeof(T));
+        const int64_t each = (set.newton ? 4 + V.D : 3) * set.J * V.K * int64_t(sizeof(T));
         if (!set.keep && set.threads * each > ROOM) return 0;
         return sharers() < set.threads ? set.P : set.P - set.P % set.threads;
     }
@@ -84,14 +94,6 @@ template <class T> class Network final : public Engine<T> {
             for (int64_t p; (p = next++) < whole;) kernel(p, block, scratch, spares[me]);
         });
         for (int64_t p = whole; p < set.P; ++p) shared(p, block, spares[0]);
-    }
-
-    // work(0), ... work(n - 1) at once.
-    template <class Work> static void together(int64_t n, const Work& work) {
-        std::vector<std::thread> others;
-        for (int64_t k = 1; k < n; ++k) others.emplace_back(work, k);
-        work(0);
-        for (auto& other : others) other.join();
     }
 
     static void fit(Buffer<T>& buffer, size_t size, Pages pages = Pages::small) {
@@ -141,20 +143,33 @@ template <class T> class Network final : public Engine<T> {
         if (!theta[p].size()) {
             theta[p] = blank(spare.theta, size, Pages::huge);
             mu[p] = blank(spare.mu, size, Pages::small);
+            if (set.newton) begin_newton(p);
         }
         fit(spare.next, size, Pages::huge);
+    }
+
+    int64_t width() const { return Inverse<T>::padded(2 * V.D); }  // of a row of m
+
+    void begin_newton(int64_t p) {
+        m[p] = Buffer<T>(size_t(set.J) * width());
+        for (int64_t j = 0; j < set.J; ++j) {
+            inverses[p].emplace_back(2 * V.D);
+            inverses[p].back().diagonal(T(1 / (set.eta + set.rho * double(degree(j)) + 2 * set.reg)));
+        }
     }
 
     void prepare(const Block<T>& block, Scratch& scratch) const {
         fit(scratch.z, TILE * V.K);
         if (block.delay) fit(scratch.past, TILE * V.K);
         fit(scratch.v, V.K);
+        if (set.newton) fit(scratch.newton, 4 * width());
     }
 
     void end(int64_t p, Spare& spare) {
         if (set.keep) return;
         spare.theta = std::move(theta[p]);  // for the next kernel, which begins at zero
         spare.mu = std::move(mu[p]);
+        inverses[p].clear();
     }
 
     // Up to 64 samples, in order of rounds and of learners within a round.
@@ -173,21 +188,34 @@ template <class T> class Network final : public Engine<T> {
         for (int64_t r = 0; r < n; ++r) {
             const T* z = scratch.z.data() + r * V.K;
             const bool learnt = learns(block, t);  // if not, all predictions are zero
-            if (learnt) step(p, block, scratch.v.data(), next.data(), t, j, z, block.delay ? scratch.past.data() + r * V.K : z);
+            if (learnt) step(p, block, scratch, next.data(), t, j, z, block.delay ? scratch.past.data() + r * V.K : z);
             if (forth() && learnt) turn();
         }
     }
 
-    void step(int64_t p, const Block<T>& block, T* v, T* next, int64_t t, int64_t j, const T* z, const T* past) {
+    void step(int64_t p, const Block<T>& block, Scratch& scratch, T* next, int64_t t, int64_t j, const T* z, const T* past) {
         T* edge = e[p].data() + t * int64_t(near.size()) + first[j];
         T* guess = f[p].data() + t * set.J + j;
-        const auto run = sweep_for<T>(block.delay > 0, set.reg > 0, far && j + AHEAD < set.J);
+        T* v = scratch.v.data();
+        const auto run = sweep_for<T>(block.delay > 0, far && j + AHEAD < set.J);
         const bool move_dual = block.start + t > block.delay;  // not before the first exchange
         const Scores s = run(theta[p].data(), V.K, j, near.data(), first.data() + j, pulls[j], move_dual, z, past, mu[p].data() + j * V.K, v, edge,
                              guess);
         const double y = label(block, t - block.delay, j);
-        move(v, past, T(pulls[j].push(set, s.u, s.f, y)), next + j * V.K, V.K);
-        if (stores_losses(block)) loss[p].data()[t * set.J + j] = T(value(set, s.f, y) + set.reg * s.norm);
+        if (set.newton) second(p, j, s.f, y, past, scratch, next + j * V.K);
+        else move(v, past, T(pulls[j].push(set, s.u, s.f, y)), next + j * V.K, V.K);
+        if (!stores_losses(block)) return;
+        loss[p].data()[t * set.J + j] = T(set.newton ? value(set, s.f, y) : loss_of(set, s.f, y, theta[p].data() + j * V.K, V.K));
+    }
+
+    // The second-order step, without the filling of V's rows.
+    void second(int64_t p, int64_t j, double s, double y, const T* past, Scratch& scratch, T* to) {
+        const int64_t Kp = width();
+        T *z = scratch.newton.data(), *b = z + Kp, *Pz = b + Kp, *fresh = Pz + Kp;
+        V.unpad(past, z);
+        V.unpad(scratch.v.data(), b);
+        newton(inverses[p][j], Parabola(set, s, y), y, z, m[p].data() + j * Kp, b, Pz, fresh, Kp);
+        V.pad(fresh, to);
     }
 
     static double label(const Block<T>& block, int64_t t, int64_t j) {
@@ -279,7 +307,8 @@ template <class T> class Network final : public Engine<T> {
     Dictionary<T> V;
     std::vector<int64_t> first, near, reverse;
     std::vector<Pulls> pulls;            // (J,)
-    std::vector<Buffer<T>> theta, mu;    // for each kernel (J, K)
+    std::vector<Buffer<T>> theta, mu, m; // for each kernel (J, K)
+    std::vector<std::vector<Inverse<T>>> inverses;  // for each kernel (J,)
     std::vector<Buffer<T>> f, e, loss;   // for each kernel, of the current block
     std::vector<double> L_, q_, messages;
     bool far;                            // whether neighbours' rows come from memory
@@ -307,7 +336,7 @@ template <class T> class Lone final : public Device<T> {
 
     double observe(const T* x, double y, T* out_theta, double* out_L) override {
         look(x);
-        const auto run = sweep_for<T>(false, set.reg > 0, false);
+        const auto run = sweep_for<T>(false, false);
         double y_hat = deg == 0 ? guess() : 0, zero = 0;
         for (int64_t p = 0; p < set.P; ++p) {
             const T* zp = z.data() + p * V.K;
@@ -316,7 +345,7 @@ template <class T> class Lone final : public Device<T> {
             if (deg > 0) y_hat += q_[p] * double(f[p]);
             T* to = next.data() + p * V.K;
             move(v.data(), zp, T(pulls.push(set, s.u, s.f, y)), to, V.K);
-            const double lost = value(set, s.f, y) + set.reg * s.norm;
+            const double lost = loss_of(set, s.f, y, own(p), V.K);
             out_L[p] = new_L[p] = L_[p] + (set.reg > 0 ? double(T(lost)) : lost);
             if (out_theta) V.unpad(to, out_theta + p * 2 * V.D);  // nobody hears a learner without neighbours
             zero += new_L[p] * 0;  // not 0 once a loss is infinite or no number
@@ -415,7 +444,7 @@ template <class T> class Lone final : public Device<T> {
         const T* mine = own(p);
         const Vec<T> keep = all(T(pulls.own));
         for (int64_t k = 0; k < V.K; k += WIDTH<T>) store(v.data() + k, keep * load(mine + k));
-        return {pulls.own * double(f[p]), double(f[p]), set.reg > 0 ? double(dot(mine, mine, V.K)) : 0.0};
+        return {pulls.own * double(f[p]), double(f[p])};
     }
 
     Setting set;

@@ -18,6 +18,7 @@ struct Setting {
     Loss loss;
     double delta, reg;       // of the Huber loss; ridge penalty
     Rule rule;
+    bool newton;             // whether the local step is that of the second order
     bool keep;               // whether the state is needed after the first block
     int threads;
 };
@@ -42,6 +43,25 @@ template <class T> class Engine {
     virtual void state(T* theta, T* lam) const = 0;  // (J, P, 2D)
     virtual const double* L() const = 0;             // (J, P)
     virtual const double* q() const = 0;             // (J, P)
+
+    // Of the second-order step: M^-1 of one kernel, and new ones, with m counting `keep` times as much. (J, 2D, 2D)
+    virtual void inverse(int64_t p, T* dense) = 0;
+    virtual void replace(int64_t p, const T* dense, T keep) = 0;
+};
+
+// n matrices P = M^-1 of the second-order step, each symmetric and (K, K); see inverse.hpp.
+template <class T> class Inverses {
+  public:
+    virtual ~Inverses() = default;
+    virtual void diagonal(const T* x) = 0;                                           // (n,)
+    virtual void times(const T* x, const T* b, T* Px, T* Pb, int threads) = 0;       // (n, K)
+    virtual void lower(const T* u) = 0;                                              // (n, K)
+    virtual void dense(T* out) = 0;                                                  // (n, K, K)
+    virtual void replace(const T* from) = 0;                                         // (n, K, K)
+    virtual void keep(T* half, T* terms) = 0;                                        // (n, K (K + 1) / 2), (n, waiting, K)
+    virtual void resume(const T* half, const T* terms, int used) = 0;
+    virtual int waiting() const = 0;
+    virtual int used() const = 0;
 };
 
 // One learner of a network, which hears its neighbours from outside.
@@ -63,6 +83,7 @@ template <class T> class Device {
     namespace ISA {                                                                              \
     template <class T> std::unique_ptr<Engine<T>> engine(const Setting& setting, const T* V);    \
     template <class T> std::unique_ptr<Device<T>> device(const Setting& setting, const T* V);    \
+    template <class T> std::unique_ptr<Inverses<T>> inverses(int64_t n, int64_t K);              \
     }
 DOMKL_DECLARE(baseline)
 DOMKL_DECLARE(avx2)

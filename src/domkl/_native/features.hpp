@@ -9,6 +9,7 @@ namespace DOMKL_ISA {
 
 constexpr int ROWS = DOMKL_BYTES == 64 ? 8 : 4;  // as many sums as the registers hold
 constexpr int TILE = 64;
+constexpr int MANY = 3;  // columns at once of several samples; more are for a single one
 
 // Angles of R samples against C vectors of frequencies, then sin and cos, while all is in registers.
 template <class T, int R, int C>
@@ -41,8 +42,10 @@ inline void angles(const T* const* x, int64_t d, const T* V, int64_t Dp, const T
 template <class T, int C>
 void columns(const T* const* x, int n, int64_t d, const T* V, int64_t Dp, const T* scale, T* z, int64_t K) {
     int r = 0;
-    for (; r + ROWS <= n; r += ROWS) angles<T, ROWS, C>(x + r, d, V, Dp, scale, z + r * K, K);
-    for (; r + 2 <= n; r += 2) angles<T, 2, C>(x + r, d, V, Dp, scale, z + r * K, K);
+    if constexpr (C <= MANY) {
+        for (; r + ROWS <= n; r += ROWS) angles<T, ROWS, C>(x + r, d, V, Dp, scale, z + r * K, K);
+        for (; r + 2 <= n; r += 2) angles<T, 2, C>(x + r, d, V, Dp, scale, z + r * K, K);
+    }
     for (; r < n; ++r) angles<T, 1, C>(x + r, d, V, Dp, scale, z + r * K, K);
 }
 

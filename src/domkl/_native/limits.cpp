@@ -30,12 +30,13 @@ template <class T> T* aligned(std::vector<char>& room, size_t n) {
 template <class T> class Work {  // one thread's numbers
   public:
     explicit Work(const Trial& trial) : loop(trial.loop) {
-        n = loop == Loop::triad ? std::max<int64_t>(trial.bytes / int64_t(sizeof(T)) / 64 * 64, 64) : ROW;
+        n = loop == Loop::triad || loop == Loop::read ? std::max<int64_t>(trial.bytes / int64_t(sizeof(T)) / 64 * 64, 64) : ROW;
         a = aligned<T>(room[0], n);
         b = aligned<T>(room[1], n);
-        c = aligned<T>(room[2], loop == Loop::vector ? NEAR * n : n);
+        const int64_t third = loop == Loop::vector ? NEAR * n : loop == Loop::read ? 64 : n;
+        c = aligned<T>(room[2], third);
         for (int64_t k = 0; k < n; ++k) a[k] = T(0.5), b[k] = T(0.001 * (k % 999));
-        std::fill_n(c, loop == Loop::vector ? NEAR * n : n, T(0.25));
+        std::fill_n(c, third, T(0.25));
     }
 
     double pass() {  // returns how much work it was
@@ -44,6 +45,7 @@ template <class T> class Work {  // one thread's numbers
             case Loop::sincos: return repeat([this] { sincos_(); }, n);
             case Loop::vector: return repeat([this] { vector(); }, 2 * NEAR * n);
             case Loop::stored: return repeat([this] { stored(); }, n);
+            case Loop::read: read(); return double(n) * sizeof(T);
             default: triad(); return 3.0 * double(n) * sizeof(T);
         }
     }
@@ -113,6 +115,18 @@ template <class T> class Work {  // one thread's numbers
     void triad() {
         const Vec<T> factor = all(T(0.5));
         for (int64_t k = 0; k < n; k += W) store(a + k, load(b + k) + factor * load(c + k));
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+
+    void read() {  // numbers that are only read, each once
+        constexpr int SUMS = 8;
+        Vec<T> total[SUMS] = {};
+        for (int64_t k = 0; k + SUMS * W <= n; k += SUMS * W) {
+#pragma GCC unroll 8
+            for (int i = 0; i < SUMS; ++i) total[i] += load(b + k + i * W);
+        }
+        for (int i = 1; i < SUMS; ++i) total[0] += total[i];
+        store(c, total[0]);
         std::atomic_signal_fence(std::memory_order_seq_cst);
     }
 

@@ -8,14 +8,14 @@ class module_;
 
 namespace domkl {
 
-enum class Loop { fma, sincos, vector, stored, triad };
+enum class Loop { fma, sincos, vector, stored, triad, read };
 
-// Work per second of all threads together: FMAs, pairs of sin and cos, elements, elements, bytes.
+// Work per second of all threads together: FMAs, pairs of sin and cos, elements, elements, bytes, bytes.
 struct Trial {
     Loop loop;
     double seconds;  // how long to measure
     int threads;
-    int64_t bytes;   // of each of the triad's three arrays and of each thread; other loops stay in L1
+    int64_t bytes;   // of each thread's array, of which the triad has three; other loops stay in L1
 };
 
 #define DOMKL_DECLARE_LIMITS(ISA)                         \

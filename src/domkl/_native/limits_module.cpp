@@ -20,6 +20,7 @@ static Loop loop_of(const std::string& name) {
     if (name == "vector") return Loop::vector;
     if (name == "stored") return Loop::stored;
     if (name == "triad") return Loop::triad;
+    if (name == "read") return Loop::read;
     throw std::invalid_argument("no loop is called " + name);
 }
 

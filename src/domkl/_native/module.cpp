@@ -40,10 +40,10 @@ std::string best() {
 template <class T, class Make> auto dispatch(const std::string& isa, Make make) {
     if (!runs(isa)) throw std::invalid_argument("this processor does not run " + isa);
 #if defined(DOMKL_X86)
-    if (isa == "avx512") return make(avx512::engine<T>, avx512::device<T>);
-    if (isa == "avx2") return make(avx2::engine<T>, avx2::device<T>);
+    if (isa == "avx512") return make(avx512::engine<T>, avx512::device<T>, avx512::inverses<T>);
+    if (isa == "avx2") return make(avx2::engine<T>, avx2::device<T>, avx2::inverses<T>);
 #endif
-    return make(baseline::engine<T>, baseline::device<T>);
+    return make(baseline::engine<T>, baseline::device<T>, baseline::inverses<T>);
 }
 
 template <class T> using In = nb::ndarray<const T, nb::device::cpu>;
@@ -77,19 +77,20 @@ struct Rates {
 
     template <class T>
     Setting with(const Frequencies<T>& V, int64_t J, const int64_t* first, const int64_t* near, const int64_t* reverse,
-                 bool keep, int threads) const {
+                 bool newton, bool keep, int threads) const {
         return {J,    int64_t(V.shape(0)), int64_t(V.shape(1)), int64_t(V.shape(2)), first,         near, reverse, rho, eta, eta_g, mu,
-                loss_of(loss), delta, reg, rule_of(rule), keep, threads};
+                loss_of(loss), delta, reg, rule_of(rule), newton, keep, threads};
     }
 };
 
 template <class T> class NetworkHandle {
   public:
-    NetworkHandle(Frequencies<T> V, Index first, Index near, Index reverse, const Rates& rates, bool keep, int threads, const std::string& isa) {
+    NetworkHandle(Frequencies<T> V, Index first, Index near, Index reverse, const Rates& rates, bool newton, bool keep, int threads,
+                  const std::string& isa) : newton(newton) {
         J = int64_t(first.shape(0)) - 1, P = int64_t(V.shape(0)), D = int64_t(V.shape(1)), d = int64_t(V.shape(2));
         require(J >= 1 && near.shape(0) == reverse.shape(0), "a graph needs learners, and edges both ways");
-        const Setting setting = rates.with<T>(V, J, first.data(), near.data(), reverse.data(), keep, threads);
-        engine = dispatch<T>(isa, [&](auto make, auto) { return make(setting, V.data()); });
+        const Setting setting = rates.with<T>(V, J, first.data(), near.data(), reverse.data(), newton, keep, threads);
+        engine = dispatch<T>(isa, [&](auto make, auto, auto) { return make(setting, V.data()); });
     }
 
     void advance(In<T> x, In<T> y, int64_t history, int64_t delay, int64_t start, nb::ndarray<T, nb::ndim<2>, nb::device::cpu> y_hat,
@@ -120,9 +121,79 @@ template <class T> class NetworkHandle {
         std::copy_n(engine->q(), J * P, q.data());
     }
 
+    void inverse(int64_t p, Out<T> dense) {
+        check(p, int64_t(dense.size()));
+        engine->inverse(p, dense.data());
+    }
+
+    void replace(int64_t p, Stored<T> dense, double keep) {
+        check(p, int64_t(dense.size()));
+        engine->replace(p, dense.data(), T(keep));
+    }
+
   private:
+    void check(int64_t p, int64_t size) const {
+        require(newton && p >= 0 && p < P && size == J * 4 * D * D, "a kernel's inverses are (J, 2D, 2D), of the second-order step");
+    }
+
     int64_t J, P, D, d;
+    bool newton;
     std::unique_ptr<Engine<T>> engine;
+};
+
+template <class T> class InversesHandle {
+  public:
+    InversesHandle(int64_t n, int64_t K, const std::string& isa) : n(n), K(K) {
+        require(n >= 1 && K >= 1 && n < (int64_t(1) << 32) && K < (int64_t(1) << 24), "n and K must be above 0");
+        many = dispatch<T>(isa, [&](auto, auto, auto make) { return make(n, K); });
+    }
+
+    void diagonal(Stored<T> x) {
+        require(int64_t(x.size()) == n, "the diagonal must be (n,)");
+        many->diagonal(x.data());
+    }
+
+    void times(Stored<T> x, Stored<T> b, Out<T> Px, Out<T> Pb, int threads) {
+        fits(x.size(), K), fits(b.size(), K), fits(Px.size(), K), fits(Pb.size(), K);
+        require(threads >= 1, "threads must be at least 1");
+        nb::gil_scoped_release release;
+        many->times(x.data(), b.data(), Px.data(), Pb.data(), threads);
+    }
+
+    void lower(Stored<T> u) {
+        fits(u.size(), K);
+        many->lower(u.data());
+    }
+
+    void dense(Out<T> out) {
+        fits(out.size(), K * K);
+        many->dense(out.data());
+    }
+
+    void replace(Stored<T> from) {
+        fits(from.size(), K * K);
+        many->replace(from.data());
+    }
+
+    void keep(Out<T> half, Out<T> terms) const {
+        fits(half.size(), K * (K + 1) / 2), fits(terms.size(), many->waiting() * K);
+        many->keep(half.data(), terms.data());
+    }
+
+    void resume(Stored<T> half, Stored<T> terms, int used) {
+        fits(half.size(), K * (K + 1) / 2), fits(terms.size(), many->waiting() * K);
+        require(used >= 0 && used <= many->waiting(), "more terms than may wait");
+        many->resume(half.data(), terms.data(), used);
+    }
+
+    int waiting() const { return many->waiting(); }
+    int used() const { return many->used(); }
+
+  private:
+    void fits(size_t size, int64_t each) const { require(int64_t(size) == n * each, "arrays must fit n and K"); }
+
+    int64_t n, K;
+    std::unique_ptr<Inverses<T>> many;
 };
 
 // A new NumPy array. By NumPy's own interface: through any other, making five of them takes longer than learning.
@@ -143,8 +214,8 @@ template <class T> class DeviceHandle {
         P = int64_t(V.shape(0)), D = int64_t(V.shape(1)), d = int64_t(V.shape(2));
         sample.resize(d);
         const int64_t first[2] = {0, deg};
-        const Setting setting = rates.with<T>(V, 1, first, nullptr, nullptr, true, 1);
-        device = dispatch<T>(isa, [&](auto, auto make) { return make(setting, V.data()); });
+        const Setting setting = rates.with<T>(V, 1, first, nullptr, nullptr, false, true, 1);
+        device = dispatch<T>(isa, [&](auto, auto make, auto) { return make(setting, V.data()); });
     }
 
     double predict(nb::handle x) { return device->predict(checked(x)); }
@@ -270,14 +341,28 @@ template <class T> class DeviceHandle {
     std::unique_ptr<Device<T>> device;
 };
 
-template <class T> void declare(nb::module_& m, const char* network, const char* device) {
+template <class T> void declare(nb::module_& m, const char* network, const char* device, const char* inverses) {
     using N = NetworkHandle<T>;
     nb::class_<N>(m, network)
-        .def(nb::init<Frequencies<T>, Index, Index, Index, const Rates&, bool, int, const std::string&>(), "V"_a, "first"_a, "near"_a,
-             "reverse"_a, "rates"_a, nb::kw_only(), "keep"_a, "threads"_a, "isa"_a)
+        .def(nb::init<Frequencies<T>, Index, Index, Index, const Rates&, bool, bool, int, const std::string&>(), "V"_a, "first"_a, "near"_a,
+             "reverse"_a, "rates"_a, nb::kw_only(), "newton"_a, "keep"_a, "threads"_a, "isa"_a)
         .def("advance", &N::advance)
         .def("state", &N::state)
-        .def("weights", &N::weights);
+        .def("weights", &N::weights)
+        .def("inverse", &N::inverse)
+        .def("replace", &N::replace);
+    using I = InversesHandle<T>;
+    nb::class_<I>(m, inverses)
+        .def(nb::init<int64_t, int64_t, const std::string&>(), "n"_a, "K"_a, nb::kw_only(), "isa"_a)
+        .def("diagonal", &I::diagonal)
+        .def("times", &I::times)
+        .def("lower", &I::lower)
+        .def("dense", &I::dense)
+        .def("replace", &I::replace)
+        .def("keep", &I::keep)
+        .def("resume", &I::resume)
+        .def("waiting", &I::waiting)
+        .def("used", &I::used);
     using H = DeviceHandle<T>;
     nb::class_<H>(m, device)
         .def(nb::init<Frequencies<T>, int64_t, const Rates&, const std::string&>(), "V"_a, "deg"_a, "rates"_a, nb::kw_only(), "isa"_a)
@@ -305,6 +390,6 @@ NB_MODULE(_engine, m) {
     nb::class_<domkl::Rates>(m, "Rates")
         .def(nb::init<double, double, double, double, std::string, double, double, std::string>(), "rho"_a, "eta"_a, "eta_g"_a, "mu"_a,
              "loss"_a, "delta"_a, "reg"_a, "rule"_a);
-    domkl::declare<double>(m, "Network64", "Device64");
-    domkl::declare<float>(m, "Network32", "Device32");
+    domkl::declare<double>(m, "Network64", "Device64", "Inverses64");
+    domkl::declare<float>(m, "Network32", "Device32", "Inverses32");
 }

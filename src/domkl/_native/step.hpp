@@ -25,6 +25,10 @@ struct Pulls {
             c = 1, own = 1 - 2 * set.mu * set.reg, pull = 0;
             return;
         }
+        if (set.newton) {  // v is then what is added to m
+            c = 1, own = set.rho * deg / 2, pull = set.rho / 2;
+            return;
+        }
         c = set.eta + set.rho * deg + 2 * set.reg;
         own = (set.eta + set.rho * deg / 2) / c;
         pull = set.rho / 2 / c;
@@ -80,9 +84,9 @@ template <class T> inline Vec<T> dual(Vec<T> mu, Vec<T> h, Vec<T> n, Vec<T> thet
     return mu + h * (n * theta - s);
 }
 
-// Scores that a step needs: of v, of theta at the sample it learns, and |theta|^2.
+// Scores that a step needs: of v, and of theta at the sample it learns.
 struct Scores {
-    double u, f, norm;
+    double u, f;
 };
 
 constexpr int AHEAD = 4;  // steps between asking for a row and reading it
@@ -130,14 +134,14 @@ inline void gather(const T* th, int64_t K, const int64_t* nb, const Later<T, M>&
 constexpr int LAST = 6;  // neighbours of one pass, as many as the registers hold sums for
 
 // The last N <= LAST neighbours, the dual step, v and all scores in one pass. `v` holds s so far if `begun`.
-template <class T, int N, bool DELAYED, bool NORM, int M>
+template <class T, int N, bool DELAYED, int M>
 inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, const Later<T, M>& later, T deg, const Pulls& pulls, bool move_dual,
                      const T* z, const T* past, T* m, T* v, bool begun, T* edge, T* guess) {
     const T* mine = th + j * K;
     const T* rows[N + 1] = {};
     for (int i = 0; i < N; ++i) rows[i] = th + nb[i] * K;
     const Vec<T> own = all(T(pulls.own)), pull = all(T(pulls.pull)), h = all(T(move_dual ? pulls.pull : 0)), n = all(deg);
-    Vec<T> products[N + 1] = {}, f = {}, fp = {}, u = {}, norm = {};
+    Vec<T> products[N + 1] = {}, f = {}, fp = {}, u = {};
     for (int64_t k = 0; k < K; k += WIDTH<T>) {
         later.fetch(k);
         const Vec<T> zk = load(z + k), tk = load(mine + k);
@@ -158,18 +162,17 @@ inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, const
         f += tk * zk;
         const Vec<T> pk = DELAYED ? load(past + k) : zk;
         if (DELAYED) fp += tk * pk;
-        if (NORM) norm += tk * tk;
         u += vk * pk;
     }
     for (int i = 0; i < N; ++i) edge[i] = sum<T>(products[i]);
     *guess = sum<T>(f);
     const double score = double(DELAYED ? sum<T>(fp) : *guess);
-    return {N > 0 ? double(sum<T>(u)) : pulls.own * score, score, NORM ? double(sum<T>(norm)) : 0.0};
+    return {N > 0 ? double(sum<T>(u)) : pulls.own * score, score};
 }
 
 // Everything that needs the old estimates: predictions at z, mu, v (left in `v`) and the scores at `past`.
 // The neighbours are near[first[0]] up to near[first[1]]; those of later learners follow.
-template <class T, bool DELAYED, bool NORM, bool FETCH>
+template <class T, bool DELAYED, bool FETCH>
 Scores sweep(const T* th, int64_t K, int64_t j, const int64_t* near, const int64_t* first, const Pulls& pulls, bool move_dual,
              const T* z, const T* past, T* m, T* v, T* edge, T* guess) {
     const int64_t* nb = near + first[0];
@@ -179,7 +182,7 @@ Scores sweep(const T* th, int64_t K, int64_t j, const int64_t* near, const int64
         gather<T, 4>(th, K, nb + i, Later<T, FETCH ? 4 : 0>(th, K, near, first, i), z, v, i > 0, edge + i);
     auto last = [&](auto n) {
         constexpr int N = decltype(n)::value;
-        return finish<T, N, DELAYED, NORM>(th, K, j, nb + i, Later<T, FETCH ? N : 0>(th, K, near, first, i), T(deg), pulls, move_dual,
+        return finish<T, N, DELAYED>(th, K, j, nb + i, Later<T, FETCH ? N : 0>(th, K, near, first, i), T(deg), pulls, move_dual,
                                            z, past, m, v, i > 0, edge + i, guess);
     };
     switch (deg - i) {
@@ -193,14 +196,14 @@ Scores sweep(const T* th, int64_t K, int64_t j, const int64_t* near, const int64
     }
 }
 
-// The sweep for a case: whether the sample is a past one, whether |theta|^2 counts, and whether rows are asked for early.
-template <class T> auto sweep_for(bool delayed, bool norm, bool fetch) {
-    auto of = [&](auto f) {
-        constexpr bool F = decltype(f)::value;
-        return norm ? (delayed ? sweep<T, true, true, F> : sweep<T, false, true, F>)
-                    : (delayed ? sweep<T, true, false, F> : sweep<T, false, false, F>);
-    };
-    return fetch ? of(std::true_type{}) : of(std::false_type{});
+// The sweep for a case: whether the sample is a past one, and whether rows are asked for early.
+template <class T> auto sweep_for(bool delayed, bool fetch) {
+    return fetch ? (delayed ? sweep<T, true, true> : sweep<T, false, true>) : (delayed ? sweep<T, true, false> : sweep<T, false, false>);
+}
+
+// The loss of an old estimate: of its score, and of its length where that is punished.
+template <class T> inline double loss_of(const Setting& set, double f, double y, const T* theta, int64_t K) {
+    return value(set, f, y) + (set.reg > 0 ? set.reg * double(dot(theta, theta, K)) : 0.0);
 }
 
 // theta' = v - a z.

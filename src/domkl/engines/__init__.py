@@ -6,6 +6,7 @@ Every engine is made from a `Setting` and advanced by blocks of rounds; all give
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from .._types import Array
 from ..core import Rates
 from ..errors import InputError
 from ..losses import Loss
+from ..newton import Diagonal, Inverse
 from .base import Engine, Setting, Sums
 from .devices import ArrayDevice, Device
 from .links import Links
@@ -59,13 +61,32 @@ def make(name: str, setting: Setting) -> Engine:
 
 def make_newton(name: str, setting: Setting, memory: float | None = None) -> Engine:
     """The engine of a network whose learners take the second-order step."""
+    memory = None if memory is None else 1 + _checks.positive("memory", memory)
+    if chosen_newton(name) == "native":
+        from .native import NativeNewton
+
+        return NativeNewton(setting, memory)
     from .newton import NewtonEngine
 
-    if _checks.one_of("engine", name, NAMES) not in ("auto", "numpy"):
+    return NewtonEngine(setting, memory)
+
+
+def make_inverse(name: str, threads: int = 1) -> Diagonal:
+    """What `newton.init` makes its matrices with, by the engine's name."""
+    if chosen_newton(name) == "native":
+        from .native import NativeInverse
+
+        return partial(NativeInverse.diagonal, threads=threads)
+    return Inverse.diagonal
+
+
+def chosen_newton(name: str) -> str:
+    """What `name` means for the second-order step."""
+    if name == "mpi":
         raise InputError(
-            f"engine {name!r} has no second-order step; expected auto or numpy; use engine='numpy'"
+            "engine 'mpi' has no second-order step; expected auto, native or numpy; use engine='auto'"
         )
-    return NewtonEngine(setting, None if memory is None else 1 + _checks.positive("memory", memory))
+    return chosen(name)
 
 
 def make_device(name: str, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str) -> Device:
@@ -106,9 +127,11 @@ __all__ = [
     "Sums",
     "available",
     "chosen",
+    "chosen_newton",
     "guard",
     "make",
     "make_device",
+    "make_inverse",
     "make_newton",
     "rows",
 ]

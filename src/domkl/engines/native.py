@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import newton
 from .._native import _engine
 from .._types import Array
 from ..core import Rates, State
 from ..losses import Loss
 from .base import Setting, Sums
 from .devices import Kept
+from .halves import resume_inverse
 from .links import Links
 
 #: Bytes that a block's predictions and edge products may take.
@@ -26,10 +30,13 @@ def _rates(rates: Rates, loss: Loss, hedge: str, mu: float = 0.0) -> _engine.Rat
 class NativeEngine:
     """Hands blocks to the extension, with as many rounds before them as the delay looks back.
 
-    With `mu` above 0 each local step is plain gradient descent: that is OMKL.
+    With `mu` above 0 each local step is plain gradient descent: that is OMKL. With `second` it is that of
+    `newton`.
     """
 
-    def __init__(self, setting: Setting, isa: str | None = None, mu: float = 0.0) -> None:
+    def __init__(
+        self, setting: Setting, isa: str | None = None, mu: float = 0.0, second: bool = False
+    ) -> None:
         self.setting = setting
         V, graph, links = setting.V, setting.graph, Links(setting.graph)
         self.sums = Sums.zero(graph.J, len(V))
@@ -42,6 +49,7 @@ class NativeEngine:
             links.source.astype(np.int64),
             links.reverse.astype(np.int64),
             _rates(setting.rates, setting.loss, setting.hedge, mu),
+            newton=second,
             keep=not setting.one_block,
             threads=setting.threads,
             isa=isa or _engine.best(),
@@ -86,6 +94,91 @@ class NativeEngine:
         if delay:
             self.past = X[:, -min(delay, self.start) :].copy(), y[:, -min(delay, self.start) :].copy()
         return y_hat
+
+
+class NativeNewton(NativeEngine):
+    """With the second-order step; `memory` is the number of past samples that count, None for all."""
+
+    def __init__(self, setting: Setting, memory: float | None = None, isa: str | None = None) -> None:
+        # Whoever forgets is asked for its matrices in between.
+        setting = setting._replace(one_block=setting.one_block and memory is None)
+        super().__init__(setting, isa, second=True)
+        D = setting.V.shape[1]
+        self.c = newton.Pulls.of(setting.graph.deg.astype(setting.V.dtype), setting.rates, setting.loss).c
+        self.memory, self.pace = memory, newton.pace(memory or 1, 2 * D)
+
+    def advance(self, X: Array, y: Array) -> Array:
+        if self.memory is None:
+            return super().advance(X, y)
+        parts, at = [], 0
+        while at < X.shape[1]:
+            learnt = self.start - self.setting.delay
+            piece = slice(at, at + self.pace - (learnt % self.pace if learnt > 0 else learnt))
+            parts.append(super().advance(X[:, piece], y[:, piece]))
+            at += parts[-1].shape[1]
+            learnt = self.start - self.setting.delay
+            if learnt > 0 and learnt % self.pace == 0:
+                self._forget((1 - 1 / self.memory) ** self.pace)
+        return np.concatenate(parts, axis=1)
+
+    def _forget(self, keep: float) -> None:
+        P, D, _ = self.setting.V.shape
+        dense = np.empty((self.setting.graph.J, 2 * D, 2 * D), self.setting.V.dtype)
+        for p in range(P):
+            self.network.inverse(p, dense)
+            self.network.replace(p, np.ascontiguousarray(newton.faded(dense, keep, self.c[:, 0])), keep)
+
+
+class NativeInverse(newton.Inverse):
+    """`newton.Inverse` in the extension, which stores one half of each matrix."""
+
+    def __init__(self, base: Array, threads: int = 1, isa: str | None = None) -> None:
+        self._make(base.shape[:-1], base.dtype, threads, isa)
+        self.many.replace(np.ascontiguousarray(base))
+
+    def _make(self, shape: tuple[int, ...], dtype: np.dtype[Any], threads: int, isa: str | None) -> None:
+        self.shape, self.dtype, self.threads = shape, dtype, threads
+        make = _engine.Inverses64 if dtype == np.float64 else _engine.Inverses32
+        self.many = make(math.prod(shape[:-1]), shape[-1], isa=isa or _engine.best())
+
+    @classmethod
+    def diagonal(cls, c: Array, K: int, threads: int = 1) -> NativeInverse:
+        made = cls.__new__(cls)
+        made._make((*c.shape, K), c.dtype, threads, None)
+        made.many.diagonal(np.ascontiguousarray(1 / c))
+        return made
+
+    def anew(self, base: Array) -> NativeInverse:
+        return NativeInverse(base, self.threads)
+
+    def times(self, z: Array, b: Array) -> tuple[Array, Array]:
+        z, b = (np.ascontiguousarray(v, self.dtype) for v in (z, b))
+        g, theta = np.empty(self.shape, self.dtype), np.empty(self.shape, self.dtype)
+        self.many.times(z, b, g, theta, self.threads)
+        return g, theta
+
+    def lower(self, u: Array) -> None:
+        self.many.lower(np.ascontiguousarray(u, self.dtype))
+
+    def settle(self) -> Array:
+        P = np.empty((*self.shape, self.shape[-1]), self.dtype)
+        self.many.dense(P)
+        return P
+
+    @classmethod
+    def resumed(cls, half: Array, terms: Array, used: int, threads: int) -> NativeInverse:
+        """As `__reduce__` has kept it, to the last bit."""
+        made = cls.__new__(cls)
+        made._make((*half.shape[:-1], terms.shape[-1]), half.dtype, threads, None)
+        made.many.resume(half, terms, used)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        *lead, K = self.shape
+        half = np.empty((*lead, K * (K + 1) // 2), self.dtype)
+        terms = np.empty((*lead, self.many.waiting(), K), self.dtype)
+        self.many.keep(half, terms)
+        return resume_inverse, (half, terms, self.many.used(), self.threads)
 
 
 class NativeDevice:

@@ -1,0 +1,192 @@
+// P = M^-1 of one learner and kernel, after terms h z z^T were added to M; one half of it is stored.
+//
+// The lower half lies in panels of COLUMNS columns, each from its diagonal block downwards, vector by vector in
+// the order in which it is read. Terms u u^T wait beside it: most rounds read the panels once and write nothing;
+// when enough have come, a round subtracts all of them from each panel just before it is read. Only diagonal blocks
+// hold both halves, and both get the same operations: P is symmetric to the last bit.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "buffer.hpp"
+#include "vec.hpp"
+
+namespace domkl {
+namespace DOMKL_ISA {
+
+// Compiled once, in inverse.cpp; what is seldom called, for size.
+#define DOMKL_ONCE __attribute__((noinline))
+#define DOMKL_SELDOM __attribute__((noinline, cold))
+
+template <class T> class Inverse {
+  public:
+    explicit Inverse(int64_t K) : K(K), Kp(padded(K)), most(waiting(K)), panels(begin(Kp)), U(most * Kp) {}
+
+    static int64_t padded(int64_t K) { return (K + W - 1) / W * W; }
+
+    // How many terms may wait. Each costs every round a little; the longer the columns, the less it shows.
+    static int waiting(int64_t K) { return K < 256 ? 8 : 24; }
+
+    // P x and P b, all of length Kp and zero beyond K.
+    DOMKL_ONCE void times(const T* x, const T* b, T* Px, T* Pb) {
+        const int due = full() ? used_ : 0;
+        std::fill_n(Px, Kp, T(0));
+        std::fill_n(Pb, Kp, T(0));
+        sweep([&](T* a, int64_t i, int64_t j) {
+            if (due) subtract(a, i, j, due);
+            multiply(a, i, j, x, b, Px, Pb);
+        });
+        used_ -= due;
+        for (int n = 0; n < used_; ++n) correct(U.data() + n * Kp, x, b, Px, Pb);
+    }
+
+    // Where u of the next term is written, of length Kp, unless they are `full`, which they never are after `times`;
+    // `lower` then makes P' = P - u u^T.
+    T* next() { return U.data() + used_ * Kp; }
+    void lower() { ++used_; }
+    bool full() const { return used_ == most; }
+
+    DOMKL_SELDOM void settle() {
+        sweep([&](T* a, int64_t i, int64_t j) { subtract(a, i, j, used_); });
+        used_ = 0;
+    }
+
+    // P = x on the diagonal, nothing else.
+    DOMKL_SELDOM void diagonal(T x) {
+        std::memset(static_cast<void*>(panels.data()), 0, panels.size() * sizeof(T));
+        for (int64_t i = 0; i < K; ++i) at(i, i) = x;
+        used_ = 0;
+    }
+
+    // The numbers at and below the diagonal, row by row, without the terms that wait: those are (waiting, K).
+    DOMKL_SELDOM void keep(T* half, T* terms) {
+        for (int64_t i = 0; i < K; ++i)
+            for (int64_t j = 0; j <= i; ++j) *half++ = at(i, j);
+        for (int64_t n = 0; n < most; ++n) std::copy_n(U.data() + n * Kp, K, terms + n * K);
+    }
+    DOMKL_SELDOM void resume(const T* half, const T* terms, int used) {
+        for (int64_t i = 0; i < K; ++i)
+            for (int64_t j = 0; j <= i; ++j, ++half) set(i, j, *half);
+        for (int64_t n = 0; n < used; ++n) std::copy_n(terms + n * K, K, U.data() + n * Kp);
+        used_ = used;
+    }
+
+    // P, and a new P of whose upper half nothing is read. (K, K)
+    DOMKL_SELDOM void dense(T* out) {
+        settle();
+        for (int64_t i = 0; i < K; ++i)
+            for (int64_t j = 0; j <= i; ++j) out[i * K + j] = out[j * K + i] = at(i, j);
+    }
+    DOMKL_SELDOM void replace(const T* from) {
+        for (int64_t i = 0; i < K; ++i)
+            for (int64_t j = 0; j <= i; ++j) set(i, j, from[i * K + j]);
+        used_ = 0;
+    }
+
+    int used() const { return used_; }
+
+  private:
+    static constexpr int W = WIDTH<T>;
+    static constexpr int COLUMNS = DOMKL_BYTES > 32 ? 4 : 2;  // as many as the registers hold factors and sums for
+
+    // Numbers that are stored before those of column j; of column Kp: all.
+    int64_t begin(int64_t j) const {
+        const int64_t block = j / W, left = j % W / COLUMNS;
+        return W * (block * Kp - W * (block * (block - 1) / 2)) + left * COLUMNS * (Kp - block * W);
+    }
+    T& at(int64_t i, int64_t j) {
+        return panels.data()[begin(j) + ((i / W - j / W) * COLUMNS + j % COLUMNS) * W + i % W];
+    }
+    void set(int64_t i, int64_t j, T x) {
+        at(i, j) = x;
+        if (i / W == j / W) at(j, i) = x;
+    }
+
+    // work(panel, its first row, its first column) of every panel, in order.
+    template <class Work> void sweep(const Work& work) {
+        T* a = panels.data();
+        for (int64_t j = 0; j < Kp; j += COLUMNS) {
+            const int64_t i = j / W * W;
+            work(a, i, j);
+            a += (Kp - i) * COLUMNS;
+        }
+    }
+
+    // Rows i and below of columns j.., with x and with b, each number for its row and for its column.
+    void multiply(const T* a, int64_t i, int64_t j, const T* x, const T* b, T* Px, T* Pb) const {
+        Vec<T> xj[COLUMNS], bj[COLUMNS], sx[COLUMNS] = {}, sb[COLUMNS] = {};
+#pragma GCC unroll 4
+        for (int c = 0; c < COLUMNS; ++c) xj[c] = all(x[j + c]), bj[c] = all(b[j + c]);
+        Vec<T> px = load(Px + i), pb = load(Pb + i);
+#pragma GCC unroll 4
+        for (int c = 0; c < COLUMNS; ++c, a += W) px += load(a) * xj[c], pb += load(a) * bj[c];  // both halves lie there
+        store(Px + i, px);
+        store(Pb + i, pb);
+        for (i += W; i < Kp; i += W) {
+            const Vec<T> xi = load(x + i), bi = load(b + i);
+            px = load(Px + i), pb = load(Pb + i);
+#pragma GCC unroll 4
+            for (int c = 0; c < COLUMNS; ++c, a += W) {
+                const Vec<T> v = load(a);
+                px += v * xj[c];
+                sx[c] += v * xi;
+                pb += v * bj[c];
+                sb[c] += v * bi;
+            }
+            store(Px + i, px);
+            store(Pb + i, pb);
+        }
+#pragma GCC unroll 4
+        for (int c = 0; c < COLUMNS; ++c) Px[j + c] += sum<T>(sx[c]), Pb[j + c] += sum<T>(sb[c]);
+    }
+
+    // All terms that wait from the same part.
+    void subtract(T* a, int64_t i, int64_t j, int terms) const {
+        constexpr int ROWS = 4;
+        for (; i + ROWS * W <= Kp; i += ROWS * W, a += ROWS * COLUMNS * W) subtract_rows<ROWS>(a, i, j, terms);
+        for (; i < Kp; i += W, a += COLUMNS * W) subtract_rows<1>(a, i, j, terms);
+    }
+
+    template <int ROWS> void subtract_rows(T* a, int64_t i, int64_t j, int terms) const {
+        Vec<T> v[ROWS][COLUMNS];
+#pragma GCC unroll 4
+        for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+            for (int c = 0; c < COLUMNS; ++c) v[r][c] = load(a + (r * COLUMNS + c) * W);
+        const T* u = U.data();
+        for (int n = 0; n < terms; ++n, u += Kp) {
+#pragma GCC unroll 4
+            for (int r = 0; r < ROWS; ++r) {
+                const Vec<T> ui = load(u + i + r * W);
+#pragma GCC unroll 4
+                for (int c = 0; c < COLUMNS; ++c) v[r][c] -= ui * all(u[j + c]);
+            }
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+            for (int c = 0; c < COLUMNS; ++c) store(a + (r * COLUMNS + c) * W, v[r][c]);
+    }
+
+    void correct(const T* u, const T* x, const T* b, T* Px, T* Pb) const {
+        Vec<T> ux = {}, ub = {};
+        for (int64_t k = 0; k < Kp; k += W) ux += load(u + k) * load(x + k), ub += load(u + k) * load(b + k);
+        const Vec<T> fx = all(sum<T>(ux)), fb = all(sum<T>(ub));
+        for (int64_t k = 0; k < Kp; k += W) {
+            const Vec<T> uk = load(u + k);
+            store(Px + k, load(Px + k) - uk * fx);
+            store(Pb + k, load(Pb + k) - uk * fb);
+        }
+    }
+
+    int64_t K, Kp;
+    int most;
+    Buffer<T> panels, U;  // U: (most, Kp)
+    int used_ = 0;
+};
+
+extern template class Inverse<double>;
+extern template class Inverse<float>;
+
+}  // namespace DOMKL_ISA
+}  // namespace domkl
