@@ -53,6 +53,29 @@ def test_exchange_pays():
     assert together.mse.mean() < 0.8 * np.mean(alone)
 
 
+@pytest.mark.skipif("native" not in problems.ENGINES, reason="the native engine was not built")
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_engines_give_the_same_numbers(loss):
+    X, y = problems.streams(3, 150, 3, classify=loss == "logistic")
+    X[1, ::7, 2] = np.nan
+    common = {"preset": "auto", "loss": loss}
+    slow, fast, two = (
+        domkl.simulate(X, y, "path", engine=name, threads=n, **common)
+        for name, n in (("numpy", 1), ("native", 1), ("native", 2))
+    )
+    for name in ("y_hat", "theta", "lam", "mse", "cv"):
+        expected = getattr(slow, name)
+        atol = 1e-8 * np.abs(expected).max()
+        np.testing.assert_allclose(getattr(fast, name), expected, rtol=1e-8, atol=atol, err_msg=name)
+        np.testing.assert_array_equal(getattr(two, name), getattr(fast, name), err_msg=name)
+
+
+def test_an_engine_that_cannot_run_it_is_refused():
+    X, y = problems.streams(3, 5, 2)
+    with pytest.raises(InputError, match="'mpi' has no second-order step"):
+        domkl.simulate(X, y, "path", preset="auto", engine="mpi")
+
+
 @pytest.mark.parametrize("graph", ["star", "complete", "path"])
 def test_any_graph(graph):
     X, y = problems.streams(8, 200, 2)

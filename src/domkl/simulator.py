@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -115,7 +115,8 @@ def simulate(
         _refuse_settings(kernels=kernels, rates=rates, memory=memory)
         blocks, (J, T, d) = _open(X, y, np.float64)
         network = as_graph(graph, J)
-        learners = Network(network, d, losses.get(loss), seed=seed, start=start, dtype=dtype, forgets=forgets)
+        options: Any = {"engine": engine, "threads": _threads(threads), "seed": seed, "start": start}
+        learners = Network(network, d, losses.get(loss), dtype=dtype, forgets=forgets, **options)
         delay = _checks.count("delay", delay, least=0)
         return _automatic(learners, network, blocks, delay, lambda done: progress and progress(done, T))
     with engines.guard(engine):
@@ -127,11 +128,14 @@ def simulate(
         V = dictionaries.check(dictionaries.gaussian(d) if kernels is None else kernels, d, dtype)
         delay = _checks.count("delay", delay, least=0)
         every = _checks.count("weights_every", weights_every, least=0)
-        threads = _checks.count("threads", (os.cpu_count() or 1) if threads is None else threads)
         rates = Rates.paper(T) if rates is None else check_rates(rates)
         one_block = not keep_state and T > 0 and not every
-        setting = Setting(V, network, rates, loss, hedge, delay, keep_state, one_block, threads)
+        setting = Setting(V, network, rates, loss, hedge, delay, keep_state, one_block, _threads(threads))
         return _drive(_engine(engine, setting, step, memory), setting, blocks, T, every, progress)
+
+
+def _threads(given: int | None) -> int:
+    return _checks.count("threads", (os.cpu_count() or 1) if given is None else given)
 
 
 def _engine(name: str, setting: Setting, step: str, memory: float | None) -> Engine:

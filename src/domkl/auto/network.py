@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import _checks, core, losses, newton
+from .. import _checks, core, engines, losses, newton
 from .._types import Array, Float
 from ..core import Rates
 from ..engines import Sums
@@ -82,9 +82,13 @@ class Network:
         start: float = 0.0,
         dtype: Float = np.float64,
         forgets: bool = False,
+        engine: str = "auto",
+        threads: int = 1,
     ) -> None:
         self.forgets, self.restarts, self.due = forgets, 0, -1
         self.loss, self.start, self.size, self.seed, self.dtype = loss, start, size, seed, dtype
+        engines.chosen_newton(engine)  # refuses now what would be refused later
+        self.engine, self.threads = engine, threads
         self.ties = Ties.of(graph, dtype)
         self.J, self.d = graph.J, d
         self.features = Features(seed, size, d, dtype)
@@ -216,7 +220,7 @@ class Network:
         assert self.window is not None
         self.restarts += 1
         self.watch = Watch(self.J)
-        self.state = newton.init(MODELS, self.features.K, self.pulls)
+        self.state = self._blank()
         samples = self.window.samples()
         for z, y in samples:
             self._again(z.reshape(self.J, MODELS, -1), np.asarray(y, self.dtype), last=z is samples[-1][0])
@@ -232,7 +236,7 @@ class Network:
         self._scale(X[:, :until], y[:, :until])
         deg = self.ties.weight.sum(1) if self.shared else np.zeros(self.J, self.dtype)
         self.pulls = newton.Pulls.of(deg, RATES if self.shared else ALONE, self.loss)
-        self.state = newton.init(MODELS, self.features.K, self.pulls)
+        self.state = self._blank()
         samples = [(self.features.of(X[:, t], self.stats), self._target(y[:, t])) for t in range(n)]
         for t, (z, target) in enumerate(samples):
             self._again(z, target, last=t == n - 1)
@@ -240,6 +244,10 @@ class Network:
             self.buffer = None
             if self.forgets:
                 self._open_window(samples)
+
+    def _blank(self) -> newton.State:
+        diagonal = engines.make_inverse(self.engine, self.threads)
+        return newton.init(MODELS, self.features.K, self.pulls, diagonal)
 
     def _scale(self, X: Array, y: Array) -> None:
         if self.shared:
@@ -290,7 +298,7 @@ class Network:
         self.mixed = np.pad(self.mixed, wider)
         if self.window is not None:
             self.window.widen(MODELS, self.features.K - old)
-        self.state = newton.State(theta, lam, near, self.state.L, self.state.q, m, newton.Inverse(P))
+        self.state = newton.State(theta, lam, near, self.state.L, self.state.q, m, self.state.inverse.anew(P))
 
     def set_column(self, c: int, values: Array) -> None:
         """Fix the scale of a column that came late."""
