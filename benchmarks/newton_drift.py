@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from domkl import Rates, core, losses, newton
+from domkl import Rates, core, engines, losses, newton
 
 RESULTS = Path(__file__).parent / "results" / "newton_drift.json"
 
 
-def drift(rounds: int, K: int, dtype: type, looks: int = 10) -> list[dict[str, float]]:
+def drift(rounds: int, K: int, dtype: type, engine: str, looks: int = 10) -> list[dict[str, float]]:
     """Relative error and asymmetry of P, seen now and then, on a stream that wanders slowly."""
     rng, loss = np.random.default_rng(0), losses.get("squared")
     pulls = newton.Pulls.of(np.asarray(2.0, dtype), Rates(0.2, 0.01, 1.0), loss)
-    state = newton.init(1, K, pulls)
+    state = newton.init(1, K, pulls, engines.make_inverse(engine))
     V = rng.standard_normal((1, K // 2, 3)).astype(dtype)
     M, x, seen = np.eye(K) * float(pulls.c[0]), np.zeros(3, dtype), []
     for t in range(1, rounds + 1):
@@ -47,10 +47,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1_000_000)
     parser.add_argument("--K", type=int, default=20)
+    parser.add_argument("--engines", default="numpy,native", help="the others' figures are kept")
     parser.add_argument("--json", action="store_true", help="print the result as JSON too")
     args = parser.parse_args()
-    found = {t.__name__: drift(args.rounds, args.K, t) for t in (np.float64, np.float32)}
-    RESULTS.write_text(json.dumps({"K": args.K, **found}, indent=1) + "\n")
+    found = {
+        f"{engine}, {t.__name__}": drift(args.rounds, args.K, t, engine)
+        for engine in args.engines.split(",")
+        for t in (np.float64, np.float32)
+    }
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps({**kept, "K": args.K, **found}, indent=1) + "\n")
     if args.json:
         json.dump(found, sys.stdout)
         return

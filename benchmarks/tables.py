@@ -97,6 +97,22 @@ def w3(bench: dict[str, Any], _: dict[str, Any]) -> str:
     return table(headings, rows)
 
 
+def w4(bench: dict[str, Any], _: dict[str, Any]) -> str:
+    if "w4" not in bench:
+        return "The kept figures are older than this workload; `domkl bench --only w4` measures it."
+    rows = (
+        [
+            f"{key}: {row['name']}",
+            *beside(row),
+            row.get("bound_by", ""),
+            figure(row["read_GB_per_s"]) if "read_GB_per_s" in row else "",
+        ]
+        for key in ("network", "device")
+        for row in bench["w4"][key]["rows"]
+    )
+    return table("W4 | µs | limit, µs | fraction of the limit | bound by | reading, GB/s", rows)
+
+
 def targets(bench: dict[str, Any], _: dict[str, Any]) -> str:
     rows = (
         [
@@ -132,6 +148,7 @@ MADE = {
     "parts": parts,
     "w2": w2,
     "w3": w3,
+    "w4": w4,
     "targets": targets,
     "scaling": scaling,
 }

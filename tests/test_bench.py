@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from domkl import bench, cli, engines
-from domkl.bench import child, limits, machine, peers, targets, timing, twin, w1, w2, w3
+from domkl.bench import child, limits, machine, peers, targets, timing, twin, w1, w2, w3, w4
 from domkl.errors import Error, InputError
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -62,12 +62,14 @@ def test_all_figures_are_positive(document):
     assert all(np.isfinite(found))
     assert min(found) >= 0  # memory's part of a limit may be 0, set-up may be all of a tiny run
     rows = [row for name in ("w1", "w2", "w3") for row in document[name]["rows"]]
+    rows += [row for key in ("network", "device") for row in document["w4"][key]["rows"]]
     assert all(row["us"] > 0 for row in rows)
 
 
 @native
 def test_fractions_are_of_a_limit_that_nobody_beats(document):
     rows = [*document["w1"]["rows"], *document["w3"]["rows"]]
+    rows += [*document["w4"]["network"]["rows"], *document["w4"]["device"]["rows"]]
     fractions = [row["fraction"] for row in rows if "fraction" in row]
     assert len(fractions) >= 4
     assert all(0 < fraction < 1.5 for fraction in fractions)  # quick figures are noisy
@@ -100,7 +102,7 @@ def test_the_machine_is_described_without_its_names_and_paths(document):
 
 
 @native
-@pytest.mark.parametrize("loop", limits.LOOPS)
+@pytest.mark.parametrize("loop", [*limits.LOOPS, "read"])
 @pytest.mark.parametrize("single", [False, True])
 def test_every_loop_runs_on_every_instruction_set(loop, single):
     from domkl._native import _engine
@@ -136,6 +138,33 @@ def test_memory_bounds_what_the_cache_does_not_hold():
     assert 9.5 < rows < 10.5  # theta, six neighbours', mu twice, theta anew, and x
     assert limits.memory_bytes(large._replace(scattered=False), PEAK, 1 << 20) == 4 * 800 + 21 * 8
     assert limits.memory_bytes(w1.SHAPE, PEAK, 1 << 20) == 0
+
+
+def test_the_second_orders_limit_is_the_larger_of_reading_and_computing():
+    shape, rates = w4.NETWORK, {"fma": 40e9, "sincos": 1e9}
+    parts = w4.bound(shape, 64, **rates, read=80e9)
+    n = 100 * 101 / 2
+    assert parts["reading"] == pytest.approx(17 * n * 8 / 80e3)
+    assert parts["compute"] == pytest.approx(17 * ((5 * n + 50 * 21) / 40e3 + 50 / 1e3))
+    assert w4.bound(shape, 32, **rates, read=80e9)["reading"] == parts["reading"] / 2
+    given = w4.bound(w4.DEVICE, 64, **rates, read=80e9)
+    assert given["compute"] == pytest.approx(2 * 5 * 850 * 851 / 2 / 40e3)  # no features to make
+
+
+def test_a_thread_holds_its_own_matrices():
+    assert w4.NETWORK.held(1) == w4.NETWORK.held(2) == 5 * 5050
+    assert w4.DEVICE.held(1) == 2 * w4.DEVICE.held(2) == 850 * 851
+    assert w4.Shape(1, 3, 4, 0).held(2) == 2 * 36
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+def test_the_device_that_is_timed_learns(bits):
+    shape = w4.Shape(J=1, P=2, D=4, d=0)
+    names = ["numpy"] if engines.available() else ["numpy", "native"]
+    states = [w4.device(shape, w1.Contender(name, name, bits, 1), 30)() for name in names]
+    for state in states:
+        assert np.abs(state.theta).min() > 0
+        np.testing.assert_allclose(state.theta, states[0].theta, rtol=1e-2, atol=1e-4)
 
 
 def test_missing_peers_are_named_with_the_line_that_installs_them(monkeypatch):

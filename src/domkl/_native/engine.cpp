@@ -162,7 +162,7 @@ template <class T> class Network final : public Engine<T> {
         fit(scratch.z, TILE * V.K);
         if (block.delay) fit(scratch.past, TILE * V.K);
         fit(scratch.v, V.K);
-        if (set.newton) fit(scratch.newton, 4 * width());
+        if (set.newton) fit(scratch.newton, 6 * width());
     }
 
     void end(int64_t p, Spare& spare) {
@@ -211,10 +211,10 @@ template <class T> class Network final : public Engine<T> {
     // The second-order step, without the filling of V's rows.
     void second(int64_t p, int64_t j, double s, double y, const T* past, Scratch& scratch, T* to) {
         const int64_t Kp = width();
-        T *z = scratch.newton.data(), *b = z + Kp, *Pz = b + Kp, *fresh = Pz + Kp;
+        T *z = scratch.newton.data(), *b = z + Kp, *fresh = b + Kp, *spare = fresh + Kp;
         V.unpad(past, z);
         V.unpad(scratch.v.data(), b);
-        newton(inverses[p][j], Parabola(set, s, y), y, z, m[p].data() + j * Kp, b, Pz, fresh, Kp);
+        newton(inverses[p][j], Parabola(set, s, y), y, z, m[p].data() + j * Kp, b, spare, fresh, Kp);
         V.pad(fresh, to);
     }
 

@@ -26,12 +26,12 @@ template <class T> class Many final : public Inverses<T> {
     void times(const T* x, const T* b, T* Px, T* Pb, int threads) override {
         const int64_t n = int64_t(all.size()), most = std::min<int64_t>(threads, n);
         together(most, [&](int64_t me) {
-            Buffer<T> room(4 * Kp);
-            T *xs = room.data(), *bs = xs + Kp, *to_x = bs + Kp, *to_b = to_x + Kp;
+            Buffer<T> room(6 * Kp);
+            T *xs = room.data(), *bs = xs + Kp, *to_x = bs + Kp, *to_b = to_x + Kp, *rest = to_b + Kp;
             for (int64_t i = n * me / most; i < n * (me + 1) / most; ++i) {
                 std::copy_n(x + i * K, K, xs);
                 std::copy_n(b + i * K, K, bs);
-                all[i].times(xs, bs, to_x, to_b);
+                all[i].times(xs, bs, to_x, to_b, rest);
                 std::copy_n(to_x, K, Px + i * K);
                 std::copy_n(to_b, K, Pb + i * K);
             }

@@ -24,19 +24,25 @@ template <class T> class Inverse {
 
     static int64_t padded(int64_t K) { return (K + W - 1) / W * W; }
 
-    // How many terms may wait. Each costs every round a little; the longer the columns, the less it shows.
-    static int waiting(int64_t K) { return K < 256 ? 8 : 24; }
+    // How many terms may wait. Each costs every round a little; the longer the columns, the less it shows. In float32 more
+    // do: each rounding of P then has more terms to serve.
+    static int waiting(int64_t K) { return K >= 256 ? 32 : sizeof(T) == 8 ? 8 : 16; }
 
-    // P x and P b, all of length Kp and zero beyond K.
-    DOMKL_ONCE void times(const T* x, const T* b, T* Px, T* Pb) {
+    // P x and P b, all of length Kp and zero beyond K. `rest` (2 Kp) is for what rows get from columns: added at once, it
+    // would be single numbers in vectors that are read next, and these would wait for them.
+    DOMKL_ONCE void times(const T* x, const T* b, T* Px, T* Pb, T* rest) {
         const int due = full() ? used_ : 0;
         std::fill_n(Px, Kp, T(0));
         std::fill_n(Pb, Kp, T(0));
         sweep([&](T* a, int64_t i, int64_t j) {
             if (due) subtract(a, i, j, due);
-            multiply(a, i, j, x, b, Px, Pb);
+            multiply(a, i, j, x, b, Px, Pb, rest);
         });
         used_ -= due;
+        for (int64_t k = 0; k < Kp; k += W) {
+            store(Px + k, load(Px + k) + load(rest + k));
+            store(Pb + k, load(Pb + k) + load(rest + Kp + k));
+        }
         for (int n = 0; n < used_; ++n) correct(U.data() + n * Kp, x, b, Px, Pb);
     }
 
@@ -113,7 +119,7 @@ template <class T> class Inverse {
     }
 
     // Rows i and below of columns j.., with x and with b, each number for its row and for its column.
-    void multiply(const T* a, int64_t i, int64_t j, const T* x, const T* b, T* Px, T* Pb) const {
+    void multiply(const T* a, int64_t i, int64_t j, const T* x, const T* b, T* Px, T* Pb, T* rest) const {
         Vec<T> xj[COLUMNS], bj[COLUMNS], sx[COLUMNS] = {}, sb[COLUMNS] = {};
 #pragma GCC unroll 4
         for (int c = 0; c < COLUMNS; ++c) xj[c] = all(x[j + c]), bj[c] = all(b[j + c]);
@@ -122,6 +128,7 @@ template <class T> class Inverse {
         for (int c = 0; c < COLUMNS; ++c, a += W) px += load(a) * xj[c], pb += load(a) * bj[c];  // both halves lie there
         store(Px + i, px);
         store(Pb + i, pb);
+#pragma GCC unroll 2
         for (i += W; i < Kp; i += W) {
             const Vec<T> xi = load(x + i), bi = load(b + i);
             px = load(Px + i), pb = load(Pb + i);
@@ -137,10 +144,10 @@ template <class T> class Inverse {
             store(Pb + i, pb);
         }
 #pragma GCC unroll 4
-        for (int c = 0; c < COLUMNS; ++c) Px[j + c] += sum<T>(sx[c]), Pb[j + c] += sum<T>(sb[c]);
+        for (int c = 0; c < COLUMNS; ++c) rest[j + c] = sum<T>(sx[c]), rest[Kp + j + c] = sum<T>(sb[c]);
     }
 
-    // All terms that wait from the same part.
+    // All terms that wait from the same part: their sum at once, as each alone may be too small to change P.
     void subtract(T* a, int64_t i, int64_t j, int terms) const {
         constexpr int ROWS = 4;
         for (; i + ROWS * W <= Kp; i += ROWS * W, a += ROWS * COLUMNS * W) subtract_rows<ROWS>(a, i, j, terms);
@@ -148,24 +155,23 @@ template <class T> class Inverse {
     }
 
     template <int ROWS> void subtract_rows(T* a, int64_t i, int64_t j, int terms) const {
-        Vec<T> v[ROWS][COLUMNS];
-#pragma GCC unroll 4
-        for (int r = 0; r < ROWS; ++r)
-#pragma GCC unroll 4
-            for (int c = 0; c < COLUMNS; ++c) v[r][c] = load(a + (r * COLUMNS + c) * W);
+        Vec<T> v[ROWS][COLUMNS] = {};
         const T* u = U.data();
         for (int n = 0; n < terms; ++n, u += Kp) {
 #pragma GCC unroll 4
             for (int r = 0; r < ROWS; ++r) {
                 const Vec<T> ui = load(u + i + r * W);
 #pragma GCC unroll 4
-                for (int c = 0; c < COLUMNS; ++c) v[r][c] -= ui * all(u[j + c]);
+                for (int c = 0; c < COLUMNS; ++c) v[r][c] += ui * all(u[j + c]);
             }
         }
 #pragma GCC unroll 4
         for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 4
-            for (int c = 0; c < COLUMNS; ++c) store(a + (r * COLUMNS + c) * W, v[r][c]);
+            for (int c = 0; c < COLUMNS; ++c) {
+                T* to = a + (r * COLUMNS + c) * W;
+                store(to, load(to) - v[r][c]);
+            }
     }
 
     void correct(const T* u, const T* x, const T* b, T* Px, T* Pb) const {

@@ -25,17 +25,18 @@ struct Parabola {
     }
 };
 
-// One learner and kernel. z, b and theta' of the inverse's padded length; b is overwritten, Pz is scratch.
+// One learner and kernel. z, b and theta' of the inverse's padded length Kp; b is overwritten, scratch is (3 Kp).
 template <class T>
-void newton(Inverse<T>& inverse, const Parabola& top, double y, const T* z, T* m, T* b, T* Pz, T* theta, int64_t Kp) {
+void newton(Inverse<T>& inverse, const Parabola& top, double y, const T* z, T* m, T* b, T* scratch, T* theta, int64_t Kp) {
     constexpr int W = WIDTH<T>;
+    T* Pz = scratch;
     const Vec<T> ky = all(T(top.k * y));
     for (int64_t k = 0; k < Kp; k += W) {
         const Vec<T> mk = load(m + k) + ky * load(z + k);
         store(m + k, mk);
         store(b + k, load(b + k) + mk);
     }
-    inverse.times(z, b, Pz, theta);
+    inverse.times(z, b, Pz, theta, scratch + Kp);
     T* u = inverse.next();
     const Vec<T> root = all(T(std::sqrt(top.h / (1 + top.h * double(dot(z, Pz, Kp))))));
     for (int64_t k = 0; k < Kp; k += W) store(u + k, root * load(Pz + k));

@@ -14,10 +14,10 @@ from typing import Any
 
 from .. import _checks
 from ..errors import Error
-from . import machine, targets, w1, w2, w3
+from . import machine, targets, w1, w2, w3, w4
 from .timing import Say
 
-PARTS = ("limits", "w1", "w2", "w3")
+PARTS = ("limits", "w1", "w2", "w3", "w4")
 #: NumPy's libraries on one thread: theirs would spin beside a busy core, and be compared with one of ours.
 ALONE = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 
@@ -27,7 +27,7 @@ def run(only: Iterable[str] = PARTS, *, quick: bool = False, say: Say = lambda _
 
     Parameters
     ----------
-    only : parts: "limits" (always measured, as the others need them), "w1", "w2", "w3".
+    only : parts: "limits" (always measured, as the others need them), "w1", "w2", "w3", "w4".
     quick : a few seconds in all, for trying out; its figures mean little.
     say : called with what is being measured.
 
@@ -47,6 +47,8 @@ def run(only: Iterable[str] = PARTS, *, quick: bool = False, say: Say = lambda _
         document["w2"] = w2.measure(quick, say, single)
     if "w3" in wanted:
         document["w3"] = w3.measure(quick, say, found)
+    if "w4" in wanted:
+        document["w4"] = w4.measure(quick, say)
     return {**document, "targets": targets.judge(document)}
 
 

@@ -10,7 +10,8 @@ Target: TypeAlias = "dict[str, Any]"
 
 def judge(document: dict[str, Any]) -> list[Target]:
     """Every target that this run can tell about."""
-    return [*_w1(document.get("w1")), *_w2(document.get("w2")), *_w3(document.get("w3"))]
+    parts = {"w1": _w1, "w2": _w2, "w3": _w3, "w4": _w4}
+    return [target for name, judged in parts.items() for target in judged(document.get(name))]
 
 
 def _least(what: str, wanted: float, got: float | None) -> Iterator[Target]:
@@ -66,3 +67,13 @@ def _w3(part: dict[str, Any] | None) -> Iterator[Target]:
         yield from _most(
             f"W3, J = 100,000 against J = 1000, time, {kind}", 2.5, part["ratios"][f"{key}_to_small"]
         )
+
+
+def _w4(part: dict[str, Any] | None) -> Iterator[Target]:
+    if part is None:
+        return
+    for key in ("network", "device"):
+        fraction = _by_name(part[key], "fraction")
+        for count in ("one thread", "two threads"):
+            got = fraction.get(f"native, float64, {count}")
+            yield from _least(f"W4, {key}, fraction of the limit, {count}", 0.5, got)

@@ -68,7 +68,7 @@ def _folder(name: str | None) -> Path | None:
 def _show(document: dict[str, Any]) -> None:
     console, engine = show.console(), document["engine"]
     console.print(f"engine: {engine['in_use']}, as {engine['why']}", soft_wrap=True)
-    for part in (_limits, _w1, _w2, _w3, _targets):
+    for part in (_limits, _w1, _w2, _w3, _w4, _targets):
         part(console, document)
 
 
@@ -146,6 +146,19 @@ def _w3(console: Any, document: dict[str, Any]) -> None:
             *_against(row), row.get("bound_by", ""), figure(row["rounds_us"]), figure(row["seconds"]), peak
         )
     console.print(table)
+
+
+def _w4(console: Any, document: dict[str, Any]) -> None:
+    part = document.get("w4")
+    if part is None:
+        return
+    for key, what in (("network", "ring of 5, 17 kernels"), ("device", "one device, two models of 850")):
+        title = f"W4: the second-order step, {what}"
+        table = _table(title, "", "us", "limit, us", "fraction", "bound by", "read, GB/s")
+        for row in part[key]["rows"]:
+            rate = figure(row["read_GB_per_s"]) if "read_GB_per_s" in row else ""
+            table.add_row(*_against(row), row.get("bound_by", ""), rate)
+        console.print(table)
 
 
 def _targets(console: Any, document: dict[str, Any]) -> None:
