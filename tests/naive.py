@@ -168,6 +168,43 @@ def newton(X, y, neighbours, V, rho, eta, eta_g, kind="squared", reg=0.0, delta=
     return {"y_hat": y_hat, "mse": mse, "cv": cv, "theta": theta, "lam": lam, "L": L, "q": q}
 
 
+def newton_on_changing_edges(X, y, V, rho, eta, edges_of, heard_in):
+    """The second-order step of learners whose edges come and go, and whose messages are lost on some.
+
+    `edges_of(t)` are the edges of round t, `heard_in(t)` those of them on which both ends hear each other.
+    """
+    J, T, _ = X.shape
+    P, D, _ = V.shape
+    I = np.eye(2 * D)
+    theta, m = np.zeros((J, P, 2 * D)), np.zeros((J, P, 2 * D))
+    S = np.zeros((J, P, 2 * D, 2 * D))
+    lam, last = {}, {}  # of each edge, one way: its dual, and the estimate that was heard
+    for t in range(T):
+        ways = {way for a, b in edges_of(t) for way in ((a, b), (b, a))}
+        lam = {way: lam.get(way, np.zeros((P, 2 * D))) for way in ways}
+        last = {way: last.get(way, theta[way[0]]) for way in ways}
+        new_theta = theta.copy()
+        for j in range(J):
+            for p in range(P):
+                z = z_of(V[p], X[j, t])
+                S[j, p] += 2 * np.outer(z, z)
+                m[j, p] += 2 * y[j, t] * z
+                left, right = S[j, p] + eta * I, m[j, p].copy()
+                for way in ways:
+                    if way[0] == j:
+                        left += rho * I
+                        right += rho * (theta[j, p] + last[way][p]) / 2 - lam[way][p]
+                new_theta[j, p] = np.linalg.solve(left, right)
+        theta = new_theta
+        heard = {way for a, b in heard_in(t) for way in ((a, b), (b, a))}
+        for j, i in ways:
+            if (j, i) in heard:
+                lam[j, i] = lam[j, i] + rho / 2 * (theta[j] - theta[i])
+            last[j, i] = theta[i] if (j, i) in heard else theta[j]
+    total = [sum([lam[way] for way in lam if way[0] == j], np.zeros((P, 2 * D))) for j in range(J)]
+    return theta, np.array(total)
+
+
 def q_of(hedge, j, L, neighbours, message, eta_g):
     """eq. (weight-update), and the remark's rule for trees."""
     if hedge == "local":

@@ -59,7 +59,7 @@ def assert_in_balance(learners):
     np.testing.assert_allclose(sum(one.state.lam for one in learners), 0, atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", problems.ENGINES)
+@pytest.mark.parametrize("device", problems.DEVICES, ids=str)
 @settings(max_examples=40, deadline=None)
 @given(
     problems.graphs(most=5),
@@ -67,9 +67,9 @@ def assert_in_balance(learners):
     st.sampled_from(["float64", "float32", "float16"]),
     st.randoms(),
 )
-def test_duals_cancel_whatever_is_lost(engine, graph, loss, payload, random):
+def test_duals_cancel_whatever_is_lost(device, graph, loss, payload, random):
     X, y = problems.streams(len(graph), 25, 2)
-    learners = network(graph, engine=engine, payload=payload)
+    learners = network(graph, **device, payload=payload)
     play(learners, X, y, range(25), lambda *_: random.random() < loss, random)
     meet(learners)
     assert_in_balance(learners)
@@ -148,12 +148,12 @@ def test_a_new_life_at_either_end_begins_the_edge_anew():
     assert_in_balance(learners)
 
 
-@pytest.mark.parametrize("engine", problems.ENGINES)
+@pytest.mark.parametrize("device", problems.DEVICES, ids=str)
 @pytest.mark.parametrize("hedge", ["neighbours", "local", "messages"])
 @pytest.mark.parametrize("payload", ["float64", "float16"])
-def test_a_saved_learner_goes_on_with_the_same_bits(engine, hedge, payload):
+def test_a_saved_learner_goes_on_with_the_same_bits(device, hedge, payload):
     X, y = problems.streams(3, 12, 2)
-    options = {"engine": engine, "hedge": hedge, "payload": payload}
+    options = {**device, "hedge": hedge, "payload": payload}
     kept, again = network(nx.path_graph(3), **options), network(nx.path_graph(3), **options)
     rng = np.random.default_rng(1)
 
@@ -186,9 +186,9 @@ def test_a_learner_saved_by_one_engine_goes_on_in_the_other():
         np.testing.assert_allclose(one.state.theta, other.state.theta, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", problems.ENGINES)
-def test_a_loaded_learner_forgets_what_it_predicted_before(engine):
-    x, old, new = [0.3, 0.4], *network(nx.path_graph(2), engine=engine)
+@pytest.mark.parametrize("device", problems.DEVICES, ids=str)
+def test_a_loaded_learner_forgets_what_it_predicted_before(device):
+    x, old, new = [0.3, 0.4], *network(nx.path_graph(2), **device)
     for _ in range(5):
         old.observe(x, 1.0), old.close()
     new.predict(x)
@@ -207,10 +207,10 @@ def test_a_saved_learner_of_other_settings_is_refused():
     assert other.round == 0
 
 
-@pytest.mark.parametrize("engine", problems.ENGINES)
-def test_a_neighbour_that_leaves_takes_its_dual_along_and_one_that_joins_brings_none(engine):
+@pytest.mark.parametrize("device", problems.DEVICES, ids=str)
+def test_a_neighbour_that_leaves_takes_its_dual_along_and_one_that_joins_brings_none(device):
     X, y = problems.streams(3, 20, 2)
-    learners, rng = network(nx.complete_graph(3), engine=engine), np.random.default_rng(0)
+    learners, rng = network(nx.complete_graph(3), **device), np.random.default_rng(0)
     play(learners, X, y, range(8), lambda *_: False, rng)
     learners[0].leave("2"), learners[2].leave("0")
     assert_in_balance(learners)

@@ -199,7 +199,7 @@ def tampered(**changes):
         (
             "b",
             other_kernels,
-            "'b' sent fingerprint .*; give all learners the same kernels, rates, loss, hedge and payload",
+            "'b' sent fingerprint .*; give all learners the same kernels, rates, loss, step, hedge",
         ),
         ("b", other_rates, "'b' sent fingerprint"),
         ("b", tampered(theta=np.zeros((2, 9))), r"theta of 'b' is not \(2, 10\) finite numbers"),

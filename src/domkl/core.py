@@ -59,6 +59,20 @@ def check_rates(rates: Rates) -> Rates:
     raise InputError(f"rates is {rates!r}; expected domkl.Rates; write Rates(rho=, eta=, eta_g=)")
 
 
+#: The local steps: the paper's, and the one of `newton`.
+STEPS = ("first", "newton")
+
+
+def check_step(step: str, memory: float | None) -> str:
+    """`step` itself, if there is such a one and `memory` goes with it."""
+    _checks.one_of("step", step, STEPS)
+    if memory is not None:
+        if step != "newton":
+            raise InputError("memory is for step='newton'; expected None with step='first'; leave it out")
+        _checks.positive("memory", memory)
+    return step
+
+
 class State(NamedTuple):
     """All that a learner knows between two rounds."""
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from . import _checks, engines, kernels, losses
 from . import hedge as hedging
 from ._types import Array, Float
-from .core import Rates, State, Step, check_rates
+from .core import Rates, State, Step, check_rates, check_step
 from .edges import Held, Neighbour
 from .engines.devices import Kept
 from .errors import DataError, InputError, PeerError
@@ -52,7 +52,7 @@ class Learner:
     ----------
     V : the network's frequencies (P, D, d), the same at every learner.
     neighbours : their names; sums run in this order.
-    rates, loss, hedge : as in `domkl.simulate`, the same at every learner.
+    rates, loss, hedge, step, memory : as in `domkl.simulate`, the same at every learner.
     name : what its `Step`s and its neighbours call it. Learners that know each other's names agree, edge by
         edge, on the rounds that moved their duals, whatever is lost; without names nothing may be lost.
     engine : as in `domkl.simulate`; with the same engine, the bits are the simulator's.
@@ -82,6 +82,8 @@ class Learner:
         *,
         loss: str | Loss = "squared",
         hedge: str = "neighbours",
+        step: str = "first",
+        memory: float | None = None,
         name: Hashable = None,
         engine: str = "auto",
         dtype: Float = np.float64,
@@ -91,13 +93,16 @@ class Learner:
     ) -> None:
         self.V = kernels.check(V, dtype=dtype)
         self.rates, self.loss, self.hedge = check_rates(rates), losses.get(loss), hedging.rule(hedge)
+        self.order, self.memory = check_step(step, memory), memory
         self.payload = _checks.one_of("payload", payload, PAYLOADS)
         self.asynchronous, self.name, self.round = asynchronous, name, 0
         self._refuse_messages_out_of_step()
         self.fingerprint = _fingerprint(self)
         self._engine = engine
         # The native device checks samples itself, and quicker; what it refuses is looked at here.
-        self._quick = engines.chosen(engine) == "native" and not self.loss.classifies
+        self._quick = (
+            engines.chosen(engine) == "native" and self.order == "first" and not self.loss.classifies
+        )
         self._last: tuple[int, Hashable, float, float, Array] | None = None
         self._pending: tuple[Array, Array, Array] | None = None  # theta', as sent, and L', until close
         self._inbox: dict[int, dict[Hashable, Update]] = {}
@@ -116,9 +121,12 @@ class Learner:
         return Neighbour(P, 2 * D, self.V.dtype, number)
 
     def _make_device(self) -> engines.Device:
-        deg = len(self._known)
-        device = engines.make_device(self._engine, self.V, deg, self.rates, self.loss, self.hedge)
-        self._observe = device.observe if deg else device.alone
+        setting = self._engine, self.V, len(self._known), self.rates, self.loss
+        if self.order == "newton":
+            device = engines.make_newton_device(*setting, self.memory)
+        else:
+            device = engines.make_device(*setting, self.hedge)
+        self._observe = device.observe if self._known else device.alone
         return device
 
     @property
@@ -132,7 +140,7 @@ class Learner:
 
     @property
     def state(self) -> State:
-        """Everything the learner knows between two rounds."""
+        """What the learner knows between two rounds; `save` has a second-order learner's matrices too."""
         return self._device.state
 
     @property
@@ -274,11 +282,15 @@ class Learner:
         self._inbox = {t: box for t, box in self._inbox.items() if t >= round}
 
     def join(self, neighbour: Hashable, number: int = 0) -> None:
-        """A new edge, with a dual of zero; `number` must be new if the edge was there before."""
+        """A new edge, with a dual of zero; `number` must be new if the edge was there before.
+
+        Like a missing neighbour, it does not pull before it is heard.
+        """
         self._refuse_open("close() the round")
         _distinct([*self._known, neighbour])
         kept, unit = self._device.keep(), self._device.unit
         self._known[neighbour] = self._stranger(number)
+        self._known[neighbour].theta = kept.theta
         self._rebuild(kept, unit)
 
     def leave(self, neighbour: Hashable) -> None:
@@ -307,12 +319,14 @@ class Learner:
         if share == 1 and update.losses is not None and self.hedge != "messages":
             q = hedging.weights(update.losses * (1 + len(self._known)), self.rates.eta_g)
             kept = kept._replace(L=update.losses, q=q)
+        for one in self._known.values():
+            one.theta = theta  # what we knew of them was of the time before
         self._device.resume(kept, self._thetas())
 
-    def save(self) -> tuple[dict[str, Array], dict[str, Any]]:
+    def save(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Its whole mind between two rounds, as arrays and a description fit for JSON."""
         self._refuse_open("close() the round")
-        arrays: dict[str, Array] = dict(self._device.keep()._asdict())
+        arrays = self._device.keep().arrays()
         said = []
         for i, (name, one) in enumerate(self._known.items()):
             more, numbers = one.save()
@@ -326,7 +340,7 @@ class Learner:
         if meta.get("fingerprint") != self.fingerprint:
             raise DataError(
                 f"the saved learner has fingerprint {meta.get('fingerprint')}; expected {self.fingerprint}; "
-                "use the kernels, rates, loss, hedge and payload it was saved with"
+                "use the kernels, rates, loss, step, hedge and payload it was saved with"
             )
         known = {}
         for i, (name, numbers) in enumerate(meta["neighbours"]):
@@ -334,7 +348,7 @@ class Learner:
             known[name] = Neighbour.load(mine, numbers)
         self._known, self.round = known, meta["round"]
         self._inbox, self._pending = {}, None
-        self._rebuild(Kept(*(arrays[key] for key in Kept._fields)), meta["unit"])
+        self._rebuild(Kept.of(arrays), meta["unit"])
 
     def _refuse_open(self, remedy: str) -> None:
         if self._pending is not None:
@@ -484,7 +498,7 @@ class Learner:
         if update.fingerprint != self.fingerprint:
             raise PeerError(
                 f"{neighbour!r} sent fingerprint {update.fingerprint}; expected {self.fingerprint}; "
-                "give all learners the same kernels, rates, loss, hedge and payload"
+                "give all learners the same kernels, rates, loss, step, hedge and payload"
             )
         P, D, _ = self.V.shape
         self._check_numbers(neighbour, "theta", update.theta, (P, 2 * D))
@@ -522,4 +536,6 @@ def _fingerprint(learner: Learner) -> str:
     V, loss = learner.V, learner.loss
     text = f"{kernels.fingerprint(V)} {V.dtype} {learner.rates} {loss.name} {loss.reg!r} {loss.delta!r} "
     text += f"{learner.hedge} {learner.payload} {learner.asynchronous}"
+    if learner.order == "newton":
+        text += f" newton {learner.memory and float(learner.memory)!r}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -206,3 +206,12 @@ def faded(P: Array, keep: float, c: Array) -> Array:
 def pace(memory: float, K: int) -> int:
     """How often to call `forget` for a memory of so many samples: about as seldom as it may be."""
     return max(1, min(K, math.ceil(memory / 8)))
+
+
+def shift(inverse: Inverse, c: float, by: float) -> Inverse:
+    """Of M + by I, where M >= c I and c + by > 0: what a change of degree makes of M. O(K^3) a kernel."""
+    P = inverse.settle()
+    w, Q = np.linalg.eigh(P.astype(np.float64))
+    w = np.clip(w, 0, 1 / c)  # where it belongs, whatever rounding has left
+    R = Q * np.sqrt(w / (1 + by * w))[..., None, :]
+    return Inverse(np.matmul(R, np.swapaxes(R, -1, -2)).astype(P.dtype))

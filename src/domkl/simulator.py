@@ -15,13 +15,12 @@ from . import hedge as hedging
 from . import kernels as dictionaries
 from ._types import Array, Float
 from .auto import Network
-from .core import Rates, check_rates
+from .core import Rates, check_rates, check_step
 from .engines import Engine, Setting, Sums
 from .errors import InputError
 from .graph import Graph, GraphLike, as_graph
 from .losses import Loss
 
-STEPS = ("first", "newton")
 PRESETS = ("paper", "auto")
 Progress: TypeAlias = Callable[[int, int], object]
 Tell: TypeAlias = Callable[[int], object]
@@ -139,10 +138,8 @@ def _threads(given: int | None) -> int:
 
 
 def _engine(name: str, setting: Setting, step: str, memory: float | None) -> Engine:
-    if _checks.one_of("step", step, STEPS) == "newton":
+    if check_step(step, memory) == "newton":
         return engines.make_newton(name, setting, memory)
-    if memory is not None:
-        raise InputError("memory is for step='newton'; expected None with step='first'; leave it out")
     return engines.make(name, setting)
 
 

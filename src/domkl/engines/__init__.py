@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..losses import Loss
 from ..newton import Diagonal, Inverse
 from .base import Engine, Setting, Sums
-from .devices import ArrayDevice, Device
+from .devices import ArrayDevice, Device, NewtonDevice
 from .links import Links
 
 NAMES = ("auto", "numpy", "native", "mpi")
@@ -102,6 +102,18 @@ def make_device(name: str, V: Array, deg: int, rates: Rates, loss: Loss, hedge: 
     return ArrayDevice(V, deg, rates, loss)
 
 
+def make_newton_device(
+    name: str, V: Array, deg: int, rates: Rates, loss: Loss, memory: float | None = None
+) -> Device:
+    """The engine of one learner that takes the second-order step."""
+    if _checks.one_of("engine", name, NAMES) not in ("auto", "numpy"):
+        raise InputError(
+            f"engine {name!r} has no second-order step for a learner; expected auto or numpy; "
+            "use engine='numpy'"
+        )
+    return NewtonDevice(V, deg, rates, loss, None if memory is None else 1 + memory)
+
+
 def guard(name: str) -> AbstractContextManager[None]:
     """Around all that an engine does: where processes wait for each other, an error in one ends all."""
     if name != "mpi":
@@ -133,5 +145,6 @@ __all__ = [
     "make_device",
     "make_inverse",
     "make_newton",
+    "make_newton_device",
     "rows",
 ]

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from .. import core
+from .. import core, newton
 from .._types import Array
 from ..core import Rates, State
 from ..losses import Loss
+
+
+class Past(NamedTuple):
+    """What a second-order device keeps besides; the inverse is the one that it goes on with, not a copy."""
+
+    m: Array  # (P, 2D)
+    inverse: newton.Inverse
+    samples: int  # learnt so far
+    deg: int  # the neighbours that the inverse counts
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All of it, copied; of the matrix, which is symmetric to the last bit, one half."""
+        i, j = np.triu_indices(self.m.shape[-1])
+        return {
+            "m": self.m,
+            "inverse": self.inverse.base[..., i, j],
+            "terms": self.inverse.waiting[..., : self.inverse.used].copy(),
+            "counts": np.array([self.samples, self.deg], np.int64),
+        }
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Past:
+        """The same again."""
+        m, half, terms = arrays["m"], arrays["inverse"], arrays["terms"]
+        i, j = np.triu_indices(m.shape[-1])
+        base = np.empty((*m.shape, m.shape[-1]), m.dtype)
+        base[..., i, j] = base[..., j, i] = half
+        inverse = newton.Inverse(base)
+        inverse.used = terms.shape[-1]
+        inverse.waiting[..., : inverse.used] = terms
+        samples, deg = arrays["counts"].tolist()
+        return cls(m, inverse, samples, deg)
 
 
 class Kept(NamedTuple):
@@ -20,6 +53,18 @@ class Kept(NamedTuple):
     lam: Array  # (P, 2D) in the device's unit
     L: Array  # (P,)
     q: Array  # (P,)
+    past: Past | None = None
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All of it by name."""
+        more = {} if self.past is None else self.past.arrays()
+        return {"theta": self.theta, "lam": self.lam, "L": self.L, "q": self.q, **more}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Kept:
+        """The same again."""
+        past = Past.of(arrays) if "m" in arrays else None
+        return cls(arrays["theta"], arrays["lam"], arrays["L"], arrays["q"], past)
 
 
 class Device(Protocol):
@@ -67,27 +112,31 @@ class ArrayDevice:
     def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss) -> None:
         self.V, self.rates, self.loss = V, rates, loss
         self.takes, self.unit = V.dtype, 1.0
-        self.state = core.init(V)
+        self.now = core.init(V)
         self.pulls = core.Pulls.of(np.asarray(deg, V.dtype), rates, loss)
-        self.last = [self.state.theta] * deg  # what was last heard of each neighbour
+        self.last = [self.now.theta] * deg  # what was last heard of each neighbour
         self.seen: tuple[Array, Array] | None = None  # the last x and its features
-        self.learnt: tuple[Array, Array] | None = None  # theta', L' of the open round
+        self.learnt: tuple[Array, ...] | None = None  # theta', L' of the open round
 
     @property
     def q(self) -> Array:
-        return self.state.q
+        return self.now.q
+
+    @property
+    def state(self) -> State:
+        return State(*self.now[:5])
 
     def predict(self, x: Array, /) -> float:
-        return float(core.predict(self.state, self._features(x))[1])
+        return float(core.predict(self.now, self._features(x))[1])
 
     def observe(self, x: Array, y: float) -> tuple[float, Array, Array]:
         z, label = self._features(x), np.asarray(y, self.V.dtype)
-        f, y_hat = core.predict(self.state, z)
-        theta, L = core.local(self.state, z, f, label, self.pulls, self.loss)
+        f, y_hat = core.predict(self.now, z)
+        theta, L, *more = self._local(z, f, label)
         if not np.isfinite(L).all():
             raise ValueError("the losses overflowed")
         theta.flags.writeable = L.flags.writeable = False  # they leave in an Update and stay our state
-        self.learnt = theta, L
+        self.learnt = theta, L, *more
         return float(y_hat), theta, L
 
     def alone(self, x: Array, y: float) -> tuple[float, Array, Array]:
@@ -99,11 +148,7 @@ class ArrayDevice:
         assert self.learnt is not None
         self.last = thetas
         present = self._sum([theta for i, theta in enumerate(self.last) if i in moving])
-        count = np.asarray(len(moving), self.V.dtype)
-        everyone = self._sum(self.last)
-        self.state = core.merge(
-            self.state, *self.learnt, everyone, total, self.pulls, self.rates, (count, present)
-        )
+        self._merge(self.learnt, np.asarray(len(moving), self.V.dtype), present, total)
 
     def keep(self) -> Kept:
         theta, lam, _, L, q = self.state
@@ -111,10 +156,18 @@ class ArrayDevice:
 
     def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
         self.last = list(thetas)
-        self.state = State(kept.theta, kept.lam, self._sum(self.last), kept.L, kept.q)
+        self.now = State(kept.theta, kept.lam, self._sum(self.last), kept.L, kept.q)
+
+    def _local(self, z: Array, f: Array, y: Array) -> tuple[Array, ...]:
+        return core.local(self.now, z, f, y, self.pulls, self.loss)
+
+    def _merge(self, learnt: tuple[Array, ...], count: Array, present: Array, total: Array) -> None:
+        theta, L = learnt
+        everyone = self._sum(self.last)
+        self.now = core.merge(self.now, theta, L, everyone, total, self.pulls, self.rates, (count, present))
 
     def _sum(self, thetas: list[Array]) -> Array:
-        total = np.zeros_like(self.state.theta)
+        total = np.zeros_like(self.now.theta)
         for theta in thetas:
             total += theta
         return total
@@ -123,3 +176,74 @@ class ArrayDevice:
         if self.seen is None or not np.array_equal(self.seen[0], x):
             self.seen = x.copy(), core.features(self.V, x)
         return self.seen[1]
+
+
+class Deferred(newton.Inverse):
+    """An inverse that is lowered when its round closes: until then the sample may still be refused."""
+
+    def __init__(self, inverse: newton.Inverse) -> None:
+        self.base, self.waiting, self.used = inverse.base, inverse.waiting, inverse.used
+        self.u: Array | None = None
+
+    def lower(self, u: Array) -> None:
+        self.u = u
+
+    def close(self) -> None:
+        """Lower it."""
+        assert self.u is not None
+        super().lower(self.u)
+
+
+class NewtonDevice(ArrayDevice):
+    """The steps of newton.py on one learner: its numbers are those of a `NewtonEngine`, to the last bit.
+
+    `memory` is the number of past samples that count; None for all of them.
+    """
+
+    now: newton.State  # type: ignore[assignment]
+    pulls: newton.Pulls  # type: ignore[assignment]
+
+    def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss, memory: float | None = None) -> None:
+        super().__init__(V, deg, rates, loss)
+        P, D, _ = V.shape
+        of_one = newton.Pulls.of(np.full(1, deg, V.dtype), rates, loss)  # in the engine's own precision
+        self.pulls = newton.Pulls(of_one.deg[0], of_one.c[0], of_one.neighbours)
+        self.deg, self.memory, self.samples = deg, memory, 0
+        self._go_on(newton.init(P, 2 * D, self.pulls))
+
+    def keep(self) -> Kept:
+        return super().keep()._replace(past=Past(self.now.m, self.now.inverse, self.samples, self.deg))
+
+    def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
+        assert kept.past is not None
+        m, inverse, self.samples, deg = kept.past
+        if deg != self.deg:
+            rho, c = self.rates.rho, self.rates.eta + self.rates.rho * deg + 2 * self.loss.reg
+            inverse = newton.shift(inverse, c, rho * (self.deg - deg))
+        self.last = list(thetas)
+        self._go_on(newton.State(kept.theta, kept.lam, self._sum(self.last), kept.L, kept.q, m, inverse))
+
+    def _go_on(self, state: newton.State) -> None:
+        self.now = state._replace(inverse=Deferred(state.inverse))
+
+    def _local(self, z: Array, f: Array, y: Array) -> tuple[Array, ...]:
+        learnt = newton.local(self.now, z, f, y, self.pulls, self.loss)
+        if not np.isfinite(learnt[0]).all():
+            raise ValueError("the estimate overflowed")
+        return learnt
+
+    def _merge(self, learnt: tuple[Array, ...], count: Array, present: Array, total: Array) -> None:
+        theta, L, m = learnt
+        moves = self.pulls._replace(deg=count)
+        state = newton.merge(self.now, (theta, L, m), present, total, moves, self.rates.eta_g)
+        self.now = state._replace(theta_sum=self._sum(self.last))
+        self.now.inverse.close()  # type: ignore[attr-defined]
+        self._forget()
+
+    def _forget(self) -> None:
+        self.samples += 1
+        if self.memory is None:
+            return
+        n = newton.pace(self.memory, self.now.m.shape[-1])
+        if self.samples % n == 0:
+            self._go_on(newton.forget(self.now, (1 - 1 / self.memory) ** n, self.pulls))

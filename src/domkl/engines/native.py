@@ -220,7 +220,7 @@ class NativeDevice:
 
     def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
         theta, mu = (np.ascontiguousarray(array, self.dtype) for array in kept[:2])
-        L, q = (np.ascontiguousarray(array, np.float64) for array in kept[2:])
+        L, q = (np.ascontiguousarray(array, np.float64) for array in kept[2:4])
         self.device.resume(theta, mu, L, q)
         self.q = kept.q
         self._hear(thetas)

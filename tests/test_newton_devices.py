@@ -1,0 +1,284 @@
+"""The second-order step on devices: the simulator's bits, edges that come and go, restarts, refusals."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import domkl
+import naive
+import problems
+from domkl import checkpoint, newton
+from domkl.errors import DataError, InputError, PeerError
+
+V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
+RATES = domkl.Rates(0.5, 0.1, 1.0)
+NEWTON = {"step": "newton", "engine": "numpy"}
+
+
+def network(graph, **options):
+    given = {**NEWTON, **options}
+    near = problems.neighbours_of(graph)
+    return [
+        domkl.Learner(V, [str(i) for i in near[j]], RATES, name=str(j), **given) for j in range(len(near))
+    ]
+
+
+def play(learners, X, y, rounds, heard=lambda t, a, b: True):
+    """Rounds in which some messages are lost; returns what was predicted."""
+    y_hat = []
+    for t in rounds:
+        updates = [one.observe(X[j, t], y[j, t]) for j, one in enumerate(learners)]
+        y_hat.append([one.step.y_hat for one in learners])
+        for j, one in enumerate(learners):
+            for name in one.neighbours:
+                if heard(t, j, int(name)) and str(j) in learners[int(name)].neighbours:
+                    learners[int(name)].receive(str(j), updates[j])
+        for one in learners:
+            if one.waiting:
+                one.close()
+    return np.array(y_hat).T
+
+
+def mind(one):
+    """All that a learner keeps, to the last bit."""
+    arrays, meta = one.save()
+    return {name: array.tobytes() for name, array in arrays.items()}, meta
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems.problems(), st.sampled_from(["neighbours", "local"]), st.randoms())
+def test_naive_simulator_and_learners_are_the_same(problem, hedge, random):
+    X, y, graph, V, rates, loss, naive_loss = problem
+    near = problems.neighbours_of(graph)
+    common = {"loss": loss, "hedge": hedge, **NEWTON}
+    twin = naive.newton(X, y, near, V, rates.rho, rates.eta, rates.eta_g, hedge=hedge, **naive_loss)
+    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, **common)
+    np.testing.assert_allclose(run.theta, twin["theta"], rtol=1e-9, atol=1e-9)
+    learners = [domkl.Learner(V, near[j], rates, name=j, **common) for j in range(len(near))]
+    for t in range(y.shape[1]):
+        problems.feed(learners, range(len(near)), graph, X[:, t], y[:, t], random)
+        np.testing.assert_array_equal([one.step.y_hat for one in learners], run.y_hat[:, t])
+    for name in ("theta", "lam", "L", "q"):
+        np.testing.assert_array_equal([getattr(one.state, name) for one in learners], getattr(run, name))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize(("memory", "hedge"), [(None, "messages"), (30, "neighbours")])
+def test_bits_agree_beyond_the_waiting_terms_and_what_is_forgotten(dtype, loss, memory, hedge):
+    X, y = problems.streams(4, 110, 2, classify=loss == "logistic")
+    common = {"loss": loss, "hedge": hedge, "dtype": dtype, "memory": memory}
+    graph = nx.path_graph(4)
+    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, **NEWTON, **common)
+    learners = network(graph, **common)
+    np.testing.assert_array_equal(play(learners, X, y, range(110)), run.y_hat)
+    assert learners[0].state.theta.dtype == dtype
+    for name in ("theta", "lam", "L", "q"):
+        np.testing.assert_array_equal([getattr(one.state, name) for one in learners], getattr(run, name))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data(), st.integers(0, 999))
+def test_edges_that_come_go_and_fall_silent_are_counted_exactly(data, seed):
+    J, T = 4, 14
+    X, y = problems.streams(J, T, 2, seed)
+    pairs = [(a, b) for a in range(J) for b in range(a + 1, J)]
+    subsets = st.lists(st.sampled_from(pairs), unique=True)
+    changes = data.draw(st.dictionaries(st.integers(1, T - 1), subsets, max_size=4))
+    silent = data.draw(st.dictionaries(st.integers(0, T - 1), subsets, max_size=5))
+    edges, heard, now = [], [], set(pairs[:4])
+    for t in range(T):
+        now = set(changes.get(t, now))
+        edges.append(now)
+        heard.append(now - set(silent.get(t, ())))
+    theta, lam = naive.newton_on_changing_edges(
+        X, y, V, RATES.rho, RATES.eta, edges.__getitem__, heard.__getitem__
+    )
+    learners = network(nx.empty_graph(J))
+    for t in range(T):
+        change_edges(learners, edges[t])
+        play(learners, X, y, [t], lambda t, a, b: (min(a, b), max(a, b)) in heard[t])
+    np.testing.assert_allclose([one.state.theta for one in learners], theta, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose([one.state.lam for one in learners], lam, rtol=1e-9, atol=1e-9)
+
+
+def change_edges(learners, edges):
+    """Both ends of each edge take it up or let it go; old edges have the numbers of their first lives."""
+    wanted = [
+        {str(b) for a, b in [*edges, *(e[::-1] for e in edges)] if a == j} for j in range(len(learners))
+    ]
+    for one, names in zip(learners, wanted, strict=True):
+        for name in set(one.neighbours) - names:
+            one.leave(name)
+        for name in sorted(names - set(one.neighbours)):
+            one.join(name)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_change_of_degree_is_exact_however_ill_conditioned(dtype):
+    rng, K, c, rho = np.random.default_rng(0), 12, 1e-3 + 2 * 0.5, 0.5
+    Z = rng.standard_normal((300, K)) * np.logspace(0, -4, K)
+    S = Z.T @ Z
+    inverse = newton.Inverse(np.linalg.inv(c * np.eye(K) + S)[None].astype(dtype))
+    for by in (-rho, -rho, rho, rho, rho):
+        inverse = newton.shift(inverse, c, by)
+        c += by
+        expected = np.linalg.inv(c * np.eye(K) + S)
+        P = inverse.settle()[0]
+        np.testing.assert_array_equal(P, P.T)
+        assert P.dtype == dtype
+        error = np.linalg.norm(P - expected) / np.linalg.norm(expected)
+        assert error < (1e-12 if dtype == np.float64 else 1e-3)
+
+
+def test_the_last_neighbour_may_leave_where_hardly_anything_else_holds_the_matrix():
+    rho, eta, K = 1.0, 1e-9, 8
+    one = newton.Inverse(np.full((1, K, K), 1e-8, np.float32) + np.eye(K, dtype=np.float32) / (eta + rho))
+    P = newton.shift(one, eta + rho, -rho).settle()[0]
+    assert np.isfinite(P).all()
+    assert np.linalg.eigvalsh(P.astype(float)).max() <= 1.001 / eta
+
+
+@pytest.mark.parametrize("step", ["first", "newton"])
+def test_a_neighbour_that_was_not_heard_yet_does_not_pull(step):
+    X, y = problems.streams(1, 60, 2)
+    one = domkl.Learner(V, [], RATES, name="0", step=step, engine="numpy")
+    for t in range(60):
+        one.observe(X[0, t], y[0, t])
+    before = one.state.theta
+    x, expected = X[0, 0], one.predict(X[0, 0])
+    one.join("1", number=3)
+    np.testing.assert_allclose(one.state.theta_sum, before)
+    one.observe(x, expected)  # a sample that has nothing to teach
+    assert np.abs(one.state.theta - before).max() < 0.05 * np.abs(before).max()
+
+
+@pytest.mark.parametrize("payload", ["float64", "float16"])
+@pytest.mark.parametrize("memory", [None, 25])
+def test_a_checkpoint_goes_on_with_the_same_bits_from_any_round(tmp_path, payload, memory):
+    X, y = problems.streams(3, 80, 2)
+    options = {"payload": payload, "memory": memory}
+    whole = network(nx.path_graph(3), **options)
+    for t in range(80):
+        play(whole, X, y, [t])
+        if t in (0, 30, 31, 32, 59):
+            checkpoint.save(tmp_path / str(t), t, *whole[1].save(), sync=False)
+    end = mind(whole[1])
+    for t in (0, 30, 31, 32, 59):
+        again = network(nx.path_graph(3), **options)
+        play(again, X, y, range(t + 1))
+        found = checkpoint.load(tmp_path / str(t))
+        again[1] = network(nx.path_graph(3), **options)[1]
+        again[1].load(found.arrays, found.meta)
+        play(again, X, y, range(t + 1, 80))
+        assert mind(again[1]) == end
+
+
+def test_a_damaged_matrix_is_noticed(tmp_path):
+    one = network(nx.path_graph(2))[0]
+    one.observe([0.1, 0.2], 1.0)
+    one.close()
+    path = checkpoint.save(tmp_path, 1, *one.save(), sync=False)
+    content = bytearray(path.read_bytes())
+    content[content.index(one.save()[0]["inverse"].tobytes()) + 11] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"no checkpoint in .* can be used"):
+        checkpoint.load(tmp_path)
+
+
+def test_what_is_saved_does_not_change_while_the_learner_goes_on():
+    one = network(nx.empty_graph(1))[0]
+    X, y = problems.streams(1, 90, 2)
+    play([one], X, y, range(20))
+    saved, _ = one.save()
+    before = {name: array.copy() for name, array in saved.items()}
+    play([one], X, y, range(20, 90))
+    for name, array in saved.items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_refused_samples_leave_a_learner_as_it_was():
+    one = domkl.Learner(V, ["1"], domkl.Rates(1e-3, 1e-3, 1.0), payload="float16", **NEWTON)
+    one.observe([0.3, 0.4], 1.0)
+    one.close()
+    before = mind(one)
+    for y, reason in ((1e6, "too large for payload 'float16'"), (1e200, "would overflow"), (np.nan, "y")):
+        with pytest.raises(InputError, match=reason):
+            one.observe([0.1, 0.2], y)
+        assert mind(one) == before
+    twin = domkl.Learner(V, ["1"], domkl.Rates(1e-3, 1e-3, 1.0), payload="float16", **NEWTON)
+    twin.observe([0.3, 0.4], 1.0)
+    twin.close()
+    for each in (one, twin):
+        each.observe([0.5, 0.6], 2.0)
+        each.close()
+    assert mind(one) == mind(twin)
+
+
+def test_learners_of_another_step_or_memory_do_not_understand_each_other():
+    kinds = [{}, {"step": "newton"}, {"step": "newton", "memory": 100}, {"step": "newton", "memory": 200}]
+    learners = [domkl.Learner(V, ["b"], RATES, name="a", **kind) for kind in kinds]
+    assert len({one.fingerprint for one in learners}) == 4
+    same = domkl.Learner(V, ["b"], RATES, step="newton", memory=100.0)
+    assert same.fingerprint == learners[2].fingerprint
+    with pytest.raises(PeerError, match="the same kernels, rates, loss, step"):
+        learners[0].receive("b", learners[1].observe([0.1, 0.2], 1.0))
+    with pytest.raises(DataError, match="fingerprint"):
+        learners[2].load(*learners[3].save())
+
+
+def test_the_fingerprint_of_the_first_order_is_what_it_was():
+    """Checkpoints and networks of earlier versions stay valid."""
+    assert domkl.Learner(V, ["b"], RATES).fingerprint == "73c1bb2929f0d542"
+
+
+def test_a_network_that_lost_messages_comes_back_to_the_undisturbed_one():
+    X, y = problems.streams(3, 400, 2)
+    rng = np.random.default_rng(0)
+    calm = network(nx.complete_graph(3))
+    rough = network(nx.complete_graph(3))
+    play(calm, X, y, range(400))
+    play(rough, X, y, range(400), lambda t, a, b: t >= 300 or rng.random() < 0.7)
+    size = np.abs(calm[0].state.theta).max()
+    for a, b in zip(calm, rough, strict=True):
+        assert np.abs(a.state.theta - b.state.theta).max() < 0.05 * size
+
+
+def test_asynchronous_learners_hear_of_what_they_do_not_see():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2, 300, 2))
+    X[0, :, 0], X[1, :, 0] = -np.abs(X[0, :, 0]), np.abs(X[1, :, 0])  # each sees one half
+    y = np.sin(2 * X[..., 0]) + X[..., 1]
+    a, b = network(nx.path_graph(2), asynchronous=True)
+    alone = network(nx.empty_graph(1))[0]
+    for t in range(300):
+        b.receive("0", a.observe(X[0, t], y[0, t]))
+        alone.observe(X[0, t], y[0, t])
+        if t % 3 == 0:
+            a.receive("1", b.observe(X[1, t], y[1, t]))
+    assert (a.round, b.round, a.waiting) == (300, 100, False)
+    assert np.abs(a.state.lam).max() == 0
+
+    def error(one):
+        return np.mean([(one.predict(x) - label) ** 2 for x, label in zip(X[1], y[1], strict=True)])
+
+    assert error(a) < 0.8 * error(alone)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"step": "newten"}, "did you mean 'newton'"),
+        ({"step": "newton", "memory": 0}, "above 0"),
+        ({"memory": 100}, "memory is for step='newton'"),
+        ({"step": "newton", "engine": "native"}, "has no second-order step"),
+    ],
+)
+def test_wrong_steps_are_refused_in_one_line(wrong, message):
+    with pytest.raises(InputError, match=message) as caught:
+        domkl.Learner(V, ["b"], RATES, **wrong)
+    assert "\n" not in str(caught.value)
