@@ -12,26 +12,28 @@ import numpy as np
 import domkl
 from domkl import checkpoint, fleet, trial
 from domkl.datasets import Split
-from domkl.experiment import Experiment, KernelSpec, RateSpec
+from domkl.experiment import Experiment, KernelSpec, LearningSpec, RateSpec
 
 KERNELS = KernelSpec(D=20, sigma2=(0.3, 3.0))
 RATES = RateSpec(rho=0.5, eta=0.5, eta_g=1.0)
+FIRST, NEWTON = LearningSpec(), LearningSpec(step="newton", memory=300)
 
 
-def made(J, T, seed=0, d=3, graph="ring", kernels=KERNELS):
+def made(J, T, seed=0, d=3, graph="ring", kernels=KERNELS, learning=FIRST):
     """Learners that see the same function: an experiment, and its streams."""
     rng = np.random.default_rng(seed)
     X = rng.random((J, T, d))
     y = np.sin(4 * X[..., 0]) / 2 + X[..., 1] * X[..., 2] + 0.05 * rng.standard_normal((J, T))
     split = Split(X, y, tuple(f"l{j}" for j in range(J)))
-    experiment = Experiment("made", graphs=(graph,), kernels=kernels, rates=RATES)
+    experiment = Experiment("made", graphs=(graph,), kernels=kernels, rates=RATES, learning=learning)
     return experiment, trial.Source("made", split)
 
 
 def simulated(experiment, source):
     X, y = source.split.X, source.split.y
     V, rates = experiment.kernels.draw(X.shape[2]), experiment.rates.at(X.shape[1])
-    return domkl.simulate(X, y, experiment.graphs[0], kernels=V, rates=rates)
+    step = {"step": experiment.learning.step, "memory": experiment.learning.memory}
+    return domkl.simulate(X, y, experiment.graphs[0], kernels=V, rates=rates, **step)
 
 
 def sections(deadline=60.0, every=50, **more):
@@ -86,9 +88,9 @@ def undisturbed(folder, transport, J=5, T=60, **options):
         return judged(net, experiment, source)
 
 
-def killed(folder, transport, T, kills, J=3, seed=0, pause=(0.2, 0.9), seconds=120.0):
+def killed(folder, transport, T, kills, J=3, seed=0, pause=(0.2, 0.9), seconds=120.0, **options):
     """SIGKILL of random learners under load; each starts again at once."""
-    experiment, source = made(J, T)
+    experiment, source = made(J, T, **options)
     names = fleet.lay_out(folder, experiment, source, transport, sections(every=20))
     rng, done = random.Random(seed), 0
     with fleet.Fleet(folder, names) as net:

@@ -119,6 +119,9 @@ def test_bad_names_and_numbers_are_refused(tmp_path, head, message):
         ("transport", "ca = 'ca.pem'", "cert and key not given; expected ca, cert and key together or none"),
         ("transport", "max_bytes = 0", "max_bytes is 0"),
         ("transport", "inbox = 0", "inbox is 0"),
+        ("learning", "step = 'newten'", "step is 'newten'.*did you mean 'newton'"),
+        ("learning", "memory = 9", "memory is for step='newton'"),
+        ("learning", "step = 'newton'\nmemory = 0", "memory is 0; expected a finite number above 0"),
         ("rounds", "mode = 'slow'", "mode is 'slow'"),
         ("rounds", "deadline = 0", "deadline is 0"),
         ("rounds", "deadline = inf", "deadline is inf"),
@@ -302,7 +305,7 @@ def test_what_the_example_leaves_out_is_written_as_it_is_without():
     table = _settings._toml("agent").loads(example(switched_on=True))
     shown = {
         **dict.fromkeys(("rho", "eta", "eta_g", "path", "topic", "ca", "cert", "key", "directory")),
-        **dict.fromkeys(("delta", "reg")),  # which depend on the loss
+        **dict.fromkeys(("delta", "reg", "memory")),  # which depend on the loss and the step
         "connect": (),
         "listen": "",
     }

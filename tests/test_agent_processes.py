@@ -34,6 +34,26 @@ def test_five_processes_have_the_simulators_bits(transport, tmp_path):
     assert facts["duals"] < 1e-12
 
 
+@needs_broker
+def test_second_order_processes_have_the_simulators_bits_over_mqtt(tmp_path):
+    with brokers.running(tmp_path) as broker:
+        transport = {"kind": "mqtt", "broker": broker.address}
+        facts = faults.undisturbed(
+            tmp_path / "net", transport, J=2, T=40, graph="path", learning=faults.NEWTON
+        )
+    assert facts["identical"]
+    assert facts["duals"] < 1e-12
+
+
+def test_killed_learners_of_the_second_order_come_back_with_the_same_numbers(tmp_path):
+    options = {"T": 600, "kills": 2, "seed": 1, "learning": faults.NEWTON}
+    facts = faults.killed(tmp_path / "net", {"kind": "zenoh"}, **options)
+    assert facts["kills"] >= 1
+    assert facts["identical"]
+    assert facts["learnt"] == [600] * 3
+    assert facts["duals"] < 1e-9
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
 def test_killed_learners_come_back_with_the_same_numbers(transport, tmp_path):
     facts = faults.killed(tmp_path / "net", transport, T=2500, kills=3, seed=1)

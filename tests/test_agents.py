@@ -23,7 +23,7 @@ from domkl.agent.config import (
 )
 from domkl.agent.streams import Reading, aiter_of
 from domkl.errors import InputError
-from domkl.experiment import KernelSpec
+from domkl.experiment import KernelSpec, LearningSpec
 from domkl.transports import topics
 
 KERNELS = KernelSpec(D=10, sigma2=(0.3, 3.0))
@@ -86,6 +86,31 @@ def test_agents_have_the_simulators_bits(hedge, payload):
         np.testing.assert_array_equal(y_hats(outs), run.y_hat)
     else:
         np.testing.assert_allclose(y_hats(outs), run.y_hat, atol=1e-5)
+    lam = sum(agent.learner.state.lam for agent in agents)
+    assert np.abs(lam).max() < 1e-12
+    assert not any(agent.refused for agent in agents)
+
+
+@pytest.mark.parametrize(
+    ("learning", "payload"),
+    [
+        (LearningSpec(step="newton"), "float64"),
+        (LearningSpec(step="newton", memory=20, loss="logistic", hedge="messages"), "float64"),
+        (LearningSpec(step="newton", memory=20), "float16"),
+    ],
+)
+def test_second_order_agents_have_the_simulators_bits(learning, payload):
+    graph = nx.path_graph(4)
+    X, y = problems.streams(4, 40, d, classify=learning.loss == "logistic")
+    outs = [[] for _ in graph]
+    agents = agents_of(configs(graph, learning=learning, payload=payload), X, y, outs)
+    asyncio.run(together(*agents))
+    given = {key: getattr(learning, key) for key in ("loss", "hedge", "step", "memory")}
+    run = domkl.simulate(X, y, graph, kernels=KERNELS.draw(d), rates=RATES.rates(), engine="numpy", **given)
+    if payload == "float64":
+        np.testing.assert_array_equal(y_hats(outs), run.y_hat)
+    else:
+        np.testing.assert_allclose(y_hats(outs), run.y_hat, atol=0.02)
     lam = sum(agent.learner.state.lam for agent in agents)
     assert np.abs(lam).max() < 1e-12
     assert not any(agent.refused for agent in agents)
@@ -164,7 +189,8 @@ def test_asynchronous_agents_do_not_wait():
     assert (a.samples, b.samples) == (300, 10)
 
 
-def test_the_graph_changes_while_it_runs():
+@pytest.mark.parametrize("step", ["first", "newton"])
+def test_the_graph_changes_while_it_runs(step):
     X, y = problems.streams(3, 200, d)
 
     async def paced(j):
@@ -174,7 +200,7 @@ def test_the_graph_changes_while_it_runs():
 
     async def main():
         rounds = RoundSection(deadline=0.5, start=2.0, resend=0.05)
-        all_configs = configs(nx.path_graph(3), rounds=rounds)
+        all_configs = configs(nx.path_graph(3), rounds=rounds, learning=LearningSpec(step=step))
         agents = [Agent(each, stream=aiter_of(paced(j), d), out=len) for j, each in enumerate(all_configs)]
         operator = transport(topics.OPERATOR)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import domkl
-from domkl import cli
+from domkl import cli, experiment
 from domkl.cli import show
 from domkl.datasets.sources import METRO, SOURCES
 from domkl.reproduce import claims, tasks
@@ -94,6 +94,27 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(here, caps
     runs = [run_json(capsys, "run", "--rounds", "60", "--no-report", "--seed", seed) for seed in "112"]
     mse = [[learner["mse"] for learner in run["learners"]] for run in runs]
     assert mse[0] == mse[1] != mse[2]
+
+
+def test_run_takes_the_second_order_step(here, capsys):
+    given = ["--step", "newton", "--memory", "40"]
+    document = run_json(capsys, "run", "--rounds", "60", *given)
+    assert (document["step"], document["memory"]) == ("newton", 40.0)
+    data = domkl.datasets.load_stations(6)
+    chosen = experiment.load("three-stations")
+    run = domkl.simulate(
+        data.X[:, :60],
+        data.y[:, :60],
+        "complete",
+        kernels=chosen.kernels.draw(15),
+        rates=chosen.rates.at(60),
+        delay=data.delay,
+        step="newton",
+        memory=40,
+    )
+    assert [learner["mse"] for learner in document["learners"]] == run.mse.tolist()
+    page = (here / "domkl-report" / "index.html").read_text(encoding="utf-8")
+    assert "second order, about 40 past samples count" in page
 
 
 def test_preset_paper_takes_the_printed_rates(here, capsys):

@@ -49,7 +49,14 @@ def test_the_printed_protocol_is_the_papers_text():
         },
         "rates": {"kappa": 1.0, "kappa_g": 1.0, "rho": None, "eta": None, "eta_g": None},
         # The text says lambda > 0 and no more.
-        "learning": {"loss": "squared", "reg": 0.0, "delta": None, "hedge": "neighbours"},
+        "learning": {
+            "loss": "squared",
+            "reg": 0.0,
+            "delta": None,
+            "hedge": "neighbours",
+            "step": "first",
+            "memory": None,
+        },
         "omkl": {"kappa_mu": 1.0, "kappa_g": 1.0},
     }
     assert printed.rates.at(2500) == domkl.Rates.paper(2500)
@@ -99,6 +106,8 @@ def test_a_file_of_your_own(tmp_path):
         ("[omkl]\nkappa_mu = 0", "kappa_mu is 0"),
         ("[learning]\nloss = 'cubic'", "loss is 'cubic'"),
         ("[learning]\nhedge = 'most'", "hedge is 'most'"),
+        ("[learning]\nstep = 'second'", "step is 'second'"),
+        ("[learning]\nmemory = 10", "memory is for step='newton'"),
         ("[learning]\nreg = -1", "reg is -1"),
         ("[learning]\ndelta = 2", "delta is 2 but the loss is 'squared'; expected delta with huber alone"),
         ("[kernels]\nfamily = 'gauss'", "kernels.family is 'gauss'.*did you mean 'gaussian'"),

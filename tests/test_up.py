@@ -146,9 +146,12 @@ class TestEnds:
 
 def test_a_folder_is_laid_out_for_agents(tmp_path, capsys):
     folder = tmp_path / "stations"
-    assert cli.main(["up", "--rounds", "30", "--folder", str(folder), "--no-start", "--graph", "path"]) == 0
+    given = ["--graph", "path", "--step", "newton", "--memory", "500"]
+    assert cli.main(["up", "--rounds", "30", "--folder", str(folder), "--no-start", *given]) == 0
     assert f"domkl agent {folder}/EWR.toml" in capsys.readouterr().out
-    assert load(folder / "JFK.toml", {}).neighbours == ("EWR", "LGA")
+    config = load(folder / "JFK.toml", {})
+    assert config.neighbours == ("EWR", "LGA")
+    assert (config.learning.step, config.learning.memory) == ("newton", 500.0)
     for name in ("EWR", "JFK", "LGA"):
         assert cli.main(["agent", str(folder / f"{name}.toml"), "--check", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["name"] == name
@@ -165,6 +168,8 @@ def test_a_folder_is_laid_out_for_agents(tmp_path, capsys):
         (["--broker", "127.0.0.1:1883"], ["--broker is for MQTT", "--transport mqtt"]),
         (["--transport", "pigeon"], ["'pigeon'"]),
         (["--rate", "0"], ["--rate is 0.0"]),
+        (["--step", "newten"], ["did you mean 'newton'"]),
+        (["--memory", "9"], ["memory is for step='newton'"]),
         (["--rounds", "0"], ["rounds is 0"]),
         (["--graph", "EWR-JFK"], ["'LGA' has no neighbour"]),
         (["--no-start"], ["--no-start without --folder"]),

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from . import _checks, _settings, hedge, kernels, losses
 from ._types import Array
-from .core import Rates
+from .core import Rates, check_step
 from .datasets.base import SPLITS
 from .datasets.scaling import X_SCALES, Y_SCALES
 from .errors import InputError
@@ -85,16 +85,19 @@ class RateSpec:
 
 @dataclass(frozen=True)
 class LearningSpec:
-    """[learning]: loss and Hedge rule."""
+    """[learning]: loss, Hedge rule and local step."""
 
     loss: str = "squared"
     reg: float | None = None  # 0.01 for ridge, else 0
     delta: float | None = None  # for huber alone, and 1 there
     hedge: str = "neighbours"
+    step: str = "first"
+    memory: float | None = None  # with step = "newton": how many past samples count, else all
 
     def __post_init__(self) -> None:
         self.make_loss()
         hedge.rule(self.hedge)
+        check_step(self.step, self.memory)
 
     def make_loss(self) -> Loss:
         made = losses.get(self.loss)

@@ -175,6 +175,8 @@ def carry_out(experiment: Experiment, source: Source, progress: Progress | None 
         rates=rates,
         loss=loss,
         hedge=experiment.learning.hedge,
+        step=experiment.learning.step,
+        memory=experiment.learning.memory,
         delay=split.delay,
         weights_every=max(1, T // 200),
         progress=progress,

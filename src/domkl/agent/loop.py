@@ -60,6 +60,8 @@ def make_learner(config: AgentConfig, number: int = 0) -> Learner:
         config.rates.rates(),
         loss=config.learning.make_loss(),
         hedge=config.learning.hedge,
+        step=config.learning.step,
+        memory=config.learning.memory,
         name=config.name,
         payload=config.payload,
         asynchronous=config.rounds.mode == "async",

@@ -31,6 +31,8 @@ SETTINGS: tuple[tuple[str, str, str, type], ...] = (
     ("reg", "learning", "reg", float),
     ("delta", "learning", "delta", float),
     ("hedge", "learning", "hedge", str),
+    ("step", "learning", "step", str),
+    ("memory", "learning", "memory", float),
 )
 HELP = {
     "horizon": "hours ahead to forecast, for the shipped stations",
@@ -47,6 +49,8 @@ HELP = {
     "reg": "ridge penalty",
     "delta": "where the Huber loss becomes straight",
     "hedge": "neighbours, messages (on trees) or local",
+    "step": "first (the paper's) or newton (keeps every past loss)",
+    "memory": "about how many past samples count, with --step newton (default: all)",
 }
 
 

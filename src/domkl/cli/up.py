@@ -50,6 +50,8 @@ def add_to(commands: Any) -> None:
     add("--transport", choices=["zenoh", "mqtt"], default="zenoh", help="how they talk (default: zenoh)")
     add("--broker", metavar="HOST:PORT", help=f"with --transport mqtt (default: {BROKER})")
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
+    add("--step", help="first (the paper's) or newton, in place of the experiment's")
+    add("--memory", type=float, metavar="N", help="about how many past samples count, with --step newton")
     add("--folder", metavar="DIR", help="keep configurations, streams, logs and predictions there")
     add("--no-start", action="store_true", help="write the folder, start nothing")
     add(
@@ -63,7 +65,9 @@ def run(args: argparse.Namespace) -> None:
     """Lay the network out, let it learn, and compare it with the simulator."""
     need("msgspec", "agent")
     chosen = experiment.load(args.experiment)
-    chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
+    given = {key: getattr(args, key) for key in ("step", "memory") if getattr(args, key) is not None}
+    learning = dataclasses.replace(chosen.learning, **given)
+    chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],), learning=learning)
     transport = _transport(args)
     source = trial.prepare(chosen, args.rounds)
     with _folder(args) as folder:

@@ -58,6 +58,8 @@ def _setting(outcome: Outcome) -> Document:
         "loss": experiment.learning.make_loss().name,
         "reg": float(experiment.learning.make_loss().reg),
         "hedge": experiment.learning.hedge,
+        "step": experiment.learning.step,
+        "memory": experiment.learning.memory,
         "rates": {name: float(getattr(rates, name)) for name in ("rho", "eta", "eta_g")},
         "kernels": _dictionary(outcome),
         "graph": {

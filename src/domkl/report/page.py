@@ -159,6 +159,7 @@ def _settings(facts: Document) -> dict[str, str]:
         "Rates": ", ".join(f"{name} {number(rates[key])}" for name, key in RATES.items()),
         "Loss": facts["loss"] + (f" with ridge penalty {number(facts['reg'])}" if facts["reg"] else ""),
         "Hedge": facts["hedge"],
+        "Local step": _step(facts),
         "Kernels": _dictionary(kernels),
         "Fingerprint": f"{kernels['fingerprint']} (the same where the random features are the same)",
     }
@@ -173,6 +174,13 @@ def _network(facts: Document) -> str:
     links = [f"{a} – {b}" for a, b in graph["edges"]]
     listed = ": " + ", ".join(links) if 0 < len(links) <= MOST_LINKS else ""
     return f"{graph['name']}, {plural(len(links), 'link')}{listed}"
+
+
+def _step(facts: Document) -> str:
+    if facts["step"] == "first":
+        return "first order"
+    count = "all" if facts["memory"] is None else f"about {number(facts['memory'])}"
+    return f"second order, {count} past samples count"
 
 
 def _dictionary(kernels: Document) -> str:

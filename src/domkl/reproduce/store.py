@@ -104,5 +104,7 @@ def _key(experiment: Experiment) -> str:
     """Of everything that the numbers depend on; how many trials there are is not among it."""
     settings = dataclasses.asdict(dataclasses.replace(experiment, name="", title="", trials=1, graphs=()))
     settings["data"].pop("names")
+    for name in ("step", "memory"):  # the paper's step is the only one here
+        settings["learning"].pop(name)
     text = json.dumps([__version__, settings], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
