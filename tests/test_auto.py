@@ -8,11 +8,14 @@ import pickle
 import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import domkl
 import problems
 from domkl import auto
 from domkl.auto import Model
+from domkl.auto.features import STEPS, pooled, scaled, statistics
 from domkl.errors import InputError
 
 
@@ -90,6 +93,63 @@ def test_scale_does_not_matter():
     np.testing.assert_allclose(runs[0].y_hat, runs[1].y_hat, atol=1e-4)
     large = domkl.simulate(X, 4000 * y + 9000, "ring", preset="auto")
     np.testing.assert_allclose(large.y_hat[:, 1:], 4000 * runs[0].y_hat[:, 1:] + 9000, rtol=1e-4)
+
+
+def test_raw_columns_of_any_size_do_as_well_as_scaled_ones():
+    rng = np.random.default_rng(1)
+    X, y = problems.streams(3, 500, 3)
+    tails = rng.standard_t(1.5, size=(3, 500, 1))
+    X = np.concatenate([X, np.ones((3, 500, 1)), tails], -1)
+    y = 3000 + 700 * (y + 0.1 * np.tanh(tails[..., 0]))
+    raw = X * np.array([1e-3, 1e6, 50.0, 7.0, 1e4]) + np.array([5.0, -3e6, 0.0, 0.0, 1e3])
+    flat = raw.reshape(-1, 5)
+    ready = (raw - flat.min(0)) / np.maximum(np.ptp(flat, 0), 1e-9)
+    run, best = (domkl.simulate(data, y, "ring", preset="auto", start=3000.0) for data in (raw, ready))
+    assert np.isfinite(run.y_hat).all()
+    assert run.mse.mean() < 1.05 * best.mse.mean()
+    assert ((run.y_hat - y) ** 2)[:, 250:].mean() < 0.1 * y.var()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 40), st.floats(0, 0.9), st.integers(0, 10**6))
+def test_pooled_statistics_are_those_of_all_samples(J, n, missing, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((J, n, 2)) * [1e-3, 1e6] + [5.0, 0.0]
+    X[rng.uniform(size=X.shape) < missing] = np.nan
+    found = pooled(statistics(X), np.ones((1, J), bool))
+    whole = statistics(X.reshape(1, J * n, 2))
+    for one, other in zip(found[:5], whole[:5], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    assert found.quantiles.shape == (1, STEPS + 1, 2)
+    slack = 1e-9 * (1 + np.abs(found.high))
+    assert (np.diff(found.quantiles, axis=1) >= -slack).all()
+    assert (found.quantiles >= found.low - slack).all()
+    assert (found.quantiles <= found.high + slack).all()
+
+
+def test_ranks_are_straight_between_quantiles_and_half_at_ties():
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.standard_exponential(160), rng.uniform(size=160) < 0.5], -1)
+    stats = statistics(X)
+    np.testing.assert_allclose(stats.quantiles, np.quantile(X, np.linspace(0, 1, STEPS + 1), axis=0))
+    x = rng.standard_exponential(50)
+    expected = np.interp(x, stats.quantiles[:, 0], np.linspace(0, 1, STEPS + 1))
+    ranks = scaled(np.stack([x, np.ones(50)], -1), stats)[..., 4:] / 1.9 + 0.5
+    np.testing.assert_allclose(ranks[:, 0], expected)
+    assert 0.5 < ranks[0, 1] < 1
+    shares = scaled(X, stats)[..., 4:] / 1.9 + 0.5
+    np.testing.assert_allclose(shares.mean(0), 0.5, atol=0.05)
+
+
+def test_before_the_scale_is_common_neighbours_know_of_each_other_and_others_do_not():
+    X, y = problems.streams(4, 2, 2)
+    y[:, 0] = [0.0, 30.0, 90.0, 50.0]
+    y_hat = domkl.simulate(X, y, "path", preset="auto").y_hat
+    for learner, heard in ((2, True), (3, False)):
+        changed = y.copy()
+        changed[learner, 0] += 50
+        other = domkl.simulate(X, changed, "path", preset="auto").y_hat
+        assert (other[1, 1] != y_hat[1, 1]) == heard
 
 
 def test_constant_missing_and_heavy_tailed_columns_stay_finite():

@@ -13,6 +13,12 @@ from .._types import Array, Float
 
 MODELS = 2
 SIGMA2 = (0.1, 0.2, 0.4, 0.8)
+#: How many inputs a frequency sees: in turn so many, and all of them.
+SEEN = (2, 4, 8, None)
+#: Steps of the ranks: quantiles of a column, one more than that, are all that is known of its distribution.
+STEPS = 16
+#: The inputs are seen in as many ways: on their range, as softsigns, as ranks.
+MAPS = 3
 
 
 class Stats(NamedTuple):
@@ -23,6 +29,7 @@ class Stats(NamedTuple):
     sd: Array  # (..., d)
     low: Array  # (..., d)
     high: Array  # (..., d)
+    quantiles: Array  # (..., STEPS + 1, d) from the lowest value to the highest
 
 
 def statistics(X: Array) -> Stats:
@@ -38,11 +45,45 @@ def statistics(X: Array) -> Stats:
     low, high = np.where(known, X, np.inf).min(-2), np.where(known, X, -np.inf).max(-2)
     seen = n > 0
     size = size[..., 0, :]
-    return Stats(n, mean * size, sd * size, np.where(seen, low, 0), np.where(seen, high, 0))
+    low, high = np.where(seen, low, 0), np.where(seen, high, 0)
+    return Stats(n, mean * size, sd * size, low, high, _quantiles(X, n))
+
+
+def _quantiles(X: Array, n: npt.NDArray[np.intp]) -> Array:
+    """Of n values in each column, NaN left out. (..., samples, d), (..., d) -> (..., STEPS + 1, d)"""
+    ordered = np.nan_to_num(np.sort(X, -2), nan=0.0)  # NaN comes last
+    place = np.linspace(0, 1, STEPS + 1)[:, None] * (np.maximum(n, 1) - 1)[..., None, :]
+    below = np.floor(place).astype(np.intp)
+    above = np.minimum(below + 1, X.shape[-2] - 1)
+    part = place - below
+    first, second = (np.take_along_axis(ordered, rank, -2) for rank in (below, above))
+    return np.asarray(first * (1 - part) + second * part)
+
+
+def pooled(stats: Stats, who: npt.NDArray[np.bool_]) -> Stats:
+    """What groups know together, from each one's statistics. who (G, J), stats (J, d) -> (G, d)
+
+    Quantiles are averaged, which for learners of one distribution is close to the quantiles of all.
+    """
+    some = who[..., None] & (stats.n > 0)  # (G, J, d)
+    n = np.where(some, stats.n, 0).sum(1)
+    part = np.where(some, stats.n, 0) / np.maximum(n, 1)[:, None]
+    low, high = (np.where(some, v, w) for v, w in ((stats.low, np.inf), (stats.high, -np.inf)))
+    low, high = np.where(n > 0, low.min(1), 0), np.where(n > 0, high.max(1), 0)
+    size = np.maximum(np.abs(low), np.abs(high))
+    size = np.where(size > 0, size, 1)[:, None]  # squares of the largest numbers stay finite
+    mean = (part * stats.mean).sum(1)
+    apart = np.where(some, stats.mean / size - mean[:, None] / size, 0)
+    sd = np.sqrt((part * ((np.where(some, stats.sd, 0) / size) ** 2 + apart**2)).sum(1)) * size[:, 0]
+    quantiles = (part[:, :, None] * stats.quantiles).sum(1)
+    return Stats(n, mean, sd, low, high, quantiles)
 
 
 def scaled(x: Array, stats: Stats) -> Array:
-    """[x on its range, softsign of standardised x], 0 where missing or constant. (..., d) -> (..., 2d)"""
+    """[x on its range, softsign of standardised x, rank of x], 0 where constant. (..., d) -> (..., 3d)
+
+    A missing value is the mean.
+    """
     varies = (stats.high > stats.low) & (stats.sd > 0)
     x = np.where(varies & ~np.isnan(x), x, stats.mean)
     span = np.where(varies, stats.high / 2 - stats.low / 2, 1)
@@ -50,35 +91,39 @@ def scaled(x: Array, stats: Stats) -> Array:
     sd = np.where(varies, stats.sd, 1)
     u = np.clip(away / span, -1.5, 1.5) * 2
     s = np.clip(away / sd, -1e9, 1e9) * 2
-    return np.concatenate([u, 1.25 * s / (1 + np.abs(s))], -1)
+    rank = np.where(varies, 1.9 * (_ranks(x, stats.quantiles) - 0.5), 0)
+    return np.concatenate([u, 1.25 * s / (1 + np.abs(s)), rank], -1)
+
+
+def _ranks(x: Array, quantiles: Array) -> Array:
+    """The share of values below x, straight between quantiles; a value that fills a step counts half."""
+    below, above = quantiles[..., :-1, :], quantiles[..., 1:, :]
+    wide = above > below
+    x = x[..., None, :]
+    steps = np.clip((x / 2 - below / 2) / np.where(wide, above / 2 - below / 2, 1), 0, 1)
+    return np.asarray(np.where(wide, steps, (1 + np.sign(x - below)) / 2).mean(-2))
 
 
 def frequencies(seed: int, D: int, first: int, d: int) -> Array:
-    """V (MODELS, D, 2d) for `scaled` inputs. Columns are drawn one by one: more of them change no other.
+    """V (MODELS, D, MAPS d) for `scaled` inputs. Columns are drawn one by one: more of them change no other.
 
     `first` is the number of columns for which lengths were chosen.
     """
-    V = np.zeros((MODELS, D, 2, d))
+    V = np.zeros((MODELS, D, MAPS, d))
     rows = np.arange(D)
-    width = 1 / np.sqrt(np.resize(SIGMA2, D))
-    few = (rows // 4 % 2 == 0) & (first > 4)
-    width = width * np.where(few, math.sqrt(first / 4), 1) / math.sqrt(first)
+    turn = rows // len(SIGMA2)  # every bandwidth meets every number of inputs, and these every map
+    sees = np.array([first if n is None else min(n, first) for n in SEEN])[turn % len(SEEN)]
+    width = 1 / np.sqrt(np.resize(SIGMA2, D) * sees)
     for p in range(MODELS):
-        mask = _four_columns(np.random.default_rng([seed, p]), D, first)
+        order = np.argsort(np.random.default_rng([seed, p]).uniform(size=(D, first)), -1)
+        chosen = np.argsort(order, -1) < sees[:, None]
         for c in range(d):
             rng = np.random.default_rng([seed, p, c])
             column = rng.standard_normal(D) * width
-            chosen = mask[:, c] if c < first else rng.uniform(size=D) < 4 / first
-            V[p, rows, rows // 8 % 2, c] = np.where(few & ~chosen, 0, column)
-    V[:, :, 0] *= 2  # the range is [0, 1] wide, the softsign [-1.25, 1.25]
-    return V.reshape(MODELS, D, 2 * d)
-
-
-def _four_columns(rng: np.random.Generator, D: int, d: int) -> npt.NDArray[np.bool_]:
-    mask = np.zeros((D, d), bool)
-    for row in mask:
-        row[rng.permutation(d)[:4]] = True
-    return mask
+            used = chosen[:, c] if c < first else rng.uniform(size=D) < sees / first
+            V[p, rows, turn // len(SEEN) % MAPS, c] = np.where(used, column, 0)
+    V[:, :, 0] *= 2  # the range is [0, 1] wide, the other maps about [-1, 1]
+    return V.reshape(MODELS, D, MAPS * d)
 
 
 class Features:

@@ -16,7 +16,7 @@ from ..engines import Sums
 from ..errors import InputError
 from ..graph import Graph
 from ..losses import Loss
-from .features import MODELS, Features, Stats, statistics
+from .features import MODELS, STEPS, Features, Stats, pooled, statistics
 from .window import Watch, Window
 
 #: rho and eta of the local step, and the temperature of the device's Hedge in squared ranges of y.
@@ -36,6 +36,11 @@ class Ties(NamedTuple):
     weight: Array  # (J, J) of edges in sums, the same at both ends
     mixing: Array  # (J, J) Metropolis weights, rows sum to 1
     diameter: int
+
+    @property
+    def around(self) -> npt.NDArray[np.bool_]:
+        """Each learner with its neighbours. (J, J)"""
+        return np.asarray(self.near | np.eye(len(self.near), dtype=bool))
 
     @classmethod
     def of(cls, graph: Graph, dtype: Float) -> Ties:
@@ -162,11 +167,10 @@ class Network:
         self.log_w = np.log(self._weights()) - np.minimum(worse, 1) / RATES.eta_g
 
     def _widen(self, y: Array) -> None:
-        """The range of y: one's own, and what the neighbours knew a round ago."""
+        """The range of y: one's own, and what the neighbours send at the end of the round."""
         low, high = np.minimum(self.low, y), np.maximum(self.high, y)
-        near = self.ties.near
-        self.low = np.minimum(low, np.where(near, self.low, np.inf).min(1))
-        self.high = np.maximum(high, np.where(near, self.high, -np.inf).max(1))
+        self.low = np.where(self.ties.around, low, np.inf).min(1)
+        self.high = np.where(self.ties.around, high, -np.inf).max(1)
 
     def _target(self, y: Array) -> Array:
         return np.asarray((y - self.centre) / self.width, self.dtype)
@@ -250,15 +254,19 @@ class Network:
         return newton.init(MODELS, self.features.K, self.pulls, diagonal)
 
     def _scale(self, X: Array, y: Array) -> None:
-        if self.shared:
-            X, y = X.reshape(1, -1, self.d), y.reshape(1, -1)
-            self.sent += self.J * (5 * self.d + 4)  # everybody's statistics are passed on once
-        self.stats = statistics(X)
-        centre, width = y.mean(-1), np.ptp(y, -1)
+        """From everybody's statistics; from one's own and the neighbours' while others' are on the way."""
+        J, n = y.shape
+        who = np.ones((1, J), bool) if self.shared else self.ties.around
+        self.stats = pooled(statistics(X), who)
+        if J > 1:
+            size = (3 + min(n, STEPS + 1)) * self.d + 4  # of few samples there are no more quantiles
+            self.sent += J * size if self.shared else size
+        targets = pooled(statistics(y[..., None]), who)
+        centre, width = targets.mean[:, 0], targets.high[:, 0] - targets.low[:, 0]
         if self.loss.classifies:
             centre, width = np.zeros_like(centre), np.ones_like(width)
-        self.centre = np.broadcast_to(centre, self.J)
-        self.width = np.broadcast_to(np.where(width > 0, width, 1), self.J)
+        self.centre = np.broadcast_to(centre, J)
+        self.width = np.broadcast_to(np.where(width > 0, width, 1), J)
 
     def _again(self, z: Array, y: Array, last: bool) -> None:
         """Learn a kept sample, features and scaled target, as if the neighbours agreed."""
@@ -287,8 +295,8 @@ class Network:
 
     def _add_columns(self, d: int) -> None:
         assert self.state is not None
-        old, more = self.features.K, ((0, 0), (0, d - self.features.d))
-        self.stats = Stats(*(np.pad(value, more) for value in self.stats))
+        old, more = self.features.K, (0, d - self.features.d)
+        self.stats = Stats(*(np.pad(v, [(0, 0)] * (v.ndim - 1) + [more]) for v in self.stats))
         self.features.grow(d)
         wider = ((0, 0), (0, 0), (0, self.features.K - old))
         theta, lam, near, m = (np.pad(v, wider) for v in (self.state[:3] + self.state[5:6]))
@@ -303,7 +311,7 @@ class Network:
     def set_column(self, c: int, values: Array) -> None:
         """Fix the scale of a column that came late."""
         for old, new in zip(self.stats, statistics(values[:, None]), strict=True):
-            old[..., c] = new[0]
+            old[..., c] = new[..., 0]
 
 
 def _powers(first: int) -> list[int]:
