@@ -204,6 +204,22 @@ def test_infinite_inputs_are_refused():
         domkl.simulate(X, y, "ring", preset="auto")
 
 
+def test_regret_against_the_best_fixed_function_grows_slower_than_the_rounds():
+    X, y = problems.streams(3, 800, 2)
+    y = y + 0.2 * np.random.default_rng(0).standard_normal(y.shape)
+    network = auto.Network(domkl.graph.as_graph("ring", 3), 2, domkl.losses.get("squared"), size=80)
+    sums = domkl.engines.Sums.zero(3, 2)
+    y_hat = np.stack(list(auto.rounds(network, [(X, y)], 0, sums, lambda _: None)), 1)
+    regret = []
+    for T in (200, 800):
+        z = network.features.of(X[:, :T], network.stats).reshape(3 * T, 2, -1)
+        labels = y[:, :T].ravel()
+        best = min(((z[:, p] @ np.linalg.lstsq(z[:, p], labels)[0] - labels) ** 2).sum() for p in (0, 1))
+        regret.append(((y_hat - y)[:, :T] ** 2).sum() - best)
+    assert regret[0] > 0
+    assert regret[1] < 4**0.6 * regret[0]
+
+
 # One device
 
 

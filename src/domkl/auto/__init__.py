@@ -2,7 +2,7 @@
 
 Two joint second-order models (`domkl.newton`) of about 850 numbers each are averaged. Each mixes four
 bandwidths in one set of frequencies; a third of its rows see the inputs on their range, a third softsigns of
-the standardised inputs, a third ranks; of each third a quarter see two, four, eight and all inputs. The inputs
+the standardised inputs, a third ranks; of each third a quarter see two, four, eight, all inputs. The inputs
 themselves and a constant join them.
 
 The scale is taken from the stream. After 1, 2, 4, ... 64 samples a learner takes the statistics of inputs and
