@@ -1,0 +1,69 @@
+"""preset="auto" on three sets that none of its constants was chosen on, beside River's learners.
+
+    python benchmarks/heldout.py
+
+Trump's approval (River's, in its order), diabetes and digits as numbers (scikit-learn's, shuffled). Targets
+are on [0, 1]. `auto` is a ring of five that send theta; River's learners see all samples, one by one.
+Errors are prequential, MSE x 1e-2; 1/3 is predicted before the first label.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import river.datasets
+import sklearn.datasets
+from river import forest, linear_model, neighbors, preprocessing
+
+import domkl
+
+RESULTS = Path(__file__).parent / "results" / "heldout.json"
+START, J = 1 / 3, 5
+LEARNERS: dict[str, Callable[[], Any]] = {
+    "linear": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(),
+    "ARF": lambda: forest.ARFRegressor(seed=0),
+    "KNN": lambda: preprocessing.StandardScaler() | neighbors.KNNRegressor(n_neighbors=5),
+}
+
+
+def tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    rows = list(river.datasets.TrumpApproval())
+    found = {
+        "approval": (np.array([list(x.values()) for x, _ in rows], float), np.array([y for _, y in rows]))
+    }
+    ill, digits = sklearn.datasets.load_diabetes(scaled=False), sklearn.datasets.load_digits()
+    for name, data in (("diabetes", ill), ("digits", digits)):
+        order = np.random.default_rng(0).permutation(len(data.target))
+        found[name] = data.data[order], data.target[order].astype(float)
+    return found
+
+
+def follow(learner: Any, X: np.ndarray, y: np.ndarray) -> float:
+    """The error of one of River's learners that sees every round's samples; predictions kept in [0, 1]."""
+    total = 0.0
+    for n, (x, label) in enumerate(zip(X.swapaxes(0, 1).reshape(-1, X.shape[-1]), y.T.ravel(), strict=True)):
+        sample = dict(enumerate(x))
+        guess = np.clip(learner.predict_one(sample), 0, 1) if n else START
+        total += (guess - label) ** 2
+        learner.learn_one(sample, label)
+    return float(100 * total / y.size)
+
+
+def main() -> None:
+    kept = {}
+    for name, (X, y) in tables().items():
+        T = len(y) // J
+        X, y = X[: J * T].reshape(J, T, -1), ((y - y.min()) / np.ptp(y))[: J * T].reshape(J, T)
+        run = domkl.simulate(X, y, "ring", preset="auto", start=START, forgets=False)
+        kept[name] = {"ring": float(100 * run.mse.mean()), "variance": float(100 * y.var())}
+        kept[name] |= {other: follow(make(), X, y) for other, make in LEARNERS.items()}
+        RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+        print(name, kept[name], flush=True)
+
+
+if __name__ == "__main__":
+    main()
