@@ -40,9 +40,9 @@ def test_a_network_learns_from_raw_data_without_any_setting():
     X, y = problems.streams(5, 400, 3)
     run = domkl.simulate(1e4 * X + 3e5, 5000 * y - 7e4, "ring", preset="auto")
     assert ((run.y_hat - (5000 * y - 7e4)) ** 2)[:, 100:].mean() < 0.03 * 5000**2
-    assert run.theta.shape == run.lam.shape == (5, 2, 80)
+    assert run.theta.shape == run.lam.shape == (5, 2, 64)  # 21 of the additive model, 8 of the watch, 2 of y
     assert 0 < run.cv.max() < 0.05 * 5000**2
-    assert 150 < run.sent < 180
+    assert 150 < run.sent <= 165
     assert np.abs(run.lam.sum(0)).max() < 1e-10
 
 
@@ -165,13 +165,12 @@ def test_models_copy_pickle_and_repeat():
 
 
 def test_memory_stays_constant_after_the_warm_up():
-    X, y = stream(300)
+    X, y = stream(500)
     model, sizes = Model(3, size=160), []
     for x, label in zip(X, y, strict=True):
         model.learn(x, label)
         sizes.append(len(pickle.dumps(model)))
-    assert len(set(sizes[70:])) <= 2  # a counter may need one byte more
-    assert max(sizes[70:]) - min(sizes[70:]) <= 8
+    assert max(sizes[300:]) - min(sizes[300:]) <= 16  # counters may need a byte more
 
 
 def test_classification_gives_scores():
@@ -232,7 +231,7 @@ def test_the_past_is_dropped_when_it_misleads(J):
         y_hat = np.stack(list(auto.rounds(network, [(X, y)], 0, sums, lambda _: None)), 1)
         errors[forgets], networks[forgets] = (y_hat - y) ** 2, network
     assert networks[False].restarts == 0 < networks[True].restarts <= 2
-    np.testing.assert_allclose(errors[True][:, :700].mean(), errors[False][:, :700].mean(), rtol=0.03)
+    assert errors[True][:, :700].mean() < 1.03 * errors[False][:, :700].mean()
     assert errors[True][:, 900:].mean() < 0.3 * errors[False][:, 900:].mean()
     assert np.abs(networks[True].state.lam.sum(0)).max() < 1e-9
 
