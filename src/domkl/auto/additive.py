@@ -49,20 +49,19 @@ def legendre(v: Array) -> Array:
 class Terms:
     """Products of two polynomials, (input, degree) each, degree 0 for none; and the function each is part of.
 
-    Every input has its function. Pairs are drawn if there is no room for all.
+    Every input has its function, and every pair of inputs, if there is room for all.
     """
 
-    def __init__(self, seed: int, most: int, d: int) -> None:
+    def __init__(self, most: int, d: int) -> None:
         self.degrees = int(np.clip((most - 1) // (2 * d), 1, DEGREES))
         self.first, self.second = np.zeros((2, 1, 2), int)
         self.group = np.zeros(1, int)
         for i in range(min(d, most - 1)):
             self.add_input(i)
         pairs = list(itertools.combinations(range(d), 2))
-        chosen = np.random.default_rng([seed, d]).permutation(len(pairs))[: (most - self.K) // len(PAIRS)]
-        for p in sorted(chosen):
-            i, j = pairs[p]
-            self.add([((i, a), (j, b)) for a, b in PAIRS])
+        if self.K + len(pairs) * len(PAIRS) <= most:
+            for i, j in pairs:
+                self.add([((i, a), (j, b)) for a, b in PAIRS])
 
     @property
     def K(self) -> int:
@@ -118,26 +117,36 @@ class Memory:
         return np.asarray(core.dot(self.mixed, z[:, None])[:, 0], np.float64)
 
     def learn(self, z: Array, y: Array, exchanges: bool = True) -> None:
-        """A sample of each learner, and the exchange, if it is this memory's turn."""
-        self.n += 1
-        self.noise += ((self.score(z) - y) ** 2 - self.noise) / min(self.n + 1, NOISE)
-        z = z[:, None]
-        learnt = newton.local(self.state, z, core.dot(self.state.theta, z), y, self.pulls, self.loss)
-        theta, L, m = learnt
+        """A sample of each learner. Only in its turn to exchange does the memory change what it predicts.
+
+        A step without the neighbours would follow the dual once more, and such steps diverge.
+        """
+        learnt = self._take(z, y)
         if exchanges:
+            theta, L, _ = learnt
             self.mixed, near = _sums(self.mixing, theta), _sums(self.weight, theta)
             self.state = newton.merge(self.state, learnt, near, np.zeros_like(L), self.pulls, 1.0)
         else:
-            self.state = self.state._replace(theta=theta, L=L, m=m)
-        rounds = OFTEN if self.n <= NEW else SELDOM
-        if self.n % rounds == 0:
-            self._look(self.keep**rounds)
+            self.state = self.state._replace(m=learnt[2])
+        self._look_now_and_then()
 
     def replay(self, z: Array, y: Array) -> None:
         """A kept sample, as if the neighbours agreed."""
-        self.learn(z, y, exchanges=False)
-        self.mixed = self.state.theta
-        self.state = self.state._replace(theta_sum=self.mixed * self.pulls.deg[:, None, None])
+        self.mixed, L, m = self._take(z, y)
+        agreed = self.mixed * self.pulls.deg[:, None, None]
+        self.state = self.state._replace(theta=self.mixed, theta_sum=agreed, L=L, m=m)
+        self._look_now_and_then()
+
+    def _take(self, z: Array, y: Array) -> tuple[Array, Array, Array]:
+        self.n += 1
+        self.noise += ((self.score(z) - y) ** 2 - self.noise) / min(self.n + 1, NOISE)
+        z = z[:, None]
+        return newton.local(self.state, z, core.dot(self.state.theta, z), y, self.pulls, self.loss)
+
+    def _look_now_and_then(self) -> None:
+        rounds = OFTEN if self.n <= NEW else SELDOM
+        if self.n % rounds == 0:
+            self._look(self.keep**rounds)
 
     def widen(self) -> None:
         """There are more terms than before, which were 0 so far."""

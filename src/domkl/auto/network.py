@@ -112,7 +112,7 @@ class Network:
         self.state: newton.State | None = None
 
     def _lay_out(self, d: int) -> None:
-        self.terms = Terms(self.seed, int(PART * self.size), d)
+        self.terms = Terms(int(PART * self.size), d)
         left = self.size - self.terms.K - Watch.NUMBERS if self.forgets else self.size
         self.features = Features(self.seed, left, d, self.dtype)
 

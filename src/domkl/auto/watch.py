@@ -29,7 +29,7 @@ class Watch:
     """
 
     LEVEL, MOST, SLACK, ALARM = 300, 10.0, 2.0, 15.0
-    FADE, BETTER, LASTING = 30, 0.8, 20
+    FADE, BETTER, LASTING = 30, 0.75, 30
     #: The joint models begin anew too if the other memory's error is below this part of theirs.
     MISLED = 0.7
     #: In a message: the experts' errors, the surplus, when to act, and since when.
