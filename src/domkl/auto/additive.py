@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 
 import numpy as np
 
@@ -26,6 +27,8 @@ OFTEN, SELDOM, NEW = 8, 32, 64
 FIRST, LEAST, LABELS, WORTH = 5e-3, 5e-5, 20.0, 0.5
 #: Rounds over which the noise is averaged.
 NOISE = 25
+#: A memory that fades looks back on half of its age, but on so many rounds at least.
+SHORT = 50
 #: Degrees of the functions of one input, and of two.
 DEGREES = 4
 PAIRS = ((1, 1), (1, 2), (2, 1), (2, 2))
@@ -90,7 +93,7 @@ class Memory:
 
     def __init__(self, terms: Terms, weight: Array, mixing: Array, loss: Loss, rounds: float) -> None:
         self.terms, self.weight, self.mixing, self.loss = terms, weight, mixing, loss
-        self.keep = 1 - 1 / rounds
+        self.rounds = rounds
         self.pulls = newton.Pulls(weight.sum(1), np.ones((len(weight), 1)), RHO / 2)
         self.unit = LABELS if loss.classifies else 1.0
         self.renew()
@@ -107,7 +110,7 @@ class Memory:
     def copy(self, rounds: float) -> Memory:
         """The same memory, which goes its own way from now on."""
         other = copy.copy(self)
-        other.keep = 1 - 1 / rounds
+        other.rounds = rounds
         other.v, other.noise = self.v.copy(), self.noise.copy()
         other.state = self.state._replace(inverse=copy.deepcopy(self.state.inverse))
         return other
@@ -146,7 +149,8 @@ class Memory:
     def _look_now_and_then(self) -> None:
         rounds = OFTEN if self.n <= NEW else SELDOM
         if self.n % rounds == 0:
-            self._look(self.keep**rounds)
+            memory = self.rounds if math.isinf(self.rounds) else min(max(self.n / 2, SHORT), self.rounds)
+            self._look(float((1 - 1 / memory) ** rounds))
 
     def widen(self) -> None:
         """There are more terms than before, which were 0 so far."""
