@@ -100,7 +100,7 @@ def recovery(points: np.ndarray, at: int, takes: int) -> dict[str, float]:
     rolled = np.convolve(mean, np.ones(BACK // BIN) / (BACK // BIN), "valid")
     begin, end = at // BIN, (at + takes) // BIN
     level = float(mean[begin - BEFORE // BIN : begin].mean())
-    after, fresh = rolled[end : end + AFTER // BIN - BACK // BIN + 1], rolled
+    after = rolled[end : end + AFTER // BIN - BACK // BIN + 1]
 
     def first(inside: np.ndarray) -> float:
         return float(BIN * np.argmax(inside)) if inside.any() else float("nan")
@@ -118,7 +118,7 @@ def recovery(points: np.ndarray, at: int, takes: int) -> dict[str, float]:
         "ratio_200_250": float(between(200, 250).mean() / level),
         "spread_200_250": float((between(200, 250) / level).std()),
         "back_to_level": first(after <= 1.1 * level),
-        "back_to_fresh": first(after <= 1.1 * fresh[: len(after)]),
+        "ratio_to_fresh_50_200": float(between(50, 200).mean() / points[:, 50 // BIN : 200 // BIN].mean()),
     }
 
 
@@ -149,8 +149,7 @@ def main() -> None:
     def keep(rows: dict, seed: int, measure, *given: object) -> None:
         if str(seed) not in rows:
             rows[str(seed)] = measure(*given)
-            kept["summary"] = summary(kept)
-            RESULTS.write_text(json.dumps(kept) + "\n")
+            RESULTS.write_text(json.dumps({**kept, "summary": summary(kept)}) + "\n")
             print(given, "done", file=sys.stderr, flush=True)
 
     for seed in range(args.seeds):
