@@ -156,14 +156,19 @@ class Network:
 
     # Learning
 
-    def learn(self, look: Look, y: Array) -> None:
-        """A label becomes known to every learner. (J,)"""
+    def learn(self, look: Look, y: Array, told: Look | None = None) -> None:
+        """A label becomes known to every learner (J,); `told` is what was predicted if that was rounds ago.
+
+        Experts are judged by what they had told: a short memory looks good on samples between those it knows.
+        """
+        if told is None or told.experts.shape != look.experts.shape:
+            told = look
         self.rounds += 1
-        self._judge(look, y)
+        self._judge(told, y)
         self._widen(y)
         if self.buffer is None:
             self._step(look.z, look.f, y)
-            self._remember(look, y)
+            self._remember(told, y)
             return
         self.buffer.append((look.x, y))
         n = len(self.buffer)
@@ -401,7 +406,7 @@ def rounds(
             yield waiting[-1][0].y_hat
             if len(waiting) > delay:
                 look, label = waiting.popleft()
-                network.learn(network.look(look.x) if delay else look, label)
+                network.learn(network.look(look.x) if delay else look, label, look)
             done += 1
             tell(done)
 
