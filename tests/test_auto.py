@@ -15,7 +15,9 @@ import domkl
 import problems
 from domkl import auto
 from domkl.auto import Model
+from domkl.auto.additive import Memory, Terms
 from domkl.auto.features import STEPS, pooled, scaled, statistics
+from domkl.auto.network import Ties
 from domkl.errors import InputError
 
 
@@ -43,9 +45,9 @@ def test_a_network_learns_from_raw_data_without_any_setting():
     X, y = problems.streams(5, 400, 3)
     run = domkl.simulate(1e4 * X + 3e5, 5000 * y - 7e4, "ring", preset="auto")
     assert ((run.y_hat - (5000 * y - 7e4)) ** 2)[:, 100:].mean() < 0.03 * 5000**2
-    assert run.theta.shape == run.lam.shape == (5, 2, 80)
+    assert run.theta.shape == run.lam.shape == (5, 2, 64)  # 21 of the additive model, 8 of the watch, 2 of y
     assert 0 < run.cv.max() < 0.05 * 5000**2
-    assert 150 < run.sent < 180
+    assert 150 < run.sent <= 165
     assert np.abs(run.lam.sum(0)).max() < 1e-10
 
 
@@ -241,13 +243,12 @@ def test_models_copy_pickle_and_repeat():
 
 
 def test_memory_stays_constant_after_the_warm_up():
-    X, y = stream(300)
+    X, y = stream(500)
     model, sizes = Model(3, size=160), []
     for x, label in zip(X, y, strict=True):
         model.learn(x, label)
         sizes.append(len(pickle.dumps(model)))
-    assert len(set(sizes[70:])) <= 2  # a counter may need one byte more
-    assert max(sizes[70:]) - min(sizes[70:]) <= 8
+    assert max(sizes[300:]) - min(sizes[300:]) <= 16  # counters may need a byte more
 
 
 def test_classification_gives_scores():
@@ -308,7 +309,7 @@ def test_the_past_is_dropped_when_it_misleads(J):
         y_hat = np.stack(list(auto.rounds(network, [(X, y)], 0, sums, lambda _: None)), 1)
         errors[forgets], networks[forgets] = (y_hat - y) ** 2, network
     assert networks[False].restarts == 0 < networks[True].restarts <= 2
-    np.testing.assert_allclose(errors[True][:, :700].mean(), errors[False][:, :700].mean(), rtol=0.03)
+    assert errors[True][:, :700].mean() < 1.03 * errors[False][:, :700].mean()
     assert errors[True][:, 900:].mean() < 0.3 * errors[False][:, 900:].mean()
     assert np.abs(networks[True].state.lam.sum(0)).max() < 1e-9
 
@@ -341,3 +342,85 @@ def test_wrong_use_is_refused_in_one_line(call, message):
     with pytest.raises(InputError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+# Drift
+
+
+def friedman(J, T, order=(0, 1, 2, 3, 4), seed=0):
+    """Friedman's function of 6 inputs, 5 of which matter; the noise has variance 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(J, T, 6))
+    a, b, c, d, e = (X[..., k] for k in order)
+    y = 10 * np.sin(np.pi * a * b) + 20 * (c - 0.5) ** 2 + 10 * d + 5 * e
+    return X, y + rng.standard_normal(y.shape)
+
+
+def joined(*parts):
+    return tuple(np.concatenate(values, 1) for values in zip(*parts, strict=True))
+
+
+def mean_errors(run, y, *spans):
+    return [((run.y_hat - y)[:, a:b] ** 2).mean() for a, b in spans]
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_errors_are_back_at_their_level_200_rounds_after_a_change(delay, monkeypatch):
+    monkeypatch.setattr(auto.network, "PART", 0.6)  # room for all pairs in a small model
+    X, y = joined(friedman(4, 400), friedman(4, 300, order=(3, 5, 1, 2, 0), seed=1))
+    run = domkl.simulate(X, y, "ring", preset="auto", delay=delay)
+    before, at_once, after = mean_errors(run, y, (250, 400), (400, 410), (600, 700))
+    assert at_once > 8 * before
+    assert after < 1.15 * before
+
+
+def test_what_returns_is_known_at_once(monkeypatch):
+    monkeypatch.setattr(auto.network, "PART", 0.6)
+    old, new = (0, 1, 2, 3, 4), (3, 5, 1, 2, 0)
+    parts = [friedman(4, n, order, seed) for n, order, seed in ((300, old, 0), (200, new, 1), (60, old, 2))]
+    X, y = joined(*parts)
+    run = domkl.simulate(X, y, "ring", preset="auto")
+    before, again = mean_errors(run, y, (200, 300), (530, 560))
+    assert again < 1.5 * before
+
+
+def test_missing_values_do_not_look_like_a_change():
+    X, y = problems.streams(3, 400, 3)
+    X[:, 200:][np.random.default_rng(0).uniform(size=(3, 200, 3)) < 0.02] = np.nan
+    errors = [
+        mean_errors(domkl.simulate(X, y, "ring", preset="auto", forgets=forgets), y, (100, 400))[0]
+        for forgets in (True, False)
+    ]
+    assert errors[0] < 1.03 * errors[1]
+
+
+def test_a_memory_that_exchanges_seldom_stays_small_on_inputs_that_are_nearly_equal():
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(rng.standard_normal((4, 606)), 1) / 10
+    X, y = np.stack([walk[:, 5 - k : -1 - k] for k in range(5)], -1), np.sin(walk[:, 6:]) / 2
+    ties = Ties.of(domkl.graph.as_graph("ring", 4), np.float64)
+    terms, stats = Terms(100, 5), statistics(X.reshape(1, -1, 5))
+    memory = Memory(terms, ties.weight, ties.mixing, domkl.losses.get("squared"), rounds=100)
+    for t in range(600):
+        memory.learn(terms.of(X[:, t], stats), y[:, t], exchanges=t % 4 == 0)
+    assert np.abs(memory.state.theta).max() < 5
+    assert np.abs(memory.state.lam.sum(0)).max() < 1e-8
+    assert ((memory.score(terms.of(X[:, -1], stats)) - y[:, -1]) ** 2).mean() < 0.1
+
+
+def test_a_late_input_may_change_everything():
+    X, y = stream(900, d=3)
+    y[500:] = 3 * X[500:, 2]
+    model = Model(2, size=160)
+    taught(model, X[:300, :2], y[:300])
+    model.grow(3)
+    late = taught(model, X[300:], y[300:])
+    assert ((late - y[300:]) ** 2)[-100:].mean() < 0.1 * y[500:].var()
+
+
+def test_labels_that_turn_round_are_followed():
+    X, y = problems.streams(3, 700, 2, classify=True)
+    y[:, 350:] *= -1
+    run = domkl.simulate(X, y, "ring", loss="logistic", preset="auto")
+    assert (np.sign(run.y_hat) == y)[:, 250:350].mean() > 0.9
+    assert (np.sign(run.y_hat) == y)[:, 500:].mean() > 0.9

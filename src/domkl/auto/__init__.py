@@ -12,9 +12,10 @@ many rounds as the network's diameter to reach everybody) they exchange theta; b
 the scale of its own and its neighbours' statistics.
 
 Edge weights are 1/min(deg_i, deg_j), so that no degree makes a learner slow. On the device, Hedge with fixed
-share chooses between its own theta, the average of its neighbourhood's (Metropolis weights), and a ridge
-regression on its last samples (`window`). Where that is clearly better at half of the learners, all of
-them at once start again from their last samples: this is how they follow a change.
+share chooses between its own theta, the average of its neighbourhood's (Metropolis weights), and additive
+models of several memories (`additive`), which few samples teach. Where errors surge, the young memory begins
+anew; where it is clearly better than the long one, it takes its place, and joint models that mislead start
+again from the last samples (`watch`): this is how learners follow a change, all at once.
 """
 
 from __future__ import annotations

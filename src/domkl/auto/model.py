@@ -26,8 +26,8 @@ class Model:
     d : number of inputs.
     loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
     seed : of the frequencies.
-    size : how many numbers the two models have together; time and memory grow with its square.
-    forgetting : "auto" (the past is dropped when the last samples alone predict clearly better), "none" (all
+    size : how many numbers all models have together; time and memory grow with its square.
+    forgetting : "auto" (the past is dropped when newer samples alone predict clearly better), "none" (all
         samples count), or about how many past samples count.
 
     Inputs may have any scale and may be missing (NaN). `predict` gives the target, clipped to the range seen,

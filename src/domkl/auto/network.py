@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -16,8 +17,9 @@ from ..engines import Sums
 from ..errors import InputError
 from ..graph import Graph
 from ..losses import Loss
+from .additive import Memory, Terms
 from .features import MODELS, STEPS, Features, Stats, pooled, statistics
-from .window import Watch, Window
+from .watch import News, Watch
 
 #: rho and eta of the local step, and the temperature of the device's Hedge in squared ranges of y.
 RATES = Rates(rho=0.4, eta=0.005, eta_g=0.1)
@@ -27,6 +29,14 @@ ALONE = Rates(rho=0.4, eta=0.1, eta_g=0.1)
 WARM_UP = 64
 #: Fixed share: the weight that experts get back in every round.
 SHARE = 1e-3
+#: Additive models: the long memory, the young one, and one that is kept from before a change.
+LONG, YOUNG, PAST = 0, 1, 2
+#: Which part of all numbers one of them may have; how many rounds the young memory looks back.
+PART, FADING = 1 / 7, 200
+#: For so many rounds a new memory has the exchange for itself.
+TRIAL = 100
+#: The temperature of the Hedge over memories, in mean squared errors of the best.
+HEAT = 4.0
 
 
 class Ties(NamedTuple):
@@ -90,20 +100,26 @@ class Network:
         engine: str = "auto",
         threads: int = 1,
     ) -> None:
-        self.forgets, self.restarts, self.due = forgets, 0, -1
+        self.forgets, self.restarts, self.due, self.alarm = forgets, 0, -1, -1
         self.loss, self.start, self.size, self.seed, self.dtype = loss, start, size, seed, dtype
         engines.chosen_newton(engine)  # refuses now what would be refused later
         self.engine, self.threads = engine, threads
         self.ties = Ties.of(graph, dtype)
         self.J, self.d = graph.J, d
-        self.features = Features(seed, size, d, dtype)
+        self._lay_out(d)
         self.buffer: list[tuple[Array, Array]] | None = []
         self.fixed = next(r for r in _powers(WARM_UP) if r - self.ties.diameter >= WARM_UP // 2)
         self.low, self.high = np.full(self.J, np.inf), np.full(self.J, -np.inf)
         self.log_w = np.zeros((self.J, 2))
-        self.window: Window | None = None
+        self.memories: list[Memory] = []  # LONG, YOUNG, PAST
+        self.recent: deque[tuple[Array, Array]] = deque(maxlen=FADING)
         self.shared, self.sent, self.rounds = False, 0.0, 0
         self.state: newton.State | None = None
+
+    def _lay_out(self, d: int) -> None:
+        self.terms = Terms(int(PART * self.size), d)
+        left = self.size - self.terms.K - Watch.NUMBERS if self.forgets else self.size
+        self.features = Features(self.seed, left, d, self.dtype)
 
     # Predicting
 
@@ -116,8 +132,9 @@ class Network:
         z = self.features.of(x, self.stats)
         f, near = core.dot(self.state.theta, z), core.dot(self.mixed, z)
         scores = [f.mean(-1), near.mean(-1)]
-        if self.window is not None:
-            scores.append(self._window_score(z))
+        if self.memories:
+            terms = self.terms.of(x, self.stats)
+            scores += [memory.score(terms) for memory in self.memories]
         experts = self._in_units(np.stack(scores, -1))
         return Look(x, z, f, self._in_units(f), experts, (self._weights() * experts).sum(-1))
 
@@ -144,14 +161,19 @@ class Network:
 
     # Learning
 
-    def learn(self, look: Look, y: Array) -> None:
-        """A label becomes known to every learner. (J,)"""
+    def learn(self, look: Look, y: Array, told: Look | None = None) -> None:
+        """A label becomes known to every learner (J,); `told` is what was predicted if that was rounds ago.
+
+        Experts are judged by what they had told: a short memory looks good on samples between those it knows.
+        """
+        if told is None or told.experts.shape != look.experts.shape:
+            told = look
         self.rounds += 1
-        self._judge(look, y)
+        self._judge(told, y)
         self._widen(y)
         if self.buffer is None:
             self._step(look.z, look.f, y)
-            self._remember(look, y)
+            self._remember(told, y)
             return
         self.buffer.append((look.x, y))
         n = len(self.buffer)
@@ -162,9 +184,23 @@ class Network:
 
     def _judge(self, look: Look, y: Array) -> None:
         """Fixed-share Hedge between the experts."""
+        if self.memories:
+            self._judge_memories(look, y)
+            return
         span = np.where(self.high > self.low, self.high - self.low, 1) if self.state is not None else 1.0
         worse = ((look.experts - y[:, None]) / np.reshape(span, (-1, 1))) ** 2
         self.log_w = np.log(self._weights()) - np.minimum(worse, 1) / RATES.eta_g
+
+    def _judge_memories(self, look: Look, y: Array) -> None:
+        """The same in units of the best expert's error, so that few rounds tell after a change."""
+        misses = self._misses(look, y)
+        worse = misses - misses.min(-1, keepdims=True)
+        level = HEAT * np.maximum(self.watch.errors.min(-1, keepdims=True), 1e-12)
+        self.log_w = np.log(self._weights()) - np.minimum(worse / level, 1)
+
+    def _misses(self, look: Look, y: Array) -> Array:
+        """The experts' squared errors, scaled like the targets. (J, n)"""
+        return np.asarray(((look.experts - y[:, None]) / self.width[:, None]) ** 2)
 
     def _widen(self, y: Array) -> None:
         """The range of y: one's own, and what the neighbours send at the end of the round."""
@@ -192,42 +228,69 @@ class Network:
 
     # Forgetting
 
-    def _open_window(self, samples: list[tuple[Array, Array]]) -> None:
-        """Begin to watch for changes; samples are features and scaled targets."""
-        self.window = Window(self.J, MODELS * self.features.K, ALONE.eta, self.dtype)
-        self.watch = Watch(self.J)
-        for z, y in samples:
-            self.window.learn(z.reshape(self.J, -1), y)
-        self.log_w = np.log(np.pad(self._weights(), ((0, 0), (0, 1)), constant_values=SHARE))
+    def _open_memories(self, samples: list[tuple[Array, Array]]) -> None:
+        """Begin to watch for changes; samples are inputs and scaled targets."""
+        weight, mixing = (np.asarray(v, np.float64) for v in (self.ties.weight, self.ties.mixing))
+        make = functools.partial(Memory, self.terms, weight, mixing, self.loss)
+        self.memories = [make(np.inf), make(FADING), make(np.inf)]
+        self.watch = Watch(mixing)
+        self.recent.extend(samples)
+        for memory in self.memories[:PAST]:
+            self._teach(memory, len(samples))
+        self.log_w = np.zeros((self.J, 2 + len(self.memories)))
 
-    def _window_score(self, z: Array) -> Array:
-        assert self.window is not None
-        found = self.window.predict(z.reshape(self.J, -1))
-        if self.loss.classifies:  # it has learnt the labels' mean, 2 P - 1; as a margin
-            return np.asarray(2 * np.arctanh(np.clip(found, -0.999, 0.999)))
-        return found
+    def _teach(self, memory: Memory, n: int) -> None:
+        """The memory learns the last n samples anew."""
+        memory.renew()
+        for k in range(len(self.recent) - n, len(self.recent)):
+            x, y = self.recent[k]
+            memory.replay(self.terms.of(x, self.stats), y)
 
     def _remember(self, look: Look, y: Array) -> None:
-        if self.window is None:
+        if not self.memories:
             return
-        self.window.learn(look.z.reshape(self.J, -1), self._target(y))
-        misses = ((look.experts - y[:, None]) / self.width[:, None]) ** 2
-        surge, again = self.watch.see(misses[:, :2].min(-1), misses[:, 2])
-        self.window.drop(surge, kept=Watch.FADE // 2)
-        if again and self.due < self.rounds:
-            self.due = self.rounds + self.ties.diameter  # until then the votes have reached everybody
-        if self.due == self.rounds:
+        target = self._target(y).astype(np.float64)
+        self.recent.append((look.x, target))
+        terms = self.terms.of(look.x, self.stats)
+        learning = self.memories[:PAST]
+        new = [memory for memory in learning if memory.n < TRIAL]
+        turn = new[0] if new else learning[self.rounds % 2]  # there is room for one of them in a message
+        for memory in learning:
+            memory.learn(terms, target, exchanges=memory is turn)
+        self.sent += self.terms.K + self.watch.NUMBERS if self.shared else 0
+        self._act(self.watch.see(((look.y_hat - y) / self.width) ** 2, self._misses(look, y)))
+
+    def _act(self, news: News) -> None:
+        """Do what the news ask for, as soon as everybody can have heard of them."""
+        if news.alarm and self.alarm < self.rounds:
+            self.alarm = self.rounds + self.ties.diameter
+        if news.better and self.due < self.rounds:
+            self.due = self.rounds + self.ties.diameter
+        if self.alarm == self.rounds:
+            self._teach(self.memories[YOUNG], min(int(self.watch.since.min()), len(self.recent)))
+            self.watch.calm()
+            self.log_w = np.log(self._weights() / 2 + 0.5 / self.log_w.shape[1])
+        elif self.due == self.rounds:
             self._restart()
+            self.watch.compare()
 
     def _restart(self) -> None:
-        """All learners at once forget what came before their windows."""
-        assert self.window is not None
+        """The young memory or that of the past takes the long one's place, at all learners at once."""
         self.restarts += 1
-        self.watch = Watch(self.J)
+        long, young, past = self.memories
+        misled = self.watch.misled()
+        if self.watch.returns():
+            self.memories = [past, young, long]
+            self.log_w = self.log_w[:, [0, 1, 4, 3, 2]]
+        else:
+            self.memories = [young.copy(np.inf), young, long if long.n >= TRIAL else past]
+            self.log_w = self.log_w[:, [0, 1, 3, 3, 2]]
+        if not misled:
+            return
         self.state = self._blank()
-        samples = self.window.samples()
-        for z, y in samples:
-            self._again(z.reshape(self.J, MODELS, -1), np.asarray(y, self.dtype), last=z is samples[-1][0])
+        kept = list(self.recent)[-young.n :]
+        for k, (x, y) in enumerate(kept, start=1):
+            self._again(self.features.of(x, self.stats), np.asarray(y, self.dtype), last=k == len(kept))
 
     # Warming up
 
@@ -247,7 +310,7 @@ class Network:
         if n >= self.fixed:
             self.buffer = None
             if self.forgets:
-                self._open_window(samples)
+                self._open_memories([(X[:, t], np.float64(y)) for t, (_, y) in enumerate(samples)])
 
     def _blank(self) -> newton.State:
         diagonal = engines.make_inverse(self.engine, self.threads)
@@ -289,7 +352,7 @@ class Network:
             return
         more = ((0, 0), (0, d - self.features.d))
         self.buffer = [(np.pad(x, more, constant_values=np.nan), y) for x, y in self.buffer]
-        self.features = Features(self.seed, self.size, d, self.dtype)
+        self._lay_out(d)
         if self.buffer:
             self._rebuild(len(self.buffer))
 
@@ -297,6 +360,7 @@ class Network:
         assert self.state is not None
         old, more = self.features.K, (0, d - self.features.d)
         self.stats = Stats(*(np.pad(v, [(0, 0)] * (v.ndim - 1) + [more]) for v in self.stats))
+        self._add_terms(d)
         self.features.grow(d)
         wider = ((0, 0), (0, 0), (0, self.features.K - old))
         theta, lam, near, m = (np.pad(v, wider) for v in (self.state[:3] + self.state[5:6]))
@@ -304,9 +368,17 @@ class Network:
         new = np.arange(old, self.features.K)
         P[..., new, new] = 1 / self.pulls.c[..., None]
         self.mixed = np.pad(self.mixed, wider)
-        if self.window is not None:
-            self.window.widen(MODELS, self.features.K - old)
         self.state = newton.State(theta, lam, near, self.state.L, self.state.q, m, self.state.inverse.anew(P))
+
+    def _add_terms(self, d: int) -> None:
+        more = ((0, 0), (0, d - self.features.d))
+        kept = [(np.pad(x, more, constant_values=np.nan), y) for x, y in self.recent]
+        self.recent.clear()
+        self.recent.extend(kept)
+        for c in range(self.features.d, d):
+            self.terms.add_input(c)
+        for memory in self.memories:
+            memory.widen()
 
     def set_column(self, c: int, values: Array) -> None:
         """Fix the scale of a column that came late."""
@@ -342,7 +414,7 @@ def rounds(
             yield waiting[-1][0].y_hat
             if len(waiting) > delay:
                 look, label = waiting.popleft()
-                network.learn(network.look(look.x) if delay else look, label)
+                network.learn(network.look(look.x) if delay else look, label, look)
             done += 1
             tell(done)
 
