@@ -23,8 +23,8 @@ from .window import Watch, Window
 RATES = Rates(rho=0.4, eta=0.005, eta_g=0.1)
 #: Whoever learns alone has nobody's estimates to hold its own in check.
 ALONE = Rates(rho=0.4, eta=0.1, eta_g=0.1)
-#: The samples after which the scale is fixed.
-WARM_UP = 64
+#: The samples after which the scale is fixed: enough for a season to show more than its first days.
+WARM_UP = 512
 #: Fixed share: the weight that experts get back in every round.
 SHARE = 1e-3
 
