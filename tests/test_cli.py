@@ -117,6 +117,21 @@ def test_run_takes_the_second_order_step(here, capsys):
     assert "second order, about 40 past samples count" in page
 
 
+def test_run_tunes_nothing_unless_an_option_or_the_preset_asks_for_it(here, capsys):
+    write_table(here / "mine.csv")
+    few = ("run", "--rounds", "30", "--no-report")
+    plain = run_json(capsys, *few)
+    assert (plain["preset"], plain["auto"]["size"], plain["rates"]) == ("auto", 400, None)
+    assert "first-order" in plain["network"]["baselines"]
+    mine = run_json(capsys, *few, *MINE, "--drop", "site")
+    assert (mine["preset"], mine["auto"]["size"]) == ("auto", 1700)
+    assert run_json(capsys, *few, "--size", "100", "--loss", "huber")["auto"]["size"] == 100
+    for option in (["--kappa", "0.1"], ["--D", "7"], ["--hedge", "local"], ["--preset", "own"]):
+        own = run_json(capsys, *few, *option)
+        assert (own["preset"], own["auto"]) == ("own", None)
+        assert own["rates"]["rho"] > 0
+
+
 def test_preset_paper_takes_the_printed_rates(here, capsys):
     document = run_json(capsys, "run", "--rounds", "100", "--no-report", "--preset", "paper")
     assert document["rates"] == {"rho": 10.0, "eta": 10.0, "eta_g": 10.0}
@@ -145,6 +160,10 @@ def test_preset_paper_takes_the_printed_rates(here, capsys):
         (["run", "--graph", "EWR-JFK-LGA"], ["'EWR-JFK-LGA'", "write links like A-B,B-C"]),
         (["run", "--graph", "EWR-JFK"], ["learner 'LGA' has no neighbour"]),
         (["run", "--reg", "-1"], ["reg is -1"]),
+        (["run", "--preset", "auto", "--kappa", "0.1"], ["--kappa is given with --preset auto"]),
+        (["run", "--preset", "paper", "--D", "9"], ["--D is given with --preset paper"]),
+        (["run", "--preset", "own", "--size", "99"], ["--size is for preset auto, not own"]),
+        (["run", "--size", "9"], ["size is 9"]),
         (["run", "--delta", "2"], ["delta is 2.0", "'squared'", "huber"]),
         (["run", "--split", "bogus"], ["split is 'bogus'"]),
         (["run", "--split", "random"], ["split is 'random' for the stations"]),

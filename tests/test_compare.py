@@ -32,7 +32,8 @@ def document(capsys, *argv):
 def test_the_table_has_ours_and_theirs(capsys):
     found, err = document(capsys, *FEW)
     rows = {row["name"]: row for row in found["rows"]}
-    assert {"domkl, paper", "OMKL", "VAW on the same features", "domkl first-order, one learner"} <= set(rows)
+    assert {"domkl, auto", "domkl, newton", "domkl, paper", "OMKL", "VAW on the same features"} <= set(rows)
+    assert {"domkl auto, one learner", "domkl first-order, one learner"} <= set(rows)
     assert rows["domkl, paper"]["sees"] == "a part"
     assert rows["domkl, paper"]["bytes_sent"] == 2 * 8 * (17 * 100 + 17)
     assert rows["OMKL"]["bytes_sent"] == 8 * (15 + 1)

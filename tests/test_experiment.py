@@ -9,7 +9,7 @@ import domkl
 from domkl import datasets, experiment, reproduce, trial
 from domkl.datasets import Dataset, Split, Table
 from domkl.errors import DataError, InputError
-from domkl.experiment import DataSpec, Experiment, KernelSpec, LearningSpec, RateSpec
+from domkl.experiment import AutoSpec, DataSpec, Experiment, KernelSpec, LearningSpec, RateSpec
 from domkl.trial import Source
 
 
@@ -30,6 +30,8 @@ def test_the_printed_protocol_is_the_papers_text():
     assert dataclasses.asdict(printed) == {
         "name": "paper-printed",
         "title": "The paper's tables, settings as printed",
+        "preset": "own",
+        "auto": {"size": 1700},
         "graphs": ("paper1", "paper2", "paper3", "paper4"),
         "learners": None,
         "trials": 10,
@@ -80,8 +82,51 @@ def test_a_file_of_your_own(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "preset"),
+    [
+        ('graphs = ["ring"]', "auto"),
+        ("[auto]\nsize = 64", "auto"),
+        ("[kernels]\nD = 7", "own"),
+        ("[rates]\nkappa = 0.1", "own"),
+        ("[learning]\nhedge = 'local'", "own"),
+        ("[omkl]\nkappa_mu = 2.0", "own"),
+        ("preset = 'auto'\n[learning]\nloss = 'logistic'", "auto"),
+        ("preset = 'own'", "own"),
+    ],
+)
+def test_a_file_with_settings_of_its_own_uses_them(tmp_path, text, preset):
+    assert experiment.load(write(tmp_path, text)).preset == preset
+
+
+def test_preset_paper_is_the_printed_protocol_on_other_data(tmp_path):
+    mine = experiment.load(
+        write(tmp_path, "preset = 'paper'\n[rates]\nkappa = 0.1\n[kernels]\nD = 3\nseed = 4")
+    )
+    printed = experiment.load("paper-printed")
+    assert (mine.rates, mine.omkl) == (printed.rates, printed.omkl)
+    assert mine.kernels == dataclasses.replace(printed.kernels, seed=4)
+    assert mine.learning.make_loss() == printed.learning.make_loss()
+
+
+def test_preset_auto_is_the_simulators_beside_the_first_order_network():
+    mine = Experiment(
+        "e", preset="auto", graphs=("ring",), kernels=KernelSpec(D=5, seed=3), auto=AutoSpec(64)
+    )
+    outcome = trial.carry_out(mine, source())
+    X, y = outcome.split.X, outcome.split.y
+    run = domkl.simulate(X, y, "ring", preset="auto", seed=3, size=64, dtype=np.float32)
+    np.testing.assert_array_equal(outcome.run.y_hat, run.y_hat)
+    own = trial.carry_out(mine.with_preset("own"), source())
+    np.testing.assert_array_equal(outcome.baselines["first-order"], own.run.mse)
+    np.testing.assert_array_equal(outcome.central_mse, own.central_mse)
+    assert (outcome.rates, outcome.fingerprint, outcome.sigma2) == (None, None, ())
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("preset = 'best'", "preset is 'best'; expected one of auto, own, paper"),
+        ("[auto]\nsize = 3", "auto.size is 3; expected a whole number of at least 16"),
         ("[kernels]\nDD = 7", r"mine.toml \[kernels\] key is 'DD'; expected one of family, D"),
         ("[kernel]\nD = 7", "mine.toml section is 'kernel'.*did you mean 'kernels'"),
         ("[kernels]\nD = 'many'", r"mine.toml \[kernels\] D is 'many'; expected int; mend the file"),

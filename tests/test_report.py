@@ -17,7 +17,7 @@ from rich.console import Console
 from domkl import experiment, report, trial
 from domkl.datasets import Split
 from domkl.errors import InputError
-from domkl.experiment import Experiment, KernelSpec, LearningSpec, RateSpec
+from domkl.experiment import AutoSpec, Experiment, KernelSpec, LearningSpec, RateSpec
 from domkl.graph import as_graph
 from domkl.report import error_figure, graph_figure, tables, terminal
 from domkl.report.text import number
@@ -29,12 +29,14 @@ ODD_NAMES = ("<b>&\"'", "Zürich 気象台", "a$x_1$", "[bold]x[/bold]", "a name
 VOID = {"meta", "img", "br"}
 
 
-def made(graph="ring", J=5, T=60, names=(), loss="squared", notes=(), **split):
+def made(graph="ring", J=5, T=60, names=(), loss="squared", notes=(), preset="own", **split):
     """A small outcome on made-up streams."""
     X, y = streams(J, T, 2, classify=loss == "logistic")
     spec = Experiment(
         name="made up",
+        preset=preset,
         graphs=(graph,),
+        auto=AutoSpec(size=60),
         kernels=KernelSpec(D=5, sigma2=(0.01, 1.0, 100.0)),
         rates=RateSpec(rho=0.1, eta=0.1, eta_g=0.5),
         learning=LearningSpec(loss=loss),
@@ -45,7 +47,7 @@ def made(graph="ring", J=5, T=60, names=(), loss="squared", notes=(), **split):
 
 @pytest.fixture(scope="module")
 def stations():
-    spec = experiment.load("three-stations")
+    spec = experiment.load("three-stations").with_preset("own")
     return trial.carry_out(spec, trial.prepare(spec, rounds=300))
 
 
@@ -55,6 +57,8 @@ OUTCOMES = {
     "one round": lambda: made(J=3, T=1),
     "ring of 30": lambda: made(J=30, delay=2),
     "classes": lambda: made(J=4, loss="logistic"),
+    "auto": lambda: made(J=5, names=ODD_NAMES, preset="auto", delay=2),
+    "auto classes": lambda: made(J=3, loss="logistic", preset="auto"),
 }
 
 
@@ -69,6 +73,11 @@ def written(outcome, tmp_path_factory):
     """The files of a report by name; its directory did not exist before."""
     paths = report.write(outcome, tmp_path_factory.mktemp("report") / "new" / "deep")
     return {path.name: path for path in paths}
+
+
+def figures_of(outcome):
+    """Weights are drawn where there are kernels."""
+    return [name for name in FIGURES if name != "weights" or outcome.sigma2]
 
 
 def printed(outcome, width):
@@ -117,10 +126,26 @@ def test_document_holds_the_numbers_of_the_outcome(outcome):
         assert learner["rmse"] == pytest.approx(np.sqrt(outcome.scale * run.mse[j]))
         assert learner["omkl_mse"] == outcome.central_mse[j]
         assert learner["baselines"] == {name: mse[j] for name, mse in outcome.baselines.items()}
-        assert learner["best_kernel"]["mse"] == run.kernel_mse[j].min()
+        if outcome.sigma2:
+            assert learner["best_kernel"]["mse"] == run.kernel_mse[j].min()
     assert facts["rounds"] == run.y_hat.shape[1]
-    assert facts["kernels"]["fingerprint"] == outcome.fingerprint
+    if outcome.sigma2:
+        assert facts["kernels"]["fingerprint"] == outcome.fingerprint
     assert facts["network"]["mse"] == run.mse.mean()
+
+
+def test_preset_auto_shows_no_kernels_and_what_it_sends():
+    auto = OUTCOMES["auto"]()
+    facts, shown = report.document(auto), printed(auto, 100)
+    assert [facts[key] for key in ("preset", "rates", "hedge", "kernels")] == ["auto", None, None, None]
+    assert facts["auto"] == {"size": 60, "seed": 0, "sent": auto.run.sent}
+    assert facts["single_kernels"] == []
+    assert facts["network"]["best_kernel"] is facts["network"]["best_kernels_mse"] is None
+    own = trial.carry_out(auto.experiment.with_preset("own"), Source("toy", auto.split))
+    assert [one["baselines"]["first-order"] for one in facts["learners"]] == own.run.mse.tolist()
+    assert "σ²" not in shown
+    assert "best kernel" not in shown
+    assert "nothing tuned" in shown
 
 
 def test_document_names_the_heaviest_kernels(stations):
@@ -178,7 +203,7 @@ def test_summary_fits_the_terminal_and_names_everybody(outcome, width):
     assert max(map(len, shown.splitlines())) <= width
     if outcome.graph.J <= terminal.MOST_ROWS and width >= 80:
         assert all(name[:5] in shown for name in outcome.split.names)
-        assert "top kernels" in shown
+        assert ("top kernels" in shown) == bool(outcome.sigma2)
 
 
 def test_summary_says_what_its_words_mean(stations):
@@ -226,10 +251,10 @@ def test_page_is_well_formed_and_needs_nothing_else(written):
         assert "href" not in attributes
 
 
-def test_page_is_accessible(written):
+def test_page_is_accessible(outcome, written):
     page = Page(written["index.html"].read_text("utf-8"))
     images = [attributes for tag, attributes in page.attributes if tag == "img"]
-    assert len(images) == len(FIGURES)
+    assert len(images) == len(figures_of(outcome))
     assert all(len(image["alt"]) > 40 for image in images)
     assert all(
         attributes.get("scope") in ("row", "col") for tag, attributes in page.attributes if tag == "th"
@@ -242,7 +267,8 @@ def test_page_tells_the_outcome(outcome, written):
     words = page.text
     for name in outcome.split.names:
         assert " ".join(name.split()) in words
-    assert outcome.fingerprint in words
+    assert outcome.fingerprint is None or outcome.fingerprint in words
+    assert ("top kernels" in words) == ("Fingerprint" in words) == bool(outcome.sigma2)
     assert " ".join(tables.sentence(report.document(outcome)).split()) in words
     assert all(note in words for note in outcome.notes)
 
@@ -258,8 +284,8 @@ def test_page_promises_no_privacy(written):
     assert "priva" not in written["index.html"].read_text("utf-8").lower()
 
 
-def test_figures_are_pictures_of_something(written):
-    for name in FIGURES:
+def test_figures_are_pictures_of_something(outcome, written):
+    for name in figures_of(outcome):
         pixels = imread(written[f"{name}.png"])[..., :3]
         assert 0.01 < (pixels.min(-1) < 0.95).mean() < 0.9
         root = ElementTree.fromstring(written[f"{name}.svg"].read_text("utf-8"))

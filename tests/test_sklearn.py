@@ -9,13 +9,12 @@ pytest.importorskip("sklearn")
 
 from sklearn.utils.estimator_checks import check_estimator
 
+from domkl._single import PRESETS
 from domkl.errors import InputError
 from domkl.sklearn import MultiKernelClassifier, MultiKernelRegressor
 
 MODELS = [MultiKernelRegressor, MultiKernelClassifier]
-# The classifier on "auto" takes minutes, for it is a model a class.
-CHECKED = [(kind, "first-order") for kind in MODELS]
-CHECKED += [(MultiKernelRegressor, "auto")]
+CHECKED = [(kind, preset) for kind in MODELS for preset in PRESETS]
 
 
 def table(n=600, seed=0):
@@ -39,6 +38,16 @@ def test_one_pass_of_fit_is_partial_fit_in_any_pieces():
     for piece in np.array_split(np.arange(len(y)), 7):
         parts.partial_fit(X[piece], y[piece])
     assert np.array_equal(whole.predict(X), parts.predict(X))
+
+
+def test_auto_goes_through_a_table_once_unless_told_otherwise():
+    X, y = table(100)
+    once, again, more = (
+        MultiKernelRegressor(preset="auto", size=40, passes=passes).fit(X, y).predict(X[:5])
+        for passes in (None, 1, 2)
+    )
+    assert np.array_equal(once, again)
+    assert not np.array_equal(once, more)
 
 
 def test_missing_values_count_as_the_mean():

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from . import datasets, errors, graph, hedge, kernels, losses, metrics
     from .central import CentralRun, omkl
     from .core import Rates, State, Step
+    from .estimator import DOMKL
     from .learner import Learner, Update
     from .simulator import Run, simulate
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "DOMKL": "estimator",
     "CentralRun": "central",
     "Learner": "learner",
     "Rates": "core",
@@ -33,6 +35,7 @@ _HOMES = {
 _MODULES = ("datasets", "errors", "graph", "hedge", "kernels", "losses", "metrics")
 
 __all__ = [
+    "DOMKL",
     "CentralRun",
     "Learner",
     "Rates",

@@ -88,7 +88,8 @@ class Auto:
         self.settings, self.loss = settings, loss
 
     def predict(self, x: Array) -> float:
-        return 0.0 if self.model is None else float(self.model.predict(_known(x)))
+        found = 0.0 if self.model is None else self.model.predict(_known(x))
+        return _score(found) if self.loss == "logistic" else found
 
     def learn(self, x: Array, y: float) -> None:
         if self.model is not None:
@@ -106,6 +107,15 @@ class Auto:
             self.model.grow(self.d)
         elif self.d:
             self.model = Model(self.d, loss=self.loss, seed=self.settings.seed, size=self.settings.size)
+
+
+def _score(expected: float) -> float:
+    """The log of the odds, from 2 P(y = +1) - 1."""
+    return (
+        max(-SURE, min(SURE, 2 * math.atanh(expected)))
+        if abs(expected) < 1
+        else math.copysign(SURE, expected)
+    )
 
 
 def _known(x: Array) -> Array:

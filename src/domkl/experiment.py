@@ -19,6 +19,10 @@ from .losses import Loss
 
 #: The experiments that come with the package.
 SHIPPED = Path(__file__).parent / "experiments"
+#: "auto" needs neither kernels nor rates, "own" takes the file's, "paper" those that the paper prints.
+PRESETS = ("auto", "own", "paper")
+#: A file with one of these sections has settings of its own.
+OWN = ("kernels", "rates", "learning", "omkl")
 FAMILIES: dict[str, Callable[..., Array]] = {
     "gaussian": kernels.gaussian,
     "laplacian": kernels.laplacian,
@@ -113,6 +117,16 @@ class LearningSpec:
 
 
 @dataclass(frozen=True)
+class AutoSpec:
+    """[auto]: how many numbers a learner of preset "auto" has; its time grows with their square."""
+
+    size: int = 1700
+
+    def __post_init__(self) -> None:
+        _checks.count("auto.size", self.size, least=16)
+
+
+@dataclass(frozen=True)
 class OmklSpec:
     """[omkl]: the centralised comparator, mu = kappa_mu / sqrt(N) and eta_g = kappa_g sqrt(N).
 
@@ -141,23 +155,38 @@ def _all_positive(spec: RateSpec | OmklSpec) -> None:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A whole experiment file."""
+    """A whole experiment file.
+
+    With preset "auto", [kernels], [rates] and [omkl] are those of the first-order learners beside it.
+    """
 
     name: str
     title: str = ""
+    preset: str = "own"
     graphs: tuple[str, ...] = ("complete",)
     learners: int | None = None  # where the data do not say
     trials: int = 1
     data: DataSpec = field(default_factory=DataSpec)
+    auto: AutoSpec = field(default_factory=AutoSpec)
     kernels: KernelSpec = field(default_factory=KernelSpec)
     rates: RateSpec = field(default_factory=RateSpec)
     learning: LearningSpec = field(default_factory=LearningSpec)
     omkl: OmklSpec = field(default_factory=OmklSpec)
 
     def __post_init__(self) -> None:
+        _checks.one_of("preset", self.preset, PRESETS)
         _checks.count("trials", self.trials)
         if self.learners is not None:
             _checks.count("learners", self.learners)
+
+    def with_preset(self, preset: str) -> Experiment:
+        """The same data and network with another preset; "paper" brings every setting that is printed."""
+        chosen = dataclasses.replace(self, preset=preset)
+        if preset != "paper":
+            return chosen
+        kernels, rates = KernelSpec(seed=self.kernels.seed), RateSpec()
+        omkl = OmklSpec(kappa_mu=1.0)
+        return dataclasses.replace(chosen, kernels=kernels, rates=rates, learning=LearningSpec(), omkl=omkl)
 
 
 SECTIONS = _settings.sections_of(Experiment)
@@ -165,6 +194,8 @@ SECTIONS = _settings.sections_of(Experiment)
 
 def load(name: str | Path) -> Experiment:
     """An experiment from a TOML file, or by the name of a shipped one.
+
+    A file that names no preset is "own" if it has [kernels], [rates], [learning] or [omkl], else "auto".
 
     >>> from domkl import experiment
     >>> experiment.load("three-stations").data.horizon
@@ -177,7 +208,9 @@ def load(name: str | Path) -> Experiment:
         key: _settings.section(SECTIONS[key], value, f"{path.name} [{key}]") for key, value in found.items()
     }
     plain = {key: value for key, value in table.items() if key not in parts}
-    return _settings.section(Experiment, {"name": path.stem, **plain}, path.name, **parts)
+    preset = "own" if any(key in parts for key in OWN) else "auto"
+    chosen = _settings.section(Experiment, {"name": path.stem, "preset": preset, **plain}, path.name, **parts)
+    return chosen.with_preset(chosen.preset)
 
 
 def _find(path: Path) -> Path:

@@ -62,6 +62,7 @@ def simulate(
     preset: str = "paper",
     seed: int = 0,
     start: float = 0.0,
+    size: int | None = None,
     forgets: bool = True,
     engine: str = "auto",
     threads: int | None = None,
@@ -90,6 +91,8 @@ def simulate(
         its two models are the kernels of the `Run`, which counts cv from the first scale that all share.
     seed : of the frequencies of preset="auto".
     start : what preset="auto" predicts before the first label.
+    size : how many numbers a learner of preset="auto" has, 1700 by default; its time and memory grow with
+        their square.
     forgets : whether preset="auto" drops the past when the last samples alone predict clearly better.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
         its bits; "mpi" spreads the network over the ranks of `mpiexec`, with the bits of "numpy".
@@ -115,8 +118,10 @@ def simulate(
         blocks, (J, T, d) = _open(X, y, np.float64)
         network = as_graph(graph, J)
         options: Any = {"engine": engine, "threads": _threads(threads), "seed": seed, "start": start}
-        learners = Network(network, d, losses.get(loss), dtype=dtype, forgets=forgets, **options)
         delay = _checks.count("delay", delay, least=0)
+        if size is not None:
+            options["size"] = _checks.count("size", size, least=16)
+        learners = Network(network, d, losses.get(loss), dtype=dtype, forgets=forgets, **options)
         return _automatic(learners, network, blocks, delay, lambda done: progress and progress(done, T))
     with engines.guard(engine):
         blocks, (J, T, d) = _open(X, y, dtype)

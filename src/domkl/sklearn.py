@@ -41,7 +41,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         D: int = 50,
         eta: float = 4.0,
         eta_g: float = 1.0,
-        passes: int = 5,
+        passes: int | None = None,
         seed: int = 0,
         size: int = 1700,
     ) -> None:
@@ -55,6 +55,11 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _settings(self) -> Settings:
         return Settings(self.preset, self.D, self.eta, self.eta_g, self.seed, self.size)
+
+    def _passes(self) -> int:
+        if self.passes is None:
+            return 1 if self.preset == "auto" else 5
+        return _checks.count("passes", self.passes)
 
     def _labelled_table(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
         return validate_data(self, X, y, reset=reset, y_numeric=numeric, **_TABLE)
@@ -73,7 +78,8 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     D : random features for each kernel, for "first-order".
     eta : a sample moves the estimate by 2 / (2 + eta) of its error, for "first-order".
     eta_g : temperature of Hedge over the kernels, in squared standard deviations, for "first-order".
-    passes : how often `fit` goes through the table; `partial_fit` does once.
+    passes : how often `fit` goes through the table; by default 5 times, or once with "auto", which forgets
+        nothing. `partial_fit` does once.
     seed : of the kernels' frequencies.
     size : how many numbers "auto" learns; a sample takes time in proportion to their square.
 
@@ -89,7 +95,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> MultiKernelRegressor:
         """Learn a table from the start, row by row."""
-        passes = _checks.count("passes", self.passes)
+        passes = self._passes()
         X, y = self._labelled_table(X, y, reset=True, numeric=True)
         self._begin()
         return self._learn(X, y, passes)
@@ -139,7 +145,7 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         D: int = 50,
         eta: float = 1.0,
         eta_g: float = 1.0,
-        passes: int = 5,
+        passes: int | None = None,
         seed: int = 0,
         size: int = 1700,
     ) -> None:
@@ -147,7 +153,7 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> MultiKernelClassifier:
         """Learn a table from the start, row by row."""
-        passes = _checks.count("passes", self.passes)
+        passes = self._passes()
         X, y = self._labelled(X, y, reset=True)
         self._begin(np.unique(y))
         return self._learn(X, y, passes)

@@ -36,8 +36,8 @@ class Outcome:
     dataset: str
     split: Split
     graph: Graph
-    rates: Rates
-    fingerprint: str  # of V
+    rates: Rates | None  # None with preset "auto", which has none
+    fingerprint: str | None  # of V, likewise
     run: Run
     central_mse: Array  # (J,) of OMKL, which sees everybody's data, on each learner's samples
     baselines: dict[str, Array]  # further mean squared errors, (J,)
@@ -47,8 +47,8 @@ class Outcome:
 
     @property
     def sigma2(self) -> tuple[float, ...]:
-        """Each kernel's parameter, as the experiment calls it. (P,)"""
-        return self.experiment.kernels.sigma2
+        """Each kernel's parameter, as the experiment calls it; none with preset "auto". (P,)"""
+        return self.experiment.kernels.sigma2 if self.rates is not None else ()
 
 
 class Source(NamedTuple):
@@ -162,40 +162,65 @@ def _link(text: str, names: Sequence[str]) -> tuple[str, str]:
 
 
 def carry_out(experiment: Experiment, source: Source, progress: Progress | None = None) -> Outcome:
-    """Run DOMKL on the experiment's first graph, and OMKL and the baselines on the same samples."""
-    split = source.split
+    """Run DOMKL on the experiment's first graph, and OMKL and the baselines on the same samples.
+
+    Beside preset "auto" stands the first-order network with the experiment's kernels and rates.
+    """
+    split, automatic = source.split, experiment.preset == "auto"
     T, d = split.X.shape[1:]
     graph = network(experiment.graphs[0], split.names)
     V, rates, loss = experiment.kernels.draw(d), experiment.rates.at(T), experiment.learning.make_loss()
-    run = simulate(
-        split.X,
-        split.y,
-        graph,
-        kernels=V,
-        rates=rates,
-        loss=loss,
-        hedge=experiment.learning.hedge,
-        step=experiment.learning.step,
-        memory=experiment.learning.memory,
-        delay=split.delay,
-        weights_every=max(1, T // 200),
-        progress=progress,
-    )
+    first = _first_order(experiment, split, graph, V, rates, None if automatic else progress)
     y = losses.labels(loss, split.y)
     guesses = {"mean so far": _running_mean(y, split.delay), **source.baselines}
+    baselines = {name: ((guess - y) ** 2).mean(1) for name, guess in guesses.items()}
     return Outcome(
         experiment=experiment,
         dataset=source.name,
         split=split,
         graph=graph,
-        rates=rates,
-        fingerprint=kernels.fingerprint(V),
-        run=run,
+        rates=None if automatic else rates,
+        fingerprint=None if automatic else kernels.fingerprint(V),
+        run=_automatic(experiment, split, graph, progress) if automatic else first,
         central_mse=centralised(experiment, split, V, rates, loss),
-        baselines={name: ((guess - y) ** 2).mean(1) for name, guess in guesses.items()},
+        baselines={"first-order": first.mse, **baselines} if automatic else baselines,
         unit=source.unit,
         scale=source.scale,
         notes=_notes(graph, source),
+    )
+
+
+def _first_order(
+    experiment: Experiment, split: Split, graph: Graph, V: Array, rates: Rates, progress: Progress | None
+) -> Run:
+    return simulate(
+        split.X,
+        split.y,
+        graph,
+        kernels=V,
+        rates=rates,
+        loss=experiment.learning.make_loss(),
+        hedge=experiment.learning.hedge,
+        step=experiment.learning.step,
+        memory=experiment.learning.memory,
+        delay=split.delay,
+        weights_every=max(1, split.y.shape[1] // 200),
+        progress=progress,
+    )
+
+
+def _automatic(experiment: Experiment, split: Split, graph: Graph, progress: Progress | None) -> Run:
+    return simulate(
+        split.X,
+        split.y,
+        graph,
+        preset="auto",
+        seed=experiment.kernels.seed,
+        size=experiment.auto.size,
+        loss=experiment.learning.make_loss(),
+        delay=split.delay,
+        dtype=np.float32,
+        progress=progress,
     )
 
 

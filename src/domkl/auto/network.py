@@ -23,10 +23,12 @@ from .watch import News, Watch
 
 #: rho and eta of the local step, and the temperature of the device's Hedge in squared ranges of y.
 RATES = Rates(rho=0.4, eta=0.005, eta_g=0.1)
+#: The logistic loss has an eighth of the squared one's curvature, so pulls of that size are as strong.
+CLASSES = Rates(rho=0.05, eta=0.03, eta_g=0.1)
 #: Whoever learns alone has nobody's estimates to hold its own in check.
 ALONE = Rates(rho=0.4, eta=0.1, eta_g=0.1)
-#: The samples after which the scale is fixed.
-WARM_UP = 64
+#: The samples after which the scale is fixed: enough for a season to show more than its first days.
+WARM_UP = 512
 #: Fixed share: the weight that experts get back in every round.
 SHARE = 1e-3
 #: Additive models: the long memory, the young one, and one that is kept from before a change.
@@ -302,7 +304,8 @@ class Network:
         until = n - self.ties.diameter if self.shared else n
         self._scale(X[:, :until], y[:, :until])
         deg = self.ties.weight.sum(1) if self.shared else np.zeros(self.J, self.dtype)
-        self.pulls = newton.Pulls.of(deg, RATES if self.shared else ALONE, self.loss)
+        together = CLASSES if self.loss.classifies else RATES
+        self.pulls = newton.Pulls.of(deg, together if self.shared else ALONE, self.loss)
         self.state = self._blank()
         samples = [(self.features.of(X[:, t], self.stats), self._target(y[:, t])) for t in range(n)]
         for t, (z, target) in enumerate(samples):

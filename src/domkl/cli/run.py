@@ -14,7 +14,10 @@ from ..experiment import Experiment
 from ..trial import Source
 from . import show
 
-WITHOUT_OPTIONS = "Without options, three real weather stations forecast their temperature."
+WITHOUT_OPTIONS = (
+    "Without options, three real weather stations forecast their temperature, with nothing to tune; an "
+    "option that sets kernels, rates or the local step chooses --preset own."
+)
 #: Options that replace one setting of the experiment: option, section, field, type.
 SETTINGS: tuple[tuple[str, str, str, type], ...] = (
     ("horizon", "data", "horizon", int),
@@ -27,6 +30,7 @@ SETTINGS: tuple[tuple[str, str, str, type], ...] = (
     ("rho", "rates", "rho", float),
     ("eta", "rates", "eta", float),
     ("eta-g", "rates", "eta_g", float),
+    ("size", "auto", "size", int),
     ("loss", "learning", "loss", str),
     ("reg", "learning", "reg", float),
     ("delta", "learning", "delta", float),
@@ -34,6 +38,8 @@ SETTINGS: tuple[tuple[str, str, str, type], ...] = (
     ("step", "learning", "step", str),
     ("memory", "learning", "memory", float),
 )
+#: The settings that every preset has, by option.
+COMMON = ("horizon", "split", "seed", "size", "loss")
 HELP = {
     "horizon": "hours ahead to forecast, for the shipped stations",
     "split": "how rows are divided over learners: blocks, random, interleaved",
@@ -45,6 +51,7 @@ HELP = {
     "rho": "pull towards the neighbours",
     "eta": "pull towards the last estimate",
     "eta-g": "temperature of Hedge",
+    "size": "numbers that a learner of preset auto has",
     "loss": "squared, ridge, huber or logistic",
     "reg": "ridge penalty",
     "delta": "where the Huber loss becomes straight",
@@ -72,7 +79,12 @@ def add_to(commands: Any) -> None:
     )
     add("--learners", type=int, metavar="J", help="how many learners share --data without a learner column")
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
-    add("--preset", choices=["paper"], help="paper: rates exactly as printed, kappa = kappa_g = 1")
+    add(
+        "--preset",
+        choices=experiment.PRESETS,
+        help="auto: nothing to tune; own: kernels and rates of the experiment and the options; "
+        "paper: all as printed (default: the experiment's)",
+    )
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     for option, _, _, kind in SETTINGS:
         add(f"--{option}", type=kind, metavar=option.upper().replace("-", "_"), help=HELP[option])
@@ -102,19 +114,37 @@ def run(args: argparse.Namespace) -> None:
 
 def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
     """The experiment with the options' values in place of its own."""
-    if args.preset == "paper":
-        chosen = dataclasses.replace(chosen, rates=experiment.RateSpec())
+    if args.data is not None:  # the file's size was chosen for the file's data
+        chosen = dataclasses.replace(chosen, auto=experiment.AutoSpec())
+    chosen = chosen.with_preset(_preset(args, chosen))
     for section, changes in _changes(args).items():
         changed = dataclasses.replace(getattr(chosen, section), **changes)
         chosen = dataclasses.replace(chosen, **{section: changed})
     return chosen
 
 
+def _preset(args: argparse.Namespace, chosen: Experiment) -> str:
+    """The one asked for, else "own" where an option sets what only that has, else the experiment's."""
+    own = [option for option, *_ in SETTINGS if option not in COMMON and _given(args, option) is not None]
+    preset: str = args.preset or ("own" if own else chosen.preset)
+    if own and preset != "own":
+        raise InputError(
+            f"--{own[0]} is given with --preset {preset}; expected none, it sets all; leave one out"
+        )
+    if args.size is not None and preset != "auto":
+        raise InputError(f"--size is for preset auto, not {preset}; expected --D with it; leave one out")
+    return preset
+
+
+def _given(args: argparse.Namespace, option: str) -> Any:
+    return getattr(args, option.replace("-", "_"))
+
+
 def _changes(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Each section's fields that options replace."""
     changes: dict[str, dict[str, Any]] = defaultdict(dict)
     for option, section, name, _ in SETTINGS:
-        value = getattr(args, option.replace("-", "_"))
+        value = _given(args, option)
         if value is not None:
             changes[section][name] = value
     if args.loss is not None:

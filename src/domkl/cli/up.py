@@ -67,7 +67,8 @@ def run(args: argparse.Namespace) -> None:
     chosen = experiment.load(args.experiment)
     given = {key: getattr(args, key) for key in ("step", "memory") if getattr(args, key) is not None}
     learning = dataclasses.replace(chosen.learning, **given)
-    chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],), learning=learning)
+    chosen = dataclasses.replace(chosen, preset="own", learning=learning)
+    chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     transport = _transport(args)
     source = trial.prepare(chosen, args.rounds)
     with _folder(args) as folder:
@@ -341,7 +342,7 @@ def _print(facts: dict[str, Any]) -> None:
     console = show.console()
     console.print(_results(facts))
     same = "yes" if facts["same_bits"] else "no"
-    console.print(f"\nThe same bits as `domkl run`: {same}.")
+    console.print(f"\nThe same bits as `domkl run --preset own`: {same}.")
     console.print(f"{facts['rounds']} rounds in {facts['seconds']:.1f} s, the start included.")
     if facts["folder"] is not None:
         console.print(f"Configurations, streams, logs and predictions: {facts['folder']}", soft_wrap=True)

@@ -49,7 +49,10 @@ def contenders(seed: int) -> dict[str, Run]:
         "VAW on the same features": lambda source: _all(
             source, Vaw(kernels.gaussian(source.split.X.shape[2], seed=seed))
         ),
-        "domkl first-order, one learner": lambda source: _all(source, _first_order(source, seed)),
+        "domkl auto, one learner": lambda source: _all(source, _single_model(source, "auto", seed)),
+        "domkl first-order, one learner": lambda source: _all(
+            source, _single_model(source, "first-order", seed)
+        ),
     }
     return {**own, **{name: _peer(make, seed) for name, make in PEERS.items()}}
 
@@ -90,8 +93,8 @@ def _raw(source: Source) -> float:
     return 8.0 * float(source.split.X.shape[2] + 1)
 
 
-def _first_order(source: Source, seed: int) -> Model:
-    model = _single.make(_single.Settings(preset="first-order", seed=seed), "squared")
+def _single_model(source: Source, preset: str, seed: int) -> Model:
+    model = _single.make(_single.Settings(preset=preset, seed=seed), "squared")
     model.grow(range(source.split.X.shape[2]))
     return model
 

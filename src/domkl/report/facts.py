@@ -19,7 +19,8 @@ def document(outcome: Outcome) -> Document:
     """Everything about an outcome, ready for `json.dumps(..., allow_nan=False)`.
 
     Squared errors ("mse", "cv") are in the data's own scale, as the algorithm saw them; "rmse" is in
-    `unit`: the root of `scale` times the mean squared error. What is not finite becomes None.
+    `unit`: the root of `scale` times the mean squared error. What is not finite becomes None, and so is
+    what preset "auto" does not have: rates, kernels, a best one. "sent" is numbers to a neighbour in a round.
     """
     return {
         **_setting(outcome),
@@ -46,9 +47,10 @@ def plain(value: Any) -> float | None:
 
 
 def _setting(outcome: Outcome) -> Document:
-    experiment, rates, names = outcome.experiment, outcome.rates, names_of(outcome)
+    experiment, names = outcome.experiment, names_of(outcome)
     return {
         "experiment": experiment.name,
+        "preset": experiment.preset,
         "title": experiment.title,
         "dataset": outcome.dataset,
         "unit": outcome.unit,
@@ -57,16 +59,30 @@ def _setting(outcome: Outcome) -> Document:
         "delay": int(outcome.split.delay),
         "loss": experiment.learning.make_loss().name,
         "reg": float(experiment.learning.make_loss().reg),
-        "hedge": experiment.learning.hedge,
-        "step": experiment.learning.step,
-        "memory": experiment.learning.memory,
-        "rates": {name: float(getattr(rates, name)) for name in ("rho", "eta", "eta_g")},
-        "kernels": _dictionary(outcome),
+        **_own(outcome),
         "graph": {
             "name": str(experiment.graphs[0]),
             "note": outcome.graph.note,
             "edges": [[names[a], names[b]] for a, b in outcome.graph.edges],
         },
+    }
+
+
+def _own(outcome: Outcome) -> Document:
+    """What preset "auto" has none of, and what it alone has."""
+    rates = outcome.rates
+    if rates is None:
+        auto = {"size": outcome.experiment.auto.size, "seed": outcome.experiment.kernels.seed}
+        none = dict.fromkeys(("hedge", "step", "memory", "rates", "kernels"))
+        return {"auto": {**auto, "sent": outcome.run.sent}, **none}
+    learning = outcome.experiment.learning
+    return {
+        "auto": None,
+        "hedge": learning.hedge,
+        "step": learning.step,
+        "memory": learning.memory,
+        "rates": {name: float(getattr(rates, name)) for name in ("rho", "eta", "eta_g")},
+        "kernels": _dictionary(outcome),
     }
 
 
@@ -94,7 +110,7 @@ def _learner(outcome: Outcome, j: int) -> Document:
         "omkl_mse": plain(outcome.central_mse[j]),
         "baselines": {name: plain(mse[j]) for name, mse in outcome.baselines.items()},
         "best_kernel": _best(outcome, run.kernel_mse[j]),
-        "top_kernels": [_weighted(outcome, j, p) for p in _largest(run.q[j])],
+        "top_kernels": [_weighted(outcome, j, p) for p in _largest(run.q[j])] if outcome.sigma2 else [],
     }
 
 
@@ -109,7 +125,7 @@ def _network(outcome: Outcome) -> Document:
         "omkl_mse": plain(outcome.central_mse.mean()),
         "baselines": {name: plain(mse.mean()) for name, mse in outcome.baselines.items()},
         "best_kernel": _best(outcome, run.kernel_mse.mean(0)),
-        "best_kernels_mse": plain(run.kernel_mse.min(1).mean()),
+        "best_kernels_mse": plain(run.kernel_mse.min(1).mean()) if outcome.sigma2 else None,
     }
 
 
@@ -133,7 +149,9 @@ def _accuracy(outcome: Outcome, learners: list[int]) -> float | None:
     return plain(right.mean())
 
 
-def _best(outcome: Outcome, mse: Array) -> Document:
+def _best(outcome: Outcome, mse: Array) -> Document | None:
+    if not outcome.sigma2:
+        return None
     p = int(np.where(np.isfinite(mse), mse, np.inf).argmin())
     return {"sigma2": float(outcome.sigma2[p]), "mse": plain(mse[p])}
 

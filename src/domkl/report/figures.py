@@ -1,4 +1,4 @@
-"""Three figures: the error over time, the kernels' weights over time, the network."""
+"""The error over time, the kernels' weights over time where there are kernels, the network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIGURES: dict[str, Callable[[Outcome], Drawn]] = {
 
 def pictures(outcome: Outcome) -> list[Picture]:
     """All figures of an outcome."""
-    return [picture(name, outcome) for name in FIGURES]
+    return [picture(name, outcome) for name in FIGURES if name != "weights" or outcome.sigma2]
 
 
 def picture(name: str, outcome: Outcome) -> Picture:

@@ -51,7 +51,7 @@ def render(facts: Document, pictures: list[Picture]) -> str:
         f'<p class="lead">{escape(tables.sentence(facts))}</p>',
         _section("Learners", _learners(facts)),
         _section("Figures", "\n".join(_figure(picture) for picture in pictures)),
-        _section("Every kernel alone", _kernels(facts)),
+        _section("Every kernel alone", _kernels(facts)) if tables.has_kernels(facts) else "",
         _section("Settings", _definitions(_settings(facts))),
         _section("Notes", _notes(facts)) if facts["notes"] else "",
         _section("How to read this", _definitions(tables.glossary(facts))),
@@ -84,8 +84,9 @@ def _learners(facts: Document) -> str:
     columns = tables.learner_columns(facts)
     heads = "".join(_head(column) for column in columns)
     top = '<th scope="col" class="left">top kernels<small>σ²: weight</small></th>'
+    top = top if tables.has_kernels(facts) else ""
     heads = f'<th scope="col" class="left">learner</th>{heads}{top}'
-    rows = "\n".join(_learner(learner, columns, j) for j, learner in enumerate(facts["learners"]))
+    rows = "\n".join(_learner(facts, columns, j) for j in range(len(facts["learners"])))
     about = "DOMKL beside other methods on the same samples; less is better."
     return _table(about, heads, rows, _mean(facts, columns))
 
@@ -96,11 +97,13 @@ def _head(column: Column) -> str:
     return f'<th scope="col">{escape(column.head)}{below}</th>'
 
 
-def _learner(learner: Document, columns: list[Column], j: int) -> str:
+def _learner(facts: Document, columns: list[Column], j: int) -> str:
+    learner = facts["learners"][j]
     cells = "".join(_cell(column, column.cells[j]) for column in columns)
-    top = ", ".join(f"{sigma2}: {weight}" for sigma2, weight in tables.top_kernels(learner, 3))
-    name = f'<th scope="row" class="left">{escape(learner["name"])}</th>'
-    return f'<tr>{name}{cells}<td class="left">{escape(top)}</td></tr>'
+    if tables.has_kernels(facts):
+        top = ", ".join(f"{sigma2}: {weight}" for sigma2, weight in tables.top_kernels(learner, 3))
+        cells += f'<td class="left">{escape(top)}</td>'
+    return f'<tr><th scope="row" class="left">{escape(learner["name"])}</th>{cells}</tr>'
 
 
 def _cell(column: Column, words: str) -> str:
@@ -112,7 +115,8 @@ def _mean(facts: Document, columns: list[Column]) -> str:
     if len(facts["learners"]) == 1:
         return ""
     cells = "".join(_cell(column, column.mean) for column in columns)
-    return f'<tfoot><tr><th scope="row" class="left">mean</th>{cells}<td></td></tr></tfoot>\n'
+    cells += "<td></td>" if tables.has_kernels(facts) else ""
+    return f'<tfoot><tr><th scope="row" class="left">mean</th>{cells}</tr></tfoot>\n'
 
 
 def _figure(picture: Picture) -> str:
@@ -150,18 +154,32 @@ def _definitions(items: dict[str, str]) -> str:
 
 
 def _settings(facts: Document) -> dict[str, str]:
-    rates, kernels = facts["rates"], facts["kernels"]
     return {
         "Experiment": facts["experiment"],
         "Data": f"{facts['dataset']}, {plural(facts['rounds'], 'round')} for each learner",
         "Delay": f"{plural(facts['delay'], 'round')} until a label is known" if facts["delay"] else "none",
         "Network": _network(facts),
-        "Rates": ", ".join(f"{name} {number(rates[key])}" for name, key in RATES.items()),
         "Loss": facts["loss"] + (f" with ridge penalty {number(facts['reg'])}" if facts["reg"] else ""),
+        **(_own(facts) if tables.has_kernels(facts) else _auto(facts["auto"])),
+    }
+
+
+def _own(facts: Document) -> dict[str, str]:
+    rates, kernels = facts["rates"], facts["kernels"]
+    return {
+        "Rates": ", ".join(f"{name} {number(rates[key])}" for name, key in RATES.items()),
         "Hedge": facts["hedge"],
         "Local step": _step(facts),
         "Kernels": _dictionary(kernels),
         "Fingerprint": f"{kernels['fingerprint']} (the same where the random features are the same)",
+    }
+
+
+def _auto(auto: Document) -> dict[str, str]:
+    return {
+        "Preset": "auto: a second-order step with nothing to tune; it has no kernel weights to show",
+        "Size": f"{plural(auto['size'], 'number')} at each learner at most, seed {auto['seed']}",
+        "Sent": f"{number(auto['sent'])} numbers to each neighbour in a round, on average",
     }
 
 

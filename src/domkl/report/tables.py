@@ -12,6 +12,7 @@ from .text import column, number, percent, plural, with_unit
 #: A kernel with less weight than this is not worth naming.
 WORTH_NAMING = 0.01
 BASELINES = {
+    "first-order": "the same network with the step, kernels and rates of the experiment",
     "mean so far": "predicts the mean of the learner's labels known so far",
     "as it is now": "predicts that nothing changes until then",
 }
@@ -40,12 +41,14 @@ def _sources(facts: Document) -> list[tuple[str, list[float | None], float | Non
         (name, [one["baselines"][name] for one in learners], mean)
         for name, mean in network["baselines"].items()
     ]
-    return [
+    found = [
         ("DOMKL", [one["mse"] for one in learners], network["mse"]),
         ("OMKL", [one["omkl_mse"] for one in learners], network["omkl_mse"]),
-        ("best kernel", [one["best_kernel"]["mse"] for one in learners], network["best_kernels_mse"]),
-        *baselines,
     ]
+    if has_kernels(facts):
+        best = [one["best_kernel"]["mse"] for one in learners]
+        found.append(("best kernel", best, network["best_kernels_mse"]))
+    return [*found, *baselines]
 
 
 def _squared(facts: Document, head: str, values: Sequence[float | None], mean: float | None) -> Column:
@@ -79,6 +82,11 @@ def has_scale(facts: Document) -> bool:
     return bool(facts["unit"]) or facts["scale"] != 1
 
 
+def has_kernels(facts: Document) -> bool:
+    """Whether there are kernels with weights of their own; preset "auto" is one model of many widths."""
+    return facts["kernels"] is not None
+
+
 def squared_unit(facts: Document) -> str:
     return f"{facts['unit']}²" if facts["unit"] else ""
 
@@ -109,7 +117,9 @@ def setting_line(facts: Document) -> str:
     learners = plural(len(facts["learners"]), "learner")
     delay = facts["delay"]
     late = f", labels known {plural(delay, 'round')} later" if delay else ""
-    return f"{learners}, {facts['graph']['name']} network, {plural(facts['rounds'], 'round')} each{late}"
+    nothing = "" if has_kernels(facts) else ", nothing tuned"
+    rounds = plural(facts["rounds"], "round")
+    return f"{learners}, {facts['graph']['name']} network, {rounds} each{late}{nothing}"
 
 
 def sentence(facts: Document) -> str:
@@ -124,11 +134,11 @@ def sentence(facts: Document) -> str:
 
 def _comparison(facts: Document) -> str:
     network, best = facts["network"], facts["network"]["best_kernel"]
-    others = [
-        f"{_level(facts, network['omkl_mse'])} for OMKL, a central learner that sees everybody's data",
-        f"{_level(facts, best['mse'])} for the best single kernel in hindsight (σ²={number(best['sigma2'])})",
-        *(f"{_level(facts, mse)} for “{name}”" for name, mse in network["baselines"].items()),
-    ]
+    others = [f"{_level(facts, network['omkl_mse'])} for OMKL, a central learner that sees everybody's data"]
+    if best is not None:
+        level, sigma2 = _level(facts, best["mse"]), number(best["sigma2"])
+        others.append(f"{level} for the best single kernel in hindsight (σ²={sigma2})")
+    others += [f"{_level(facts, mse)} for “{name}”" for name, mse in network["baselines"].items()]
     return f"For comparison: {'; '.join(others)}."
 
 
@@ -143,7 +153,8 @@ def _level(facts: Document, mse: float | None) -> str:
 def glossary(facts: Document) -> dict[str, str]:
     """What every heading means, a short line each."""
     baselines = {name: BASELINES[name] for name in facts["network"]["baselines"] if name in BASELINES}
-    return {**_measures(facts), **_methods(), "σ²": _sigma2(facts), **baselines}
+    sigma2 = {"σ²": _sigma2(facts)} if has_kernels(facts) else {}
+    return {**_measures(facts), **_methods(facts), **sigma2, **baselines}
 
 
 def _measures(facts: Document) -> dict[str, str]:
@@ -160,11 +171,12 @@ def _measures(facts: Document) -> dict[str, str]:
     }
 
 
-def _methods() -> dict[str, str]:
+def _methods(facts: Document) -> dict[str, str]:
+    best = {"best kernel": "least error of any single kernel there, known only in hindsight"}
     return {
         "DOMKL": "these learners: own data, and messages from neighbours only",
         "OMKL": "one central learner that sees everybody's data",
-        "best kernel": "least error of any single kernel there, known only in hindsight",
+        **(best if has_kernels(facts) else {}),
     }
 
 

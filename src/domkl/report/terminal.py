@@ -34,8 +34,7 @@ def summary(outcome: Outcome) -> Any:
         _text(tables.sentence(facts)),
         "",
         _Wide(facts, _learners),
-        "",
-        _Wide(facts, _kernels),
+        *(["", _Wide(facts, _kernels)] if tables.has_kernels(facts) else []),
         *_notes(facts),
         *_legend(facts),
     )
@@ -69,11 +68,12 @@ def _learners(facts: Document, width: int) -> Any:
         f"Mean squared error (MSE{f', {unit}' if unit else ''}): DOMKL and others on the same samples"
     )
     columns = _that_fit(tables.learner_columns(facts), width)
-    room = _room_for_names(columns, width)
+    top = tables.has_kernels(facts) and width >= NARROW
+    room = _room_for_names(columns, width, top)
     table.add_column("learner", no_wrap=True, overflow="ellipsis", min_width=7, max_width=room)
     for column in columns:
         _add_numbers(table, column)
-    kernels = 0 if width < NARROW else 1 if width < WIDE else 3
+    kernels = 0 if not top else 1 if width < WIDE else 3
     if kernels:
         table.add_column("top kernels", no_wrap=True, min_width=TOP_KERNEL)
     for j in _shown(facts):
@@ -87,16 +87,17 @@ def _learners(facts: Document, width: int) -> Any:
 def _add_numbers(table: Any, column: Column) -> None:
     """Names may be cut to make room, numbers never."""
     style = "bold" if column.head == "DOMKL" else ""
-    table.add_column(_text(_head(column)), justify="right", style=style, min_width=_least_width(column))
+    least, whole = _least_width(column), " " not in column.head  # rich narrows what may wrap first
+    table.add_column(_text(_head(column)), justify="right", style=style, min_width=least, no_wrap=whole)
 
 
 def _least_width(column: Column) -> int:
     return max(map(len, (*column.cells, column.mean, *_head(column).split())))
 
 
-def _room_for_names(columns: list[Column], width: int) -> int:
+def _room_for_names(columns: list[Column], width: int, top: bool) -> int:
     """What numbers and the top kernel leave of the width."""
-    return min(24, max(7, width - _taken(columns) - (TOP_KERNEL + SPACE if width >= NARROW else 0)))
+    return min(24, max(7, width - _taken(columns) - (TOP_KERNEL + SPACE if top else 0)))
 
 
 def _that_fit(columns: list[Column], width: int) -> list[Column]:
