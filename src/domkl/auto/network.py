@@ -19,7 +19,7 @@ from ..graph import Graph
 from ..losses import Loss
 from .additive import Memory, Terms
 from .features import MODELS, STEPS, Features, Stats, pooled, statistics
-from .watch import News, Watch
+from .watch import EXPERTS, News, Watch
 
 #: rho and eta of the local step, and the temperature of the device's Hedge in squared ranges of y.
 RATES = Rates(rho=0.4, eta=0.005, eta_g=0.1)
@@ -29,6 +29,8 @@ CLASSES = Rates(rho=0.05, eta=0.03, eta_g=0.1)
 ALONE = Rates(rho=0.4, eta=0.1, eta_g=0.1)
 #: The samples after which the scale is fixed: enough for a season to show more than its first days.
 WARM_UP = 512
+#: The samples after which a learner begins to watch for changes.
+LOOKS = 64
 #: Fixed share: the weight that experts get back in every round.
 SHARE = 1e-3
 #: Additive models: the long memory, the young one, and one that is kept from before a change.
@@ -173,16 +175,13 @@ class Network:
         self.rounds += 1
         self._judge(told, y)
         self._widen(y)
-        if self.buffer is None:
-            self._step(look.z, look.f, y)
-            self._remember(told, y)
-            return
-        self.buffer.append((look.x, y))
-        n = len(self.buffer)
-        if n & (n - 1) == 0:
-            self._rebuild(n)
-        else:
-            self._step(look.z, look.f, y)
+        if self.buffer is not None:
+            self.buffer.append((look.x, y))
+            if self.rounds & (self.rounds - 1) == 0:
+                self._rebuild()
+                return
+        self._step(look.z, look.f, y)
+        self._remember(told, y)
 
     def _judge(self, look: Look, y: Array) -> None:
         """Fixed-share Hedge between the experts."""
@@ -231,22 +230,26 @@ class Network:
     # Forgetting
 
     def _open_memories(self, samples: list[tuple[Array, Array]]) -> None:
-        """Begin to watch for changes; samples are inputs and scaled targets."""
+        """Begin to watch for changes, or go on with another scale; samples are inputs and scaled targets."""
         weight, mixing = (np.asarray(v, np.float64) for v in (self.ties.weight, self.ties.mixing))
+        if not self.memories:
+            self.watch, self.log_w = Watch(mixing), np.zeros((self.J, EXPERTS))
         make = functools.partial(Memory, self.terms, weight, mixing, self.loss)
         self.memories = [make(np.inf), make(FADING), make(np.inf)]
-        self.watch = Watch(mixing)
+        self.recent.clear()
         self.recent.extend(samples)
-        for memory in self.memories[:PAST]:
-            self._teach(memory, len(samples))
-        self.log_w = np.zeros((self.J, 2 + len(self.memories)))
+        self._teach(self.memories[LONG], samples)
+        self._teach(self.memories[YOUNG], samples[-FADING:])
 
-    def _teach(self, memory: Memory, n: int) -> None:
-        """The memory learns the last n samples anew."""
+    def _teach(self, memory: Memory, samples: list[tuple[Array, Array]]) -> None:
+        """The memory learns these samples and nothing else."""
         memory.renew()
-        for k in range(len(self.recent) - n, len(self.recent)):
-            x, y = self.recent[k]
+        for x, y in samples:
             memory.replay(self.terms.of(x, self.stats), y)
+
+    def _last(self, n: int) -> list[tuple[Array, Array]]:
+        """The last n samples, where as many are kept."""
+        return list(self.recent)[-n:] if n else []
 
     def _remember(self, look: Look, y: Array) -> None:
         if not self.memories:
@@ -269,7 +272,7 @@ class Network:
         if news.better and self.due < self.rounds:
             self.due = self.rounds + self.ties.diameter
         if self.alarm == self.rounds:
-            self._teach(self.memories[YOUNG], min(int(self.watch.since.min()), len(self.recent)))
+            self._teach(self.memories[YOUNG], self._last(int(self.watch.since.min())))
             self.watch.calm()
             self.log_w = np.log(self._weights() / 2 + 0.5 / self.log_w.shape[1])
         elif self.due == self.rounds:
@@ -279,6 +282,7 @@ class Network:
     def _restart(self) -> None:
         """The young memory or that of the past takes the long one's place, at all learners at once."""
         self.restarts += 1
+        self.buffer = None  # samples from before a change are worth no replay, so the scale stays
         long, young, past = self.memories
         misled = self.watch.misled()
         if self.watch.returns():
@@ -289,16 +293,16 @@ class Network:
             self.log_w = self.log_w[:, [0, 1, 3, 3, 2]]
         if not misled:
             return
-        self.state = self._blank()
-        kept = list(self.recent)[-young.n :]
+        self.state, kept = self._blank(), self._last(young.n)
         for k, (x, y) in enumerate(kept, start=1):
             self._again(self.features.of(x, self.stats), np.asarray(y, self.dtype), last=k == len(kept))
 
     # Warming up
 
-    def _rebuild(self, n: int) -> None:
-        """Take the scale anew from the first n rounds, and replay them."""
+    def _rebuild(self) -> None:
+        """Take the scale anew from the kept samples, and replay them."""
         assert self.buffer is not None
+        n = len(self.buffer)
         X, y = (np.stack(values, 1) for values in zip(*self.buffer, strict=True))  # (J, n, d), (J, n)
         self.shared = self.J > 1 and n >= 4 and n - self.ties.diameter >= 2
         until = n - self.ties.diameter if self.shared else n
@@ -310,10 +314,10 @@ class Network:
         samples = [(self.features.of(X[:, t], self.stats), self._target(y[:, t])) for t in range(n)]
         for t, (z, target) in enumerate(samples):
             self._again(z, target, last=t == n - 1)
-        if n >= self.fixed:
+        if self.forgets and self.rounds >= LOOKS and until >= LOOKS // 2:
+            self._open_memories([(X[:, t], np.float64(y)) for t, (_, y) in enumerate(samples)])
+        if self.rounds >= self.fixed:
             self.buffer = None
-            if self.forgets:
-                self._open_memories([(X[:, t], np.float64(y)) for t, (_, y) in enumerate(samples)])
 
     def _blank(self) -> newton.State:
         diagonal = engines.make_inverse(self.engine, self.threads)
@@ -357,7 +361,7 @@ class Network:
         self.buffer = [(np.pad(x, more, constant_values=np.nan), y) for x, y in self.buffer]
         self._lay_out(d)
         if self.buffer:
-            self._rebuild(len(self.buffer))
+            self._rebuild()
 
     def _add_columns(self, d: int) -> None:
         assert self.state is not None
