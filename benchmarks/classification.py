@@ -9,7 +9,7 @@ every sample; in the ring of five, row t goes to learner t mod 5, and estimates 
 exchange.
 
 The streams were chosen before anything was measured: the one that River ships for two classes (Phishing), and
-the first rows of the two largest of the paper's sets that are rows of one table (Conductivity, Weather), with
+the first rows of two of the paper's sets with many inputs (Weather, Conductivity), with
 "is the target above its median?" as the class. The median is that of the rows used, known beforehand: it only
 makes the two classes equally frequent.
 """

@@ -416,6 +416,21 @@ def test_a_reader_that_leaves_causes_no_noise(here, flag):
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("argv", "given", "found"), [("data", {}, "1"), ("data", {"OPENBLAS_NUM_THREADS": "3"}, "3")]
+)
+def test_commands_spare_numpys_threads_unless_told_otherwise(argv, given, found):
+    code = (
+        "import os, sys; from domkl import cli; assert 'numpy' not in sys.modules; "
+        f"cli.main([{argv!r}, '--json']); print(os.environ['OPENBLAS_NUM_THREADS'], file=sys.stderr)"
+    )
+    plain = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**plain, **given}
+    )
+    assert done.stderr.strip() == found
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.main(["--version"])
