@@ -30,8 +30,9 @@ class Watch:
 
     LEVEL, MOST, SLACK, ALARM = 300, 10.0, 2.0, 15.0
     FADE, BETTER, LASTING = 30, 0.75, 30
-    #: The joint models begin anew too if the other memory's error is below this part of theirs.
-    MISLED = 0.7
+    #: The joint models begin anew too if the other memory's error is below this part of theirs, and theirs is
+    #: so many times what it was in the mean of `AGES` rounds: errors of a slow series come and go together.
+    MISLED, RISE, AGES = 0.7, 3.0, 1000
     #: In a message: the experts' errors, the surplus, when to act, and since when.
     NUMBERS = EXPERTS + 3
 
@@ -41,6 +42,7 @@ class Watch:
         self.since = np.zeros(J, int)  # rounds for which errors have exceeded their level
         self.errors, self.lasting = np.zeros((J, EXPERTS)), np.zeros(J, int)
         self.n, self.age = 0, 0
+        self.usual, self.rounds = np.zeros(J), 0  # the joint models' error over the ages
 
     def see(self, miss: Array, experts: Array) -> News:
         """Squared errors of a round: of the prediction (J,), of the experts (J, EXPERTS)."""
@@ -49,6 +51,8 @@ class Watch:
         self._sum(miss)
         self.level += (miss - self.level) / min(self.n, self.LEVEL)
         self.errors = self.mixing @ (self.errors + (experts - self.errors) / min(self.age, self.FADE))
+        self.rounds += 1
+        self.usual += (experts[:, JOINT].min(-1) - self.usual) / min(self.rounds, self.AGES)
         better = self.errors[:, YOUNG:].min(-1) < self.BETTER * self.errors[:, LONG]
         self.lasting = np.where(better, self.lasting + 1, 0)
         half = (self.lasting >= self.LASTING).mean() >= 0.5
@@ -68,7 +72,8 @@ class Watch:
     def misled(self) -> bool:
         """Whether the joint models are much worse than the other memory."""
         errors = self.errors.mean(0)
-        return bool(errors[YOUNG:].min() < self.MISLED * errors[JOINT].min())
+        joint = errors[JOINT].min()
+        return bool(errors[YOUNG:].min() < self.MISLED * joint and joint > self.RISE * self.usual.mean())
 
     def calm(self) -> None:
         """After an alarm today's errors are the level."""
