@@ -46,7 +46,7 @@ TWENTY = {
 
 def errors(X: np.ndarray, y: np.ndarray, graph: object, seed: int) -> tuple[np.ndarray, float, float]:
     """Squared errors (J, T), x 100, numbers sent a round and neighbour, and mean consensus violation."""
-    run = domkl.simulate(X, y, graph, preset="auto", seed=seed, start=0.5, dtype=np.float32, forgets=False)
+    run = domkl.simulate(X, y, graph, preset="auto", seed=seed, start=0.5, dtype=np.float32)
     return 100 * (run.y_hat - y) ** 2, run.sent, float(run.cv.mean())
 
 
