@@ -12,7 +12,9 @@ from domkl import engines
 #: The engines that can run here.
 ENGINES = ["numpy"] if engines.available() else ["numpy", "native"]
 #: The kinds of learner: of every engine, and of the second order.
-DEVICES = [*({"engine": engine} for engine in ENGINES), {"step": "newton", "memory": 8}]
+DEVICES = [
+    {"engine": engine, **order} for engine in ENGINES for order in ({}, {"step": "newton", "memory": 8})
+]
 
 
 @st.composite

@@ -106,7 +106,7 @@ def test_second_order_agents_have_the_simulators_bits(learning, payload):
     agents = agents_of(configs(graph, learning=learning, payload=payload), X, y, outs)
     asyncio.run(together(*agents))
     given = {key: getattr(learning, key) for key in ("loss", "hedge", "step", "memory")}
-    run = domkl.simulate(X, y, graph, kernels=KERNELS.draw(d), rates=RATES.rates(), engine="numpy", **given)
+    run = domkl.simulate(X, y, graph, kernels=KERNELS.draw(d), rates=RATES.rates(), **given)
     if payload == "float64":
         np.testing.assert_array_equal(y_hats(outs), run.y_hat)
     else:

@@ -201,7 +201,7 @@ def test_a_sample_that_overflows_leaves_the_inverse_as_it_was(engine, dtype):
         (lambda it: it.times(*[np.zeros(4)] * 4, 0), "at least 1"),
         (lambda it: it.lower(np.zeros(5)), "must fit"),
         (lambda it: it.replace(np.zeros(5)), "must fit"),
-        (lambda it: it.resume(np.zeros(6), np.zeros(2 * it.waiting() * 2), 99), "may wait"),
+        (lambda it: it.resume(np.zeros(6), np.zeros(2 * 2 + 1)), "must fit"),
         (lambda it: type(it)(0, 3, isa="baseline"), "above 0"),
     ],
 )

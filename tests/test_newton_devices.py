@@ -11,19 +11,21 @@ from hypothesis import strategies as st
 import domkl
 import naive
 import problems
-from domkl import checkpoint, newton
+from domkl import checkpoint, engines, newton
 from domkl.errors import DataError, InputError, PeerError
 
 V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.1, 1.0)
-NEWTON = {"step": "newton", "engine": "numpy"}
+NEWTON = {"step": "newton"}
+every_engine = pytest.mark.parametrize("engine", problems.ENGINES)
+needs_native = pytest.mark.skipif(engines.available() is not None, reason="needs the native engine")
 
 
 def network(graph, **options):
-    given = {**NEWTON, **options}
     near = problems.neighbours_of(graph)
     return [
-        domkl.Learner(V, [str(i) for i in near[j]], RATES, name=str(j), **given) for j in range(len(near))
+        domkl.Learner(V, [str(i) for i in near[j]], RATES, name=str(j), **NEWTON, **options)
+        for j in range(len(near))
     ]
 
 
@@ -49,12 +51,13 @@ def mind(one):
     return {name: array.tobytes() for name, array in arrays.items()}, meta
 
 
+@every_engine
 @settings(max_examples=40, deadline=None)
 @given(problems.problems(), st.sampled_from(["neighbours", "local"]), st.randoms())
-def test_naive_simulator_and_learners_are_the_same(problem, hedge, random):
+def test_naive_simulator_and_learners_are_the_same(engine, problem, hedge, random):
     X, y, graph, V, rates, loss, naive_loss = problem
     near = problems.neighbours_of(graph)
-    common = {"loss": loss, "hedge": hedge, **NEWTON}
+    common = {"loss": loss, "hedge": hedge, "engine": engine, **NEWTON}
     twin = naive.newton(X, y, near, V, rates.rho, rates.eta, rates.eta_g, hedge=hedge, **naive_loss)
     run = domkl.simulate(X, y, graph, kernels=V, rates=rates, **common)
     np.testing.assert_allclose(run.theta, twin["theta"], rtol=1e-9, atol=1e-9)
@@ -62,28 +65,81 @@ def test_naive_simulator_and_learners_are_the_same(problem, hedge, random):
     for t in range(y.shape[1]):
         problems.feed(learners, range(len(near)), graph, X[:, t], y[:, t], random)
         np.testing.assert_array_equal([one.step.y_hat for one in learners], run.y_hat[:, t])
+    same_state(learners, run)
+
+
+def same_state(learners, run):
     for name in ("theta", "lam", "L", "q"):
         np.testing.assert_array_equal([getattr(one.state, name) for one in learners], getattr(run, name))
 
 
+@every_engine
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_learners_have_the_simulators_bits_whatever_is_forgotten(engine, data):
+    """Long enough for terms to be subtracted, of any precision, graph, rule and number of threads."""
+    draw = data.draw
+    hedge = draw(st.sampled_from(["neighbours", "local", "messages"]))
+    graph = draw(problems.graphs(tree=hedge == "messages"))
+    d, T = draw(st.integers(1, 3)), draw(st.integers(1, 70))
+    loss, _ = draw(problems.losses())
+    V, rates = draw(problems.dictionaries(d)), draw(problems.rates())
+    X, y = problems.streams(len(graph), T, d, draw(st.integers(0, 9999)), loss.classifies)
+    common = {
+        "loss": loss,
+        "hedge": hedge,
+        "dtype": draw(st.sampled_from([np.float64, np.float32])),
+        "memory": draw(st.none() | st.floats(1, 200)),
+        "engine": engine,
+        **NEWTON,
+    }
+    threads = draw(st.integers(1, 3)) if engine == "native" else 1
+    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, threads=threads, **common)
+    near = problems.neighbours_of(graph)
+    learners = [
+        domkl.Learner(V, [str(i) for i in near[j]], rates, name=str(j), **common) for j in range(len(near))
+    ]
+    np.testing.assert_array_equal(play(learners, X, y, range(T)), run.y_hat)
+    same_state(learners, run)
+
+
+@every_engine
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize(("memory", "hedge"), [(None, "messages"), (30, "neighbours")])
-def test_bits_agree_beyond_the_waiting_terms_and_what_is_forgotten(dtype, loss, memory, hedge):
+def test_bits_agree_beyond_the_waiting_terms_and_what_is_forgotten(engine, dtype, loss, memory, hedge):
     X, y = problems.streams(4, 110, 2, classify=loss == "logistic")
-    common = {"loss": loss, "hedge": hedge, "dtype": dtype, "memory": memory}
+    common = {"loss": loss, "hedge": hedge, "dtype": dtype, "memory": memory, "engine": engine}
     graph = nx.path_graph(4)
     run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, **NEWTON, **common)
     learners = network(graph, **common)
     np.testing.assert_array_equal(play(learners, X, y, range(110)), run.y_hat)
     assert learners[0].state.theta.dtype == dtype
-    for name in ("theta", "lam", "L", "q"):
-        np.testing.assert_array_equal([getattr(one.state, name) for one in learners], getattr(run, name))
+    same_state(learners, run)
 
 
+@needs_native
+@pytest.mark.parametrize("isa", ["baseline", "avx2"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_bits_agree_on_every_processor(isa, dtype, monkeypatch):
+    from domkl._native import _engine
+
+    if not _engine.runs(isa):
+        pytest.skip(f"this processor does not run {isa}")
+    monkeypatch.setattr(_engine, "best", lambda: isa)
+    X, y = problems.streams(4, 60, 2)
+    common = {"loss": "huber", "dtype": dtype, "engine": "native", "memory": 40}
+    graph = nx.star_graph(3)
+    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, **NEWTON, **common)
+    learners = network(graph, **common)
+    np.testing.assert_array_equal(play(learners, X, y, range(60)), run.y_hat)
+    same_state(learners, run)
+
+
+@every_engine
 @settings(max_examples=25, deadline=None)
 @given(st.data(), st.integers(0, 999))
-def test_edges_that_come_go_and_fall_silent_are_counted_exactly(data, seed):
+def test_edges_that_come_go_and_fall_silent_are_counted_exactly(engine, data, seed):
     J, T = 4, 14
     X, y = problems.streams(J, T, 2, seed)
     pairs = [(a, b) for a in range(J) for b in range(a + 1, J)]
@@ -98,7 +154,7 @@ def test_edges_that_come_go_and_fall_silent_are_counted_exactly(data, seed):
     theta, lam = naive.newton_on_changing_edges(
         X, y, V, RATES.rho, RATES.eta, edges.__getitem__, heard.__getitem__
     )
-    learners = network(nx.empty_graph(J))
+    learners = network(nx.empty_graph(J), engine=engine)
     for t in range(T):
         change_edges(learners, edges[t])
         play(learners, X, y, [t], lambda t, a, b: (min(a, b), max(a, b)) in heard[t])
@@ -143,10 +199,11 @@ def test_the_last_neighbour_may_leave_where_hardly_anything_else_holds_the_matri
     assert np.linalg.eigvalsh(P.astype(float)).max() <= 1.001 / eta
 
 
+@every_engine
 @pytest.mark.parametrize("step", ["first", "newton"])
-def test_a_neighbour_that_was_not_heard_yet_does_not_pull(step):
+def test_a_neighbour_that_was_not_heard_yet_does_not_pull(engine, step):
     X, y = problems.streams(1, 60, 2)
-    one = domkl.Learner(V, [], RATES, name="0", step=step, engine="numpy")
+    one = domkl.Learner(V, [], RATES, name="0", step=step, engine=engine)
     for t in range(60):
         one.observe(X[0, t], y[0, t])
     before = one.state.theta
@@ -157,18 +214,23 @@ def test_a_neighbour_that_was_not_heard_yet_does_not_pull(step):
     assert np.abs(one.state.theta - before).max() < 0.05 * np.abs(before).max()
 
 
+@every_engine
 @pytest.mark.parametrize("payload", ["float64", "float16"])
 @pytest.mark.parametrize("memory", [None, 25])
-def test_a_checkpoint_goes_on_with_the_same_bits_from_any_round(tmp_path, payload, memory):
+def test_a_checkpoint_goes_on_with_the_same_bits_from_any_round(tmp_path, engine, payload, memory):
     X, y = problems.streams(3, 80, 2)
-    options = {"payload": payload, "memory": memory}
+    options = {"payload": payload, "memory": memory, "engine": engine}
+    moments = (0, 6, 7, 8, 30, 31, 32, 59)  # terms wait, are as many as may wait, are subtracted
     whole = network(nx.path_graph(3), **options)
     for t in range(80):
         play(whole, X, y, [t])
-        if t in (0, 30, 31, 32, 59):
+        if t in moments:
             checkpoint.save(tmp_path / str(t), t, *whole[1].save(), sync=False)
     end = mind(whole[1])
-    for t in (0, 30, 31, 32, 59):
+    undisturbed = network(nx.path_graph(3), **options)
+    play(undisturbed, X, y, range(80))
+    assert mind(undisturbed[1]) == end  # to save changes nothing
+    for t in moments:
         again = network(nx.path_graph(3), **options)
         play(again, X, y, range(t + 1))
         found = checkpoint.load(tmp_path / str(t))
@@ -178,8 +240,28 @@ def test_a_checkpoint_goes_on_with_the_same_bits_from_any_round(tmp_path, payloa
         assert mind(again[1]) == end
 
 
-def test_a_damaged_matrix_is_noticed(tmp_path):
-    one = network(nx.path_graph(2))[0]
+@needs_native
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("before", "after"), [("numpy", "native"), ("native", "numpy")])
+def test_a_checkpoint_moves_to_the_other_engine(before, after, dtype):
+    X, y = problems.streams(2, 60, 2)
+    for t in (5, 8, 16, 30, 31):
+        ends = []
+        for engine in (before, after):
+            learners = network(nx.path_graph(2), engine=before, dtype=dtype)
+            play(learners, X, y, range(t))
+            moved = network(nx.path_graph(2), engine=engine, dtype=dtype)
+            for old, new in zip(learners, moved, strict=True):
+                new.load(*old.save())
+            play(moved, X, y, range(t, 60))
+            ends.append(np.array([one.state.theta for one in moved]))
+        tolerance = 1e-11 if dtype == np.float64 else 2e-3
+        np.testing.assert_allclose(ends[1], ends[0], rtol=0, atol=tolerance * np.abs(ends[0]).max())
+
+
+@every_engine
+def test_a_damaged_matrix_is_noticed(tmp_path, engine):
+    one = network(nx.path_graph(2), engine=engine)[0]
     one.observe([0.1, 0.2], 1.0)
     one.close()
     path = checkpoint.save(tmp_path, 1, *one.save(), sync=False)
@@ -190,8 +272,9 @@ def test_a_damaged_matrix_is_noticed(tmp_path):
         checkpoint.load(tmp_path)
 
 
-def test_what_is_saved_does_not_change_while_the_learner_goes_on():
-    one = network(nx.empty_graph(1))[0]
+@every_engine
+def test_what_is_saved_does_not_change_while_the_learner_goes_on(engine):
+    one = network(nx.empty_graph(1), engine=engine)[0]
     X, y = problems.streams(1, 90, 2)
     play([one], X, y, range(20))
     saved, _ = one.save()
@@ -201,22 +284,37 @@ def test_what_is_saved_does_not_change_while_the_learner_goes_on():
         np.testing.assert_array_equal(array, before[name])
 
 
-def test_refused_samples_leave_a_learner_as_it_was():
-    one = domkl.Learner(V, ["1"], domkl.Rates(1e-3, 1e-3, 1.0), payload="float16", **NEWTON)
-    one.observe([0.3, 0.4], 1.0)
-    one.close()
-    before = mind(one)
-    for y, reason in ((1e6, "too large for payload 'float16'"), (1e200, "would overflow"), (np.nan, "y")):
-        with pytest.raises(InputError, match=reason):
-            one.observe([0.1, 0.2], y)
-        assert mind(one) == before
-    twin = domkl.Learner(V, ["1"], domkl.Rates(1e-3, 1e-3, 1.0), payload="float16", **NEWTON)
-    twin.observe([0.3, 0.4], 1.0)
-    twin.close()
-    for each in (one, twin):
-        each.observe([0.5, 0.6], 2.0)
-        each.close()
+@every_engine
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("looked", [True, False])
+def test_refused_samples_leave_a_learner_as_it_was(engine, dtype, looked):
+    options = {"payload": "float16", "engine": engine, "dtype": dtype, **NEWTON}
+    one, twin = (domkl.Learner(V, ["1"], domkl.Rates(1e-3, 1e-3, 1.0), **options) for _ in range(2))
+    X, labels = problems.streams(1, 40, 2)
+    huge = 1e200 if dtype == np.float64 else 3e38
+    for t in range(40):
+        before = mind(one) if looked else None
+        for y, reason in ((1e6, "too large for payload 'float16'"), (huge, "overflow"), (np.nan, "y")):
+            with pytest.raises(InputError, match=reason):
+                one.observe([0.1, 0.2], y)
+            assert not looked or mind(one) == before
+        for each in (one, twin):
+            each.observe(X[0, t], labels[0, t])
+            each.close()
     assert mind(one) == mind(twin)
+
+
+@needs_native
+def test_the_extension_refuses_what_does_not_fit():
+    from domkl._native import _engine
+
+    rates = _engine.Rates(0.1, 0.1, 1.0, 0.0, "squared", 1.0, 0.0, "local")
+    first, second = (_engine.Device64(V, 0, rates, newton=newton, isa="baseline") for newton in (False, True))
+    for act, size in ((first.past, 20), (second.past, 10), (second.resume_past, 30)):
+        with pytest.raises(ValueError, match=r"m must be \(P, 2D\)"):
+            act(np.zeros(size))
+    with pytest.raises(ValueError, match="only the second-order step has matrices"):
+        first.inverses()
 
 
 def test_learners_of_another_step_or_memory_do_not_understand_each_other():
@@ -236,11 +334,11 @@ def test_the_fingerprint_of_the_first_order_is_what_it_was():
     assert domkl.Learner(V, ["b"], RATES).fingerprint == "73c1bb2929f0d542"
 
 
-def test_a_network_that_lost_messages_comes_back_to_the_undisturbed_one():
+@every_engine
+def test_a_network_that_lost_messages_comes_back_to_the_undisturbed_one(engine):
     X, y = problems.streams(3, 400, 2)
     rng = np.random.default_rng(0)
-    calm = network(nx.complete_graph(3))
-    rough = network(nx.complete_graph(3))
+    calm, rough = (network(nx.complete_graph(3), engine=engine) for _ in range(2))
     play(calm, X, y, range(400))
     play(rough, X, y, range(400), lambda t, a, b: t >= 300 or rng.random() < 0.7)
     size = np.abs(calm[0].state.theta).max()
@@ -275,7 +373,7 @@ def test_asynchronous_learners_hear_of_what_they_do_not_see():
         ({"step": "newten"}, "did you mean 'newton'"),
         ({"step": "newton", "memory": 0}, "above 0"),
         ({"memory": 100}, "memory is for step='newton'"),
-        ({"step": "newton", "engine": "native"}, "has no second-order step"),
+        ({"step": "newton", "engine": "mpi"}, "has no second-order step"),
     ],
 )
 def test_wrong_steps_are_refused_in_one_line(wrong, message):

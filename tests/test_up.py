@@ -68,8 +68,9 @@ def wait_for(what, seconds=LONG):
     return found
 
 
-def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_path):
-    argv = [*UP, "--rounds", "40", "--json"]
+@pytest.mark.parametrize("more", [[], ["--step", "newton", "--memory", "30"]], ids=["first", "newton"])
+def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_path, more):
+    argv = [*UP, "--rounds", "40", "--json", *more]
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=LONG, check=False)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)

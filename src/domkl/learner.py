@@ -100,9 +100,7 @@ class Learner:
         self.fingerprint = _fingerprint(self)
         self._engine = engine
         # The native device checks samples itself, and quicker; what it refuses is looked at here.
-        self._quick = (
-            engines.chosen(engine) == "native" and self.order == "first" and not self.loss.classifies
-        )
+        self._quick = engines.chosen(engine) == "native" and not self.loss.classifies
         self._last: tuple[int, Hashable, float, float, Array] | None = None
         self._pending: tuple[Array, Array, Array] | None = None  # theta', as sent, and L', until close
         self._inbox: dict[int, dict[Hashable, Update]] = {}
@@ -121,11 +119,11 @@ class Learner:
         return Neighbour(P, 2 * D, self.V.dtype, number)
 
     def _make_device(self) -> engines.Device:
-        setting = self._engine, self.V, len(self._known), self.rates, self.loss
+        setting = self._engine, self.V, len(self._known), self.rates, self.loss, self.hedge
         if self.order == "newton":
             device = engines.make_newton_device(*setting, self.memory)
         else:
-            device = engines.make_device(*setting, self.hedge)
+            device = engines.make_device(*setting)
         self._observe = device.observe if self._known else device.alone
         return device
 

@@ -79,6 +79,23 @@ class Inverse:
             self.used = 0
         return self.base
 
+    def halves(self) -> tuple[Array, Array]:
+        """Copies of base at and below the diagonal, row by row, and of what waits (..., n, K)."""
+        rows, columns = np.tril_indices(self.base.shape[-1])
+        return self.base[..., rows, columns], np.swapaxes(self.waiting[..., : self.used], -1, -2).copy()
+
+    @classmethod
+    def of_halves(cls, half: Array, terms: Array) -> Inverse:
+        """The same again, to the last bit."""
+        K = terms.shape[-1]
+        base = np.empty((*half.shape[:-1], K, K), half.dtype)
+        rows, columns = np.tril_indices(K)
+        base[..., rows, columns] = base[..., columns, rows] = half
+        made = cls(base)
+        for n in range(terms.shape[-2]):
+            made.lower(terms[..., n, :])
+        return made
+
 
 #: Makes the inverse of c I. c (...), K
 Diagonal: TypeAlias = Callable[[Array, int], Inverse]

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "features.hpp"
+#include "inverses.hpp"
 #include "meeting.hpp"
 #include "newton.hpp"
 #include "step.hpp"
@@ -23,7 +24,7 @@ constexpr int64_t ROOM = int64_t(1) << 28;  // bytes for the states of kernels a
 
 template <class T> class Network final : public Engine<T> {
   public:
-    Network(const Setting& setting, const T* V) : set(setting), V(setting, V), theta(set.P), mu(set.P), m(set.P), inverses(set.P), f(set.P), e(set.P), loss(set.P) {
+    DOMKL_SELDOM Network(const Setting& setting, const T* V) : set(setting), V(setting, V), theta(set.P), mu(set.P), m(set.P), inverses(set.P), f(set.P), e(set.P), loss(set.P) {
         far = set.J * this->V.K * int64_t(sizeof(T)) > FAR;
         first.assign(set.first, set.first + set.J + 1);
         near.assign(set.near, set.near + first.back());
@@ -39,7 +40,7 @@ template <class T> class Network final : public Engine<T> {
         hedge(block);
     }
 
-    void state(T* out_theta, T* out_lam) const override {
+    DOMKL_SELDOM void state(T* out_theta, T* out_lam) const override {
         for (int64_t j = 0; j < set.J; ++j)
             for (int64_t p = 0; p < set.P; ++p) {
                 const int64_t to = (j * set.P + p) * 2 * V.D;
@@ -53,11 +54,11 @@ template <class T> class Network final : public Engine<T> {
     const double* L() const override { return L_.data(); }
     const double* q() const override { return q_.data(); }
 
-    void inverse(int64_t p, T* dense) override {
+    DOMKL_SELDOM void inverse(int64_t p, T* dense) override {
         for (auto& one : inverses[p]) one.dense(dense), dense += 4 * V.D * V.D;
     }
 
-    void replace(int64_t p, const T* dense, T keep) override {
+    DOMKL_SELDOM void replace(int64_t p, const T* dense, T keep) override {
         for (auto& one : inverses[p]) one.replace(dense), dense += 4 * V.D * V.D;
         for (size_t k = 0; k < m[p].size(); ++k) m[p].data()[k] *= keep;
     }
@@ -148,13 +149,11 @@ template <class T> class Network final : public Engine<T> {
         fit(spare.next, size, Pages::huge);
     }
 
-    int64_t width() const { return Inverse<T>::padded(2 * V.D); }  // of a row of m
-
-    void begin_newton(int64_t p) {
-        m[p] = Buffer<T>(size_t(set.J) * width());
+    DOMKL_SELDOM void begin_newton(int64_t p) {
+        m[p] = Buffer<T>(size_t(set.J) * width(V));
         for (int64_t j = 0; j < set.J; ++j) {
             inverses[p].emplace_back(2 * V.D);
-            inverses[p].back().diagonal(T(1 / (set.eta + set.rho * double(degree(j)) + 2 * set.reg)));
+            inverses[p].back().diagonal(T(1 / ridge(set, double(degree(j)))));
         }
     }
 
@@ -162,7 +161,7 @@ template <class T> class Network final : public Engine<T> {
         fit(scratch.z, TILE * V.K);
         if (block.delay) fit(scratch.past, TILE * V.K);
         fit(scratch.v, V.K);
-        if (set.newton) fit(scratch.newton, 6 * width());
+        if (set.newton) fit(scratch.newton, 6 * width(V));
     }
 
     void end(int64_t p, Spare& spare) {
@@ -202,20 +201,16 @@ template <class T> class Network final : public Engine<T> {
         const Scores s = run(theta[p].data(), V.K, j, near.data(), first.data() + j, pulls[j], move_dual, z, past, mu[p].data() + j * V.K, v, edge,
                              guess);
         const double y = label(block, t - block.delay, j);
-        if (set.newton) second(p, j, s.f, y, past, scratch, next + j * V.K);
+        if (set.newton) second(p, j, Parabola(set, s.f, y), y, past, scratch, next + j * V.K);
         else move(v, past, T(pulls[j].push(set, s.u, s.f, y)), next + j * V.K, V.K);
         if (!stores_losses(block)) return;
         loss[p].data()[t * set.J + j] = T(set.newton ? value(set, s.f, y) : loss_of(set, s.f, y, theta[p].data() + j * V.K, V.K));
     }
 
-    // The second-order step, without the filling of V's rows.
-    void second(int64_t p, int64_t j, double s, double y, const T* past, Scratch& scratch, T* to) {
-        const int64_t Kp = width();
-        T *z = scratch.newton.data(), *b = z + Kp, *fresh = b + Kp, *spare = fresh + Kp;
-        V.unpad(past, z);
-        V.unpad(scratch.v.data(), b);
-        newton(inverses[p][j], Parabola(set, s, y), y, z, m[p].data() + j * Kp, b, spare, fresh, Kp);
-        V.pad(fresh, to);
+    void second(int64_t p, int64_t j, const Parabola& top, double y, const T* past, Scratch& scratch, T* to) {
+        T* mine = m[p].data() + j * width(V);
+        newton(inverses[p][j], V, top, y, past, scratch.v.data(), mine, mine, scratch.newton.data(), to);
+        inverses[p][j].lower();
     }
 
     static double label(const Block<T>& block, int64_t t, int64_t j) {
@@ -318,7 +313,7 @@ template <class T> class Network final : public Engine<T> {
 // The same learner, alone: row 0 of theta is its own, the others are what it last heard.
 template <class T> class Lone final : public Device<T> {
   public:
-    Lone(const Setting& setting, const T* V)
+    DOMKL_SELDOM Lone(const Setting& setting, const T* V)
         : set(setting), V(setting, V), deg(setting.first[1]), first{0, deg}, pulls(setting, double(deg)), theta(set.P * (1 + deg) * this->V.K),
           next(set.P * this->V.K), mu(set.P * this->V.K), z(set.P * this->V.K), v(this->V.K), x_(set.d) {
         for (int64_t i = 0; i < deg; ++i) near.push_back(1 + i);
@@ -327,6 +322,7 @@ template <class T> class Lone final : public Device<T> {
         L_.assign(set.P, 0.0);
         new_L.assign(set.P, 0.0);
         q_.assign(set.P, 1.0 / double(set.P));
+        if (set.newton) begin_newton();
     }
 
     double predict(const T* x) override {
@@ -344,13 +340,14 @@ template <class T> class Lone final : public Device<T> {
                                                        v.data(), edge.data(), &f[p]);
             if (deg > 0) y_hat += q_[p] * double(f[p]);
             T* to = next.data() + p * V.K;
-            move(v.data(), zp, T(pulls.push(set, s.u, s.f, y)), to, V.K);
-            const double lost = loss_of(set, s.f, y, own(p), V.K);
+            if (set.newton) zero += second(p, Parabola(set, s.f, y), y, to);
+            else move(v.data(), zp, T(pulls.push(set, s.u, s.f, y)), to, V.K);
+            const double lost = set.newton ? value(set, s.f, y) : loss_of(set, s.f, y, own(p), V.K);
             out_L[p] = new_L[p] = L_[p] + (set.reg > 0 ? double(T(lost)) : lost);
             if (out_theta) V.unpad(to, out_theta + p * 2 * V.D);  // nobody hears a learner without neighbours
             zero += new_L[p] * 0;  // not 0 once a loss is infinite or no number
         }
-        if (zero != 0) throw std::invalid_argument("the losses overflowed");
+        if (zero != 0) throw std::invalid_argument("the losses or the estimate overflowed");
         return double(T(y_hat));
     }
 
@@ -362,6 +359,7 @@ template <class T> class Lone final : public Device<T> {
         guessed = false;
         L_ = new_L;
         weigh(total, set.P, set.eta_g, q_.data());
+        if (set.newton) lower();
         if (deg == 0) return theta.swap(next);
         int64_t count = 0;
         for (int64_t i = 0; i < deg; ++i) count += heard[i];
@@ -379,7 +377,7 @@ template <class T> class Lone final : public Device<T> {
         }
     }
 
-    void state(T* out_theta, T* out_lam, T* out_sum) const override {
+    DOMKL_SELDOM void state(T* out_theta, T* out_lam, T* out_sum) const override {
         for (int64_t p = 0; p < set.P; ++p) {
             const int64_t to = p * 2 * V.D;
             const T* mine = theta.data() + p * (1 + deg) * V.K;
@@ -414,7 +412,32 @@ template <class T> class Lone final : public Device<T> {
     const double* L() const override { return L_.data(); }
     const double* q() const override { return q_.data(); }
 
+    void past(T* out) const override {
+        for (int64_t p = 0; p < set.P; ++p) std::copy_n(m.data() + p * width(V), 2 * V.D, out + p * 2 * V.D);
+    }
+    void resume_past(const T* from) override {
+        for (int64_t p = 0; p < set.P; ++p) std::copy_n(from + p * 2 * V.D, 2 * V.D, m.data() + p * width(V));
+    }
+    std::shared_ptr<Inverses<T>> inverses() const override { return matrices; }
+
   private:
+    DOMKL_SELDOM void begin_newton() {
+        m = Buffer<T>(set.P * width(V)), next_m = Buffer<T>(set.P * width(V)), room = Buffer<T>(6 * width(V));
+        matrices = std::make_shared<Many<T>>(set.P, 2 * V.D);
+        for (int64_t p = 0; p < set.P; ++p) (*matrices)[p].diagonal(T(1 / ridge(set, double(deg))));
+    }
+
+    // Leaves m and the matrix as they are: the sample may still be refused. Not 0 where theta' overflows.
+    double second(int64_t p, const Parabola& top, double y, T* to) {
+        const int64_t at = p * width(V);
+        newton((*matrices)[p], V, top, y, z.data() + p * V.K, v.data(), m.data() + at, next_m.data() + at, room.data(), to);
+        return double(zero_of(to, V.K));
+    }
+    void lower() {
+        m.swap(next_m);
+        for (int64_t p = 0; p < set.P; ++p) (*matrices)[p].lower();
+    }
+
     T* rows(int64_t p) { return theta.data() + p * (1 + deg) * V.K; }
     const T* own(int64_t p) { return rows(p); }
 
@@ -452,6 +475,8 @@ template <class T> class Lone final : public Device<T> {
     int64_t deg, first[2];
     Pulls pulls;
     Buffer<T> theta, next, mu, z, v, x_;
+    Buffer<T> m, next_m, room;  // (P, width) twice, (6 width); of the second-order step
+    std::shared_ptr<Many<T>> matrices;
     std::vector<int64_t> near;
     std::vector<T> edge, f;
     std::vector<double> L_, new_L, q_;

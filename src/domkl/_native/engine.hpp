@@ -59,7 +59,7 @@ template <class T> class Inverses {
     virtual void dense(T* out) = 0;                                                  // (n, K, K)
     virtual void replace(const T* from) = 0;                                         // (n, K, K)
     virtual void keep(T* half, T* terms) = 0;                                        // (n, K (K + 1) / 2), (n, waiting, K)
-    virtual void resume(const T* half, const T* terms, int used) = 0;
+    virtual void resume(const T* half, const T* terms, int64_t used) = 0;            // terms: (n, used, K)
     virtual int waiting() const = 0;
     virtual int used() const = 0;
 };
@@ -77,6 +77,11 @@ template <class T> class Device {
     virtual void resume(const T* theta, const T* mu, const double* L, const double* q) = 0;
     virtual const double* L() const = 0;
     virtual const double* q() const = 0;
+
+    // Of the second-order step: m (P, 2D), and the P matrices M^-1 that it goes on with.
+    virtual void past(T* m) const = 0;
+    virtual void resume_past(const T* m) = 0;
+    virtual std::shared_ptr<Inverses<T>> inverses() const = 0;
 };
 
 #define DOMKL_DECLARE(ISA)                                                                       \

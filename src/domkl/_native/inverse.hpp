@@ -14,10 +14,6 @@
 namespace domkl {
 namespace DOMKL_ISA {
 
-// Compiled once, in inverse.cpp; what is seldom called, for size.
-#define DOMKL_ONCE __attribute__((noinline))
-#define DOMKL_SELDOM __attribute__((noinline, cold))
-
 template <class T> class Inverse {
   public:
     explicit Inverse(int64_t K) : K(K), Kp(padded(K)), most(waiting(K)), panels(begin(Kp)), U(most * Kp) {}
@@ -52,6 +48,13 @@ template <class T> class Inverse {
     void lower() { ++used_; }
     bool full() const { return used_ == most; }
 
+    // P' = P - u u^T at any time; u (K,)
+    DOMKL_SELDOM void add(const T* u) {
+        if (full()) settle();
+        std::fill(std::copy_n(u, K, next()), next() + Kp, T(0));
+        lower();
+    }
+
     DOMKL_SELDOM void settle() {
         sweep([&](T* a, int64_t i, int64_t j) { subtract(a, i, j, used_); });
         used_ = 0;
@@ -64,17 +67,20 @@ template <class T> class Inverse {
         used_ = 0;
     }
 
-    // The numbers at and below the diagonal, row by row, without the terms that wait: those are (waiting, K).
+    // The numbers at and below the diagonal, row by row, without the terms that wait: those are (waiting, K). What is
+    // kept does not tell whether `times` was asked meanwhile.
     DOMKL_SELDOM void keep(T* half, T* terms) {
+        if (full()) settle();
         for (int64_t i = 0; i < K; ++i)
             for (int64_t j = 0; j <= i; ++j) *half++ = at(i, j);
         for (int64_t n = 0; n < most; ++n) std::copy_n(U.data() + n * Kp, K, terms + n * K);
     }
-    DOMKL_SELDOM void resume(const T* half, const T* terms, int used) {
+    // From `used` terms, be they more than may wait here.
+    DOMKL_SELDOM void resume(const T* half, const T* terms, int64_t used) {
         for (int64_t i = 0; i < K; ++i)
             for (int64_t j = 0; j <= i; ++j, ++half) set(i, j, *half);
-        for (int64_t n = 0; n < used; ++n) std::copy_n(terms + n * K, K, U.data() + n * Kp);
-        used_ = used;
+        used_ = 0;
+        for (int64_t n = 0; n < used; ++n) add(terms + n * K);
     }
 
     // P, and a new P of whose upper half nothing is read. (K, K)

@@ -148,6 +148,9 @@ template <class T> class InversesHandle {
         many = dispatch<T>(isa, [&](auto, auto, auto make) { return make(n, K); });
     }
 
+    // Those of a device, which goes on with them.
+    InversesHandle(std::shared_ptr<Inverses<T>> shared, int64_t n, int64_t K) : n(n), K(K), many(std::move(shared)) {}
+
     void diagonal(Stored<T> x) {
         require(int64_t(x.size()) == n, "the diagonal must be (n,)");
         many->diagonal(x.data());
@@ -180,9 +183,9 @@ template <class T> class InversesHandle {
         many->keep(half.data(), terms.data());
     }
 
-    void resume(Stored<T> half, Stored<T> terms, int used) {
-        fits(half.size(), K * (K + 1) / 2), fits(terms.size(), many->waiting() * K);
-        require(used >= 0 && used <= many->waiting(), "more terms than may wait");
+    void resume(Stored<T> half, Stored<T> terms) {
+        const int64_t used = int64_t(terms.size()) / (n * K);
+        fits(half.size(), K * (K + 1) / 2), fits(terms.size(), used * K);
         many->resume(half.data(), terms.data(), used);
     }
 
@@ -193,7 +196,7 @@ template <class T> class InversesHandle {
     void fits(size_t size, int64_t each) const { require(int64_t(size) == n * each, "arrays must fit n and K"); }
 
     int64_t n, K;
-    std::unique_ptr<Inverses<T>> many;
+    std::shared_ptr<Inverses<T>> many;
 };
 
 // A new NumPy array. By NumPy's own interface: through any other, making five of them takes longer than learning.
@@ -210,11 +213,11 @@ struct Fresh {
 // The quick ways in: a call that does not fit throws at once, and Python says what is wrong with it.
 template <class T> class DeviceHandle {
   public:
-    DeviceHandle(Frequencies<T> V, int64_t deg, const Rates& rates, const std::string& isa) : deg(deg) {
+    DeviceHandle(Frequencies<T> V, int64_t deg, const Rates& rates, bool newton, const std::string& isa) : deg(deg), newton(newton) {
         P = int64_t(V.shape(0)), D = int64_t(V.shape(1)), d = int64_t(V.shape(2));
         sample.resize(d);
         const int64_t first[2] = {0, deg};
-        const Setting setting = rates.with<T>(V, 1, first, nullptr, nullptr, false, true, 1);
+        const Setting setting = rates.with<T>(V, 1, first, nullptr, nullptr, newton, true, 1);
         device = dispatch<T>(isa, [&](auto, auto make, auto) { return make(setting, V.data()); });
     }
 
@@ -268,6 +271,21 @@ template <class T> class DeviceHandle {
         device->resume(theta.data(), mu.data(), L.data(), q.data());
     }
 
+    void past(Out<T> m) const {
+        fits_past(m.size());
+        device->past(m.data());
+    }
+
+    void resume_past(Stored<T> m) {
+        fits_past(m.size());
+        device->resume_past(m.data());
+    }
+
+    InversesHandle<T> inverses() const {
+        require(newton, "only the second-order step has matrices");
+        return {device->inverses(), P, 2 * D};
+    }
+
     // From now on `ask` and `tell` take dictionaries: column k is (x[names[k]] - mean[k]) * factor[k].
     void columns(nb::tuple keys, Stored<double> mean, Stored<double> factor, Out<double> kept) {
         require(int64_t(keys.size()) == d && int64_t(mean.size()) == d && int64_t(factor.size()) == d, "names must be (d,)");
@@ -312,6 +330,8 @@ template <class T> class DeviceHandle {
         require(int64_t(L.size()) == P && int64_t(q.size()) == P, "weights must be (P,)");
     }
 
+    void fits_past(size_t size) const { require(newton && int64_t(size) == P * 2 * D, "m must be (P, 2D), of the second-order step"); }
+
     static constexpr int kind() { return sizeof(T) == 8 ? NPY_DOUBLE : NPY_FLOAT; }
 
     double learn(nb::handle x, double y, const Fresh& theta, const Fresh& L) {
@@ -338,6 +358,7 @@ template <class T> class DeviceHandle {
     nb::tuple names{nb::steal<nb::tuple>(nb::handle())};
     Out<double> rows;
     int64_t deg, P, D, d;
+    bool newton;
     std::unique_ptr<Device<T>> device;
 };
 
@@ -365,7 +386,8 @@ template <class T> void declare(nb::module_& m, const char* network, const char*
         .def("used", &I::used);
     using H = DeviceHandle<T>;
     nb::class_<H>(m, device)
-        .def(nb::init<Frequencies<T>, int64_t, const Rates&, const std::string&>(), "V"_a, "deg"_a, "rates"_a, nb::kw_only(), "isa"_a)
+        .def(nb::init<Frequencies<T>, int64_t, const Rates&, bool, const std::string&>(), "V"_a, "deg"_a, "rates"_a, nb::kw_only(),
+             "newton"_a, "isa"_a)
         .def("predict", &H::predict)
         .def("observe", &H::observe)
         .def("alone", &H::alone)
@@ -376,7 +398,10 @@ template <class T> void declare(nb::module_& m, const char* network, const char*
         .def("close", &H::close)
         .def("state", &H::state)
         .def("keep", &H::keep)
-        .def("resume", &H::resume);
+        .def("resume", &H::resume)
+        .def("past", &H::past)
+        .def("resume_past", &H::resume_past)
+        .def("inverses", &H::inverses);
 }
 
 }  // namespace domkl

@@ -25,24 +25,36 @@ struct Parabola {
     }
 };
 
-// One learner and kernel. z, b and theta' of the inverse's padded length Kp; b is overwritten, scratch is (3 Kp).
+// What M starts with, times the identity.
+inline double ridge(const Setting& set, double deg) { return set.eta + set.rho * deg + 2 * set.reg; }
+
+// The numbers of a row of m, filled up to whole vectors; those of theta are filled up otherwise.
+template <class T> int64_t width(const Dictionary<T>& V) { return Inverse<T>::padded(2 * V.D); }
+
+// One learner and kernel: m' and theta' from the features z and `sweep`'s v. u is left for the inverse to be lowered
+// by. m (width) may be m'; scratch is (6 width). Compiled once, so that simulator and device round alike.
 template <class T>
-void newton(Inverse<T>& inverse, const Parabola& top, double y, const T* z, T* m, T* b, T* scratch, T* theta, int64_t Kp) {
+DOMKL_ONCE void newton(Inverse<T>& inverse, const Dictionary<T>& V, const Parabola& top, double y, const T* features, const T* v, const T* m,
+                       T* next_m, T* scratch, T* next) {
     constexpr int W = WIDTH<T>;
-    T* Pz = scratch;
+    const int64_t Kp = width(V);
+    T *z = scratch, *b = z + Kp, *theta = b + Kp, *Pz = theta + Kp;
+    V.unpad(features, z);
+    V.unpad(v, b);
+    std::fill(b + 2 * V.D, b + Kp, T(0));  // a sample that overflowed may have left there what is no number
     const Vec<T> ky = all(T(top.k * y));
     for (int64_t k = 0; k < Kp; k += W) {
         const Vec<T> mk = load(m + k) + ky * load(z + k);
-        store(m + k, mk);
+        store(next_m + k, mk);
         store(b + k, load(b + k) + mk);
     }
-    inverse.times(z, b, Pz, theta, scratch + Kp);
+    inverse.times(z, b, Pz, theta, Pz + Kp);
     T* u = inverse.next();
     const Vec<T> root = all(T(std::sqrt(top.h / (1 + top.h * double(dot(z, Pz, Kp))))));
     for (int64_t k = 0; k < Kp; k += W) store(u + k, root * load(Pz + k));
     const Vec<T> ub = all(dot(u, b, Kp));
     for (int64_t k = 0; k < Kp; k += W) store(theta + k, load(theta + k) - ub * load(u + k));
-    inverse.lower();
+    V.pad(theta, next);
 }
 
 }  // namespace DOMKL_ISA

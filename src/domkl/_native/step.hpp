@@ -45,7 +45,7 @@ template <class T> struct Dictionary {
     int64_t P, D, d, Dp, K;
     Buffer<T> packed, scale;
 
-    Dictionary(const Setting& set, const T* V) : P(set.P), D(set.D), d(set.d) {
+    DOMKL_SELDOM Dictionary(const Setting& set, const T* V) : P(set.P), D(set.D), d(set.d) {
         constexpr int W = WIDTH<T>;
         Dp = (D + W - 1) / W * W;
         K = 2 * Dp;
@@ -76,6 +76,13 @@ template <class T> struct Dictionary {
 template <class T> inline T dot(const T* a, const T* b, int64_t K) {
     Vec<T> s = {};
     for (int64_t k = 0; k < K; k += WIDTH<T>) s += load(a + k) * load(b + k);
+    return sum<T>(s);
+}
+
+// Not 0 once a number is infinite or none.
+template <class T> inline T zero_of(const T* a, int64_t K) {
+    Vec<T> s = {};
+    for (int64_t k = 0; k < K; k += WIDTH<T>) s += load(a + k) * T(0);
     return sum<T>(s);
 }
 

@@ -7,6 +7,10 @@
 #define DOMKL_BYTES 16
 #endif
 
+// Compiled once, not into each caller; what is seldom called, for size.
+#define DOMKL_ONCE __attribute__((noinline))
+#define DOMKL_SELDOM __attribute__((noinline, cold))
+
 namespace domkl {
 namespace DOMKL_ISA {
 

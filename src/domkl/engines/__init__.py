@@ -103,15 +103,15 @@ def make_device(name: str, V: Array, deg: int, rates: Rates, loss: Loss, hedge: 
 
 
 def make_newton_device(
-    name: str, V: Array, deg: int, rates: Rates, loss: Loss, memory: float | None = None
+    name: str, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str, memory: float | None = None
 ) -> Device:
     """The engine of one learner that takes the second-order step."""
-    if _checks.one_of("engine", name, NAMES) not in ("auto", "numpy"):
-        raise InputError(
-            f"engine {name!r} has no second-order step for a learner; expected auto or numpy; "
-            "use engine='numpy'"
-        )
-    return NewtonDevice(V, deg, rates, loss, None if memory is None else 1 + memory)
+    memory = None if memory is None else 1 + memory
+    if chosen_newton(name) == "native":
+        from .native import NativeNewtonDevice
+
+        return NativeNewtonDevice(V, deg, rates, loss, hedge, memory)
+    return NewtonDevice(V, deg, rates, loss, memory)
 
 
 def guard(name: str) -> AbstractContextManager[None]:

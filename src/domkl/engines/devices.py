@@ -24,26 +24,23 @@ class Past(NamedTuple):
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All of it, copied; of the matrix, which is symmetric to the last bit, one half."""
-        i, j = np.triu_indices(self.m.shape[-1])
-        return {
-            "m": self.m,
-            "inverse": self.inverse.base[..., i, j],
-            "terms": self.inverse.waiting[..., : self.inverse.used].copy(),
-            "counts": np.array([self.samples, self.deg], np.int64),
-        }
+        half, terms = self.inverse.halves()
+        counts = np.array([self.samples, self.deg], np.int64)
+        return {"m": self.m, "inverse": half, "terms": terms, "counts": counts}
 
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Past:
         """The same again."""
-        m, half, terms = arrays["m"], arrays["inverse"], arrays["terms"]
-        i, j = np.triu_indices(m.shape[-1])
-        base = np.empty((*m.shape, m.shape[-1]), m.dtype)
-        base[..., i, j] = base[..., j, i] = half
-        inverse = newton.Inverse(base)
-        inverse.used = terms.shape[-1]
-        inverse.waiting[..., : inverse.used] = terms
+        inverse = newton.Inverse.of_halves(arrays["inverse"], arrays["terms"])
         samples, deg = arrays["counts"].tolist()
-        return cls(m, inverse, samples, deg)
+        return cls(arrays["m"], inverse, samples, deg)
+
+    def at(self, deg: int, rates: Rates, loss: Loss) -> newton.Inverse:
+        """The inverse of a learner that has `deg` neighbours now."""
+        if deg == self.deg:
+            return self.inverse
+        c = rates.eta + rates.rho * self.deg + 2 * loss.reg
+        return newton.shift(self.inverse, c, rates.rho * (deg - self.deg))
 
 
 class Kept(NamedTuple):
@@ -216,10 +213,8 @@ class NewtonDevice(ArrayDevice):
 
     def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
         assert kept.past is not None
-        m, inverse, self.samples, deg = kept.past
-        if deg != self.deg:
-            rho, c = self.rates.rho, self.rates.eta + self.rates.rho * deg + 2 * self.loss.reg
-            inverse = newton.shift(inverse, c, rho * (self.deg - deg))
+        m, self.samples = kept.past.m, kept.past.samples
+        inverse = kept.past.at(self.deg, self.rates, self.loss)
         self.last = list(thetas)
         self._go_on(newton.State(kept.theta, kept.lam, self._sum(self.last), kept.L, kept.q, m, inverse))
 

@@ -15,7 +15,7 @@ from .._types import Array
 from ..core import Rates, State
 from ..losses import Loss
 from .base import Setting, Sums
-from .devices import Kept
+from .devices import Kept, Past
 from .halves import resume_inverse
 from .links import Links
 
@@ -137,15 +137,26 @@ class NativeInverse(newton.Inverse):
         self.many.replace(np.ascontiguousarray(base))
 
     def _make(self, shape: tuple[int, ...], dtype: np.dtype[Any], threads: int, isa: str | None) -> None:
-        self.shape, self.dtype, self.threads = shape, dtype, threads
         make = _engine.Inverses64 if dtype == np.float64 else _engine.Inverses32
-        self.many = make(math.prod(shape[:-1]), shape[-1], isa=isa or _engine.best())
+        self._take(make(math.prod(shape[:-1]), shape[-1], isa=isa or _engine.best()), shape, dtype, threads)
+
+    def _take(
+        self, many: _engine.Inverses64, shape: tuple[int, ...], dtype: np.dtype[Any], threads: int
+    ) -> None:
+        self.many, self.shape, self.dtype, self.threads = many, shape, dtype, threads
 
     @classmethod
     def diagonal(cls, c: Array, K: int, threads: int = 1) -> NativeInverse:
         made = cls.__new__(cls)
         made._make((*c.shape, K), c.dtype, threads, None)
         made.many.diagonal(np.ascontiguousarray(1 / c))
+        return made
+
+    @classmethod
+    def of(cls, many: _engine.Inverses64, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NativeInverse:
+        """That of a native device, which goes on with it."""
+        made = cls.__new__(cls)
+        made._take(many, shape, dtype, 1)
         return made
 
     def anew(self, base: Array) -> NativeInverse:
@@ -165,31 +176,45 @@ class NativeInverse(newton.Inverse):
         self.many.dense(P)
         return P
 
-    @classmethod
-    def resumed(cls, half: Array, terms: Array, used: int, threads: int) -> NativeInverse:
-        """As `__reduce__` has kept it, to the last bit."""
-        made = cls.__new__(cls)
-        made._make((*half.shape[:-1], terms.shape[-1]), half.dtype, threads, None)
-        made.many.resume(half, terms, used)
-        return made
+    def halves(self) -> tuple[Array, Array]:
+        half, terms, used = self._kept()
+        return half, terms[..., :used, :].copy()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def _kept(self) -> tuple[Array, Array, int]:
         *lead, K = self.shape
         half = np.empty((*lead, K * (K + 1) // 2), self.dtype)
         terms = np.empty((*lead, self.many.waiting(), K), self.dtype)
         self.many.keep(half, terms)
-        return resume_inverse, (half, terms, self.many.used(), self.threads)
+        return half, terms, self.many.used()
+
+    def resume(self, half: Array, terms: Array) -> None:
+        """Go on from what `halves` gave."""
+        self.many.resume(*(np.ascontiguousarray(array, self.dtype) for array in (half, terms)))
+
+    @classmethod
+    def resumed(cls, half: Array, terms: Array, threads: int) -> NativeInverse:
+        """As `__reduce__` has kept it, to the last bit."""
+        made = cls.__new__(cls)
+        made._make((*half.shape[:-1], terms.shape[-1]), half.dtype, threads, None)
+        made.resume(half, terms)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return resume_inverse, (*self._kept(), self.threads)  # as large however many terms wait
 
 
 class NativeDevice:
     """One learner; its numbers are those of a `NativeEngine`, to the last bit."""
 
-    def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str) -> None:
+    def __init__(
+        self, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str, second: bool = False
+    ) -> None:
         self.shape = (V.shape[0], 2 * V.shape[1])
         self.dtype = V.dtype
         self.takes = np.dtype(np.float64)
         make = _engine.Device64 if V.dtype == np.float64 else _engine.Device32
-        self.device = make(np.ascontiguousarray(V), deg, _rates(rates, loss, hedge), isa=_engine.best())
+        given = np.ascontiguousarray(V), deg, _rates(rates, loss, hedge)
+        self.device = make(*given, newton=second, isa=_engine.best())
         self.predict, self.observe = self.device.predict, self.device.observe
         self.q: Array = np.full(len(V), 1 / len(V))
         self.everyone = np.ones(deg, dtype=bool)
@@ -231,3 +256,56 @@ class NativeDevice:
         L, q = np.empty(self.shape[0]), np.empty(self.shape[0])
         self.device.state(theta, lam, theta_sum, L, q)
         return State(theta, lam, theta_sum, L, q)
+
+
+class NativeNewtonDevice(NativeDevice):
+    """One learner with the second-order step; its numbers are those of a `NativeNewton`, to the last bit.
+
+    `memory` is the number of past samples that count; None for all of them.
+    """
+
+    def __init__(
+        self, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str, memory: float | None = None
+    ) -> None:
+        super().__init__(V, deg, rates, loss, hedge, second=True)
+        self.deg, self.rates, self.loss, self.samples = deg, rates, loss, 0
+        self.unit = 1.0  # of this step the extension keeps lam itself
+        self.inverse = NativeInverse.of(self.device.inverses(), self.shape, self.dtype)
+        self.c = newton.Pulls.of(np.full(1, deg, self.dtype), rates, loss).c[0]
+        self.memory, self.pace = memory, newton.pace(memory or 1, self.shape[1])
+
+    def alone(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
+        learnt = super().alone(x, y)
+        self._count()
+        return learnt
+
+    def close(self, thetas: list[Array], moving: Collection[int], total: Array) -> None:
+        super().close(thetas, moving, total)
+        self._count()
+
+    @property
+    def m(self) -> Array:
+        m = np.empty(self.shape, self.dtype)
+        self.device.past(m)
+        return m
+
+    def keep(self) -> Kept:
+        return super().keep()._replace(past=Past(self.m, self.inverse, self.samples, self.deg))
+
+    def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
+        assert kept.past is not None
+        super().resume(kept, thetas)
+        self.device.resume_past(np.ascontiguousarray(kept.past.m, self.dtype))
+        self.samples = kept.past.samples
+        inverse = kept.past.at(self.deg, self.rates, self.loss)
+        if inverse is not self.inverse:
+            self.inverse.resume(*inverse.halves())
+
+    def _count(self) -> None:
+        self.samples += 1
+        if self.memory is not None and self.samples % self.pace == 0:
+            self._forget((1 - 1 / self.memory) ** self.pace)
+
+    def _forget(self, keep: float) -> None:
+        self.device.resume_past(self.m * keep)
+        self.inverse.many.replace(np.ascontiguousarray(newton.faded(self.inverse.settle(), keep, self.c)))
