@@ -98,7 +98,7 @@ def test_over_mqtt_and_at_a_rate_with_a_live_view_on_a_terminal(environ, tmp_pat
             assert process.wait(LONG) == 0, shown
     os.close(above)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|`", "", shown)
-    for expected in ("1/1 up", "2/2 up", "σ²=", "of 54, error", "B/s", "over mqtt", "domkl run: yes", "kept"):
+    for expected in ("1/1 up", "2/2 up", "σ²=", "of 54, error", "B/s", "over mqtt", "own: yes", "kept"):
         assert expected in shown, expected
     assert {path.name for path in folder.glob("EWR.*")} == {
         f"EWR.{kind}" for kind in ("toml", "jsonl", "log", "predictions.jsonl")
