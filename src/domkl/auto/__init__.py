@@ -5,11 +5,11 @@ bandwidths in one set of frequencies; a third of its rows see the inputs on thei
 the standardised inputs, a third ranks; of each third a quarter see two, four, eight, all inputs. The inputs
 themselves and a constant join them.
 
-The scale is taken from the stream. After 1, 2, 4, ... 512 samples a learner takes the statistics of inputs
-and targets anew, builds its features anew, and replays the samples it has kept; after that the scale is
-fixed and the samples are dropped. From the first scale that all learners can know (the statistics of a round
-need as many rounds as the network's diameter to reach everybody) they exchange theta; before it each learns
-alone, on the scale of its own and its neighbours' statistics.
+The scale is taken from the stream. After 1, 2, 4, ... 64 and 512 samples a learner takes the statistics of
+inputs and targets anew, builds its features anew, and replays the samples it has kept; after that the scale
+is fixed and the samples are dropped. From the first scale that all learners can know (the statistics of a
+round need as many rounds as the network's diameter to reach everybody) they exchange theta; before it each
+learns alone, on the scale of its own and its neighbours' statistics.
 
 Edge weights are 1/min(deg_i, deg_j), so that no degree makes a learner slow. On the device, Hedge with fixed
 share chooses between its own theta, the average of its neighbourhood's (Metropolis weights), and additive

@@ -111,7 +111,8 @@ class Network:
         self.ties = Ties.of(graph, dtype)
         self.J, self.d = graph.J, d
         self._lay_out(d)
-        self.buffer: list[tuple[Array, Array]] | None = []
+        self.buffer: list[tuple[Array, Array]] | None = []  # samples while the scale is not fixed
+        self.before: list[tuple[Array, Array]] = []  # and those from before a change
         self.fixed = next(r for r in _powers(WARM_UP) if r - self.ties.diameter >= WARM_UP // 2)
         self.low, self.high = np.full(self.J, np.inf), np.full(self.J, -np.inf)
         self.log_w = np.zeros((self.J, 2))
@@ -177,7 +178,7 @@ class Network:
         self._widen(y)
         if self.buffer is not None:
             self.buffer.append((look.x, y))
-            if self.rounds & (self.rounds - 1) == 0:
+            if self._is_time_to_rebuild():
                 self._rebuild()
                 return
         self._step(look.z, look.f, y)
@@ -240,6 +241,7 @@ class Network:
         self.recent.extend(samples)
         self._teach(self.memories[LONG], samples)
         self._teach(self.memories[YOUNG], samples[-FADING:])
+        self._teach(self.memories[PAST], [(x, np.float64(self._target(y))) for x, y in self.before])
 
     def _teach(self, memory: Memory, samples: list[tuple[Array, Array]]) -> None:
         """The memory learns these samples and nothing else."""
@@ -282,10 +284,9 @@ class Network:
     def _restart(self) -> None:
         """The young memory or that of the past takes the long one's place, at all learners at once."""
         self.restarts += 1
-        self.buffer = None  # samples from before a change are worth no replay, so the scale stays
         long, young, past = self.memories
-        misled = self.watch.misled()
-        if self.watch.returns():
+        misled, returns = self.watch.misled(), self.watch.returns()
+        if returns:
             self.memories = [past, young, long]
             self.log_w = self.log_w[:, [0, 1, 4, 3, 2]]
         else:
@@ -293,11 +294,25 @@ class Network:
             self.log_w = self.log_w[:, [0, 1, 3, 3, 2]]
         if not misled:
             return
+        self._divide_buffer(young.n, returns)
         self.state, kept = self._blank(), self._last(young.n)
         for k, (x, y) in enumerate(kept, start=1):
             self._again(self.features.of(x, self.stats), np.asarray(y, self.dtype), last=k == len(kept))
 
+    def _divide_buffer(self, n: int, returns: bool) -> None:
+        """The next scale is of the samples that count: the last n, and those of a past that returns."""
+        if self.buffer is not None:
+            past = self.before if returns else []
+            self.before, self.buffer = self.buffer[:-n], past + self.buffer[-n:]
+
     # Warming up
+
+    def _is_time_to_rebuild(self) -> bool:
+        """In rounds 1, 2, 4 .., and once they have a common scale only when it is to be fixed."""
+        assert self.buffer is not None
+        enough = len(self.buffer) - self.ties.diameter >= LOOKS // 2
+        doubled = self.rounds & (self.rounds - 1) == 0
+        return doubled and (self.rounds <= LOOKS or not self.shared or (self.rounds >= self.fixed and enough))
 
     def _rebuild(self) -> None:
         """Take the scale anew from the kept samples, and replay them."""
@@ -317,7 +332,7 @@ class Network:
         if self.forgets and self.rounds >= LOOKS and until >= LOOKS // 2:
             self._open_memories([(X[:, t], np.float64(y)) for t, (_, y) in enumerate(samples)])
         if self.rounds >= self.fixed:
-            self.buffer = None
+            self.buffer, self.before = None, []
 
     def _blank(self) -> newton.State:
         diagonal = engines.make_inverse(self.engine, self.threads)
@@ -357,11 +372,14 @@ class Network:
         if self.buffer is None:
             self._add_columns(d)
             return
-        more = ((0, 0), (0, d - self.features.d))
-        self.buffer = [(np.pad(x, more, constant_values=np.nan), y) for x, y in self.buffer]
+        self.buffer, self.before = self._padded(self.buffer, d), self._padded(self.before, d)
         self._lay_out(d)
         if self.buffer:
             self._rebuild()
+
+    def _padded(self, samples: Iterable[tuple[Array, Array]], d: int) -> list[tuple[Array, Array]]:
+        more = ((0, 0), (0, d - self.features.d))
+        return [(np.pad(x, more, constant_values=np.nan), y) for x, y in samples]
 
     def _add_columns(self, d: int) -> None:
         assert self.state is not None
@@ -378,8 +396,7 @@ class Network:
         self.state = newton.State(theta, lam, near, self.state.L, self.state.q, m, self.state.inverse.anew(P))
 
     def _add_terms(self, d: int) -> None:
-        more = ((0, 0), (0, d - self.features.d))
-        kept = [(np.pad(x, more, constant_values=np.nan), y) for x, y in self.recent]
+        kept = self._padded(self.recent, d)
         self.recent.clear()
         self.recent.extend(kept)
         for c in range(self.features.d, d):
