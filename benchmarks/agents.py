@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -57,10 +58,11 @@ def agents(kind: str, rounds: int) -> float:
 
 
 def measure(kind: str, rounds: int, repeats: int) -> dict[str, object]:
-    """Both by turns, the best of each."""
+    """Both by turns; medians, as a shared machine's speed changes from turn to turn."""
     rates = [(bare(kind, rounds), agents(kind, rounds)) for _ in range(repeats)]
-    raw, ours = (max(rate) for rate in zip(*rates, strict=True))
-    return {"transport": kind, "bare": raw, "agents": ours, "ratio": ours / raw, "all": rates}
+    raw, ours = (statistics.median(rate) for rate in zip(*rates, strict=True))
+    ratio = statistics.median(b / a for a, b in rates)
+    return {"transport": kind, "bare": raw, "agents": ours, "ratio": ratio, "all": rates}
 
 
 def main() -> None:

@@ -164,8 +164,9 @@ class Agent:
 
     async def _learn_from(self, reading: Reading) -> None:
         """Take a reading, and those that are ready after it; returns when no round is open."""
-        self._go_on(reading)
-        while self.learner.waiting:
+        if not self._stopping.is_set():
+            self._go_on(reading)
+        while self.learner.waiting or self._stopping.is_set():  # in the end until we are cancelled
             self._over = asyncio.get_running_loop().create_future()
             await self._over
 
