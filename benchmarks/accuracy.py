@@ -4,7 +4,7 @@
     python benchmarks/accuracy.py --seeds 3 --json     the kept results, as JSON, on standard output too
 
 Comparisons: the same five learners alone, and one that sees all (`--other-seeds`); twenty learners on four
-graphs (`--twenty-seeds`). Nobody forgets: the streams are taken as they are. What was measured is kept.
+graphs (`--twenty-seeds`). Learners watch for changes, as they do by default. What was measured is kept.
 
 Inputs are raw; targets are min-max scaled, so that figures compare with others'. A seed shuffles the rows
 (series: not at all) and draws the frequencies. All prediction errors are prequential, MSE x 1e-2. What is
