@@ -28,7 +28,7 @@ LIMIT = 15 * 60.0  # seconds for all
 
 
 def kill_zenoh(folder: pathlib.Path) -> Facts:
-    return faults.killed(folder, ZENOH, T=40_000, kills=100, J=5, pause=(0.2, 1.2), seconds=280.0)
+    return faults.killed(folder, ZENOH, T=50_000, kills=100, J=5, pause=(0.2, 1.0), seconds=280.0)
 
 
 def kill_mqtt(folder: pathlib.Path) -> Facts:
@@ -43,7 +43,7 @@ def broker(folder: pathlib.Path) -> Facts:
 
 
 def hang(folder: pathlib.Path) -> Facts:
-    return faults.hung(folder, ZENOH, T=8000, seconds=6.0, deadline=1.0)
+    return faults.hung(folder, ZENOH, T=20_000, seconds=6.0, deadline=1.0)
 
 
 def loss(folder: pathlib.Path) -> Facts:
