@@ -8,6 +8,7 @@ are fetched first. Every sum keeps the order of the neighbour list, so the bits 
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,8 @@ Index: TypeAlias = "npt.NDArray[np.intp]"
 BLOCK_BYTES = 64_000_000
 #: What a learner costs beside its neighbours, counted in neighbours: measured at P = 3, D = 20, d = 5.
 BASE_COST = 16
+#: Seconds in which mpiexec can pass on a rank's last words; an abort would overtake them on a busy machine.
+HEARD = 0.3
 
 
 class Border(NamedTuple):
@@ -217,6 +220,7 @@ def together() -> Iterator[None]:
     except BaseException as error:
         if world.size > 1:
             _tell(error, world.rank, world.size)
+            time.sleep(HEARD)
             world.Abort(1)
         raise
 
