@@ -8,7 +8,7 @@ are fetched first. Every sum keeps the order of the neighbour list, so the bits 
 from __future__ import annotations
 
 import sys
-import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -220,7 +220,7 @@ def together() -> Iterator[None]:
     except BaseException as error:
         if world.size > 1:
             _tell(error, world.rank, world.size)
-            threading.Event().wait(HEARD)
+            time.sleep(HEARD)
             world.Abort(1)
         raise
 
