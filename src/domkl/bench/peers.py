@@ -49,6 +49,13 @@ def _river(model: Any, X: Array, y: Array) -> Act:
     return act
 
 
+def facade(X: Array, y: Array) -> Act:
+    """Our own model as River's users call it."""
+    from ..river import MultiKernelRegressor
+
+    return _river(MultiKernelRegressor(preset="first-order"), X, y)
+
+
 def linear(X: Array, y: Array) -> Act:
     from river import linear_model
 
@@ -123,6 +130,7 @@ def vowpal(X: Array, y: Array) -> Act:
 
 
 ALL = (
+    Peer("domkl.river, 17 kernels, dictionaries", "river", facade),
     Peer("River LinearRegression", "river", linear),
     Peer("River HoeffdingTreeRegressor", "river", tree),
     Peer("River KNNRegressor", "river", neighbours),

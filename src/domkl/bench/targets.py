@@ -51,9 +51,13 @@ def _w2(part: dict[str, Any] | None) -> Iterator[Target]:
         ("River Hedge over 17 of those", 4000),
     ):
         yield from _least(f"W2, times {peer}", wanted, times.get(peer))
-    single, linear = times.get("domkl Learner, 17 kernels, float32"), times.get("River LinearRegression")
-    if single and linear:
-        yield from _least("W2, times River LinearRegression, ours in float32", 1, linear / single)
+    linear = times.get("River LinearRegression")
+    for name, how in (
+        ("domkl Learner, 17 kernels, float32", "ours in float32"),
+        ("domkl.river, 17 kernels, dictionaries", "ours through River"),
+    ):
+        if linear and name in times:
+            yield from _least(f"W2, times River LinearRegression, {how}", 1, linear / times[name])
 
 
 def _w3(part: dict[str, Any] | None) -> Iterator[Target]:
