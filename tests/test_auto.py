@@ -17,7 +17,7 @@ from domkl import auto
 from domkl.auto import Model
 from domkl.auto.additive import Memory, Terms
 from domkl.auto.features import STEPS, pooled, scaled, statistics
-from domkl.auto.network import Ties
+from domkl.auto.ties import Ties
 from domkl.errors import InputError
 
 
@@ -45,7 +45,7 @@ def test_a_network_learns_from_raw_data_without_any_setting():
     X, y = problems.streams(5, 400, 3)
     run = domkl.simulate(1e4 * X + 3e5, 5000 * y - 7e4, "ring", preset="auto")
     assert ((run.y_hat - (5000 * y - 7e4)) ** 2)[:, 100:].mean() < 0.03 * 5000**2
-    assert run.theta.shape == run.lam.shape == (5, 2, 64)  # 21 of the additive model, 8 of the watch, 2 of y
+    assert run.theta.shape == run.lam.shape == (5, 2, 60)  # 21 of the additive model, 17 others
     assert 0 < run.cv.max() < 0.05 * 5000**2
     assert 150 < run.sent <= 165
     assert np.abs(run.lam.sum(0)).max() < 1e-10
@@ -367,7 +367,7 @@ def mean_errors(run, y, *spans):
 
 @pytest.mark.parametrize("delay", [0, 5])
 def test_errors_are_back_at_their_level_200_rounds_after_a_change(delay, monkeypatch):
-    monkeypatch.setattr(auto.network, "PART", 0.6)  # room for all pairs in a small model
+    monkeypatch.setattr(auto.learners, "PART", 0.6)  # room for all pairs in a small model
     X, y = joined(friedman(4, 400), friedman(4, 300, order=(3, 5, 1, 2, 0), seed=1))
     run = domkl.simulate(X, y, "ring", preset="auto", delay=delay)
     before, at_once, after = mean_errors(run, y, (250, 400), (400, 410), (600, 700))
@@ -376,7 +376,7 @@ def test_errors_are_back_at_their_level_200_rounds_after_a_change(delay, monkeyp
 
 
 def test_what_returns_is_known_at_once(monkeypatch):
-    monkeypatch.setattr(auto.network, "PART", 0.6)
+    monkeypatch.setattr(auto.learners, "PART", 0.6)
     old, new = (0, 1, 2, 3, 4), (3, 5, 1, 2, 0)
     parts = [friedman(4, n, order, seed) for n, order, seed in ((300, old, 0), (200, new, 1), (60, old, 2))]
     X, y = joined(*parts)
@@ -399,11 +399,16 @@ def test_a_memory_that_exchanges_seldom_stays_small_on_inputs_that_are_nearly_eq
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.standard_normal((4, 606)), 1) / 10
     X, y = np.stack([walk[:, 5 - k : -1 - k] for k in range(5)], -1), np.sin(walk[:, 6:]) / 2
-    ties = Ties.of(domkl.graph.as_graph("ring", 4), np.float64)
+    ties = Ties.of(domkl.graph.as_graph("ring", 4))
     terms, stats = Terms(100, 5), statistics(X.reshape(1, -1, 5))
-    memory = Memory(terms, ties.weight, ties.mixing, domkl.losses.get("squared"), rounds=100)
+    memory = Memory(terms, ties.weight, 4, domkl.losses.get("squared"), rounds=100)
     for t in range(600):
-        memory.learn(terms.of(X[:, t], stats), y[:, t], exchanges=t % 4 == 0)
+        z = terms.of(X[:, t], stats)
+        if t % 4 == 0:
+            said = memory.tell(z, y[:, t])
+            memory.hear(ties.near(said), ties.mixed(said, said))
+        else:
+            memory.note(z, y[:, t])
     assert np.abs(memory.state.theta).max() < 5
     assert np.abs(memory.state.lam.sum(0)).max() < 1e-8
     assert ((memory.score(terms.of(X[:, -1], stats)) - y[:, -1]) ** 2).mean() < 0.1

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from . import _checks, losses
 from ._types import Array
 from .auto import Model, Network
-from .auto.network import Look
+from .auto.learners import Look
 from .errors import InputError
 from .graph import GraphLike, as_graph
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from .features import MODELS
 from .model import Model
-from .network import WARM_UP, Network, rounds
+from .network import Network, rounds
+from .warmup import WARM_UP
 
 __all__ = ["MODELS", "WARM_UP", "Model", "Network", "rounds"]

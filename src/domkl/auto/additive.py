@@ -27,6 +27,8 @@ OFTEN, SELDOM, NEW = 8, 32, 64
 FIRST, LEAST, LABELS, WORTH = 5e-3, 5e-5, 20.0, 0.5
 #: Rounds over which the noise is averaged.
 NOISE = 25
+#: How much of the duals stays at such a look: what a lost message has put into them must not stay for good.
+TRUST = 0.8
 #: A memory that fades looks back on half of its age, but on so many rounds at least.
 SHORT = 50
 #: Degrees of the functions of one input, and of two.
@@ -89,22 +91,28 @@ class Terms:
 
 
 class Memory:
-    """Coefficients of J learners who exchange them, taught by all samples or by about the last `rounds`."""
+    """Coefficients of J learners who exchange them, taught by all samples or by about the last `rounds`.
 
-    def __init__(self, terms: Terms, weight: Array, mixing: Array, loss: Loss, rounds: float) -> None:
-        self.terms, self.weight, self.mixing, self.loss = terms, weight, mixing, loss
-        self.rounds = rounds
-        self.pulls = newton.Pulls(weight.sum(1), np.ones((len(weight), 1)), RHO / 2)
+    `weight` are the weights of each learner's edges in sum (J,), `of` the number of learners in the network.
+    """
+
+    def __init__(self, terms: Terms, weight: Array, of: int, loss: Loss, rounds: float) -> None:
+        self.terms, self.of, self.loss, self.rounds = terms, of, loss, rounds
         self.unit = LABELS if loss.classifies else 1.0
+        self._weigh(weight)
         self.renew()
+
+    def _weigh(self, weight: Array) -> None:
+        self.pulls = newton.Pulls(weight, np.ones((len(weight), 1)), RHO / 2)
 
     def renew(self) -> None:
         """Forget everything."""
-        J, K = len(self.weight), self.terms.K
+        J, K = len(self.pulls.deg), self.terms.K
         self.v = np.full((J, K), FIRST * self.unit)
         self.noise, self.n = np.full(J, FIRST), 0
         self.state = newton.init(1, K, self.pulls)._replace(inverse=newton.Inverse(np.zeros((J, 1, K, K))))
         self.mixed = np.zeros((J, 1, K))
+        self.learnt: tuple[Array, Array, Array] | None = None  # of the open round
         self._restore(np.zeros((J, K, K)))
 
     def copy(self, rounds: float) -> Memory:
@@ -119,18 +127,24 @@ class Memory:
         """(J, K) -> (J,)"""
         return np.asarray(core.dot(self.mixed, z[:, None])[:, 0], np.float64)
 
-    def learn(self, z: Array, y: Array, exchanges: bool = True) -> None:
-        """A sample of each learner. Only in its turn to exchange does the memory change what it predicts.
+    def tell(self, z: Array, y: Array) -> Array:
+        """Learn a sample of each learner; the coefficients that the neighbours must hear. (J, 1, K)"""
+        self.learnt = self._take(z, y)
+        return self.learnt[0]
+
+    def hear(self, near: Array, mixed: Array) -> None:
+        """End the round with sums over the neighbours and averages over the neighbourhoods. (J, 1, K)"""
+        assert self.learnt is not None
+        learnt, self.learnt, self.mixed = self.learnt, None, mixed
+        self.state = newton.merge(self.state, learnt, near, np.zeros_like(learnt[1]), self.pulls, 1.0)
+        self._look_now_and_then()
+
+    def note(self, z: Array, y: Array) -> None:
+        """Learn a sample of each learner in a round of another memory, which changes no prediction.
 
         A step without the neighbours would follow the dual once more, and such steps diverge.
         """
-        learnt = self._take(z, y)
-        if exchanges:
-            theta, L, _ = learnt
-            self.mixed, near = _sums(self.mixing, theta), _sums(self.weight, theta)
-            self.state = newton.merge(self.state, learnt, near, np.zeros_like(L), self.pulls, 1.0)
-        else:
-            self.state = self.state._replace(m=learnt[2])
+        self.state = self.state._replace(m=self._take(z, y)[2])
         self._look_now_and_then()
 
     def replay(self, z: Array, y: Array) -> None:
@@ -142,7 +156,7 @@ class Memory:
 
     def _take(self, z: Array, y: Array) -> tuple[Array, Array, Array]:
         self.n += 1
-        self.noise += ((self.score(z) - y) ** 2 - self.noise) / min(self.n + 1, NOISE)
+        self.noise = self.noise + ((self.score(z) - y) ** 2 - self.noise) / min(self.n + 1, NOISE)
         z = z[:, None]
         return newton.local(self.state, z, core.dot(self.state.theta, z), y, self.pulls, self.loss)
 
@@ -151,6 +165,12 @@ class Memory:
         if self.n % rounds == 0:
             memory = self.rounds if math.isinf(self.rounds) else min(max(self.n / 2, SHORT), self.rounds)
             self._look(float((1 - 1 / memory) ** rounds))
+
+    def reweigh(self, weight: Array) -> None:
+        """The learners' edges have other weights from now on. (J,)"""
+        data = self._data()
+        self._weigh(weight)
+        self._restore(data)
 
     def widen(self) -> None:
         """There are more terms than before, which were 0 so far."""
@@ -170,7 +190,7 @@ class Memory:
 
     def _diagonal(self) -> Array:
         """The learner's share of the prior, and the neighbours' pull. (J, K)"""
-        return np.asarray(self._heat[:, None] / (len(self.v) * self.v) + RHO * self.pulls.deg[:, None])
+        return np.asarray(self._heat[:, None] / (self.of * self.v) + RHO * self.pulls.deg[:, None])
 
     def _data(self) -> Array:
         """M without its diagonal terms. (J, K, K)"""
@@ -191,22 +211,23 @@ class Memory:
         """Let the past fade, and learn the variances from the coefficients and how sure they are."""
         data = keep * self._data()
         self.v = self._variances(data)
-        self.state = self.state._replace(m=keep * self.state.m, lam=keep * self.state.lam)
+        lam = min(keep, TRUST) * self.state.lam
+        self.state = self.state._replace(m=keep * self.state.m, lam=lam)
         self._restore(data)
 
     def _variances(self, data: Array) -> Array:
         """MacKay's rule, with as many samples of everybody as of oneself. (J, K)"""
-        J, K = self.v.shape
-        k = np.arange(K)
-        pooled = data * (J / self._heat[:, None, None])
+        k = np.arange(self.v.shape[1])
+        pooled = data * (self.of / self._heat[:, None, None])
         pooled[:, k, k] += 1 / self.v
         known = 1 - np.linalg.inv(pooled)[:, k, k] / self.v  # how much of each coefficient the data tell
-        groups = np.eye(self.terms.group[-1] + 1)[self.terms.group]
-        size = self.mixed[:, 0] ** 2 @ groups + WORTH * LEAST * self.unit
-        v = (size / (np.maximum(known @ groups, 0) + WORTH))[:, self.terms.group]
+        size = self._sums(self.mixed[:, 0] ** 2) + WORTH * LEAST * self.unit
+        v = (size / (np.maximum(self._sums(known), 0) + WORTH))[:, self.terms.group]
         v[:, 0] = FIRST * self.unit * 10  # the constant
         return np.asarray(v)
 
-
-def _sums(weights: Array, theta: Array) -> Array:
-    return np.asarray(np.einsum("ij,jpk->ipk", weights, theta))
+    def _sums(self, values: Array) -> Array:
+        """Over the terms of each function, which stand beside each other. (J, K) -> (J, functions)"""
+        group = self.terms.group
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        return np.asarray(np.add.reduceat(values, first, axis=-1))

@@ -11,7 +11,8 @@ from .. import _checks, losses, newton
 from .._types import Array
 from ..errors import InputError
 from ..graph import Graph
-from .network import Look, Network
+from .learners import Look
+from .network import Network
 
 #: Values after which a column that came late gets its scale, and errors that `Model.interval` looks back on.
 LATE, RESIDUALS = 32, 500
@@ -119,7 +120,7 @@ class Model:
         if more == 0:
             return
         self._seen = None
-        if network.buffer is None:
+        if network.warm.over:
             self._late.update((c, []) for c in range(network.d, d))
         network.grow(d)
 
@@ -136,7 +137,7 @@ class Model:
 
     def _forget(self) -> None:
         network = self._network
-        if self.forgetting is None or network.buffer is not None:
+        if self.forgetting is None or not network.warm.over:
             return
         assert network.state is not None
         n = newton.pace(self.forgetting, network.features.K)

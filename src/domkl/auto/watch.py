@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .._types import Array
@@ -11,77 +9,76 @@ from .._types import Array
 #: Experts whose errors are seen: own and mixed theta of the joint models; long, young and past memory.
 EXPERTS = 5
 JOINT, LONG, YOUNG, PAST = slice(0, 2), 2, 3, 4
-
-
-class News(NamedTuple):
-    """What a round has shown."""
-
-    alarm: bool  # errors surge
-    better: bool  # another memory is clearly better than the long one
+#: What takes the long memory's place: the young one or that of the past, and whether joint models begin anew.
+RETURNS, MISLED = 1, 2
 
 
 class Watch:
-    """Errors of J learners' predictions and of their experts, averaged over the network (Metropolis weights).
+    """Errors of J learners' predictions and of their experts, averaged with the neighbours' in every round.
 
     An alarm (Page's test): errors in units of their level (the average over `LEVEL` rounds), `MOST` at most,
     exceed `SLACK` by `ALARM` in sum. Better: the young memory's error or the past one's, averaged over `FADE`
-    rounds, is below `BETTER` times the long memory's for `LASTING` rounds, at half of the learners or more.
+    rounds, is below `BETTER` times the long memory's for `LASTING` rounds, in half of a neighbourhood.
     """
 
     LEVEL, MOST, SLACK, ALARM = 300, 10.0, 2.0, 15.0
     FADE, BETTER, LASTING = 30, 0.75, 30
     #: The joint models begin anew too if the other memory's error is below this part of theirs, and theirs is
     #: so many times what it was in the mean of `AGES` rounds: errors of a slow series come and go together.
-    MISLED, RISE, AGES = 0.7, 3.0, 1000
-    #: In a message: the experts' errors, the surplus, when to act, and since when.
-    NUMBERS = EXPERTS + 3
+    WORSE, RISE, AGES = 0.7, 3.0, 1000
 
-    def __init__(self, mixing: Array) -> None:
-        self.mixing, J = mixing, len(mixing)
+    def __init__(self, J: int) -> None:
         self.level, self.surplus = np.zeros(J), np.zeros(J)
         self.since = np.zeros(J, int)  # rounds for which errors have exceeded their level
         self.errors, self.lasting = np.zeros((J, EXPERTS)), np.zeros(J, int)
         self.n, self.age = 0, 0
         self.usual, self.rounds = np.zeros(J), 0  # the joint models' error over the ages
 
-    def see(self, miss: Array, experts: Array) -> News:
+    def see(self, miss: Array, experts: Array) -> None:
         """Squared errors of a round: of the prediction (J,), of the experts (J, EXPERTS)."""
         self.n += 1
         self.age += 1
-        self._sum(miss)
-        self.level += (miss - self.level) / min(self.n, self.LEVEL)
-        self.errors = self.mixing @ (self.errors + (experts - self.errors) / min(self.age, self.FADE))
         self.rounds += 1
-        self.usual += (experts[:, JOINT].min(-1) - self.usual) / min(self.rounds, self.AGES)
-        better = self.errors[:, YOUNG:].min(-1) < self.BETTER * self.errors[:, LONG]
-        self.lasting = np.where(better, self.lasting + 1, 0)
-        half = (self.lasting >= self.LASTING).mean() >= 0.5
-        return News(bool((self.surplus > self.ALARM).any()), bool(half))
-
-    def _sum(self, miss: Array) -> None:
         if self.n > self.FADE:
             odd = np.minimum(miss / np.maximum(self.level, 1e-12), self.MOST)
-            self.surplus = np.maximum(self.mixing @ (self.surplus + odd - self.SLACK), 0)
+            self.surplus = self.surplus + odd - self.SLACK
+        self.level = self.level + (miss - self.level) / min(self.n, self.LEVEL)
+        self.errors = self.errors + (experts - self.errors) / min(self.age, self.FADE)
+        self.usual = self.usual + (experts[:, JOINT].min(-1) - self.usual) / min(self.rounds, self.AGES)
+
+    def hear(self, surplus: Array, errors: Array) -> None:
+        """The averages over each neighbourhood."""
+        self.surplus, self.errors = np.maximum(surplus, 0), errors
         self.since = np.where(self.surplus > 0, self.since + 1, 0)
+        better = self.errors[:, YOUNG:].min(-1) < self.BETTER * self.errors[:, LONG]
+        self.lasting = np.where(better, self.lasting + 1, 0)
 
-    def returns(self) -> bool:
-        """Whether the memory of the past is better than the young one."""
-        errors = self.errors.mean(0)
-        return bool(errors[PAST] < errors[YOUNG])
+    @property
+    def votes(self) -> Array:
+        """1 where another memory is clearly better than the long one, else 0. (J,)"""
+        return np.asarray(self.lasting >= self.LASTING, np.float64)
 
-    def misled(self) -> bool:
-        """Whether the joint models are much worse than the other memory."""
-        errors = self.errors.mean(0)
-        joint = errors[JOINT].min()
-        return bool(errors[YOUNG:].min() < self.MISLED * joint and joint > self.RISE * self.usual.mean())
+    @property
+    def alarms(self) -> Array:
+        """1 where errors surge, else 0. (J,)"""
+        return np.asarray(self.surplus > self.ALARM, np.float64)
+
+    def verdict(self) -> Array:
+        """What each learner would do about a better memory: `RETURNS` and `MISLED` where they are so. (J,)"""
+        joint = self.errors[:, JOINT].min(-1)
+        returns = self.errors[:, PAST] < self.errors[:, YOUNG]
+        misled = self.errors[:, YOUNG:].min(-1) < self.WORSE * joint
+        misled &= joint > self.RISE * self.usual
+        return np.asarray(RETURNS * returns + MISLED * misled, np.float64)
 
     def calm(self) -> None:
         """After an alarm today's errors are the level."""
         self.n = 0
-        self.surplus[:], self.since[:], self.level[:] = 0, 0, 0
+        self.surplus, self.level = np.zeros_like(self.surplus), np.zeros_like(self.level)
+        self.since = np.zeros_like(self.since)
         self.compare()
 
     def compare(self) -> None:
         """Compare the experts from now on."""
         self.age = 0
-        self.lasting[:] = 0
+        self.lasting = np.zeros_like(self.lasting)

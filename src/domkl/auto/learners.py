@@ -1,0 +1,415 @@
+"""Learners with nothing to tune, round by round: all of a network at once, or one device alone.
+
+look = learners.look(x)             # what is predicted, before the label is known
+said = learners.propose(look, y)    # learn; what the neighbours must hear
+learners.close(heard)               # what their messages come to (`Ties.hear`)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import core, engines, newton
+from .._types import Array, Float
+from ..core import Rates
+from ..losses import Loss
+from .additive import Memory, Terms
+from .features import MODELS, Features, Stats, statistics
+from .ties import NEVER, Heard, Said
+from .warmup import LOOKS, Sample, WarmUp, padded
+from .watch import EXPERTS, MISLED, RETURNS, Watch
+
+#: rho and eta of the local step, and the temperature of the device's Hedge in squared ranges of y.
+RATES = Rates(rho=0.4, eta=0.005, eta_g=0.1)
+#: The logistic loss has an eighth of the squared one's curvature, so pulls of that size are as strong.
+CLASSES = Rates(rho=0.05, eta=0.03, eta_g=0.1)
+#: Whoever learns alone has nobody's estimates to hold its own in check.
+ALONE = Rates(rho=0.4, eta=0.1, eta_g=0.1)
+#: Fixed share: the weight that experts get back in every round.
+SHARE = 1e-3
+#: Additive models: the long memory, the young one, and one that is kept from before a change.
+LONG, YOUNG, PAST = 0, 1, 2
+#: Which part of all numbers one of them may have; how many rounds the young memory looks back.
+PART, FADING = 1 / 7, 200
+#: For so many rounds a new memory has the exchange for itself.
+TRIAL = 100
+#: The temperature of the Hedge over memories, in mean squared errors of the best.
+HEAT = 4.0
+#: No memory has its turn in a round.
+NOBODY = -1
+#: What a message holds besides coefficients: `Said`'s other numbers, the scale's, the turn, the degree.
+NUMBERS = 2 + EXPERTS + 2 + 4 + 4
+
+
+class Look(NamedTuple):
+    """A sample as learners see it before its label is known."""
+
+    x: Array  # (J, d)
+    z: Array  # (J, MODELS, K); empty before the first label
+    f: Array  # (J, MODELS) each model's score, in scaled units
+    models: Array  # (J, MODELS) the same in units of y
+    experts: Array  # (J, n) predictions in units of y: of own and averaged theta, and of the memories
+    y_hat: Array  # (J,)
+
+
+class Learners(ABC):
+    """J learners; row j of every array belongs to learner j.
+
+    Parameters
+    ----------
+    J, of : how many learners these are, and how many the network has.
+    weight : of each learner's edges, in sum (J,).
+    diameter : of the network, at least.
+    """
+
+    def __init__(
+        self,
+        J: int,
+        of: int,
+        weight: Array,
+        diameter: int,
+        d: int,
+        loss: Loss,
+        *,
+        seed: int = 0,
+        size: int = 1700,
+        start: float = 0.0,
+        dtype: Float = np.float64,
+        forgets: bool = False,
+        engine: str = "auto",
+        threads: int = 1,
+    ) -> None:
+        self.J, self.of, self.weight, self.diameter, self.d = J, of, weight, diameter, d
+        self.loss, self.start, self.size, self.seed, self.dtype = loss, start, size, seed, dtype
+        self.forgets, self.restarts, self.rounds = forgets, 0, 0
+        engines.chosen_newton(engine)  # refuses now what would be refused later
+        self.engine, self.threads = engine, threads
+        self._lay_out(d)
+        self.warm = WarmUp(of, diameter)
+        self.told: dict[int, Stats] = {}  # statistics told in this round, for the scale of that one
+        self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
+        self.log_w = np.zeros((J, 2))
+        self.memories: list[Memory] = []  # LONG, YOUNG, PAST
+        self.recent: deque[Sample] = deque(maxlen=FADING)  # inputs and scaled targets
+        self.turn = NOBODY
+        self.terms_said = np.zeros((J, 1, self.terms.K))
+        self._clear_decisions()
+        self.state: newton.State | None = None
+        self.learnt: tuple[Array, Array, Array] | None = None  # of the open round
+
+    @abstractmethod
+    def pooled(self, round: int) -> Stats:
+        """What is known of all learners' statistics for the scale of that round. (J or 1, d + 1)"""
+
+    def _lay_out(self, d: int) -> None:
+        self.terms = Terms(int(PART * self.size), d)
+        left = self.size - NUMBERS - (self.terms.K if self.forgets else 0)
+        self.features = Features(self.seed, left, d, self.dtype)
+
+    @property
+    def shared(self) -> bool:
+        """Whether the scale is common, so that theta means the same to all."""
+        return self.warm.shared
+
+    # Predicting
+
+    def look(self, x: Array) -> Look:
+        """Everything known about a sample before its label. (J, d)"""
+        if self.state is None:
+            y_hat = np.full(self.J, self.start)
+            both = np.stack([y_hat, y_hat], -1)
+            return Look(x, np.empty(0), np.empty(0), both, both, y_hat)
+        z = self.features.of(x, self.stats)
+        f, near = core.dot(self.state.theta, z), core.dot(self.mixed, z)
+        scores = [f.mean(-1), near.mean(-1)]
+        if self.memories:
+            terms = self.terms.of(x, self.stats)
+            scores += [memory.score(terms) for memory in self.memories]
+        experts = self._in_units(np.stack(scores, -1))
+        return Look(x, z, f, self._in_units(f), experts, (self._weights() * experts).sum(-1))
+
+    def _in_units(self, scores: Array) -> Array:
+        """Scores as predictions of y, inside the range of the targets seen. (J, n)"""
+        if self.loss.classifies:
+            return np.asarray(np.tanh(scores / 2))
+        y = self.centre[:, None] + scores * self.width[:, None]
+        return np.asarray(np.clip(y, self.low[:, None], self.high[:, None]))
+
+    def _weights(self) -> Array:
+        w = np.exp(self.log_w - self.log_w.max(-1, keepdims=True))
+        w /= w.sum(-1, keepdims=True)
+        return np.asarray((1 - SHARE) * w + SHARE / w.shape[-1])
+
+    # Learning
+
+    def propose(self, look: Look, y: Array, told: Look | None = None) -> Said:
+        """A label becomes known to every learner (J,); `told` is what was predicted if that was rounds ago.
+
+        Experts are judged by what they had told: a short memory looks good on samples between those it knows.
+        """
+        if told is None or told.experts.shape != look.experts.shape:
+            told = look
+        self.rounds += 1
+        self._judge(told, y)
+        self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
+        self.learnt, self.turn, self.told = None, NOBODY, {}
+        if not self.warm.over:
+            self.warm.samples.append((look.x, y))
+            self._tell_statistics()
+        if self.warm.is_due(self.rounds):
+            if self.warm.is_common(self.rounds):  # else with what the neighbours tell in this very round
+                self._rebuild()
+        elif self.state is not None:
+            self.learnt = newton.local(self.state, look.z, look.f, self._target(y), self.pulls, self.loss)
+            self._remember(told, y)
+        return self._said()
+
+    def close(self, heard: Heard) -> None:
+        """End the round with what was heard in it."""
+        self.low, self.high = heard.low, heard.high
+        if self.learnt is not None:
+            self._merge(self.learnt, heard)
+        if self.turn != NOBODY:
+            near, mixed = heard.terms_near, heard.terms_mixed
+            self.memories[self.turn].hear(near, mixed)
+            self.watch.hear(heard.surplus, heard.errors)
+            self._decide(heard)
+        if self.warm.is_due(self.rounds) and not self.warm.is_common(self.rounds):
+            self._rebuild()
+
+    def _said(self) -> Said:
+        J, blank = self.J, np.zeros((self.J, MODELS, self.features.K), self.dtype)
+        watched = self.turn != NOBODY
+        return Said(
+            theta=blank if self.learnt is None else self.learnt[0],
+            terms=self.terms_said,
+            low=self.low,
+            high=self.high,
+            errors=self.watch.errors if watched else np.zeros((J, EXPERTS)),
+            surplus=self.watch.surplus if watched else np.zeros(J),
+            votes=self.watch.votes if watched else np.zeros(J),
+            alarm=self.alarm,
+            restart=self.restart,
+        )
+
+    def _judge(self, look: Look, y: Array) -> None:
+        """Fixed-share Hedge between the experts."""
+        if self.memories:
+            self._judge_memories(look, y)
+            return
+        span = np.where(self.high > self.low, self.high - self.low, 1) if self.state is not None else 1.0
+        worse = ((look.experts - y[:, None]) / np.reshape(span, (-1, 1))) ** 2
+        self.log_w = np.log(self._weights()) - np.minimum(worse, 1) / RATES.eta_g
+
+    def _judge_memories(self, look: Look, y: Array) -> None:
+        """The same in units of the best expert's error, so that few rounds tell after a change."""
+        misses = self._misses(look, y)
+        worse = misses - misses.min(-1, keepdims=True)
+        level = HEAT * np.maximum(self.watch.errors.min(-1, keepdims=True), 1e-12)
+        self.log_w = np.log(self._weights()) - np.minimum(worse / level, 1)
+
+    def _misses(self, look: Look, y: Array) -> Array:
+        """The experts' squared errors, scaled like the targets. (J, n)"""
+        return np.asarray(((look.experts - y[:, None]) / self.width[:, None]) ** 2)
+
+    def _target(self, y: Array) -> Array:
+        return np.asarray((y - self.centre) / self.width, self.dtype)
+
+    def _merge(self, learnt: tuple[Array, Array, Array], heard: Heard) -> None:
+        """Duals move along the edges of `heard.moved`; all of `heard.near` pulls at the next step."""
+        assert self.state is not None
+        theta, L, _ = learnt
+        if not self.shared:
+            self.mixed, near, moves = theta, np.zeros_like(theta), self.pulls
+            moved = near
+        else:
+            self.mixed, near, moved = heard.mixed, heard.near, heard.moved
+            moves = self.pulls._replace(deg=np.asarray(heard.moving, self.dtype))
+        self.state = newton.merge(self.state, learnt, moved, np.zeros_like(L), moves, 1.0)
+        self.state = self.state._replace(theta_sum=near)
+
+    # Forgetting
+
+    def _remember(self, look: Look, y: Array) -> None:
+        if not self.memories:
+            return
+        target = self._target(y).astype(np.float64)
+        self.recent.append((look.x, target))
+        terms = self.terms.of(look.x, self.stats)
+        self.turn = self._whose_turn()
+        for k in (LONG, YOUNG):
+            if k == self.turn:
+                self.terms_said = self.memories[k].tell(terms, target)
+            else:
+                self.memories[k].note(terms, target)
+        self.watch.see(((look.y_hat - y) / self.width) ** 2, self._misses(look, y))
+
+    def _whose_turn(self) -> int:
+        """There is room for one memory in a message; a new one goes first."""
+        new = [k for k in (LONG, YOUNG) if self.memories[k].n + 1 < TRIAL]
+        return new[0] if new else (LONG, YOUNG)[self.rounds % 2]
+
+    def _decide(self, heard: Heard) -> None:
+        """Take decisions, and do what is due: as soon as everybody can have heard of it."""
+        now, act = self.rounds, self.rounds + self.diameter
+        self.alarm = np.where(heard.alarm[:, :1] >= now, heard.alarm, NEVER)
+        self.restart = np.where(heard.restart[:, :1] >= now, heard.restart, NEVER)
+        raised = (self.watch.alarms > 0) & (self.alarm[:, 0] == NEVER)
+        self.alarm = np.where(raised[:, None], _pairs(act, self.watch.since - now), self.alarm)
+        agreed = (self.watch.votes > 0) & (heard.votes >= 0.5) & (self.restart[:, 0] == NEVER)
+        self.restart = np.where(agreed[:, None], _pairs(act, -self.watch.verdict()), self.restart)
+        if self.alarm[0, 0] == now:
+            self._begin_young(now + int(self.alarm[0, 1]))
+            self.alarm = np.full_like(self.alarm, NEVER)
+        elif self.restart[0, 0] == now:
+            self._restart(-int(self.restart[0, 1]))
+        self.restart = np.where(self.restart[:, :1] == now, NEVER, self.restart)
+
+    def _clear_decisions(self) -> None:
+        self.alarm, self.restart = np.full((self.J, 2), NEVER), np.full((self.J, 2), NEVER)
+
+    def _begin_young(self, n: int) -> None:
+        """After an alarm the young memory is of the last n samples."""
+        self._teach(self.memories[YOUNG], self._last(n))
+        self.watch.calm()
+        self.log_w = np.log(self._weights() / 2 + 0.5 / self.log_w.shape[1])
+
+    def _restart(self, verdict: int) -> None:
+        """The young memory or that of the past takes the long one's place, at all learners at once."""
+        self.restarts += 1
+        long, young, past = self.memories
+        returns = bool(verdict & RETURNS)
+        if returns:
+            self.memories = [past, young, long]
+            self.log_w = self.log_w[:, [0, 1, 4, 3, 2]]
+        else:
+            self.memories = [young.copy(np.inf), young, long if long.n >= TRIAL else past]
+            self.log_w = self.log_w[:, [0, 1, 3, 3, 2]]
+        self.warm.divide(young.n, returns, bool(verdict & MISLED))
+        if verdict & MISLED:
+            self._learn_anew([(x, np.asarray(y, self.dtype)) for x, y in self._last(young.n)])
+        self.watch.compare()
+
+    def _last(self, n: int) -> list[Sample]:
+        """The last n samples, where as many are kept."""
+        return list(self.recent)[-n:] if n > 0 else []
+
+    def _teach(self, memory: Memory, samples: list[Sample]) -> None:
+        """The memory learns these samples, targets scaled, and nothing else."""
+        memory.renew()
+        for x, y in samples:
+            memory.replay(self.terms.of(x, self.stats), y)
+
+    def _open_memories(self, samples: list[Sample]) -> None:
+        """Begin to watch for changes, or go on with another scale; samples have scaled targets."""
+        if not self.memories:
+            self.watch, self.log_w = Watch(self.J), np.zeros((self.J, EXPERTS))
+        weight = self.weight if self.shared else np.zeros(self.J)
+        self.memories = [Memory(self.terms, weight, self.of, self.loss, r) for r in (np.inf, FADING, np.inf)]
+        self.recent.clear()
+        self.recent.extend(samples)
+        old = self.warm.old
+        before = samples[:old] or [(x, np.float64(self._target(y))) for x, y in self.warm.before]
+        self._teach(self.memories[LONG], samples[old:])
+        self._teach(self.memories[YOUNG], samples[old:][-FADING:])
+        self._teach(self.memories[PAST], before)
+
+    # Warming up
+
+    def _tell_statistics(self) -> None:
+        wanted = self.warm.told_for(self.rounds)
+        self.told = dict.fromkeys(wanted, self.warm.statistics()) if wanted else {}
+
+    def _rebuild(self) -> None:
+        """Take the scale anew from what is known of all samples, and replay one's own."""
+        self.warm.shared = self.warm.is_common(self.rounds)
+        self._scale(self.pooled(self.rounds))
+        X, y = self.warm.stacked()
+        samples = [(X[:, t], self._target(y[:, t])) for t in range(y.shape[1])]
+        self._learn_anew(samples[:-1] if self.shared else samples)
+        if self.shared:
+            assert self.state is not None
+            z = self.features.of(samples[-1][0], self.stats)
+            f = core.dot(self.state.theta, z)
+            self.learnt = newton.local(self.state, z, f, samples[-1][1], self.pulls, self.loss)
+        until = len(samples) - self.diameter if self.shared else len(samples)
+        if self.forgets and self.rounds >= LOOKS and until >= LOOKS // 2:
+            self._open_memories([(x, np.float64(target)) for x, target in samples])
+        if self.rounds >= self.warm.fixed:
+            self.warm.end()
+
+    def _scale(self, stats: Stats) -> None:
+        """From statistics of the inputs and, in the last column, of the targets. (J or 1, d + 1)"""
+        self.stats = Stats(*(value[..., :-1] for value in stats))
+        centre, width = stats.mean[:, -1], stats.high[:, -1] - stats.low[:, -1]
+        if self.loss.classifies:
+            centre, width = np.zeros_like(centre), np.ones_like(width)
+        self.centre = np.broadcast_to(centre, self.J)
+        self.width = np.broadcast_to(np.where(width > 0, width, 1), self.J)
+        weight = self.weight if self.shared else np.zeros(self.J)
+        together = CLASSES if self.loss.classifies else RATES
+        rates = together if self.shared else ALONE
+        self.pulls = newton.Pulls.of(np.asarray(weight, self.dtype), rates, self.loss)
+
+    def _learn_anew(self, samples: list[Sample]) -> None:
+        """The joint models learn these samples alone, targets scaled, as if the neighbours agreed."""
+        diagonal = engines.make_inverse(self.engine, self.threads)
+        state = newton.init(MODELS, self.features.K, self.pulls, diagonal)
+        for x, y in samples:
+            z = self.features.of(x, self.stats)
+            theta, L, m = newton.local(state, z, core.dot(state.theta, z), y, self.pulls, self.loss)
+            agreed = theta * self.pulls.deg[:, None, None]
+            state = state._replace(theta=theta, L=L, m=m, theta_sum=agreed)
+        self.state, self.mixed = state, state.theta
+
+    # More inputs (of one device)
+
+    def grow(self, d: int) -> None:
+        """Samples have d inputs from now on; the old samples had none of the new ones."""
+        self.d = d
+        if self.warm.over:
+            self._add_columns(d)
+            return
+        self.warm.grow(d)
+        self._lay_out(d)
+        self.terms_said = np.zeros((self.J, 1, self.terms.K))
+        if self.warm.samples:
+            self.told = {self.rounds: self.warm.statistics()}
+            self._rebuild()
+
+    def _add_columns(self, d: int) -> None:
+        assert self.state is not None
+        old, more = self.features.K, (0, d - self.features.d)
+        self.stats = Stats(*(np.pad(v, [(0, 0)] * (v.ndim - 1) + [more]) for v in self.stats))
+        self._add_terms(d)
+        self.features.grow(d)
+        wider = ((0, 0), (0, 0), (0, self.features.K - old))
+        theta, lam, near, m = (np.pad(v, wider) for v in (self.state[:3] + self.state[5:6]))
+        P = np.pad(self.state.inverse.settle(), (*wider, wider[-1]))
+        new = np.arange(old, self.features.K)
+        P[..., new, new] = 1 / self.pulls.c[..., None]
+        self.mixed = np.pad(self.mixed, wider)
+        self.state = newton.State(theta, lam, near, self.state.L, self.state.q, m, self.state.inverse.anew(P))
+
+    def _add_terms(self, d: int) -> None:
+        kept = padded(self.recent, d)
+        self.recent.clear()
+        self.recent.extend(kept)
+        for c in range(self.features.d, d):
+            self.terms.add_input(c)
+        for memory in self.memories:
+            memory.widen()
+        self.terms_said = np.zeros((self.J, 1, self.terms.K))
+
+    def set_column(self, c: int, values: Array) -> None:
+        """Fix the scale of a column that came late."""
+        for old, new in zip(self.stats, statistics(values[:, None]), strict=True):
+            old[..., c] = new[..., 0]
+
+
+def _pairs(first: float, second: Array) -> Array:
+    return np.stack([np.full(len(second), float(first)), np.asarray(second, np.float64)], -1)
