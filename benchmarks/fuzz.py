@@ -26,7 +26,7 @@ import numpy as np
 from domkl import checkpoint, wire
 from domkl.edges import Held
 from domkl.errors import DataError, PeerError
-from domkl.learner import Update
+from domkl.member import Update
 
 WEIRD = [
     *(None, True, False, 0, -1, 2**63, 2**64 - 1, -(2**63), 0.5, 1e308, float("nan"), float("inf")),

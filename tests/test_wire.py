@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 from domkl import wire
 from domkl.edges import Held
 from domkl.errors import InputError, PeerError
-from domkl.learner import Update
+from domkl.member import Update
 from domkl.wire import Again, Decoder, Envelope, Hello
 
 FUZZ = runpy.run_path(str(pathlib.Path(__file__).parent.parent / "benchmarks" / "fuzz.py"))

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import datasets, errors, graph, hedge, kernels, losses, metrics
+    from .auto import AutoLearner
     from .central import CentralRun, omkl
     from .core import Rates, State, Step
     from .estimator import DOMKL
-    from .learner import Learner, Update
+    from .learner import Learner
+    from .member import Update
     from .simulator import Run, simulate
 
 __version__ = "0.1.0"
@@ -23,12 +25,13 @@ __version__ = "0.1.0"
 _HOMES = {
     "DOMKL": "estimator",
     "CentralRun": "central",
+    "AutoLearner": "auto",
     "Learner": "learner",
     "Rates": "core",
     "Run": "simulator",
     "State": "core",
     "Step": "core",
-    "Update": "learner",
+    "Update": "member",
     "omkl": "central",
     "simulate": "simulator",
 }
@@ -36,6 +39,7 @@ _MODULES = ("datasets", "errors", "graph", "hedge", "kernels", "losses", "metric
 
 __all__ = [
     "DOMKL",
+    "AutoLearner",
     "CentralRun",
     "Learner",
     "Rates",

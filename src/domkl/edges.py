@@ -70,6 +70,15 @@ class Edge:
         self.moved, self.before = self.before, NEVER
         return moved - settled
 
+    def restart(self) -> None:
+        """Both ends forget the dual in the same round, by an agreement that each keeps for itself.
+
+        Where only one of them does, their numbers no longer fit, and the edge begins anew.
+        """
+        theirs, seen = self.theirs + 1, self.seen
+        self.begin_anew(self.number + 1, theirs)
+        self.seen = seen
+
     def begin_anew(self, number: int, theirs: int) -> Array | None:
         """Forget the dual, because one of the two ends has; returns what to take back."""
         back = self.dual if self.moved != NEVER else None

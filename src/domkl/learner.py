@@ -15,8 +15,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,28 +23,15 @@ import numpy.typing as npt
 from . import _checks, engines, kernels, losses
 from . import hedge as hedging
 from ._types import Array, Float
-from .core import Rates, State, Step, check_rates, check_step
-from .edges import Held, Neighbour
+from .core import Rates, State, check_rates, check_step
+from .edges import Neighbour
 from .engines.devices import Kept
-from .errors import DataError, InputError, PeerError
+from .errors import DataError, InputError
 from .losses import Loss
-
-#: How many rounds ahead of ours an update may wait; more would let a peer fill our memory.
-EARLIEST = 64
-PAYLOADS = ("float64", "float32", "float16")
+from .member import PAYLOADS, Member, Shapes, Update, distinct
 
 
-class Update(NamedTuple):
-    """All that ever leaves a learner: one message a round, the same to every neighbour."""
-
-    round: int
-    theta: Array  # (P, 2D)
-    losses: Array | None  # (P,) what the Hedge rule shares; None where losses stay on the device
-    fingerprint: str  # of the kernels and settings it was made with
-    heard: Mapping[Hashable, Held] = MappingProxyType({})  # what the sender says of its edges
-
-
-class Learner:
+class Learner(Member):
     """One device of a network.
 
     Parameters
@@ -94,17 +80,13 @@ class Learner:
         self.V = kernels.check(V, dtype=dtype)
         self.rates, self.loss, self.hedge = check_rates(rates), losses.get(loss), hedging.rule(hedge)
         self.order, self.memory = check_step(step, memory), memory
-        self.payload = _checks.one_of("payload", payload, PAYLOADS)
-        self.asynchronous, self.name, self.round = asynchronous, name, 0
+        super().__init__(neighbours, name, _checks.one_of("payload", payload, PAYLOADS), asynchronous, number)
         self._refuse_messages_out_of_step()
         self.fingerprint = _fingerprint(self)
         self._engine = engine
         # The native device checks samples itself, and quicker; what it refuses is looked at here.
         self._quick = engines.chosen(engine) == "native" and not self.loss.classifies
-        self._last: tuple[int, Hashable, float, float, Array] | None = None
         self._pending: tuple[Array, Array, Array] | None = None  # theta', as sent, and L', until close
-        self._inbox: dict[int, dict[Hashable, Update]] = {}
-        self._known = {neighbour: self._stranger(number) for neighbour in _distinct(neighbours)}
         self._device = self._make_device()
 
     def _refuse_messages_out_of_step(self) -> None:
@@ -128,55 +110,15 @@ class Learner:
         return device
 
     @property
-    def neighbours(self) -> tuple[Hashable, ...]:
-        """Their names, in the order of sums."""
-        return tuple(self._known)
-
-    def knows(self, name: Hashable) -> bool:
-        """Whether that is a neighbour."""
-        return name in self._known
+    def shapes(self) -> Shapes:
+        """Of its updates."""
+        P, D, _ = self.V.shape
+        return Shapes((P, 2 * D), P if self.hedge != "local" else 0, dtype=self.V.dtype)
 
     @property
     def state(self) -> State:
         """What the learner knows between two rounds; `save` has a second-order learner's matrices too."""
         return self._device.state
-
-    @property
-    def step(self) -> Step | None:
-        """What happened when it last observed."""
-        return None if self._last is None else Step(*self._last)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether the round is open: observed, but not yet heard from every neighbour."""
-        return self._pending is not None
-
-    @property
-    def missing(self) -> tuple[Hashable, ...]:
-        """The neighbours whose update of the open round is not in yet."""
-        if not self.waiting:
-            return ()
-        heard = self._inbox.get(self.round, {})
-        return tuple(name for name in self._known if name not in heard)
-
-    @property
-    def heard(self) -> dict[Hashable, Held]:
-        """What this learner says of its edges, in every update."""
-        return {} if self.name is None else {name: one.edge.held for name, one in self._known.items()}
-
-    @property
-    def gone(self) -> dict[Hashable, int]:
-        """The neighbours that have gone on without us, and the rounds they are at."""
-        gone: dict[Hashable, int] = {}
-        for t in sorted(self._inbox):
-            if t > self.round:
-                gone |= {name: t for name, update in self._inbox[t].items() if self._without_us(update)}
-        return gone
-
-    @property
-    def ahead(self) -> int:
-        """The last round to which neighbours have gone on without us; our own where none has."""
-        return max(self.gone.values(), default=self.round)
 
     def predict(self, x: npt.ArrayLike) -> float:
         """The network's function, as this learner knows it, at x."""
@@ -203,26 +145,6 @@ class Learner:
         self._pending = theta, self._as_sent(theta), L
         self._last = t, self.name, y, y_hat, q
         return self._open_round()
-
-    def receive(self, neighbour: Hashable, update: Update, *, checked: bool = False) -> bool:
-        """Take a neighbour's update; False if it came late, too early or twice, and was not used.
-
-        `checked`: a decoder has already made sure that it is whole, finite and of our fingerprint.
-        """
-        self._refuse_stranger(neighbour)
-        if not checked:
-            self._check_update(neighbour, update)
-        if self.asynchronous:
-            return self._keep_newest(neighbour, update)
-        if update.round < self.round or neighbour in self._inbox.get(update.round, {}):
-            return False
-        if update.round > self.round + EARLIEST:
-            if not self._without_us(update):
-                return False
-            self._forget(neighbour)  # what it said before we shall never need
-        self._inbox.setdefault(update.round, {})[neighbour] = update
-        self._close_if_complete()
-        return True
 
     def close(self) -> None:
         """End the open round without the missing neighbours.
@@ -263,29 +185,13 @@ class Learner:
         """Where updates for the open round wait; an asynchronous learner's rounds are nobody else's."""
         return 0 if self.asynchronous else self.round
 
-    def meet(self, neighbour: Hashable, held: Held, round: int) -> None:
-        """Learn what a neighbour that is at `round` says of our edge without an update."""
-        self._refuse_stranger(neighbour)
-        self._refuse_open("close() the round")
-        edge = self._known[neighbour].edge
-        back = edge.settle(held, round - 1)
-        self._take_back([] if back is None else [back])
-
-    def skip_to(self, round: int) -> None:
-        """Go on at a later round, with those who went on without us; no sample is skipped."""
-        self._refuse_open("close() the round")
-        if round < self.round:
-            raise InputError(f"round {round} is over; expected {self.round} or later; skip forwards")
-        self.round = round
-        self._inbox = {t: box for t, box in self._inbox.items() if t >= round}
-
     def join(self, neighbour: Hashable, number: int = 0) -> None:
         """A new edge, with a dual of zero; `number` must be new if the edge was there before.
 
         Like a missing neighbour, it does not pull before it is heard.
         """
         self._refuse_open("close() the round")
-        _distinct([*self._known, neighbour])
+        distinct([*self._known, neighbour])
         kept, unit = self._device.keep(), self._device.unit
         self._known[neighbour] = self._stranger(number)
         self._known[neighbour].theta = kept.theta
@@ -300,13 +206,6 @@ class Learner:
         self._forget(neighbour)
         del self._known[neighbour]
         self._rebuild(kept, unit)
-
-    def begin_anew(self, number: int) -> None:
-        """Forget the duals of all edges, where memory and neighbours no longer agree; keep the estimate."""
-        self._refuse_open("close() the round")
-        edges = [one.edge for one in self._known.values()]
-        backs = [edge.begin_anew(number, edge.theirs) for edge in edges]
-        self._take_back([back for back in backs if back is not None])
 
     def adopt(self, update: Update, share: float = 1.0) -> None:
         """Move the estimate a share of the way to a neighbour's; the whole way takes over its losses too."""
@@ -348,10 +247,6 @@ class Learner:
         self._inbox, self._pending = {}, None
         self._rebuild(Kept.of(arrays), meta["unit"])
 
-    def _refuse_open(self, remedy: str) -> None:
-        if self._pending is not None:
-            raise InputError(f"round {self.round} still waits for {self.missing}; {remedy}")
-
     def _open_round(self) -> Update:
         assert self._pending is not None
         _, sent, L = self._pending
@@ -364,34 +259,6 @@ class Learner:
         self._close_if_complete()
         return update
 
-    def _keep_newest(self, neighbour: Hashable, update: Update) -> bool:
-        """An asynchronous learner needs each neighbour's last word only, and is pulled by it once."""
-        box, edge = self._inbox.setdefault(0, {}), self._known[neighbour].edge
-        held = update.heard.get(self.name)
-        if held is not None and held.mine != edge.theirs:
-            edge.begin_anew(edge.number, held.mine)  # a new life counts its rounds from the start
-            box.pop(neighbour, None)
-        if update.round <= (box[neighbour].round if neighbour in box else edge.seen):
-            return False
-        box[neighbour] = update
-        return True
-
-    def _close_if_complete(self) -> None:
-        if self._pending is not None and len(self._inbox.get(self.round, ())) == len(self._known):
-            self.close()
-
-    def _agrees(self, one: Neighbour, held: Held | None) -> bool:
-        """Whether an edge's dual moves with an update that says this of it; between asynchronous learners
-        there are no duals, since two ends that step at different times would drive them apart."""
-        if self.asynchronous or self.name is None:
-            return not self.asynchronous
-        return held is not None and one.edge.agrees(held)
-
-    def _without_us(self, update: Update) -> bool:
-        """Whether the neighbour ended the round before this update without ours."""
-        held = update.heard.get(self.name)
-        return self.name is not None and (held is None or held.seen < update.round - 1)
-
     def _take_back(self, moves: Sequence[Array]) -> None:
         """Take moves of edges' duals out of lam."""
         if moves:
@@ -402,31 +269,12 @@ class Learner:
     def _thetas(self) -> list[Array]:
         return [one.theta for one in self._known.values()]
 
-    def _forget(self, neighbour: Hashable) -> None:
-        for box in self._inbox.values():
-            box.pop(neighbour, None)
-
     def _rebuild(self, kept: Kept, unit: float) -> None:
         """A device for as many neighbours as there are now, with the same mind."""
         self._device = self._make_device()
         if unit != self._device.unit:
             kept = kept._replace(lam=kept.lam * (unit / self._device.unit))
         self._device.resume(kept, self._thetas())
-
-    def _as_sent(self, theta: Array) -> Array:
-        """The estimate as neighbours will hold it."""
-        theta.flags.writeable = False  # it leaves in an Update, and the edges' duals need it
-        if np.dtype(self.payload).itemsize >= theta.itemsize:
-            return theta
-        with np.errstate(over="ignore"):
-            sent: Array = theta.astype(self.payload).astype(theta.dtype)
-        if not np.isfinite(sent).all():
-            raise InputError(
-                f"theta holds {np.abs(theta).max():.3g}, too large for payload {self.payload!r}; "
-                "expected less than 65504; choose float32 or scale y"
-            )
-        sent.flags.writeable = False
-        return sent
 
     def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         if self._quick:
@@ -484,49 +332,10 @@ class Learner:
         _checks.shape("y", label, (), "give one label at a time")
         return float(losses.labels(self.loss, _checks.finite("y", label)))
 
-    def _refuse_stranger(self, neighbour: Hashable) -> None:
-        if neighbour not in self._known:
-            raise PeerError(
-                f"{neighbour!r} is not a neighbour; expected one of {self.neighbours}; check the graph"
-            )
-
-    def _check_update(self, neighbour: Hashable, update: Update) -> None:
-        if not isinstance(update, Update) or type(update.round) is not int or update.round < 0:
-            raise PeerError(f"{neighbour!r} sent no update; expected an Update; mend that learner")
-        if update.fingerprint != self.fingerprint:
-            raise PeerError(
-                f"{neighbour!r} sent fingerprint {update.fingerprint}; expected {self.fingerprint}; "
-                "give all learners the same kernels, rates, loss, step, hedge and payload"
-            )
-        P, D, _ = self.V.shape
-        self._check_numbers(neighbour, "theta", update.theta, (P, 2 * D))
-        if self.hedge != "local":
-            self._check_numbers(neighbour, "losses", update.losses, (P,))
-
-    @staticmethod
-    def _check_numbers(
-        neighbour: Hashable, what: str, value: Array | None, expected: tuple[int, ...]
-    ) -> None:
-        good = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.shape == expected
-        if not good or not np.isfinite(value).all():  # type: ignore[arg-type]
-            raise PeerError(
-                f"{what} of {neighbour!r} is not {expected} finite numbers; expected so; mend that learner"
-            )
-
 
 def _losses(update: Update) -> Array:
     assert update.losses is not None  # receive() has checked it
     return update.losses
-
-
-def _distinct(neighbours: Sequence[Hashable]) -> tuple[Hashable, ...]:
-    if (
-        not isinstance(neighbours, Sequence)
-        or isinstance(neighbours, str)
-        or len(set(neighbours)) < len(neighbours)
-    ):
-        raise InputError(f"neighbours is {neighbours!r}; expected a list of different names; name each once")
-    return tuple(neighbours)
 
 
 def _fingerprint(learner: Learner) -> str:

@@ -32,7 +32,7 @@ from . import _checks
 from ._types import Array, Float
 from .edges import NEVER, Held
 from .errors import InputError, PeerError
-from .learner import Update
+from .member import Shapes, Update
 
 #: Major and minor version of the format.
 VERSION = (1, 0)
@@ -93,7 +93,7 @@ class Again(msgspec.Struct, frozen=True, tag="again"):
     updates: Updates
 
 
-class _Update(msgspec.Struct, frozen=True, tag="update"):
+class _Update(msgspec.Struct, frozen=True, tag="update", omit_defaults=True):
     fingerprint: Fingerprint
     incarnation: Number
     durable: Round
@@ -102,6 +102,7 @@ class _Update(msgspec.Struct, frozen=True, tag="update"):
     theta: memoryview
     losses: memoryview | None
     heard: Edges
+    more: memoryview | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -132,7 +133,8 @@ def encode_update(update: Update, incarnation: int, durable: int, dtype: str = "
     heard: dict[Any, Held] = dict(update.heard)
     if strange := _strange(heard):
         raise InputError(f"heard has {strange}; rename that learner")
-    sent = (update.fingerprint, incarnation, durable, update.round, dtype, theta, losses, heard)
+    more = None if update.more is None else _narrowed("more", update.more, _LOSSES).data
+    sent = (update.fingerprint, incarnation, durable, update.round, dtype, theta, losses, heard, more)
     return _sealed(_Update(*sent))  # type: ignore[arg-type]
 
 
@@ -159,6 +161,8 @@ class Decoder:
     shape : of theta, (P, 2D).
     fingerprint : of the learner that receives.
     shares_losses : whether updates must carry losses, or must not.
+    losses : how many; one for each kernel by default.
+    more : how many further numbers updates may carry.
     dtype : of the arrays that come out, numpy.float64 or numpy.float32. Nothing is rounded on the way in.
     max_bytes : longer messages are not looked at; by default what the longest right one can have.
     """
@@ -169,15 +173,29 @@ class Decoder:
         shape: tuple[int, int],
         fingerprint: str,
         shares_losses: bool,
+        losses: int | None = None,
+        more: int = 0,
         dtype: Float = np.float64,
         max_bytes: int | None = None,
     ) -> None:
         P, width = (_checks.count("shape", length) for length in shape)
-        self._shape, self._size = (P, width), P * width
+        self._shape, self._size, self._losses, self._more = (P, width), P * width, losses or P, more
         self._fingerprint, self._shares_losses = fingerprint, shares_losses
         self._dtype = _checks.float_type(dtype)
-        longest = MOST_UPDATES * (8 * P * (width + 1) + _ROOM)
+        longest = MOST_UPDATES * (8 * (P * width + self._losses + more) + _ROOM)
         self._max_bytes = longest if max_bytes is None else _checks.count("max_bytes", max_bytes)
+
+    @classmethod
+    def of(cls, shapes: Shapes, fingerprint: str) -> Decoder:
+        """For a learner with such updates."""
+        return cls(
+            shape=shapes.theta,
+            fingerprint=fingerprint,
+            shares_losses=shapes.losses > 0,
+            losses=shapes.losses,
+            more=shapes.more,
+            dtype=shapes.dtype.type,
+        )
 
     def decode(self, payload: bytes) -> Envelope | Hello | Again:
         """The message that these bytes are."""
@@ -210,9 +228,14 @@ class Decoder:
         theta = self._array("theta", sent.theta, _DTYPES[sent.dtype], self._shape, self._size)
         losses = None
         if sent.losses is not None:
-            losses = self._array("losses", sent.losses, _LOSSES, self._shape[:1], self._shape[0])
-        update = Update(sent.round, theta, losses, sent.fingerprint, sent.heard)  # type: ignore[arg-type]
+            losses = self._array("losses", sent.losses, _LOSSES, (self._losses,), self._losses)
+        more = None if sent.more is None else self._further(sent.more)
+        update = Update(sent.round, theta, losses, sent.fingerprint, sent.heard, more)  # type: ignore[arg-type]
         return Envelope(sent.incarnation, sent.durable, sent.dtype, update)
+
+    def _further(self, data: memoryview) -> Array:
+        count = min(data.nbytes // 8, self._more)
+        return self._array("more", data, _LOSSES, (count,), count)
 
     def _array(
         self, name: str, data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], size: int

@@ -13,7 +13,7 @@ from .. import _checks, _settings
 from ..core import Rates
 from ..errors import InputError
 from ..experiment import KernelSpec, LearningSpec, RateSpec
-from ..learner import PAYLOADS
+from ..member import PAYLOADS
 from ..transports import security, topics
 from ..transports.base import KINDS as TRANSPORTS
 from ..transports.base import TransportSettings

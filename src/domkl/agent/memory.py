@@ -15,7 +15,7 @@ import numpy as np
 from .. import checkpoint
 from .._extras import need
 from .._types import Array
-from ..learner import Learner
+from ..member import Member
 from .config import CheckpointSection
 from .streams import Reading
 
@@ -87,7 +87,7 @@ class Memory:
         late = time.monotonic() - self._saved_at >= self.section.every_seconds
         return late or round - self.saved >= self.section.every_rounds
 
-    def save(self, learner: Learner) -> None:
+    def save(self, learner: Member) -> None:
         """Write a checkpoint; only between two rounds."""
         if self.section.directory is None:
             return
@@ -110,7 +110,7 @@ class Memory:
             self._rewrite(learner.round)
         self.saved, self._saved_at = learner.round, time.monotonic()
 
-    def load(self, learner: Learner) -> checkpoint.Checkpoint | None:
+    def load(self, learner: Member) -> checkpoint.Checkpoint | None:
         """Go back to the last checkpoint; None where there is none."""
         directory = self.section.directory
         found = None if directory is None else checkpoint.load(directory)

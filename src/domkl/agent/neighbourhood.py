@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from ..edges import Held
-from ..learner import Learner, Update
+from ..member import Member, Update
 from .config import RoundSection
 from .logs import tell
 from .peers import Peer
@@ -29,7 +29,7 @@ class Neighbourhood:
     deadline is let go, and its edge's dual with it; once it is in step again it is taken in, with a new edge.
     """
 
-    def __init__(self, learner: Learner, rounds: RoundSection, names: Iterable[str], graph: int) -> None:
+    def __init__(self, learner: Member, rounds: RoundSection, names: Iterable[str], graph: int) -> None:
         self.learner, self.rounds = learner, rounds
         self.peers = {name: Peer(name) for name in names}  # also those that are lost
         self.graph = graph  # the version of the graph

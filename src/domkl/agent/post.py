@@ -9,7 +9,7 @@ import msgspec
 
 from .. import wire
 from ..edges import Held
-from ..learner import Learner, Update
+from ..member import Member, Update
 from ..transports import Transport, topics
 
 #: Updates in one answer to a neighbour that missed them.
@@ -25,18 +25,12 @@ class Post:
     to/<neighbour> (what that one lacked), state, prediction.
     """
 
-    def __init__(self, transport: Transport, learner: Learner, incarnation: int) -> None:
+    def __init__(self, transport: Transport, learner: Member, incarnation: int) -> None:
         self.transport, self.incarnation = transport, incarnation
         self.network, self.name = transport.settings.network, transport.settings.name
         self.payload, self.fingerprint = learner.payload, learner.fingerprint
         self._theta = self.topic(self.name, "theta")
-        P, D, _ = learner.V.shape
-        self.decoder = wire.Decoder(
-            shape=(P, 2 * D),
-            fingerprint=learner.fingerprint,
-            shares_losses=learner.hedge != "local",
-            dtype=learner.V.dtype,
-        )
+        self.decoder = wire.Decoder.of(learner.shapes, learner.fingerprint)
 
     def topic(self, name: str, *channel: str) -> str:
         """Where a learner of this network publishes."""

@@ -21,8 +21,9 @@ again from the last samples (`watch`): this is how learners follow a change, all
 from __future__ import annotations
 
 from .features import MODELS
+from .learner import AutoLearner
 from .model import Model
 from .network import Network, rounds
 from .warmup import WARM_UP
 
-__all__ = ["MODELS", "WARM_UP", "Model", "Network", "rounds"]
+__all__ = ["MODELS", "WARM_UP", "AutoLearner", "Model", "Network", "rounds"]

@@ -87,7 +87,7 @@ class Terms:
         p = legendre(bounded(x, stats))
         p[..., 0] = 1
         z = p[..., self.first[:, 0], self.first[:, 1]] * p[..., self.second[:, 0], self.second[:, 1]]
-        return np.nan_to_num(z)
+        return np.ascontiguousarray(np.nan_to_num(z))  # the same bits for one learner as for many
 
 
 class Memory:

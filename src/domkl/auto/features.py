@@ -15,8 +15,9 @@ MODELS = 2
 SIGMA2 = (0.1, 0.2, 0.4, 0.8)
 #: How many inputs a frequency sees: in turn so many, and all of them.
 SEEN = (2, 4, 8, None)
-#: Steps of the ranks: quantiles of a column, one more than that, are all that is known of its distribution.
-STEPS = 16
+#: Steps of the ranks: quantiles of a column, one more than that, are all that is known of its distribution;
+#: and `FEW` of fewer samples than `MANY`.
+STEPS, FEW, MANY = 16, 8, 128
 #: The inputs are seen in as many ways: on their range, as softsigns, as ranks.
 MAPS = 3
 
@@ -29,7 +30,7 @@ class Stats(NamedTuple):
     sd: Array  # (..., d)
     low: Array  # (..., d)
     high: Array  # (..., d)
-    quantiles: Array  # (..., STEPS + 1, d) from the lowest value to the highest
+    quantiles: Array  # (..., steps + 1, d) from the lowest value to the highest
 
 
 def statistics(X: Array) -> Stats:
@@ -50,9 +51,10 @@ def statistics(X: Array) -> Stats:
 
 
 def _quantiles(X: Array, n: npt.NDArray[np.intp]) -> Array:
-    """Of n values in each column, NaN left out. (..., samples, d), (..., d) -> (..., STEPS + 1, d)"""
+    """Of n values in each column, NaN left out. (..., samples, d), (..., d) -> (..., steps + 1, d)"""
     ordered = np.nan_to_num(np.sort(X, -2), nan=0.0)  # NaN comes last
-    place = np.linspace(0, 1, STEPS + 1)[:, None] * (np.maximum(n, 1) - 1)[..., None, :]
+    steps = STEPS if X.shape[-2] >= MANY else min(max(X.shape[-2] - 1, 1), FEW)
+    place = np.linspace(0, 1, steps + 1)[:, None] * (np.maximum(n, 1) - 1)[..., None, :]
     below = np.floor(place).astype(np.intp)
     above = np.minimum(below + 1, X.shape[-2] - 1)
     part = place - below

@@ -7,6 +7,7 @@ learners.close(heard)               # what their messages come to (`Ties.hear`)
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import deque
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from ..core import Rates
 from ..losses import Loss
 from .additive import Memory, Terms
 from .features import MODELS, Features, Stats, statistics
+from .message import NUMBERS
 from .ties import NEVER, Heard, Said
 from .warmup import LOOKS, Sample, WarmUp, padded
 from .watch import EXPERTS, MISLED, RETURNS, Watch
@@ -41,8 +43,6 @@ TRIAL = 100
 HEAT = 4.0
 #: No memory has its turn in a round.
 NOBODY = -1
-#: What a message holds besides coefficients: `Said`'s other numbers, the scale's, the turn, the degree.
-NUMBERS = 2 + EXPERTS + 2 + 4 + 4
 
 
 class Look(NamedTuple):
@@ -96,9 +96,10 @@ class Learners(ABC):
         self.memories: list[Memory] = []  # LONG, YOUNG, PAST
         self.recent: deque[Sample] = deque(maxlen=FADING)  # inputs and scaled targets
         self.turn = NOBODY
-        self.terms_said = np.zeros((J, 1, self.terms.K))
+        self.terms_said: Array | None = None  # coefficients of the memory whose turn it is
         self._clear_decisions()
         self.state: newton.State | None = None
+        self.lives = 0  # how often the joint models have begun anew
         self.learnt: tuple[Array, Array, Array] | None = None  # of the open round
 
     @abstractmethod
@@ -130,7 +131,7 @@ class Learners(ABC):
             terms = self.terms.of(x, self.stats)
             scores += [memory.score(terms) for memory in self.memories]
         experts = self._in_units(np.stack(scores, -1))
-        return Look(x, z, f, self._in_units(f), experts, (self._weights() * experts).sum(-1))
+        return Look(x, z, f, self._in_units(f), experts, (self.weights() * experts).sum(-1))
 
     def _in_units(self, scores: Array) -> Array:
         """Scores as predictions of y, inside the range of the targets seen. (J, n)"""
@@ -139,7 +140,8 @@ class Learners(ABC):
         y = self.centre[:, None] + scores * self.width[:, None]
         return np.asarray(np.clip(y, self.low[:, None], self.high[:, None]))
 
-    def _weights(self) -> Array:
+    def weights(self) -> Array:
+        """Of the experts. (J, n)"""
         w = np.exp(self.log_w - self.log_w.max(-1, keepdims=True))
         w /= w.sum(-1, keepdims=True)
         return np.asarray((1 - SHARE) * w + SHARE / w.shape[-1])
@@ -156,7 +158,7 @@ class Learners(ABC):
         self.rounds += 1
         self._judge(told, y)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
-        self.learnt, self.turn, self.told = None, NOBODY, {}
+        self.learnt, self.turn, self.terms_said, self.told = None, NOBODY, None, {}
         if not self.warm.over:
             self.warm.samples.append((look.x, y))
             self._tell_statistics()
@@ -186,7 +188,7 @@ class Learners(ABC):
         watched = self.turn != NOBODY
         return Said(
             theta=blank if self.learnt is None else self.learnt[0],
-            terms=self.terms_said,
+            terms=np.zeros((J, 1, self.terms.K)) if self.terms_said is None else self.terms_said,
             low=self.low,
             high=self.high,
             errors=self.watch.errors if watched else np.zeros((J, EXPERTS)),
@@ -203,14 +205,14 @@ class Learners(ABC):
             return
         span = np.where(self.high > self.low, self.high - self.low, 1) if self.state is not None else 1.0
         worse = ((look.experts - y[:, None]) / np.reshape(span, (-1, 1))) ** 2
-        self.log_w = np.log(self._weights()) - np.minimum(worse, 1) / RATES.eta_g
+        self.log_w = np.log(self.weights()) - np.minimum(worse, 1) / RATES.eta_g
 
     def _judge_memories(self, look: Look, y: Array) -> None:
         """The same in units of the best expert's error, so that few rounds tell after a change."""
         misses = self._misses(look, y)
         worse = misses - misses.min(-1, keepdims=True)
         level = HEAT * np.maximum(self.watch.errors.min(-1, keepdims=True), 1e-12)
-        self.log_w = np.log(self._weights()) - np.minimum(worse / level, 1)
+        self.log_w = np.log(self.weights()) - np.minimum(worse / level, 1)
 
     def _misses(self, look: Look, y: Array) -> Array:
         """The experts' squared errors, scaled like the targets. (J, n)"""
@@ -256,8 +258,7 @@ class Learners(ABC):
     def _decide(self, heard: Heard) -> None:
         """Take decisions, and do what is due: as soon as everybody can have heard of it."""
         now, act = self.rounds, self.rounds + self.diameter
-        self.alarm = np.where(heard.alarm[:, :1] >= now, heard.alarm, NEVER)
-        self.restart = np.where(heard.restart[:, :1] >= now, heard.restart, NEVER)
+        self.alarm, self.restart = self._to_come(heard.alarm), self._to_come(heard.restart)
         raised = (self.watch.alarms > 0) & (self.alarm[:, 0] == NEVER)
         self.alarm = np.where(raised[:, None], _pairs(act, self.watch.since - now), self.alarm)
         agreed = (self.watch.votes > 0) & (heard.votes >= 0.5) & (self.restart[:, 0] == NEVER)
@@ -266,8 +267,13 @@ class Learners(ABC):
             self._begin_young(now + int(self.alarm[0, 1]))
             self.alarm = np.full_like(self.alarm, NEVER)
         elif self.restart[0, 0] == now:
-            self._restart(-int(self.restart[0, 1]))
+            self._restart(-int(self.restart[0, 1]) & (RETURNS | MISLED))
         self.restart = np.where(self.restart[:, :1] == now, NEVER, self.restart)
+
+    def _to_come(self, decisions: Array) -> Array:
+        """Those that may still be acted on, by their rounds. (J, 2)"""
+        at = decisions[:, :1]
+        return np.where((at >= self.rounds) & (at <= self.rounds + self.diameter), decisions, NEVER)
 
     def _clear_decisions(self) -> None:
         self.alarm, self.restart = np.full((self.J, 2), NEVER), np.full((self.J, 2), NEVER)
@@ -276,7 +282,7 @@ class Learners(ABC):
         """After an alarm the young memory is of the last n samples."""
         self._teach(self.memories[YOUNG], self._last(n))
         self.watch.calm()
-        self.log_w = np.log(self._weights() / 2 + 0.5 / self.log_w.shape[1])
+        self.log_w = np.log(self.weights() / 2 + 0.5 / self.log_w.shape[1])
 
     def _restart(self, verdict: int) -> None:
         """The young memory or that of the past takes the long one's place, at all learners at once."""
@@ -287,7 +293,7 @@ class Learners(ABC):
             self.memories = [past, young, long]
             self.log_w = self.log_w[:, [0, 1, 4, 3, 2]]
         else:
-            self.memories = [young.copy(np.inf), young, long if long.n >= TRIAL else past]
+            self.memories = [young.copy(math.inf), young, long if long.n >= TRIAL else past]
             self.log_w = self.log_w[:, [0, 1, 3, 3, 2]]
         self.warm.divide(young.n, returns, bool(verdict & MISLED))
         if verdict & MISLED:
@@ -308,8 +314,7 @@ class Learners(ABC):
         """Begin to watch for changes, or go on with another scale; samples have scaled targets."""
         if not self.memories:
             self.watch, self.log_w = Watch(self.J), np.zeros((self.J, EXPERTS))
-        weight = self.weight if self.shared else np.zeros(self.J)
-        self.memories = [Memory(self.terms, weight, self.of, self.loss, r) for r in (np.inf, FADING, np.inf)]
+        self.memories = [self.make_memory(rounds) for rounds in (math.inf, FADING, math.inf)]
         self.recent.clear()
         self.recent.extend(samples)
         old = self.warm.old
@@ -317,6 +322,11 @@ class Learners(ABC):
         self._teach(self.memories[LONG], samples[old:])
         self._teach(self.memories[YOUNG], samples[old:][-FADING:])
         self._teach(self.memories[PAST], before)
+
+    def make_memory(self, rounds: float) -> Memory:
+        """One that knows nothing yet."""
+        weight = self.weight if self.shared else np.zeros(self.J)
+        return Memory(self.terms, weight, self.of, self.loss, float(rounds))
 
     # Warming up
 
@@ -350,10 +360,13 @@ class Learners(ABC):
             centre, width = np.zeros_like(centre), np.ones_like(width)
         self.centre = np.broadcast_to(centre, self.J)
         self.width = np.broadcast_to(np.where(width > 0, width, 1), self.J)
+        self.pulls = self._pulls()
+
+    def _pulls(self) -> newton.Pulls:
         weight = self.weight if self.shared else np.zeros(self.J)
         together = CLASSES if self.loss.classifies else RATES
         rates = together if self.shared else ALONE
-        self.pulls = newton.Pulls.of(np.asarray(weight, self.dtype), rates, self.loss)
+        return newton.Pulls.of(np.asarray(weight, self.dtype), rates, self.loss)
 
     def _learn_anew(self, samples: list[Sample]) -> None:
         """The joint models learn these samples alone, targets scaled, as if the neighbours agreed."""
@@ -365,6 +378,38 @@ class Learners(ABC):
             agreed = theta * self.pulls.deg[:, None, None]
             state = state._replace(theta=theta, L=L, m=m, theta_sum=agreed)
         self.state, self.mixed = state, state.theta
+        self.lives += 1
+
+    # Edges that change
+
+    def reweigh(self, weight: Array) -> None:
+        """The learners' edges have other weights from now on. (J,)"""
+        if np.array_equal(weight, self.weight):
+            return
+        self.weight = weight
+        if self.state is None or not self.shared:
+            return
+        old, self.pulls = self.pulls, self._pulls()
+        rise = float((self.pulls.c - old.c)[0, 0])
+        inverse = newton.shift(self.state.inverse, float(old.c[0, 0]), rise)
+        self.state = self.state._replace(inverse=self.state.inverse.anew(inverse.settle()))
+        for memory in self.memories:
+            memory.reweigh(weight)
+
+    def take_scale(self, stats: Stats, theta: Array, fixed: bool) -> None:
+        """Go on with others' scale, and from their theta (J, MODELS, K) where no samples are kept."""
+        self.warm.shared = True
+        self._scale(stats)
+        samples = [(x, self._target(y)) for x, y in self.warm.samples]
+        self._learn_anew(samples)
+        assert self.state is not None
+        if not samples:
+            self.state = self.state._replace(theta=theta, theta_sum=theta * self.pulls.deg[:, None, None])
+            self.mixed = theta
+        if self.forgets and self.rounds >= LOOKS:
+            self._open_memories([(x, np.float64(target)) for x, target in samples])
+        if fixed:
+            self.warm.end()
 
     # More inputs (of one device)
 
@@ -376,7 +421,6 @@ class Learners(ABC):
             return
         self.warm.grow(d)
         self._lay_out(d)
-        self.terms_said = np.zeros((self.J, 1, self.terms.K))
         if self.warm.samples:
             self.told = {self.rounds: self.warm.statistics()}
             self._rebuild()
@@ -403,7 +447,6 @@ class Learners(ABC):
             self.terms.add_input(c)
         for memory in self.memories:
             memory.widen()
-        self.terms_said = np.zeros((self.J, 1, self.terms.K))
 
     def set_column(self, c: int, values: Array) -> None:
         """Fix the scale of a column that came late."""

@@ -14,8 +14,9 @@ from ..engines import Sums
 from ..errors import InputError
 from ..graph import Graph
 from ..losses import Loss
-from .features import MODELS, STEPS, Stats, pooled
-from .learners import NUMBERS, Learners, Look
+from .features import MODELS, Stats, pooled
+from .learners import Learners, Look
+from .message import HEADER, NUMBERS, OTHERS
 from .ties import Said, Ties, diameter
 
 
@@ -41,10 +42,11 @@ class Network(Learners):
 
     def _numbers(self, said: Said) -> int:
         """In a learner's message, statistics that it passes on included."""
-        quantiles = min(self.rounds, STEPS + 1)  # of few samples there are no more
-        rows = sum(self.J if self.warm.is_common(round) else 1 for round in self.told)
         more = self.terms.K if self.forgets else 0
-        return said.theta[0].size + NUMBERS + more + rows * (3 + quantiles) * (self.d + 1)
+        for round, stats in self.told.items():
+            rows = self.J if self.warm.is_common(round) else 1
+            more += rows * (HEADER + (OTHERS + stats.quantiles.shape[1]) * (self.d + 1))
+        return int(said.theta[0].size) + NUMBERS + more
 
     @property
     def _known(self) -> dict[int, Stats]:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from .._types import Array
 from ..graph import Graph
 
-#: The round of a decision that nobody has taken.
-NEVER = np.inf
+#: The round of a decision that nobody has taken; finite, as messages must be.
+NEVER = 2.0**53
 
 
 class Said(NamedTuple):
@@ -108,7 +108,7 @@ class Ties:
             as_soon = (theirs[:, 0] == mine[:, 0]) & (theirs[:, 1] < mine[:, 1])
             sooner = (theirs[:, 0] < mine[:, 0]) | as_soon
             first[rows] = np.where(sooner[:, None], theirs, mine)
-        return first
+        return np.asarray(first)
 
     def range(self, own: Said, said: Said) -> tuple[Array, Array]:
         """Of the targets that a neighbourhood has seen. -> (J,), (J,)"""

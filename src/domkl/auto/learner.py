@@ -1,0 +1,425 @@
+"""One device of a network whose learners have nothing to tune.
+
+It is a `Learners` of one row: the same code as a whole network in one process, and the same bits. What is its
+own here is the message, and what may go wrong with messages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _checks, losses, newton
+from .._types import Array
+from ..edges import Neighbour
+from ..errors import DataError, InputError
+from ..losses import Loss
+from ..member import PAYLOADS, Member, Shapes, Update, distinct
+from . import keep, message
+from .features import MODELS, STEPS, Stats, pooled
+from .learners import CLASSES, RATES, Learners, Look
+from .message import HEADER, NUMBERS, Sender
+from .ties import Said, Ties
+
+#: How many learners' worth a rank of a fixed scale has.
+FOR_GOOD = 2.0**30
+
+
+class One(Learners):
+    """A single learner of a network: it knows statistics of others as they come."""
+
+    def __init__(self, index: int, **options: Any) -> None:
+        super().__init__(1, **options)
+        self.index = index
+        self.table: dict[int, dict[int, Array]] = {}  # statistics for the scale of a round, by learner
+        self.whole = np.zeros(0)  # the statistics of today's scale, as they are sent
+        self.count = 0  # of how many learners they are
+
+    def pooled(self, round: int) -> Stats:
+        rows = self.table.get(round, {})
+        alike = [rows[index] for index in sorted(rows) if len(rows[index]) == len(rows[self.index])]
+        self.table = {t: kept for t, kept in self.table.items() if t > round}
+        one_by_one = [message.unpacked(row, self.d + 1) for row in alike]
+        together = Stats(*(np.concatenate(values) for values in zip(*one_by_one, strict=True)))
+        stats = pooled(together, np.ones((1, len(alike)), bool))
+        self.whole, self.count = message.packed(stats), len(alike)
+        return stats
+
+    @property
+    def scale(self) -> int:
+        """A number of today's common scale, the same at all who have it; 0 for none."""
+        return scale_number(self.whole) if self.shared else 0
+
+    @property
+    def rank(self) -> float:
+        """Whose scale stays where two differ: one that is fixed, one that is of more learners."""
+        return self.count + FOR_GOOD * self.warm.over if self.shared else 0.0
+
+    def statistics_told(self) -> list[Array]:
+        """This round's statistics of our own, as they are sent; they count for us too."""
+        rows = []
+        for round, stats in self.told.items():
+            self.table.setdefault(round, {})[self.index] = message.packed(stats)
+            rows.append(message.headed(round, self.index, 1, message.packed(stats), self.d + 1))
+        return rows
+
+    def scale_told(self) -> Array:
+        """Today's scale, for a neighbour that has another."""
+        return message.headed(
+            self.rounds,
+            message.FIXED if self.warm.over else message.WHOLE,
+            self.count,
+            self.whole,
+            self.d + 1,
+        )
+
+    def take(self, row: Array, theta: Array) -> None:
+        """Go on with another's scale, told like ours, and its theta (1, MODELS, K)."""
+        self.count, self.whole = int(row[3]), row[HEADER:].copy()
+        self.take_scale(message.unpacked(self.whole, self.d + 1), theta, row[1] == message.FIXED)
+
+
+class AutoLearner(Member):
+    """One device of a network, with nothing to tune: the `Learner` of preset "auto".
+
+    Parameters
+    ----------
+    d : number of inputs.
+    neighbours : their names; sums run in this order.
+    learners : the names of all learners of the network, in one order for all.
+    diameter : the most links between two learners; what all must know takes as many rounds.
+    name : of this learner.
+    loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
+    seed, size, start : as in `domkl.simulate(preset="auto")`, the same at every learner.
+    engine, payload, number : as in `Learner`.
+
+    Inputs may have any scale, and be NaN where missing. Where messages are lost, learners may get different
+    scales; they then ignore each other's theta until the better scale, which they send, is common again.
+
+    Examples
+    --------
+    >>> import domkl, numpy as np
+    >>> common = {"learners": ["a", "b"], "diameter": 1, "size": 200}
+    >>> a = domkl.AutoLearner(2, ["b"], name="a", **common)
+    >>> b = domkl.AutoLearner(2, ["a"], name="b", **common)
+    >>> for X in np.random.default_rng(0).uniform(0, 1000, size=(100, 2, 2)):
+    ...     from_a, from_b = (one.observe(x, x[0] + 2 * x[1]) for one, x in zip((a, b), X))
+    ...     _ = a.receive("b", from_b), b.receive("a", from_a)
+    >>> bool(abs(a.predict([500.0, 500.0]) - 1500) < 50)
+    True
+    """
+
+    def __init__(
+        self,
+        d: int,
+        neighbours: Sequence[Hashable],
+        *,
+        learners: Sequence[Hashable],
+        diameter: int,
+        name: Hashable,
+        loss: str | Loss = "squared",
+        seed: int = 0,
+        size: int = 1700,
+        start: float = 0.0,
+        engine: str = "auto",
+        payload: str = "float64",
+        number: int = 0,
+    ) -> None:
+        self.learners, self.d = tuple(learners), _checks.count("d", d)
+        if name not in self.learners:
+            raise InputError(f"name is {name!r}; expected one of learners {self.learners}; add it to them")
+        self.one = One(
+            self.learners.index(name),
+            of=len(self.learners),
+            weight=np.zeros(1),
+            diameter=_checks.count("diameter", diameter, least=min(1, len(self.learners) - 1)),
+            d=self.d,
+            loss=losses.get(loss),
+            seed=_checks.count("seed", seed, least=0),
+            size=_checks.count("size", size, least=16),
+            start=float(start),
+            forgets=True,
+            engine=engine,
+        )
+        super().__init__(neighbours, name, _checks.one_of("payload", payload, PAYLOADS), False, number)
+        self.degrees: dict[Hashable, int] = {}  # of the neighbours, as they said
+        self.fingerprint = self._fingerprint()
+        self._seen: Look | None = None
+        self._post: list[Array] = []  # statistics for the next update
+        self._pending: tuple[Said, Update] | None = None  # what was said, and as it was sent
+
+    def _fingerprint(self) -> str:
+        one = self.one
+        text = (
+            f"auto {self.d} {self.learners!r} {one.diameter} {one.loss} {one.seed} {one.size} {one.start!r} "
+        )
+        return hashlib.sha256((text + f"{RATES} {CLASSES} {NUMBERS} {self.payload}").encode()).hexdigest()[
+            :16
+        ]
+
+    @property
+    def shapes(self) -> Shapes:
+        """Of its updates."""
+        most = (len(self.learners) + 2) * (HEADER + (6 + STEPS) * (self.d + 1))
+        return Shapes((1, self._joint + self.one.terms.K), NUMBERS, most)
+
+    @property
+    def _joint(self) -> int:
+        return MODELS * self.one.features.K
+
+    @property
+    def state(self) -> newton.State | None:
+        """Of the joint models, one row; None before the first label."""
+        return self.one.state
+
+    @property
+    def weights(self) -> Array:
+        """Of the experts: own theta, averaged theta, and memories where there are some."""
+        return np.asarray(self.one.weights()[0])
+
+    def _stranger(self, number: int) -> Neighbour:
+        return Neighbour(MODELS, self.one.features.K, np.float64, number)
+
+    # Rounds
+
+    def predict(self, x: npt.ArrayLike) -> float:
+        """The network's function, as this learner knows it, at x."""
+        return float(self._look(x).y_hat[0])
+
+    def observe(self, x: npt.ArrayLike, y: float) -> Update:
+        """Predict, learn from (x, y), and return the update for the neighbours."""
+        self._refuse_open("receive() them or close() the round")
+        look, label, weights = self._look(x), self._label(y), self.weights
+        lives, self._seen, self.one.rounds = self.one.lives, None, self.round
+        said = self.one.propose(look, label[None])
+        theta = self._as_sent(np.concatenate([said.theta.reshape(1, -1), said.terms[0]], 1))
+        post, self._post = [*self._post, *self.one.statistics_told()], []
+        self._restart_edges(lives)
+        one = self.one
+        numbers = message.numbers(said, Sender(one.scale, one.rank, one.turn, len(self._known)))
+        more = np.concatenate(post)[: self.shapes.more] if post else None
+        update = Update(self.round, theta, numbers, self.fingerprint, self.heard, more)
+        self._pending = said, update
+        self._last = self.round, self.name, float(label), float(look.y_hat[0]), weights
+        if self._known:
+            self._close_if_complete()
+        else:
+            self.close()
+        return update
+
+    def close(self) -> None:
+        """End the open round without the missing neighbours: they neither pull nor move duals."""
+        if self._pending is None:
+            raise InputError("no round is open; expected one; call observe() first")
+        said, update = self._pending
+        heard = self._inbox.pop(self.round, {})
+        own = message.said(update, self._joint)
+        theirs = [self._meaning(heard.get(name), own) for name in self._known]
+        moves = self._settle(heard)
+        ties = self._ties(heard)
+        self._move(ties, own, theirs, moves)
+        self._note_statistics(heard)
+        everybody = Said(*(np.concatenate(values) for values in zip(*theirs, own, strict=True)))
+        found = ties.hear(own, everybody, np.array([*moves, False]))
+        rounded = (
+            said.theta - own.theta
+        ) * found.moving  # neighbours hold theta as sent, and so do the duals
+        self._take_back([rounded[0]] if rounded.any() else [])
+        lives = self.one.lives
+        self.one.close(found)
+        self._restart_edges(lives)
+        self.one.reweigh(ties.weight)
+        self._pending = None
+        self.round += 1
+        self._reconcile(heard)
+
+    def _meaning(self, update: Update | None, own: Said) -> Said:
+        """What a neighbour said, where it means the same to us; else what leaves us where we are."""
+        if update is None:
+            return own._replace(votes=np.zeros(1))
+        said, ours = message.said(update, self._joint), self._has_our_scale(update)
+        if not ours:
+            said = said._replace(theta=own.theta)
+        if not ours or message.sender(update).turn != self.one.turn:
+            said = said._replace(terms=own.terms, errors=own.errors, surplus=own.surplus)
+        return said
+
+    def _has_our_scale(self, update: Update) -> bool:
+        return self.one.scale == message.sender(update).scale != 0
+
+    def _ties(self, heard: Mapping[Hashable, Update]) -> Ties:
+        """With degrees as both ends of each edge have said in this round, or the last that we know."""
+        self.degrees |= {name: message.sender(update).deg for name, update in heard.items()}
+        deg = len(self._known)
+        degrees = [self.degrees.get(name, deg) for name in self._known]
+        return Ties(np.array([deg], np.float64), [list(range(deg))], np.array(degrees, np.float64))
+
+    # Duals
+
+    def _settle(self, heard: Mapping[Hashable, Update]) -> list[bool]:
+        """Take back what did not stand at the other end; with whom duals move in this round."""
+        moves = []
+        for name, one in self._known.items():
+            update = heard.get(name)
+            held = None if update is None else update.heard.get(self.name)
+            if update is not None:
+                back = None if held is None else one.edge.settle(held, update.round - 1)
+                self._take_back([] if back is None else [back])
+                one.edge.seen = update.round
+            moves.append(update is not None and self._has_our_scale(update) and self._agrees(one, held))
+        return moves
+
+    def _move(self, ties: Ties, own: Said, theirs: list[Said], moves: list[bool]) -> None:
+        """Each edge remembers what it has added to lam."""
+        for k, one in enumerate(self._known.values()):
+            if moves[k]:
+                weight = ties.slots[k][2]
+                one.edge.move(self.round, weight * (own.theta[0] - theirs[k].theta[0]), hoping=True)
+
+    def _take_back(self, moves: Sequence[Array]) -> None:
+        state = self.one.state
+        if moves and state is not None:
+            self.one.state = state._replace(lam=state.lam - sum(moves) * self.one.pulls.neighbours)
+
+    def _restart_edges(self, lives: int) -> None:
+        """Joint models that have begun anew have no duals; everybody's do so in the same round."""
+        if self.one.lives != lives:
+            for one in self._known.values():
+                one.edge.restart()
+
+    # Statistics and scales
+
+    def _note_statistics(self, heard: Mapping[Hashable, Update]) -> None:
+        """Those that all need are passed on."""
+        one, warm = self.one, self.one.warm
+        for row in self._rows(heard.values()):
+            round, index = int(row[0]), int(row[1])
+            known = one.table.setdefault(round, {})
+            if index < 0 or index in known or warm.over or not 0 <= round - one.rounds <= one.diameter:
+                continue
+            known[index] = row[HEADER:]
+            if warm.is_common(round):
+                self._post.append(row)
+
+    def _rows(self, updates: Iterable[Update]) -> Iterator[Array]:
+        return message.rows(updates, len(self.learners), self.d + 1)
+
+    def _reconcile(self, heard: Mapping[Hashable, Update]) -> None:
+        """Where scales differ, the learner with the lesser one takes the other, which it is sent."""
+        ours = self.one.rank, self.one.scale
+        others = [update for update in heard.values() if message.sender(update).scale != self.one.scale]
+        if any(_ranked(update) < ours for update in others):
+            self._post.append(self.one.scale_told())
+        better = max([update for update in others if _ranked(update) > ours], key=_ranked, default=None)
+        if better is None:
+            return
+        for row in self._rows([better]):
+            if row[1] < 0 and scale_number(row[HEADER:]) == message.sender(better).scale:
+                self.one.take(row, better.theta[:, : self._joint].reshape(1, MODELS, -1))
+                for one in self._known.values():
+                    one.edge.begin_anew(one.edge.number + 1, one.edge.theirs)
+                return
+
+    # Neighbours that come and go
+
+    def join(self, neighbour: Hashable, number: int = 0) -> None:
+        """A new edge, with a dual of zero; `number` must be new if the edge was there before."""
+        self._refuse_open("close() the round")
+        distinct([*self._known, neighbour])
+        self._known[neighbour] = self._stranger(number)
+
+    def leave(self, neighbour: Hashable) -> None:
+        """An edge less: it takes its dual along."""
+        self._refuse_stranger(neighbour)
+        self._refuse_open("close() the round")
+        self._take_back([self._known[neighbour].edge.dual])
+        self._forget(neighbour)
+        del self._known[neighbour]
+
+    def adopt(self, update: Update, share: float = 1.0) -> None:
+        """Move the estimate a share of the way to a neighbour's, if both have the same scale.
+
+        Whoever has none gets it, with the estimate, from a neighbour's next update.
+        """
+        self._refuse_open("close() the round")
+        state = self.one.state
+        if state is None or not self._has_our_scale(update):
+            return
+        theirs = update.theta[:, : self._joint].reshape(1, MODELS, -1)
+        theta = state.theta + share * (theirs - state.theta)
+        self.one.state = state._replace(theta=theta, theta_sum=theta * self.one.pulls.deg[:, None, None])
+        self.one.mixed = theta
+
+    # Memory
+
+    def save(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Its whole mind between two rounds, as arrays and a description fit for JSON."""
+        self._refuse_open("close() the round")
+        arrays, mind = keep.save(self.one)
+        said = []
+        for i, (name, one) in enumerate(self._known.items()):
+            more, numbers = one.save()
+            arrays |= {f"{i}.{key}": array for key, array in more.items()}
+            said.append([name, numbers, self.degrees.get(name)])
+        arrays["whole"], arrays["post"] = self.one.whole, np.concatenate([np.zeros(0), *self._post])
+        rows = [
+            message.headed(t, i, 1, row, self.d + 1)
+            for t, kept in self.one.table.items()
+            for i, row in kept.items()
+        ]
+        arrays["table"] = np.concatenate([np.zeros(0), *rows])
+        meta = {"fingerprint": self.fingerprint, "round": self.round, "count": self.one.count, "mind": mind}
+        return arrays, {**meta, "neighbours": said}
+
+    def load(self, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
+        """Go on from what `save` gave: with the same engine, to the last bit."""
+        if meta.get("fingerprint") != self.fingerprint:
+            raise DataError(
+                f"the saved learner has fingerprint {meta.get('fingerprint')}; expected {self.fingerprint}; "
+                "use the network and the settings it was saved with"
+            )
+        self._known, self._inbox, self._pending, self._seen = {}, {}, None, None
+        for i, (name, numbers, degree) in enumerate(meta["neighbours"]):
+            mine = {key.partition(".")[2]: value for key, value in arrays.items() if key.startswith(f"{i}.")}
+            self._known[name] = Neighbour.load(mine, numbers)
+            self.degrees |= {} if degree is None else {name: degree}
+        self.round, self.one.count, self.one.whole = meta["round"], meta["count"], arrays["whole"]
+        keep.load(self.one, arrays, meta["mind"])
+        update = Update(0, np.zeros(0), None, "", more=arrays["post"])
+        self._post = list(self._rows([update]))
+        self.one.table = {}
+        for row in self._rows([update._replace(more=arrays["table"])]):
+            self.one.table.setdefault(int(row[0]), {})[int(row[1])] = row[HEADER:]
+
+    # Samples
+
+    def _look(self, x: npt.ArrayLike) -> Look:
+        sample = _checks.floats("x", x)
+        _checks.shape("x", sample, (self.d,), "every sample needs the same inputs, NaN where one is missing")
+        if np.isinf(sample).any():
+            raise InputError(
+                "x holds an infinite number; expected finite numbers or NaN; use NaN for missing"
+            )
+        if self._seen is None or not np.array_equal(self._seen.x[0], sample, equal_nan=True):
+            self._seen = self.one.look(sample[None].copy())
+        return self._seen
+
+    def _label(self, y: float) -> Array:
+        label = _checks.finite("y", _checks.floats("y", y))
+        _checks.shape("y", label, (), "give one label at a time")
+        return losses.labels(self.one.loss, label)
+
+
+def scale_number(whole: Array) -> int:
+    """Of a scale's statistics, as they are sent."""
+    return 1 + zlib.crc32(whole.tobytes())
+
+
+def _ranked(update: Update) -> tuple[float, int]:
+    sender = message.sender(update)
+    return sender.rank, sender.scale

@@ -1,0 +1,90 @@
+"""What travels beside theta: a round's few numbers, and statistics now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from .._types import Array
+from ..member import Update
+from .features import MODELS, STEPS, Stats
+from .ties import Said
+from .watch import EXPERTS
+
+#: In front of statistics: for the scale of which round, whose, how many quantiles, of how many learners.
+HEADER = 4
+#: Whose statistics are that make a whole scale: one that may still change, or one that is fixed.
+WHOLE, FIXED = -1, -2
+#: Rows of statistics besides quantiles.
+OTHERS = 5
+
+
+class Sender(NamedTuple):
+    """What a message says of who sent it."""
+
+    scale: int  # a number of its common scale, 0 for none
+    rank: float  # of that scale
+    turn: int  # whose turn it is of its memories
+    deg: int
+
+
+#: The numbers of a message besides coefficients and statistics.
+NUMBERS = 2 + EXPERTS + 2 + 4 + len(Sender._fields)
+
+
+def numbers(said: Said, sender: Sender) -> Array:
+    """Of one learner's message, without coefficients and statistics. (NUMBERS,)"""
+    own = np.array(sender, np.float64)
+    columns = (said.low, said.high, said.errors, said.surplus, said.votes, said.alarm, said.restart, own)
+    return np.concatenate([np.ravel(column) for column in columns])
+
+
+def sender(update: Update) -> Sender:
+    """Who sent an update."""
+    scale, rank, turn, deg = _numbers(update)[-4:]
+    return Sender(int(scale), float(rank), int(turn), max(1, int(deg)))
+
+
+def said(update: Update, joint: int) -> Said:
+    """One row of what is said; the first `joint` coefficients are of the joint models."""
+    theta = update.theta[0]
+    sizes = [1, 1, EXPERTS, 1, 1, 2]
+    low, high, errors, surplus, votes, alarm, restart = np.split(_numbers(update)[:-4], np.cumsum(sizes))
+    rows = errors[None], surplus, votes, alarm[None], restart[None]
+    return Said(theta[:joint].reshape(1, MODELS, -1), theta[None, None, joint:], low, high, *rows)
+
+
+def _numbers(update: Update) -> Array:
+    assert update.losses is not None  # receive() has checked it
+    return update.losses
+
+
+def packed(stats: Stats) -> Array:
+    """Of one learner, (1, ...), in a row."""
+    return np.concatenate([np.stack(stats[:OTHERS], 1), stats.quantiles], 1, dtype=np.float64).ravel()
+
+
+def unpacked(row: Array, columns: int) -> Stats:
+    """The same again. (1, ...)"""
+    kinds = row.reshape(1, -1, columns)
+    n, mean, sd, low, high = (kinds[:, k] for k in range(OTHERS))
+    return Stats(n, mean, sd, low, high, kinds[:, OTHERS:])
+
+
+def headed(round: int, whose: int, count: int, row: Array, columns: int) -> Array:
+    """Statistics as they are sent."""
+    return np.concatenate([[round, whose, len(row) // columns - OTHERS, count], row])
+
+
+def rows(updates: Iterable[Update], learners: int, columns: int) -> Iterator[Array]:
+    """The statistics in updates, one by one; what cannot be such ends an update's list."""
+    for update in updates:
+        left = np.zeros(0) if update.more is None else update.more
+        while len(left) >= HEADER and FIXED <= left[1] < learners and 2 <= left[2] <= STEPS + 1:
+            end = HEADER + (OTHERS + int(left[2])) * columns
+            if len(left) < end:
+                break
+            yield left[:end]
+            left = left[end:]

@@ -1,0 +1,255 @@
+"""A learner of preset "auto" on a device: the simulator's bits, whatever order messages come in; faults; memory."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import domkl
+import problems
+from domkl import auto
+from domkl.auto.ties import diameter
+
+SIZE = 60
+
+
+def learners(graph, d, **options):
+    J, near = len(graph), problems.neighbours_of(graph)
+    span = diameter(domkl.graph.as_graph(graph))
+    common = {"learners": list(range(J)), "diameter": span, "size": SIZE, **options}
+    return [domkl.AutoLearner(d, near[j], name=j, **common) for j in range(J)]
+
+
+def feed(members, graph, X, y, rng):
+    y_hat = np.empty_like(y)
+    for t in range(y.shape[1]):
+        problems.feed(members, range(len(members)), graph, X[:, t], y[:, t], rng)
+        y_hat[:, t] = [member.step.y_hat for member in members]
+    return y_hat
+
+
+def simulated(graph, X, y, **options):
+    loss = domkl.losses.get(options.pop("loss", "squared"))
+    network = auto.Network(domkl.graph.as_graph(graph), X.shape[-1], loss, size=SIZE, forgets=True, **options)
+    sums = domkl.engines.Sums.zero(len(y), 2)
+    return np.stack(list(auto.rounds(network, [(X, y)], 0, sums, lambda _: None)), 1), network
+
+
+def check_same(members, network):
+    state = network.state
+    for name in ("theta", "lam", "m"):
+        found = np.concatenate([getattr(member.state, name) for member in members])
+        np.testing.assert_array_equal(found, getattr(state, name), err_msg=name)
+    for k, memory in enumerate(network.memories):
+        found = np.concatenate([member.one.memories[k].mixed for member in members])
+        np.testing.assert_array_equal(found, memory.mixed, err_msg=f"memory {k}")
+
+
+@pytest.mark.parametrize("engine", problems.ENGINES)
+@settings(max_examples=15, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(problems.graphs(), st.integers(1, 3), st.integers(1, 140), st.randoms(), st.booleans())
+def test_devices_have_the_bits_of_a_network_in_one_process(engine, graph, d, T, rng, classify):
+    X, y = problems.streams(len(graph), T, d, T, classify)
+    X[0, ::5, 0] = np.nan
+    loss = "logistic" if classify else "squared"
+    expected, network = simulated(graph, X, y, engine=engine, loss=loss)
+    members = learners(graph, d, engine=engine, loss=loss)
+    np.testing.assert_array_equal(feed(members, graph, X, y, rng), expected)
+    check_same(members, network)
+
+
+def changing(J, T, at):
+    X, y = problems.streams(J, T, 3)
+    y[:, at:] *= -1
+    return X, y
+
+
+@pytest.mark.parametrize("graph", [nx.cycle_graph(5), nx.path_graph(4), nx.star_graph(4)])
+def test_devices_agree_on_what_to_do_about_a_change(graph):
+    X, y = changing(len(graph), 700, 560)  # after the scale is fixed
+    expected, network = simulated(graph, X, y)
+    assert network.restarts > 0
+    members = learners(graph, 3)
+    np.testing.assert_array_equal(feed(members, graph, X, y, random.Random(0)), expected)
+    check_same(members, network)
+    assert {member.one.restarts for member in members} == {network.restarts}
+    duals = np.concatenate([member.state.lam for member in members])
+    assert np.abs(duals.sum(0)).max() < 1e-9
+
+
+def test_all_rows_know_of_a_decision_when_it_is_due(monkeypatch):
+    seen = []
+
+    def check(self, *given, act):
+        seen.append(self.rounds)
+        for decision in (self.alarm, self.restart):
+            assert len(np.unique(decision[:, 0])) == 1
+        act(self, *given)
+
+    for name in ("_begin_young", "_restart"):
+        act = getattr(auto.Network, name)
+        monkeypatch.setattr(auto.Network, name, lambda self, *a, act=act: check(self, *a, act=act))
+    X, y = changing(9, 400, 250)
+    simulated(nx.path_graph(9), X, y)
+    assert len(seen) >= 2
+
+
+# Memory
+
+
+@pytest.mark.parametrize("engine", problems.ENGINES)
+@pytest.mark.parametrize("at", [0, 1, 3, 5, 40, 66, 130])
+def test_a_saved_learner_goes_on_with_the_same_bits(engine, at):
+    graph = nx.path_graph(3)
+    X, y = problems.streams(3, at + 30, 2)
+    members, rng = learners(graph, 2, engine=engine), random.Random(0)
+    feed(members, graph, X[:, :at], y[:, :at], rng)
+    arrays, meta = members[1].save()
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    again = learners(graph, 2, engine=engine)[1]
+    again.load(arrays, json.loads(json.dumps(meta)))
+    twins = [*members[:1], again, *members[2:]]
+    expected = feed(copy.deepcopy(members), graph, X[:, at:], y[:, at:], rng)
+    np.testing.assert_array_equal(feed(twins, graph, X[:, at:], y[:, at:], rng), expected)
+
+
+def test_what_others_saved_is_refused():
+    one, other = learners(nx.path_graph(2), 2)[0], learners(nx.path_graph(2), 2, seed=1)[0]
+    with pytest.raises(domkl.errors.DataError, match="fingerprint"):
+        other.load(*one.save())
+
+
+# Faults
+
+
+def lossy(members, graph, X, y, rng, loss):
+    """Rounds in which updates are lost; whoever misses one goes on without it."""
+    y_hat = np.empty_like(y)
+    for t in range(y.shape[1]):
+        updates = [member.observe(X[j, t], y[j, t]) for j, member in enumerate(members)]
+        for j, member in enumerate(members):
+            y_hat[j, t] = member.step.y_hat
+            for i in graph.neighbors(j):
+                if not loss(t, i, j, rng):
+                    member.receive(i, updates[i])
+        for member in members:
+            if member.waiting:
+                member.close()
+    return y_hat
+
+
+def duals(members):
+    return np.abs(np.concatenate([member.state.lam for member in members]).sum(0)).max()
+
+
+def scales(members):
+    return {member.one.scale for member in members}
+
+
+def test_lost_updates_leave_one_scale_and_duals_that_cancel():
+    graph, T = nx.cycle_graph(4), 200
+    X, y = problems.streams(4, T, 2)
+    members, rng = learners(graph, 2), random.Random(1)
+    y_hat = lossy(members, graph, X, y, rng, lambda t, i, j, rng: t < 150 and rng.random() < 0.1)
+    assert len(scales(members)) == 1 and 0 not in scales(members)
+    assert duals(members) < 1e-9
+    calm = simulated(graph, X, y)[0]
+    errors = [((found - y)[:, 100:] ** 2).mean() for found in (y_hat, calm)]
+    assert errors[0] < 1.3 * errors[1]
+
+
+def test_two_halves_that_were_apart_find_one_scale():
+    graph, T = nx.cycle_graph(4), 120
+    X, y = problems.streams(4, T, 2)
+    X[2:] = 10 * X[2:] + 5
+    members = learners(graph, 2)
+    apart = lambda t, i, j, rng: t < 90 and (i < 2) != (j < 2)  # noqa: E731
+    lossy(members, graph, X[:, :90], y[:, :90], None, apart)
+    assert len(scales(members)) == 2
+    lossy(members, graph, X[:, 90:], y[:, 90:], None, lambda *given: False)
+    assert len(scales(members)) == 1
+    assert duals(members) < 1e-9
+
+
+def test_who_comes_later_gets_scale_and_estimate_from_a_neighbour():
+    graph, T = nx.path_graph(3), 100
+    X, y = problems.streams(3, T, 2)
+    first = learners(graph, 2)[:2]
+    first[1].leave(2)
+    small = nx.path_graph(2)
+    feed(first, small, X[:2, :90], y[:2, :90], random.Random(0))
+    late = learners(graph, 2)[2]
+    late.skip_to(90)
+    first[1].join(2, number=7)
+    members = [*first, late]
+    y_hat = feed(members, graph, X[:, 90:], y[:, 90:], random.Random(0))
+    assert len(scales(members)) == 1
+    assert ((y_hat - y[:, 90:])[2, 4:] ** 2).mean() < 0.2 * y.var()
+    assert duals(members) < 1e-9
+
+
+def test_neighbours_that_leave_take_their_duals_along():
+    graph = nx.cycle_graph(3)
+    X, y = problems.streams(3, 60, 2)
+    members = learners(graph, 2)
+    feed(members, graph, X[:, :40], y[:, :40], random.Random(0))
+    members[0].leave(1), members[1].leave(0)
+    graph = nx.from_edgelist([(0, 2), (1, 2)])
+    feed(members, graph, X[:, 40:], y[:, 40:], random.Random(0))
+    assert duals(members) < 1e-9
+    assert members[0].one.weight == 1
+    assert members[2].one.weight == 2
+
+
+@pytest.mark.parametrize("payload", ["float32", "float16"])
+def test_rounded_messages_keep_duals_that_cancel(payload):
+    graph = nx.cycle_graph(3)
+    X, y = problems.streams(3, 120, 2)
+    members = learners(graph, 2, payload=payload)
+    y_hat = feed(members, graph, X, y, random.Random(0))
+    assert duals(members) < 1e-9
+    assert ((y_hat - y)[:, 60:] ** 2).mean() < 0.2 * y.var()
+
+
+def test_forged_numbers_change_no_round_and_break_nothing():
+    graph = nx.path_graph(2)
+    X, y = problems.streams(2, 150, 2)
+    members, rng = learners(graph, 2), np.random.default_rng(0)
+    for t in range(150):
+        updates = [member.observe(X[j, t], y[j, t]) for j, member in enumerate(members)]
+        numbers = updates[1].losses.copy()
+        numbers[rng.integers(9, len(numbers), 3)] = rng.choice(
+            [-1.0, 0.0, 1.0, 2.0, t + 1, t + 2, 1e9, -1e300], 3
+        )
+        more = rng.standard_normal(40) * 3 if t % 3 == 0 else updates[1].more
+        members[0].receive(1, updates[1]._replace(losses=numbers, more=more))
+        members[1].receive(0, updates[0])
+    assert np.isfinite(members[0].predict(X[0, 0]))
+    assert members[0].round == members[1].round == 150
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda one: one.observe([1.0], 1.0), "x has shape"),
+        (lambda one: one.observe([1.0, np.inf], 1.0), "infinite"),
+        (lambda one: one.observe([1.0, 2.0], np.nan), "y is nan"),
+        (lambda one: one.close(), "no round is open"),
+        (lambda one: one.receive("x", None), "'x' is not a neighbour"),
+        (lambda one: domkl.AutoLearner(2, [], learners=["a"], diameter=0, name="b"), "one of learners"),
+        (lambda one: domkl.AutoLearner(2, ["b"], learners=["a", "b"], diameter=0, name="a"), "diameter is 0"),
+    ],
+)
+def test_wrong_use_is_refused_in_one_line_and_changes_nothing(call, message):
+    one = learners(nx.path_graph(2), 2)[0]
+    with pytest.raises((domkl.errors.InputError, domkl.errors.PeerError), match=message) as caught:
+        call(one)
+    assert "\n" not in str(caught.value)
+    assert one.round == 0 and not one.waiting
