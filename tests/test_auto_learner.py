@@ -1,4 +1,4 @@
-"""A learner of preset "auto" on a device: the simulator's bits, whatever order messages come in; faults; memory."""
+"""A learner of preset "auto" on a device: the simulator's bits, whatever the order; faults; memory."""
 
 from __future__ import annotations
 
@@ -158,7 +158,8 @@ def test_lost_updates_leave_one_scale_and_duals_that_cancel():
     X, y = problems.streams(4, T, 2)
     members, rng = learners(graph, 2), random.Random(1)
     y_hat = lossy(members, graph, X, y, rng, lambda t, i, j, rng: t < 150 and rng.random() < 0.1)
-    assert len(scales(members)) == 1 and 0 not in scales(members)
+    assert len(scales(members)) == 1
+    assert 0 not in scales(members)
     assert duals(members) < 1e-9
     calm = simulated(graph, X, y)[0]
     errors = [((found - y)[:, 100:] ** 2).mean() for found in (y_hat, calm)]
@@ -252,4 +253,5 @@ def test_wrong_use_is_refused_in_one_line_and_changes_nothing(call, message):
     with pytest.raises((domkl.errors.InputError, domkl.errors.PeerError), match=message) as caught:
         call(one)
     assert "\n" not in str(caught.value)
-    assert one.round == 0 and not one.waiting
+    assert one.round == 0
+    assert not one.waiting
