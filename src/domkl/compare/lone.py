@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from .. import _single, kernels
+from .. import facade, kernels
 from .._types import Array
 from ..bench.peers import installed
 from ..central import omkl
@@ -94,7 +94,7 @@ def _raw(source: Source) -> float:
 
 
 def _single_model(source: Source, preset: str, seed: int) -> Model:
-    model = _single.make(_single.Settings(preset=preset, seed=seed), "squared")
+    model = facade.make(facade.Settings(preset=preset, seed=seed), "squared")
     model.grow(range(source.split.X.shape[2]))
     return model
 
