@@ -60,6 +60,19 @@ def test_a_file_of_your_own_is_told_in_its_unit(capsys, mine):
     assert min(row["rmse"] for row in found["rows"] if row["rmse"]) > 10
 
 
+def test_columns_and_rows_without_numbers_can_be_left_out(capsys, mine):
+    names, *rows = mine.read_text().splitlines()
+    lines = [f"{names},day", *(f"{row},monday" for row in rows), ",0.5,1000,tuesday"]
+    mine.write_text("\n".join(lines) + "\n")
+    argv = ["compare", "--data", str(mine), "--target", "y", "--learners", "4"]
+    assert cli.main(argv) == 2
+    assert "--drop day" in capsys.readouterr().err
+    assert cli.main([*argv, "--drop", "day"]) == 2
+    assert "--missing drop" in capsys.readouterr().err
+    found, _ = document(capsys, *argv, "--drop", "day", "--missing", "drop")
+    assert (found["learners"], found["rounds"], found["features"]) == (4, 15, 2)
+
+
 def test_what_is_not_installed_is_left_out_with_the_install_line(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "river", None)
     assert cli.main(FEW) == 0
@@ -80,6 +93,7 @@ def test_the_figure_goes_where_it_is_told(capsys, tmp_path):
     ("argv", "parts"),
     [
         (["--target", "y"], ["--target is for a file", "--data"]),
+        (["--drop", "u"], ["--drop is for a file", "--data"]),
         (["--data", "x.csv"], ["x.csv needs a target"]),
         (["--data", "x.csv", "--dataset", "weather"], ["both given"]),
         (["--learners", "4"], ["for the stations", "expected 3"]),
