@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import pathlib
-import platform
 import resource
 import subprocess
 import sys
@@ -25,6 +24,7 @@ import time
 import numpy as np
 
 import domkl
+from domkl.bench import machine
 
 J, REACH, P, D, d, T = 20_000, 3, 3, 20, 5, 150
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM")}
@@ -98,15 +98,6 @@ def compare(ranks, repeats):
     }
 
 
-def machine():
-    return {
-        "cores": os.cpu_count(),
-        "processor": platform.machine(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-    }
-
-
 def main():
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -119,7 +110,7 @@ def main():
     if args.work:
         work(args.work)
         return
-    result = {"machine": machine(), **compare(args.ranks, args.repeats)}
+    result = {"machine": machine.describe(), **compare(args.ranks, args.repeats)}
     print(f"J = {J} on a ring lattice, P = {P}, D = {D}, d = {d}, T = {T}")
     print(f"  one process {result['one_process_s']:.2f} s, {args.ranks} ranks {result['ranks_s']:.2f} s")
     print(f"  cores that others took meanwhile, run by run: {result['others_cores']}")

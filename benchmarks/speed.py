@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import pathlib
-import platform
 import subprocess
 import sys
 import time
@@ -20,6 +18,7 @@ import time
 import numpy as np
 
 import domkl
+from domkl.bench import machine
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import naive
@@ -75,22 +74,17 @@ def imports():
     }
 
 
-def machine():
-    return {
-        "cores": os.cpu_count(),
-        "processor": platform.machine(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-    }
-
-
 def main():
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--json", metavar="FILE", help="also write the figures to FILE")
     args = options.parse_args()
-    result = {"machine": machine(), "twin": [against_the_twin(d) for d in (21, 81)], "imports": imports()}
+    result = {
+        "machine": machine.describe(),
+        "twin": [against_the_twin(d) for d in (21, 81)],
+        "imports": imports(),
+    }
     print("NumPy engine, one learner and step, 17 kernels of D = 50, complete graph of 5")
     for row in result["twin"]:
         print(

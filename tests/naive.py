@@ -271,6 +271,31 @@ def omkl(X, y, V, mu, eta_g, reg=0.0):
     return np.array(y_hat), theta, L
 
 
+def adaraker(X, y, V, eta):
+    """AdaRaker: a learner for every interval i 2^k .. (i + 1) 2^k - 1, and weights, not their logs."""
+    P, D, _ = V.shape
+    alive, y_hat = [], []
+    for t, (x_t, y_t) in enumerate(zip(X, y, strict=True), start=1):
+        alive = [each for each in alive if t < each["end"]]
+        for k in range(t.bit_length()):
+            if t % 2**k == 0:
+                rate = min(0.5, eta / np.sqrt(2**k))
+                theta, kernel_w = np.zeros((P, 2 * D)), np.ones(P)
+                alive.append({"end": t + 2**k, "rate": rate, "w": rate, "theta": theta, "kernel_w": kernel_w})
+        z = [z_of(V[p], x_t) for p in range(P)]
+        for each in alive:
+            each["f"] = [each["theta"][p] @ z[p] for p in range(P)]
+            each["guess"] = sum(each["kernel_w"] * each["f"]) / sum(each["kernel_w"])
+        together = sum(each["w"] * each["guess"] for each in alive) / sum(each["w"] for each in alive)
+        y_hat.append(together)
+        for each in alive:
+            each["w"] *= np.exp(-each["rate"] * ((each["guess"] - y_t) ** 2 - (together - y_t) ** 2))
+            for p in range(P):
+                each["kernel_w"][p] *= np.exp(-each["rate"] * (each["f"][p] - y_t) ** 2)
+                each["theta"][p] -= each["rate"] * 2 * (each["f"][p] - y_t) * z[p]
+    return np.array(y_hat)
+
+
 def gaussian_kernel(x, other, sigma2):
     return np.exp(-np.sum((x - other) ** 2) / (2 * sigma2))
 

@@ -73,6 +73,15 @@ def problems(draw, tree=False):
     return X, y, graph, draw(dictionaries(d)), draw(rates()), loss, naive_loss
 
 
+def taught(model, X, y):
+    """A model's predictions, each made before its label is learnt."""
+    y_hat = []
+    for x, label in zip(X, y, strict=True):
+        y_hat.append(model.predict(x))
+        model.learn(x, label)
+    return np.array(y_hat)
+
+
 def neighbours_of(graph):
     return [sorted(graph.neighbors(j)) for j in range(len(graph))]
 

@@ -168,7 +168,7 @@ def test_a_latecomer_starts_from_what_its_neighbour_knows():
         return old, new
 
     old, new = asyncio.run(main())
-    assert (old.samples, new.samples) == (300, 60)
+    assert (old.progress.samples, new.progress.samples) == (300, 60)
     assert new.learner.round > 60  # it counts the network's rounds, not its own
     lam = old.learner.state.lam + new.learner.state.lam
     assert np.abs(lam).max() < 1e-9
@@ -186,7 +186,7 @@ def test_asynchronous_agents_do_not_wait():
     a = Agent(config("a", ["b"], rounds=rounds), stream=aiter_of(zip(X[0], y[0], strict=True), d), out=len)
     b = Agent(config("b", ["a"], rounds=rounds), stream=aiter_of(slow(), d), out=len)
     asyncio.run(together(a, b))
-    assert (a.samples, b.samples) == (300, 10)
+    assert (a.progress.samples, b.progress.samples) == (300, 10)
 
 
 @pytest.mark.parametrize("step", ["first", "newton"])
@@ -217,7 +217,7 @@ def test_the_graph_changes_while_it_runs(step):
     agents = asyncio.run(main())
     assert [set(agent.peers) for agent in agents] == [{"l2"}, {"l2"}, {"l0", "l1"}]
     assert [agent.around.graph for agent in agents] == [7, 7, 7]
-    assert [agent.samples for agent in agents] == [200, 200, 200]
+    assert [agent.progress.samples for agent in agents] == [200, 200, 200]
     assert np.abs(sum(agent.learner.state.lam for agent in agents)).max() < 1e-9
 
 
@@ -396,7 +396,7 @@ def test_a_sample_too_large_to_learn_is_refused_and_the_next_is_learnt():
     outs = [[]]
     (agent,) = agents_of([config("a", [])], X, y, outs)
     asyncio.run(together(agent))
-    assert (agent.refused["sample"], agent.samples, len(outs[0])) == (1, 4, 5)
+    assert (agent.refused["sample"], agent.progress.samples, len(outs[0])) == (1, 4, 5)
 
 
 def test_a_broker_that_is_not_there_is_named():

@@ -19,6 +19,7 @@ from domkl.auto.additive import Memory, Terms
 from domkl.auto.features import STEPS, pooled, scaled, statistics
 from domkl.auto.ties import Ties
 from domkl.errors import InputError
+from problems import taught
 
 
 @pytest.fixture(autouse=True)
@@ -26,14 +27,6 @@ def small(monkeypatch):
     """Networks of small models: the same code, quicker."""
     make = auto.Network.__init__
     monkeypatch.setattr(auto.Network, "__init__", lambda self, *a, **k: make(self, *a, **{"size": 160, **k}))
-
-
-def taught(model, X, y):
-    y_hat = []
-    for x, label in zip(X, y, strict=True):
-        y_hat.append(model.predict(x))
-        model.learn(x, label)
-    return np.array(y_hat)
 
 
 def stream(n, d=3, seed=0, classify=False):

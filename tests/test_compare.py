@@ -7,8 +7,14 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import domkl
+import naive
+import problems
 from domkl import cli, kernels
+from domkl.compare.adaraker import AdaRaker
 from domkl.compare.vaw import Vaw
 
 FEW = ["compare", "--rounds", "25"]
@@ -33,6 +39,7 @@ def test_the_table_has_ours_and_theirs(capsys):
     found, err = document(capsys, *FEW)
     rows = {row["name"]: row for row in found["rows"]}
     assert {"domkl, auto", "domkl, newton", "domkl, paper", "OMKL", "VAW on the same features"} <= set(rows)
+    assert "AdaRaker on the same features" in rows
     assert {"domkl auto, one learner", "domkl first-order, one learner"} <= set(rows)
     assert rows["domkl, paper"]["sees"] == "a part"
     assert rows["domkl, paper"]["bytes_sent"] == 2 * 8 * (17 * 100 + 17)
@@ -51,6 +58,19 @@ def test_a_file_of_your_own_is_told_in_its_unit(capsys, mine):
     found, _ = document(capsys, "compare", "--data", str(mine), "--target", "y", "--learners", "4")
     assert (found["learners"], found["rounds"], found["features"]) == (4, 15, 2)
     assert min(row["rmse"] for row in found["rows"] if row["rmse"]) > 10
+
+
+def test_columns_and_rows_without_numbers_can_be_left_out(capsys, mine):
+    names, *rows = mine.read_text().splitlines()
+    lines = [f"{names},day", *(f"{row},monday" for row in rows), ",0.5,1000,tuesday"]
+    mine.write_text("\n".join(lines) + "\n")
+    argv = ["compare", "--data", str(mine), "--target", "y", "--learners", "4"]
+    assert cli.main(argv) == 2
+    assert "--drop day" in capsys.readouterr().err
+    assert cli.main([*argv, "--drop", "day"]) == 2
+    assert "--missing drop" in capsys.readouterr().err
+    found, _ = document(capsys, *argv, "--drop", "day", "--missing", "drop")
+    assert (found["learners"], found["rounds"], found["features"]) == (4, 15, 2)
 
 
 def test_what_is_not_installed_is_left_out_with_the_install_line(capsys, monkeypatch):
@@ -73,6 +93,7 @@ def test_the_figure_goes_where_it_is_told(capsys, tmp_path):
     ("argv", "parts"),
     [
         (["--target", "y"], ["--target is for a file", "--data"]),
+        (["--drop", "u"], ["--drop is for a file", "--data"]),
         (["--data", "x.csv"], ["x.csv needs a target"]),
         (["--data", "x.csv", "--dataset", "weather"], ["both given"]),
         (["--learners", "4"], ["for the stations", "expected 3"]),
@@ -99,3 +120,22 @@ def test_vaw_is_ridge_regression_with_the_next_sample_in_its_covariance():
     Z, z = core.features(V, X)[:, 0], core.features(V, new)[0]
     A = 0.3 * np.eye(8) + Z.T @ Z + np.outer(z, z)
     assert model.predict(new) == pytest.approx(float(z @ np.linalg.solve(A, Z.T @ y)), rel=1e-9)
+
+
+@given(st.integers(1, 70), st.integers(1, 3), st.sampled_from([0.3, 1.0, 4.0]), st.integers(0, 999))
+@settings(max_examples=40, deadline=None)
+def test_adaraker_is_its_literal_twin(T, d, eta, seed):
+    X, y = problems.streams(1, T, d, seed)
+    V = kernels.gaussian(d, D=3, sigma2=[0.2, 1.0, 3.0], seed=seed)
+    found = problems.taught(AdaRaker(V, eta), X[0], y[0])
+    np.testing.assert_allclose(found, naive.adaraker(X[0], y[0], V, eta), atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_adaraker_follows_a_change_that_omkl_is_slow_to_follow(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(2000, 2))
+    y = 0.5 + 0.4 * np.sin(4 * X[:, 0]) * np.where(np.arange(2000) < 1000, 1, -1)
+    V = kernels.gaussian(2, D=20, seed=seed)
+    adaptive = np.mean((problems.taught(AdaRaker(V), X, y) - y)[1000:] ** 2)
+    assert adaptive < 0.8 * np.mean((domkl.omkl(X, y, kernels=V).y_hat - y)[1000:] ** 2)

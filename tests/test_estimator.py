@@ -13,17 +13,9 @@ import domkl
 import problems
 from domkl.auto import Model
 from domkl.errors import InputError
+from problems import taught
 
 SMALL = {"size": 60}
-
-
-def taught(model, X, y):
-    """Predictions before each label."""
-    found = []
-    for x, label in zip(X, y, strict=True):
-        found.append(model.predict(x))
-        model.learn(x, label)
-    return np.array(found)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

@@ -14,10 +14,10 @@ pytest.importorskip("pandas")  # and compare mini-batches
 
 from river import checks, datasets, metrics
 
-from domkl import _single
-from domkl._single import PRESETS
+from domkl import engines
 from domkl.auto import Model
 from domkl.errors import InputError
+from domkl.facade import PRESETS
 from domkl.river import MultiKernelClassifier, MultiKernelRegressor
 
 MODELS = [MultiKernelRegressor, MultiKernelClassifier]
@@ -77,8 +77,8 @@ def test_unscaled_inputs_and_targets_are_learnt_as_well_as_scaled_ones():
 def test_native_and_numpy_agree(monkeypatch):
     X, y = stream(200)
     there = errors(MultiKernelRegressor(), X, y)
-    make = _single.engines.make_device
-    monkeypatch.setattr(_single.engines, "make_device", lambda name, *rest: make("numpy", *rest))
+    make = engines.make_device
+    monkeypatch.setattr(engines, "make_device", lambda name, *rest: make("numpy", *rest))
     assert np.allclose(there, errors(MultiKernelRegressor(), X, y), atol=1e-3)
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _single
+from . import facade
 from ._extras import need
-from ._single import OneVsRest, Settings
 from ._types import Array
 from .errors import InputError
+from .facade import OneVsRest, Settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ class _Columns:
         """Names that are new or not there, or values that are no plain numbers."""
         self._values = None
         known = set(self.names)
-        new = sorted((name for name in x if name not in known), key=_single.digest)
+        new = sorted((name for name in x if name not in known), key=facade.digest)
         if new:
             self._add(new)
             self._grow(new)
@@ -120,7 +120,7 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
 
     def __init__(
         self,
-        preset: str = _single.DEFAULT,
+        preset: str = facade.DEFAULT,
         D: int = 50,
         eta: float = 4.0,
         eta_g: float = 1.0,
@@ -129,7 +129,7 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
     ) -> None:
         self.preset, self.D, self.eta, self.eta_g = preset, D, eta, eta_g
         self.seed, self.size = seed, size
-        self._model = _single.make(Settings(preset, D, eta, eta_g, seed, size), "squared")
+        self._model = facade.make(Settings(preset, D, eta, eta_g, seed, size), "squared")
         self._columns = _Columns(self._model.grow)
 
     def predict_one(self, x: dict[Any, Any]) -> float:
@@ -170,7 +170,7 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
 
     def __init__(
         self,
-        preset: str = _single.DEFAULT,
+        preset: str = facade.DEFAULT,
         D: int = 50,
         eta: float = 1.0,
         eta_g: float = 1.0,

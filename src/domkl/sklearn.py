@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _checks, _single
+from . import _checks, facade
 from ._extras import need
-from ._single import OneVsRest, Settings
 from ._types import Array
 from .errors import InputError
+from .facade import OneVsRest, Settings
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -37,7 +37,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        preset: str = _single.DEFAULT,
+        preset: str = facade.DEFAULT,
         D: int = 50,
         eta: float = 4.0,
         eta_g: float = 1.0,
@@ -113,7 +113,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return np.array([self.model_.predict(x) for x in self._asked(X)])
 
     def _begin(self) -> None:
-        self.model_ = _single.make(self._settings(), "squared")
+        self.model_ = facade.make(self._settings(), "squared")
         self.model_.grow(range(self.n_features_in_))
 
     def _learn(self, X: Array, y: Array, passes: int) -> MultiKernelRegressor:
@@ -141,7 +141,7 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        preset: str = _single.DEFAULT,
+        preset: str = facade.DEFAULT,
         D: int = 50,
         eta: float = 1.0,
         eta_g: float = 1.0,

@@ -65,6 +65,19 @@ class Limited:
         return kind if kind in self.counts or len(self.counts) < KINDS else "other"
 
 
+class Refused(Counter[str]):
+    """What was refused, by kind: counted for /metrics and told in the log."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        super().__init__()
+        self._limited = Limited(logger)
+
+    def note(self, kind: str, **fields: object) -> None:
+        """One more of a kind."""
+        self[kind] += 1
+        self._limited.warn(kind, "refused", **fields)
+
+
 class _Format(logging.Formatter):
     def __init__(self, learner: str) -> None:
         super().__init__()

@@ -34,6 +34,7 @@ class Neighbourhood:
         self.peers = {name: Peer(name) for name in names}  # also those that are lost
         self.graph = graph  # the version of the graph
         self.wanted: tuple[str, ...] | None = None  # the neighbours in a graph that is yet to be followed
+        self.done = False  # our own stream has ended
         self.cut_off = False  # they no longer have what our replay needs
         self.late = 0  # updates that came too late to be used
 

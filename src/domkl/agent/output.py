@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import msgspec
 
+from .config import OutputSection
+from .post import Post
+from .streams import Reading, Scaling
+
 #: A line is visible to whoever reads along after at most so many seconds.
 DELAY = 0.02
+
+Out = Callable[[dict[str, Any]], None]
 
 
 class Lines:
@@ -41,3 +48,23 @@ class Lines:
         self.flush()
         if self._file is not None and self.place != "-":
             self._file.close()
+
+
+class Predictions:
+    """Each prediction in the labels' own unit, to `out` (by default a line) and, if published, to a topic."""
+
+    def __init__(self, section: OutputSection, scaling: Scaling, post: Post, out: Out | None) -> None:
+        self.lines, self._scaling, self._post = Lines(section.predictions), scaling, post
+        self._out, self._is_published = out or self.lines.write, section.publish
+
+    def tell(self, reading: Reading, round: int, y_hat: float) -> None:
+        """What was predicted for a reading."""
+        said: dict[str, Any]
+        said = {"index": reading.index, "round": round, "y_hat": self._scaling.original(y_hat)}
+        if reading.y is not None:
+            said["y"] = self._scaling.original(reading.y)
+        if reading.id is not None:
+            said["id"] = reading.id
+        self._out(said)
+        if self._is_published:
+            self._post.say("prediction", said)

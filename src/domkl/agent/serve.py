@@ -62,8 +62,8 @@ def snapshot(agent: Agent) -> Snapshot:
     q = agent.learner.state.q
     return {
         "rounds": agent.learner.round,
-        "samples": agent.samples,
-        "squared_error_rolling": agent.error,
+        "samples": agent.progress.samples,
+        "squared_error_rolling": agent.progress.error,
         "neighbour_up": {name: float(peer.up(now, 3.0)) for name, peer in peers.items()},
         "neighbour_age_seconds": {name: now - peer.heard_at for name, peer in peers.items()},
         "bytes_sent": counts.sent_bytes,
@@ -74,6 +74,6 @@ def snapshot(agent: Agent) -> Snapshot:
             "transport": counts.refused,
         },
         "kernel_weight": {str(p): float(weight) for p, weight in enumerate(q)},
-        "round_seconds": agent.round_seconds,
+        "round_seconds": agent.progress.round_seconds,
         "checkpoint_round": agent.memory.saved,
     }

@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..trial import Source
 from . import show
 from .bench import figure as number
+from .run import names, need_data
 
 TEXT = "error, time and traffic of domkl and other online learners on one stream"
 
@@ -26,6 +27,8 @@ def add_to(commands: Any) -> None:
     add("--dataset", metavar="NAME", help="one that `domkl data` lists (default: the shipped stations)")
     add("--data", metavar="FILE", help="a CSV or Parquet file of your own, rows in order of time")
     add("--target", metavar="COLUMN", help="what to predict, in --data")
+    add("--drop", metavar="A,B", help="columns to leave out, in --data")
+    add("--missing", metavar="HOW", help="cells without a number, in --data: error (default), drop or mean")
     add("--learners", type=int, metavar="J", help="how many learners share the data (default: 5)")
     add("--graph", default="ring", help=f"{', '.join(graph.SHAPES)} or paper1 .. paper4 (default: ring)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
@@ -58,8 +61,7 @@ def _source(args: argparse.Namespace) -> Source:
     chosen = experiment.load("three-stations")
     if args.data is not None:
         return _own(args, chosen)
-    if args.target is not None:
-        raise InputError("--target is for a file of your own; expected --data FILE with it; add --data")
+    need_data(args, "target", "drop", "missing")
     if args.dataset in (None, "stations"):
         if args.learners not in (None, 3):
             raise InputError(f"--learners is {args.learners} for the stations; expected 3; leave it out")
@@ -74,7 +76,8 @@ def _own(args: argparse.Namespace, chosen: experiment.Experiment) -> Source:
         raise InputError("--data and --dataset are both given; expected one of the two; leave one out")
     if args.target is None:
         raise InputError(f"{args.data} needs a target; expected a column to predict; add --target COLUMN")
-    table = datasets.read_table(args.data, args.target, None, None, (), "error")
+    missing = "error" if args.missing is None else args.missing
+    table = datasets.read_table(args.data, args.target, drop=names(args.drop) or (), missing=missing)
     J = 5 if args.learners is None else args.learners
     return trial.from_table(chosen, table, Path(args.data).name, J, args.rounds)
 

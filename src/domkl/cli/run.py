@@ -157,10 +157,7 @@ def _source(args: argparse.Namespace, chosen: Experiment) -> Source:
         raise InputError("--horizon is for the shipped stations; expected no other data; leave it out")
     if args.data is not None:
         return _from_file(args, chosen)
-    for option in ("target", "learner_column", "features", "drop", "learners", "missing"):
-        if getattr(args, option) is not None:
-            flag = f"--{option.replace('_', '-')}"
-            raise InputError(f"{flag} is for a file of your own; expected --data FILE with it; add --data")
+    need_data(args, "target", "learner_column", "features", "drop", "learners", "missing")
     return trial.prepare(chosen, args.rounds)
 
 
@@ -177,13 +174,22 @@ def _from_file(args: argparse.Namespace, chosen: Experiment) -> Source:
         args.data,
         args.target,
         args.learner_column,
-        _names(args.features),
-        _names(args.drop) or (),
+        names(args.features),
+        names(args.drop) or (),
         "error" if args.missing is None else args.missing,
     )
     name = Path(args.data).name
     return trial.from_table(chosen, table, name, args.learners, args.rounds)
 
 
-def _names(text: str | None) -> tuple[str, ...] | None:
+def need_data(args: argparse.Namespace, *options: str) -> None:
+    """Refuse options that say something about a file where none is given."""
+    for option in options:
+        if getattr(args, option) is not None:
+            flag = f"--{option.replace('_', '-')}"
+            raise InputError(f"{flag} is for a file of your own; expected --data FILE with it; add --data")
+
+
+def names(text: str | None) -> tuple[str, ...] | None:
+    """Columns that are given as one text, with commas between."""
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())

@@ -1,4 +1,4 @@
-"""One learner that sees everything: ours, OMKL, VAW, and those of other libraries."""
+"""One learner that sees everything: ours, OMKL, AdaRaker, VAW, and those of other libraries."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from .. import _single, kernels
+from .. import facade, kernels
 from .._types import Array
 from ..bench.peers import installed
 from ..central import omkl
 from ..trial import Source
+from .adaraker import AdaRaker
 from .vaw import Vaw
 
 
@@ -46,9 +47,8 @@ def contenders(seed: int) -> dict[str, Run]:
     """By name; those of libraries that are not installed say so when they are run."""
     own: dict[str, Run] = {
         "OMKL": lambda source: _omkl(source, seed),
-        "VAW on the same features": lambda source: _all(
-            source, Vaw(kernels.gaussian(source.split.X.shape[2], seed=seed))
-        ),
+        "AdaRaker on the same features": lambda source: _all(source, AdaRaker(_frequencies(source, seed))),
+        "VAW on the same features": lambda source: _all(source, Vaw(_frequencies(source, seed))),
         "domkl auto, one learner": lambda source: _all(source, _single_model(source, "auto", seed)),
         "domkl first-order, one learner": lambda source: _all(
             source, _single_model(source, "first-order", seed)
@@ -60,7 +60,7 @@ def contenders(seed: int) -> dict[str, Run]:
 def _omkl(source: Source, seed: int) -> Result:
     split = source.split
     X, y = _order(split.X), _order(split.y)
-    V, start = kernels.gaussian(X.shape[1], seed=seed), time.process_time()
+    V, start = _frequencies(source, seed), time.process_time()
     run = omkl(X, y, kernels=V, delay=split.delay * len(split.y))
     return Result(_back(run.y_hat, len(split.y)), _raw(source), time.process_time() - start)
 
@@ -93,8 +93,12 @@ def _raw(source: Source) -> float:
     return 8.0 * float(source.split.X.shape[2] + 1)
 
 
+def _frequencies(source: Source, seed: int) -> Array:
+    return kernels.gaussian(source.split.X.shape[2], seed=seed)
+
+
 def _single_model(source: Source, preset: str, seed: int) -> Model:
-    model = _single.make(_single.Settings(preset=preset, seed=seed), "squared")
+    model = facade.make(facade.Settings(preset=preset, seed=seed), "squared")
     model.grow(range(source.split.X.shape[2]))
     return model
 
