@@ -203,7 +203,7 @@ class Learners(ABC):
         )
 
     def _judge(self, look: Look, y: Array) -> None:
-        """Fixed-share Hedge between the experts, in units of the best one's error, so that few rounds tell."""
+        """Fixed-share Hedge between the experts, in units of the best one's error: few rounds tell."""
         if self.state is None:
             return
         misses = self._misses(look, y)
