@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 import domkl
 import problems
-from domkl import auto
-from domkl.auto import Model
+from domkl import auto, losses
+from domkl.auto import Model, learners
 from domkl.auto.additive import Memory, Terms
 from domkl.auto.features import STEPS, pooled, scaled, statistics
 from domkl.auto.ties import Ties
 from domkl.errors import InputError
+from domkl.graph import as_graph
 from problems import taught
 
 
@@ -145,6 +146,35 @@ def test_before_the_scale_is_common_neighbours_know_of_each_other_and_others_do_
         changed[learner, 0] += 50
         other = domkl.simulate(X, changed, "path", preset="auto").y_hat
         assert (other[1, 1] != y_hat[1, 1]) == heard
+
+
+def test_learners_who_live_in_different_seasons_trust_themselves_before_the_average():
+    """Each learner has its own level of inputs and targets: the average of all theta is far off at first."""
+    rng, J, T = np.random.default_rng(0), 8, 48
+    level = rng.uniform(0, 10, (J, 1))
+    walk = level + rng.normal(0, 0.2, (J, T))
+    X, y = np.stack([walk, rng.uniform(size=(J, T))], -1), level + np.sin(walk) + rng.normal(0, 0.1, (J, T))
+    network = auto.Network(as_graph("complete", J), 2, losses.get("squared"))
+    experts, y_hat = [], []
+    for t in range(T):
+        look = network.look(X[:, t])
+        experts.append((look.experts - y[:, [t]]) ** 2)
+        y_hat.append((look.y_hat - y[:, t]) ** 2)
+        network.learn(look, y[:, t])
+    own, averaged = np.mean(experts[8:], (0, 1))
+    assert averaged > 2 * own
+    assert np.mean(y_hat[8:]) < 1.2 * own
+
+
+def test_the_last_expert_is_a_blend_and_new_experts_begin_with_little_weight():
+    X, y = problems.streams(3, 66, 3)
+    network = auto.Network(as_graph("ring", 3), 3, losses.get("squared"), forgets=True)
+    for t in range(64):
+        network.learn(network.look(X[:, t]), y[:, t])
+    look, w = network.look(X[:, 64]), network._weights()
+    blend = (1 - learners.BLEND) * look.experts[:, 1] + learners.BLEND * look.experts[:, 2]
+    assert np.allclose(look.experts[:, 5], blend)
+    assert np.allclose(w[:, 2:].sum(-1), learners.UNTRIED, atol=2e-3)
 
 
 def test_constant_missing_and_heavy_tailed_columns_stay_finite():

@@ -19,7 +19,20 @@ from .watch import Watch
 
 TUPLES = {"State": newton.State, "Stats": Stats}
 LEARNERS = (
-    *("rounds", "restarts", "lives", "low", "high", "log_w", "weight", "recent", "alarm", "restart"),
+    *(
+        "rounds",
+        "restarts",
+        "lives",
+        "low",
+        "high",
+        "log_w",
+        "errors",
+        "judged",
+        "weight",
+        "recent",
+        "alarm",
+        "restart",
+    ),
     *("state", "mixed", "stats", "centre", "width", "watch", "memories", "warm"),
 )
 PARTS = {

@@ -25,12 +25,12 @@ from .ties import NEVER, Heard, Said
 from .warmup import LOOKS, Sample, WarmUp, padded
 from .watch import EXPERTS, MISLED, RETURNS, Watch
 
-#: rho and eta of the local step, and the temperature of the device's Hedge in squared ranges of y.
-RATES = Rates(rho=0.4, eta=0.005, eta_g=0.1)
+#: rho and eta of the local step; eta_g has no part in it.
+RATES = Rates(rho=0.9, eta=0.002, eta_g=1.0)
 #: The logistic loss has an eighth of the squared one's curvature, so pulls of that size are as strong.
-CLASSES = Rates(rho=0.05, eta=0.03, eta_g=0.1)
+CLASSES = Rates(rho=0.05, eta=0.03, eta_g=1.0)
 #: Whoever learns alone has nobody's estimates to hold its own in check.
-ALONE = Rates(rho=0.4, eta=0.1, eta_g=0.1)
+ALONE = Rates(rho=0.4, eta=0.1, eta_g=1.0)
 #: Fixed share: the weight that experts get back in every round.
 SHARE = 1e-3
 #: Additive models: the long memory, the young one, and one that is kept from before a change.
@@ -39,8 +39,12 @@ LONG, YOUNG, PAST = 0, 1, 2
 PART, FADING = 1 / 7, 200
 #: For so many rounds a new memory has the exchange for itself.
 TRIAL = 100
-#: The temperature of the Hedge over memories, in mean squared errors of the best.
+#: The temperature of the Hedge over experts, in mean squared errors of the best.
 HEAT = 4.0
+#: The last expert is the averaged theta with this much of the long memory: Hedge by itself can only choose.
+BLEND = 0.25
+#: The weight that experts have together before they are tried.
+UNTRIED = 0.2
 #: No memory has its turn in a round.
 NOBODY = -1
 
@@ -52,7 +56,7 @@ class Look(NamedTuple):
     z: Array  # (J, MODELS, K); empty before the first label
     f: Array  # (J, MODELS) each model's score, in scaled units
     models: Array  # (J, MODELS) the same in units of y
-    experts: Array  # (J, n) predictions in units of y: of own and averaged theta, and of the memories
+    experts: Array  # (J, n) predictions in units of y: own and averaged theta, the memories, a blend
     y_hat: Array  # (J,)
 
 
@@ -93,6 +97,7 @@ class Learners(ABC):
         self.told: dict[int, Stats] = {}  # statistics told in this round, for the scale of that one
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
         self.log_w = np.zeros((J, 2))
+        self.errors, self.judged = np.zeros((J, 2)), 0  # of these two experts, while there are no more
         self.memories: list[Memory] = []  # LONG, YOUNG, PAST
         self.recent: deque[Sample] = deque(maxlen=FADING)  # inputs and scaled targets
         self.turn = NOBODY
@@ -130,6 +135,7 @@ class Learners(ABC):
         if self.memories:
             terms = self.terms.of(x, self.stats)
             scores += [memory.score(terms) for memory in self.memories]
+            scores.append((1 - BLEND) * scores[1] + BLEND * scores[2 + LONG])
         experts = self._in_units(np.stack(scores, -1))
         return Look(x, z, f, self._in_units(f), experts, (self.weights() * experts).sum(-1))
 
@@ -199,19 +205,18 @@ class Learners(ABC):
         )
 
     def _judge(self, look: Look, y: Array) -> None:
-        """Fixed-share Hedge between the experts."""
-        if self.memories:
-            self._judge_memories(look, y)
+        """Fixed-share Hedge between the experts, in units of the best one's error: few rounds tell."""
+        if self.state is None:
             return
-        span = np.where(self.high > self.low, self.high - self.low, 1) if self.state is not None else 1.0
-        worse = ((look.experts - y[:, None]) / np.reshape(span, (-1, 1))) ** 2
-        self.log_w = np.log(self.weights()) - np.minimum(worse, 1) / RATES.eta_g
-
-    def _judge_memories(self, look: Look, y: Array) -> None:
-        """The same in units of the best expert's error, so that few rounds tell after a change."""
         misses = self._misses(look, y)
+        if self.memories:
+            errors = self.watch.errors
+        else:
+            self.judged += 1
+            self.errors = self.errors + (misses - self.errors) / min(self.judged, Watch.FADE)
+            errors = self.errors
         worse = misses - misses.min(-1, keepdims=True)
-        level = HEAT * np.maximum(self.watch.errors.min(-1, keepdims=True), 1e-12)
+        level = HEAT * np.maximum(errors.min(-1, keepdims=True), 1e-12)
         self.log_w = np.log(self.weights()) - np.minimum(worse / level, 1)
 
     def _misses(self, look: Look, y: Array) -> Array:
@@ -248,7 +253,7 @@ class Learners(ABC):
                 self.terms_said = self.memories[k].tell(terms, target)
             else:
                 self.memories[k].note(terms, target)
-        self.watch.see(((look.y_hat - y) / self.width) ** 2, self._misses(look, y))
+        self.watch.see(((look.y_hat - y) / self.width) ** 2, self._misses(look, y)[:, :EXPERTS])
 
     def _whose_turn(self) -> int:
         """There is room for one memory in a message; a new one goes first."""
@@ -291,10 +296,10 @@ class Learners(ABC):
         returns = bool(verdict & RETURNS)
         if returns:
             self.memories = [past, young, long]
-            self.log_w = self.log_w[:, [0, 1, 4, 3, 2]]
+            self.log_w = self.log_w[:, [0, 1, 4, 3, 2, 5]]
         else:
             self.memories = [young.copy(math.inf), young, long if long.n >= TRIAL else past]
-            self.log_w = self.log_w[:, [0, 1, 3, 3, 2]]
+            self.log_w = self.log_w[:, [0, 1, 3, 3, 2, 5]]
         self.warm.divide(young.n, returns, bool(verdict & MISLED))
         if verdict & MISLED:
             self._learn_anew([(x, np.asarray(y, self.dtype)) for x, y in self._last(young.n)])
@@ -313,7 +318,8 @@ class Learners(ABC):
     def _open_memories(self, samples: list[Sample]) -> None:
         """Begin to watch for changes, or go on with another scale; samples have scaled targets."""
         if not self.memories:
-            self.watch, self.log_w = Watch(self.J), np.zeros((self.J, EXPERTS))
+            self.watch, few = Watch(self.J), np.full((self.J, EXPERTS - 1), UNTRIED / (EXPERTS - 1))
+            self.log_w = np.log(np.hstack([(1 - UNTRIED) * self.weights(), few]))
         self.memories = [self.make_memory(rounds) for rounds in (math.inf, FADING, math.inf)]
         self.recent.clear()
         self.recent.extend(samples)
