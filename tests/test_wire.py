@@ -124,7 +124,7 @@ def test_again_holds_updates_byte_for_byte():
 
 
 def test_fields_of_a_newer_minor_version_are_ignored():
-    body = changed(hue="blue", more={"a": [1, {"b": None}]})[8:]
+    body = changed(hue="blue", others={"a": [1, {"b": None}]})[8:]
     start = b"dk" + bytes([wire.VERSION[0], wire.VERSION[1] + 1])
     message = start + zlib.crc32(start + body).to_bytes(4, "little") + body
     assert isinstance(decoder().decode(message), Envelope)

@@ -35,7 +35,7 @@ from .errors import InputError, PeerError
 from .member import Shapes, Update
 
 #: Major and minor version of the format.
-VERSION = (1, 0)
+VERSION = (1, 1)
 #: The most updates in one `Again`, and the most learners that one message may name.
 MOST_UPDATES, MOST_NAMES = 64, 1024
 
