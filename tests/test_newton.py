@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -113,6 +117,20 @@ def test_threads_that_share_the_learners_of_a_round_give_the_same_bits():
     np.testing.assert_array_equal(runs[0].y_hat, runs[1].y_hat)
 
 
+@needs_native
+@pytest.mark.parametrize("step", ["first", "newton"])
+@pytest.mark.parametrize(("P", "T", "delay"), [(5, 1, 0), (5, 2, 0), (3, 7, 2), (7, 40, 0), (17, 23, 3)])
+def test_kernels_that_are_left_over_are_shared_by_rounds_with_the_same_bits(P, T, delay, step):
+    X, y = problems.streams(3, T, 2)
+    V = domkl.kernels.gaussian(2, D=6, sigma2=np.linspace(0.1, 3, P))
+    common = {"kernels": V, "rates": RATES, "delay": delay, "step": step, "engine": "native"}
+    alone = domkl.simulate(X, y, "ring", threads=1, **common)
+    for threads in (2, 3, 4, 6):
+        run = domkl.simulate(X, y, "ring", threads=threads, **common)
+        for name in ("y_hat", "theta", "lam", "L", "q"):
+            np.testing.assert_array_equal(getattr(run, name), getattr(alone, name), err_msg=name)
+
+
 def instruction_sets():
     if "native" not in problems.ENGINES:
         return []
@@ -165,6 +183,104 @@ def test_the_native_inverse_is_numpys(K, seed):
 
 
 @needs_native
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40) | st.integers(256, 260), st.integers(0, 99), st.booleans())
+def test_the_native_inverse_learns_as_numpys(K, seed, good):
+    rng = np.random.default_rng(seed)
+    slow, fast = (engines.make_inverse(name, 2)(np.full((2, 3), 0.5), K) for name in ("numpy", "native"))
+    for n in range(int(rng.integers(1, 40))):
+        z, b = rng.standard_normal((2, 2, 3, K)) / np.sqrt(K)
+        h, before = rng.uniform(0.1, 2, (2, 3)), fast.settle()
+        expected, found = (it.learn(z, b, h, good or n % 2 == 1) for it in (slow, fast))
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+        assert np.array_equal(fast.settle(), before) == (not good and n % 2 == 0)
+    np.testing.assert_allclose(fast.settle(), slow.settle(), rtol=1e-10, atol=1e-10)
+
+
+def products(inverse, rounds, seed=0):
+    """All that comes out of some rounds, and the matrix in the end."""
+    rng, out = np.random.default_rng(seed), []
+    for _ in range(rounds):
+        z, b = rng.standard_normal((2, *inverse.shape)).astype(inverse.dtype) / 10
+        out += [*inverse.times(z, b), inverse.learn(z, b, np.full(inverse.shape[:-1], 2.0), True)]
+    return [*out, inverse.settle()]
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_lasting_threads_give_the_bits_of_one(dtype):
+    c = np.full((3, 2), 0.5, dtype)
+    alone = products(engines.make_inverse("native", 1)(c, 33), 60)
+    for threads in (2, 3, 5, 9):  # more than there are matrices too
+        for expected, found in zip(
+            alone, products(engines.make_inverse("native", threads)(c, 33), 60), strict=True
+        ):
+            np.testing.assert_array_equal(found, expected)
+
+
+@needs_native
+def test_lasting_threads_may_be_of_any_number_from_call_to_call():
+    one = engines.make_inverse("native", 1)(np.full(4, 0.5), 20)
+    two = engines.make_inverse("native", 1)(np.full(4, 0.5), 20)
+    for threads in (3, 1, 2, 4, 2):
+        two.threads = threads
+        for expected, found in zip(products(one, 2), products(two, 2), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+
+
+@needs_native
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs Linux to count threads")
+def test_lasting_threads_end_with_their_matrices_and_do_nothing_meanwhile():
+    before = tasks()
+    made = engines.make_inverse("native", 3)(np.full(4, 0.5), 30)
+    assert tasks() == before  # none before it is needed
+    products(made, 3)
+    assert tasks() == before + 2
+    time.sleep(0.01)
+    spent = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - spent < 0.1  # of 0.6 s that two busy threads would have spent
+    del made
+    assert tasks() == before
+
+
+@needs_native
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Python 3.12, about threads and forks
+def test_after_a_fork_both_processes_go_on_with_the_same_bits():
+    made, twin = (engines.make_inverse("native", n)(np.full(4, 0.5), 30) for n in (3, 1))
+    for it in (made, twin):
+        products(it, 3)
+    expected = products(twin, 5, seed=1)
+
+    def same():
+        return all(map(np.array_equal, products(made, 5, seed=1), expected))
+
+    child = os.fork()
+    if child == 0:
+        good = same()
+        del made  # joins the child's own threads, not its parent's
+        os._exit(0 if good else 1)
+    assert same()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@needs_native
+def test_python_ends_while_threads_wait():
+    code = (
+        "import numpy as np; from domkl import engines;"
+        "it = engines.make_inverse('native', 3)(np.full(4, 0.5), 20);"
+        "it.times(np.ones((4, 20)), np.ones((4, 20))); import sys; sys.kept = it"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@needs_native
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_copied_native_inverse_goes_on_with_the_same_bits(again, dtype):
@@ -200,6 +316,8 @@ def test_a_sample_that_overflows_leaves_the_inverse_as_it_was(engine, dtype):
         (lambda it: it.times(*[np.zeros(3)] * 4, 1), "must fit"),
         (lambda it: it.times(*[np.zeros(4)] * 4, 0), "at least 1"),
         (lambda it: it.lower(np.zeros(5)), "must fit"),
+        (lambda it: it.learn(*[np.zeros(4)] * 4, True, 1), "must fit"),
+        (lambda it: it.learn(np.zeros(4), np.zeros(4), np.zeros(2), np.zeros(4), True, 0), "at least 1"),
         (lambda it: it.replace(np.zeros(5)), "must fit"),
         (lambda it: it.resume(np.zeros(6), np.zeros(2 * 2 + 1)), "must fit"),
         (lambda it: type(it)(0, 3, isa="baseline"), "above 0"),

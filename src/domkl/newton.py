@@ -62,6 +62,18 @@ class Inverse:
             out -= np.matmul(U, np.matmul(np.swapaxes(U, -1, -2), B))
         return out[..., 0], out[..., 1]
 
+    def learn(self, z: Array, b: Array, h: Array, good: bool) -> Array:
+        """theta' = P' b, where P' is the inverse of M + h z z^T. z, b (..., K), h (...) -> (..., K)
+
+        P becomes P' if `good` and all that comes out is finite; otherwise nothing has changed.
+        """
+        g, theta = self.times(z, b)
+        u = g * np.sqrt(h / (1 + h * core.dot(z, g)))[..., None]
+        theta = theta - u * core.dot(u, b)[..., None]  # Sherman and Morrison's formula
+        if good and np.isfinite(theta).all() and np.isfinite(u).all():
+            self.lower(u)
+        return theta
+
     def lower(self, u: Array) -> None:
         """P' = P - u u^T. (..., K)"""
         self.waiting[..., self.used] = u
@@ -169,13 +181,8 @@ def local(state: State, z: Array, f: Array, y: Array, pulls: Pulls, loss: Loss) 
     b *= pulls.neighbours
     b += m
     b -= state.lam
-    g, theta = state.inverse.times(z, b)
-    u = g * np.sqrt(h / (1 + h * core.dot(z, g)))[..., None]
-    theta = theta - u * core.dot(u, b)[..., None]  # Sherman and Morrison's formula
     L = state.L + loss.value(f, y)
-    if np.isfinite(theta).all() and np.isfinite(L).all() and np.isfinite(u).all():
-        state.inverse.lower(u)
-    return theta, L, m
+    return state.inverse.learn(z, b, h, bool(np.isfinite(L).all())), L, m
 
 
 def merge(

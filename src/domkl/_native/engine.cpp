@@ -86,13 +86,39 @@ template <class T> class Network final : public Engine<T> {
         return sharers() < set.threads ? set.P : set.P - set.P % set.threads;
     }
 
+    struct Part {  // some rounds of a kernel
+        int64_t p, from, to;
+    };
+
+    // The kernels so that n threads have as much to do, however many there are: where one is left over for several
+    // threads, its first rounds come before all else and its last ones at the end.
+    static std::vector<Part> parts(int64_t kernels, int64_t n, int64_t rounds) {
+        std::vector<Part> early, between, late;
+        std::vector<int64_t> cut(kernels, 0);
+        for (int64_t i = 1; i < n; ++i) cut[i * kernels / n] = rounds - i * kernels % n * rounds / n;
+        for (int64_t p = 0; p < kernels; ++p) {
+            const bool whole = cut[p] == 0 || cut[p] == rounds;
+            if (whole) between.push_back({p, 0, rounds});
+            else early.push_back({p, 0, cut[p]}), late.push_back({p, cut[p], rounds});
+        }
+        early.insert(early.end(), between.begin(), between.end());
+        early.insert(early.end(), late.begin(), late.end());
+        return early;
+    }
+
     void run_kernels(const Block<T>& block) {
         const int64_t whole = whole_kernels(), n = std::clamp<int64_t>(whole, 1, set.threads);
+        const std::vector<Part> todo = parts(whole, n, block.rounds);
         std::atomic<int64_t> next{0};
         std::vector<Spare> spares(n);
+        Progress progress(whole);
         together(n, [&](int64_t me) {
             Scratch scratch;
-            for (int64_t p; (p = next++) < whole;) kernel(p, block, scratch, spares[me]);
+            for (int64_t i; (i = next++) < int64_t(todo.size());) {
+                progress.wait(todo[i].p, todo[i].from);
+                kernel(todo[i], block, scratch, spares[me]);
+                progress.tell(todo[i].p, todo[i].to);
+            }
         });
         for (int64_t p = whole; p < set.P; ++p) shared(p, block, spares[0]);
     }
@@ -108,14 +134,13 @@ template <class T> class Network final : public Engine<T> {
         return std::move(old);
     }
 
-    void kernel(int64_t p, const Block<T>& block, Scratch& scratch, Spare& spare) {
+    void kernel(const Part& part, const Block<T>& block, Scratch& scratch, Spare& spare) {
+        const int64_t p = part.p, last = part.to * set.J;
         begin(p, block, spare);
         prepare(block, scratch);
-        const int64_t cells = block.rounds * set.J;
-        for (int64_t row = 0; row < cells; row += TILE) {
-            tile(p, block, scratch, spare.next, row, std::min<int64_t>(TILE, cells - row), [&] { theta[p].swap(spare.next); });
-        }
-        end(p, spare);
+        for (int64_t row = part.from * set.J; row < last; row += TILE)
+            tile(p, block, scratch, spare.next, row, std::min<int64_t>(TILE, last - row), [&] { theta[p].swap(spare.next); });
+        if (part.to == block.rounds) end(p, spare);
     }
 
     // One kernel by several threads, each with its part of the learners.

@@ -55,6 +55,8 @@ template <class T> class Inverses {
     virtual ~Inverses() = default;
     virtual void diagonal(const T* x) = 0;                                           // (n,)
     virtual void times(const T* x, const T* b, T* Px, T* Pb, int threads) = 0;       // (n, K)
+    // theta = P' b (n, K) with P' = P - u u^T the inverse of M + h z z^T, h (n,); P becomes P' if `good` and all is finite.
+    virtual bool learn(const T* z, const T* b, const T* h, T* theta, bool good, int threads) = 0;
     virtual void lower(const T* u) = 0;                                              // (n, K)
     virtual void dense(T* out) = 0;                                                  // (n, K, K)
     virtual void replace(const T* from) = 0;                                         // (n, K, K)

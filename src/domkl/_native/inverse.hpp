@@ -6,6 +6,7 @@
 // hold both halves, and both get the same operations: P is symmetric to the last bit.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "buffer.hpp"
@@ -39,14 +40,35 @@ template <class T> class Inverse {
             store(Px + k, load(Px + k) + load(rest + k));
             store(Pb + k, load(Pb + k) + load(rest + Kp + k));
         }
-        for (int n = 0; n < used_; ++n) correct(U.data() + n * Kp, x, b, Px, Pb);
+        const T* u = U.data();
+        for (int n = used_; n >= 4; n -= 4, u += 4 * Kp) correct<4>(u, x, b, Px, Pb);
+        switch (used_ % 4) {
+            case 3: return correct<3>(u, x, b, Px, Pb);
+            case 2: return correct<2>(u, x, b, Px, Pb);
+            case 1: return correct<1>(u, x, b, Px, Pb);
+        }
     }
 
-    // Where u of the next term is written, of length Kp, unless they are `full`, which they never are after `times`;
-    // `lower` then makes P' = P - u u^T.
-    T* next() { return U.data() + used_ * Kp; }
+    // From P x and P b, which `times` gave: u of the next term, for M' = M + h x x^T, and P' b = P b - u (u.b). `lower` then
+    // makes P' = P - u u^T. Returns 0, or what is no number where one of them overflows.
+    DOMKL_ONCE T solve(double h, const T* x, const T* b, const T* Px, T* Pb) {
+        T* u = next();
+        const Vec<T> root = all(T(std::sqrt(h / (1 + h * double(dot(x, Px, Kp))))));
+        Vec<T> products = {}, zero = {};
+        for (int64_t k = 0; k < Kp; k += W) {
+            const Vec<T> uk = root * load(Px + k);
+            store(u + k, uk);
+            products += uk * load(b + k);
+        }
+        const Vec<T> ub = all(sum<T>(products));
+        for (int64_t k = 0; k < Kp; k += W) {
+            const Vec<T> uk = load(u + k), pb = load(Pb + k) - ub * uk;
+            store(Pb + k, pb);
+            zero += uk * T(0) + pb * T(0);
+        }
+        return sum<T>(zero);
+    }
     void lower() { ++used_; }
-    bool full() const { return used_ == most; }
 
     // P' = P - u u^T at any time; u (K,)
     DOMKL_SELDOM void add(const T* u) {
@@ -98,6 +120,9 @@ template <class T> class Inverse {
     int used() const { return used_; }
 
   private:
+    bool full() const { return used_ == most; }
+    T* next() { return U.data() + used_ * Kp; }  // where a term is written, unless they are full, which they never are after `times`
+
     static constexpr int W = WIDTH<T>;
     static constexpr int COLUMNS = DOMKL_BYTES > 32 ? 4 : 2;  // as many as the registers hold factors and sums for
 
@@ -150,25 +175,32 @@ template <class T> class Inverse {
             store(Pb + i, pb);
         }
 #pragma GCC unroll 4
-        for (int c = 0; c < COLUMNS; ++c) rest[j + c] = sum<T>(sx[c]), rest[Kp + j + c] = sum<T>(sb[c]);
+        for (int c = 0; c < COLUMNS; c += 2) sums<T>(sx[c], sx[c + 1], sb[c], sb[c + 1], rest + j + c, rest + Kp + j + c);
     }
 
     // All terms that wait from the same part: their sum at once, as each alone may be too small to change P.
     void subtract(T* a, int64_t i, int64_t j, int terms) const {
         constexpr int ROWS = 4;
-        for (; i + ROWS * W <= Kp; i += ROWS * W, a += ROWS * COLUMNS * W) subtract_rows<ROWS>(a, i, j, terms);
-        for (; i < Kp; i += W, a += COLUMNS * W) subtract_rows<1>(a, i, j, terms);
+        for (; i + ROWS * W <= Kp; i += ROWS * W, a += ROWS * COLUMNS * W) subtract<ROWS>(a, i, j, terms);
+        switch ((Kp - i) / W) {
+            case 3: return subtract<3>(a, i, j, terms);
+            case 2: return subtract<2>(a, i, j, terms);
+            case 1: return subtract<1>(a, i, j, terms);
+        }
     }
 
-    template <int ROWS> void subtract_rows(T* a, int64_t i, int64_t j, int terms) const {
+    template <int ROWS> void subtract(T* a, int64_t i, int64_t j, int terms) const {
         Vec<T> v[ROWS][COLUMNS] = {};
         const T* u = U.data();
         for (int n = 0; n < terms; ++n, u += Kp) {
+            Vec<T> uj[COLUMNS];
+#pragma GCC unroll 4
+            for (int c = 0; c < COLUMNS; ++c) uj[c] = all(u[j + c]);
 #pragma GCC unroll 4
             for (int r = 0; r < ROWS; ++r) {
                 const Vec<T> ui = load(u + i + r * W);
 #pragma GCC unroll 4
-                for (int c = 0; c < COLUMNS; ++c) v[r][c] += ui * all(u[j + c]);
+                for (int c = 0; c < COLUMNS; ++c) v[r][c] += ui * uj[c];
             }
         }
 #pragma GCC unroll 4
@@ -180,14 +212,28 @@ template <class T> class Inverse {
             }
     }
 
-    void correct(const T* u, const T* x, const T* b, T* Px, T* Pb) const {
-        Vec<T> ux = {}, ub = {};
-        for (int64_t k = 0; k < Kp; k += W) ux += load(u + k) * load(x + k), ub += load(u + k) * load(b + k);
-        const Vec<T> fx = all(sum<T>(ux)), fb = all(sum<T>(ub));
+    // N terms that wait, from u on: what they take from P x and P b.
+    template <int N> void correct(const T* u, const T* x, const T* b, T* Px, T* Pb) const {
+        Vec<T> ux[N] = {}, ub[N] = {};
         for (int64_t k = 0; k < Kp; k += W) {
-            const Vec<T> uk = load(u + k);
-            store(Px + k, load(Px + k) - uk * fx);
-            store(Pb + k, load(Pb + k) - uk * fb);
+            const Vec<T> xk = load(x + k), bk = load(b + k);
+#pragma GCC unroll 4
+            for (int n = 0; n < N; ++n) {
+                const Vec<T> uk = load(u + n * Kp + k);
+                ux[n] += uk * xk, ub[n] += uk * bk;
+            }
+        }
+#pragma GCC unroll 4
+        for (int n = 0; n < N; ++n) ux[n] = all(sum<T>(ux[n])), ub[n] = all(sum<T>(ub[n]));
+        for (int64_t k = 0; k < Kp; k += W) {
+            Vec<T> px = load(Px + k), pb = load(Pb + k);
+#pragma GCC unroll 4
+            for (int n = 0; n < N; ++n) {
+                const Vec<T> uk = load(u + n * Kp + k);
+                px -= uk * ux[n], pb -= uk * ub[n];
+            }
+            store(Px + k, px);
+            store(Pb + k, pb);
         }
     }
 

@@ -163,6 +163,13 @@ template <class T> class InversesHandle {
         many->times(x.data(), b.data(), Px.data(), Pb.data(), threads);
     }
 
+    bool learn(Stored<T> z, Stored<T> b, Stored<T> h, Out<T> theta, bool good, int threads) {
+        fits(z.size(), K), fits(b.size(), K), fits(h.size(), 1), fits(theta.size(), K);
+        require(threads >= 1, "threads must be at least 1");
+        nb::gil_scoped_release release;
+        return many->learn(z.data(), b.data(), h.data(), theta.data(), good, threads);
+    }
+
     void lower(Stored<T> u) {
         fits(u.size(), K);
         many->lower(u.data());
@@ -377,6 +384,7 @@ template <class T> void declare(nb::module_& m, const char* network, const char*
         .def(nb::init<int64_t, int64_t, const std::string&>(), "n"_a, "K"_a, nb::kw_only(), "isa"_a)
         .def("diagonal", &I::diagonal)
         .def("times", &I::times)
+        .def("learn", &I::learn)
         .def("lower", &I::lower)
         .def("dense", &I::dense)
         .def("replace", &I::replace)

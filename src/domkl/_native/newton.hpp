@@ -49,11 +49,7 @@ DOMKL_ONCE void newton(Inverse<T>& inverse, const Dictionary<T>& V, const Parabo
         store(b + k, load(b + k) + mk);
     }
     inverse.times(z, b, Pz, theta, Pz + Kp);
-    T* u = inverse.next();
-    const Vec<T> root = all(T(std::sqrt(top.h / (1 + top.h * double(dot(z, Pz, Kp))))));
-    for (int64_t k = 0; k < Kp; k += W) store(u + k, root * load(Pz + k));
-    const Vec<T> ub = all(dot(u, b, Kp));
-    for (int64_t k = 0; k < Kp; k += W) store(theta + k, load(theta + k) - ub * load(u + k));
+    inverse.solve(top.h, z, b, Pz, theta);
     V.pad(theta, next);
 }
 

@@ -73,19 +73,6 @@ template <class T> struct Dictionary {
     }
 };
 
-template <class T> inline T dot(const T* a, const T* b, int64_t K) {
-    Vec<T> s = {};
-    for (int64_t k = 0; k < K; k += WIDTH<T>) s += load(a + k) * load(b + k);
-    return sum<T>(s);
-}
-
-// Not 0 once a number is infinite or none.
-template <class T> inline T zero_of(const T* a, int64_t K) {
-    Vec<T> s = {};
-    for (int64_t k = 0; k < K; k += WIDTH<T>) s += load(a + k) * T(0);
-    return sum<T>(s);
-}
-
 // mu + h (n theta - s): in one place, so that simulator and device round alike.
 template <class T> inline Vec<T> dual(Vec<T> mu, Vec<T> h, Vec<T> n, Vec<T> theta, Vec<T> s) {
     return mu + h * (n * theta - s);

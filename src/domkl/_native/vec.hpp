@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #ifndef DOMKL_BYTES
 #define DOMKL_BYTES 16
@@ -49,6 +50,50 @@ template <class T> inline T sum(Vec<T> v) {
     if constexpr (WIDTH<T> > 2) v += crossed<T, 2>(v);
     v += crossed<T, 1>(v);
     return v[0];
+}
+
+// Lanes of a and b, counted on from a's: the K-th of each.
+template <class T, size_t... K> inline Vec<T> chosen(Vec<T> a, Vec<T> b) {
+#ifdef __clang__
+    return __builtin_shufflevector(a, b, K...);
+#else
+    return __builtin_shuffle(a, b, Ints<T>{K...});
+#endif
+}
+
+// Numbers STEP lanes apart, added: those of a in the lanes without STEP, those of b in the others.
+template <class T, int STEP, size_t... K> inline Vec<T> folded(Vec<T> a, Vec<T> b, std::index_sequence<K...>) {
+    return chosen<T, (K & STEP ? sizeof...(K) + (K ^ STEP) : K)...>(a, b) + chosen<T, (K & STEP ? sizeof...(K) + K : K ^ STEP)...>(a, b);
+}
+template <class T, int STEP> inline Vec<T> folded(Vec<T> a, Vec<T> b) {
+    return folded<T, STEP>(a, b, std::make_index_sequence<WIDTH<T>>());
+}
+
+// The sums of four vectors, with the bits of `sum`, in fewer steps.
+template <class T> inline void sums(Vec<T> a, Vec<T> b, Vec<T> c, Vec<T> d, T* ab, T* cd) {
+    constexpr int W = WIDTH<T>;
+    if constexpr (W == 2) {
+        store(ab, folded<T, 1>(a, b));
+        store(cd, folded<T, 1>(c, d));
+    } else {
+        Vec<T> v = folded<T, W / 4>(folded<T, W / 2>(a, c), folded<T, W / 2>(b, d));
+        if constexpr (W > 8) v += crossed<T, 2>(v);
+        if constexpr (W > 4) v += crossed<T, 1>(v);
+        ab[0] = v[0], ab[1] = v[W / 4], cd[0] = v[W / 2], cd[1] = v[3 * W / 4];
+    }
+}
+
+template <class T> inline T dot(const T* a, const T* b, int64_t K) {
+    Vec<T> s = {};
+    for (int64_t k = 0; k < K; k += WIDTH<T>) s += load(a + k) * load(b + k);
+    return sum<T>(s);
+}
+
+// Not 0 once a number is infinite or none.
+template <class T> inline T zero_of(const T* a, int64_t K) {
+    Vec<T> s = {};
+    for (int64_t k = 0; k < K; k += WIDTH<T>) s += load(a + k) * T(0);
+    return sum<T>(s);
 }
 
 }  // namespace DOMKL_ISA

@@ -81,3 +81,5 @@ def _w4(part: dict[str, Any] | None) -> Iterator[Target]:
         for count in ("one thread", "two threads"):
             got = fraction.get(f"native, float64, {count}")
             yield from _least(f"W4, {key}, fraction of the limit, {count}", 0.5, got)
+            got = fraction.get(f"native, float32, {count}")
+            yield from _least(f"W4, {key}, fraction of the limit, {count}, float32", 0.5, got)

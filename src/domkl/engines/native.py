@@ -168,6 +168,12 @@ class NativeInverse(newton.Inverse):
         self.many.times(z, b, g, theta, self.threads)
         return g, theta
 
+    def learn(self, z: Array, b: Array, h: Array, good: bool) -> Array:
+        z, b, h = (np.ascontiguousarray(v, self.dtype) for v in (z, b, h))
+        theta = np.empty(self.shape, self.dtype)
+        self.many.learn(z, b, h, theta, good, self.threads)
+        return theta
+
     def lower(self, u: Array) -> None:
         self.many.lower(np.ascontiguousarray(u, self.dtype))
 
