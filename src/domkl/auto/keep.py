@@ -19,21 +19,8 @@ from .watch import Watch
 
 TUPLES = {"State": newton.State, "Stats": Stats}
 LEARNERS = (
-    *(
-        "rounds",
-        "restarts",
-        "lives",
-        "low",
-        "high",
-        "log_w",
-        "errors",
-        "judged",
-        "weight",
-        "recent",
-        "alarm",
-        "restart",
-    ),
-    *("state", "mixed", "stats", "centre", "width", "watch", "memories", "warm"),
+    *("rounds", "restarts", "lives", "low", "high", "log_w", "errors", "judged", "weight", "recent"),
+    *("alarm", "restart", "state", "mixed", "stats", "centre", "width", "watch", "memories", "warm"),
 )
 PARTS = {
     Memory: ("rounds", "n", "v", "noise", "state", "mixed", "diagonal"),
