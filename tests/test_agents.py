@@ -15,6 +15,7 @@ import problems
 from domkl import checkpoint, transports, wire
 from domkl.agent import Agent, AgentConfig
 from domkl.agent.config import (
+    AutoSection,
     CheckpointSection,
     RateSection,
     RoundSection,
@@ -37,15 +38,8 @@ def config(name, neighbours, **options):
         "transport": TransportSection(kind="memory"),
         **options,
     }
-    return AgentConfig(
-        network="net",
-        name=name,
-        inputs=d,
-        neighbours=tuple(neighbours),
-        kernels=KERNELS,
-        rates=RATES,
-        **given,
-    )
+    given = {"kernels": KERNELS, "rates": RATES, **given}
+    return AgentConfig(network="net", name=name, inputs=d, neighbours=tuple(neighbours), **given)
 
 
 def configs(graph, **options):
@@ -403,3 +397,77 @@ def test_a_broker_that_is_not_there_is_named():
     settings = TransportSection(kind="mqtt", broker="127.0.0.1:1")
     with pytest.raises(InputError, match=r"127\.0\.0\.1:1"):
         asyncio.run(together(Agent(config("a", [], transport=settings), stream=aiter_of([], d), out=len)))
+
+
+# Preset auto
+
+
+def automatic(graph, **options):
+    names = tuple(f"l{j}" for j in graph)
+    section = AutoSection(
+        size=60, learners=names, diameter=domkl.graph.as_graph(graph).diameter, dtype="float64"
+    )
+    given = {"preset": "auto", "auto": section, "kernels": KernelSpec(), "rates": RateSection(), **options}
+    return configs(graph, **given)
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_agents_of_preset_auto_have_the_simulators_bits(delay):
+    T, graph = 90, nx.path_graph(3)
+    X, y = problems.streams(3, T, d)
+    X[1, ::6, 1] = np.nan
+
+    async def events(j):
+        for t in range(T):
+            yield Reading(2 * t, X[j, t], None, str(t))
+            if t >= delay:
+                yield Reading(2 * t + 1, None, y[j, t - delay], str(t - delay))
+
+    outs = [[] for _ in graph]
+    agents = [Agent(each, stream=events(j), out=outs[j].append) for j, each in enumerate(automatic(graph))]
+    asyncio.run(together(*agents))
+    run = domkl.simulate(X, y, graph, preset="auto", size=60, delay=delay)
+    np.testing.assert_array_equal(y_hats(outs), run.y_hat)
+    assert not any(agent.refused for agent in agents)
+
+
+def test_an_agent_of_preset_auto_restarts_with_the_same_numbers(tmp_path):
+    X, y = problems.streams(2, 100, d)
+    graph, outs = nx.path_graph(2), [[], []]
+    section = [CheckpointSection(str(tmp_path / name), every_rounds=7, sync=False) for name in "ab"]
+    both = [dataclasses.replace(each, checkpoint=section[j]) for j, each in enumerate(automatic(graph))]
+
+    async def main():
+        first, other = agents_of(both, X, y, outs)
+        task, life = (asyncio.create_task(each.run()) for each in (other, first))
+        while first.learner.round < 75:
+            await asyncio.sleep(0)
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+        again = Agent(both[0], out=outs[0].append)
+        again._stream = aiter_of(list(zip(X[0], y[0], strict=True)), d, skip=saved_readings(tmp_path / "a"))
+        await asyncio.wait_for(asyncio.gather(task, again.run()), 30)
+
+    asyncio.run(main())
+    run = domkl.simulate(X, y, graph, preset="auto", size=60)
+    said = {each["index"]: each["y_hat"] for each in outs[0]}
+    np.testing.assert_array_equal([said[t] for t in range(100)], run.y_hat[0])
+    np.testing.assert_array_equal([each["y_hat"] for each in outs[1]], run.y_hat[1])
+
+
+def test_agents_of_preset_auto_go_on_without_one_that_ends():
+    graph, T = nx.cycle_graph(3), 120
+    X, y = problems.streams(3, T, d)
+    outs, ends = [[] for _ in graph], [T, T, 70]
+    agents = [
+        Agent(
+            each, stream=aiter_of(zip(X[j, : ends[j]], y[j, : ends[j]], strict=True), d), out=outs[j].append
+        )
+        for j, each in enumerate(automatic(graph))
+    ]
+    asyncio.run(together(*agents))
+    assert [len(out) for out in outs] == ends
+    late = np.array([[said["y_hat"] for said in outs[j]][80:] for j in (0, 1)])
+    assert ((late - y[:2, 80:]) ** 2).mean() < 0.2 * y.var()
+    lam = sum(agent.learner.state.lam for agent in agents[:2])
+    assert np.abs(lam).max() < 1e-9

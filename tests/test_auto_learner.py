@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 import domkl
 import problems
 from domkl import auto
-from domkl.auto.ties import diameter
 
 SIZE = 60
 
 
 def learners(graph, d, **options):
     J, near = len(graph), problems.neighbours_of(graph)
-    span = diameter(domkl.graph.as_graph(graph))
+    span = domkl.graph.as_graph(graph).diameter
     common = {"learners": list(range(J)), "diameter": span, "size": SIZE, **options}
     return [domkl.AutoLearner(d, near[j], name=j, **common) for j in range(J)]
 
@@ -48,8 +47,8 @@ def check_same(members, network):
         found = np.concatenate([getattr(member.state, name) for member in members])
         np.testing.assert_array_equal(found, getattr(state, name), err_msg=name)
     for k, memory in enumerate(network.memories):
-        found = np.concatenate([member.one.memories[k].mixed for member in members])
-        np.testing.assert_array_equal(found, memory.mixed, err_msg=f"memory {k}")
+        found = np.concatenate([member.one.memories[k].mean for member in members])
+        np.testing.assert_array_equal(found, memory.mean, err_msg=f"memory {k}")
 
 
 @pytest.mark.parametrize("engine", problems.ENGINES)
@@ -63,6 +62,19 @@ def test_devices_have_the_bits_of_a_network_in_one_process(engine, graph, d, T, 
     members = learners(graph, d, engine=engine, loss=loss)
     np.testing.assert_array_equal(feed(members, graph, X, y, rng), expected)
     check_same(members, network)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_late_labels_and_float32_have_the_networks_bits_too(dtype):
+    graph, T, delay = nx.path_graph(3), 100, 4
+    X, y = problems.streams(3, T, 2)
+    expected = domkl.simulate(X, y, graph, preset="auto", size=SIZE, delay=delay, dtype=dtype)
+    members, y_hat = learners(graph, 2, dtype=dtype), np.empty_like(y)
+    for t in range(T):
+        y_hat[:, t] = [member.predict(X[j, t]) for j, member in enumerate(members)]
+        if t >= delay:
+            problems.feed(members, range(3), graph, X[:, t - delay], y[:, t - delay], random.Random(t))
+    np.testing.assert_array_equal(y_hat, expected.y_hat)
 
 
 def changing(J, T, at):

@@ -20,8 +20,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from .datasets.base import Split
 from .errors import InputError
 from .experiment import Experiment
+from .graph import Graph
 from .trial import Source, network
 
 Settings = Mapping[str, Any]
@@ -52,7 +54,7 @@ def lay_out(
             "name": name,
             "neighbours": neighbours,
             "inputs": split.X.shape[2],
-            **_learning(experiment, split.X.shape[1]),
+            **(_auto(experiment, graph, names) if experiment.preset == "auto" else _own(experiment, split)),
             "stream": {"kind": "jsonl", "path": f"{name}.jsonl"},
             "transport": {**transport, **_addresses(transport, places, name, neighbours)},
             "output": {"predictions": f"{name}.predictions.jsonl"},
@@ -65,8 +67,14 @@ def lay_out(
     return names
 
 
-def _learning(experiment: Experiment, T: int) -> dict[str, Any]:
-    rates = asdict(experiment.rates.at(T))
+def _auto(experiment: Experiment, graph: Graph, names: list[str]) -> dict[str, Any]:
+    about = {"learners": names, "diameter": graph.diameter, "seed": experiment.kernels.seed}
+    loss = {"loss": experiment.learning.loss}
+    return {"preset": "auto", "auto": {**asdict(experiment.auto), **about}, "learning": loss}
+
+
+def _own(experiment: Experiment, split: Split) -> dict[str, Any]:
+    rates = asdict(experiment.rates.at(split.X.shape[1]))
     learning = {key: value for key, value in asdict(experiment.learning).items() if value is not None}
     return {"kernels": asdict(experiment.kernels), "rates": rates, "learning": learning}
 

@@ -116,6 +116,11 @@ class Learner(Member):
         return Shapes((P, 2 * D), P if self.hedge != "local" else 0, dtype=self.V.dtype)
 
     @property
+    def weights(self) -> Array:
+        """Of its kernels."""
+        return self._device.q
+
+    @property
     def state(self) -> State:
         """What the learner knows between two rounds; `save` has a second-order learner's matrices too."""
         return self._device.state

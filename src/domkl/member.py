@@ -65,6 +65,11 @@ class Member(ABC):
     def shapes(self) -> Shapes:
         """Of its updates."""
 
+    @property
+    @abstractmethod
+    def weights(self) -> Array:
+        """Of its kernels, or other experts."""
+
     @abstractmethod
     def predict(self, x: npt.ArrayLike) -> float:
         """The network's function, as this learner knows it, at x."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from .. import _checks, _settings
 from ..core import Rates
 from ..errors import InputError
-from ..experiment import KernelSpec, LearningSpec, RateSpec
+from ..experiment import AutoSpec, KernelSpec, LearningSpec, RateSpec
 from ..member import PAYLOADS
 from ..transports import security, topics
 from ..transports.base import KINDS as TRANSPORTS
@@ -38,10 +38,13 @@ class RateSection(RateSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        open_ = [name for name in ("rho", "eta", "eta_g") if getattr(self, name) is None]
         if self.horizon is not None:
             _checks.count("horizon", self.horizon)
-        elif open_:
+
+    def refuse_open(self) -> None:
+        """All three rates must follow from what is given."""
+        open_ = [name for name in ("rho", "eta", "eta_g") if getattr(self, name) is None]
+        if self.horizon is None and open_:
             raise InputError(
                 f"{', '.join(open_)} and horizon are not given; expected rho, eta and eta_g as numbers, or "
                 "horizon = T for kappa sqrt(T); add horizon, or the numbers"
@@ -50,6 +53,38 @@ class RateSection(RateSpec):
     def rates(self) -> Rates:
         """The numbers to learn with."""
         return self.at(self.horizon or 1)  # without a horizon all three are given
+
+
+@dataclass(frozen=True)
+class AutoSection(AutoSpec):
+    """[auto], with preset = "auto": all learners of the network, and the most links between two of them."""
+
+    learners: tuple[str, ...] = ()
+    diameter: int | None = None
+    seed: int = 0
+    start: float = 0.0
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _distinct("learners", self.learners)
+        for name in self.learners:
+            topics.check_name(name, "learners")
+        _checks.count("seed", self.seed, least=0)
+        _checks.one_of("dtype", self.dtype, ("float64", "float32"))
+
+    def check(self, name: str, neighbours: Sequence[str]) -> None:
+        """Refuse what is not a network that this learner is in."""
+        for each in (name, *neighbours):
+            if each not in self.learners:
+                raise InputError(
+                    f"[auto] learners has no {each!r}; expected all of the network, in one order; add it"
+                )
+        if self.diameter is None:
+            raise InputError(
+                "[auto] diameter is not given; expected the most links between two learners; add it"
+            )
+        _checks.count("diameter", self.diameter, least=min(1, len(self.learners) - 1))
 
 
 @dataclass(frozen=True)
@@ -67,6 +102,7 @@ class StreamSection:
     target_low: float | None = None
     target_high: float | None = None
     journal: bool = False
+    missing: bool = False  # inputs may be: null in JSON, empty in CSV
 
     def __post_init__(self) -> None:
         _checks.one_of("kind", self.kind, STREAMS)
@@ -221,6 +257,8 @@ class AgentConfig:
     inputs: int
     neighbours: tuple[str, ...] = ()
     payload: str = "float64"
+    preset: str = "own"
+    auto: AutoSection = field(default_factory=AutoSection)
     kernels: KernelSpec = field(default_factory=KernelSpec)
     rates: RateSection = field(default_factory=RateSection)
     learning: LearningSpec = field(default_factory=LearningSpec)
@@ -246,11 +284,32 @@ class AgentConfig:
             )
         _checks.count("inputs", self.inputs)
         _checks.one_of("payload", self.payload, PAYLOADS)
+        self._check_preset()
         self.stream.check_inputs(self.inputs)
         if self.stream.journal and self.checkpoint.directory is None:
             raise InputError(
                 "[stream] journal is true without a [checkpoint] directory; expected a place for it; add one"
             )
+
+    def _check_preset(self) -> None:
+        """What one preset needs has no meaning in the other."""
+        if _checks.one_of("preset", self.preset, ("own", "auto")) == "own":
+            self.rates.refuse_open()
+            given: dict[str, object] = {"auto": self.auto}
+            if self.stream.missing:
+                raise InputError("[stream] missing is true with preset own; expected auto; leave it out")
+        else:
+            self.auto.check(self.name, self.neighbours)
+            _checks.one_of("[learning] loss", self.learning.loss, ("squared", "logistic"))
+            learning = dataclasses.replace(self.learning, loss="squared")
+            given = {"kernels": self.kernels, "rates": self.rates, "learning": learning}
+            if self.rounds.mode != "sync":
+                raise InputError("[rounds] mode is async with preset auto; expected sync; leave it out")
+        for key, section in given.items():
+            if section != type(section)():
+                raise InputError(
+                    f"[{key}] is given with preset {self.preset}; expected none of its settings; leave it out"
+                )
 
     @property
     def peers(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import time
 
 from .. import _checks, wire
 from ..errors import InputError, PeerError
-from ..learner import Learner
+from ..member import Member
 from ..transports import topics
 from .config import AgentConfig
 from .logs import Refused
@@ -32,7 +32,7 @@ class Conversation:
     def __init__(
         self,
         config: AgentConfig,
-        learner: Learner,
+        learner: Member,
         memory: Memory,
         around: Neighbourhood,
         post: Post,

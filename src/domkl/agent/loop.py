@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from .. import transports
+from ..auto import AutoLearner
 from ..errors import InputError
 from ..learner import Learner
+from ..member import Member
 from ..transports.inbox import Message
 from .config import AgentConfig
 from .connection import Connection
@@ -40,8 +42,10 @@ SUSPENDED = 0.5
 LOOK = 0.05
 
 
-def make_learner(config: AgentConfig, number: int = 0) -> Learner:
+def make_learner(config: AgentConfig, number: int = 0) -> Member:
     """The learner that a configuration describes."""
+    if config.preset == "auto":
+        return _make_auto(config, number)
     return Learner(
         config.kernels.draw(config.inputs),
         config.neighbours,
@@ -53,6 +57,24 @@ def make_learner(config: AgentConfig, number: int = 0) -> Learner:
         name=config.name,
         payload=config.payload,
         asynchronous=config.rounds.mode == "async",
+        number=number,
+    )
+
+
+def _make_auto(config: AgentConfig, number: int) -> Member:
+    assert config.auto.diameter is not None  # the configuration has checked it
+    return AutoLearner(
+        config.inputs,
+        config.neighbours,
+        learners=config.auto.learners,
+        diameter=config.auto.diameter,
+        name=config.name,
+        loss=config.learning.loss,
+        seed=config.auto.seed,
+        size=config.auto.size,
+        start=config.auto.start,
+        dtype=np.dtype(config.auto.dtype).type,
+        payload=config.payload,
         number=number,
     )
 
@@ -329,7 +351,7 @@ class Agent:
 
     def summary(self) -> dict[str, Any]:
         """How it goes, for people."""
-        now, q, counts = time.monotonic(), self.learner.state.q, self.transport.counts
+        now, q, counts = time.monotonic(), self.learner.weights, self.transport.counts
         return {
             "round": self.learner.round,
             "samples": self.progress.samples,

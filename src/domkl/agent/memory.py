@@ -76,7 +76,7 @@ class Memory:
     def note(self, reading: Reading) -> None:
         """Write a reading down before it is learnt, where its source cannot give it again."""
         if self._journal is not None and reading not in self._again[:1]:
-            x = None if reading.x is None else reading.x.tolist()
+            x = None if reading.x is None else [None if v != v else v for v in reading.x.tolist()]  # no NaN
             record = {"index": reading.index, "x": x, "y": reading.y, "id": reading.id}
             self._journal.append(record, self.section.sync)
 

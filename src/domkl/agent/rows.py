@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -45,9 +46,11 @@ class JsonRows:
         except self.errors as error:
             raise Refused("not a reading", str(error)) from None
         x = self._named(said.x) if isinstance(said.x, dict) else said.x
+        if x is not None and None in x:  # whether that may be is not for us to say
+            x = [math.nan if value is None else value for value in x]
         return Row(x, said.y, None if said.id is None else str(said.id))
 
-    def _named(self, x: dict[str, float]) -> list[float]:
+    def _named(self, x: dict[str, Any]) -> list[Any]:
         if not self.columns:
             raise Refused("no column", "x has names but [stream] columns lists none")
         try:
@@ -60,7 +63,7 @@ class JsonRows:
 def _decoder() -> tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]:
     msgspec = need("msgspec", "agent")
     fields = [
-        ("x", list[float] | dict[str, float] | None, None),
+        ("x", list[float | None] | dict[str, float | None] | None, None),
         ("y", float | None, None),
         ("id", str | int | None, None),
     ]
@@ -122,7 +125,11 @@ class CsvRows:
 
     def _slowly(self, x: Sequence[str], y: str) -> Row:
         """The same row, cell by cell, so that the bad one is known."""
-        numbers = [_number(name, cell) for name, cell in zip(self.names, x, strict=True)]
+        missing = self.section.missing
+        numbers = [
+            math.nan if missing and not cell.strip() else _number(name, cell)
+            for name, cell in zip(self.names, x, strict=True)
+        ]
         return Row(numbers, _number(self.section.target, y) if y.strip() else None)
 
     def _cells(self, text: str) -> list[str]:

@@ -59,7 +59,7 @@ async def _tell_status(agent: Agent) -> None:
 def snapshot(agent: Agent) -> Snapshot:
     """The agent's numbers, for a scrape; called from another thread, so it copies before it counts."""
     now, counts, peers = time.monotonic(), agent.transport.counts, dict(agent.peers)
-    q = agent.learner.state.q
+    q = agent.learner.weights
     return {
         "rounds": agent.learner.round,
         "samples": agent.progress.samples,

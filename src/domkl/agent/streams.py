@@ -73,16 +73,17 @@ class Scaling(NamedTuple):
     bounded: bool
     target_low: float = 0.0
     target_span: float = 1.0
+    missing: bool = False  # whether inputs may be
 
     @classmethod
     def of(cls, section: StreamSection, inputs: int) -> Scaling:
         """The scaling that a configuration asks for; without bounds, none."""
         low = np.array(section.low or [0.0] * inputs)
         high = np.array(section.high or [1.0] * inputs)
+        bounds = low, high - low, bool(section.low)
         if section.target_low is None or section.target_high is None:
-            return cls(low, high - low, bool(section.low))
-        span = section.target_high - section.target_low
-        return cls(low, high - low, bool(section.low), section.target_low, span)
+            return cls(*bounds, missing=section.missing)
+        return cls(*bounds, section.target_low, section.target_high - section.target_low, section.missing)
 
     def x(self, X: Array) -> Array:
         """Inputs (n, d) to [0, 1]."""
@@ -195,7 +196,7 @@ class Stream(AsyncIterator[Reading]):
             raise Refused("wrong length", f"x has {len(x)} numbers, expected {len(self.scaling.low)}")
         if not math.isfinite(sum(x)):  # which finite numbers can be too large for
             for i, value in enumerate(x):
-                if not math.isfinite(value):
+                if not (math.isfinite(value) or (self.scaling.missing and math.isnan(value))):
                     raise Refused("not finite", f"x[{i}] is {value}, expected a finite number")
 
 

@@ -111,7 +111,7 @@ class Memory:
         self.v = np.full((J, K), FIRST * self.unit)
         self.noise, self.n = np.full(J, FIRST), 0
         self.state = newton.init(1, K, self.pulls)._replace(inverse=newton.Inverse(np.zeros((J, 1, K, K))))
-        self.mixed = np.zeros((J, 1, K))
+        self.mean = np.zeros((J, 1, K))
         self.learnt: tuple[Array, Array, Array] | None = None  # of the open round
         self._restore(np.zeros((J, K, K)))
 
@@ -125,17 +125,17 @@ class Memory:
 
     def score(self, z: Array) -> Array:
         """(J, K) -> (J,)"""
-        return np.asarray(core.dot(self.mixed, z[:, None])[:, 0], np.float64)
+        return np.asarray(core.dot(self.mean, z[:, None])[:, 0], np.float64)
 
     def tell(self, z: Array, y: Array) -> Array:
         """Learn a sample of each learner; the coefficients that the neighbours must hear. (J, 1, K)"""
         self.learnt = self._take(z, y)
         return self.learnt[0]
 
-    def hear(self, near: Array, mixed: Array) -> None:
-        """End the round with sums over the neighbours and averages over the neighbourhoods. (J, 1, K)"""
+    def hear(self, near: Array, mean: Array) -> None:
+        """End the round with sums over the neighbours and their means. (J, 1, K)"""
         assert self.learnt is not None
-        learnt, self.learnt, self.mixed = self.learnt, None, mixed
+        learnt, self.learnt, self.mean = self.learnt, None, mean
         self.state = newton.merge(self.state, learnt, near, np.zeros_like(learnt[1]), self.pulls, 1.0)
         self._look_now_and_then()
 
@@ -149,9 +149,9 @@ class Memory:
 
     def replay(self, z: Array, y: Array) -> None:
         """A kept sample, as if the neighbours agreed."""
-        self.mixed, L, m = self._take(z, y)
-        agreed = self.mixed * self.pulls.deg[:, None, None]
-        self.state = self.state._replace(theta=self.mixed, theta_sum=agreed, L=L, m=m)
+        self.mean, L, m = self._take(z, y)
+        agreed = self.mean * self.pulls.deg[:, None, None]
+        self.state = self.state._replace(theta=self.mean, theta_sum=agreed, L=L, m=m)
         self._look_now_and_then()
 
     def _take(self, z: Array, y: Array) -> tuple[Array, Array, Array]:
@@ -180,7 +180,7 @@ class Memory:
         wider = ((0, 0), (0, 0), (0, more))
         theta, lam, near, m = (np.pad(value, wider) for value in (*self.state[:3], self.state.m))
         self.state = self.state._replace(theta=theta, lam=lam, theta_sum=near, m=m)
-        self.mixed = np.pad(self.mixed, wider)
+        self.mean = np.pad(self.mean, wider)
         self._restore(data)
 
     @property
@@ -221,7 +221,7 @@ class Memory:
         pooled = data * (self.of / self._heat[:, None, None])
         pooled[:, k, k] += 1 / self.v
         known = 1 - np.linalg.inv(pooled)[:, k, k] / self.v  # how much of each coefficient the data tell
-        size = self._sums(self.mixed[:, 0] ** 2) + WORTH * LEAST * self.unit
+        size = self._sums(self.mean[:, 0] ** 2) + WORTH * LEAST * self.unit
         v = (size / (np.maximum(self._sums(known), 0) + WORTH))[:, self.terms.group]
         v[:, 0] = FIRST * self.unit * 10  # the constant
         return np.asarray(v)

@@ -20,10 +20,10 @@ from .watch import Watch
 TUPLES = {"State": newton.State, "Stats": Stats}
 LEARNERS = (
     *("rounds", "restarts", "lives", "low", "high", "log_w", "errors", "judged", "weight", "recent"),
-    *("alarm", "restart", "state", "mixed", "stats", "centre", "width", "watch", "memories", "warm"),
+    *("alarm", "restart", "state", "mean", "stats", "centre", "width", "watch", "memories", "warm"),
 )
 PARTS = {
-    Memory: ("rounds", "n", "v", "noise", "state", "mixed", "diagonal"),
+    Memory: ("rounds", "n", "v", "noise", "state", "mean", "diagonal"),
     Watch: ("level", "surplus", "since", "errors", "lasting", "n", "age", "usual", "rounds"),
     WarmUp: ("samples", "before", "old", "over", "shared"),
 }

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _checks, losses, newton
-from .._types import Array
-from ..edges import Neighbour
+from .._types import Array, Float
+from ..edges import Held, Neighbour
 from ..errors import DataError, InputError
 from ..losses import Loss
 from ..member import PAYLOADS, Member, Shapes, Update, distinct
@@ -26,6 +26,8 @@ from .learners import CLASSES, RATES, Learners, Look
 from .message import HEADER, NUMBERS, Sender
 from .ties import Said, Ties
 
+#: Predictions that are remembered until their labels come.
+WAITING = 10_000
 #: How many learners' worth a rank of a fixed scale has.
 FOR_GOOD = 2.0**30
 
@@ -96,7 +98,7 @@ class AutoLearner(Member):
     name : of this learner.
     loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
     seed, size, start : as in `domkl.simulate(preset="auto")`, the same at every learner.
-    engine, payload, number : as in `Learner`.
+    engine, dtype, payload, number : as in `Learner`.
 
     Inputs may have any scale, and be NaN where missing. Where messages are lost, learners may get different
     scales; they then ignore each other's theta until the better scale, which they send, is common again.
@@ -127,6 +129,7 @@ class AutoLearner(Member):
         size: int = 1700,
         start: float = 0.0,
         engine: str = "auto",
+        dtype: Float = np.float64,
         payload: str = "float64",
         number: int = 0,
     ) -> None:
@@ -145,22 +148,21 @@ class AutoLearner(Member):
             start=float(start),
             forgets=True,
             engine=engine,
+            dtype=_checks.float_type(dtype),
         )
         super().__init__(neighbours, name, _checks.one_of("payload", payload, PAYLOADS), False, number)
         self.degrees: dict[Hashable, int] = {}  # of the neighbours, as they said
         self.fingerprint = self._fingerprint()
         self._seen: Look | None = None
+        self._told: dict[bytes, list[Array]] = {}  # what was predicted, by x, until the label comes
         self._post: list[Array] = []  # statistics for the next update
         self._pending: tuple[Said, Update] | None = None  # what was said, and as it was sent
 
     def _fingerprint(self) -> str:
-        one = self.one
-        text = (
-            f"auto {self.d} {self.learners!r} {one.diameter} {one.loss} {one.seed} {one.size} {one.start!r} "
-        )
-        return hashlib.sha256((text + f"{RATES} {CLASSES} {NUMBERS} {self.payload}").encode()).hexdigest()[
-            :16
-        ]
+        one, loss = self.one, self.one.loss
+        text = f"auto {self.d} {self.learners!r} {one.diameter} {loss.name} {loss.reg!r} {loss.delta!r} "
+        text += f"{one.seed} {one.size} {one.start!r} {one.dtype} {self.payload} {RATES} {CLASSES} {NUMBERS}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def shapes(self) -> Shapes:
@@ -179,25 +181,34 @@ class AutoLearner(Member):
 
     @property
     def weights(self) -> Array:
-        """Of the experts: own theta, averaged theta, and memories where there are some."""
+        """Of the experts: own theta, the neighbours', and memories where there are some."""
         return np.asarray(self.one.weights()[0])
 
     def _stranger(self, number: int) -> Neighbour:
-        return Neighbour(MODELS, self.one.features.K, np.float64, number)
+        return Neighbour(MODELS, self.one.features.K, self.one.dtype, number)
 
     # Rounds
 
     def predict(self, x: npt.ArrayLike) -> float:
-        """The network's function, as this learner knows it, at x."""
-        return float(self._look(x).y_hat[0])
+        """The network's function, as this learner knows it, at x.
+
+        It is remembered until the label comes: experts are judged by what they had said before.
+        """
+        look = self._look(x)
+        told = self._told.setdefault(look.x.tobytes(), [])
+        told.append(np.concatenate([look.y_hat, look.experts[0]]))
+        if len(self._told) > WAITING or len(told) > WAITING:
+            del self._told[next(iter(self._told))]
+        return float(look.y_hat[0])
 
     def observe(self, x: npt.ArrayLike, y: float) -> Update:
         """Predict, learn from (x, y), and return the update for the neighbours."""
         self._refuse_open("receive() them or close() the round")
         look, label, weights = self._look(x), self._label(y), self.weights
         lives, self._seen, self.one.rounds = self.one.lives, None, self.round
-        said = self.one.propose(look, label[None])
-        theta = self._as_sent(np.concatenate([said.theta.reshape(1, -1), said.terms[0]], 1))
+        said = self.one.propose(look, label[None], self._as_told(look))
+        joint = said.theta.reshape(1, -1).astype(np.float64)  # as the coefficients of the memories are
+        theta = self._as_sent(np.concatenate([joint, said.terms[0]], 1))
         post, self._post = [*self._post, *self.one.statistics_told()], []
         self._restart_edges(lives)
         one = self.one
@@ -212,13 +223,23 @@ class AutoLearner(Member):
             self.close()
         return update
 
+    def _as_told(self, look: Look) -> Look:
+        """The sample as it was seen when it was predicted, the first time of those without a label."""
+        told = self._told.get(look.x.tobytes(), [])
+        if not told:
+            return look
+        y_hat, *experts = told.pop(0)
+        if not told:
+            del self._told[look.x.tobytes()]
+        return look._replace(y_hat=np.array([y_hat]), experts=np.array([experts]))
+
     def close(self) -> None:
         """End the open round without the missing neighbours: they neither pull nor move duals."""
         if self._pending is None:
             raise InputError("no round is open; expected one; call observe() first")
         said, update = self._pending
         heard = self._inbox.pop(self.round, {})
-        own = message.said(update, self._joint)
+        own = message.said(update, self._joint, self.one.dtype)
         theirs = [self._meaning(heard.get(name), own) for name in self._known]
         moves = self._settle(heard)
         ties = self._ties(heard)
@@ -242,7 +263,7 @@ class AutoLearner(Member):
         """What a neighbour said, where it means the same to us; else what leaves us where we are."""
         if update is None:
             return own._replace(votes=np.zeros(1))
-        said, ours = message.said(update, self._joint), self._has_our_scale(update)
+        said, ours = message.said(update, self._joint, self.one.dtype), self._has_our_scale(update)
         if not ours:
             said = said._replace(theta=own.theta)
         if not ours or message.sender(update).turn != self.one.turn:
@@ -320,12 +341,21 @@ class AutoLearner(Member):
             return
         for row in self._rows([better]):
             if row[1] < 0 and scale_number(row[HEADER:]) == message.sender(better).scale:
-                self.one.take(row, better.theta[:, : self._joint].reshape(1, MODELS, -1))
+                self.one.take(row, message.said(better, self._joint, self.one.dtype).theta)
                 for one in self._known.values():
                     one.edge.begin_anew(one.edge.number + 1, one.edge.theirs)
                 return
 
     # Neighbours that come and go
+
+    def meet(self, neighbour: Hashable, held: Held, round: int) -> None:
+        """Learn what a neighbour that is at `round` says of our edge without an update.
+
+        One that has begun its joint models anew in a round that is still to come for us is only ahead.
+        """
+        self._refuse_stranger(neighbour)
+        if round < self.round or held.mine != self._known[neighbour].edge.theirs + 1:
+            super().meet(neighbour, held, round)
 
     def join(self, neighbour: Hashable, number: int = 0) -> None:
         """A new edge, with a dual of zero; `number` must be new if the edge was there before."""
@@ -350,10 +380,10 @@ class AutoLearner(Member):
         state = self.one.state
         if state is None or not self._has_our_scale(update):
             return
-        theirs = update.theta[:, : self._joint].reshape(1, MODELS, -1)
+        theirs = message.said(update, self._joint, self.one.dtype).theta
         theta = state.theta + share * (theirs - state.theta)
         self.one.state = state._replace(theta=theta, theta_sum=theta * self.one.pulls.deg[:, None, None])
-        self.one.mixed = theta
+        self.one.mean = theta
 
     # Memory
 
@@ -373,7 +403,10 @@ class AutoLearner(Member):
             for i, row in kept.items()
         ]
         arrays["table"] = np.concatenate([np.zeros(0), *rows])
+        told = [(key, values) for key, several in self._told.items() for values in several]
+        arrays["told"] = np.concatenate([np.zeros(0), *(v for k, w in told for v in (np.frombuffer(k), w))])
         meta = {"fingerprint": self.fingerprint, "round": self.round, "count": self.one.count, "mind": mind}
+        meta["told"] = [len(values) for _, values in told]
         return arrays, {**meta, "neighbours": said}
 
     def load(self, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
@@ -390,6 +423,10 @@ class AutoLearner(Member):
             self.degrees |= {} if degree is None else {name: degree}
         self.round, self.one.count, self.one.whole = meta["round"], meta["count"], arrays["whole"]
         keep.load(self.one, arrays, meta["mind"])
+        self._told, left = {}, arrays["told"]
+        for size in meta["told"]:
+            x, values, left = left[: self.d], left[self.d : self.d + size], left[self.d + size :]
+            self._told.setdefault(x.tobytes(), []).append(values)
         update = Update(0, np.zeros(0), None, "", more=arrays["post"])
         self._post = list(self._rows([update]))
         self.one.table = {}

@@ -22,11 +22,11 @@ from .additive import Memory, Terms
 from .features import MODELS, Features, Stats, statistics
 from .message import NUMBERS
 from .ties import NEVER, Heard, Said
-from .warmup import LOOKS, Sample, WarmUp, padded
+from .warmup import Sample, WarmUp, padded
 from .watch import EXPERTS, MISLED, RETURNS, Watch
 
 #: rho and eta of the local step; eta_g has no part in it.
-RATES = Rates(rho=0.9, eta=0.002, eta_g=1.0)
+RATES = Rates(rho=0.6, eta=0.002, eta_g=1.0)
 #: The logistic loss has an eighth of the squared one's curvature, so pulls of that size are as strong.
 CLASSES = Rates(rho=0.05, eta=0.03, eta_g=1.0)
 #: Whoever learns alone has nobody's estimates to hold its own in check.
@@ -41,7 +41,7 @@ PART, FADING = 1 / 7, 200
 TRIAL = 100
 #: The temperature of the Hedge over experts, in mean squared errors of the best.
 HEAT = 4.0
-#: The last expert is the averaged theta with this much of the long memory: Hedge by itself can only choose.
+#: The last expert is the neighbours' theta with this much of the long memory: Hedge by itself can only choose.
 BLEND = 0.25
 #: The weight that experts have together before they are tried.
 UNTRIED = 0.2
@@ -56,7 +56,7 @@ class Look(NamedTuple):
     z: Array  # (J, MODELS, K); empty before the first label
     f: Array  # (J, MODELS) each model's score, in scaled units
     models: Array  # (J, MODELS) the same in units of y
-    experts: Array  # (J, n) predictions in units of y: own and averaged theta, the memories, a blend
+    experts: Array  # (J, n) predictions in units of y: own and the neighbours' theta, memories, a blend
     y_hat: Array  # (J,)
 
 
@@ -130,7 +130,7 @@ class Learners(ABC):
             both = np.stack([y_hat, y_hat], -1)
             return Look(x, np.empty(0), np.empty(0), both, both, y_hat)
         z = self.features.of(x, self.stats)
-        f, near = core.dot(self.state.theta, z), core.dot(self.mixed, z)
+        f, near = core.dot(self.state.theta, z), core.dot(self.mean, z)
         scores = [f.mean(-1), near.mean(-1)]
         if self.memories:
             terms = self.terms.of(x, self.stats)
@@ -182,8 +182,7 @@ class Learners(ABC):
         if self.learnt is not None:
             self._merge(self.learnt, heard)
         if self.turn != NOBODY:
-            near, mixed = heard.terms_near, heard.terms_mixed
-            self.memories[self.turn].hear(near, mixed)
+            self.memories[self.turn].hear(heard.terms_near, heard.terms_mean)
             self.watch.hear(heard.surplus, heard.errors)
             self._decide(heard)
         if self.warm.is_due(self.rounds) and not self.warm.is_common(self.rounds):
@@ -231,10 +230,10 @@ class Learners(ABC):
         assert self.state is not None
         theta, L, _ = learnt
         if not self.shared:
-            self.mixed, near, moves = theta, np.zeros_like(theta), self.pulls
+            self.mean, near, moves = theta, np.zeros_like(theta), self.pulls
             moved = near
         else:
-            self.mixed, near, moved = heard.mixed, heard.near, heard.moved
+            self.mean, near, moved = heard.mean, heard.near, heard.moved
             moves = self.pulls._replace(deg=np.asarray(heard.moving, self.dtype))
         self.state = newton.merge(self.state, learnt, moved, np.zeros_like(L), moves, 1.0)
         self.state = self.state._replace(theta_sum=near)
@@ -352,8 +351,7 @@ class Learners(ABC):
             z = self.features.of(samples[-1][0], self.stats)
             f = core.dot(self.state.theta, z)
             self.learnt = newton.local(self.state, z, f, samples[-1][1], self.pulls, self.loss)
-        until = len(samples) - self.diameter if self.shared else len(samples)
-        if self.forgets and self.rounds >= LOOKS and until >= LOOKS // 2:
+        if self.forgets and self.rounds >= self.warm.looks and (self.shared or self.of == 1):
             self._open_memories([(x, np.float64(target)) for x, target in samples])
         if self.rounds >= self.warm.fixed:
             self.warm.end()
@@ -383,7 +381,7 @@ class Learners(ABC):
             theta, L, m = newton.local(state, z, core.dot(state.theta, z), y, self.pulls, self.loss)
             agreed = theta * self.pulls.deg[:, None, None]
             state = state._replace(theta=theta, L=L, m=m, theta_sum=agreed)
-        self.state, self.mixed = state, state.theta
+        self.state, self.mean = state, state.theta
         self.lives += 1
 
     # Edges that change
@@ -411,8 +409,8 @@ class Learners(ABC):
         assert self.state is not None
         if not samples:
             self.state = self.state._replace(theta=theta, theta_sum=theta * self.pulls.deg[:, None, None])
-            self.mixed = theta
-        if self.forgets and self.rounds >= LOOKS:
+            self.mean = theta
+        if self.forgets and self.rounds >= self.warm.looks:
             self._open_memories([(x, np.float64(target)) for x, target in samples])
         if fixed:
             self.warm.end()
@@ -442,7 +440,7 @@ class Learners(ABC):
         P = np.pad(self.state.inverse.settle(), (*wider, wider[-1]))
         new = np.arange(old, self.features.K)
         P[..., new, new] = 1 / self.pulls.c[..., None]
-        self.mixed = np.pad(self.mixed, wider)
+        self.mean = np.pad(self.mean, wider)
         self.state = newton.State(theta, lam, near, self.state.L, self.state.q, m, self.state.inverse.anew(P))
 
     def _add_terms(self, d: int) -> None:

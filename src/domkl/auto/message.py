@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._types import Array
+from .._types import Array, Float
 from ..member import Update
 from .features import MODELS, STEPS, Stats
 from .ties import Said
@@ -47,13 +47,14 @@ def sender(update: Update) -> Sender:
     return Sender(int(scale), float(rank), int(turn), max(1, int(deg)))
 
 
-def said(update: Update, joint: int) -> Said:
-    """One row of what is said; the first `joint` coefficients are of the joint models."""
+def said(update: Update, joint: int, dtype: Float) -> Said:
+    """One row of what is said; `joint` coefficients are of the joint models, in their `dtype`."""
     theta = update.theta[0]
     sizes = [1, 1, EXPERTS, 1, 1, 2]
     low, high, errors, surplus, votes, alarm, restart = np.split(_numbers(update)[:-4], np.cumsum(sizes))
     rows = errors[None], surplus, votes, alarm[None], restart[None]
-    return Said(theta[:joint].reshape(1, MODELS, -1), theta[None, None, joint:], low, high, *rows)
+    models = theta[:joint].reshape(1, MODELS, -1).astype(dtype)
+    return Said(models, theta[None, None, joint:], low, high, *rows)
 
 
 def _numbers(update: Update) -> Array:

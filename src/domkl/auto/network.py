@@ -17,7 +17,7 @@ from ..losses import Loss
 from .features import MODELS, Stats, pooled
 from .learners import Learners, Look
 from .message import HEADER, NUMBERS, OTHERS
-from .ties import Said, Ties, diameter
+from .ties import Said, Ties
 
 
 class Network(Learners):
@@ -31,7 +31,7 @@ class Network(Learners):
         self.around = near  # (J, J) each learner with its neighbours
         self._statistics: dict[int, Stats] = {}  # for the scale of a round
         self.sent = 0.0
-        super().__init__(graph.J, graph.J, self.ties.weight, diameter(graph), d, loss, **options)
+        super().__init__(graph.J, graph.J, self.ties.weight, graph.diameter, d, loss, **options)
 
     def learn(self, look: Look, y: Array, told: Look | None = None) -> None:
         """A whole round: see `propose`."""

@@ -34,9 +34,9 @@ class Heard(NamedTuple):
     near: Array  # (J, MODELS, K) weighted sum of the neighbours' theta
     moved: Array  # (J, MODELS, K) the same over the edges whose duals move
     moving: Array  # (J,) the weights of those edges, summed
-    mixed: Array  # (J, MODELS, K) average over the neighbourhood
+    mean: Array  # (J, MODELS, K) weighted mean of the neighbours' theta
     terms_near: Array  # (J, 1, K')
-    terms_mixed: Array  # (J, 1, K')
+    terms_mean: Array  # (J, 1, K')
     low: Array  # (J,)
     high: Array  # (J,)
     errors: Array  # (J, EXPERTS) averages
@@ -86,6 +86,11 @@ class Ties:
             total[rows] += _shaped(weight, said) * said[senders]
         return total
 
+    def mean(self, own: Array, near: Array) -> Array:
+        """Weighted means over neighbours from their sums, and what is one's own where there are none."""
+        lonely, weight = _shaped(self.weight, near) == 0, _shaped(np.maximum(self.weight, 1e-9), near)
+        return np.where(lonely, own, near / weight)
+
     def mixed(self, own: Array, said: Array) -> Array:
         """Averages over learners with their neighbours. (J, ...), (senders, ...) -> (J, ...)"""
         total: Array = _shaped(self.own, own) * own
@@ -120,7 +125,7 @@ class Ties:
 
     def hear(self, own: Said, said: Said, moves: npt.NDArray[np.bool_] | None = None) -> Heard:
         """What everybody makes of the messages; `moves`: the senders with whom duals move, None for all."""
-        near = self.near(said.theta)
+        near, terms_near = self.near(said.theta), self.near(said.terms)
         moved, moving = near, self.weight
         if moves is not None:
             moved = self.near(np.where(moves[:, None, None], said.theta, 0))
@@ -129,9 +134,9 @@ class Ties:
             near,
             moved,
             moving,
-            self.mixed(own.theta, said.theta),
-            self.near(said.terms),
-            self.mixed(own.terms, said.terms),
+            self.mean(own.theta, near),
+            terms_near,
+            self.mean(own.terms, terms_near),
             *self.range(own, said),
             self.mixed(own.errors, said.errors),
             self.mixed(own.surplus, said.surplus),
@@ -143,14 +148,3 @@ class Ties:
 
 def _shaped(weight: Array, values: Array) -> Array:
     return np.asarray(weight.reshape(-1, *(1,) * (values.ndim - 1)), values.dtype)
-
-
-def diameter(graph: Graph) -> int:
-    """The most links between two learners."""
-    near = np.zeros((graph.J, graph.J), np.float32)
-    for j, others in enumerate(graph.neighbours):
-        near[j, list(others)] = 1
-    reached, steps = np.eye(graph.J, dtype=bool), 0
-    while not reached.all():
-        reached, steps = reached | (reached.astype(np.float32) @ near > 0), steps + 1
-    return steps

@@ -11,8 +11,9 @@ from .features import Stats, statistics
 
 #: The samples after which the scale is fixed: enough for a season to show more than its first days.
 WARM_UP = 512
-#: The samples after which a learner begins to watch for changes.
-LOOKS = 64
+#: The samples of all learners after which a common scale is good enough to go on with, and to begin to watch
+#: for changes; and the most rounds that this takes.
+ENOUGH, LOOKS = 320, 64
 
 Sample = tuple[Array, Array]  # x (J, d), y (J,)
 
@@ -30,16 +31,17 @@ class WarmUp:
         self.before: list[Sample] = []  # those from before a change
         self.old = 0  # how many of the samples the long memory does not count
         self.over, self.shared = False, False  # the scale is fixed; it is common
+        self.looks = next(r for r in _powers(4) if r * of >= ENOUGH or r == LOOKS)
         self.fixed = next(r for r in _powers(WARM_UP) if r - diameter >= WARM_UP // 2)
 
     def is_due(self, round: int) -> bool:
         """In rounds 1, 2, 4 .., and once the scale is common only when it is to be fixed."""
         enough = len(self.samples) - self.diameter >= LOOKS // 2
-        return self._may_be_due(round) and (round <= LOOKS or not self.shared or enough)
+        return self._may_be_due(round) and (round <= self.looks or not self.shared or enough)
 
     def _may_be_due(self, round: int) -> bool:
         doubled = round > 0 and round & (round - 1) == 0
-        return not self.over and doubled and (round <= LOOKS or not self.shared or round >= self.fixed)
+        return not self.over and doubled and (round <= self.looks or not self.shared or round >= self.fixed)
 
     def is_common(self, round: int) -> bool:
         """Whether that round's scale is of statistics that all can know."""

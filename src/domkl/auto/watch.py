@@ -6,7 +6,7 @@ import numpy as np
 
 from .._types import Array
 
-#: Experts whose errors are seen: own and mixed theta of the joint models; long, young and past memory.
+#: Experts whose errors are seen: own theta and the neighbours' mean; the long, the young and the past memory.
 EXPERTS = 5
 JOINT, LONG, YOUNG, PAST = slice(0, 2), 2, 3, 4
 #: What takes the long memory's place: the young one or that of the past, and whether joint models begin anew.

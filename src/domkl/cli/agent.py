@@ -53,6 +53,7 @@ def check(config: Any, as_json: bool) -> None:
     """Say what an agent with this configuration would be."""
     from .. import transports
     from ..agent.loop import make_learner
+    from ..learner import Learner
 
     transports.check(config.transport_settings())
     transports.make(config.transport_settings())
@@ -62,7 +63,8 @@ def check(config: Any, as_json: bool) -> None:
         "name": config.name,
         "neighbours": list(config.neighbours),
         "transport": config.transport.kind,
-        "kernels": kernels.fingerprint(learner.V),
+        "preset": config.preset,
+        "kernels": kernels.fingerprint(learner.V) if isinstance(learner, Learner) else None,
         "fingerprint": learner.fingerprint,
     }
     if as_json:

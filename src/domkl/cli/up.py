@@ -50,6 +50,7 @@ def add_to(commands: Any) -> None:
     add("--transport", choices=["zenoh", "mqtt"], default="zenoh", help="how they talk (default: zenoh)")
     add("--broker", metavar="HOST:PORT", help=f"with --transport mqtt (default: {BROKER})")
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
+    add("--preset", choices=["auto", "own"], default="own", help="auto: nothing to tune (default: own)")
     add("--step", help="first (the paper's) or newton, in place of the experiment's")
     add("--memory", type=float, metavar="N", help="about how many past samples count, with --step newton")
     add("--folder", metavar="DIR", help="keep configurations, streams, logs and predictions there")
@@ -67,7 +68,9 @@ def run(args: argparse.Namespace) -> None:
     chosen = experiment.load(args.experiment)
     given = {key: getattr(args, key) for key in ("step", "memory") if getattr(args, key) is not None}
     learning = dataclasses.replace(chosen.learning, **given)
-    chosen = dataclasses.replace(chosen, preset="own", learning=learning)
+    if given and args.preset == "auto":
+        raise InputError(f"--{next(iter(given))} is given with --preset auto; expected none; leave one out")
+    chosen = dataclasses.replace(chosen, preset=args.preset, learning=learning)
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     transport = _transport(args)
     source = trial.prepare(chosen, args.rounds)
@@ -315,7 +318,7 @@ def document(network: fleet.Fleet, chosen: Experiment, source: Source, transport
     ]
     same = all(learner["same_bits"] for learner in learners)
     about = {key: facts[key] for key in ABOUT}
-    return {**about, "transport": transport, "learners": learners, "same_bits": same}
+    return {**about, "preset": chosen.preset, "transport": transport, "learners": learners, "same_bits": same}
 
 
 def _errors(y_hat: Array, simulated: Array, y: Array, scale: float) -> dict[str, Any]:
@@ -342,7 +345,7 @@ def _print(facts: dict[str, Any]) -> None:
     console = show.console()
     console.print(_results(facts))
     same = "yes" if facts["same_bits"] else "no"
-    console.print(f"\nThe same bits as `domkl run --preset own`: {same}.")
+    console.print(f"\nThe same bits as `domkl run --preset {facts['preset']}`: {same}.")
     console.print(f"{facts['rounds']} rounds in {facts['seconds']:.1f} s, the start included.")
     if facts["folder"] is not None:
         console.print(f"Configurations, streams, logs and predictions: {facts['folder']}", soft_wrap=True)
