@@ -37,6 +37,14 @@ def kill_mqtt(folder: pathlib.Path) -> Facts:
         return faults.killed(folder / "net", transport, T=10_000, kills=20, pause=(0.5, 1.5), seconds=120.0)
 
 
+def kill_auto(folder: pathlib.Path) -> Facts:
+    return faults.killed(folder, ZENOH, T=6000, kills=20, J=5, pause=(0.3, 1.0), seconds=120.0, preset="auto")
+
+
+def hang_auto(folder: pathlib.Path) -> Facts:
+    return faults.hung(folder, ZENOH, T=4000, seconds=6.0, deadline=1.0, preset="auto")
+
+
 def broker(folder: pathlib.Path) -> Facts:
     with brokers.running(folder) as one:
         return faults.broker_restarted(folder / "net", one, T=6000, times=5, away=2.0)
@@ -61,6 +69,8 @@ def partition_mqtt(folder: pathlib.Path) -> Facts:
 SCENARIOS: dict[str, tuple[str, Callable[[pathlib.Path], Facts]]] = {
     "kill-zenoh": ("SIGKILL 100 times, Zenoh", kill_zenoh),
     "kill-mqtt": ("SIGKILL 20 times, MQTT", kill_mqtt),
+    "kill-auto": ("SIGKILL 20 times, preset auto", kill_auto),
+    "hang-auto": ("a neighbour hangs for 6 s, preset auto", hang_auto),
     "broker": ("broker killed 5 times", broker),
     "hang": ("a neighbour hangs for 6 s, deadline 1 s", hang),
     "loss": ("5 % loss, 50 ms delay", loss),

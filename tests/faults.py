@@ -12,25 +12,29 @@ import numpy as np
 import domkl
 from domkl import checkpoint, fleet, trial
 from domkl.datasets import Split
-from domkl.experiment import Experiment, KernelSpec, LearningSpec, RateSpec
+from domkl.experiment import AutoSpec, Experiment, KernelSpec, LearningSpec, RateSpec
 
 KERNELS = KernelSpec(D=20, sigma2=(0.3, 3.0))
 RATES = RateSpec(rho=0.5, eta=0.5, eta_g=1.0)
 FIRST, NEWTON = LearningSpec(), LearningSpec(step="newton", memory=300)
 
 
-def made(J, T, seed=0, d=3, graph="ring", kernels=KERNELS, learning=FIRST):
+def made(J, T, seed=0, d=3, graph="ring", kernels=KERNELS, learning=FIRST, preset="own"):
     """Learners that see the same function: an experiment, and its streams."""
     rng = np.random.default_rng(seed)
     X = rng.random((J, T, d))
     y = np.sin(4 * X[..., 0]) / 2 + X[..., 1] * X[..., 2] + 0.05 * rng.standard_normal((J, T))
     split = Split(X, y, tuple(f"l{j}" for j in range(J)))
-    experiment = Experiment("made", graphs=(graph,), kernels=kernels, rates=RATES, learning=learning)
+    common = {"graphs": (graph,), "kernels": kernels, "rates": RATES, "learning": learning}
+    experiment = Experiment("made", preset=preset, auto=AutoSpec(size=120), **common)
     return experiment, trial.Source("made", split)
 
 
 def simulated(experiment, source):
     X, y = source.split.X, source.split.y
+    if experiment.preset == "auto":
+        size = experiment.auto.size
+        return domkl.simulate(X, y, experiment.graphs[0], preset="auto", size=size, dtype=np.float32)
     V, rates = experiment.kernels.draw(X.shape[2]), experiment.rates.at(X.shape[1])
     step = {"step": experiment.learning.step, "memory": experiment.learning.memory}
     return domkl.simulate(X, y, experiment.graphs[0], kernels=V, rates=rates, **step)
@@ -70,8 +74,14 @@ def saved(net, name):
 
 def duals(net):
     """How far the duals of the whole network are from cancelling."""
-    found = [saved(net, name) for name in net.names]
-    return float(np.abs(sum(one.arrays["lam"] * one.meta["learner"]["unit"] for one in found)).max())
+    return float(np.abs(sum(lam(saved(net, name)) for name in net.names)).max())
+
+
+def lam(found):
+    """A saved learner's duals, of either preset."""
+    if ".state.lam" in found.arrays:
+        return found.arrays[".state.lam"].astype(np.float64)
+    return found.arrays["lam"] * found.meta["learner"]["unit"]
 
 
 def learnt(net, name):
@@ -127,9 +137,9 @@ def broker_restarted(folder, broker, T, times=1, away=1.0, J=3):
         return judged(net, experiment, source)
 
 
-def hung(folder, transport, T, seconds=3.0, deadline=1.0, J=4):
+def hung(folder, transport, T, seconds=3.0, deadline=1.0, J=4, **options):
     """A neighbour that hangs, and comes back."""
-    experiment, source = made(J, T)
+    experiment, source = made(J, T, **options)
     names = fleet.lay_out(folder, experiment, source, transport, sections(deadline))
     with fleet.Fleet(folder, names) as net:
         net.start()

@@ -11,6 +11,7 @@ import pytest
 from domkl import _settings
 from domkl.agent import config
 from domkl.agent.config import AgentConfig
+from domkl.agent.loop import make_learner
 from domkl.core import Rates
 from domkl.errors import DataError, InputError
 from domkl.transports.base import TransportSettings
@@ -42,6 +43,41 @@ def test_rates_are_numbers_or_come_from_a_horizon(tmp_path):
     assert found.rates.rates() == Rates(5, 5, 3)
 
 
+AUTO = '[auto]\nlearners = ["a", "b"]\ndiameter = 1\n'
+
+
+def test_preset_auto_needs_the_network_and_no_rates(tmp_path):
+    found = load(
+        tmp_path, 'preset = "auto"\nneighbours = ["b"]\n' + LEAST + AUTO + "[stream]\nmissing = true"
+    )
+    assert (found.auto.learners, found.auto.diameter, found.auto.size) == (("a", "b"), 1, 1700)
+    learner = make_learner(found)
+    assert learner.shapes.losses == 17
+    assert sum(learner.shapes.theta) <= 1700 - 17 + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LEAST + AUTO + RATES, r"\[auto\] is given with preset own; expected none of its settings; leave"),
+        ('preset = "auto"\n' + LEAST + AUTO + RATES, r"\[rates\] is given with preset auto"),
+        ('preset = "auto"\n' + LEAST + AUTO + "[kernels]\nD = 3", r"\[kernels\] is given with preset auto"),
+        ('preset = "auto"\n' + LEAST + AUTO + "[learning]\nstep = 'newton'", r"\[learning\] is given with"),
+        ('preset = "auto"\n' + LEAST + AUTO + "[learning]\nloss = 'huber'", "loss is 'huber'"),
+        ('preset = "auto"\n' + LEAST + AUTO + "[rounds]\nmode = 'async'", "mode is async with preset auto"),
+        ('preset = "auto"\n' + LEAST, r"\[auto\] learners has no 'a'; expected all of the network"),
+        ('preset = "auto"\n' + LEAST + AUTO.replace("diameter = 1", ""), r"\[auto\] diameter is not given"),
+        ('preset = "auto"\n' + LEAST + AUTO.replace("= 1", "= 0"), "diameter is 0"),
+        ('preset = "aut"\n' + LEAST + RATES, "preset is 'aut'; .*did you mean 'auto'"),
+        (LEAST + RATES + "[stream]\nmissing = true", r"\[stream\] missing is true with preset own"),
+    ],
+)
+def test_what_does_not_go_with_a_preset_is_refused(tmp_path, text, message):
+    with pytest.raises(InputError, match=message) as error:
+        load(tmp_path, text)
+    assert "\n" not in str(error.value)
+
+
 def test_an_empty_list_is_fine_where_the_default_is_empty(tmp_path):
     found = load(tmp_path, f"neighbours = []\n{LEAST}{RATES}[stream]\ncolumns = []")
     assert (found.neighbours, found.stream.columns) == ((), ())
@@ -52,8 +88,8 @@ def test_an_empty_list_is_fine_where_the_default_is_empty(tmp_path):
     [
         (RATES, "mine.toml has no network; expected str; add it"),
         ('network = "net"\nname = "a"\n' + RATES, "mine.toml has no inputs; expected int"),
-        (LEAST, r"mine.toml \[rates\]: rho, eta, eta_g and horizon are not given; expected .*; add horizon"),
-        (LEAST + "[rates]\nrho = 1\neta = 1", r"\[rates\]: eta_g and horizon are not given"),
+        (LEAST, r"mine.toml: \[rates\] rho, eta, eta_g and horizon are not given; expected .*; add horizon"),
+        (LEAST + "[rates]\nrho = 1\neta = 1", r"\[rates\] eta_g and horizon are not given"),
         (LEAST + "[rates]\nhorizon = 0", r"mine.toml \[rates\]: horizon is 0"),
         (LEAST + RATES + "kappa = -1", r"mine.toml \[rates\]: kappa is -1"),
         ('nmae = "a"\n' + LEAST + RATES, "mine.toml key is 'nmae'; .*did you mean 'name'"),
@@ -305,7 +341,8 @@ def test_what_the_example_leaves_out_is_written_as_it_is_without():
     table = _settings._toml("agent").loads(example(switched_on=True))
     shown = {
         **dict.fromkeys(("rho", "eta", "eta_g", "path", "topic", "ca", "cert", "key", "directory")),
-        **dict.fromkeys(("delta", "reg", "memory")),  # which depend on the loss and the step
+        **dict.fromkeys(("delta", "reg", "memory", "diameter")),  # which depend on others
+        "learners": (),
         "connect": (),
         "listen": "",
     }

@@ -45,6 +45,23 @@ def test_second_order_processes_have_the_simulators_bits_over_mqtt(tmp_path):
     assert facts["duals"] < 1e-12
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
+def test_processes_of_preset_auto_have_the_simulators_bits(transport, tmp_path):
+    facts = faults.undisturbed(tmp_path / "net", transport, J=3, T=90, graph="path", preset="auto")
+    assert facts["identical"]
+    assert facts["duals"] < 1e-5  # they are of float32
+
+
+def test_killed_learners_of_preset_auto_come_back_with_the_same_numbers(tmp_path):
+    facts = faults.killed(
+        tmp_path / "net", {"kind": "zenoh"}, T=900, kills=3, pause=(0.1, 0.5), preset="auto"
+    )
+    assert facts["kills"] >= 1
+    assert facts["identical"]
+    assert facts["learnt"] == [900] * 3
+    assert facts["duals"] < 1e-4
+
+
 def test_killed_learners_of_the_second_order_come_back_with_the_same_numbers(tmp_path):
     options = {"T": 600, "kills": 2, "seed": 1, "learning": faults.NEWTON}
     facts = faults.killed(tmp_path / "net", {"kind": "zenoh"}, **options)

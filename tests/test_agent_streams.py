@@ -79,6 +79,17 @@ def from_topic(data, **settings):
     return asyncio.run(main())
 
 
+def test_inputs_may_be_missing_where_the_configuration_says_so(tmp_path):
+    lines = b'{"x": [1, null], "y": 1}\n{"x": {"b": null, "a": 2}}\n{"x": [1e999, 2]}\n'
+    found, refused = from_bytes(tmp_path, lines, missing=True, columns=("a", "b"))
+    np.testing.assert_array_equal([x for _, x, _, _ in found], [[1, np.nan], [2, np.nan]])
+    assert refused == {"not a reading": 1}
+    rows = b"a,b,y\n,2,3\n1, ,4\n1,x,5\n1,inf,6\n"
+    found, refused = from_bytes(tmp_path, rows, "csv", missing=True)
+    np.testing.assert_array_equal([x for _, x, _, _ in found], [[np.nan, 2], [1, np.nan]])
+    assert refused == {"not a number": 1, "not finite": 1}
+
+
 READINGS = b"""{"x": [1, 2.5], "y": 3, "id": "m1"}
 {"x": {"b": 5, "a": 4, "time": 7}, "y": 6.5}
 
@@ -120,7 +131,7 @@ def test_json_from_a_topic():
         (b"[1, 2]", "not a reading", "Expected `object`"),
         (b'{"x": [1, "2"], "y": 1}', "not a reading", "got `str` - at `$.x[1]`"),
         (b'{"x": [1, true], "y": 1}', "not a reading", "got `bool`"),
-        (b'{"x": [1, null], "y": 1}', "not a reading", "got `null`"),
+        (b'{"x": [1, null], "y": 1}', "not finite", "x[1] is nan, expected a finite number"),
         (b'{"x": [1, NaN], "y": 1}', "not a reading", "malformed"),
         (b'{"x": [1, 1e999], "y": 1}', "not a reading", "out of range"),
         (b'{"x": [1, 2], "y": "3"}', "not a reading", "at `$.y`"),

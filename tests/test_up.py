@@ -68,7 +68,11 @@ def wait_for(what, seconds=LONG):
     return found
 
 
-@pytest.mark.parametrize("more", [[], ["--step", "newton", "--memory", "30"]], ids=["first", "newton"])
+@pytest.mark.parametrize(
+    "more",
+    [[], ["--step", "newton", "--memory", "30"], ["--preset", "auto"]],
+    ids=["first", "newton", "auto"],
+)
 def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_path, more):
     argv = [*UP, "--rounds", "40", "--json", *more]
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=LONG, check=False)
@@ -79,7 +83,7 @@ def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_
     assert [learner["name"] for learner in document["learners"]] == ["EWR", "JFK", "LGA"]
     for learner in document["learners"]:
         assert learner["rmse"] == learner["simulator_rmse"] == pytest.approx(130 * learner["mse"] ** 0.5)
-        assert learner["bytes_sent"] > 34 * 17 * 100 * 8
+        assert learner["bytes_sent"] > 34 * 390 * 8
         assert len(learner["neighbours"]) == 2
     assert re.match(r" +\d+ s  (starting 3 learners|round \d+ of 34, error )", done.stderr)
     assert list((tmp_path / "tmp").iterdir()) == []

@@ -109,6 +109,30 @@ def test_the_order_of_an_array_in_memory_does_not_matter():
     assert message == wire.encode_update(UPDATE, 3, 5)
 
 
+@given(hnp.arrays(float, st.integers(0, 6), elements=finite))
+def test_further_numbers_come_back_to_the_last_bit(more):
+    message = wire.encode_update(UPDATE._replace(more=more), 3, 5, "float16")
+    found = decoder(more=6).decode(message).update.more
+    assert found.tobytes() == more.tobytes()
+    assert not found.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (bytes(8 * 7), "more has 56 bytes; expected 48"),
+        (bytes(7), "more has 7 bytes; expected 0"),
+        (np.array([np.nan]).tobytes(), "more is not finite"),
+        ("text", "malformed"),
+    ],
+)
+def test_further_numbers_that_cannot_be_are_refused(more, message):
+    with pytest.raises(PeerError, match=message):
+        decoder(more=6).decode(changed(more=more))
+    with pytest.raises(PeerError, match=r"expected 0|malformed|not finite"):
+        decoder().decode(changed(more=bytes(8)))
+
+
 def test_losses_that_stay_at_home():
     update = UPDATE._replace(losses=None)
     assert decoder(shares_losses=False).decode(wire.encode_update(update, 3, 5)).update.losses is None

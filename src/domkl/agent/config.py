@@ -46,8 +46,8 @@ class RateSection(RateSpec):
         open_ = [name for name in ("rho", "eta", "eta_g") if getattr(self, name) is None]
         if self.horizon is None and open_:
             raise InputError(
-                f"{', '.join(open_)} and horizon are not given; expected rho, eta and eta_g as numbers, or "
-                "horizon = T for kappa sqrt(T); add horizon, or the numbers"
+                f"[rates] {', '.join(open_)} and horizon are not given; expected rho, eta and eta_g as "
+                "numbers, or horizon = T for kappa sqrt(T); add horizon, or the numbers"
             )
 
     def rates(self) -> Rates:

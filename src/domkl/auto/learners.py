@@ -41,7 +41,7 @@ PART, FADING = 1 / 7, 200
 TRIAL = 100
 #: The temperature of the Hedge over experts, in mean squared errors of the best.
 HEAT = 4.0
-#: The last expert is the neighbours' theta with this much of the long memory: Hedge by itself can only choose.
+#: The last expert is the neighbours' theta with this much of the long memory: Hedge alone can only choose.
 BLEND = 0.25
 #: The weight that experts have together before they are tried.
 UNTRIED = 0.2
