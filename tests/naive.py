@@ -306,3 +306,32 @@ def laplacian_kernel(x, other, sigma2):
 
 def cauchy_kernel(x, other, sigma2):
     return np.prod(1 / (1 + (x - other) ** 2 / sigma2))
+
+
+def auto_joint(Z, y, neighbours, rho, eta, kept):
+    """One joint model of preset "auto", for squared losses, from features Z (J, T, K) and scaled targets.
+
+    The first `kept` samples are replayed as if the neighbours agreed; edges weigh 1/min(deg_i, deg_j).
+    Returns theta and lam, (J, K) each.
+    """
+    J, T, K = Z.shape
+    deg = [len(near) for near in neighbours]
+    weights = [[1 / min(deg[j], deg[i]) for i in neighbours[j]] for j in range(J)]
+    M = [(eta + rho * sum(weights[j])) * np.eye(K) for j in range(J)]
+    m, theta, lam = np.zeros((J, K)), np.zeros((J, K)), np.zeros((J, K))
+    near = np.zeros((J, K))
+    for t in range(T):
+        new = np.zeros((J, K))
+        for j in range(J):
+            M[j] = M[j] + 2 * np.outer(Z[j, t], Z[j, t])
+            m[j] += 2 * y[j, t] * Z[j, t]
+            pull = rho / 2 * (sum(weights[j]) * theta[j] + near[j])
+            new[j] = np.linalg.solve(M[j], m[j] + pull - lam[j])
+        theta = new
+        for j in range(J):
+            if t < kept:
+                near[j] = sum(weights[j]) * theta[j]
+            else:
+                near[j] = sum(w * theta[i] for w, i in zip(weights[j], neighbours[j], strict=True))
+                lam[j] += rho / 2 * (sum(weights[j]) * theta[j] - near[j])
+    return theta, lam

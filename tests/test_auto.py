@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import domkl
+import naive
 import problems
 from domkl import auto, losses
 from domkl.auto import Model, learners
@@ -43,6 +44,24 @@ def test_a_network_learns_from_raw_data_without_any_setting():
     assert 0 < run.cv.max() < 0.05 * 5000**2
     assert 150 < run.sent <= 165
     assert np.abs(run.lam.sum(0)).max() < 1e-10
+
+
+@settings(max_examples=10, deadline=None)
+@given(problems.graphs(most=5), st.integers(0, 99))
+def test_the_joint_models_are_the_literal_second_order_admm(graph, seed):
+    X, y = problems.streams(len(graph), 90, 2, seed)
+    network = auto.Network(as_graph(graph), 2, losses.get("squared"), size=40, seed=seed)
+    sums = domkl.engines.Sums.zero(len(graph), 2)
+    list(auto.rounds(network, [(X, y)], 0, sums, lambda _: None))
+    Z = network.features.of(X, network.stats)
+    target = (y - network.centre[:, None]) / network.width[:, None]
+    rates = learners.RATES
+    for p in range(2):
+        theta, lam = naive.auto_joint(
+            Z[:, :, p], target, problems.neighbours_of(graph), rates.rho, rates.eta, kept=63
+        )
+        np.testing.assert_allclose(network.state.theta[:, p], theta, rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(network.state.lam[:, p], lam, rtol=1e-7, atol=1e-8)
 
 
 def test_exchange_pays():
