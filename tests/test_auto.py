@@ -448,7 +448,7 @@ def test_a_memory_that_exchanges_seldom_stays_small_on_inputs_that_are_nearly_eq
         z = terms.of(X[:, t], stats)
         if t % 4 == 0:
             said = memory.tell(z, y[:, t])
-            memory.hear(ties.near(said), ties.mean(said, ties.near(said)))
+            memory.hear(ties.near(said), ties.mean(said, ties.near(said)), ties.weight)
         else:
             memory.note(z, y[:, t])
     assert np.abs(memory.state.theta).max() < 5

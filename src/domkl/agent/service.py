@@ -55,7 +55,7 @@ METRICS = {
     "bytes_sent": Metric("counter", "Bytes handed to the transport."),
     "bytes_received": Metric("counter", "Bytes received from the transport."),
     "messages_refused": Metric("counter", "Messages that could not be used.", "reason"),
-    "kernel_weight": Metric("gauge", "Weight of each kernel.", "kernel"),
+    "kernel_weight": Metric("gauge", "Weight of each kernel, or of each expert of preset auto.", "kernel"),
     "round_seconds": Metric("histogram", "Time from a sample to the end of its round."),
     "checkpoint_round": Metric("gauge", "Round of the last checkpoint."),
 }

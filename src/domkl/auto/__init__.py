@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from .features import MODELS
 from .learner import AutoLearner
+from .learners import EXPERT_NAMES
 from .model import Model
 from .network import Network, rounds
 from .warmup import WARM_UP
 
-__all__ = ["MODELS", "WARM_UP", "AutoLearner", "Model", "Network", "rounds"]
+__all__ = ["EXPERT_NAMES", "MODELS", "WARM_UP", "AutoLearner", "Model", "Network", "rounds"]

@@ -132,11 +132,12 @@ class Memory:
         self.learnt = self._take(z, y)
         return self.learnt[0]
 
-    def hear(self, near: Array, mean: Array) -> None:
-        """End the round with sums over the neighbours and their means. (J, 1, K)"""
+    def hear(self, near: Array, mean: Array, weight: Array) -> None:
+        """End the round with the neighbours' sums and means (J, 1, K), and what they weigh in sum (J,)."""
         assert self.learnt is not None
         learnt, self.learnt, self.mean = self.learnt, None, mean
-        self.state = newton.merge(self.state, learnt, near, np.zeros_like(learnt[1]), self.pulls, 1.0)
+        pulls = self.pulls._replace(deg=weight)
+        self.state = newton.merge(self.state, learnt, near, np.zeros_like(learnt[1]), pulls, 1.0)
         self._look_now_and_then()
 
     def note(self, z: Array, y: Array) -> None:

@@ -23,11 +23,13 @@ from ..member import PAYLOADS, Member, Shapes, Update, distinct
 from . import keep, message
 from .features import MODELS, STEPS, Stats, pooled
 from .learners import CLASSES, RATES, Learners, Look
-from .message import HEADER, NUMBERS, Sender
+from .message import HEADER, NUMBERS, OTHERS, Sender
 from .ties import Said, Ties
 
 #: Predictions that are remembered until their labels come.
-WAITING = 10_000
+WAITING = 1000
+#: How often a neighbour may have begun its joint models anew since we last heard of it.
+LIVES = 64
 #: How many learners' worth a rank of a fixed scale has.
 FOR_GOOD = 2.0**30
 
@@ -51,6 +53,9 @@ class One(Learners):
         stats = pooled(together, np.ones((1, len(alike)), bool))
         self.whole, self.count = message.packed(stats), len(alike)
         return stats
+
+    def knows(self, round: int) -> bool:
+        return self.index in self.table.get(round, {})
 
     @property
     def scale(self) -> int:
@@ -133,9 +138,10 @@ class AutoLearner(Member):
         payload: str = "float64",
         number: int = 0,
     ) -> None:
-        self.learners, self.d = tuple(learners), _checks.count("d", d)
-        if name not in self.learners:
-            raise InputError(f"name is {name!r}; expected one of learners {self.learners}; add it to them")
+        self.learners, self.d = distinct(learners), _checks.count("d", d)
+        for each in (name, *distinct(neighbours)):
+            if each not in self.learners:
+                raise InputError(f"{each!r} is not in learners {self.learners}; expected all; add it to them")
         self.one = One(
             self.learners.index(name),
             of=len(self.learners),
@@ -153,8 +159,8 @@ class AutoLearner(Member):
         super().__init__(neighbours, name, _checks.one_of("payload", payload, PAYLOADS), False, number)
         self.degrees: dict[Hashable, int] = {}  # of the neighbours, as they said
         self.fingerprint = self._fingerprint()
-        self._seen: Look | None = None
-        self._told: dict[bytes, list[Array]] = {}  # what was predicted, by x, until the label comes
+        self._seen: tuple[tuple[object, ...], Look] | None = None  # the last sample, and when that was
+        self._told: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
         self._post: list[Array] = []  # statistics for the next update
         self._pending: tuple[Said, Update] | None = None  # what was said, and as it was sent
 
@@ -167,7 +173,7 @@ class AutoLearner(Member):
     @property
     def shapes(self) -> Shapes:
         """Of its updates."""
-        most = (len(self.learners) + 2) * (HEADER + (6 + STEPS) * (self.d + 1))
+        most = (len(self.learners) + 2) * (HEADER + (OTHERS + STEPS + 1) * (self.d + 1))
         return Shapes((1, self._joint + self.one.terms.K), NUMBERS, most)
 
     @property
@@ -189,15 +195,23 @@ class AutoLearner(Member):
 
     # Rounds
 
+    def receive(self, neighbour: Hashable, update: Update, *, checked: bool = False) -> bool:
+        """Take a neighbour's update; False if it came late, too early or twice, and was not used."""
+        self._refuse_stranger(neighbour)
+        if not checked:
+            self._check_update(neighbour, update)
+        message.check(neighbour, update, len(self.learners), self.d + 1)
+        return super().receive(neighbour, update, checked=True)
+
     def predict(self, x: npt.ArrayLike) -> float:
         """The network's function, as this learner knows it, at x.
 
         It is remembered until the label comes: experts are judged by what they had said before.
         """
         look = self._look(x)
-        told = self._told.setdefault(look.x.tobytes(), [])
-        told.append(np.concatenate([look.y_hat, look.experts[0]]))
-        if len(self._told) > WAITING or len(told) > WAITING:
+        self._told.pop(look.x.tobytes(), None)
+        self._told[look.x.tobytes()] = np.concatenate([look.y_hat, look.experts[0]])
+        if len(self._told) > WAITING:
             del self._told[next(iter(self._told))]
         return float(look.y_hat[0])
 
@@ -205,7 +219,7 @@ class AutoLearner(Member):
         """Predict, learn from (x, y), and return the update for the neighbours."""
         self._refuse_open("receive() them or close() the round")
         look, label, weights = self._look(x), self._label(y), self.weights
-        lives, self._seen, self.one.rounds = self.one.lives, None, self.round
+        lives, self.one.rounds = self.one.lives, self.round
         said = self.one.propose(look, label[None], self._as_told(look))
         joint = said.theta.reshape(1, -1).astype(np.float64)  # as the coefficients of the memories are
         theta = self._as_sent(np.concatenate([joint, said.terms[0]], 1))
@@ -224,13 +238,11 @@ class AutoLearner(Member):
         return update
 
     def _as_told(self, look: Look) -> Look:
-        """The sample as it was seen when it was predicted, the first time of those without a label."""
-        told = self._told.get(look.x.tobytes(), [])
-        if not told:
+        """The sample as it was seen when it was last predicted."""
+        told = self._told.pop(look.x.tobytes(), None)
+        if told is None:
             return look
-        y_hat, *experts = told.pop(0)
-        if not told:
-            del self._told[look.x.tobytes()]
+        y_hat, *experts = told
         return look._replace(y_hat=np.array([y_hat]), experts=np.array([experts]))
 
     def close(self) -> None:
@@ -264,6 +276,7 @@ class AutoLearner(Member):
         if update is None:
             return own._replace(votes=np.zeros(1))
         said, ours = message.said(update, self._joint, self.one.dtype), self._has_our_scale(update)
+        said = said._replace(alarm=self.one.to_come(said.alarm), restart=self.one.to_come(said.restart))
         if not ours:
             said = said._replace(theta=own.theta)
         if not ours or message.sender(update).turn != self.one.turn:
@@ -320,10 +333,10 @@ class AutoLearner(Member):
         one, warm = self.one, self.one.warm
         for row in self._rows(heard.values()):
             round, index = int(row[0]), int(row[1])
-            known = one.table.setdefault(round, {})
+            known = one.table.get(round, {})
             if index < 0 or index in known or warm.over or not 0 <= round - one.rounds <= one.diameter:
                 continue
-            known[index] = row[HEADER:]
+            one.table[round] = known | {index: row[HEADER:]}
             if warm.is_common(round):
                 self._post.append(row)
 
@@ -351,10 +364,10 @@ class AutoLearner(Member):
     def meet(self, neighbour: Hashable, held: Held, round: int) -> None:
         """Learn what a neighbour that is at `round` says of our edge without an update.
 
-        One that has begun its joint models anew in a round that is still to come for us is only ahead.
+        One that has begun its joint models anew in rounds that are still to come for us is only ahead.
         """
         self._refuse_stranger(neighbour)
-        if round < self.round or held.mine != self._known[neighbour].edge.theirs + 1:
+        if round < self.round or not 0 < held.mine - self._known[neighbour].edge.theirs <= LIVES:
             super().meet(neighbour, held, round)
 
     def join(self, neighbour: Hashable, number: int = 0) -> None:
@@ -403,10 +416,10 @@ class AutoLearner(Member):
             for i, row in kept.items()
         ]
         arrays["table"] = np.concatenate([np.zeros(0), *rows])
-        told = [(key, values) for key, several in self._told.items() for values in several]
-        arrays["told"] = np.concatenate([np.zeros(0), *(v for k, w in told for v in (np.frombuffer(k), w))])
+        told = [np.concatenate([np.frombuffer(key), values]) for key, values in self._told.items()]
+        arrays["told"] = np.concatenate([np.zeros(0), *told])
         meta = {"fingerprint": self.fingerprint, "round": self.round, "count": self.one.count, "mind": mind}
-        meta["told"] = [len(values) for _, values in told]
+        meta["told"] = [len(values) for values in self._told.values()]
         return arrays, {**meta, "neighbours": said}
 
     def load(self, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
@@ -426,7 +439,7 @@ class AutoLearner(Member):
         self._told, left = {}, arrays["told"]
         for size in meta["told"]:
             x, values, left = left[: self.d], left[self.d : self.d + size], left[self.d + size :]
-            self._told.setdefault(x.tobytes(), []).append(values)
+            self._told[x.tobytes()] = values
         update = Update(0, np.zeros(0), None, "", more=arrays["post"])
         self._post = list(self._rows([update]))
         self.one.table = {}
@@ -442,9 +455,17 @@ class AutoLearner(Member):
             raise InputError(
                 "x holds an infinite number; expected finite numbers or NaN; use NaN for missing"
             )
-        if self._seen is None or not np.array_equal(self._seen.x[0], sample, equal_nan=True):
-            self._seen = self.one.look(sample[None].copy())
-        return self._seen
+        now = self.one.state, self.round, self.waiting
+        if self._seen is None or not self._is_seen(now, sample):
+            self._seen = now, self.one.look(sample[None].copy())
+        return self._seen[1]
+
+    def _is_seen(self, now: tuple[object, ...], sample: Array) -> bool:
+        assert self._seen is not None
+        known, look = self._seen
+        return (
+            known[0] is now[0] and known[1:] == now[1:] and np.array_equal(look.x[0], sample, equal_nan=True)
+        )
 
     def _label(self, y: float) -> Array:
         label = _checks.finite("y", _checks.floats("y", y))

@@ -45,6 +45,8 @@ HEAT = 4.0
 BLEND = 0.25
 #: The weight that experts have together before they are tried.
 UNTRIED = 0.2
+#: What the experts are.
+EXPERT_NAMES = ("own", "neighbours", "long memory", "young memory", "past memory", "blend")
 #: No memory has its turn in a round.
 NOBODY = -1
 
@@ -111,6 +113,10 @@ class Learners(ABC):
     def pooled(self, round: int) -> Stats:
         """What is known of all learners' statistics for the scale of that round. (J or 1, d + 1)"""
 
+    def knows(self, round: int) -> bool:
+        """Whether there are statistics for the scale of that round; whoever was away may have none."""
+        return True
+
     def _lay_out(self, d: int) -> None:
         self.terms = Terms(int(PART * self.size), d)
         left = self.size - NUMBERS - (self.terms.K if self.forgets else 0)
@@ -168,9 +174,11 @@ class Learners(ABC):
         if not self.warm.over:
             self.warm.samples.append((look.x, y))
             self._tell_statistics()
-        if self.warm.is_due(self.rounds):
-            if self.warm.is_common(self.rounds):  # else with what the neighbours tell in this very round
-                self._rebuild()
+        due, common = self.warm.is_due(self.rounds), self.warm.is_common(self.rounds)
+        if due and common and self.knows(self.rounds):
+            self._rebuild()
+        elif due and not common:
+            pass  # when the neighbours have told theirs, in this very round
         elif self.state is not None:
             self.learnt = newton.local(self.state, look.z, look.f, self._target(y), self.pulls, self.loss)
             self._remember(told, y)
@@ -182,8 +190,9 @@ class Learners(ABC):
         if self.learnt is not None:
             self._merge(self.learnt, heard)
         if self.turn != NOBODY:
-            self.memories[self.turn].hear(heard.terms_near, heard.terms_mean)
+            self.memories[self.turn].hear(heard.terms_near, heard.terms_mean, heard.weight)
             self.watch.hear(heard.surplus, heard.errors)
+        if self.memories:
             self._decide(heard)
         if self.warm.is_due(self.rounds) and not self.warm.is_common(self.rounds):
             self._rebuild()
@@ -199,8 +208,8 @@ class Learners(ABC):
             errors=self.watch.errors if watched else np.zeros((J, EXPERTS)),
             surplus=self.watch.surplus if watched else np.zeros(J),
             votes=self.watch.votes if watched else np.zeros(J),
-            alarm=self.alarm,
-            restart=self.restart,
+            alarm=self.to_come(self.alarm),
+            restart=self.to_come(self.restart),
         )
 
     def _judge(self, look: Look, y: Array) -> None:
@@ -261,12 +270,10 @@ class Learners(ABC):
 
     def _decide(self, heard: Heard) -> None:
         """Take decisions, and do what is due: as soon as everybody can have heard of it."""
-        now, act = self.rounds, self.rounds + self.diameter
-        self.alarm, self.restart = self._to_come(heard.alarm), self._to_come(heard.restart)
-        raised = (self.watch.alarms > 0) & (self.alarm[:, 0] == NEVER)
-        self.alarm = np.where(raised[:, None], _pairs(act, self.watch.since - now), self.alarm)
-        agreed = (self.watch.votes > 0) & (heard.votes >= 0.5) & (self.restart[:, 0] == NEVER)
-        self.restart = np.where(agreed[:, None], _pairs(act, -self.watch.verdict()), self.restart)
+        now = self.rounds
+        self.alarm, self.restart = self.to_come(heard.alarm), self.to_come(heard.restart)
+        if self.turn != NOBODY:
+            self._raise(heard)
         if self.alarm[0, 0] == now:
             self._begin_young(now + int(self.alarm[0, 1]))
             self.alarm = np.full_like(self.alarm, NEVER)
@@ -274,7 +281,15 @@ class Learners(ABC):
             self._restart(-int(self.restart[0, 1]) & (RETURNS | MISLED))
         self.restart = np.where(self.restart[:, :1] == now, NEVER, self.restart)
 
-    def _to_come(self, decisions: Array) -> Array:
+    def _raise(self, heard: Heard) -> None:
+        """Each learner's own decisions, where none is on its way."""
+        now, act = self.rounds, self.rounds + self.diameter
+        raised = (self.watch.alarms > 0) & (self.alarm[:, 0] == NEVER)
+        self.alarm = np.where(raised[:, None], _pairs(act, self.watch.since - now), self.alarm)
+        agreed = (self.watch.votes > 0) & (heard.votes >= 0.5) & (self.restart[:, 0] == NEVER)
+        self.restart = np.where(agreed[:, None], _pairs(act, -self.watch.verdict()), self.restart)
+
+    def to_come(self, decisions: Array) -> Array:
         """Those that may still be acted on, by their rounds. (J, 2)"""
         at = decisions[:, :1]
         return np.where((at >= self.rounds) & (at <= self.rounds + self.diameter), decisions, NEVER)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._types import Array, Float
+from ..errors import PeerError
 from ..member import Update
 from .features import MODELS, STEPS, Stats
 from .ties import Said
@@ -19,6 +20,8 @@ HEADER = 4
 WHOLE, FIXED = -1, -2
 #: Rows of statistics besides quantiles.
 OTHERS = 5
+#: The largest coefficient or error, all of scaled targets, that can be told; and the largest rank of a scale.
+LARGEST, MOST_RANK = 1e8, 2.0**31
 
 
 class Sender(NamedTuple):
@@ -60,6 +63,40 @@ def said(update: Update, joint: int, dtype: Float) -> Said:
 def _numbers(update: Update) -> Array:
     assert update.losses is not None  # receive() has checked it
     return update.losses
+
+
+def check(neighbour: object, update: Update, learners: int, columns: int) -> None:
+    """Refuse an update whose numbers no learner of such a network can have."""
+    about, least = _numbers(update)[-4:], np.array([0.0, 0.0, -1.0, 0.0])
+    most = np.array([2.0**32, MOST_RANK, 1.0, learners - 1.0])
+    if not ((about == np.floor(about)) & (about >= least) & (about <= most)).all():
+        raise PeerError(
+            f"{neighbour!r} says {about} of itself; expected {least} to {most}; mend that learner"
+        )
+    largest = max(np.abs(update.theta).max(), np.abs(_numbers(update)[2 : 2 + EXPERTS + 2]).max())
+    if largest > LARGEST:
+        raise PeerError(f"{neighbour!r} sent {largest:.3g}; expected at most {LARGEST:g}; mend that learner")
+    read = 0
+    for row in rows([update], learners, columns):
+        _check_row(neighbour, row, learners, columns)
+        read += len(row)
+    if read != (0 if update.more is None else len(update.more)):
+        raise PeerError(f"{neighbour!r} sent broken statistics; expected whole ones; mend that learner")
+
+
+def _check_row(neighbour: object, row: Array, learners: int, columns: int) -> None:
+    head, stats = row[:HEADER], unpacked(row[HEADER:], columns)
+    with np.errstate(over="ignore"):
+        spans = stats.high - stats.low
+    good = (
+        (head == np.floor(head)).all()
+        and 1 <= head[3] <= learners
+        and ((stats.n >= 0) & (stats.n <= 2.0**53) & (stats.sd >= 0)).all()
+        and ((stats.low <= stats.high) & (spans < np.inf)).all()
+        and (np.diff(stats.quantiles, axis=1) >= -1e-9 * np.maximum(1, spans)[:, None]).all()
+    )
+    if not good:
+        raise PeerError(f"{neighbour!r} sent statistics of no data; expected true ones; mend that learner")
 
 
 def packed(stats: Stats) -> Array:

@@ -35,6 +35,7 @@ class Heard(NamedTuple):
     moved: Array  # (J, MODELS, K) the same over the edges whose duals move
     moving: Array  # (J,) the weights of those edges, summed
     mean: Array  # (J, MODELS, K) weighted mean of the neighbours' theta
+    weight: Array  # (J,) of all edges, in sum
     terms_near: Array  # (J, 1, K')
     terms_mean: Array  # (J, 1, K')
     low: Array  # (J,)
@@ -135,6 +136,7 @@ class Ties:
             moved,
             moving,
             self.mean(own.theta, near),
+            self.weight,
             terms_near,
             self.mean(own.terms, terms_near),
             *self.range(own, said),

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .. import _checks, experiment, fleet, graph, losses, report, trial
+from .. import _checks, auto, experiment, fleet, graph, losses, report, trial
 from .._extras import need
 from .._types import Array
 from ..errors import InputError
@@ -70,6 +70,8 @@ def run(args: argparse.Namespace) -> None:
     learning = dataclasses.replace(chosen.learning, **given)
     if given and args.preset == "auto":
         raise InputError(f"--{next(iter(given))} is given with --preset auto; expected none; leave one out")
+    if args.preset == "auto":
+        _checks.one_of("the loss of preset auto", learning.loss, ("squared", "logistic"))
     chosen = dataclasses.replace(chosen, preset=args.preset, learning=learning)
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     transport = _transport(args)
@@ -254,8 +256,9 @@ class View:
     def table(self) -> Any:
         """The same, and a row for each learner."""
         table = _table("")
-        for head in ("learner", "round", "error", "top kernel", "neighbours", "sent"):
-            table.add_column(head, justify="left" if head in ("learner", "top kernel") else "right")
+        top = "top expert" if self.chosen.preset == "auto" else "top kernel"
+        for head in ("learner", "round", "error", top, "neighbours", "sent"):
+            table.add_column(head, justify="left" if head in ("learner", top) else "right")
         for name in self.network.names:
             table.add_row(*map(_plain, self._row(name)))
         words = [_plain(self.chosen.title or self.chosen.name), _plain(self.line.strip()), ""]
@@ -267,10 +270,15 @@ class View:
             return [name, "ended", self.network.tail(name)]
         if not status:
             return [name, "starting"]
-        kernel = f"σ²={number(self.chosen.kernels.sigma2[status['kernel']])} {percent(status['weight'])}"
+        kernel = f"{self._expert(status['kernel'])} {percent(status['weight'])}"
         near = f"{status['up']}/{status['neighbours']} up"
         error, speed = self.in_unit(status["error"]), f"{_bytes(self.speed[name])}/s"
         return [name, str(status["round"]), error, kernel, near, speed]
+
+    def _expert(self, k: int) -> str:
+        if self.chosen.preset == "auto":
+            return auto.EXPERT_NAMES[k]
+        return f"σ²={number(self.chosen.kernels.sigma2[k])}"
 
     def in_unit(self, squared: float) -> str:
         """A squared error as people know it."""
