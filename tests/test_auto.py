@@ -58,7 +58,7 @@ def test_the_joint_models_are_the_literal_second_order_admm(graph, seed):
     rates = learners.RATES
     for p in range(2):
         theta, lam = naive.auto_joint(
-            Z[:, :, p], target, problems.neighbours_of(graph), rates.rho, rates.eta, kept=63
+            Z[:, :, p], target, problems.neighbours_of(graph), rates.rho, rates.eta / len(graph), kept=63
         )
         np.testing.assert_allclose(network.state.theta[:, p], theta, rtol=1e-7, atol=1e-8)
         np.testing.assert_allclose(network.state.lam[:, p], lam, rtol=1e-7, atol=1e-8)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import deque
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,10 +26,10 @@ from .ties import NEVER, Heard, Said
 from .warmup import Sample, WarmUp, padded
 from .watch import EXPERTS, MISLED, RETURNS, Watch
 
-#: rho and eta of the local step; eta_g has no part in it.
-RATES = Rates(rho=0.6, eta=0.002, eta_g=1.0)
+#: rho of the local step, and eta of all learners together; eta_g has no part in it.
+RATES = Rates(rho=0.6, eta=0.01, eta_g=1.0)
 #: The logistic loss has an eighth of the squared one's curvature, so pulls of that size are as strong.
-CLASSES = Rates(rho=0.05, eta=0.03, eta_g=1.0)
+CLASSES = Rates(rho=0.05, eta=0.15, eta_g=1.0)
 #: Whoever learns alone has nobody's estimates to hold its own in check.
 ALONE = Rates(rho=0.4, eta=0.1, eta_g=1.0)
 #: Fixed share: the weight that experts get back in every round.
@@ -384,8 +385,8 @@ class Learners(ABC):
     def _pulls(self) -> newton.Pulls:
         weight = self.weight if self.shared else np.zeros(self.J)
         together = CLASSES if self.loss.classifies else RATES
-        rates = together if self.shared else ALONE
-        return newton.Pulls.of(np.asarray(weight, self.dtype), rates, self.loss)
+        each = replace(together, eta=together.eta / self.of)
+        return newton.Pulls.of(np.asarray(weight, self.dtype), each if self.shared else ALONE, self.loss)
 
     def _learn_anew(self, samples: list[Sample]) -> None:
         """The joint models learn these samples alone, targets scaled, as if the neighbours agreed."""

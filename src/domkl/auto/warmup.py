@@ -31,21 +31,22 @@ class WarmUp:
         self.before: list[Sample] = []  # those from before a change
         self.old = 0  # how many of the samples the long memory does not count
         self.over, self.shared = False, False  # the scale is fixed; it is common
+        self.first = max(4, diameter + 2)  # the round of the first scale that all can know
         self.looks = next(r for r in _powers(4) if r * of >= ENOUGH or r == LOOKS)
         self.fixed = next(r for r in _powers(WARM_UP) if r - diameter >= WARM_UP // 2)
 
     def is_due(self, round: int) -> bool:
-        """In rounds 1, 2, 4 .., and once the scale is common only when it is to be fixed."""
+        """In rounds 1, 2, 4 .., in the first that all can know, and later only when it is to be fixed."""
         enough = len(self.samples) - self.diameter >= LOOKS // 2
         return self._may_be_due(round) and (round <= self.looks or not self.shared or enough)
 
     def _may_be_due(self, round: int) -> bool:
-        doubled = round > 0 and round & (round - 1) == 0
+        doubled = round > 0 and (round & (round - 1) == 0 or round == self.first)
         return not self.over and doubled and (round <= self.looks or not self.shared or round >= self.fixed)
 
     def is_common(self, round: int) -> bool:
         """Whether that round's scale is of statistics that all can know."""
-        return self.of > 1 and round >= 4 and round - self.diameter >= 2
+        return self.of > 1 and round >= self.first
 
     def told_for(self, round: int) -> list[int]:
         """The rounds whose scales need the statistics of this round's samples."""
