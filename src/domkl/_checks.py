@@ -36,6 +36,15 @@ def float_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
     raise InputError(f"dtype is {found}; expected float64 or float32; choose one of them")
 
 
+def finite_or_missing(name: str, value: Array) -> Array:
+    """`value` itself if no number in it is infinite; NaN is a missing one."""
+    if np.isinf(value).any():
+        raise InputError(
+            f"{name} holds an infinite number; expected finite numbers or NaN; use NaN for missing"
+        )
+    return value
+
+
 def finite(name: str, value: Array, first: int = 0, learners: npt.NDArray[np.intp] | None = None) -> Array:
     """`value` itself if all of it is finite, else an error that names the first bad place.
 

@@ -121,10 +121,7 @@ class _Rounds:
     def _look(self, X: npt.ArrayLike) -> Look:
         rows = _checks.floats("X", X)
         _checks.shape("X", rows, (self.network.J, self.network.d), "every round needs the same form")
-        if np.isinf(rows).any():
-            raise InputError(
-                "X holds an infinite number; expected finite numbers or NaN; use NaN for missing"
-            )
+        _checks.finite_or_missing("X", rows)
         if self.seen is None or not np.array_equal(self.seen.x, rows, equal_nan=True):
             self.seen = self.network.look(rows.copy())
         return self.seen

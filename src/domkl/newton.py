@@ -232,6 +232,14 @@ def pace(memory: float, K: int) -> int:
     return max(1, min(K, math.ceil(memory / 8)))
 
 
+def fade(state: State, learnt: int, memory: float | None, pulls: Pulls) -> State:
+    """The state after so many samples, if about `memory` of them shall count; None for all."""
+    if memory is None:
+        return state
+    n = pace(memory, state.m.shape[-1])
+    return forget(state, (1 - 1 / memory) ** n, pulls) if learnt % n == 0 else state
+
+
 def shift(inverse: Inverse, c: float, by: float) -> Inverse:
     """Of M + by I, where M >= c I and c + by > 0: what a change of degree makes of M. O(K^3) a kernel."""
     P = inverse.settle()

@@ -451,10 +451,7 @@ class AutoLearner(Member):
     def _look(self, x: npt.ArrayLike) -> Look:
         sample = _checks.floats("x", x)
         _checks.shape("x", sample, (self.d,), "every sample needs the same inputs, NaN where one is missing")
-        if np.isinf(sample).any():
-            raise InputError(
-                "x holds an infinite number; expected finite numbers or NaN; use NaN for missing"
-            )
+        _checks.finite_or_missing("x", sample)
         now = self.one.state, self.round, self.waiting
         if self._seen is None or not self._is_seen(now, sample):
             self._seen = now, self.one.look(sample[None].copy())

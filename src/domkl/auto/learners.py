@@ -331,7 +331,10 @@ class Learners(ABC):
             memory.replay(self.terms.of(x, self.stats), y)
 
     def _open_memories(self, samples: list[Sample]) -> None:
-        """Begin to watch for changes, or go on with another scale; samples have scaled targets."""
+        """If it is time, begin to watch for changes, or go on with another scale; targets are scaled."""
+        if not self.forgets or self.rounds < self.warm.looks or not (self.shared or self.of == 1):
+            return
+        samples = [(x, np.float64(target)) for x, target in samples]
         if not self.memories:
             self.watch, few = Watch(self.J), np.full((self.J, EXPERTS - 1), UNTRIED / (EXPERTS - 1))
             self.log_w = np.log(np.hstack([(1 - UNTRIED) * self.weights(), few]))
@@ -359,18 +362,20 @@ class Learners(ABC):
         """Take the scale anew from what is known of all samples, and replay one's own."""
         self.warm.shared = self.warm.is_common(self.rounds)
         self._scale(self.pooled(self.rounds))
-        X, y = self.warm.stacked()
-        samples = [(X[:, t], self._target(y[:, t])) for t in range(y.shape[1])]
+        samples = self._kept_samples()
         self._learn_anew(samples[:-1] if self.shared else samples)
         if self.shared:
             assert self.state is not None
             z = self.features.of(samples[-1][0], self.stats)
             f = core.dot(self.state.theta, z)
             self.learnt = newton.local(self.state, z, f, samples[-1][1], self.pulls, self.loss)
-        if self.forgets and self.rounds >= self.warm.looks and (self.shared or self.of == 1):
-            self._open_memories([(x, np.float64(target)) for x, target in samples])
+        self._open_memories(samples)
         if self.rounds >= self.warm.fixed:
             self.warm.end()
+
+    def _kept_samples(self) -> list[Sample]:
+        """Those of the warm-up, with targets scaled."""
+        return [(x, self._target(y)) for x, y in self.warm.samples]
 
     def _scale(self, stats: Stats) -> None:
         """From statistics of the inputs and, in the last column, of the targets. (J or 1, d + 1)"""
@@ -420,14 +425,13 @@ class Learners(ABC):
         """Go on with others' scale, and from their theta (J, MODELS, K) where no samples are kept."""
         self.warm.shared = True
         self._scale(stats)
-        samples = [(x, self._target(y)) for x, y in self.warm.samples]
+        samples = self._kept_samples()
         self._learn_anew(samples)
         assert self.state is not None
         if not samples:
             self.state = self.state._replace(theta=theta, theta_sum=theta * self.pulls.deg[:, None, None])
             self.mean = theta
-        if self.forgets and self.rounds >= self.warm.looks:
-            self._open_memories([(x, np.float64(target)) for x, target in samples])
+        self._open_memories(samples)
         if fixed:
             self.warm.end()
 

@@ -127,23 +127,15 @@ class Model:
     def _look(self, x: npt.ArrayLike) -> Look:
         sample = _checks.floats("x", x)
         _checks.shape("x", sample, (self.d,), "every sample needs the same features; see grow()")
-        if np.isinf(sample).any():
-            raise InputError(
-                "x holds an infinite number; expected finite numbers or NaN; use NaN for missing"
-            )
+        _checks.finite_or_missing("x", sample)
         if self._seen is None or not np.array_equal(self._seen.x[0], sample, equal_nan=True):
             self._seen = self._network.look(sample[None].copy())
         return self._seen
 
     def _forget(self) -> None:
         network = self._network
-        if self.forgetting is None or not network.warm.over:
-            return
-        assert network.state is not None
-        n = newton.pace(self.forgetting, network.features.K)
-        if network.rounds % n == 0:
-            keep = (1 - 1 / self.forgetting) ** n
-            network.state = newton.forget(network.state, keep, network.pulls)
+        if network.state is not None and network.warm.over:
+            network.state = newton.fade(network.state, network.rounds, self.forgetting, network.pulls)
 
     def _take_late(self, x: Array) -> None:
         """Collect values of new columns; fix the scale of those that have shown enough."""

@@ -11,7 +11,6 @@ import numpy as np
 from .. import _checks, losses
 from .._types import Array
 from ..engines import Sums
-from ..errors import InputError
 from ..graph import Graph
 from ..losses import Loss
 from .features import MODELS, Stats, pooled
@@ -92,8 +91,7 @@ def rounds(
 
 def _check_block(network: Network, X: Array) -> None:
     _checks.shape("X", X, (network.J, X.shape[1], network.d), "all blocks need the same form")
-    if np.isinf(X).any():
-        raise InputError("X holds an infinite number; expected finite numbers or NaN; use NaN for missing")
+    _checks.finite_or_missing("X", X)
 
 
 def _count(network: Network, look: Look, y: Array, sums: Sums) -> None:

@@ -233,12 +233,7 @@ class NewtonDevice(ArrayDevice):
         state = newton.merge(self.now, (theta, L, m), present, total, moves, self.rates.eta_g)
         self.now = state._replace(theta_sum=self._sum(self.last))
         self.now.inverse.close()  # type: ignore[attr-defined]
-        self._forget()
-
-    def _forget(self) -> None:
         self.samples += 1
-        if self.memory is None:
-            return
-        n = newton.pace(self.memory, self.now.m.shape[-1])
-        if self.samples % n == 0:
-            self._go_on(newton.forget(self.now, (1 - 1 / self.memory) ** n, self.pulls))
+        faded = newton.fade(self.now, self.samples, self.memory, self.pulls)
+        if faded is not self.now:
+            self._go_on(faded)

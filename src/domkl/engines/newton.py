@@ -31,13 +31,6 @@ class NewtonEngine(ArrayEngine):
         self.now = newton.merge(
             self.now, learnt, self.links.sum(theta), total, self.newton_pulls, setting.rates.eta_g
         )
-        self._forget()
-        self.near = theta, self.now.q
-
-    def _forget(self) -> None:
         self.learnt += 1
-        if self.memory is None:
-            return
-        n = newton.pace(self.memory, self.now.m.shape[-1])
-        if self.learnt % n == 0:
-            self.now = newton.forget(self.now, (1 - 1 / self.memory) ** n, self.newton_pulls)
+        self.now = newton.fade(self.now, self.learnt, self.memory, self.newton_pulls)
+        self.near = theta, self.now.q
