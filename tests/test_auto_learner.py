@@ -347,3 +347,48 @@ def test_wrong_use_is_refused_in_one_line_and_changes_nothing(call, message):
     assert "\n" not in str(caught.value)
     assert one.round == 0
     assert not one.waiting
+
+
+def copied(saved):
+    arrays, meta = saved
+    return {name: array.copy() for name, array in arrays.items()}, json.loads(json.dumps(meta))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_learners_that_go_back_and_replay_change_nothing_whatever_is_said_meanwhile(seed):
+    graph, T, rng = nx.cycle_graph(3), 130, random.Random(seed)
+    X, y = problems.streams(3, T, 2, seed)
+    expected, _ = simulated(graph, X, y)
+    members, sent, saved = learners(graph, 2, number=7), [], []
+    y_hat = np.empty_like(y)
+    for t in range(T):
+        if t % 20 == 0:
+            saved = [copied(member.save()) for member in members]
+        if rng.random() < 0.06:
+            j = rng.randrange(3)
+            members[j] = replayed(j, members, graph, saved[j], sent, X, y)
+        updates = []
+        for j, member in enumerate(members):
+            for i in range(j):
+                member.meet(i, updates[i].heard[j], t)
+            updates.append(member.observe(X[j, t], y[j, t]))
+            y_hat[j, t] = member.step.y_hat
+        for j, member in enumerate(members):
+            for i in graph.neighbors(j):
+                member.receive(i, updates[i])
+        sent.append(updates)
+    np.testing.assert_array_equal(y_hat, expected)
+
+
+def replayed(j, members, graph, saved, sent, X, y):
+    """Learner j from its checkpoint up to now; it and its neighbours hear of each other all the while."""
+    again = learners(graph, 2, number=10**6)[j]
+    again.load(*saved)
+    for t in range(again.round, len(sent)):
+        for i in graph.neighbors(j):
+            again.meet(i, members[i].heard[j], members[i].round)
+            members[i].meet(j, again.heard[i], again.round)
+        again.observe(X[j, t], y[j, t])
+        for i in graph.neighbors(j):
+            again.receive(i, sent[t][i])
+    return again

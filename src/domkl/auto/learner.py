@@ -28,7 +28,7 @@ from .ties import Said, Ties
 
 #: Predictions that are remembered until their labels come.
 WAITING = 1000
-#: How often a neighbour may have begun its joint models anew since we last heard of it.
+#: How much more or less often than we a neighbour may have begun its joint models anew.
 LIVES = 64
 #: How many learners' worth a rank of a fixed scale has.
 FOR_GOOD = 2.0**30
@@ -364,10 +364,12 @@ class AutoLearner(Member):
     def meet(self, neighbour: Hashable, held: Held, round: int) -> None:
         """Learn what a neighbour that is at `round` says of our edge without an update.
 
-        One that has begun its joint models anew in rounds that are still to come for us is only ahead.
+        One that has begun its joint models anew more often than we, or less often, is only ahead or behind; if
+        it is neither, its update of our round will tell.
         """
         self._refuse_stranger(neighbour)
-        if round < self.round or not 0 < held.mine - self._known[neighbour].edge.theirs <= LIVES:
+        apart = abs(held.mine - self._known[neighbour].edge.theirs)
+        if apart == 0 or apart > LIVES:
             super().meet(neighbour, held, round)
 
     def join(self, neighbour: Hashable, number: int = 0) -> None:
