@@ -364,8 +364,8 @@ class AutoLearner(Member):
     def meet(self, neighbour: Hashable, held: Held, round: int) -> None:
         """Learn what a neighbour that is at `round` says of our edge without an update.
 
-        One that has begun its joint models anew more often than we, or less often, is only ahead or behind; if
-        it is neither, its update of our round will tell.
+        One that has begun its joint models anew more often than we, or less often, is only ahead or behind;
+        if it is neither, its update of our round will tell.
         """
         self._refuse_stranger(neighbour)
         apart = abs(held.mine - self._known[neighbour].edge.theirs)
