@@ -234,14 +234,19 @@ def test_who_skips_rounds_finds_the_others_again(at, to):
     assert np.isfinite(members[2].predict(X[2, 0]))
 
 
-def test_duals_of_memories_cancel_after_a_change_of_edges():
+def cut_after(first, then):
+    """A triangle that loses an edge after `first` rounds, and goes on for some."""
     graph = nx.cycle_graph(3)
-    X, y = problems.streams(3, 90, 2)
+    X, y = problems.streams(3, first + then, 2)
     members = learners(graph, 2)
-    feed(members, graph, X[:, :75], y[:, :75], random.Random(0))
+    feed(members, graph, X[:, :first], y[:, :first], random.Random(0))
     members[0].leave(1), members[1].leave(0)
-    graph = nx.from_edgelist([(0, 2), (1, 2)])
-    feed(members, graph, X[:, 75:78], y[:, 75:78], random.Random(0))
+    feed(members, nx.from_edgelist([(0, 2), (1, 2)]), X[:, first:], y[:, first:], random.Random(0))
+    return members
+
+
+def test_duals_of_memories_cancel_after_a_change_of_edges():
+    members = cut_after(75, 3)
     for k in (0, 1):
         lam = sum(member.one.memories[k].state.lam for member in members)
         assert np.abs(lam).max() < 1e-9
@@ -268,13 +273,7 @@ def test_predictions_without_labels_are_forgotten():
 
 
 def test_neighbours_that_leave_take_their_duals_along():
-    graph = nx.cycle_graph(3)
-    X, y = problems.streams(3, 60, 2)
-    members = learners(graph, 2)
-    feed(members, graph, X[:, :40], y[:, :40], random.Random(0))
-    members[0].leave(1), members[1].leave(0)
-    graph = nx.from_edgelist([(0, 2), (1, 2)])
-    feed(members, graph, X[:, 40:], y[:, 40:], random.Random(0))
+    members = cut_after(40, 20)
     assert duals(members) < 1e-9
     assert members[0].one.weight == 1
     assert members[2].one.weight == 2

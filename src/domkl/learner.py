@@ -26,7 +26,7 @@ from ._types import Array, Float
 from .core import Rates, State, check_rates, check_step
 from .edges import Neighbour
 from .engines.devices import Kept
-from .errors import DataError, InputError
+from .errors import InputError
 from .losses import Loss
 from .member import PAYLOADS, Member, Shapes, Update, distinct
 
@@ -229,27 +229,14 @@ class Learner(Member):
         """Its whole mind between two rounds, as arrays and a description fit for JSON."""
         self._refuse_open("close() the round")
         arrays = self._device.keep().arrays()
-        said = []
-        for i, (name, one) in enumerate(self._known.items()):
-            more, numbers = one.save()
-            arrays |= {f"{i}.{key}": array for key, array in more.items()}
-            said.append([name, numbers])
+        edges, said = self._save_edges()
+        arrays |= edges
         meta = {"fingerprint": self.fingerprint, "round": self.round, "unit": self._device.unit}
         return arrays, {**meta, "neighbours": said}
 
     def load(self, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
         """Go on from what `save` gave: with the same engine, to the last bit."""
-        if meta.get("fingerprint") != self.fingerprint:
-            raise DataError(
-                f"the saved learner has fingerprint {meta.get('fingerprint')}; expected {self.fingerprint}; "
-                "use the kernels, rates, loss, step, hedge and payload it was saved with"
-            )
-        known = {}
-        for i, (name, numbers) in enumerate(meta["neighbours"]):
-            mine = {key.partition(".")[2]: value for key, value in arrays.items() if key.startswith(f"{i}.")}
-            known[name] = Neighbour.load(mine, numbers)
-        self._known, self.round = known, meta["round"]
-        self._inbox, self._pending = {}, None
+        self._load_edges(arrays, meta)
         self._rebuild(Kept.of(arrays), meta["unit"])
 
     def _open_round(self) -> Update:

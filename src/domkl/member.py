@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ._types import Array
 from .core import Step
 from .edges import Held, Neighbour
-from .errors import InputError, PeerError
+from .errors import DataError, InputError, PeerError
 
 #: How many rounds ahead of ours an update may wait; more would let a peer fill our memory.
 EARLIEST = 64
@@ -46,6 +46,8 @@ class Shapes(NamedTuple):
 class Member(ABC):
     """What all learners of a network have in common."""
 
+    #: What must be the same at all of them.
+    ALIKE = "kernels, rates, loss, step, hedge and payload"
     fingerprint: str
     _last: tuple[int, Hashable, float, float, Array] | None
 
@@ -248,6 +250,31 @@ class Member(ABC):
         sent.flags.writeable = False
         return sent
 
+    # Memory
+
+    def _save_edges(self) -> tuple[dict[str, npt.NDArray[Any]], list[Any]]:
+        """All that is known of the neighbours: arrays, and their names and numbers in order."""
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        said = []
+        for i, (name, one) in enumerate(self._known.items()):
+            more, numbers = one.save()
+            arrays |= {f"{i}.{key}": array for key, array in more.items()}
+            said.append([name, numbers])
+        return arrays, said
+
+    def _load_edges(self, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
+        """The same again; refuses what a learner with other settings has saved."""
+        if meta.get("fingerprint") != self.fingerprint:
+            raise DataError(
+                f"the saved learner has fingerprint {meta.get('fingerprint')}; expected {self.fingerprint}; "
+                f"use the {self.ALIKE} it was saved with"
+            )
+        known = {}
+        for i, (name, numbers) in enumerate(meta["neighbours"]):
+            mine = {key.partition(".")[2]: value for key, value in arrays.items() if key.startswith(f"{i}.")}
+            known[name] = Neighbour.load(mine, numbers)
+        self._known, self._inbox, self._pending, self.round = known, {}, None, meta["round"]
+
     # Refusing
 
     def _refuse_open(self, remedy: str) -> None:
@@ -266,7 +293,7 @@ class Member(ABC):
         if update.fingerprint != self.fingerprint:
             raise PeerError(
                 f"{neighbour!r} sent fingerprint {update.fingerprint}; expected {self.fingerprint}; "
-                "give all learners the same kernels, rates, loss, step, hedge and payload"
+                f"give all learners the same {self.ALIKE}"
             )
         shapes = self.shapes
         _check_numbers(neighbour, "theta", update.theta, shapes.theta)

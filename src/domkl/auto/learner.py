@@ -7,7 +7,6 @@ own here is the message, and what may go wrong with messages.
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,78 +16,20 @@ import numpy.typing as npt
 from .. import _checks, losses, newton
 from .._types import Array, Float
 from ..edges import Held, Neighbour
-from ..errors import DataError, InputError
+from ..errors import InputError
 from ..losses import Loss
 from ..member import PAYLOADS, Member, Shapes, Update, distinct
 from . import keep, message
-from .features import MODELS, STEPS, Stats, pooled
-from .learners import CLASSES, RATES, Learners, Look
+from .features import MODELS, STEPS
+from .learners import CLASSES, RATES, Look
 from .message import HEADER, NUMBERS, OTHERS, Sender
+from .one import One, scale_number
 from .ties import Said, Ties
 
 #: Predictions that are remembered until their labels come.
 WAITING = 1000
 #: How much more or less often than we a neighbour may have begun its joint models anew.
 LIVES = 64
-#: How many learners' worth a rank of a fixed scale has.
-FOR_GOOD = 2.0**30
-
-
-class One(Learners):
-    """A single learner of a network: it knows statistics of others as they come."""
-
-    def __init__(self, index: int, **options: Any) -> None:
-        super().__init__(1, **options)
-        self.index = index
-        self.table: dict[int, dict[int, Array]] = {}  # statistics for the scale of a round, by learner
-        self.whole = np.zeros(0)  # the statistics of today's scale, as they are sent
-        self.count = 0  # of how many learners they are
-
-    def pooled(self, round: int) -> Stats:
-        rows = self.table.get(round, {})
-        alike = [rows[index] for index in sorted(rows) if len(rows[index]) == len(rows[self.index])]
-        self.table = {t: kept for t, kept in self.table.items() if t > round}
-        one_by_one = [message.unpacked(row, self.d + 1) for row in alike]
-        together = Stats(*(np.concatenate(values) for values in zip(*one_by_one, strict=True)))
-        stats = pooled(together, np.ones((1, len(alike)), bool))
-        self.whole, self.count = message.packed(stats), len(alike)
-        return stats
-
-    def knows(self, round: int) -> bool:
-        return self.index in self.table.get(round, {})
-
-    @property
-    def scale(self) -> int:
-        """A number of today's common scale, the same at all who have it; 0 for none."""
-        return scale_number(self.whole) if self.shared else 0
-
-    @property
-    def rank(self) -> float:
-        """Whose scale stays where two differ: one that is fixed, one that is of more learners."""
-        return self.count + FOR_GOOD * self.warm.over if self.shared else 0.0
-
-    def statistics_told(self) -> list[Array]:
-        """This round's statistics of our own, as they are sent; they count for us too."""
-        rows = []
-        for round, stats in self.told.items():
-            self.table.setdefault(round, {})[self.index] = message.packed(stats)
-            rows.append(message.headed(round, self.index, 1, message.packed(stats), self.d + 1))
-        return rows
-
-    def scale_told(self) -> Array:
-        """Today's scale, for a neighbour that has another."""
-        return message.headed(
-            self.rounds,
-            message.FIXED if self.warm.over else message.WHOLE,
-            self.count,
-            self.whole,
-            self.d + 1,
-        )
-
-    def take(self, row: Array, theta: Array) -> None:
-        """Go on with another's scale, told like ours, and its theta (1, MODELS, K)."""
-        self.count, self.whole = int(row[3]), row[HEADER:].copy()
-        self.take_scale(message.unpacked(self.whole, self.d + 1), theta, row[1] == message.FIXED)
 
 
 class AutoLearner(Member):
@@ -120,6 +61,8 @@ class AutoLearner(Member):
     >>> bool(abs(a.predict([500.0, 500.0]) - 1500) < 50)
     True
     """
+
+    ALIKE = "inputs, learners in their order, diameter, loss, seed, size, start, dtype and payload"
 
     def __init__(
         self,
@@ -406,11 +349,8 @@ class AutoLearner(Member):
         """Its whole mind between two rounds, as arrays and a description fit for JSON."""
         self._refuse_open("close() the round")
         arrays, mind = keep.save(self.one)
-        said = []
-        for i, (name, one) in enumerate(self._known.items()):
-            more, numbers = one.save()
-            arrays |= {f"{i}.{key}": array for key, array in more.items()}
-            said.append([name, numbers, self.degrees.get(name)])
+        edges, said = self._save_edges()
+        arrays |= edges
         arrays["whole"], arrays["post"] = self.one.whole, np.concatenate([np.zeros(0), *self._post])
         rows = [
             message.headed(t, i, 1, row, self.d + 1)
@@ -421,22 +361,15 @@ class AutoLearner(Member):
         told = [np.concatenate([np.frombuffer(key), values]) for key, values in self._told.items()]
         arrays["told"] = np.concatenate([np.zeros(0), *told])
         meta = {"fingerprint": self.fingerprint, "round": self.round, "count": self.one.count, "mind": mind}
+        meta["degrees"] = [list(pair) for pair in self.degrees.items()]
         meta["told"] = [len(values) for values in self._told.values()]
         return arrays, {**meta, "neighbours": said}
 
     def load(self, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
         """Go on from what `save` gave: with the same engine, to the last bit."""
-        if meta.get("fingerprint") != self.fingerprint:
-            raise DataError(
-                f"the saved learner has fingerprint {meta.get('fingerprint')}; expected {self.fingerprint}; "
-                "use the network and the settings it was saved with"
-            )
-        self._known, self._inbox, self._pending, self._seen = {}, {}, None, None
-        for i, (name, numbers, degree) in enumerate(meta["neighbours"]):
-            mine = {key.partition(".")[2]: value for key, value in arrays.items() if key.startswith(f"{i}.")}
-            self._known[name] = Neighbour.load(mine, numbers)
-            self.degrees |= {} if degree is None else {name: degree}
-        self.round, self.one.count, self.one.whole = meta["round"], meta["count"], arrays["whole"]
+        self._load_edges(arrays, meta)
+        self._seen, self.degrees = None, dict(meta["degrees"])
+        self.one.count, self.one.whole = meta["count"], arrays["whole"]
         keep.load(self.one, arrays, meta["mind"])
         self._told, left = {}, arrays["told"]
         for size in meta["told"]:
@@ -470,11 +403,6 @@ class AutoLearner(Member):
         label = _checks.finite("y", _checks.floats("y", y))
         _checks.shape("y", label, (), "give one label at a time")
         return losses.labels(self.one.loss, label)
-
-
-def scale_number(whole: Array) -> int:
-    """Of a scale's statistics, as they are sent."""
-    return 1 + zlib.crc32(whole.tobytes())
 
 
 def _ranked(update: Update) -> tuple[float, int]:
