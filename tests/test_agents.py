@@ -271,31 +271,35 @@ async def pester(victim_neighbour):
     hub.send(topics.topic("net", "nobody", "theta"), messages[-1], False)
 
 
-def test_a_restart_goes_on_with_the_same_numbers(tmp_path):
-    X, y = problems.streams(2, 60, d)
-    graph, outs = nx.path_graph(2), [[], []]
+def restarted(configurations, X, y, tmp_path, at):
+    """Two agents, the first of which is killed at a round and starts again; both, and what they said."""
+    outs = [[], []]
     section = [CheckpointSection(str(tmp_path / name), every_rounds=7, sync=False) for name in "ab"]
-    both = [dataclasses.replace(each, checkpoint=section[j]) for j, each in enumerate(configs(graph))]
+    both = [dataclasses.replace(each, checkpoint=section[j]) for j, each in enumerate(configurations)]
 
     async def main():
         first, other = agents_of(both, X, y, outs)
-        outs[0].clear()
-        task = asyncio.create_task(other.run())
-        life = asyncio.create_task(first.run())
-        while first.learner.round < 20:
+        task, life = (asyncio.create_task(each.run()) for each in (other, first))
+        while first.learner.round < at:
             await asyncio.sleep(0)
         life.cancel()  # without a last word, as when it is killed
         await asyncio.gather(life, return_exceptions=True)
         again = Agent(both[0], out=outs[0].append)
         again._stream = aiter_of(list(zip(X[0], y[0], strict=True)), d, skip=saved_readings(tmp_path / "a"))
-        await asyncio.wait_for(asyncio.gather(task, again.run()), 20)
+        await asyncio.wait_for(asyncio.gather(task, again.run()), 30)
         return again, other
 
-    again, other = asyncio.run(main())
+    agents = asyncio.run(main())
+    said = [{each["index"]: each["y_hat"] for each in out} for out in outs]
+    return agents, np.array([[one[t] for t in range(y.shape[1])] for one in said])
+
+
+def test_a_restart_goes_on_with_the_same_numbers(tmp_path):
+    X, y = problems.streams(2, 60, d)
+    graph = nx.path_graph(2)
+    (again, other), y_hat = restarted(configs(graph), X, y, tmp_path, at=20)
     run = domkl.simulate(X, y, graph, kernels=KERNELS.draw(d), rates=RATES.rates())
-    said = {each["index"]: each["y_hat"] for each in outs[0]}
-    np.testing.assert_array_equal([said[t] for t in range(60)], run.y_hat[0])
-    np.testing.assert_array_equal([each["y_hat"] for each in outs[1]], run.y_hat[1])
+    np.testing.assert_array_equal(y_hat, run.y_hat)
     np.testing.assert_array_equal(again.learner.state.theta, run.theta[0])
     assert not other.refused["message"]
 
@@ -433,26 +437,9 @@ def test_agents_of_preset_auto_have_the_simulators_bits(delay):
 
 def test_an_agent_of_preset_auto_restarts_with_the_same_numbers(tmp_path):
     X, y = problems.streams(2, 100, d)
-    graph, outs = nx.path_graph(2), [[], []]
-    section = [CheckpointSection(str(tmp_path / name), every_rounds=7, sync=False) for name in "ab"]
-    both = [dataclasses.replace(each, checkpoint=section[j]) for j, each in enumerate(automatic(graph))]
-
-    async def main():
-        first, other = agents_of(both, X, y, outs)
-        task, life = (asyncio.create_task(each.run()) for each in (other, first))
-        while first.learner.round < 75:
-            await asyncio.sleep(0)
-        life.cancel()
-        await asyncio.gather(life, return_exceptions=True)
-        again = Agent(both[0], out=outs[0].append)
-        again._stream = aiter_of(list(zip(X[0], y[0], strict=True)), d, skip=saved_readings(tmp_path / "a"))
-        await asyncio.wait_for(asyncio.gather(task, again.run()), 30)
-
-    asyncio.run(main())
-    run = domkl.simulate(X, y, graph, preset="auto", size=60)
-    said = {each["index"]: each["y_hat"] for each in outs[0]}
-    np.testing.assert_array_equal([said[t] for t in range(100)], run.y_hat[0])
-    np.testing.assert_array_equal([each["y_hat"] for each in outs[1]], run.y_hat[1])
+    graph = nx.path_graph(2)
+    _, y_hat = restarted(automatic(graph), X, y, tmp_path, at=75)
+    np.testing.assert_array_equal(y_hat, domkl.simulate(X, y, graph, preset="auto", size=60).y_hat)
 
 
 def test_agents_of_preset_auto_go_on_without_one_that_ends():

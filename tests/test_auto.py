@@ -322,9 +322,9 @@ def test_an_interval_without_knowledge_is_infinite():
         Model(2, size=40).interval([1.0, 2.0], 1)
 
 
-@pytest.mark.parametrize("when", [10, 150])
+@pytest.mark.parametrize("when", [10, 150, auto.WARM_UP + 40])
 def test_inputs_that_come_later_help_and_change_nothing_before(when):
-    X, y = stream(900, d=3)
+    X, y = stream(when + 750, d=3)
     y = y + 2 * X[:, 2]
     model, twin = Model(2, size=160), Model(2, size=160)
     early = taught(model, X[:when, :2], y[:when])

@@ -33,8 +33,11 @@ class Stats(NamedTuple):
     quantiles: Array  # (..., steps + 1, d) from the lowest value to the highest
 
 
-def statistics(X: Array) -> Stats:
-    """Of the samples on the second last axis, NaN left out. (..., n, d) -> (..., d)"""
+def statistics(X: Array, steps: int | None = None) -> Stats:
+    """Of the samples on the second last axis, NaN left out. (..., n, d) -> (..., d)
+
+    `steps` are those of the quantiles; by default as many as the samples can tell.
+    """
     known = ~np.isnan(X)
     n = known.sum(-2)
     many = np.maximum(n, 1)
@@ -47,13 +50,14 @@ def statistics(X: Array) -> Stats:
     seen = n > 0
     size = size[..., 0, :]
     low, high = np.where(seen, low, 0), np.where(seen, high, 0)
-    return Stats(n, mean * size, sd * size, low, high, _quantiles(X, n))
+    return Stats(n, mean * size, sd * size, low, high, _quantiles(X, n, steps))
 
 
-def _quantiles(X: Array, n: npt.NDArray[np.intp]) -> Array:
+def _quantiles(X: Array, n: npt.NDArray[np.intp], steps: int | None) -> Array:
     """Of n values in each column, NaN left out. (..., samples, d), (..., d) -> (..., steps + 1, d)"""
     ordered = np.nan_to_num(np.sort(X, -2), nan=0.0)  # NaN comes last
-    steps = STEPS if X.shape[-2] >= MANY else min(max(X.shape[-2] - 1, 1), FEW)
+    if steps is None:
+        steps = STEPS if X.shape[-2] >= MANY else min(max(X.shape[-2] - 1, 1), FEW)
     place = np.linspace(0, 1, steps + 1)[:, None] * (np.maximum(n, 1) - 1)[..., None, :]
     below = np.floor(place).astype(np.intp)
     above = np.minimum(below + 1, X.shape[-2] - 1)

@@ -474,7 +474,8 @@ class Learners(ABC):
 
     def set_column(self, c: int, values: Array) -> None:
         """Fix the scale of a column that came late."""
-        for old, new in zip(self.stats, statistics(values[:, None]), strict=True):
+        steps = self.stats.quantiles.shape[-2] - 1
+        for old, new in zip(self.stats, statistics(values[:, None], steps), strict=True):
             old[..., c] = new[..., 0]
 
 
