@@ -23,7 +23,7 @@ import zlib
 import msgspec
 import numpy as np
 
-from domkl import checkpoint, wire
+from domkl import checkpoint, store, wire
 from domkl.edges import Held
 from domkl.errors import DataError, PeerError
 from domkl.member import Update
@@ -236,7 +236,7 @@ class Checkpoints:
 
     def sound(self, found):
         kinds = {array.dtype.name for array in found.arrays.values()}
-        return found.round == 20 and type(found.meta) is dict and kinds <= set(checkpoint.DTYPES.values())
+        return found.round == 20 and type(found.meta) is dict and kinds <= set(store.DTYPES.values())
 
 
 class Journals:

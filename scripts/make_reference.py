@@ -39,6 +39,7 @@ MODULES = (
     "domkl.certs",
     "domkl.fleet",
     "domkl.auto",
+    "domkl.handover",
     "domkl.river",
     "domkl.sklearn",
     "domkl.errors",

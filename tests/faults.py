@@ -54,16 +54,28 @@ def judged(net, experiment, source):
     said = [net.predictions(name) for name in net.names]
     y_hat = [np.array([each["y_hat"] for each in one]) for one in said]
     whole = all([each["index"] for each in one] == list(range(source.split.y.shape[1])) for one in said)
-    errors = (
-        [np.mean((a - b) ** 2) for a, b in zip(y_hat, source.split.y, strict=True)] if whole else [np.nan]
-    )
+    rounds = [np.array([each["round"] for each in one]) for one in said]
+    everything = np.ones_like(source.split.y, bool)
     return {
         "whole": whole,
         "identical": whole and np.array_equal(y_hat, run.y_hat),
-        "error_ratio": float(np.mean(errors) / np.mean(run.mse)),
+        "error_ratio": error_ratio(y_hat, run, source, everything) if whole else np.nan,
+        "error_ratio_in_company": error_ratio(y_hat, run, source, in_company(rounds)) if whole else np.nan,
         "duals": duals(net),
         "learnt": [learnt(net, name) for name in net.names],
     }
+
+
+def in_company(rounds):
+    """Which predictions were made before the first learner came to its end: whoever was away learns the rest
+    of its stream alone, the more of it the quicker the machine is. (J, T)"""
+    return np.array(rounds) <= min(one[-1] for one in rounds)
+
+
+def error_ratio(y_hat, run, source, which):
+    """The error of some predictions, over that of the undisturbed network for the same samples."""
+    disturbed, calm = ((np.asarray(found) - source.split.y) ** 2 for found in (y_hat, run.y_hat))
+    return float(disturbed[which].mean() / calm[which].mean())
 
 
 def saved(net, name):

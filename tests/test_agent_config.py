@@ -11,7 +11,7 @@ import pytest
 from domkl import _settings
 from domkl.agent import config
 from domkl.agent.config import AgentConfig
-from domkl.agent.loop import make_learner
+from domkl.agent.making import make
 from domkl.core import Rates
 from domkl.errors import DataError, InputError
 from domkl.transports.base import TransportSettings
@@ -51,7 +51,7 @@ def test_preset_auto_needs_the_network_and_no_rates(tmp_path):
         tmp_path, 'preset = "auto"\nneighbours = ["b"]\n' + LEAST + AUTO + "[stream]\nmissing = true"
     )
     assert (found.auto.learners, found.auto.diameter, found.auto.size) == (("a", "b"), 1, 1700)
-    learner = make_learner(found)
+    _, learner = make(found)
     assert learner.shapes.losses == 17
     assert sum(learner.shapes.theta) <= 1700 - 17 + 1
 

@@ -93,7 +93,7 @@ def test_a_hung_neighbour_stalls_the_others_for_the_deadline_at_most(tmp_path):
     assert 0.5 < facts["stall"] < 1.5  # the deadline; and what a busy machine adds
     assert facts["whole"]
     assert facts["duals"] < 1e-9
-    assert facts["error_ratio"] < 1.05
+    assert facts["error_ratio_in_company"] < 1.05
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="scheduling policies are Linux's")

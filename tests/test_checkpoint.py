@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from domkl import checkpoint
+from domkl import store
 from domkl.checkpoint import Journal, load, save
 from domkl.errors import DataError, InputError, MissingExtra
 
@@ -59,7 +59,7 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-kinds = st.sampled_from([*checkpoint.DTYPES.values(), ">f8", ">i8"])
+kinds = st.sampled_from([*store.DTYPES.values(), ">f8", ">i8"])
 arrays = kinds.flatmap(lambda kind: hnp.arrays(kind, hnp.array_shapes(min_dims=0, min_side=0)))
 
 
@@ -215,7 +215,7 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch, where):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(*{"write": (checkpoint, "_write")}.get(where, (os, where)), full)
+    monkeypatch.setattr(*{"write": (store, "write")}.get(where, (os, where)), full)
     with pytest.raises(
         DataError, match=r"cannot be written \(No space left on device\); expected room and perm"
     ):
@@ -421,7 +421,7 @@ def test_half_a_line_is_taken_back_when_the_disk_is_full(tmp_path, monkeypatch):
             file.write(line[:5])
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(checkpoint, "_write", half)
+        monkeypatch.setattr(store, "write", half)
         with pytest.raises(DataError, match="No space left on device"):
             journal.append({"bad": 1})
         monkeypatch.undo()

@@ -10,32 +10,24 @@ file whose digest is not that in its name was damaged later, or is not ours.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 import os
 import re
-import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
-from . import _checks
-from ._extras import need
+from . import _checks, store
 from .errors import DataError, InputError
-
-#: The types of arrays that a checkpoint may hold, as safetensors calls them.
-DTYPES = {"F64": "float64", "F32": "float32", "I64": "int64", "U64": "uint64", "U8": "uint8", "BOOL": "bool"}
 
 _FORMAT = "domkl checkpoint 1"
 _CHECKPOINT = re.compile(r"round-(0|[1-9][0-9]{0,15})-([0-9a-f]{32})\.safetensors", re.ASCII)
 _JOURNAL = re.compile(r"journal-(0|[1-9][0-9]{0,15})\.jsonl", re.ASCII)
-_PREFIX, _SUFFIX = ".round-", ".tmp"  # of files that are being written
 
 
 class Checkpoint(NamedTuple):
@@ -60,6 +52,7 @@ def save(
     Later ones go too: whoever saves round n has given them up. `meta` is anything JSON can hold. Without
     `sync` the operating system may still lose the checkpoint when the power fails.
 
+    >>> import tempfile, numpy as np
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     path = save(directory, 7, {"theta": np.ones((2, 3))}, {"name": "a"})
     ...     found = load(directory)
@@ -69,14 +62,14 @@ def save(
     (7, {'name': 'a'}, (2, 3))
     """
     _checks.count("round", round, least=0)
-    content = _content(round, arrays, meta)
-    digest = _digest(content)
+    content = store.content({"format": _FORMAT, "round": str(round)}, arrays, meta)
+    digest = store.digest(content)
     path = Path(directory) / f"round-{round}-{digest}.safetensors"
-    with _writing(path.parent):
+    with store.writing(path.parent):
         _make(path.parent, sync)
         # A journal of this round belongs to a checkpoint that is given up; it must not meet the new one.
         _journal_path(path.parent, round).unlink(missing_ok=True)
-        _replace(path, content, sync)
+        store.replace(path, content, sync)
     _tidy(path, round)
     return path
 
@@ -103,6 +96,7 @@ class Journal:
     After each `save`, `start` it anew; after each `load`, `resume` it. Records belong to one checkpoint:
     they go when it goes.
 
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     with Journal(directory) as journal:
     ...         journal.start(7)
@@ -139,12 +133,12 @@ class Journal:
 
     def append(self, record: Mapping[str, Any], sync: bool = False) -> None:
         """Add a record; with `sync` it is safe on disk when this returns."""
-        file, text = self._opened(), _json("record", record)
+        file, text = self._opened(), store.as_json("record", record)
         checksum = zlib.crc32(text, self._checksum)
         line = b"%08x %s\n" % (checksum, text)
-        with _writing(self._directory):
+        with store.writing(self._directory):
             try:
-                _write(file, line, sync)
+                store.write(file, line, sync)
             except OSError:
                 file.truncate(self._size)  # or the next line would follow half of this one
                 raise
@@ -177,14 +171,14 @@ class Journal:
     def _open(self, round: int, lines: _Lines, sync: bool) -> None:
         self.close()
         self._round, self._checksum, self._size = round, lines.checksum, lines.size
-        with _writing(self._directory):
+        with store.writing(self._directory):
             _make(self._directory, sync)
             path = _journal_path(self._directory, round)
             self._file = io.FileIO(path, "ab", opener=_private)
             self._file.truncate(lines.size)
             if sync:
                 os.fsync(self._file.fileno())
-                _sync_directory(self._directory)
+                store.sync_directory(self._directory)
 
 
 class _Lines(NamedTuple):
@@ -244,77 +238,17 @@ def _journal_path(directory: Path, round: int) -> Path:
     return directory / f"journal-{_checks.count('round', round, least=0)}.jsonl"
 
 
-def _content(round: int, arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]) -> bytes:
-    safetensors = need("safetensors.numpy", "agent")
-    about = {"format": _FORMAT, "round": str(round), "meta": _json("meta", meta).decode()}
-    plain = {name: _plain(name, array) for name, array in arrays.items()}
-    content: bytes = safetensors.save(plain, about)
-    return content
-
-
-def _plain(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """`array` as it lies in the file: in C order, without gaps, little endian."""
-    if not isinstance(name, str) or name == "__metadata__":
-        raise InputError(f"an array is called {name!r}; expected another name; rename it")
-    plain = np.asarray(array, order="C")
-    if plain.dtype.name not in DTYPES.values():
-        raise InputError(
-            f"{name} has type {plain.dtype}; expected one of {', '.join(DTYPES.values())}; convert it"
-        )
-    return plain.astype(plain.dtype.newbyteorder("<"), copy=False)
-
-
-def _json(name: str, value: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(dict(value), allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{name} cannot be written as JSON ({error}); expected plain values; convert it"
-        ) from None
-
-
 def _read(path: Path) -> Checkpoint:
     named = _CHECKPOINT.fullmatch(path.name)
     if named is None:
         raise DataError("its name is not that of a checkpoint")
     content = path.read_bytes()
-    if _digest(content) != named[2]:
+    if store.digest(content) != named[2]:
         raise DataError("its content is not what its name says")
-    about, arrays = _parsed(content)
+    about, arrays = store.parsed(content)
     if about.get("format") != _FORMAT or about.get("round") != named[1]:
         raise DataError("it is not a checkpoint of this round in this format")
-    return Checkpoint(int(named[1]), arrays, _meta(about))
-
-
-def _parsed(content: bytes) -> tuple[dict[str, str], dict[str, npt.NDArray[Any]]]:
-    """What a file says about itself, and its arrays."""
-    safetensors = need("safetensors", "agent")
-    try:
-        tensors = safetensors.deserialize(content)
-    except safetensors.SafetensorError as error:
-        raise DataError(f"it is no safetensors file ({error})") from None
-    # The header is JSON, as the parser has just made sure; that parser keeps the metadata to itself.
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    return header.get("__metadata__") or {}, {name: _array(name, tensor) for name, tensor in tensors}
-
-
-def _array(name: str, tensor: Mapping[str, Any]) -> npt.NDArray[Any]:
-    dtype = DTYPES.get(tensor["dtype"])
-    if dtype is None:
-        raise DataError(f"its array {name!r} has type {tensor['dtype']}")
-    native = np.dtype(dtype)
-    flat: npt.NDArray[Any] = np.ndarray(tensor["shape"], native.newbyteorder("<"), tensor["data"])
-    return flat.astype(native)
-
-
-def _meta(about: Mapping[str, str]) -> dict[str, Any]:
-    try:
-        meta = json.loads(about["meta"])
-    except (KeyError, ValueError, RecursionError):
-        meta = None
-    if not isinstance(meta, dict):
-        raise DataError("its meta is no JSON object")
-    return meta
+    return Checkpoint(int(named[1]), arrays, store.meta(about))
 
 
 def _newest_first(directory: Path) -> list[Path]:
@@ -352,7 +286,7 @@ def _tidy(saved: Path, round: int) -> None:
     journals = (path for path in saved.parent.iterdir() if _JOURNAL.fullmatch(path.name))
     useless = [path for path in others if path != before]
     useless += [path for path in journals if int(path.stem.split("-")[1]) not in kept]
-    useless += saved.parent.glob(_PREFIX + "*" + _SUFFIX)
+    useless += saved.parent.glob(store.PREFIX + "*" + store.SUFFIX)
     for path in useless:
         with contextlib.suppress(OSError):  # it costs space, and the next save tries again
             path.unlink()
@@ -360,35 +294,8 @@ def _tidy(saved: Path, round: int) -> None:
 
 def _intact(path: Path) -> bool:
     with contextlib.suppress(OSError):
-        return f"-{_digest(path.read_bytes())}." in path.name
+        return f"-{store.digest(path.read_bytes())}." in path.name
     return False
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:32]
-
-
-def _replace(path: Path, content: bytes, sync: bool) -> None:
-    """Write `path` so that it is there as a whole or not at all."""
-    number, temporary = tempfile.mkstemp(_SUFFIX, _PREFIX, path.parent)  # with mode 0600
-    try:
-        with open(number, "wb", buffering=0) as file:
-            _write(file, content, sync)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    if sync:
-        _sync_directory(path.parent)
-
-
-def _write(file: io.FileIO, content: bytes, sync: bool) -> None:
-    view = memoryview(content)
-    while view:  # a single write may stop short, at 2 GiB or when the disk is nearly full
-        view = view[file.write(view) :]
-    if sync:
-        os.fsync(file.fileno())
 
 
 def _make(directory: Path, sync: bool) -> None:
@@ -397,30 +304,8 @@ def _make(directory: Path, sync: bool) -> None:
     _make(directory.parent, sync)
     directory.mkdir(mode=0o700, exist_ok=True)
     if sync:
-        _sync_directory(directory.parent)
+        store.sync_directory(directory.parent)
 
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make new and changed names in `directory` durable; only POSIX knows how."""
-    if os.name != "posix":
-        return
-    number = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
-@contextlib.contextmanager
-def _writing(directory: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataError(
-            f"{directory} cannot be written ({error.strerror}); expected room and permission; "
-            "free some space or choose another directory; what was saved before is still there"
-        ) from None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import numpy.typing as npt
 
-from . import _checks, losses
+from . import _checks, handover, losses
 from ._types import Array
 from .auto import Model, Network
 from .auto.learners import Look
@@ -75,6 +77,14 @@ class DOMKL:
         if isinstance(model, Model):
             return model.interval(x, coverage)
         raise InputError("interval is for one device; expected DOMKL() without a graph; use predict")
+
+    def hand_over(self, path: str | os.PathLike[str]) -> None:
+        """Write what one device has learnt, and no sample, to a file with which `domkl agent`s can begin."""
+        if not isinstance(self._model, Model):
+            raise InputError(
+                "there is no model of one device; expected DOMKL() without a graph, taught; teach one first"
+            )
+        handover.write(path, self._model)
 
     def _for(self, x: npt.ArrayLike) -> Model | _Rounds:
         """The model, which the first sample's shape makes."""

@@ -221,8 +221,12 @@ class Learner(Member):
         if share == 1 and update.losses is not None and self.hedge != "messages":
             q = hedging.weights(update.losses * (1 + len(self._known)), self.rates.eta_g)
             kept = kept._replace(L=update.losses, q=q)
+        self._go_on_from(kept)
+
+    def _go_on_from(self, kept: Kept) -> None:
+        """With another estimate; what we knew of the neighbours' was of the time before."""
         for one in self._known.values():
-            one.theta = theta  # what we knew of them was of the time before
+            one.theta = kept.theta
         self._device.resume(kept, self._thetas())
 
     def save(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

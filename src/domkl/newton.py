@@ -240,10 +240,13 @@ def fade(state: State, learnt: int, memory: float | None, pulls: Pulls) -> State
     return forget(state, (1 - 1 / memory) ** n, pulls) if learnt % n == 0 else state
 
 
-def shift(inverse: Inverse, c: float, by: float) -> Inverse:
-    """Of M + by I, where M >= c I and c + by > 0: what a change of degree makes of M. O(K^3) a kernel."""
+def shift(inverse: Inverse, c: float, by: float, keep: float = 1.0) -> Inverse:
+    """Of keep M + by I, where M >= c I and keep c + by > 0. O(K^3) a kernel.
+
+    A change of degree makes this of M, and so does handing a part of what was learnt to each of many.
+    """
     P = inverse.settle()
     w, Q = np.linalg.eigh(P.astype(np.float64))
     w = np.clip(w, 0, 1 / c)  # where it belongs, whatever rounding has left
-    R = Q * np.sqrt(w / (1 + by * w))[..., None, :]
+    R = Q * np.sqrt(w / (keep + by * w))[..., None, :]
     return Inverse(np.matmul(R, np.swapaxes(R, -1, -2)).astype(P.dtype))

@@ -6,13 +6,14 @@ and targets are scaled from the stream itself.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import facade
+from . import facade, handover
 from ._extras import need
 from ._types import Array
 from .errors import InputError
@@ -142,6 +143,10 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
         if not self._model.tell(x, y):
             self._model.learn(self._columns.read(x), y)
 
+    def hand_over(self, path: str | os.PathLike[str]) -> None:
+        """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
+        handover.write(path, self._model, self._columns.names)
+
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """`predict_one` of every row."""
         Series: Any = need("pandas", "river").Series
@@ -195,6 +200,10 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Learn a sample."""
         self._model.learn(self._columns.read(x), y)
+
+    def hand_over(self, path: str | os.PathLike[str]) -> None:
+        """Write what it has learnt of two classes, 0 (or -1) and 1, to a file for `domkl agent`s."""
+        handover.write(path, handover.single(self._model, [*self._model.classes]), self._columns.names)
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """`predict_proba_one` of every row; a column for each class."""

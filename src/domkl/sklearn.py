@@ -5,12 +5,14 @@ Missing values (NaN) count as the column's mean so far.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _checks, facade
+from . import _checks, facade, handover
 from ._extras import need
 from ._types import Array
 from .errors import InputError
@@ -52,6 +54,16 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+    def hand_over(self, path: str | os.PathLike[str]) -> None:
+        """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin.
+
+        A classifier must have two classes, 0 (or -1) and 1.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", ())
+        classes: Sequence[Any] = getattr(self, "classes_", np.empty(0)).tolist()
+        handover.write(path, handover.single(self.model_, classes), [*map(str, names)])
 
     def _settings(self) -> Settings:
         return Settings(self.preset, self.D, self.eta, self.eta_g, self.seed, self.size)

@@ -258,6 +258,7 @@ class AgentConfig:
     neighbours: tuple[str, ...] = ()
     payload: str = "float64"
     preset: str = "own"
+    model: str | None = None  # a file of hand_over(), with which all learners of the network begin
     auto: AutoSection = field(default_factory=AutoSection)
     kernels: KernelSpec = field(default_factory=KernelSpec)
     rates: RateSection = field(default_factory=RateSection)
@@ -292,11 +293,14 @@ class AgentConfig:
             )
 
     def _check_preset(self) -> None:
-        """What one preset needs has no meaning in the other."""
+        """What one preset needs has no meaning in the other, and what a model tells is not told twice."""
         if _checks.one_of("preset", self.preset, ("own", "auto")) == "own":
-            self.rates.refuse_open()
             given: dict[str, object] = {"auto": self.auto}
-            if self.stream.missing:
+            if self.model is not None:
+                given |= {"kernels": self.kernels, "rates": self.rates, "learning": self.learning}
+            else:
+                self.rates.refuse_open()
+            if self.stream.missing and self.model is None:
                 raise InputError("[stream] missing is true with preset own; expected auto; leave it out")
         else:
             self.auto.check(self.name, self.neighbours)
@@ -307,9 +311,23 @@ class AgentConfig:
                 raise InputError("[rounds] mode is async with preset auto; expected sync; leave it out")
         for key, section in given.items():
             if section != type(section)():
+                which = f"preset {self.preset}" if self.model is None else "a model"
                 raise InputError(
-                    f"[{key}] is given with preset {self.preset}; expected none of its settings; leave it out"
+                    f"[{key}] is given with {which}; expected none of its settings; leave it out"
                 )
+        if self.model is not None:
+            self._check_model()
+
+    def _check_model(self) -> None:
+        """The model tells kernels, loss and scale."""
+        auto, stream = AutoSection(), self.stream
+        told = [key for key in ("size", "seed", "start") if getattr(self.auto, key) != getattr(auto, key)]
+        told = [f"[auto] {key}" for key in told]
+        told += ["[learning] loss"] * (self.learning != LearningSpec())
+        told += [f"[stream] {key}" for key in ("low", "high") if getattr(stream, key)]
+        told += ["[stream] target_low"] * (stream.target_low is not None)
+        if told:
+            raise InputError(f"{told[0]} is given with a model, which tells it; expected none; leave it out")
 
     @property
     def peers(self) -> tuple[str, ...]:
@@ -339,7 +357,8 @@ def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
         given = {key: getattr(section, key) for key in keys}
         paths = {key: str(folder / path) for key, path in given.items() if path and path != "-"}
         changed[name] = dataclasses.replace(section, **paths)
-    return dataclasses.replace(config, **changed)
+    model = config.model and str(folder / config.model)
+    return dataclasses.replace(config, model=model, **changed)
 
 
 def _goes_with(section: StreamSection, key: str, wanted: bool, when: str) -> None:

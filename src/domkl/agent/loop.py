@@ -15,15 +15,13 @@ from typing import Any
 import numpy as np
 
 from .. import transports
-from ..auto import AutoLearner
 from ..errors import InputError
-from ..learner import Learner
-from ..member import Member
 from ..transports.inbox import Message
 from .config import AgentConfig
 from .connection import Connection
 from .conversation import PAUSE, Conversation
 from .logs import Refused, tell
+from .making import make
 from .memory import Memory
 from .neighbourhood import Neighbourhood, number
 from .output import Out, Predictions
@@ -40,43 +38,6 @@ LAST_MOMENT = 2.0
 SUSPENDED = 0.5
 #: Seconds between two looks at the clock, at most.
 LOOK = 0.05
-
-
-def make_learner(config: AgentConfig, number: int = 0) -> Member:
-    """The learner that a configuration describes."""
-    if config.preset == "auto":
-        return _make_auto(config, number)
-    return Learner(
-        config.kernels.draw(config.inputs),
-        config.neighbours,
-        config.rates.rates(),
-        loss=config.learning.make_loss(),
-        hedge=config.learning.hedge,
-        step=config.learning.step,
-        memory=config.learning.memory,
-        name=config.name,
-        payload=config.payload,
-        asynchronous=config.rounds.mode == "async",
-        number=number,
-    )
-
-
-def _make_auto(config: AgentConfig, number: int) -> Member:
-    assert config.auto.diameter is not None  # the configuration has checked it
-    return AutoLearner(
-        config.inputs,
-        config.neighbours,
-        learners=config.auto.learners,
-        diameter=config.auto.diameter,
-        name=config.name,
-        loss=config.learning.loss,
-        seed=config.auto.seed,
-        size=config.auto.size,
-        start=config.auto.start,
-        dtype=np.dtype(config.auto.dtype).type,
-        payload=config.payload,
-        number=number,
-    )
 
 
 class Agent:
@@ -97,9 +58,9 @@ class Agent:
         stream: AsyncIterator[Reading] | None = None,
         out: Out | None = None,
     ) -> None:
+        config, self.learner = make(config, number())
         self.config = config
         self.transport = transport or transports.make(config.transport_settings())
-        self.learner = make_learner(config, number())
         self.memory = Memory(config.checkpoint, config.stream.journal)
         self._remember()
         names = self.memory.names if self.memory.graph else config.neighbours

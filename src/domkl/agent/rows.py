@@ -34,8 +34,8 @@ class Refused(Exception):
 class JsonRows:
     """{"x": [..] or {"column": ..}, "y": .., "id": ".."}"""
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self.columns = columns
+    def __init__(self, columns: Sequence[str], missing: bool = False) -> None:
+        self.columns, self.missing = columns, missing
         self.decode, self.errors = _decoder()
 
     def __call__(self, line: bytes) -> Row:
@@ -53,6 +53,8 @@ class JsonRows:
     def _named(self, x: dict[str, Any]) -> list[Any]:
         if not self.columns:
             raise Refused("no column", "x has names but [stream] columns lists none")
+        if self.missing:
+            return [x.get(name) for name in self.columns]
         try:
             return [x[name] for name in self.columns]
         except KeyError as error:

@@ -226,13 +226,15 @@ def open_stream(
     if section.kind == "topic":
         if messages is None:
             raise InputError("messages is None and kind is 'topic'; expected a queue; pass messages=")
-        return Stream(_messages(messages), JsonRows(section.columns), scaling, first=skip)
+        return Stream(_messages(messages), JsonRows(section.columns, section.missing), scaling, first=skip)
     if section.kind == "stdin":
-        return Stream(_stdin(stdin), JsonRows(section.columns), scaling, first=skip)
+        return Stream(_stdin(stdin), JsonRows(section.columns, section.missing), scaling, first=skip)
     tail = Tail(Path(str(section.path)), section.follow)
     first = 0 if origin is None else _first(tail.path, Origin(*origin), skip)
     if section.kind == "jsonl":
-        return Stream(_lines(tail), JsonRows(section.columns), scaling, skip - first, first, tail)
+        return Stream(
+            _lines(tail), JsonRows(section.columns, section.missing), scaling, skip - first, first, tail
+        )
     table = CsvRows(section, inputs)
     return Stream(_csv(tail, table), table, scaling, skip - first, first, tail)
 

@@ -23,10 +23,11 @@ again from the last samples (`watch`): this is how learners follow a change, all
 from __future__ import annotations
 
 from .features import MODELS
+from .handover import load, save
 from .learner import AutoLearner
 from .learners import EXPERT_NAMES
 from .model import Model
 from .network import Network, rounds
 from .warmup import WARM_UP
 
-__all__ = ["EXPERT_NAMES", "MODELS", "WARM_UP", "AutoLearner", "Model", "Network", "rounds"]
+__all__ = ["EXPERT_NAMES", "MODELS", "WARM_UP", "AutoLearner", "Model", "Network", "load", "rounds", "save"]

@@ -123,6 +123,16 @@ class Memory:
         other.state = self.state._replace(inverse=copy.deepcopy(self.state.inverse))
         return other
 
+    def inherit(self, other: Memory) -> None:
+        """Know what a learner alone knew; each of us takes an equal part of its evidence."""
+        J, part = len(self.pulls.deg), 1 / self.of
+        self.n, self.v, self.noise = other.n, np.repeat(other.v, J, 0), np.repeat(other.noise, J)
+        self.mean = np.repeat(other.mean, J, 0)
+        agreed, m = self.mean * self.pulls.deg[:, None, None], np.repeat(part * other.state.m, J, 0)
+        self.state = self.state._replace(theta=self.mean, theta_sum=agreed, m=m)
+        prior = np.repeat(part * other.diagonal, J, 0)  # as of its last look at the variances
+        self._restore(np.repeat(part * other._data(), J, 0), prior + RHO * self.pulls.deg[:, None])
+
     def score(self, z: Array) -> Array:
         """(J, K) -> (J,)"""
         return np.asarray(core.dot(self.mean, z[:, None])[:, 0], np.float64)
@@ -200,10 +210,10 @@ class Memory:
         M[:, k, k] -= self.diagonal
         return M
 
-    def _restore(self, data: Array) -> None:
-        """M = data + the diagonal terms of today."""
+    def _restore(self, data: Array, diagonal: Array | None = None) -> None:
+        """M = data + the diagonal terms, those of today unless given."""
         k = np.arange(self.terms.K)
-        self.diagonal = self._diagonal()
+        self.diagonal = self._diagonal() if diagonal is None else diagonal
         data[:, k, k] += self.diagonal
         P = np.linalg.inv(data)
         self.state = self.state._replace(inverse=newton.Inverse((P + np.swapaxes(P, 1, 2))[:, None] / 2))

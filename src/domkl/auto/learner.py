@@ -19,10 +19,11 @@ from ..edges import Held, Neighbour
 from ..errors import InputError
 from ..losses import Loss
 from ..member import PAYLOADS, Member, Shapes, Update, distinct
-from . import keep, message
+from . import handover, keep, message
 from .features import MODELS, STEPS
 from .learners import CLASSES, RATES, Look
 from .message import HEADER, NUMBERS, OTHERS, Sender
+from .model import Model
 from .one import One, scale_number
 from .ties import Said, Ties
 
@@ -62,7 +63,7 @@ class AutoLearner(Member):
     True
     """
 
-    ALIKE = "inputs, learners in their order, diameter, loss, seed, size, start, dtype and payload"
+    ALIKE = "model, inputs, learners in their order, diameter, loss, seed, size, start, dtype and payload"
 
     def __init__(
         self,
@@ -107,11 +108,30 @@ class AutoLearner(Member):
         self._post: list[Array] = []  # statistics for the next update
         self._pending: tuple[Said, Update] | None = None  # what was said, and as it was sent
 
-    def _fingerprint(self) -> str:
+    @classmethod
+    def taught(cls, model: Model, neighbours: Sequence[Hashable], **options: Any) -> AutoLearner:
+        """A learner that begins where `model` ends, with its scale for good; all of a network must do so.
+
+        `options` are those of the class that the model does not tell: learners, diameter, name, engine,
+        dtype, payload, number.
+        """
+        alone = model.alone
+        setting: dict[str, Any] = {"loss": alone.loss, "seed": alone.seed, "size": alone.size}
+        learner = cls(alone.features.first, neighbours, **setting, **options)
+        learner.one.weight = learner._ties({}).weight
+        handover.inherit(learner.one, alone)
+        learner.d, learner.one.count, learner.one.whole = alone.d, 1, message.packed(handover.whole(alone))
+        learner.fingerprint = learner._fingerprint(learner.one.whole, learner.one.mean)
+        return learner
+
+    def _fingerprint(self, *taught: Array) -> str:
         one, loss = self.one, self.one.loss
         text = f"auto {self.d} {self.learners!r} {one.diameter} {loss.name} {loss.reg!r} {loss.delta!r} "
         text += f"{one.seed} {one.size} {one.start!r} {one.dtype} {self.payload} {RATES} {CLASSES} {NUMBERS}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        digest = hashlib.sha256(text.encode())
+        for array in taught:
+            digest.update(array.tobytes())
+        return digest.hexdigest()[:16]
 
     @property
     def shapes(self) -> Shapes:

@@ -453,8 +453,8 @@ class Learners(ABC):
         assert self.state is not None
         old, more = self.features.K, (0, d - self.features.d)
         self.stats = Stats(*(np.pad(v, [(0, 0)] * (v.ndim - 1) + [more]) for v in self.stats))
+        self.widen(d)
         self._add_terms(d)
-        self.features.grow(d)
         wider = ((0, 0), (0, 0), (0, self.features.K - old))
         theta, lam, near, m = (np.pad(v, wider) for v in (self.state[:3] + self.state[5:6]))
         P = np.pad(self.state.inverse.settle(), (*wider, wider[-1]))
@@ -467,10 +467,15 @@ class Learners(ABC):
         kept = padded(self.recent, d)
         self.recent.clear()
         self.recent.extend(kept)
-        for c in range(self.features.d, d):
-            self.terms.add_input(c)
         for memory in self.memories:
             memory.widen()
+
+    def widen(self, d: int) -> None:
+        """Features and terms of more inputs, after those there are."""
+        self.d = d
+        for c in range(self.features.d, d):
+            self.terms.add_input(c)
+        self.features.grow(d)
 
     def set_column(self, c: int, values: Array) -> None:
         """Fix the scale of a column that came late."""

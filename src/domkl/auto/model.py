@@ -57,22 +57,22 @@ class Model:
         d, size = _checks.count("d", d), _checks.count("size", size, least=16)
         self.forgetting = _memory(forgetting)
         _checks.one_of("loss", loss, ("squared", "logistic"))
-        self._network = Network(
+        self.alone = Network(
             Graph((0,), ((),)), d, losses.get(loss), seed=seed, size=size, forgets=forgetting == "auto"
         )
         self._late: dict[int, list[float]] = {}  # columns that came after the scale was fixed
-        self._misses = np.zeros(RESIDUALS)  # absolute errors, the oldest overwritten
+        self.misses = np.zeros(RESIDUALS)  # absolute errors, the oldest overwritten
         self._seen: Look | None = None
 
     @property
     def d(self) -> int:
         """How many inputs a sample has."""
-        return self._network.d
+        return self.alone.d
 
     @property
     def n(self) -> int:
         """How many samples were learnt."""
-        return self._network.rounds
+        return self.alone.rounds
 
     def predict(self, x: npt.ArrayLike) -> float:
         """What to expect at x, before its label is known."""
@@ -80,12 +80,12 @@ class Model:
 
     def learn(self, x: npt.ArrayLike, y: float) -> None:
         """A sample with its label."""
-        network, look = self._network, self._look(x)
+        network, look = self.alone, self._look(x)
         label = _checks.finite("y", _checks.floats("y", y))
         _checks.shape("y", label, (), "give one label at a time")
         label = losses.labels(network.loss, label)
         if self.n:  # the first error says nothing about the model
-            self._misses[(self.n - 1) % RESIDUALS] = abs(float(look.y_hat[0]) - float(label))
+            self.misses[(self.n - 1) % RESIDUALS] = abs(float(look.y_hat[0]) - float(label))
         network.learn(look, label[None])
         self._forget()
         self._take_late(look.x[0])
@@ -106,7 +106,7 @@ class Model:
     def _errors(self) -> tuple[Array, Array]:
         """The last absolute errors, and their weights."""
         count = max(self.n - 1, 0)
-        errors = self._misses[:count]
+        errors = self.misses[:count]
         age = (count - 1 - np.arange(len(errors))) % RESIDUALS
         return errors, np.asarray(FADING**age, np.float64)
 
@@ -116,7 +116,7 @@ class Model:
         While the scale is not fixed, the kept samples are replayed with the new inputs missing. Later, a new
         input is left out until 32 of its values have shown its scale.
         """
-        network, more = self._network, _checks.count("d", d, least=self.d) - self.d
+        network, more = self.alone, _checks.count("d", d, least=self.d) - self.d
         if more == 0:
             return
         self._seen = None
@@ -124,16 +124,22 @@ class Model:
             self._late.update((c, []) for c in range(network.d, d))
         network.grow(d)
 
+    def fix_scale(self) -> None:
+        """The scale of today stays for good, without late inputs that have not shown theirs; samples go."""
+        self._late = {}
+        if not self.alone.warm.over:
+            self.alone.warm.end()
+
     def _look(self, x: npt.ArrayLike) -> Look:
         sample = _checks.floats("x", x)
         _checks.shape("x", sample, (self.d,), "every sample needs the same features; see grow()")
         _checks.finite_or_missing("x", sample)
         if self._seen is None or not np.array_equal(self._seen.x[0], sample, equal_nan=True):
-            self._seen = self._network.look(sample[None].copy())
+            self._seen = self.alone.look(sample[None].copy())
         return self._seen
 
     def _forget(self) -> None:
-        network = self._network
+        network = self.alone
         if network.state is not None and network.warm.over:
             network.state = newton.fade(network.state, network.rounds, self.forgetting, network.pulls)
 
@@ -143,7 +149,7 @@ class Model:
             if not np.isnan(x[c]):
                 values.append(float(x[c]))
             if len(values) == LATE:
-                self._network.set_column(c, np.array(values))
+                self.alone.set_column(c, np.array(values))
                 del self._late[c]
 
 

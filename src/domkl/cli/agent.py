@@ -52,18 +52,19 @@ def run_in_batches() -> None:
 def check(config: Any, as_json: bool) -> None:
     """Say what an agent with this configuration would be."""
     from .. import transports
-    from ..agent.loop import make_learner
+    from ..agent.making import make
     from ..learner import Learner
 
     transports.check(config.transport_settings())
     transports.make(config.transport_settings())
-    learner = make_learner(config)
+    config, learner = make(config)
     facts = {
         "network": config.network,
         "name": config.name,
         "neighbours": list(config.neighbours),
         "transport": config.transport.kind,
         "preset": config.preset,
+        "model": config.model,
         "kernels": kernels.fingerprint(learner.V) if isinstance(learner, Learner) else None,
         "fingerprint": learner.fingerprint,
     }

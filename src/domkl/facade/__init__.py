@@ -10,8 +10,21 @@ Presets: "first-order" is `Learner`'s step over 17 Gaussian kernels; "auto" is `
 from __future__ import annotations
 
 from .classes import OneVsRest
+from .first_order import FirstOrder
 from .keys import digest
+from .learner import Mind, ScaledLearner
 from .making import make
 from .settings import DEFAULT, PRESETS, Settings, Single
 
-__all__ = ["DEFAULT", "PRESETS", "OneVsRest", "Settings", "Single", "digest", "make"]
+__all__ = [
+    "DEFAULT",
+    "PRESETS",
+    "FirstOrder",
+    "Mind",
+    "OneVsRest",
+    "ScaledLearner",
+    "Settings",
+    "Single",
+    "digest",
+    "make",
+]

@@ -14,6 +14,11 @@ from .settings import Settings, Single
 Label = TypeVar("Label", bound=Hashable)
 
 
+def _sign(label: Hashable) -> float:
+    """What a class is to its own model: 0 and -1 mean -1 there, as they do to a learner of a network."""
+    return -1.0 if label in (0, -1) else 1.0
+
+
 class OneVsRest(Generic[Label]):
     """Classes that appear as they come: one model each, and one for two."""
 
@@ -32,7 +37,7 @@ class OneVsRest(Generic[Label]):
         if len(self.classes) != 1:
             model = make(self.settings, "logistic")
             model.grow(self.keys)
-            self.models.append((1.0, model))
+            self.models.append((_sign(label), model))
         self.classes[label] = len(self.classes)
 
     def grow(self, keys: Sequence[Hashable]) -> None:

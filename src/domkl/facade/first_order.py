@@ -15,6 +15,7 @@ from ..engines.devices import Kept
 from ..errors import InputError
 from .devices import asked, told
 from .keys import column
+from .learner import Mind
 from .scale import Scale
 from .settings import Settings
 
@@ -71,6 +72,14 @@ class FirstOrder:
             self._place(x)
         self._asked = None
         self._tell(self._z, (y - self.y_mean) / self.y_scale)
+
+    def mind(self) -> Mind:
+        """What it knows by now, with the scale of today."""
+        kept = self._keep()
+        if not self.learnt or kept is None:
+            raise InputError("the model has learnt nothing; expected some samples; teach it first")
+        arrays = self.V, kept.theta, kept.L, kept.q, self._mean, self._factor
+        return Mind(*arrays, self.y_mean, self.y_scale, self.loss.name, self.rates)
 
     def ask(self, x: dict[Any, Any]) -> float | None:
         f = self._native.ask(x) if self._native else None

@@ -1,0 +1,130 @@
+"""A taught model in a file, with which the agents of a network begin.
+
+    model.hand_over("pump.model")                        # of domkl.river, domkl.sklearn or domkl.DOMKL
+    learner = read("pump.model").learner(["b"], name="a")    # what `model = "pump.model"` makes an agent do
+
+The file holds parameters and the statistics of the scale, among them the least and largest values and
+quantiles of every input and of the target; it holds no sample.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import auto, store
+from .auto import AutoLearner, Model
+from .core import Rates
+from .errors import DataError, InputError
+from .facade import FirstOrder, Mind, OneVsRest, ScaledLearner, Single
+from .member import Member
+
+__all__ = ["Taught", "read", "write"]
+
+_FORMAT = "domkl model 1"
+#: The presets of agents that a file is for.
+AUTO, OWN = "auto", "own"
+
+
+class Taught(NamedTuple):
+    """What a file holds."""
+
+    model: Model | Mind
+    names: tuple[str, ...]  # of the inputs in their order; none where they had none
+
+    @property
+    def d(self) -> int:
+        """How many inputs a sample has."""
+        return self.model.d if isinstance(self.model, Model) else len(self.model.mean)
+
+    @property
+    def preset(self) -> str:
+        """Of the agents that can begin with it."""
+        return AUTO if isinstance(self.model, Model) else OWN
+
+    def learner(self, neighbours: Sequence[Hashable], **options: Any) -> Member:
+        """One learner of a network that begins with it: see `AutoLearner.taught` and `ScaledLearner`."""
+        if isinstance(self.model, Model):
+            return AutoLearner.taught(self.model, neighbours, **options)
+        return ScaledLearner(self.model, neighbours, **options)
+
+
+def single(model: Single | OneVsRest[Any], classes: Sequence[Any] = ()) -> Single:
+    """The one model of numbers, or of two classes, in what a facade has."""
+    if not isinstance(model, OneVsRest):
+        return model
+    if not _are_plain(classes):
+        raise InputError(
+            f"the model's classes are {list(classes)}; expected 0 and 1, or -1 and 1, as agents have; "
+            "teach it with such labels"
+        )
+    return model.models[0][1]
+
+
+def _are_plain(classes: Sequence[Any]) -> bool:
+    numbers = {value for value in classes if isinstance(value, bool | int | float | np.number | np.bool_)}
+    return len(numbers) == len(classes) == 2 and numbers in ({0, 1}, {-1, 1})
+
+
+def write(path: str | os.PathLike[str], model: Single | Model, names: Sequence[Hashable] = ()) -> None:
+    """Write a taught model to a file, as a whole or not at all."""
+    arrays, meta = _first_order(model) if isinstance(model, FirstOrder) else _auto(model)
+    said = all(isinstance(name, str) for name in names)
+    meta |= {"format": _FORMAT, "names": list(names) if said else []}
+    meta["digest"] = _digest(arrays, meta)
+    file = Path(path)
+    with store.writing(file.parent):
+        store.replace(file, store.content({}, arrays, meta), sync=True)
+
+
+def read(path: str | os.PathLike[str]) -> Taught:
+    """The model in a file."""
+    try:
+        about, arrays = store.parsed(Path(path).read_bytes())
+        meta = store.meta(about)
+        if meta["format"] != _FORMAT or meta.pop("digest") != _digest(arrays, meta):
+            raise DataError("it is no model, or not as it was written")
+        names = tuple(meta["names"])
+        return Taught(_mind(arrays, meta) if meta["preset"] == OWN else auto.load(arrays, meta), names)
+    except OSError as error:
+        reason: object = error.strerror
+    except (DataError, LookupError, TypeError, ValueError, AttributeError) as error:
+        reason = error if isinstance(error, DataError) else "it is not whole"
+    raise DataError(
+        f"{path} cannot be used as a model: {reason}; expected a file of hand_over(); write it again"
+    )
+
+
+def _auto(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    inner = model if isinstance(model, Model) else model.model
+    if inner is None:
+        raise InputError("the model has learnt nothing; expected some samples; teach it first")
+    arrays, meta = auto.save(inner)
+    return arrays, {"preset": AUTO, **meta}
+
+
+def _first_order(model: FirstOrder) -> tuple[dict[str, Any], dict[str, Any]]:
+    mind = model.mind()
+    meta = {"preset": OWN, "loss": mind.loss, "rates": [mind.rates.rho, mind.rates.eta, mind.rates.eta_g]}
+    arrays = dict(zip(Mind._fields[:6], mind[:6], strict=True))
+    return {**arrays, "y": np.array([mind.y_mean, mind.y_scale])}, meta
+
+
+def _mind(arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> Mind:
+    y_mean, y_scale = arrays["y"].tolist()
+    kept = {name: arrays[name] for name in Mind._fields[:6]}
+    return Mind(**kept, y_mean=y_mean, y_scale=y_scale, loss=meta["loss"], rates=Rates(*meta["rates"]))
+
+
+def _digest(arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]) -> str:
+    said = hashlib.sha256(store.as_json("meta", meta))
+    for name in sorted(arrays):
+        array = arrays[name]
+        said.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return said.hexdigest()[:32]
