@@ -335,3 +335,23 @@ def auto_joint(Z, y, neighbours, rho, eta, kept):
                 near[j] = sum(w * theta[i] for w, i in zip(weights[j], neighbours[j], strict=True))
                 lam[j] += rho / 2 * (sum(weights[j]) * theta[j] - near[j])
     return theta, lam
+
+
+def echo(errors, fade, doubt, few):
+    """What each error (T,) was expected to be: each time a fresh ridge regression over all pairs before."""
+    clipped = [max(-1.0, min(1.0, error)) for error in errors]
+    known = []  # (the last error, the mean of the last few) when each error was made
+    mean, expected = 0.0, []
+    for t, error in enumerate(clipped):
+        last = np.array([clipped[t - 1] if t else 0.0, mean])
+        A, b, size = np.zeros((2, 2)), np.zeros(2), 0.0
+        for s, (before, then) in enumerate(known):
+            weight = fade ** (t - 1 - s)
+            A += weight * np.outer(before, before)
+            b += weight * then * before
+            size += weight * then**2
+        A += (doubt * size + 1e-12) * np.eye(2)
+        expected.append(last @ np.linalg.solve(A, b))
+        known.append((last, error))
+        mean += (error - mean) / few
+    return np.array(expected)

@@ -15,7 +15,7 @@ import domkl
 import naive
 import problems
 from domkl import auto, losses
-from domkl.auto import Model, learners
+from domkl.auto import Model, echo, learners
 from domkl.auto.additive import Memory, Terms
 from domkl.auto.features import FEW, STEPS, pooled, scaled, statistics
 from domkl.auto.ties import Ties
@@ -185,7 +185,7 @@ def test_learners_who_live_in_different_seasons_trust_themselves_before_the_aver
     assert np.mean(y_hat[8:]) < 1.2 * own
 
 
-def test_the_last_expert_is_a_blend_and_new_experts_begin_with_little_weight():
+def test_one_expert_is_a_blend_and_new_experts_begin_with_little_weight():
     X, y = problems.streams(3, 66, 3)
     network = auto.Network(as_graph("ring", 3), 3, losses.get("squared"), forgets=True)
     for t in range(64):
@@ -194,6 +194,64 @@ def test_the_last_expert_is_a_blend_and_new_experts_begin_with_little_weight():
     blend = (1 - learners.BLEND) * look.experts[:, 1] + learners.BLEND * look.experts[:, 2]
     assert np.allclose(look.experts[:, 5], blend)
     assert np.allclose(w[:, 2:].sum(-1), learners.UNTRIED, atol=2e-3)
+
+
+@given(st.integers(1, 3), st.integers(1, 40), st.integers(0, 99))
+def test_an_echo_is_a_regression_over_all_errors_so_far(J, T, seed):
+    errors = np.random.default_rng(seed).standard_normal((J, T)).cumsum(-1) / 3
+    found, expected = echo.Echo(J), np.zeros((J, T))
+    for t in range(T):
+        expected[:, t] = found.expected()
+        found.learn(found.last, errors[:, t])
+    for j in range(J):
+        literal = naive.echo(errors[j], echo.FADE, echo.DOUBT, echo.FEW)
+        np.testing.assert_allclose(expected[j], literal, atol=1e-9)
+
+
+def slow(T, slowness, seed=0):
+    """A function of x, and beside it a level that moves, slowly or at once."""
+    rng = np.random.default_rng(seed)
+    X, level = rng.uniform(size=(1, T, 2)), np.zeros(T)
+    for t in range(1, T):
+        level[t] = slowness * level[t - 1] + rng.normal(0, 0.3)
+    return X, (np.sin(3 * X[..., 0]) + X[..., 1] + level)
+
+
+@pytest.mark.parametrize(("delay", "gain"), [(0, 0.5), (3, 0.8)])
+def test_errors_that_come_again_are_expected(delay, gain):
+    X, y = slow(1200, 0.98)
+    network = auto.Network(as_graph("ring", 1), 2, losses.get("squared"), size=120, forgets=True)
+    looks, waiting = [], []
+    for t in range(1200):
+        looks.append(network.look(X[:, t]))
+        waiting.append(t)
+        if t >= delay:
+            s = waiting.pop(0)
+            network.learn(network.look(X[:, s]), y[:, s], looks[s])
+    errors = {name: [] for name in ("blend", "echo", "all")}
+    for t in range(600, 1200):
+        errors["blend"].append((looks[t].experts[0, 5] - y[0, t]) ** 2)
+        errors["echo"].append((looks[t].experts[0, 6] - y[0, t]) ** 2)
+        errors["all"].append((looks[t].y_hat[0] - y[0, t]) ** 2)
+    found = {name: np.mean(values) for name, values in errors.items()}
+    assert found["echo"] < gain * found["blend"]
+    assert found["all"] < 1.05 * found["echo"]
+
+
+def test_an_echo_costs_next_to_nothing_where_there_is_none():
+    X, y = slow(1200, 0.0)
+    run = domkl.simulate(X, y, "ring", preset="auto", size=120)
+    network = auto.Network(as_graph("ring", 1), 2, losses.get("squared"), size=120, forgets=True)
+    network.echo.expected = lambda: np.zeros(1)
+    without = np.array([_told(network, X[:, t], y[:, t]) for t in range(1200)])
+    with_echo, none = (np.mean((found - y[0]) ** 2) for found in (run.y_hat[0], without))
+    assert with_echo < 1.01 * none
+
+
+def _told(network, x, y):
+    look = network.look(x)
+    network.learn(look, y)
+    return float(look.y_hat[0])
 
 
 def test_constant_missing_and_heavy_tailed_columns_stay_finite():

@@ -67,8 +67,8 @@ def inherit(learners: Learners, alone: Learners) -> None:
     for memory, other in zip(learners.memories, alone.memories, strict=True):
         memory.inherit(other)
     learners.watch = Watch(learners.J)
-    for name, value in vars(alone.watch).items():
-        setattr(learners.watch, name, _rows(value, learners.J))
+    for ours, its in ((learners.watch, alone.watch), (learners.echo, alone.echo)):
+        vars(ours).update({name: _rows(value, learners.J) for name, value in vars(its).items()})
 
 
 def whole(alone: Learners) -> Stats:

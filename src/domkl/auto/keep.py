@@ -12,6 +12,7 @@ from .. import engines, newton
 from .._types import Array
 from ..engines.halves import resume_inverse
 from .additive import Memory
+from .echo import Echo
 from .features import Stats
 from .learners import FADING, Learners
 from .warmup import WarmUp
@@ -20,10 +21,11 @@ from .watch import Watch
 TUPLES = {"State": newton.State, "Stats": Stats}
 LEARNERS = (
     *("rounds", "restarts", "lives", "low", "high", "log_w", "errors", "judged", "weight", "recent"),
-    *("alarm", "restart", "state", "mean", "stats", "centre", "width", "watch", "memories", "warm"),
+    *("alarm", "restart", "state", "mean", "stats", "centre", "width", "watch", "memories", "warm", "echo"),
 )
 PARTS = {
     Memory: ("rounds", "n", "v", "noise", "state", "mean", "diagonal"),
+    Echo: ("last", "gain", "M", "m", "size"),
     Watch: ("level", "surplus", "since", "errors", "lasting", "n", "age", "usual", "rounds"),
     WarmUp: ("samples", "before", "old", "over", "shared"),
 }
@@ -83,6 +85,7 @@ def load(learners: Learners, arrays: Mapping[str, Any], meta: Mapping[str, Any])
     """Make learners, just made with the same settings, those that were saved."""
     found = {name: full(said, f".{name}", arrays) for name, said in meta.items()}
     warm, watch, memories = found.pop("warm"), found.pop("watch", None), found.pop("memories")
+    vars(learners.echo).update(found.pop("echo"))
     recent, state = found.pop("recent"), found.pop("state")
     for name, value in found.items():
         setattr(learners, name, value)

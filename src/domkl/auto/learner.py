@@ -21,7 +21,7 @@ from ..losses import Loss
 from ..member import PAYLOADS, Member, Shapes, Update, distinct
 from . import handover, keep, message
 from .features import MODELS, STEPS
-from .learners import CLASSES, RATES, Look
+from .learners import CLASSES, EXPERT_NAMES, RATES, Look
 from .message import HEADER, NUMBERS, OTHERS, Sender
 from .model import Model
 from .one import One, scale_number
@@ -173,7 +173,7 @@ class AutoLearner(Member):
         """
         look = self._look(x)
         self._told.pop(look.x.tobytes(), None)
-        self._told[look.x.tobytes()] = np.concatenate([look.y_hat, look.experts[0]])
+        self._told[look.x.tobytes()] = np.concatenate([look.y_hat, *look.echo, look.experts[0]])
         if len(self._told) > WAITING:
             del self._told[next(iter(self._told))]
         return float(look.y_hat[0])
@@ -205,8 +205,8 @@ class AutoLearner(Member):
         told = self._told.pop(look.x.tobytes(), None)
         if told is None:
             return look
-        y_hat, *experts = told
-        return look._replace(y_hat=np.array([y_hat]), experts=np.array([experts]))
+        y_hat, echo, experts = np.split(told, [1, 1 + 3 * (len(told) > len(EXPERT_NAMES))])
+        return look._replace(y_hat=y_hat, experts=experts[None], echo=echo[None] if len(echo) else echo)
 
     def close(self) -> None:
         """End the open round without the missing neighbours: they neither pull nor move duals."""

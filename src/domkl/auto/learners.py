@@ -20,6 +20,7 @@ from .._types import Array, Float
 from ..core import Rates
 from ..losses import Loss
 from .additive import Memory, Terms
+from .echo import Echo
 from .features import MODELS, Features, Stats, statistics
 from .message import NUMBERS
 from .ties import NEVER, Heard, Said
@@ -42,12 +43,12 @@ PART, FADING = 1 / 7, 200
 TRIAL = 100
 #: The temperature of the Hedge over experts, in mean squared errors of the best.
 HEAT = 4.0
-#: The last expert is the neighbours' theta with this much of the long memory: Hedge alone can only choose.
+#: One expert is the neighbours' theta with this much of the long memory: Hedge alone can only choose.
 BLEND = 0.25
 #: The weight that experts have together before they are tried.
 UNTRIED = 0.2
 #: What the experts are.
-EXPERT_NAMES = ("own", "neighbours", "long memory", "young memory", "past memory", "blend")
+EXPERT_NAMES = ("own", "neighbours", "long memory", "young memory", "past memory", "blend", "echo")
 #: No memory has its turn in a round.
 NOBODY = -1
 
@@ -61,6 +62,9 @@ class Look(NamedTuple):
     models: Array  # (J, MODELS) the same in units of y
     experts: Array  # (J, n) predictions in units of y: own and the neighbours' theta, memories, a blend
     y_hat: Array  # (J,)
+    echo: (
+        Array  # (J, 3) the last errors, and what the last expert adds an error to; empty while there is none
+    )
 
 
 class Learners(ABC):
@@ -102,6 +106,7 @@ class Learners(ABC):
         self.log_w = np.zeros((J, 2))
         self.errors, self.judged = np.zeros((J, 2)), 0  # of these two experts, while there are no more
         self.memories: list[Memory] = []  # LONG, YOUNG, PAST
+        self.echo = Echo(J)
         self.recent: deque[Sample] = deque(maxlen=FADING)  # inputs and scaled targets
         self.turn = NOBODY
         self.terms_said: Array | None = None  # coefficients of the memory whose turn it is
@@ -135,7 +140,7 @@ class Learners(ABC):
         if self.state is None:
             y_hat = np.full(self.J, self.start)
             both = np.stack([y_hat, y_hat], -1)
-            return Look(x, np.empty(0), np.empty(0), both, both, y_hat)
+            return Look(x, np.empty(0), np.empty(0), both, both, y_hat, np.empty(0))
         z = self.features.of(x, self.stats)
         f, near = core.dot(self.state.theta, z), core.dot(self.mean, z)
         scores = [f.mean(-1), near.mean(-1)]
@@ -143,8 +148,17 @@ class Learners(ABC):
             terms = self.terms.of(x, self.stats)
             scores += [memory.score(terms) for memory in self.memories]
             scores.append((1 - BLEND) * scores[1] + BLEND * scores[2 + LONG])
-        experts = self._in_units(np.stack(scores, -1))
-        return Look(x, z, f, self._in_units(f), experts, (self.weights() * experts).sum(-1))
+        experts, echo, w = self._in_units(np.stack(scores, -1)), np.empty(0), self.weights()
+        if self.memories:
+            experts, echo = self._with_echo(experts, w)
+        return Look(x, z, f, self._in_units(f), experts, (w * experts).sum(-1), echo)
+
+    def _with_echo(self, experts: Array, w: Array) -> tuple[Array, Array]:
+        """One expert more: what the others say together, and the error that the last ones let expect."""
+        rest = w[:, :-1] / w[:, :-1].sum(-1, keepdims=True)
+        together = (rest * experts).sum(-1)
+        y = np.clip(together + self.echo.expected() * self.width, self.low, self.high)
+        return np.hstack([experts, y[:, None]]), np.hstack([self.echo.last, together[:, None]])
 
     def _in_units(self, scores: Array) -> Array:
         """Scores as predictions of y, inside the range of the targets seen. (J, n)"""
@@ -170,6 +184,8 @@ class Learners(ABC):
             told = look
         self.rounds += 1
         self._judge(told, y)
+        if len(told.echo):
+            self.echo.learn(told.echo[:, :2], (y - told.echo[:, 2]) / self.width)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
         self.learnt, self.turn, self.terms_said, self.told = None, NOBODY, None, {}
         if not self.warm.over:
@@ -311,10 +327,10 @@ class Learners(ABC):
         returns = bool(verdict & RETURNS)
         if returns:
             self.memories = [past, young, long]
-            self.log_w = self.log_w[:, [0, 1, 4, 3, 2, 5]]
+            self.log_w = self.log_w[:, [0, 1, 4, 3, 2, 5, 6]]
         else:
             self.memories = [young.copy(math.inf), young, long if long.n >= TRIAL else past]
-            self.log_w = self.log_w[:, [0, 1, 3, 3, 2, 5]]
+            self.log_w = self.log_w[:, [0, 1, 3, 3, 2, 5, 6]]
         self.warm.divide(young.n, returns, bool(verdict & MISLED))
         if verdict & MISLED:
             self._learn_anew([(x, np.asarray(y, self.dtype)) for x, y in self._last(young.n)])
@@ -336,7 +352,8 @@ class Learners(ABC):
             return
         samples = [(x, np.float64(target)) for x, target in samples]
         if not self.memories:
-            self.watch, few = Watch(self.J), np.full((self.J, EXPERTS - 1), UNTRIED / (EXPERTS - 1))
+            new = len(EXPERT_NAMES) - 2
+            self.watch, few = Watch(self.J), np.full((self.J, new), UNTRIED / new)
             self.log_w = np.log(np.hstack([(1 - UNTRIED) * self.weights(), few]))
         self.memories = [self.make_memory(rounds) for rounds in (math.inf, FADING, math.inf)]
         self.recent.clear()
