@@ -1,6 +1,6 @@
 """A million rounds on two agents: does their memory stay flat?
 
-    python benchmarks/soak.py [--transport zenoh|mqtt] [--rounds N] [--json]
+    python benchmarks/soak.py [--transport zenoh|mqtt] [--preset own|auto] [--rounds N] [--json]
 
 Resident memory of each process after the first 10,000 rounds, and the most after that.
 """
@@ -31,9 +31,9 @@ def resident(pid: int) -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def soak(kind: str, rounds: int) -> dict[str, Any]:
+def soak(kind: str, rounds: int, preset: str) -> dict[str, Any]:
     kernels = KernelSpec(D=4, sigma2=(1.0, 4.0))
-    experiment, source = faults.made(2, rounds, graph="path", kernels=kernels)
+    experiment, source = faults.made(2, rounds, graph="path", kernels=kernels, preset=preset)
     more = {"output": {"predictions": ""}, "checkpoint": {"directory": "{name}.ckpt", "every_rounds": 20_000}}
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -51,7 +51,8 @@ def soak(kind: str, rounds: int) -> dict[str, Any]:
         seconds = time.monotonic() - start
         done = [net.status(name)["samples"] for name in names]
     growth = {name: most[name] - at_first[name] for name in names}
-    return {"transport": kind, "rounds": done, "seconds": seconds, "at_first": at_first, "growth": growth}
+    facts = {"transport": kind, "preset": preset, "rounds": done, "seconds": seconds}
+    return {**facts, "at_first": at_first, "growth": growth}
 
 
 def look(net: fleet.Fleet, at_first: dict[str, float], most: dict[str, float]) -> None:
@@ -68,10 +69,11 @@ def look(net: fleet.Fleet, at_first: dict[str, float], most: dict[str, float]) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--transport", choices=["zenoh", "mqtt"], default="zenoh")
+    parser.add_argument("--preset", choices=["own", "auto"], default="own")
     parser.add_argument("--rounds", type=int, default=1_000_000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    found = soak(args.transport, args.rounds)
+    found = soak(args.transport, args.rounds, args.preset)
     if args.json:
         print(json.dumps(found))
         return

@@ -269,7 +269,7 @@ def test_predictions_without_labels_are_forgotten():
     one = learners(nx.path_graph(2), 2)[0]
     for k in range(3000):
         one.predict([k % 1500, 0.0])
-    assert len(one._told) == 1000
+    assert len(one._asked) == 1000
 
 
 def test_neighbours_that_leave_take_their_duals_along():
@@ -391,3 +391,15 @@ def replayed(j, members, graph, saved, sent, X, y):
         for i in graph.neighbors(j):
             again.receive(i, sent[t][i])
     return again
+
+
+@pytest.mark.parametrize(("payload", "most"), [("float16", 65504.0), ("float64", 1e8)])
+def test_an_estimate_too_large_to_send_is_sent_as_large_as_may_be(payload, most):
+    graph, (X, y) = nx.path_graph(2), problems.streams(2, 80, 2)
+    members = learners(graph, 2, payload=payload)
+    feed(members, graph, X[:, :79], y[:, :79], random.Random(0))
+    one = members[0].one
+    one.state = one.state._replace(theta=np.full_like(one.state.theta, 1e12), m=one.state.m + 1e12)
+    update = members[0].observe(X[0, 79], y[0, 79])
+    assert np.abs(update.theta).max() == most
+    members[1].receive(0, update)

@@ -18,6 +18,8 @@ from .._types import Array
 from ..losses import Loss
 from .features import Stats
 
+#: Which memory is which: the long one, the young one, and one that is kept from before a change.
+LONG, YOUNG, PAST = 0, 1, 2
 #: The pull of the neighbours.
 RHO = 4.0
 #: Rounds between two looks at the variances while a memory is `NEW`, and later.

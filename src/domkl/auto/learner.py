@@ -104,7 +104,7 @@ class AutoLearner(Member):
         self.degrees: dict[Hashable, int] = {}  # of the neighbours, as they said
         self.fingerprint = self._fingerprint()
         self._seen: tuple[tuple[object, ...], Look] | None = None  # the last sample, and when that was
-        self._told: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
+        self._asked: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
         self._post: list[Array] = []  # statistics for the next update
         self._pending: tuple[Said, Update] | None = None  # what was said, and as it was sent
 
@@ -172,10 +172,10 @@ class AutoLearner(Member):
         It is remembered until the label comes: experts are judged by what they had said before.
         """
         look = self._look(x)
-        self._told.pop(look.x.tobytes(), None)
-        self._told[look.x.tobytes()] = np.concatenate([look.y_hat, *look.echo, look.experts[0]])
-        if len(self._told) > WAITING:
-            del self._told[next(iter(self._told))]
+        self._asked.pop(look.x.tobytes(), None)
+        self._asked[look.x.tobytes()] = np.concatenate([look.y_hat, *look.echo, look.experts[0]])
+        if len(self._asked) > WAITING:
+            del self._asked[next(iter(self._asked))]
         return float(look.y_hat[0])
 
     def observe(self, x: npt.ArrayLike, y: float) -> Update:
@@ -183,7 +183,7 @@ class AutoLearner(Member):
         self._refuse_open("receive() them or close() the round")
         look, label, weights = self._look(x), self._label(y), self.weights
         lives, self.one.rounds = self.one.lives, self.round
-        said = self.one.propose(look, label[None], self._as_told(look))
+        said = self.one.propose(look, label[None], self._as_asked(look))
         joint = said.theta.reshape(1, -1).astype(np.float64)  # as the coefficients of the memories are
         theta = self._as_sent(np.concatenate([joint, said.terms[0]], 1))
         post, self._post = [*self._post, *self.one.statistics_told()], []
@@ -200,12 +200,17 @@ class AutoLearner(Member):
             self.close()
         return update
 
-    def _as_told(self, look: Look) -> Look:
+    def _as_sent(self, theta: Array) -> Array:
+        """As neighbours will hold it, inside what they take: a round that has begun cannot be refused."""
+        most = min(message.LARGEST, float(np.finfo(self.payload).max))
+        return super()._as_sent(np.clip(theta, -most, most))
+
+    def _as_asked(self, look: Look) -> Look:
         """The sample as it was seen when it was last predicted."""
-        told = self._told.pop(look.x.tobytes(), None)
-        if told is None:
+        asked = self._asked.pop(look.x.tobytes(), None)
+        if asked is None:
             return look
-        y_hat, echo, experts = np.split(told, [1, 1 + 3 * (len(told) > len(EXPERT_NAMES))])
+        y_hat, echo, experts = np.split(asked, [1, 1 + 3 * (len(asked) > len(EXPERT_NAMES))])
         return look._replace(y_hat=y_hat, experts=experts[None], echo=echo[None] if len(echo) else echo)
 
     def close(self) -> None:
@@ -378,11 +383,11 @@ class AutoLearner(Member):
             for i, row in kept.items()
         ]
         arrays["table"] = np.concatenate([np.zeros(0), *rows])
-        told = [np.concatenate([np.frombuffer(key), values]) for key, values in self._told.items()]
-        arrays["told"] = np.concatenate([np.zeros(0), *told])
+        asked = [np.concatenate([np.frombuffer(key), values]) for key, values in self._asked.items()]
+        arrays["asked"] = np.concatenate([np.zeros(0), *asked])
         meta = {"fingerprint": self.fingerprint, "round": self.round, "count": self.one.count, "mind": mind}
         meta["degrees"] = [list(pair) for pair in self.degrees.items()]
-        meta["told"] = [len(values) for values in self._told.values()]
+        meta["asked"] = [len(values) for values in self._asked.values()]
         return arrays, {**meta, "neighbours": said}
 
     def load(self, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
@@ -391,10 +396,10 @@ class AutoLearner(Member):
         self._seen, self.degrees = None, dict(meta["degrees"])
         self.one.count, self.one.whole = meta["count"], arrays["whole"]
         keep.load(self.one, arrays, meta["mind"])
-        self._told, left = {}, arrays["told"]
-        for size in meta["told"]:
+        self._asked, left = {}, arrays["asked"]
+        for size in meta["asked"]:
             x, values, left = left[: self.d], left[self.d : self.d + size], left[self.d + size :]
-            self._told[x.tobytes()] = values
+            self._asked[x.tobytes()] = values
         update = Update(0, np.zeros(0), None, "", more=arrays["post"])
         self._post = list(self._rows([update]))
         self.one.table = {}

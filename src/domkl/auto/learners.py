@@ -19,13 +19,13 @@ from .. import core, engines, newton
 from .._types import Array, Float
 from ..core import Rates
 from ..losses import Loss
-from .additive import Memory, Terms
+from .additive import LONG, PAST, YOUNG, Memory, Terms
 from .echo import Echo
 from .features import MODELS, Features, Stats, statistics
 from .message import NUMBERS
 from .ties import NEVER, Heard, Said
 from .warmup import Sample, WarmUp, padded
-from .watch import EXPERTS, MISLED, RETURNS, Watch
+from .watch import EXPERTS, JOINT, MISLED, RETURNS, Watch
 
 #: rho of the local step, and eta of all learners together; eta_g has no part in it.
 RATES = Rates(rho=0.6, eta=0.01, eta_g=1.0)
@@ -35,8 +35,6 @@ CLASSES = Rates(rho=0.05, eta=0.15, eta_g=1.0)
 ALONE = Rates(rho=0.4, eta=0.1, eta_g=1.0)
 #: Fixed share: the weight that experts get back in every round.
 SHARE = 1e-3
-#: Additive models: the long memory, the young one, and one that is kept from before a change.
-LONG, YOUNG, PAST = 0, 1, 2
 #: Which part of all numbers one of them may have; how many rounds the young memory looks back.
 PART, FADING = 1 / 7, 200
 #: For so many rounds a new memory has the exchange for itself.
@@ -101,7 +99,7 @@ class Learners(ABC):
         self.engine, self.threads = engine, threads
         self._lay_out(d)
         self.warm = WarmUp(of, diameter)
-        self.told: dict[int, Stats] = {}  # statistics told in this round, for the scale of that one
+        self.fresh: dict[int, Stats] = {}  # statistics of this round, for the scale of that one
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
         self.log_w = np.zeros((J, 2))
         self.errors, self.judged = np.zeros((J, 2)), 0  # of these two experts, while there are no more
@@ -147,7 +145,7 @@ class Learners(ABC):
         if self.memories:
             terms = self.terms.of(x, self.stats)
             scores += [memory.score(terms) for memory in self.memories]
-            scores.append((1 - BLEND) * scores[1] + BLEND * scores[2 + LONG])
+            scores.append((1 - BLEND) * scores[1] + BLEND * scores[JOINT + LONG])
         experts, echo, w = self._in_units(np.stack(scores, -1)), np.empty(0), self.weights()
         if self.memories:
             experts, echo = self._with_echo(experts, w)
@@ -175,19 +173,19 @@ class Learners(ABC):
 
     # Learning
 
-    def propose(self, look: Look, y: Array, told: Look | None = None) -> Said:
-        """A label becomes known to every learner (J,); `told` is what was predicted if that was rounds ago.
+    def propose(self, look: Look, y: Array, asked: Look | None = None) -> Said:
+        """A label becomes known to every learner (J,); `asked`: what it was predicted from, if rounds ago.
 
-        Experts are judged by what they had told: a short memory looks good on samples between those it knows.
+        Experts are judged by what they had said: a short memory looks good on samples between those it knows.
         """
-        if told is None or told.experts.shape != look.experts.shape:
-            told = look
+        if asked is None or asked.experts.shape != look.experts.shape:
+            asked = look
         self.rounds += 1
-        self._judge(told, y)
-        if len(told.echo):
-            self.echo.learn(told.echo[:, :2], (y - told.echo[:, 2]) / self.width)
+        self._judge(asked, y)
+        if len(asked.echo):
+            self.echo.learn(asked.echo[:, :2], (y - asked.echo[:, 2]) / self.width)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
-        self.learnt, self.turn, self.terms_said, self.told = None, NOBODY, None, {}
+        self.learnt, self.turn, self.terms_said, self.fresh = None, NOBODY, None, {}
         if not self.warm.over:
             self.warm.samples.append((look.x, y))
             self._tell_statistics()
@@ -198,7 +196,7 @@ class Learners(ABC):
             pass  # when the neighbours have told theirs, in this very round
         elif self.state is not None:
             self.learnt = newton.local(self.state, look.z, look.f, self._target(y), self.pulls, self.loss)
-            self._remember(told, y)
+            self._remember(asked, y)
         return self._said()
 
     def close(self, heard: Heard) -> None:
@@ -352,7 +350,7 @@ class Learners(ABC):
             return
         samples = [(x, np.float64(target)) for x, target in samples]
         if not self.memories:
-            new = len(EXPERT_NAMES) - 2
+            new = len(EXPERT_NAMES) - JOINT
             self.watch, few = Watch(self.J), np.full((self.J, new), UNTRIED / new)
             self.log_w = np.log(np.hstack([(1 - UNTRIED) * self.weights(), few]))
         self.memories = [self.make_memory(rounds) for rounds in (math.inf, FADING, math.inf)]
@@ -373,7 +371,7 @@ class Learners(ABC):
 
     def _tell_statistics(self) -> None:
         wanted = self.warm.told_for(self.rounds)
-        self.told = dict.fromkeys(wanted, self.warm.statistics()) if wanted else {}
+        self.fresh = dict.fromkeys(wanted, self.warm.statistics()) if wanted else {}
 
     def _rebuild(self) -> None:
         """Take the scale anew from what is known of all samples, and replay one's own."""
@@ -463,7 +461,7 @@ class Learners(ABC):
         self.warm.grow(d)
         self._lay_out(d)
         if self.warm.samples:
-            self.told = {self.rounds: self.warm.statistics()}
+            self.fresh = {self.rounds: self.warm.statistics()}
             self._rebuild()
 
     def _add_columns(self, d: int) -> None:

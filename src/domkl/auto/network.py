@@ -32,9 +32,9 @@ class Network(Learners):
         self.sent = 0.0
         super().__init__(graph.J, graph.J, self.ties.weight, graph.diameter, d, loss, **options)
 
-    def learn(self, look: Look, y: Array, told: Look | None = None) -> None:
+    def learn(self, look: Look, y: Array, asked: Look | None = None) -> None:
         """A whole round: see `propose`."""
-        said = self.propose(look, y, told)
+        said = self.propose(look, y, asked)
         self.sent += self._numbers(said) if self.J > 1 else 0
         self.close(self.ties.hear(said, said))
         self._statistics = {t: stats for t, stats in self._known.items() if t > self.rounds}
@@ -42,14 +42,14 @@ class Network(Learners):
     def _numbers(self, said: Said) -> int:
         """In a learner's message, statistics that it passes on included."""
         more = self.terms.K if self.forgets else 0
-        for round, stats in self.told.items():
+        for round, stats in self.fresh.items():
             rows = self.J if self.warm.is_common(round) else 1
             more += rows * (HEADER + (OTHERS + stats.quantiles.shape[1]) * (self.d + 1))
         return int(said.theta[0].size) + NUMBERS + more
 
     @property
     def _known(self) -> dict[int, Stats]:
-        return self._statistics | self.told
+        return self._statistics | self.fresh
 
     def pooled(self, round: int) -> Stats:
         who = np.ones((1, self.J), bool) if self.warm.is_common(round) else self.around

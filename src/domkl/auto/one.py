@@ -53,7 +53,7 @@ class One(Learners):
     def statistics_told(self) -> list[Array]:
         """This round's statistics of our own, as they are sent; they count for us too."""
         rows = []
-        for round, stats in self.told.items():
+        for round, stats in self.fresh.items():
             self.table.setdefault(round, {})[self.index] = message.packed(stats)
             rows.append(message.headed(round, self.index, 1, message.packed(stats), self.d + 1))
         return rows

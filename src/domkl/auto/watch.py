@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from .._types import Array
+from .additive import LONG, PAST, YOUNG
 
-#: Experts whose errors are seen: own theta and the neighbours' mean; the long, the young and the past memory.
-EXPERTS = 5
-JOINT, LONG, YOUNG, PAST = slice(0, 2), 2, 3, 4
+#: Experts whose errors are seen: two of the joint models (own theta, neighbours' mean), then the memories.
+EXPERTS, JOINT = 5, 2
 #: What takes the long memory's place: the young one or that of the past, and whether joint models begin anew.
 RETURNS, MISLED = 1, 2
 
@@ -44,13 +44,14 @@ class Watch:
             self.surplus = self.surplus + odd - self.SLACK
         self.level = self.level + (miss - self.level) / min(self.n, self.LEVEL)
         self.errors = self.errors + (experts - self.errors) / min(self.age, self.FADE)
-        self.usual = self.usual + (experts[:, JOINT].min(-1) - self.usual) / min(self.rounds, self.AGES)
+        self.usual = self.usual + (experts[:, :JOINT].min(-1) - self.usual) / min(self.rounds, self.AGES)
 
     def hear(self, surplus: Array, errors: Array) -> None:
         """The averages over each neighbourhood."""
         self.surplus, self.errors = np.maximum(surplus, 0), errors
         self.since = np.where(self.surplus > 0, self.since + 1, 0)
-        better = self.errors[:, YOUNG:].min(-1) < self.BETTER * self.errors[:, LONG]
+        memories = self.errors[:, JOINT:]
+        better = memories[:, YOUNG:].min(-1) < self.BETTER * memories[:, LONG]
         self.lasting = np.where(better, self.lasting + 1, 0)
 
     @property
@@ -65,9 +66,9 @@ class Watch:
 
     def verdict(self) -> Array:
         """What each learner would do about a better memory: `RETURNS` and `MISLED` where they are so. (J,)"""
-        joint = self.errors[:, JOINT].min(-1)
-        returns = self.errors[:, PAST] < self.errors[:, YOUNG]
-        misled = self.errors[:, YOUNG:].min(-1) < self.WORSE * joint
+        joint, memories = self.errors[:, :JOINT].min(-1), self.errors[:, JOINT:]
+        returns = memories[:, PAST] < memories[:, YOUNG]
+        misled = memories[:, YOUNG:].min(-1) < self.WORSE * joint
         misled &= joint > self.RISE * self.usual
         return np.asarray(RETURNS * returns + MISLED * misled, np.float64)
 
