@@ -17,6 +17,7 @@ import problems
 from domkl import auto, losses
 from domkl.auto import Model, echo, learners
 from domkl.auto.additive import Memory, Terms
+from domkl.auto.experts import UNTRIED
 from domkl.auto.features import FEW, STEPS, pooled, scaled, statistics
 from domkl.auto.ties import Ties
 from domkl.errors import InputError
@@ -190,10 +191,10 @@ def test_one_expert_is_a_blend_and_new_experts_begin_with_little_weight():
     network = auto.Network(as_graph("ring", 3), 3, losses.get("squared"), forgets=True)
     for t in range(64):
         network.learn(network.look(X[:, t]), y[:, t])
-    look, w = network.look(X[:, 64]), network.weights()
+    look, w = network.look(X[:, 64]), network.experts.weights()
     blend = (1 - learners.BLEND) * look.experts[:, 1] + learners.BLEND * look.experts[:, 2]
     assert np.allclose(look.experts[:, 5], blend)
-    assert np.allclose(w[:, 2:].sum(-1), learners.UNTRIED, atol=2e-3)
+    assert np.allclose(w[:, 2:].sum(-1), UNTRIED, atol=2e-3)
 
 
 @given(st.integers(1, 3), st.integers(1, 40), st.integers(0, 99))

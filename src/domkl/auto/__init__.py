@@ -22,10 +22,10 @@ again from the last samples (`watch`): this is how learners follow a change, all
 
 from __future__ import annotations
 
+from .experts import NAMES as EXPERT_NAMES
 from .features import MODELS
 from .handover import load, save
 from .learner import AutoLearner
-from .learners import EXPERT_NAMES
 from .model import Model
 from .network import Network, rounds
 from .warmup import WARM_UP

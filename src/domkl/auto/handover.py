@@ -60,15 +60,14 @@ def inherit(learners: Learners, alone: Learners) -> None:
     learners.warm.end()
     learners._scale(whole(alone))
     _inherit_joint(learners, alone)
-    learners.low, learners.high, learners.log_w = (
-        _rows(v, learners.J) for v in (alone.low, alone.high, alone.log_w)
-    )
+    learners.low, learners.high = (_rows(v, learners.J) for v in (alone.low, alone.high))
     learners.memories = [learners.make_memory(memory.rounds) for memory in alone.memories]
     for memory, other in zip(learners.memories, alone.memories, strict=True):
         memory.inherit(other)
     learners.watch = Watch(learners.J)
-    for ours, its in ((learners.watch, alone.watch), (learners.echo, alone.echo)):
-        vars(ours).update({name: _rows(value, learners.J) for name, value in vars(its).items()})
+    for part in ("watch", "experts", "echo"):
+        known = vars(getattr(alone, part)).items()
+        vars(getattr(learners, part)).update({name: _rows(value, learners.J) for name, value in known})
 
 
 def whole(alone: Learners) -> Stats:

@@ -13,6 +13,7 @@ from .._types import Array
 from ..engines.halves import resume_inverse
 from .additive import Memory
 from .echo import Echo
+from .experts import Experts
 from .features import Stats
 from .learners import FADING, Learners
 from .warmup import WarmUp
@@ -20,11 +21,13 @@ from .watch import Watch
 
 TUPLES = {"State": newton.State, "Stats": Stats}
 LEARNERS = (
-    *("rounds", "restarts", "lives", "low", "high", "log_w", "errors", "judged", "weight", "recent"),
-    *("alarm", "restart", "state", "mean", "stats", "centre", "width", "watch", "memories", "warm", "echo"),
+    *("rounds", "restarts", "lives", "low", "high", "weight", "recent"),
+    *("alarm", "restart", "state", "mean", "stats", "centre", "width", "watch", "memories", "warm"),
+    *("experts", "echo"),
 )
 PARTS = {
     Memory: ("rounds", "n", "v", "noise", "state", "mean", "diagonal"),
+    Experts: ("log_w", "errors", "n"),
     Echo: ("last", "gain", "M", "m", "size"),
     Watch: ("level", "surplus", "since", "errors", "lasting", "n", "age", "usual", "rounds"),
     WarmUp: ("samples", "before", "old", "over", "shared"),
@@ -85,7 +88,8 @@ def load(learners: Learners, arrays: Mapping[str, Any], meta: Mapping[str, Any])
     """Make learners, just made with the same settings, those that were saved."""
     found = {name: full(said, f".{name}", arrays) for name, said in meta.items()}
     warm, watch, memories = found.pop("warm"), found.pop("watch", None), found.pop("memories")
-    vars(learners.echo).update(found.pop("echo"))
+    for name in ("experts", "echo"):
+        vars(getattr(learners, name)).update(found.pop(name))
     recent, state = found.pop("recent"), found.pop("state")
     for name, value in found.items():
         setattr(learners, name, value)

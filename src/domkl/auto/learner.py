@@ -19,9 +19,9 @@ from ..edges import Held, Neighbour
 from ..errors import InputError
 from ..losses import Loss
 from ..member import PAYLOADS, Member, Shapes, Update, distinct
-from . import handover, keep, message
+from . import experts, handover, keep, message
 from .features import MODELS, STEPS
-from .learners import CLASSES, EXPERT_NAMES, RATES, Look
+from .learners import CLASSES, RATES, Look
 from .message import HEADER, NUMBERS, OTHERS, Sender
 from .model import Model
 from .one import One, scale_number
@@ -151,7 +151,7 @@ class AutoLearner(Member):
     @property
     def weights(self) -> Array:
         """Of the experts: own theta, the neighbours', and memories where there are some."""
-        return np.asarray(self.one.weights()[0])
+        return np.asarray(self.one.experts.weights()[0])
 
     def _stranger(self, number: int) -> Neighbour:
         return Neighbour(MODELS, self.one.features.K, self.one.dtype, number)
@@ -210,8 +210,8 @@ class AutoLearner(Member):
         asked = self._asked.pop(look.x.tobytes(), None)
         if asked is None:
             return look
-        y_hat, echo, experts = np.split(asked, [1, 1 + 3 * (len(asked) > len(EXPERT_NAMES))])
-        return look._replace(y_hat=y_hat, experts=experts[None], echo=echo[None] if len(echo) else echo)
+        y_hat, echo, guesses = np.split(asked, [1, 1 + 3 * (len(asked) > len(experts.NAMES))])
+        return look._replace(y_hat=y_hat, experts=guesses[None], echo=echo[None] if len(echo) else echo)
 
     def close(self) -> None:
         """End the open round without the missing neighbours: they neither pull nor move duals."""

@@ -21,6 +21,7 @@ from ..core import Rates
 from ..losses import Loss
 from .additive import LONG, PAST, YOUNG, Memory, Terms
 from .echo import Echo
+from .experts import Experts
 from .features import MODELS, Features, Stats, statistics
 from .message import NUMBERS
 from .ties import NEVER, Heard, Said
@@ -33,20 +34,12 @@ RATES = Rates(rho=0.6, eta=0.01, eta_g=1.0)
 CLASSES = Rates(rho=0.05, eta=0.15, eta_g=1.0)
 #: Whoever learns alone has nobody's estimates to hold its own in check.
 ALONE = Rates(rho=0.4, eta=0.1, eta_g=1.0)
-#: Fixed share: the weight that experts get back in every round.
-SHARE = 1e-3
 #: Which part of all numbers one of them may have; how many rounds the young memory looks back.
 PART, FADING = 1 / 7, 200
 #: For so many rounds a new memory has the exchange for itself.
 TRIAL = 100
-#: The temperature of the Hedge over experts, in mean squared errors of the best.
-HEAT = 4.0
 #: One expert is the neighbours' theta with this much of the long memory: Hedge alone can only choose.
 BLEND = 0.25
-#: The weight that experts have together before they are tried.
-UNTRIED = 0.2
-#: What the experts are.
-EXPERT_NAMES = ("own", "neighbours", "long memory", "young memory", "past memory", "blend", "echo")
 #: No memory has its turn in a round.
 NOBODY = -1
 
@@ -101,8 +94,7 @@ class Learners(ABC):
         self.warm = WarmUp(of, diameter)
         self.fresh: dict[int, Stats] = {}  # statistics of this round, for the scale of that one
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
-        self.log_w = np.zeros((J, 2))
-        self.errors, self.judged = np.zeros((J, 2)), 0  # of these two experts, while there are no more
+        self.experts = Experts(J)
         self.memories: list[Memory] = []  # LONG, YOUNG, PAST
         self.echo = Echo(J)
         self.recent: deque[Sample] = deque(maxlen=FADING)  # inputs and scaled targets
@@ -146,7 +138,7 @@ class Learners(ABC):
             terms = self.terms.of(x, self.stats)
             scores += [memory.score(terms) for memory in self.memories]
             scores.append((1 - BLEND) * scores[1] + BLEND * scores[JOINT + LONG])
-        experts, echo, w = self._in_units(np.stack(scores, -1)), np.empty(0), self.weights()
+        experts, echo, w = self._in_units(np.stack(scores, -1)), np.empty(0), self.experts.weights()
         if self.memories:
             experts, echo = self._with_echo(experts, w)
         return Look(x, z, f, self._in_units(f), experts, (w * experts).sum(-1), echo)
@@ -165,12 +157,6 @@ class Learners(ABC):
         y = self.centre[:, None] + scores * self.width[:, None]
         return np.asarray(np.clip(y, self.low[:, None], self.high[:, None]))
 
-    def weights(self) -> Array:
-        """Of the experts. (J, n)"""
-        w = np.exp(self.log_w - self.log_w.max(-1, keepdims=True))
-        w /= w.sum(-1, keepdims=True)
-        return np.asarray((1 - SHARE) * w + SHARE / w.shape[-1])
-
     # Learning
 
     def propose(self, look: Look, y: Array, asked: Look | None = None) -> Said:
@@ -182,8 +168,6 @@ class Learners(ABC):
             asked = look
         self.rounds += 1
         self._judge(asked, y)
-        if len(asked.echo):
-            self.echo.learn(asked.echo[:, :2], (y - asked.echo[:, 2]) / self.width)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
         self.learnt, self.turn, self.terms_said, self.fresh = None, NOBODY, None, {}
         if not self.warm.over:
@@ -228,19 +212,11 @@ class Learners(ABC):
         )
 
     def _judge(self, look: Look, y: Array) -> None:
-        """Fixed-share Hedge between the experts, in units of the best one's error: few rounds tell."""
         if self.state is None:
             return
-        misses = self._misses(look, y)
-        if self.memories:
-            errors = self.watch.errors
-        else:
-            self.judged += 1
-            self.errors = self.errors + (misses - self.errors) / min(self.judged, Watch.FADE)
-            errors = self.errors
-        worse = misses - misses.min(-1, keepdims=True)
-        level = HEAT * np.maximum(errors.min(-1, keepdims=True), 1e-12)
-        self.log_w = np.log(self.weights()) - np.minimum(worse / level, 1)
+        self.experts.judge(self._misses(look, y), self.watch.errors if self.memories else None)
+        if len(look.echo):
+            self.echo.learn(look.echo[:, :2], (y - look.echo[:, 2]) / self.width)
 
     def _misses(self, look: Look, y: Array) -> Array:
         """The experts' squared errors, scaled like the targets. (J, n)"""
@@ -316,7 +292,7 @@ class Learners(ABC):
         """After an alarm the young memory is of the last n samples."""
         self._teach(self.memories[YOUNG], self._last(n))
         self.watch.calm()
-        self.log_w = np.log(self.weights() / 2 + 0.5 / self.log_w.shape[1])
+        self.experts.doubt()
 
     def _restart(self, verdict: int) -> None:
         """The young memory or that of the past takes the long one's place, at all learners at once."""
@@ -325,10 +301,10 @@ class Learners(ABC):
         returns = bool(verdict & RETURNS)
         if returns:
             self.memories = [past, young, long]
-            self.log_w = self.log_w[:, [0, 1, 4, 3, 2, 5, 6]]
+            self.experts.follow([0, 1, 4, 3, 2, 5, 6])
         else:
             self.memories = [young.copy(math.inf), young, long if long.n >= TRIAL else past]
-            self.log_w = self.log_w[:, [0, 1, 3, 3, 2, 5, 6]]
+            self.experts.follow([0, 1, 3, 3, 2, 5, 6])
         self.warm.divide(young.n, returns, bool(verdict & MISLED))
         if verdict & MISLED:
             self._learn_anew([(x, np.asarray(y, self.dtype)) for x, y in self._last(young.n)])
@@ -350,9 +326,8 @@ class Learners(ABC):
             return
         samples = [(x, np.float64(target)) for x, target in samples]
         if not self.memories:
-            new = len(EXPERT_NAMES) - JOINT
-            self.watch, few = Watch(self.J), np.full((self.J, new), UNTRIED / new)
-            self.log_w = np.log(np.hstack([(1 - UNTRIED) * self.weights(), few]))
+            self.watch = Watch(self.J)
+            self.experts.add_all()
         self.memories = [self.make_memory(rounds) for rounds in (math.inf, FADING, math.inf)]
         self.recent.clear()
         self.recent.extend(samples)
