@@ -355,3 +355,41 @@ def echo(errors, fade, doubt, few):
         known.append((last, error))
         mean += (error - mean) / few
     return np.array(expected)
+
+
+def additive(Z, y, group, memory):
+    """A memory of preset "auto" on one device, from terms Z (T, K) and scaled targets: what its coefficients
+    and their variances become. `memory` is on how many rounds it looks back.
+
+    Every matrix is made anew from all samples and their weights.
+    """
+    K = Z.shape[1]
+    v, noise, b = np.full(K, 5e-3), 5e-3, np.zeros(K)
+    prior, weights = 2 * noise / v, []
+    for n, z in enumerate(Z, start=1):
+        noise += ((b @ z - y[n - 1]) ** 2 - noise) / min(n + 1, 25)
+        weights.append(1.0)
+        data = sum(w * 2 * np.outer(x, x) for w, x in zip(weights, Z, strict=False))
+        b = np.linalg.solve(
+            data + np.diag(prior), sum(w * 2 * t * x for w, t, x in zip(weights, y, Z, strict=False))
+        )
+        rounds = 8 if n <= 64 else 32
+        if n % rounds == 0:
+            looks_back = memory if np.isinf(memory) else min(max(n / 2, 50), memory)
+            weights = [w * (1 - 1 / looks_back) ** rounds for w in weights]
+            data = sum(w * 2 * np.outer(x, x) for w, x in zip(weights, Z, strict=False))
+            v = most_likely_variances(data, b, v, noise, group)
+            prior = 2 * noise / v
+    return b, v
+
+
+def most_likely_variances(data, b, v, noise, group):
+    """MacKay's rule: the squares of a group's coefficients, by how many of them the data tell."""
+    uncertain = np.diag(np.linalg.inv(data / (2 * noise) + np.diag(1 / v)))
+    new = np.empty_like(v)
+    for g in set(group):
+        mine = group == g
+        told = sum(1 - uncertain[mine] / v[mine])
+        new[mine] = (sum(b[mine] ** 2) + 0.5 * 5e-5) / (max(told, 0) + 0.5)
+    new[0] = 5e-2
+    return new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 
 import networkx as nx
@@ -18,7 +19,7 @@ from domkl import auto, losses
 from domkl.auto import Model, echo, learners
 from domkl.auto.additive import Memory, Terms
 from domkl.auto.experts import UNTRIED
-from domkl.auto.features import FEW, STEPS, pooled, scaled, statistics
+from domkl.auto.features import FEW, STEPS, Stats, pooled, scaled, statistics
 from domkl.auto.ties import Ties
 from domkl.errors import InputError
 from domkl.graph import as_graph
@@ -197,6 +198,22 @@ def test_one_expert_is_a_blend_and_new_experts_begin_with_little_weight():
     assert np.allclose(w[:, 2:].sum(-1), UNTRIED, atol=2e-3)
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 140), st.sampled_from([math.inf, 200.0, 60.0]), st.integers(0, 99))
+def test_a_memory_is_its_literal_twin(d, T, memory, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((T, d))
+    y = np.tanh(X[:, 0]) / 2 + 0.1 * rng.standard_normal(T)
+    terms, stats = Terms(60, d), statistics(X)
+    Z = terms.of(X, Stats(*(value[None] for value in stats)))
+    found = Memory(terms, np.zeros(1), 1, losses.get("squared"), memory)
+    for z, target in zip(Z, y, strict=True):
+        found.replay(z[None], np.array([target]))
+    b, v = naive.additive(Z, y, terms.group, memory)
+    np.testing.assert_allclose(found.mean[0, 0], b, atol=1e-7)
+    np.testing.assert_allclose(found.v[0], v, rtol=1e-6)
+
+
 @given(st.integers(1, 3), st.integers(1, 40), st.integers(0, 99))
 def test_an_echo_is_a_regression_over_all_errors_so_far(J, T, seed):
     errors = np.random.default_rng(seed).standard_normal((J, T)).cumsum(-1) / 3
@@ -240,11 +257,11 @@ def test_errors_that_come_again_are_expected(delay, gain):
 
 
 def test_an_echo_costs_next_to_nothing_where_there_is_none():
-    X, y = slow(1200, 0.0)
+    X, y = slow(800, 0.0)
     run = domkl.simulate(X, y, "ring", preset="auto", size=120)
     network = auto.Network(as_graph("ring", 1), 2, losses.get("squared"), size=120, forgets=True)
     network.echo.expected = lambda: np.zeros(1)
-    without = np.array([_told(network, X[:, t], y[:, t]) for t in range(1200)])
+    without = np.array([_told(network, X[:, t], y[:, t]) for t in range(800)])
     with_echo, none = (np.mean((found - y[0]) ** 2) for found in (run.y_hat[0], without))
     assert with_echo < 1.01 * none
 
