@@ -339,7 +339,7 @@ def auto_joint(Z, y, neighbours, rho, eta, kept):
 
 def echo(errors, fade, doubt, few):
     """What each error (T,) was expected to be: each time a fresh ridge regression over all pairs before."""
-    clipped = [max(-1.0, min(1.0, error)) for error in errors]
+    clipped = [max(-2.0, min(2.0, error)) for error in errors]
     known = []  # (the last error, the mean of the last few) when each error was made
     mean, expected = 0.0, []
     for t, error in enumerate(clipped):

@@ -141,7 +141,7 @@ def test_bad_names_and_numbers_are_refused(tmp_path, head, message):
         ("stream", "kind = 'topic'\ntopic = 'domkl/n/+/x'", "topic is 'domkl/n/./x'; expected domkl/"),
         ("stream", "follow = true", "follow is true and kind is stdin"),
         ("stream", "columns = ['u', 'u']", "columns has 'u' twice"),
-        ("stream", "columns = ['y', 'u']", "columns has 'y', the target"),
+        ("stream", "kind = 'csv'\npath = 'a'\ncolumns = ['y', 'u']", "columns has 'y', the target"),
         ("stream", "low = [0, 0]", "low has 2 numbers and high 0"),
         ("stream", "low = [0, 1]\nhigh = [1, 1]", r"low\[1\] is 1 and high\[1\] is 1; .*the low one lower"),
         ("stream", "low = [0, nan]\nhigh = [1, 1]", r"low\[1\] is nan"),

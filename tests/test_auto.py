@@ -226,6 +226,45 @@ def test_an_echo_is_a_regression_over_all_errors_so_far(J, T, seed):
         np.testing.assert_allclose(expected[j], literal, atol=1e-9)
 
 
+@given(st.integers(1, 30), st.floats(0.1, 10), st.integers(0, 99))
+def test_an_echo_changes_units_with_the_scale(T, ratio, seed):
+    errors = np.random.default_rng(seed).uniform(-0.2, 0.2, (1, T)).cumsum(-1) / T
+    changed, other = echo.Echo(1), echo.Echo(1)
+    for t in range(T):
+        changed.learn(changed.last, errors[:, t])
+        other.learn(other.last, errors[:, t] * ratio)
+    expected = changed.expected()
+    changed.rescale(np.array([ratio]))
+    np.testing.assert_allclose(changed.expected(), ratio * expected)
+    np.testing.assert_allclose(changed.last, other.last)
+    for found, wanted in ((changed.M, other.M), (changed.m, other.m), (changed.size, other.size)):
+        np.testing.assert_allclose(found, wanted)
+
+
+def test_the_scale_may_change_under_an_echo():
+    """A walk whose steps grow: the width of the targets is another one after round 512."""
+    rng = np.random.default_rng(0)
+    steps = rng.normal(0, 1, 600) * np.where(np.arange(600) < 300, 1, 20)
+    X, y = rng.uniform(size=(600, 2)), np.cumsum(steps)
+    model, echoes = Model(2, size=60), []
+    for t in range(600):
+        if 505 < t < 520:
+            echoes.append(abs(model.alone.echo.expected()[0] * model.alone.width[0]))
+        model.learn(X[t], y[t])
+    assert max(echoes[7:]) < 3 * max(echoes[:7])
+
+
+@pytest.mark.parametrize(("stays", "best"), [(0.9, 0.325), (0.97, 0.135)])
+def test_classes_that_stay_are_told_with_probabilities(stays, best):
+    rng = np.random.default_rng(0)
+    y = np.cumprod(np.where(rng.uniform(size=900) < stays, 1, -1))
+    model, losses_ = Model(2, loss="logistic", size=60), []
+    for x, label in zip(rng.uniform(-1, 1, (900, 2)), y, strict=True):
+        losses_.append(-math.log((1 + label * model.predict(x)) / 2))
+        model.learn(x, label)
+    assert np.mean(losses_[300:]) < best + 0.06
+
+
 def slow(T, slowness, seed=0):
     """A function of x, and beside it a level that moves, slowly or at once."""
     rng = np.random.default_rng(seed)

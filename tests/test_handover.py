@@ -144,7 +144,7 @@ def test_scikit_learn_hands_over_numbers_and_classes(tmp_path, preset, labels):
 
 
 def test_domkl_hands_over_too(tmp_path):
-    model, (X, y) = domkl.DOMKL(size=SIZE), samples(200)
+    model, (X, y) = domkl.DOMKL(size=SIZE), samples(520)
     for x, label in zip(X, y, strict=True):
         model.learn(x, label)
     learner = alone(handed(model, tmp_path))
@@ -399,7 +399,11 @@ def test_check_names_the_model(tmp_path):
     taught_in_river("first-order", T=100).hand_over(tmp_path / "a.model")
     done = run_agent(tmp_path, settings_file(tmp_path, "own"), "--check", "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["model"].endswith("a.model")
+    said = json.loads(done.stdout)
+    assert said["model"].endswith("a.model")
+    assert tuple(said["columns"]) == handover.read(tmp_path / "a.model").names
+    done = run_agent(tmp_path, settings_file(tmp_path, "own"), "--check")
+    assert f"inputs {', '.join(said['columns'])}\n" in done.stdout
 
 
 # Files
@@ -430,7 +434,7 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, preset, damage):
     if damage != "missing":
         path.write_bytes(changed[damage])
     with pytest.raises(
-        DataError, match=r"cannot be used as a model: .*; expected a file of hand_over"
+        DataError, match=r"cannot be (used|read) as a model.*; expected a file of hand_over"
     ) as error:
         handover.read(path)
     assert "\n" not in str(error.value)
@@ -456,6 +460,13 @@ def test_handing_over_changes_nothing_in_the_model(tmp_path):
             one.learn_one(x, label), other.learn_one(x, label)
 
 
+def odd_names():
+    model = river.MultiKernelRegressor()
+    for k in range(70):
+        model.learn_one({"0": float(k), 0: 1.0}, k)
+    return model
+
+
 def three_classes():
     model = river.MultiKernelClassifier()
     for k in range(9):
@@ -473,9 +484,11 @@ def words():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (lambda: river.MultiKernelRegressor(), "has learnt nothing"),
-        (lambda: river.MultiKernelRegressor(preset="auto"), "has learnt nothing"),
+        (lambda: river.MultiKernelRegressor(), "has learnt 0 samples; expected 64 or more"),
+        (lambda: river.MultiKernelRegressor(preset="auto"), "has learnt 0 samples; expected 64 or more"),
         (lambda: taught_in_river("auto", T=63), "has learnt 63 samples; expected 64 or more"),
+        (lambda: taught_in_river("first-order", T=63), "has learnt 63 samples; expected 64 or more"),
+        (odd_names, "inputs are called .*; expected different texts or whole numbers"),
         (three_classes, "classes are .* expected 0 and 1, or -1 and 1"),
         (words, "classes are .* expected 0 and 1, or -1 and 1"),
         (lambda: domkl.DOMKL(), "no model of one device"),
@@ -495,8 +508,96 @@ def test_a_chosen_memory_is_refused():
         auto.save(model)
 
 
-def test_columns_of_the_settings_go_before_the_models(tmp_path):
+def test_columns_have_the_models_order_whatever_the_settings_say(tmp_path):
     taught = handed(taught_in_river("auto", T=100), tmp_path)
-    given = config(taught, tmp_path / "a.model", "a", [], ["a"], columns=("x", "y0", "z"))
-    found, _ = make(given)
-    assert found.stream.columns == ("x", "y0", "z")
+    assert taught.names != NAMES
+    given = config(taught, tmp_path / "a.model", "a", [], ["a"], columns=NAMES)
+    assert make(given)[0].stream.columns == taught.names
+    other = config(taught, tmp_path / "a.model", "a", [], ["a"], columns=("wind", "hour", "snow"))
+    with pytest.raises(InputError, match=r"columns has 'snow'; expected what .* was taught with"):
+        make(other)
+
+
+def test_numbers_are_names_too(tmp_path):
+    model, (X, y) = river.MultiKernelRegressor(), samples(100)
+    for x, label in zip(X, y, strict=True):
+        model.learn_one(dict(enumerate(x)), label)
+    taught = handed(model, tmp_path)
+    assert sorted(taught.names) == ["0", "1", "2"]
+    x = X[0, [int(name) for name in taught.names]]
+    assert alone(taught).predict(x) == pytest.approx(model.predict_one(dict(enumerate(X[0]))), rel=1e-5)
+
+
+def test_names_that_are_misspelt_are_not_missing(tmp_path):
+    taught = handed(taught_in_river("auto", T=100), tmp_path)
+    lines = [
+        {"x": {"Wind": 3.0, "hour": 1.0}},
+        {"x": {}},
+        {"x": {"hour": 1.0}},
+        {"x": {**rows(samples(1)[0])[0], "at": 9}},
+    ]
+    file = settings_file(tmp_path, taught.preset, "\n[stream]\nmissing = true")
+    done = run_agent(tmp_path, file, said="\n".join(map(json.dumps, lines)))
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["index"] for line in done.stdout.splitlines()] == [2, 3]
+    assert "x has no" in done.stderr
+
+
+def test_an_input_that_came_late_works_in_a_network(tmp_path):
+    model, (X, y) = river.MultiKernelRegressor(preset="auto", size=SIZE), samples(700)
+    for t, (x, label) in enumerate(zip(rows(X), y, strict=True)):
+        model.learn_one(x if t >= 600 else {name: x[name] for name in NAMES[:2]}, label)
+    taught = handed(model, tmp_path)
+    graph, members = ring(taught, 3)
+    X, y = (np.reshape(v, (3, 30, *v.shape[1:])) for v in samples(90, seed=3))
+    X = ordered(taught, X)
+    for t in range(30):
+        problems.feed(members, range(3), graph, X[:, t], y[:, t], np.random.default_rng(t))
+    _, again = ring(taught, 3)
+    again[0].load(*members[0].save())
+    assert again[0].predict(X[0, 0]) == members[0].predict(X[0, 0])
+    assert np.abs(sum(member.state.lam for member in members)).max() < 1e-12
+
+
+def test_a_model_handed_over_early_has_the_scale_of_all_its_samples(tmp_path):
+    model, (X, y) = auto.Model(D, size=SIZE), samples(500)
+    for x, label in zip(X, y, strict=True):
+        model.learn(x, label)
+    again = auto.load(*auto.save(model))
+    assert again.alone.stats.n.min() == 500
+    assert model.alone.stats.n.min() == 256
+    found = [
+        (each.predict(x) - t) ** 2
+        for x, t in zip(*samples(50, seed=2), strict=True)
+        for each in (model, again)
+    ]
+    assert np.mean(found[1::2]) < 1.1 * np.mean(found[::2])
+
+
+def test_a_model_handed_over_in_the_middle_of_a_change_does_not_begin_from_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(1000, D))
+    y = X[:, 0] + np.where(np.arange(1000) < 800, 1, -1) * np.sin(4 * X[:, 1])
+    model = auto.Model(D, size=SIZE)
+    for t in range(1000):
+        before = model.alone.restarts
+        if t >= 800:
+            taught = handover.Taught(auto.load(*auto.save(model)), ())
+        model.learn(X[t], y[t])
+        if model.alone.restarts > before:
+            break
+    assert 800 < t < 999
+    device = alone(taught)
+    for s in range(t, min(t + 20, 1000)):
+        device.observe(X[s], y[s])
+    assert device.one.restarts == 0
+
+
+def test_what_another_version_saved_is_refused(tmp_path):
+    model, (X, y) = auto.Model(D, size=SIZE), samples(100)
+    for x, label in zip(X, y, strict=True):
+        model.learn(x, label)
+    arrays, meta = auto.save(model)
+    meta["mind"]["layout"] = "other"
+    with pytest.raises(DataError, match="another version of domkl; expected this one's layout"):
+        auto.load(arrays, meta)

@@ -55,13 +55,14 @@ class Taught(NamedTuple):
         return ScaledLearner(self.model, neighbours, **options)
 
 
-def single(model: Single | OneVsRest[Any], classes: Sequence[Any] = ()) -> Single:
+def one_model(model: Single | OneVsRest[Any], classes: Sequence[Any] = ()) -> Single:
     """The one model of numbers, or of two classes, in what a facade has."""
     if not isinstance(model, OneVsRest):
         return model
     if not _are_plain(classes):
+        shown = ", ".join(map(str, classes))
         raise InputError(
-            f"the model's classes are {list(classes)}; expected 0 and 1, or -1 and 1, as agents have; "
+            f"the model's classes are {shown}; expected 0 and 1, or -1 and 1, as agents have; "
             "teach it with such labels"
         )
     return model.models[0][1]
@@ -75,12 +76,22 @@ def _are_plain(classes: Sequence[Any]) -> bool:
 def write(path: str | os.PathLike[str], model: Single | Model, names: Sequence[Hashable] = ()) -> None:
     """Write a taught model to a file, as a whole or not at all."""
     arrays, meta = _first_order(model) if isinstance(model, FirstOrder) else _auto(model)
-    said = all(isinstance(name, str) for name in names)
-    meta |= {"format": _FORMAT, "names": list(names) if said else []}
+    meta |= {"format": _FORMAT, "names": _texts(names)}
     meta["digest"] = _digest(arrays, meta)
     file = Path(path)
-    with store.writing(file.parent):
+    with store.writing(file):
         store.replace(file, store.content({}, arrays, meta), sync=True)
+
+
+def _texts(names: Sequence[Hashable]) -> list[str]:
+    """Names as samples of agents have them."""
+    texts = [str(name) for name in names]
+    if not all(isinstance(name, str | int) for name in names) or len(set(texts)) < len(texts):
+        raise InputError(
+            f"the model's inputs are called {', '.join(map(repr, names))}; expected different texts or whole "
+            "numbers; teach it with such names"
+        )
+    return texts
 
 
 def read(path: str | os.PathLike[str]) -> Taught:
@@ -93,18 +104,21 @@ def read(path: str | os.PathLike[str]) -> Taught:
         names = tuple(meta["names"])
         return Taught(_mind(arrays, meta) if meta["preset"] == OWN else auto.load(arrays, meta), names)
     except OSError as error:
-        reason: object = error.strerror
+        raise DataError(
+            f"{path} cannot be read as a model ({error.strerror}); expected a file of hand_over(); "
+            "mend its path or permissions"
+        ) from None
     except (DataError, LookupError, TypeError, ValueError, AttributeError) as error:
         reason = error if isinstance(error, DataError) else "it is not whole"
-    raise DataError(
-        f"{path} cannot be used as a model: {reason}; expected a file of hand_over(); write it again"
-    )
+        raise DataError(
+            f"{path} cannot be used as a model: {reason}; expected a file of hand_over(); write it again"
+        ) from None
 
 
 def _auto(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     inner = model if isinstance(model, Model) else model.model
     if inner is None:
-        raise InputError("the model has learnt nothing; expected some samples; teach it first")
+        raise InputError("the model has learnt 0 samples; expected 64 or more; teach it first")
     arrays, meta = auto.save(inner)
     return arrays, {"preset": AUTO, **meta}
 

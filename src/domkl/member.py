@@ -267,7 +267,7 @@ class Member(ABC):
         if meta.get("fingerprint") != self.fingerprint:
             raise DataError(
                 f"the saved learner has fingerprint {meta.get('fingerprint')}; expected {self.fingerprint}; "
-                f"use the {self.ALIKE} it was saved with"
+                f"use the {self.ALIKE} it was saved with, or remove its directory to begin anew"
             )
         known = {}
         for i, (name, numbers) in enumerate(meta["neighbours"]):

@@ -203,7 +203,7 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt of two classes, 0 (or -1) and 1, to a file for `domkl agent`s."""
-        handover.write(path, handover.single(self._model, [*self._model.classes]), self._columns.names)
+        handover.write(path, handover.one_model(self._model, [*self._model.classes]), self._columns.names)
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """`predict_proba_one` of every row; a column for each class."""

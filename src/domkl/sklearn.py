@@ -63,7 +63,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", ())
         classes: Sequence[Any] = getattr(self, "classes_", np.empty(0)).tolist()
-        handover.write(path, handover.single(self.model_, classes), [*map(str, names)])
+        handover.write(path, handover.one_model(self.model_, classes), [*map(str, names)])
 
     def _settings(self) -> Settings:
         return Settings(self.preset, self.D, self.eta, self.eta_g, self.seed, self.size)

@@ -209,7 +209,7 @@ class Decoder:
         if message.fingerprint != self._fingerprint:
             raise PeerError(
                 f"a message has fingerprint {message.fingerprint!r}; expected {self._fingerprint!r}; "
-                "give all learners the same kernels, rates, loss, step and hedge, or the same [auto]"
+                "give all learners the same model, kernels, rates, loss, step and hedge, or the same [auto]"
             )
         return self._envelope(message) if isinstance(message, _Update) else message
 

@@ -119,7 +119,7 @@ class StreamSection:
 
     def _check_columns(self) -> None:
         _distinct("columns", self.columns)
-        if self.target in self.columns:
+        if self.kind == "csv" and self.target in self.columns:
             raise InputError(f"columns has {self.target!r}, the target; expected inputs alone; leave it out")
 
     def _check_bounds(self) -> None:
@@ -311,15 +311,19 @@ class AgentConfig:
                 raise InputError("[rounds] mode is async with preset auto; expected sync; leave it out")
         for key, section in given.items():
             if section != type(section)():
-                which = f"preset {self.preset}" if self.model is None else "a model"
+                told = self.model is not None and key != "auto"
+                which = "a model" if told else f"preset {self.preset}"
                 raise InputError(
                     f"[{key}] is given with {which}; expected none of its settings; leave it out"
+                    + (' or set preset = "auto"' if key == "auto" else "")
                 )
         if self.model is not None:
             self._check_model()
 
     def _check_model(self) -> None:
         """The model tells kernels, loss and scale."""
+        if not self.model:
+            raise InputError("model is empty; expected a file of hand_over(); name it or leave model out")
         auto, stream = AutoSection(), self.stream
         told = [key for key in ("size", "seed", "start") if getattr(self.auto, key) != getattr(auto, key)]
         told = [f"[auto] {key}" for key in told]

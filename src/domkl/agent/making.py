@@ -43,8 +43,14 @@ def _named(config: AgentConfig, taught: Taught) -> AgentConfig:
             f"inputs is {config.inputs} and {config.model} was taught with {taught.d}; expected as many; "
             "mend one"
         )
-    if config.stream.columns or not taught.names:
+    if not taught.names:
         return config
+    for name in config.stream.columns:
+        if name not in taught.names:
+            raise InputError(
+                f"[stream] columns has {name!r}; expected what {config.model} was taught with, "
+                f"{', '.join(taught.names)}; mend columns or leave it out"
+            )
     return dataclasses.replace(config, stream=dataclasses.replace(config.stream, columns=taught.names))
 
 

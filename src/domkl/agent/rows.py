@@ -53,12 +53,16 @@ class JsonRows:
     def _named(self, x: dict[str, Any]) -> list[Any]:
         if not self.columns:
             raise Refused("no column", "x has names but [stream] columns lists none")
-        if self.missing:
+        if self.missing and self._lacks(x):
             return [x.get(name) for name in self.columns]
         try:
             return [x[name] for name in self.columns]
         except KeyError as error:
             raise Refused("no column", f"x has no {error.args[0]!r}") from None
+
+    def _lacks(self, x: dict[str, Any]) -> bool:
+        """Whether inputs are missing, and not only called something else."""
+        return x.keys() <= set(self.columns) and len(x) > 0
 
 
 @lru_cache

@@ -10,8 +10,10 @@ from .._types import Array
 FADE, DOUBT = 0.998, 0.05
 #: Errors of which the second input is the mean, about.
 FEW = 10
-#: The largest error that counts, in scaled units.
-MOST = 1.0
+#: The largest error that counts, in scaled units: that of a class taken for the other.
+MOST = 2.0
+#: How sure of a class an echo may be, as 2 P(y = +1) - 1.
+SURE = 0.98
 
 
 class Echo:
@@ -28,6 +30,11 @@ class Echo:
     def expected(self) -> Array:
         """The next error. (J,)"""
         return np.asarray((self.gain * self.last).sum(-1))
+
+    def rescale(self, ratio: Array) -> None:
+        """Targets have another scale: errors are so many times as large (J,)."""
+        self.last, self.m = self.last * ratio[:, None], self.m * (ratio**2)[:, None]
+        self.M, self.size = self.M * (ratio**2)[:, None, None], self.size * ratio**2
 
     def learn(self, last: Array, error: Array) -> None:
         """An error (J,) becomes known; `last` (J, 2) was known when it was made."""

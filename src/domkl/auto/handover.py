@@ -66,8 +66,10 @@ def inherit(learners: Learners, alone: Learners) -> None:
         memory.inherit(other)
     learners.watch = Watch(learners.J)
     for part in ("watch", "experts", "echo"):
-        known = vars(getattr(alone, part)).items()
-        vars(getattr(learners, part)).update({name: _rows(value, learners.J) for name, value in known})
+        ours, its = getattr(learners, part), getattr(alone, part)
+        for name in keep.PARTS[type(its)]:
+            setattr(ours, name, _rows(getattr(its, name), learners.J))
+    learners.watch.wait()  # there are no samples to begin anew from
 
 
 def whole(alone: Learners) -> Stats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from .. import engines, newton
 from .._types import Array
 from ..engines.halves import resume_inverse
+from ..errors import DataError
 from .additive import Memory
 from .echo import Echo
 from .experts import Experts
@@ -19,6 +21,8 @@ from .learners import FADING, Learners
 from .warmup import WarmUp
 from .watch import Watch
 
+#: Of what is saved beside the attributes below.
+VERSION = 2
 TUPLES = {"State": newton.State, "Stats": Stats}
 LEARNERS = (
     *("rounds", "restarts", "lives", "low", "high", "weight", "recent"),
@@ -32,6 +36,13 @@ PARTS = {
     Watch: ("level", "surplus", "since", "errors", "lasting", "n", "age", "usual", "rounds"),
     WarmUp: ("samples", "before", "old", "over", "shared"),
 }
+
+
+def _layout() -> str:
+    """Of what is saved: another version of domkl may keep other things."""
+    parts = [(part.__name__, names) for part, names in PARTS.items()]
+    tuples = [(name, kind._fields) for name, kind in TUPLES.items()]  # type: ignore[attr-defined]
+    return hashlib.sha256(repr((VERSION, LEARNERS, parts, tuples)).encode()).hexdigest()[:16]
 
 
 def flat(value: Any, path: str, arrays: dict[str, Any]) -> Any:
@@ -81,12 +92,17 @@ def save(learners: Learners) -> tuple[dict[str, Any], dict[str, Any]]:
     """Everything that they know between two rounds."""
     arrays: dict[str, Any] = {}
     known = tuple(name for name in LEARNERS if hasattr(learners, name))
-    return arrays, _members(learners, known, "", arrays)
+    return arrays, {"layout": _layout(), **_members(learners, known, "", arrays)}
 
 
 def load(learners: Learners, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
     """Make learners, just made with the same settings, those that were saved."""
-    found = {name: full(said, f".{name}", arrays) for name, said in meta.items()}
+    if meta.get("layout") != _layout():
+        raise DataError(
+            "the learner was saved by another version of domkl; expected this one's layout; "
+            "use that version, or begin anew"
+        )
+    found = {name: full(said, f".{name}", arrays) for name, said in meta.items() if name != "layout"}
     warm, watch, memories = found.pop("warm"), found.pop("watch", None), found.pop("memories")
     for name in ("experts", "echo"):
         vars(getattr(learners, name)).update(found.pop(name))

@@ -121,6 +121,7 @@ class AutoLearner(Member):
         learner.one.weight = learner._ties({}).weight
         handover.inherit(learner.one, alone)
         learner.d, learner.one.count, learner.one.whole = alone.d, 1, message.packed(handover.whole(alone))
+        learner._known = {name: learner._stranger(one.edge.number) for name, one in learner._known.items()}
         learner.fingerprint = learner._fingerprint(learner.one.whole, learner.one.mean)
         return learner
 
@@ -150,7 +151,7 @@ class AutoLearner(Member):
 
     @property
     def weights(self) -> Array:
-        """Of the experts: own theta, the neighbours', and memories where there are some."""
+        """Of the experts: own theta, the neighbours', and the others once there are memories."""
         return np.asarray(self.one.experts.weights()[0])
 
     def _stranger(self, number: int) -> Neighbour:
@@ -173,7 +174,8 @@ class AutoLearner(Member):
         """
         look = self._look(x)
         self._asked.pop(look.x.tobytes(), None)
-        self._asked[look.x.tobytes()] = np.concatenate([look.y_hat, *look.echo, look.experts[0]])
+        echo = look.echo if len(look.echo) else np.zeros((1, 3))
+        self._asked[look.x.tobytes()] = np.concatenate([look.y_hat, echo[0], look.experts[0]])
         if len(self._asked) > WAITING:
             del self._asked[next(iter(self._asked))]
         return float(look.y_hat[0])
@@ -210,8 +212,9 @@ class AutoLearner(Member):
         asked = self._asked.pop(look.x.tobytes(), None)
         if asked is None:
             return look
-        y_hat, echo, guesses = np.split(asked, [1, 1 + 3 * (len(asked) > len(experts.NAMES))])
-        return look._replace(y_hat=y_hat, experts=guesses[None], echo=echo[None] if len(echo) else echo)
+        y_hat, echo, guesses = np.split(asked, [1, 4])
+        known = echo[None] if len(guesses) == len(experts.NAMES) else np.empty(0)
+        return look._replace(y_hat=y_hat, experts=guesses[None], echo=known)
 
     def close(self) -> None:
         """End the open round without the missing neighbours: they neither pull nor move duals."""
@@ -227,9 +230,8 @@ class AutoLearner(Member):
         self._note_statistics(heard)
         everybody = Said(*(np.concatenate(values) for values in zip(*theirs, own, strict=True)))
         found = ties.hear(own, everybody, np.array([*moves, False]))
-        rounded = (
-            said.theta - own.theta
-        ) * found.moving  # neighbours hold theta as sent, and so do the duals
+        # Neighbours hold theta as it was sent, and so must the duals.
+        rounded = (said.theta - own.theta) * found.moving
         self._take_back([rounded[0]] if rounded.any() else [])
         lives = self.one.lives
         self.one.close(found)

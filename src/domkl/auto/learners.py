@@ -20,7 +20,7 @@ from .._types import Array, Float
 from ..core import Rates
 from ..losses import Loss
 from .additive import LONG, PAST, YOUNG, Memory, Terms
-from .echo import Echo
+from .echo import SURE, Echo
 from .experts import Experts
 from .features import MODELS, Features, Stats, statistics
 from .message import NUMBERS
@@ -51,11 +51,9 @@ class Look(NamedTuple):
     z: Array  # (J, MODELS, K); empty before the first label
     f: Array  # (J, MODELS) each model's score, in scaled units
     models: Array  # (J, MODELS) the same in units of y
-    experts: Array  # (J, n) predictions in units of y: own and the neighbours' theta, memories, a blend
+    experts: Array  # (J, n) predictions in units of y: `experts.NAMES`
     y_hat: Array  # (J,)
-    echo: (
-        Array  # (J, 3) the last errors, and what the last expert adds an error to; empty while there is none
-    )
+    echo: Array  # (J, 3) two errors and what the others say together; empty while there is no echo
 
 
 class Learners(ABC):
@@ -148,6 +146,7 @@ class Learners(ABC):
         rest = w[:, :-1] / w[:, :-1].sum(-1, keepdims=True)
         together = (rest * experts).sum(-1)
         y = np.clip(together + self.echo.expected() * self.width, self.low, self.high)
+        y = np.clip(y, -SURE, SURE) if self.loss.classifies else y
         return np.hstack([experts, y[:, None]]), np.hstack([self.echo.last, together[:, None]])
 
     def _in_units(self, scores: Array) -> Array:
@@ -373,8 +372,11 @@ class Learners(ABC):
         centre, width = stats.mean[:, -1], stats.high[:, -1] - stats.low[:, -1]
         if self.loss.classifies:
             centre, width = np.zeros_like(centre), np.ones_like(width)
+        before = getattr(self, "width", None)
         self.centre = np.broadcast_to(centre, self.J)
         self.width = np.broadcast_to(np.where(width > 0, width, 1), self.J)
+        if before is not None:
+            self.echo.rescale(before / self.width)
         self.pulls = self._pulls()
 
     def _pulls(self) -> newton.Pulls:
@@ -436,8 +438,12 @@ class Learners(ABC):
         self.warm.grow(d)
         self._lay_out(d)
         if self.warm.samples:
-            self.fresh = {self.rounds: self.warm.statistics()}
-            self._rebuild()
+            self.rescale()
+
+    def rescale(self) -> None:
+        """Take the scale anew from all samples that are kept."""
+        self.fresh = {self.rounds: self.warm.statistics()}
+        self._rebuild()
 
     def _add_columns(self, d: int) -> None:
         assert self.state is not None

@@ -125,9 +125,10 @@ class Model:
         network.grow(d)
 
     def fix_scale(self) -> None:
-        """The scale of today stays for good, without late inputs that have not shown theirs; samples go."""
-        self._late = {}
+        """The scale of all samples so far stays for good, without late inputs that have not shown theirs."""
+        self._late, self._seen = {}, None
         if not self.alone.warm.over:
+            self.alone.rescale()
             self.alone.warm.end()
 
     def _look(self, x: npt.ArrayLike) -> Look:

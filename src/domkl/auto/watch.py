@@ -74,10 +74,14 @@ class Watch:
 
     def calm(self) -> None:
         """After an alarm today's errors are the level."""
-        self.n = 0
-        self.surplus, self.level = np.zeros_like(self.surplus), np.zeros_like(self.level)
-        self.since = np.zeros_like(self.since)
+        self.n, self.level = 0, np.zeros_like(self.level)
+        self.wait()
         self.compare()
+
+    def wait(self) -> None:
+        """Let the next alarm and the next vote be of errors to come."""
+        self.surplus, self.since = np.zeros_like(self.surplus), np.zeros_like(self.since)
+        self.lasting = np.zeros_like(self.lasting)
 
     def compare(self) -> None:
         """Compare the experts from now on."""

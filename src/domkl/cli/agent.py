@@ -65,6 +65,7 @@ def check(config: Any, as_json: bool) -> None:
         "transport": config.transport.kind,
         "preset": config.preset,
         "model": config.model,
+        "columns": list(config.stream.columns),
         "kernels": kernels.fingerprint(learner.V) if isinstance(learner, Learner) else None,
         "fingerprint": learner.fingerprint,
     }
@@ -73,4 +74,6 @@ def check(config: Any, as_json: bool) -> None:
         return
     print(f"{config.name} of {config.network}: the configuration is right")
     print(f"neighbours {', '.join(config.neighbours) or 'none'} over {config.transport.kind}")
+    if config.model is not None:
+        print(f"model {config.model}: inputs {', '.join(config.stream.columns) or 'by their place'}")
     print(f"fingerprint {learner.fingerprint}: the same at every learner")

@@ -12,8 +12,8 @@ from __future__ import annotations
 from .classes import OneVsRest
 from .first_order import FirstOrder
 from .keys import digest
-from .learner import Mind, ScaledLearner
 from .making import make
+from .scaled import Mind, ScaledLearner
 from .settings import DEFAULT, PRESETS, Settings, Single
 
 __all__ = [

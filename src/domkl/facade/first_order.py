@@ -15,13 +15,15 @@ from ..engines.devices import Kept
 from ..errors import InputError
 from .devices import asked, told
 from .keys import column
-from .learner import Mind
 from .scale import Scale
+from .scaled import Mind
 from .settings import Settings
 
 #: The standard deviation that inputs get: with it the paper's bandwidths lie on both sides of typical
 #: distances for one input as well as for a hundred.
 SPREAD = 0.3
+#: Samples after which the scale is good enough to be kept for good.
+ENOUGH = 64
 #: At most so many samples wait until the scale takes them in.
 WAITING = 256
 #: A change of the labels' mean or spread that is not worth a new unit, in spreads.
@@ -75,9 +77,9 @@ class FirstOrder:
 
     def mind(self) -> Mind:
         """What it knows by now, with the scale of today."""
-        kept = self._keep()
-        if not self.learnt or kept is None:
-            raise InputError("the model has learnt nothing; expected some samples; teach it first")
+        kept, n = self._keep(), self.learnt + self.waiting
+        if n < ENOUGH or kept is None:
+            raise InputError(f"the model has learnt {n} samples; expected {ENOUGH} or more; teach it first")
         arrays = self.V, kept.theta, kept.L, kept.q, self._mean, self._factor
         return Mind(*arrays, self.y_mean, self.y_scale, self.loss.name, self.rates)
 

@@ -66,7 +66,8 @@ class ScaledLearner(Learner):
     def observe(self, x: npt.ArrayLike, y: float) -> Update:
         """Predict, learn from (x, y), and return the update for the neighbours."""
         label = self._in_full(y)
-        update = super().observe(self._scaled(x), (label - self.mind.y_mean) / self.mind.y_scale)
+        with np.errstate(over="ignore"):  # what is too large is refused in words
+            update = super().observe(self._scaled(x), (label - self.mind.y_mean) / self.mind.y_scale)
         assert self._last is not None
         round, name, _, y_hat, q = self._last
         self._last = round, name, label, self._in_units(y_hat), q
