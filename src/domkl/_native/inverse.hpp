@@ -29,44 +29,38 @@ template <class T> class Inverse {
     // would be single numbers in vectors that are read next, and these would wait for them.
     DOMKL_ONCE void times(const T* x, const T* b, T* Px, T* Pb, T* rest) {
         const int due = full() ? used_ : 0;
-        std::fill_n(Px, Kp, T(0));
-        std::fill_n(Pb, Kp, T(0));
+        const int64_t end = Kp;
+        correct(due ? 0 : used_, x, b, Px, Pb);
         sweep([&](T* a, int64_t i, int64_t j) {
             if (due) subtract(a, i, j, due);
             multiply(a, i, j, x, b, Px, Pb, rest);
         });
         used_ -= due;
-        for (int64_t k = 0; k < Kp; k += W) {
+        for (int64_t k = 0; k < end; k += W) {
             store(Px + k, load(Px + k) + load(rest + k));
-            store(Pb + k, load(Pb + k) + load(rest + Kp + k));
-        }
-        const T* u = U.data();
-        for (int n = used_; n >= 4; n -= 4, u += 4 * Kp) correct<4>(u, x, b, Px, Pb);
-        switch (used_ % 4) {
-            case 3: return correct<3>(u, x, b, Px, Pb);
-            case 2: return correct<2>(u, x, b, Px, Pb);
-            case 1: return correct<1>(u, x, b, Px, Pb);
+            store(Pb + k, load(Pb + k) + load(rest + end + k));
         }
     }
 
     // From P x and P b, which `times` gave: u of the next term, for M' = M + h x x^T, and P' b = P b - u (u.b). `lower` then
     // makes P' = P - u u^T. Returns 0, or what is no number where one of them overflows.
     DOMKL_ONCE T solve(double h, const T* x, const T* b, const T* Px, T* Pb) {
+        const int64_t end = Kp;
         T* u = next();
-        const Vec<T> root = all(T(std::sqrt(h / (1 + h * double(dot(x, Px, Kp))))));
-        Vec<T> products = {}, zero = {};
-        for (int64_t k = 0; k < Kp; k += W) {
-            const Vec<T> uk = root * load(Px + k);
+        Vec<T> xPx = {}, bPx = {}, zero = {}, none = {};
+        for (int64_t k = 0; k < end; k += W) {
+            const Vec<T> px = load(Px + k);
+            xPx += px * load(x + k), bPx += px * load(b + k);
+        }
+        const T root = T(std::sqrt(h / (1 + h * double(sum<T>(xPx)))));
+        const Vec<T> by = all(root), ub = all(root * sum<T>(bPx));
+        for (int64_t k = 0; k < end; k += W) {
+            const Vec<T> uk = by * load(Px + k), pb = load(Pb + k) - ub * uk;
             store(u + k, uk);
-            products += uk * load(b + k);
-        }
-        const Vec<T> ub = all(sum<T>(products));
-        for (int64_t k = 0; k < Kp; k += W) {
-            const Vec<T> uk = load(u + k), pb = load(Pb + k) - ub * uk;
             store(Pb + k, pb);
-            zero += uk * T(0) + pb * T(0);
+            zero += uk * T(0), none += pb * T(0);
         }
-        return sum<T>(zero);
+        return sum<T>(zero + none);
     }
     void lower() { ++used_; }
 
@@ -82,11 +76,11 @@ template <class T> class Inverse {
         used_ = 0;
     }
 
-    // P = x on the diagonal, nothing else.
-    DOMKL_SELDOM void diagonal(T x) {
-        std::memset(static_cast<void*>(panels.data()), 0, panels.size() * sizeof(T));
-        for (int64_t i = 0; i < K; ++i) at(i, i) = x;
-        used_ = 0;
+    // P = x on the diagonal of a new one, which holds nothing else.
+    void diagonal(T x) {
+        sweep([&](T* a, int64_t i, int64_t j) {
+            for (int c = 0; c < COLUMNS && j + c < K; ++c) a[c * W + j + c - i] = x;
+        });
     }
 
     // The numbers at and below the diagonal, row by row, without the terms that wait: those are (waiting, K). What is
@@ -124,7 +118,8 @@ template <class T> class Inverse {
     T* next() { return U.data() + used_ * Kp; }  // where a term is written, unless they are full, which they never are after `times`
 
     static constexpr int W = WIDTH<T>;
-    static constexpr int COLUMNS = DOMKL_BYTES > 32 ? 4 : 2;  // as many as the registers hold factors and sums for
+    static constexpr int FOUR = 4, MOST = 32;  // terms at once, and that may wait
+    static constexpr int COLUMNS = DOMKL_BYTES > 16 ? 4 : 2;  // as many as the registers hold sums for
 
     // Numbers that are stored before those of column j; of column Kp: all.
     int64_t begin(int64_t j) const {
@@ -151,7 +146,7 @@ template <class T> class Inverse {
 
     // Rows i and below of columns j.., with x and with b, each number for its row and for its column.
     void multiply(const T* a, int64_t i, int64_t j, const T* x, const T* b, T* Px, T* Pb, T* rest) const {
-        Vec<T> xj[COLUMNS], bj[COLUMNS], sx[COLUMNS] = {}, sb[COLUMNS] = {};
+        Vec<T> xj[COLUMNS], bj[COLUMNS], s[2 * COLUMNS] = {};
 #pragma GCC unroll 4
         for (int c = 0; c < COLUMNS; ++c) xj[c] = all(x[j + c]), bj[c] = all(b[j + c]);
         Vec<T> px = load(Px + i), pb = load(Pb + i);
@@ -159,28 +154,48 @@ template <class T> class Inverse {
         for (int c = 0; c < COLUMNS; ++c, a += W) px += load(a) * xj[c], pb += load(a) * bj[c];  // both halves lie there
         store(Px + i, px);
         store(Pb + i, pb);
+        const int64_t end = Kp;
 #pragma GCC unroll 2
-        for (i += W; i < Kp; i += W) {
+        for (i += W; i < end; i += W) {
             const Vec<T> xi = load(x + i), bi = load(b + i);
             px = load(Px + i), pb = load(Pb + i);
 #pragma GCC unroll 4
             for (int c = 0; c < COLUMNS; ++c, a += W) {
                 const Vec<T> v = load(a);
                 px += v * xj[c];
-                sx[c] += v * xi;
+                s[c] += v * xi;
                 pb += v * bj[c];
-                sb[c] += v * bi;
+                s[COLUMNS + c] += v * bi;
             }
             store(Px + i, px);
             store(Pb + i, pb);
         }
+        add_up<COLUMNS>(s, rest + j, rest + Kp + j);
+    }
+
+    // The sums of N vectors for x and of N more for b. Spoils s.
+    template <int N> static void add_up(Vec<T>* s, T* to_x, T* to_b) {
+        if constexpr (2 * N <= W) {
+            const Vec<T> both = sums<T, 2 * N>(s);
+            spread<N, W / 2 / N>(both, 0, to_x), spread<N, W / 2 / N>(both, W / 2, to_b);
+        } else if constexpr (N <= W) {
+            spread<N, W / N>(sums<T, N>(s), 0, to_x), spread<N, W / N>(sums<T, N>(s + N), 0, to_b);
+        } else {
+            for (int n = 0; n < N; ++n) to_x[n] = sum<T>(s[n]), to_b[n] = sum<T>(s[N + n]);
+        }
+    }
+    // N lanes of v, STEP apart.
+    template <int N, int STEP> static void spread(Vec<T> v, int from, T* to) {
+        if constexpr (STEP == 1) std::memcpy(to, reinterpret_cast<const T*>(&v) + from, N * sizeof(T));
+        else {
 #pragma GCC unroll 4
-        for (int c = 0; c < COLUMNS; c += 2) sums<T>(sx[c], sx[c + 1], sb[c], sb[c + 1], rest + j + c, rest + Kp + j + c);
+            for (int n = 0; n < N; ++n) to[n] = v[from + n * STEP];
+        }
     }
 
     // All terms that wait from the same part: their sum at once, as each alone may be too small to change P.
     void subtract(T* a, int64_t i, int64_t j, int terms) const {
-        constexpr int ROWS = 4;
+        constexpr int ROWS = DOMKL_BYTES > 32 ? 4 : 8 / COLUMNS;  // as many sums as hide the time of one
         for (; i + ROWS * W <= Kp; i += ROWS * W, a += ROWS * COLUMNS * W) subtract<ROWS>(a, i, j, terms);
         switch ((Kp - i) / W) {
             case 3: return subtract<3>(a, i, j, terms);
@@ -212,29 +227,43 @@ template <class T> class Inverse {
             }
     }
 
-    // N terms that wait, from u on: what they take from P x and P b.
-    template <int N> void correct(const T* u, const T* x, const T* b, T* Px, T* Pb) const {
-        Vec<T> ux[N] = {}, ub[N] = {};
-        for (int64_t k = 0; k < Kp; k += W) {
+    // What the terms that wait take from P x and P b, which begin with it.
+    void correct(int terms, const T* x, const T* b, T* Px, T* Pb) const {
+        T ux[MOST], ub[MOST];
+        for (int n = 0; n < terms; n += FOUR) products(U.data() + n * Kp, x, b, ux + n, ub + n);
+        int64_t k = 0;
+        for (; k + 4 * W <= Kp; k += 4 * W) correct<4>(terms, k, ux, ub, Px + k, Pb + k);
+        for (; k < Kp; k += W) correct<1>(terms, k, ux, ub, Px + k, Pb + k);
+    }
+
+    // Four terms, from u on, times x and times b; those that are not used come to nothing.
+    void products(const T* u, const T* x, const T* b, T* ux, T* ub) const {
+        const int64_t end = Kp;
+        Vec<T> s[2 * FOUR] = {};
+        for (int64_t k = 0; k < end; k += W) {
             const Vec<T> xk = load(x + k), bk = load(b + k);
 #pragma GCC unroll 4
-            for (int n = 0; n < N; ++n) {
-                const Vec<T> uk = load(u + n * Kp + k);
-                ux[n] += uk * xk, ub[n] += uk * bk;
+            for (int n = 0; n < FOUR; ++n) {
+                const Vec<T> uk = load(u + n * end + k);
+                s[n] += uk * xk, s[FOUR + n] += uk * bk;
+            }
+        }
+        add_up<FOUR>(s, ux, ub);
+    }
+
+    template <int ROWS> void correct(int terms, int64_t k, const T* ux, const T* ub, T* Px, T* Pb) const {
+        Vec<T> px[ROWS] = {}, pb[ROWS] = {};
+        const T* u = U.data() + k;
+        for (int n = 0; n < terms; ++n, u += Kp) {
+            const Vec<T> by_x = all(ux[n]), by_b = all(ub[n]);
+#pragma GCC unroll 4
+            for (int r = 0; r < ROWS; ++r) {
+                const Vec<T> uk = load(u + r * W);
+                px[r] -= uk * by_x, pb[r] -= uk * by_b;
             }
         }
 #pragma GCC unroll 4
-        for (int n = 0; n < N; ++n) ux[n] = all(sum<T>(ux[n])), ub[n] = all(sum<T>(ub[n]));
-        for (int64_t k = 0; k < Kp; k += W) {
-            Vec<T> px = load(Px + k), pb = load(Pb + k);
-#pragma GCC unroll 4
-            for (int n = 0; n < N; ++n) {
-                const Vec<T> uk = load(u + n * Kp + k);
-                px -= uk * ux[n], pb -= uk * ub[n];
-            }
-            store(Px + k, px);
-            store(Pb + k, pb);
-        }
+        for (int r = 0; r < ROWS; ++r) store(Px + r * W, px[r]), store(Pb + r * W, pb[r]);
     }
 
     int64_t K, Kp;

@@ -51,10 +51,10 @@ template <class T> struct Dictionary {
         K = 2 * Dp;
         packed = Buffer<T>(P * d * Dp);
         const double quarter = 2 / 3.14159265358979323846;
-        for (int64_t p = 0; p < P; ++p)
-            for (int64_t i = 0; i < D; ++i)
-                for (int64_t k = 0; k < d; ++k)
-                    packed.data()[(p * d + k) * Dp + i] = T(double(V[(p * D + i) * d + k]) * quarter);
+        T* to = packed.data();
+        for (int64_t p = 0; p < P; ++p, V += D * d)
+            for (int64_t k = 0; k < d; ++k, to += Dp)
+                for (int64_t i = 0; i < D; ++i) to[i] = T(double(V[i * d + k]) * quarter);
         scale = Buffer<T>(Dp);  // zero where D was filled up
         std::fill_n(scale.data(), D, T(1 / std::sqrt(double(D))));
     }

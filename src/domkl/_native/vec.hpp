@@ -69,17 +69,16 @@ template <class T, int STEP> inline Vec<T> folded(Vec<T> a, Vec<T> b) {
     return folded<T, STEP>(a, b, std::make_index_sequence<WIDTH<T>>());
 }
 
-// The sums of four vectors, with the bits of `sum`, in fewer steps.
-template <class T> inline void sums(Vec<T> a, Vec<T> b, Vec<T> c, Vec<T> d, T* ab, T* cd) {
-    constexpr int W = WIDTH<T>;
-    if constexpr (W == 2) {
-        store(ab, folded<T, 1>(a, b));
-        store(cd, folded<T, 1>(c, d));
+// The sums of N vectors, with the bits of `sum`, in fewer steps: that of v[n] in lane n W / N. Spoils v.
+template <class T, int N, int STEP = WIDTH<T> / 2> inline Vec<T> sums(Vec<T>* v) {
+    if constexpr (STEP == 0) return v[0];
+    else if constexpr (N == 1) {
+        v[0] += crossed<T, STEP>(v[0]);
+        return sums<T, 1, STEP / 2>(v);
     } else {
-        Vec<T> v = folded<T, W / 4>(folded<T, W / 2>(a, c), folded<T, W / 2>(b, d));
-        if constexpr (W > 8) v += crossed<T, 2>(v);
-        if constexpr (W > 4) v += crossed<T, 1>(v);
-        ab[0] = v[0], ab[1] = v[W / 4], cd[0] = v[W / 2], cd[1] = v[3 * W / 4];
+#pragma GCC unroll 4
+        for (int n = 0; n < N / 2; ++n) v[n] = folded<T, STEP>(v[n], v[n + N / 2]);
+        return sums<T, N / 2, STEP / 2>(v);
     }
 }
 
