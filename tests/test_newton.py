@@ -191,8 +191,12 @@ def test_the_native_inverse_learns_as_numpys(K, seed, good):
     for n in range(int(rng.integers(1, 40))):
         z, b = rng.standard_normal((2, 2, 3, K)) / np.sqrt(K)
         h, before = rng.uniform(0.1, 2, (2, 3)), fast.settle()
-        expected, found = (it.learn(z, b, h, good or n % 2 == 1) for it in (slow, fast))
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+        pulls = newton.Pulls.of(rng.uniform(0, 3, 2), RATES, losses.get("squared"))
+        state = newton.State(*rng.standard_normal((3, 2, 3, K)), h, h, b, fast)
+        L = h if good or n % 2 == 1 else np.where(h == h[1, 2], np.nan, h)
+        expected, found = (it.learn(state, pulls, z, h, h - 1, L) for it in (slow, fast))
+        np.testing.assert_allclose(found[0], expected[0], rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-14, atol=1e-14)
         assert np.array_equal(fast.settle(), before) == (not good and n % 2 == 0)
     np.testing.assert_allclose(fast.settle(), slow.settle(), rtol=1e-10, atol=1e-10)
 
@@ -200,9 +204,12 @@ def test_the_native_inverse_learns_as_numpys(K, seed, good):
 def products(inverse, rounds, seed=0):
     """All that comes out of some rounds, and the matrix in the end."""
     rng, out = np.random.default_rng(seed), []
+    pulls = newton.Pulls.of(np.asarray(2.0, inverse.dtype), RATES, losses.get("squared"))
+    h = np.full(inverse.shape[:-1], 2, inverse.dtype)
     for _ in range(rounds):
-        z, b = rng.standard_normal((2, *inverse.shape)).astype(inverse.dtype) / 10
-        out += [*inverse.times(z, b), inverse.learn(z, b, np.full(inverse.shape[:-1], 2.0), True)]
+        z, b, *three = rng.standard_normal((5, *inverse.shape)).astype(inverse.dtype) / 10
+        state = newton.State(*three, h, h, b, inverse)
+        out += [*inverse.times(z, b), *inverse.learn(state, pulls, z, h, h, h)]
     return [*out, inverse.settle()]
 
 
@@ -309,6 +316,12 @@ def test_a_sample_that_overflows_leaves_the_inverse_as_it_was(engine, dtype):
     np.testing.assert_array_equal(state.inverse.settle(), before)
 
 
+def round_of(z=4, L=2, deg=1, next_m=4):
+    """What the extension takes for a round of two matrices of two rows, of other sizes where asked."""
+    four, two = np.zeros(4), np.zeros(2)
+    return *[four] * 4, np.zeros(z), two, two, np.zeros(L), np.zeros(deg), 0.1, four, np.zeros(next_m)
+
+
 @needs_native
 @pytest.mark.parametrize(
     ("act", "message"),
@@ -316,8 +329,11 @@ def test_a_sample_that_overflows_leaves_the_inverse_as_it_was(engine, dtype):
         (lambda it: it.times(*[np.zeros(3)] * 4, 1), "must fit"),
         (lambda it: it.times(*[np.zeros(4)] * 4, 0), "at least 1"),
         (lambda it: it.lower(np.zeros(5)), "must fit"),
-        (lambda it: it.learn(*[np.zeros(4)] * 4, True, 1), "must fit"),
-        (lambda it: it.learn(np.zeros(4), np.zeros(4), np.zeros(2), np.zeros(4), True, 0), "at least 1"),
+        (lambda it: it.learn(*round_of(z=3), 1), "must fit"),
+        (lambda it: it.learn(*round_of(L=4), 1), "must fit"),
+        (lambda it: it.learn(*round_of(deg=3), 1), "deg must fit"),
+        (lambda it: it.learn(*round_of(next_m=3), 1), "must fit"),
+        (lambda it: it.learn(*round_of(), 0), "at least 1"),
         (lambda it: it.replace(np.zeros(5)), "must fit"),
         (lambda it: it.resume(np.zeros(6), np.zeros(2 * 2 + 1)), "must fit"),
         (lambda it: type(it)(0, 3, isa="baseline"), "above 0"),

@@ -62,17 +62,25 @@ class Inverse:
             out -= np.matmul(U, np.matmul(np.swapaxes(U, -1, -2), B))
         return out[..., 0], out[..., 1]
 
-    def learn(self, z: Array, b: Array, h: Array, good: bool) -> Array:
-        """theta' = P' b, where P' is the inverse of M + h z z^T. z, b (..., K), h (...) -> (..., K)
+    def learn(
+        self, state: State, pulls: Pulls, z: Array, h: Array, ky: Array, L: Array
+    ) -> tuple[Array, Array]:
+        """theta' and m' of a local step. z (..., K), h, k y and L (...) -> (..., K), (..., K)
 
-        P becomes P' if `good` and all that comes out is finite; otherwise nothing has changed.
+        P becomes the inverse of M + h z z^T if that, theta' and L are finite; otherwise it stays.
         """
+        m = state.m + ky[..., None] * z
+        b = state.theta * pulls.deg[..., None, None]
+        b += state.theta_sum
+        b *= pulls.neighbours
+        b += m
+        b -= state.lam
         g, theta = self.times(z, b)
         u = g * np.sqrt(h / (1 + h * core.dot(z, g)))[..., None]
         theta = theta - u * core.dot(u, b)[..., None]  # Sherman and Morrison's formula
-        if good and np.isfinite(theta).all() and np.isfinite(u).all():
+        if np.isfinite(L).all() and np.isfinite(theta).all() and np.isfinite(u).all():
             self.lower(u)
-        return theta
+        return theta, m
 
     def lower(self, u: Array) -> None:
         """P' = P - u u^T. (..., K)"""
@@ -175,14 +183,9 @@ def local(state: State, z: Array, f: Array, y: Array, pulls: Pulls, loss: Loss) 
     """
     y = y[..., None]
     h, k = parabola(loss, f, y)
-    m = state.m + (k * y)[..., None] * z
-    b = state.theta * pulls.deg[..., None, None]
-    b += state.theta_sum
-    b *= pulls.neighbours
-    b += m
-    b -= state.lam
     L = state.L + loss.value(f, y)
-    return state.inverse.learn(z, b, h, bool(np.isfinite(L).all())), L, m
+    theta, m = state.inverse.learn(state, pulls, z, h, k * y, L)
+    return theta, L, m
 
 
 def merge(

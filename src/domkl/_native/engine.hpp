@@ -49,14 +49,23 @@ template <class T> class Engine {
     virtual void replace(int64_t p, const T* dense, T keep) = 0;
 };
 
+// A round of n kernels, deg.size() learners' one after the other, in the symbols of newton.py. Everything is (n, K), but for
+// h, k y and L (n,) and deg, of which each number is for `each` of the n.
+template <class T> struct Round {
+    const T *theta, *theta_sum, *lam, *m, *z, *h, *ky, *L, *deg;
+    int64_t each;
+    T pull;  // rho / 2
+    T *next, *next_m;
+};
+
 // n matrices P = M^-1 of the second-order step, each symmetric and (K, K); see inverse.hpp.
 template <class T> class Inverses {
   public:
     virtual ~Inverses() = default;
     virtual void diagonal(const T* x) = 0;                                           // (n,)
     virtual void times(const T* x, const T* b, T* Px, T* Pb, int threads) = 0;       // (n, K)
-    // theta = P' b (n, K) with P' = P - u u^T the inverse of M + h z z^T, h (n,); P becomes P' if `good` and all is finite.
-    virtual bool learn(const T* z, const T* b, const T* h, T* theta, bool good, int threads) = 0;
+    // theta' and m'. P becomes the inverse of M + h z z^T if that, theta' and L are finite; otherwise it stays.
+    virtual bool learn(const Round<T>& round, int threads) = 0;
     virtual void lower(const T* u) = 0;                                              // (n, K)
     virtual void dense(T* out) = 0;                                                  // (n, K, K)
     virtual void replace(const T* from) = 0;                                         // (n, K, K)

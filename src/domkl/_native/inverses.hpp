@@ -21,21 +21,19 @@ template <class T> class Many final : public Inverses<T> {
     }
 
     void times(const T* x, const T* b, T* Px, T* Pb, int threads) override {
-        share(threads, [&](int64_t i, T* room) {
-            T *to_x = room + 2 * Kp, *to_b = room + 3 * Kp;
-            multiply(i, x, b, room);
-            std::copy_n(to_x, K, Px + i * K);
-            std::copy_n(to_b, K, Pb + i * K);
+        share(threads, [&](int64_t me, int64_t i) {
+            T* room = room_of(me);
+            std::copy_n(b + i * K, K, room + Kp);
+            multiply(i, x, room);
+            std::copy_n(room + 2 * Kp, K, Px + i * K);
+            std::copy_n(room + 3 * Kp, K, Pb + i * K);
         });
     }
 
-    bool learn(const T* z, const T* b, const T* h, T* theta, bool good, int threads) override {
-        std::atomic<bool> finite{good};
-        share(threads, [&](int64_t i, T* room) {
-            T* to = room + 3 * Kp;
-            multiply(i, z, b, room);
-            if (all[i].solve(double(h[i]), room, room + Kp, room + 2 * Kp, to) != 0) finite = false;
-            std::copy_n(to, K, theta + i * K);
+    bool learn(const Round<T>& round, int threads) override {
+        std::atomic<bool> finite{true};
+        share(threads, [&](int64_t me, int64_t i) {
+            if (step(round, i, room_of(me)) != 0) finite = false;
         });
         for (auto& one : all)
             if (finite) one.lower();
@@ -66,18 +64,39 @@ template <class T> class Many final : public Inverses<T> {
     int used() const override { return all.empty() ? 0 : all[0].used(); }
 
   private:
-    // work(i, room) for every i; room is (6 Kp).
-    template <class Work> void share(int threads, const Work& work) {
-        const int64_t n = int64_t(all.size()), most = std::min<int64_t>(threads, n), each = 6 * Kp;
-        if (int64_t(rooms.size()) < most * each) rooms = Buffer<T>(most * each);
-        if (most > 1) return crew.of(most).share(n, [&](int64_t me, int64_t i) { work(i, rooms.data() + me * each); });
-        for (int64_t i = 0; i < n; ++i) work(i, rooms.data());
+    // work(me, i) for every i; me has a room of its own.
+    void share(int threads, const Crew::Work& work) {
+        const int64_t n = int64_t(all.size()), most = std::min<int64_t>(threads, n);
+        if (int64_t(rooms.size()) < most * 6 * Kp) rooms = Buffer<T>(most * 6 * Kp);
+        if (most > 1) return crew.of(most).share(n, work);
+        for (int64_t i = 0; i < n; ++i) work(0, i);
+    }
+    T* room_of(int64_t me) { return rooms.data() + me * 6 * Kp; }
+
+    // theta' and m' of the i-th. Not 0 where what `learn` asks for is not finite.
+    T step(const Round<T>& round, int64_t i, T* room) {
+        T *b = room + Kp, *theta = room + 3 * Kp;
+        prepare(round, i, b, round.next_m + i * K);
+        multiply(i, round.z, room);
+        const T zero = all[i].solve(double(round.h[i]), room, b, room + 2 * Kp, theta);
+        std::copy_n(theta, K, round.next + i * K);
+        return zero + round.L[i] * 0;
     }
 
-    // x, b, P x and P b of the i-th one after the other, filled up.
-    void multiply(int64_t i, const T* x, const T* b, T* room) {
+    // The right-hand side b of the i-th, and its m'.
+    void prepare(const Round<T>& round, int64_t i, T* __restrict b, T* __restrict next_m) const {
+        const int64_t at = i * K;
+        const T *theta = round.theta + at, *sum = round.theta_sum + at, *lam = round.lam + at, *m = round.m + at, *z = round.z + at;
+        const T deg = round.deg[i / round.each], ky = round.ky[i], pull = round.pull;
+        for (int64_t k = 0; k < K; ++k) {
+            next_m[k] = m[k] + ky * z[k];
+            b[k] = pull * (deg * theta[k] + sum[k]) + next_m[k] - lam[k];
+        }
+    }
+
+    // x, b, P x and P b of the i-th one after the other, filled up; b lies there already.
+    void multiply(int64_t i, const T* x, T* room) {
         std::copy_n(x + i * K, K, room);
-        std::copy_n(b + i * K, K, room + Kp);
         all[i].times(room, room + Kp, room + 2 * Kp, room + 3 * Kp, room + 4 * Kp);
     }
 

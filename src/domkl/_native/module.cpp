@@ -163,11 +163,17 @@ template <class T> class InversesHandle {
         many->times(x.data(), b.data(), Px.data(), Pb.data(), threads);
     }
 
-    bool learn(Stored<T> z, Stored<T> b, Stored<T> h, Out<T> theta, bool good, int threads) {
-        fits(z.size(), K), fits(b.size(), K), fits(h.size(), 1), fits(theta.size(), K);
+    bool learn(Stored<T> theta, Stored<T> theta_sum, Stored<T> lam, Stored<T> m, Stored<T> z, Stored<T> h, Stored<T> ky, Stored<T> L,
+               Stored<T> deg, double pull, Out<T> next, Out<T> next_m, int threads) {
+        for (const auto* array : {&theta, &theta_sum, &lam, &m, &z}) fits(array->size(), K);
+        for (const auto* array : {&h, &ky, &L}) fits(array->size(), 1);
+        fits(next.size(), K), fits(next_m.size(), K);
+        require(deg.size() > 0 && n % int64_t(deg.size()) == 0, "deg must fit n");
         require(threads >= 1, "threads must be at least 1");
+        const Round<T> round{theta.data(), theta_sum.data(), lam.data(), m.data(), z.data(), h.data(), ky.data(), L.data(), deg.data(),
+                             n / int64_t(deg.size()), T(pull), next.data(), next_m.data()};
         nb::gil_scoped_release release;
-        return many->learn(z.data(), b.data(), h.data(), theta.data(), good, threads);
+        return many->learn(round, threads);
     }
 
     void lower(Stored<T> u) {

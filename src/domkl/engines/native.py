@@ -168,11 +168,13 @@ class NativeInverse(newton.Inverse):
         self.many.times(z, b, g, theta, self.threads)
         return g, theta
 
-    def learn(self, z: Array, b: Array, h: Array, good: bool) -> Array:
-        z, b, h = (np.ascontiguousarray(v, self.dtype) for v in (z, b, h))
-        theta = np.empty(self.shape, self.dtype)
-        self.many.learn(z, b, h, theta, good, self.threads)
-        return theta
+    def learn(
+        self, state: newton.State, pulls: newton.Pulls, z: Array, h: Array, ky: Array, L: Array
+    ) -> tuple[Array, Array]:
+        theta, m = np.empty(self.shape, self.dtype), np.empty(self.shape, self.dtype)
+        past = state.theta, state.theta_sum, state.lam, state.m
+        self.many.learn(*past, z, h, ky, L, pulls.deg, pulls.neighbours, theta, m, self.threads)
+        return theta, m
 
     def lower(self, u: Array) -> None:
         self.many.lower(np.ascontiguousarray(u, self.dtype))
