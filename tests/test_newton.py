@@ -201,6 +201,20 @@ def test_the_native_inverse_learns_as_numpys(K, seed, good):
     np.testing.assert_allclose(fast.settle(), slow.settle(), rtol=1e-10, atol=1e-10)
 
 
+@needs_native
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 99), st.sampled_from([(), (1,), (4,)]))
+def test_the_native_inverse_ends_a_round_as_numpys(K, seed, leading):
+    rng = np.random.default_rng(seed)
+    lam, theta, theta_sum = rng.standard_normal((3, *leading, 3, K))
+    total, deg = rng.uniform(0, 2000, (*leading, 3)), rng.uniform(0, 3, leading)
+    pulls = newton.Pulls.of(np.asarray(deg), RATES, losses.get("squared"))
+    slow, fast = (engines.make_inverse(name)(total, K) for name in ("numpy", "native"))
+    args = lam, theta, theta_sum, total, pulls, 7.0
+    for expected, found in zip(slow.merge(*args), fast.merge(*args), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
 def products(inverse, rounds, seed=0):
     """All that comes out of some rounds, and the matrix in the end."""
     rng, out = np.random.default_rng(seed), []
@@ -322,6 +336,12 @@ def round_of(z=4, L=2, deg=1, next_m=4):
     return *[four] * 4, np.zeros(z), two, two, np.zeros(L), np.zeros(deg), 0.1, four, np.zeros(next_m)
 
 
+def ending_of(lam=4, deg=1, q=2):
+    """The same for the end of a round."""
+    four = np.zeros(4)
+    return four, four, np.zeros(lam), np.zeros(2), np.zeros(deg), 0.1, 1.0, four, np.zeros(q)
+
+
 @needs_native
 @pytest.mark.parametrize(
     ("act", "message"),
@@ -334,6 +354,9 @@ def round_of(z=4, L=2, deg=1, next_m=4):
         (lambda it: it.learn(*round_of(deg=3), 1), "deg must fit"),
         (lambda it: it.learn(*round_of(next_m=3), 1), "must fit"),
         (lambda it: it.learn(*round_of(), 0), "at least 1"),
+        (lambda it: it.close(*ending_of(lam=3)), "must fit"),
+        (lambda it: it.close(*ending_of(deg=0)), "deg must fit"),
+        (lambda it: it.close(*ending_of(q=3)), "must fit"),
         (lambda it: it.replace(np.zeros(5)), "must fit"),
         (lambda it: it.resume(np.zeros(6), np.zeros(2 * 2 + 1)), "must fit"),
         (lambda it: type(it)(0, 3, isa="baseline"), "above 0"),

@@ -82,6 +82,16 @@ class Inverse:
             self.lower(u)
         return theta, m
 
+    def merge(
+        self, lam: Array, theta: Array, theta_sum: Array, total: Array, pulls: Pulls, eta_g: float
+    ) -> tuple[Array, Array]:
+        """lam' and q' of a round that ends; P has no part in it. (..., K), (...)"""
+        moved = theta * pulls.deg[..., None, None]
+        moved -= theta_sum
+        moved *= pulls.neighbours
+        moved += lam
+        return moved, hedge.weights(total, eta_g)
+
     def lower(self, u: Array) -> None:
         """P' = P - u u^T. (..., K)"""
         self.waiting[..., self.used] = u
@@ -198,11 +208,8 @@ def merge(
 ) -> State:
     """Close the round with what the neighbours sent: dual step and kernel weights, as in `core.merge`."""
     theta, L, m = learnt
-    moved = theta * pulls.deg[..., None, None]
-    moved -= theta_sum
-    moved *= pulls.neighbours
-    moved += state.lam
-    return State(theta, moved, theta_sum, L, hedge.weights(total, eta_g), m, state.inverse)
+    lam, q = state.inverse.merge(state.lam, theta, theta_sum, total, pulls, eta_g)
+    return State(theta, lam, theta_sum, L, q, m, state.inverse)
 
 
 def forget(state: State, keep: float, pulls: Pulls) -> State:

@@ -86,6 +86,19 @@ class Inverses64:
         threads: int,
         /,
     ) -> bool: ...
+    def close(
+        self,
+        theta: Array,
+        theta_sum: Array,
+        lam: Array,
+        total: Array,
+        deg: Array,
+        pull: float,
+        eta_g: float,
+        next: Array,
+        q: Array,
+        /,
+    ) -> None: ...
     def lower(self, u: Array, /) -> None: ...
     def dense(self, out: Array, /) -> None: ...
     def replace(self, dense: Array, /) -> None: ...

@@ -14,6 +14,7 @@
 
 #include "engine.hpp"
 #include "limits.hpp"
+#include "weigh.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -165,15 +166,29 @@ template <class T> class InversesHandle {
 
     bool learn(Stored<T> theta, Stored<T> theta_sum, Stored<T> lam, Stored<T> m, Stored<T> z, Stored<T> h, Stored<T> ky, Stored<T> L,
                Stored<T> deg, double pull, Out<T> next, Out<T> next_m, int threads) {
-        for (const auto* array : {&theta, &theta_sum, &lam, &m, &z}) fits(array->size(), K);
-        for (const auto* array : {&h, &ky, &L}) fits(array->size(), 1);
-        fits(next.size(), K), fits(next_m.size(), K);
-        require(deg.size() > 0 && n % int64_t(deg.size()) == 0, "deg must fit n");
+        for (size_t size : {theta.size(), theta_sum.size(), lam.size(), m.size(), z.size(), next.size(), next_m.size()}) fits(size, K);
+        for (size_t size : {h.size(), ky.size(), L.size()}) fits(size, 1);
         require(threads >= 1, "threads must be at least 1");
         const Round<T> round{theta.data(), theta_sum.data(), lam.data(), m.data(), z.data(), h.data(), ky.data(), L.data(), deg.data(),
-                             n / int64_t(deg.size()), T(pull), next.data(), next_m.data()};
+                             share(deg.size()), T(pull), next.data(), next_m.data()};
         nb::gil_scoped_release release;
         return many->learn(round, threads);
+    }
+
+    // The end of a round: lam' (n, K) and, from the losses that count, q'; its few operations need no instruction set.
+    void close(Stored<T> theta, Stored<T> theta_sum, Stored<T> lam, Stored<T> total, Stored<T> deg, double pull, double eta_g, Out<T> next,
+               Out<T> q) const {
+        for (size_t size : {theta.size(), theta_sum.size(), lam.size(), next.size()}) fits(size, K);
+        fits(total.size(), 1), fits(q.size(), 1);
+        require(total.ndim() > 0, "total must be (..., P)");
+        const int64_t each = share(deg.size()), P = int64_t(total.shape(total.ndim() - 1));
+        const T *now = theta.data(), *sum = theta_sum.data(), *last = lam.data(), by = T(pull);
+        T* to = next.data();
+        for (int64_t i = 0; i < n; ++i)
+            for (const T *end = now + K, d = deg.data()[i / each]; now < end;) *to++ = *last++ + by * (d * *now++ - *sum++);
+        std::vector<double> losses(total.data(), total.data() + n), weights(n);
+        for (int64_t i = 0; i < n; i += P) weigh(&losses[i], P, eta_g, &weights[i]);
+        std::copy(weights.begin(), weights.end(), q.data());
     }
 
     void lower(Stored<T> u) {
@@ -207,6 +222,12 @@ template <class T> class InversesHandle {
 
   private:
     void fits(size_t size, int64_t each) const { require(int64_t(size) == n * each, "arrays must fit n and K"); }
+
+    // How many kernels each of so many learners has.
+    int64_t share(size_t learners) const {
+        require(learners > 0 && n % int64_t(learners) == 0, "deg must fit n");
+        return n / int64_t(learners);
+    }
 
     int64_t n, K;
     std::shared_ptr<Inverses<T>> many;
@@ -391,6 +412,7 @@ template <class T> void declare(nb::module_& m, const char* network, const char*
         .def("diagonal", &I::diagonal)
         .def("times", &I::times)
         .def("learn", &I::learn)
+        .def("close", &I::close)
         .def("lower", &I::lower)
         .def("dense", &I::dense)
         .def("replace", &I::replace)

@@ -12,6 +12,7 @@
 #include "buffer.hpp"
 #include "losses.hpp"
 #include "vec.hpp"
+#include "weigh.hpp"
 
 namespace domkl {
 namespace DOMKL_ISA {
@@ -50,13 +51,14 @@ template <class T> struct Dictionary {
         Dp = (D + W - 1) / W * W;
         K = 2 * Dp;
         packed = Buffer<T>(P * d * Dp);
-        const double quarter = 2 / 3.14159265358979323846;
-        T* to = packed.data();
-        for (int64_t p = 0; p < P; ++p, V += D * d)
-            for (int64_t k = 0; k < d; ++k, to += Dp)
-                for (int64_t i = 0; i < D; ++i) to[i] = T(double(V[i * d + k]) * quarter);
+        for (int64_t p = 0; p < P; ++p) pack(V + p * D * d, packed.data() + p * d * Dp);
         scale = Buffer<T>(Dp);  // zero where D was filled up
         std::fill_n(scale.data(), D, T(1 / std::sqrt(double(D))));
+    }
+    DOMKL_ONCE void pack(const T* from, T* to) const {
+        const double quarter = 2 / 3.14159265358979323846;
+        for (int64_t i = 0; i < D; ++i, ++to)
+            for (int64_t k = 0; k < d; ++k) to[k * Dp] = T(double(*from++) * quarter);
     }
     const T* kernel(int64_t p) const { return packed.data() + p * d * Dp; }
 
@@ -68,8 +70,19 @@ template <class T> struct Dictionary {
         std::memcpy(to, row, D * sizeof(T));
         std::memcpy(to + D, row + Dp, D * sizeof(T));
     }
+    // As `unpad`, in whole vectors: up to one vector more than 2D numbers is written.
+    void unpad_roughly(const T* row, T* to) const {
+        for (int64_t k = 0; k < Dp; k += WIDTH<T>) store(to + k, load(row + k));
+        for (int64_t k = Dp; k < K; k += WIDTH<T>) std::memcpy(to + D - Dp + k, row + k, sizeof(Vec<T>));
+    }
     void pad(const T* row, T* to) const {
         for (int64_t k = 0; k < D; ++k) to[k] = row[k], to[Dp + k] = row[D + k];
+    }
+    // As `pad`, in whole vectors: up to one vector more than 2D numbers is read.
+    void pad_roughly(const T* row, T* to) const {
+        for (int64_t k = 0; k < Dp; k += WIDTH<T>) store(to + k, load(row + k));
+        for (int64_t k = Dp; k < K; k += WIDTH<T>) std::memcpy(to + k, row + D - Dp + k, sizeof(Vec<T>));
+        for (int64_t k = D; k < Dp; ++k) to[k] = to[Dp + k] = 0;
     }
 };
 
@@ -204,14 +217,6 @@ template <class T> inline double loss_of(const Setting& set, double f, double y,
 template <class T> inline void move(const T* v, const T* z, T a, T* out, int64_t K) {
     const Vec<T> push = all(T(-a));
     for (int64_t k = 0; k < K; k += WIDTH<T>) store(out + k, load(v + k) + push * load(z + k));
-}
-
-// Hedge: q_p proportional to exp(-total_p / eta_g).
-inline void weigh(const double* total, int64_t P, double eta_g, double* q) {
-    double least = total[0], all_of_it = 0;
-    for (int64_t p = 1; p < P; ++p) least = std::min(least, total[p]);
-    for (int64_t p = 0; p < P; ++p) all_of_it += q[p] = std::exp((least - total[p]) / eta_g);
-    for (int64_t p = 0; p < P; ++p) q[p] /= all_of_it;
 }
 
 }  // namespace DOMKL_ISA

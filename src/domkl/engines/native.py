@@ -176,6 +176,14 @@ class NativeInverse(newton.Inverse):
         self.many.learn(*past, z, h, ky, L, pulls.deg, pulls.neighbours, theta, m, self.threads)
         return theta, m
 
+    def merge(
+        self, lam: Array, theta: Array, theta_sum: Array, total: Array, pulls: newton.Pulls, eta_g: float
+    ) -> tuple[Array, Array]:
+        moved, q = np.empty(self.shape, self.dtype), np.empty(self.shape[:-1], self.dtype)
+        sums = theta, theta_sum, lam, total
+        self.many.close(*sums, pulls.deg, pulls.neighbours, eta_g, moved, q)
+        return moved, q
+
     def lower(self, u: Array) -> None:
         self.many.lower(np.ascontiguousarray(u, self.dtype))
 
