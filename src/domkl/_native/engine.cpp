@@ -41,12 +41,13 @@ template <class T> class Network final : public Engine<T> {
     }
 
     DOMKL_SELDOM void state(T* out_theta, T* out_lam) const override {
+        Buffer<T> m(V.K);
         for (int64_t j = 0; j < set.J; ++j)
             for (int64_t p = 0; p < set.P; ++p) {
                 const int64_t to = (j * set.P + p) * 2 * V.D;
                 if (!theta[p].size()) continue;
                 V.unpad(theta[p].data() + j * V.K, out_theta + to, T(1));
-                const Buffer<T> m = complete_dual(p, j);
+                complete_dual(p, j, m.data());
                 V.unpad(m.data(), out_lam + to, T(pulls[j].c));
             }
     }
@@ -311,16 +312,14 @@ template <class T> class Network final : public Engine<T> {
     }
 
     // mu of one learner and kernel, with the dual step that the next round would have made.
-    Buffer<T> complete_dual(int64_t p, int64_t j) const {
-        Buffer<T> m(V.K);
+    void complete_dual(int64_t p, int64_t j, T* m) const {
         const T *th = theta[p].data(), *lag = mu[p].data() + j * V.K;
         const Vec<T> h = all(T(exchanged ? pulls[j].pull : 0)), n = all(T(degree(j)));
         for (int64_t k = 0; k < V.K; k += WIDTH<T>) {
             Vec<T> s = {};
             for (int64_t i = first[j]; i < first[j + 1]; ++i) s += load(th + near[i] * V.K + k);
-            store(m.data() + k, dual<T>(load(lag + k), h, n, load(th + j * V.K + k), s));
+            store(m + k, dual<T>(load(lag + k), h, n, load(th + j * V.K + k), s));
         }
-        return m;
     }
 
     Setting set;

@@ -17,13 +17,13 @@ namespace DOMKL_ISA {
 
 template <class T> class Inverse {
   public:
-    explicit Inverse(int64_t K) : K(K), Kp(padded(K)), most(waiting(K)), panels(begin(Kp)), U(most * Kp) {}
+    explicit Inverse(int64_t K) : K(K), Kp(padded(K)), most(waiting(K)), numbers(begin(Kp) + most * Kp), U(numbers.data() + begin(Kp)) {}
 
     static int64_t padded(int64_t K) { return (K + W - 1) / W * W; }
 
     // How many terms may wait. Each costs every round a little; the longer the columns, the less it shows. In float32 more
-    // do: each rounding of P then has more terms to serve.
-    static int waiting(int64_t K) { return K >= 256 ? 32 : sizeof(T) == 8 ? 8 : 16; }
+    // do: each rounding of P then has more terms to serve (with 8, P would be half as wrong again).
+    static int waiting(int64_t K) { return K >= 256 ? 32 : sizeof(T) == 8 ? 8 : 12; }
 
     // P x and P b, all of length Kp and zero beyond K. `rest` (2 Kp) is for what rows get from columns: added at once, it
     // would be single numbers in vectors that are read next, and these would wait for them.
@@ -89,7 +89,7 @@ template <class T> class Inverse {
         if (full()) settle();
         for (int64_t i = 0; i < K; ++i)
             for (int64_t j = 0; j <= i; ++j) *half++ = at(i, j);
-        for (int64_t n = 0; n < most; ++n) std::copy_n(U.data() + n * Kp, K, terms + n * K);
+        for (int64_t n = 0; n < most; ++n) std::copy_n(U + n * Kp, K, terms + n * K);
     }
     // From `used` terms, be they more than may wait here.
     DOMKL_SELDOM void resume(const T* half, const T* terms, int64_t used) {
@@ -115,7 +115,7 @@ template <class T> class Inverse {
 
   private:
     bool full() const { return used_ == most; }
-    T* next() { return U.data() + used_ * Kp; }  // where a term is written, unless they are full, which they never are after `times`
+    T* next() { return U + used_ * Kp; }  // where a term is written, unless they are full, which they never are after `times`
 
     static constexpr int W = WIDTH<T>;
     static constexpr int FOUR = 4, MOST = 32;  // terms at once, and that may wait
@@ -127,7 +127,7 @@ template <class T> class Inverse {
         return W * (block * Kp - W * (block * (block - 1) / 2)) + left * COLUMNS * (Kp - block * W);
     }
     T& at(int64_t i, int64_t j) {
-        return panels.data()[begin(j) + ((i / W - j / W) * COLUMNS + j % COLUMNS) * W + i % W];
+        return numbers.data()[begin(j) + ((i / W - j / W) * COLUMNS + j % COLUMNS) * W + i % W];
     }
     void set(int64_t i, int64_t j, T x) {
         at(i, j) = x;
@@ -136,7 +136,7 @@ template <class T> class Inverse {
 
     // work(panel, its first row, its first column) of every panel, in order.
     template <class Work> void sweep(const Work& work) {
-        T* a = panels.data();
+        T* a = numbers.data();
         for (int64_t j = 0; j < Kp; j += COLUMNS) {
             const int64_t i = j / W * W;
             work(a, i, j);
@@ -195,7 +195,7 @@ template <class T> class Inverse {
 
     // All terms that wait from the same part: their sum at once, as each alone may be too small to change P.
     void subtract(T* a, int64_t i, int64_t j, int terms) const {
-        constexpr int ROWS = DOMKL_BYTES > 32 ? 4 : 8 / COLUMNS;  // as many sums as hide the time of one
+        constexpr int ROWS = COLUMNS == 4 ? 3 : 4;  // as many sums as the registers hold
         for (; i + ROWS * W <= Kp; i += ROWS * W, a += ROWS * COLUMNS * W) subtract<ROWS>(a, i, j, terms);
         switch ((Kp - i) / W) {
             case 3: return subtract<3>(a, i, j, terms);
@@ -206,16 +206,16 @@ template <class T> class Inverse {
 
     template <int ROWS> void subtract(T* a, int64_t i, int64_t j, int terms) const {
         Vec<T> v[ROWS][COLUMNS] = {};
-        const T* u = U.data();
+        const T* u = U;
         for (int n = 0; n < terms; ++n, u += Kp) {
-            Vec<T> uj[COLUMNS];
+            Vec<T> ui[ROWS];
 #pragma GCC unroll 4
-            for (int c = 0; c < COLUMNS; ++c) uj[c] = all(u[j + c]);
+            for (int r = 0; r < ROWS; ++r) ui[r] = load(u + i + r * W);
 #pragma GCC unroll 4
-            for (int r = 0; r < ROWS; ++r) {
-                const Vec<T> ui = load(u + i + r * W);
+            for (int c = 0; c < COLUMNS; ++c) {
+                const Vec<T> uj = all(u[j + c]);
 #pragma GCC unroll 4
-                for (int c = 0; c < COLUMNS; ++c) v[r][c] += ui * uj[c];
+                for (int r = 0; r < ROWS; ++r) v[r][c] += ui[r] * uj;
             }
         }
 #pragma GCC unroll 4
@@ -230,7 +230,7 @@ template <class T> class Inverse {
     // What the terms that wait take from P x and P b, which begin with it.
     void correct(int terms, const T* x, const T* b, T* Px, T* Pb) const {
         T ux[MOST], ub[MOST];
-        for (int n = 0; n < terms; n += FOUR) products(U.data() + n * Kp, x, b, ux + n, ub + n);
+        for (int n = 0; n < terms; n += FOUR) products(U + n * Kp, x, b, ux + n, ub + n);
         int64_t k = 0;
         for (; k + 4 * W <= Kp; k += 4 * W) correct<4>(terms, k, ux, ub, Px + k, Pb + k);
         for (; k < Kp; k += W) correct<1>(terms, k, ux, ub, Px + k, Pb + k);
@@ -253,7 +253,7 @@ template <class T> class Inverse {
 
     template <int ROWS> void correct(int terms, int64_t k, const T* ux, const T* ub, T* Px, T* Pb) const {
         Vec<T> px[ROWS] = {}, pb[ROWS] = {};
-        const T* u = U.data() + k;
+        const T* u = U + k;
         for (int n = 0; n < terms; ++n, u += Kp) {
             const Vec<T> by_x = all(ux[n]), by_b = all(ub[n]);
 #pragma GCC unroll 4
@@ -268,7 +268,8 @@ template <class T> class Inverse {
 
     int64_t K, Kp;
     int most;
-    Buffer<T> panels, U;  // U: (most, Kp)
+    Buffer<T> numbers;  // the panels, then the terms that wait
+    T* U;               // those: (most, Kp)
     int used_ = 0;
 };
 

@@ -39,8 +39,8 @@ DOMKL_ONCE void newton(Inverse<T>& inverse, const Dictionary<T>& V, const Parabo
     constexpr int W = WIDTH<T>;
     const int64_t Kp = width(V);
     T *z = scratch, *b = z + Kp, *theta = b + Kp, *Pz = theta + Kp;
-    V.unpad(features, z);
-    V.unpad(v, b);
+    V.unpad_roughly(features, z);
+    V.unpad_roughly(v, b);
     std::fill(b + 2 * V.D, b + Kp, T(0));  // a sample that overflowed may have left there what is no number
     const Vec<T> ky = all(T(top.k * y));
     for (int64_t k = 0; k < Kp; k += W) {
@@ -50,7 +50,7 @@ DOMKL_ONCE void newton(Inverse<T>& inverse, const Dictionary<T>& V, const Parabo
     }
     inverse.times(z, b, Pz, theta, Pz + Kp);
     inverse.solve(top.h, z, b, Pz, theta);
-    V.pad(theta, next);
+    V.pad_roughly(theta, next);
 }
 
 }  // namespace DOMKL_ISA

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .._types import Array
 from ..graph import Graph
+
+Slot: TypeAlias = "tuple[Any, npt.NDArray[np.intp]]"
 
 
 class Links:
@@ -21,18 +24,24 @@ class Links:
     """
 
     def __init__(self, graph: Graph, own: int | None = None) -> None:
-        J, deg = graph.J, [len(near) for near in graph.neighbours]
-        receiver = np.repeat(np.arange(J), deg)
-        self.source = np.fromiter(chain.from_iterable(graph.neighbours), np.intp, sum(deg))
+        J = graph.J
+        receiver = np.repeat(np.arange(J), [len(near) for near in graph.neighbours])
+        self.source = np.fromiter(chain.from_iterable(graph.neighbours), np.intp, len(receiver))
         key, other_way = receiver * J + self.source, self.source * J + receiver
         order = np.argsort(key)
         self.reverse = order[np.searchsorted(key, other_way, sorter=order)]
         self.deg = graph.deg[:own]
+
+    @cached_property
+    def _slots(self) -> list[Slot]:
+        """The k-th neighbours of all learners that have so many: (receivers, edges to them)."""
         first = np.concatenate([[0], np.cumsum(self.deg)[:-1]]).astype(np.intp)
-        # The k-th neighbours of all learners that have so many: (receivers, edges to them).
-        rows = [np.flatnonzero(self.deg > k) for k in range(max(deg[:own]))]
-        self._slots = [(r, first[r] + k) for k, r in enumerate(rows)]
-        self._sources = [(r, self.source[edges]) for r, edges in self._slots]
+        rows = [np.flatnonzero(self.deg > k) for k in range(int(self.deg.max()))]
+        return [(r, first[r] + k) for k, r in enumerate(rows)]
+
+    @cached_property
+    def _sources(self) -> list[Slot]:
+        return [(r, self.source[edges]) for r, edges in self._slots]
 
     def sum(self, values: Array) -> Array:
         """Sum of the neighbours' values. (J, ...) -> (J, ...)"""
@@ -43,7 +52,7 @@ class Links:
         return _sum(self._slots, values) if self._slots else np.zeros((1, *values.shape[1:]), values.dtype)
 
 
-def _sum(slots: list[tuple[Any, npt.NDArray[np.intp]]], values: Array) -> Array:
+def _sum(slots: list[Slot], values: Array) -> Array:
     total = values.take(slots[0][1], axis=0)  # every learner has a first neighbour
     for rows, index in slots[1:]:
         if len(index) == len(total):
