@@ -23,7 +23,7 @@ template <class T> class Inverse {
 
     // How many terms may wait. Each costs every round a little; the longer the columns, the less it shows. In float32 more
     // do: each rounding of P then has more terms to serve (with 8, P would be half as wrong again).
-    static int waiting(int64_t K) { return K >= 256 ? 32 : sizeof(T) == 8 ? 8 : 12; }
+    static int waiting(int64_t K) { return K >= 256 ? 32 : sizeof(T) == 8 ? 8 : 16; }
 
     // P x and P b, all of length Kp and zero beyond K. `rest` (2 Kp) is for what rows get from columns: added at once, it
     // would be single numbers in vectors that are read next, and these would wait for them.

@@ -444,6 +444,7 @@ template <class T> void declare(nb::module_& m, const char* network, const char*
 
 NB_MODULE(_engine, m) {
     m.doc() = "domkl's native engine";
+    nb::set_leak_warnings(false);  // a process that is told to stop need not free everything first
     if (_import_array() < 0) nb::raise_python_error();
     m.def("best", &domkl::best, "The widest instruction set that this processor runs.");
     m.def("runs", &domkl::runs, "isa"_a, "Whether this processor runs an instruction set.");
