@@ -24,6 +24,7 @@ MODULES = (
     "domkl.graph",
     "domkl.hedge",
     "domkl.metrics",
+    "domkl.conformal",
     "domkl.datasets",
     "domkl.datasets.stations",
     "domkl.datasets.scaling",

@@ -64,6 +64,20 @@ def test_an_interval_holds_the_label_about_as_often_as_asked():
     assert 0.7 < np.mean(held[100:]) < 0.9
 
 
+def test_each_learner_of_a_network_has_an_interval():
+    X, y = problems.streams(3, 400, 2)
+    y[1] += np.random.default_rng(0).standard_normal(400)  # one of them hears more noise
+    network, held, wide = domkl.DOMKL("ring", **SMALL), [], []
+    for t in range(400):
+        low, high = network.interval(X[:, t], 0.8)
+        held.append((low <= y[:, t]) & (y[:, t] <= high))
+        wide.append(high - low)
+        network.learn(X[:, t], y[:, t])
+    assert (np.abs(np.mean(held[100:], 0) - 0.8) < 0.08).all()
+    assert np.isinf(wide[0]).all()
+    assert wide[-1][1] > 2 * wide[-1][0]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -72,7 +86,7 @@ def test_an_interval_holds_the_label_about_as_often_as_asked():
         (lambda: domkl.DOMKL("wheel").predict(np.ones((3, 2))), "graph is 'wheel'"),
         (lambda: domkl.DOMKL("ring").learn(np.ones((3, 2)), [1.0]), r"y has shape \(1,\)"),
         (lambda: domkl.DOMKL("ring").predict(np.full((3, 2), np.inf)), "infinite"),
-        (lambda: domkl.DOMKL("ring").interval(np.ones((3, 2))), "interval is for one device"),
+        (lambda: domkl.DOMKL("ring").interval(np.ones((3, 2)), 2), "coverage is 2"),
         (lambda: domkl.DOMKL(loss="cubic"), "loss is 'cubic'"),
         (lambda: domkl.DOMKL(size=3), "size is 3"),
         (lambda: domkl.DOMKL(seed=-1), "seed is -1"),

@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, errors, graph, hedge, kernels, losses, metrics
+    from . import conformal, datasets, errors, graph, hedge, kernels, losses, metrics
     from .auto import AutoLearner
     from .central import CentralRun, omkl
     from .core import Rates, State, Step
@@ -35,7 +35,7 @@ _HOMES = {
     "omkl": "central",
     "simulate": "simulator",
 }
-_MODULES = ("datasets", "errors", "graph", "hedge", "kernels", "losses", "metrics")
+_MODULES = ("conformal", "datasets", "errors", "graph", "hedge", "kernels", "losses", "metrics")
 
 __all__ = [
     "DOMKL",
@@ -47,6 +47,7 @@ __all__ = [
     "State",
     "Step",
     "Update",
+    "conformal",
     "datasets",
     "errors",
     "graph",

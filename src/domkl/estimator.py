@@ -7,7 +7,7 @@ import os
 import numpy as np
 import numpy.typing as npt
 
-from . import _checks, handover, losses
+from . import _checks, conformal, handover, losses
 from ._types import Array
 from .auto import Model, Network
 from .auto.learners import Look
@@ -71,12 +71,12 @@ class DOMKL:
         else:
             model.learn(x, y)
 
-    def interval(self, x: npt.ArrayLike, coverage: float = 0.9) -> tuple[float, float]:
-        """Bounds that hold y in `coverage` of all cases, on one device: see `domkl.auto.Model.interval`."""
-        model = self._for(x)
-        if isinstance(model, Model):
-            return model.interval(x, coverage)
-        raise InputError("interval is for one device; expected DOMKL() without a graph; use predict")
+    def interval(self, x: npt.ArrayLike, coverage: float = 0.9) -> tuple[float, float] | tuple[Array, Array]:
+        """Bounds that hold y in `coverage` of all cases: two numbers, or two for each learner (J,).
+
+        They come from each learner's own last errors: see `domkl.conformal`.
+        """
+        return self._for(x).interval(x, coverage)
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what one device has learnt, and no sample, to a file with which `domkl agent`s can begin."""
@@ -118,6 +118,11 @@ class _Rounds:
         loss = losses.get(how.loss)
         self.network = Network(as_graph(graph, J), d, loss, seed=how.seed, size=how.size, forgets=True)
         self.seen: Look | None = None
+        self.errors = conformal.Errors(J)
+
+    def interval(self, X: npt.ArrayLike, coverage: float) -> tuple[Array, Array]:
+        middle, wide = self.predict(X), self.errors.width(conformal.check_coverage(coverage))
+        return middle - wide, middle + wide
 
     def predict(self, X: npt.ArrayLike) -> Array:
         return np.array(self._look(X).y_hat)
@@ -125,7 +130,10 @@ class _Rounds:
     def learn(self, X: npt.ArrayLike, y: npt.ArrayLike) -> None:
         look, labels = self._look(X), _checks.finite("y", _checks.floats("y", y))
         _checks.shape("y", labels, (self.network.J,), "give one label for each learner")
-        self.network.learn(look, losses.labels(self.network.loss, labels))
+        labels = losses.labels(self.network.loss, labels)
+        if self.network.rounds:  # the first errors say nothing about the models
+            self.errors.note(look.y_hat - labels)
+        self.network.learn(look, labels)
         self.seen = None
 
     def _look(self, X: npt.ArrayLike) -> Look:

@@ -35,7 +35,7 @@ def save(model: Model) -> tuple[dict[str, Any], dict[str, Any]]:
     alone = model.alone
     alone.recent.clear()
     arrays, mind = keep.save(alone)
-    arrays["misses"] = model.misses
+    arrays["misses"] = model.errors.misses
     about = {"d": alone.d, "first": alone.features.first, "seed": alone.seed, "size": alone.size}
     return arrays, {**about, "loss": alone.loss.name, "mind": mind}
 
@@ -45,7 +45,7 @@ def load(arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> Model:
     model = Model(meta["first"], loss=meta["loss"], seed=meta["seed"], size=meta["size"])
     model.alone.widen(meta["d"])
     keep.load(model.alone, arrays, meta["mind"])
-    model.misses = arrays["misses"]
+    model.errors.misses, model.errors.n = arrays["misses"], model.n - 1
     return model
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
-from .. import _checks, losses, newton
+from .. import _checks, conformal, losses, newton
 from .._types import Array
-from ..errors import InputError
 from ..graph import Graph
 from .learners import Look
 from .network import Network
 
-#: Values after which a column that came late gets its scale, and errors that `Model.interval` looks back on.
-LATE, RESIDUALS = 32, 500
-FADING = 0.99
+#: Values after which a column that came late gets its scale.
+LATE = 32
 
 
 class Model:
@@ -61,7 +57,7 @@ class Model:
             Graph((0,), ((),)), d, losses.get(loss), seed=seed, size=size, forgets=forgetting == "auto"
         )
         self._late: dict[int, list[float]] = {}  # columns that came after the scale was fixed
-        self.misses = np.zeros(RESIDUALS)  # absolute errors, the oldest overwritten
+        self.errors = conformal.Errors()
         self._seen: Look | None = None
 
     @property
@@ -85,30 +81,16 @@ class Model:
         _checks.shape("y", label, (), "give one label at a time")
         label = losses.labels(network.loss, label)
         if self.n:  # the first error says nothing about the model
-            self.misses[(self.n - 1) % RESIDUALS] = abs(float(look.y_hat[0]) - float(label))
+            self.errors.note(look.y_hat - label)
         network.learn(look, label[None])
         self._forget()
         self._take_late(look.x[0])
         self._seen = None
 
     def interval(self, x: npt.ArrayLike, coverage: float = 0.9) -> tuple[float, float]:
-        """Between which bounds y will lie, in `coverage` of all cases: conformal, from the last errors.
-
-        The width is a weighted quantile of the last 500 absolute errors, each made before its label was
-        known; an error's weight falls by 1 % with every newer one, so the width follows a stream that changes
-        (conformal prediction beyond exchangeability). Without enough errors the bounds are infinite.
-        """
-        if not 0 < coverage < 1:
-            raise InputError(f"coverage is {coverage}; expected a number between 0 and 1; for example 0.9")
-        middle, wide = self.predict(x), _quantile(*self._errors(), coverage)
-        return middle - wide, middle + wide
-
-    def _errors(self) -> tuple[Array, Array]:
-        """The last absolute errors, and their weights."""
-        count = max(self.n - 1, 0)
-        errors = self.misses[:count]
-        age = (count - 1 - np.arange(len(errors))) % RESIDUALS
-        return errors, np.asarray(FADING**age, np.float64)
+        """Between which bounds y will lie, in `coverage` of all cases: see `domkl.conformal`."""
+        middle, wide = self.predict(x), self.errors.width(conformal.check_coverage(coverage))[0]
+        return middle - float(wide), middle + float(wide)
 
     def grow(self, d: int) -> None:
         """From now on samples have d inputs, the new ones last; what was learnt stays.
@@ -152,14 +134,6 @@ class Model:
             if len(values) == LATE:
                 self.alone.set_column(c, np.array(values))
                 del self._late[c]
-
-
-def _quantile(errors: Array, weights: Array, coverage: float) -> float:
-    """The least error with enough weight at or below it, where one more error of weight 1 is infinite."""
-    order = np.argsort(errors)
-    below = np.cumsum(weights[order]) / (weights.sum() + 1)
-    rank = int(np.searchsorted(below, coverage))
-    return float(errors[order[rank]]) if rank < len(errors) else math.inf
 
 
 def _memory(forgetting: str | float) -> float | None:
