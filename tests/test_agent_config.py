@@ -168,6 +168,7 @@ def test_bad_names_and_numbers_are_refused(tmp_path, head, message):
         ("http", "listen = '9464'", "listen is '9464'; expected host:port"),
         ("http", "listen = '0.0.0.0:9464'", "listen is '0.0.0.0:9464', which other machines reach"),
         ("http", "listen = 'jfk.example:9464'", ".* other machines reach; .*set allow_remote = true"),
+        ("output", "coverage = 1.5", "coverage is 1.5"),
         ("log", "level = 'loud'", "level is 'loud'"),
         ("log", "format = 'xml'", "format is 'xml'"),
     ],
@@ -341,7 +342,7 @@ def test_what_the_example_leaves_out_is_written_as_it_is_without():
     table = _settings._toml("agent").loads(example(switched_on=True))
     shown = {
         **dict.fromkeys(("rho", "eta", "eta_g", "path", "topic", "ca", "cert", "key", "directory")),
-        **dict.fromkeys(("delta", "reg", "memory", "diameter")),  # which depend on others
+        **dict.fromkeys(("delta", "reg", "memory", "diameter", "coverage")),  # which depend on others
         "learners": (),
         "connect": (),
         "listen": "",

@@ -17,6 +17,7 @@ from domkl.agent import Agent, AgentConfig
 from domkl.agent.config import (
     AutoSection,
     CheckpointSection,
+    OutputSection,
     RateSection,
     RoundSection,
     StreamSection,
@@ -401,6 +402,31 @@ def test_a_broker_that_is_not_there_is_named():
     settings = TransportSection(kind="mqtt", broker="127.0.0.1:1")
     with pytest.raises(InputError, match=r"127\.0\.0\.1:1"):
         asyncio.run(together(Agent(config("a", [], transport=settings), stream=aiter_of([], d), out=len)))
+
+
+# Bounds
+
+
+def test_predictions_have_bounds_that_hold_the_label_as_often_as_asked():
+    T, graph = 300, nx.path_graph(2)
+    X, y = problems.streams(2, T, d)
+    outs = [[] for _ in graph]
+    asyncio.run(together(*agents_of(configs(graph, output=OutputSection(coverage=0.8)), X, y, outs)))
+    run = domkl.simulate(X, y, graph, kernels=KERNELS.draw(d), rates=RATES.rates())
+    low, high = domkl.conformal.bounds(run.y_hat, y, 0.8)
+    for j, out in enumerate(outs):
+        assert out[0]["low"] is None
+        found = [[-np.inf if said["low"] is None else said["low"] for said in out]]
+        found += [[np.inf if said["high"] is None else said["high"] for said in out]]
+        np.testing.assert_array_equal(found, [low[j], high[j]])
+        assert abs(np.mean((low[j] <= y[j]) & (y[j] <= high[j])) - 0.8) < 0.1
+
+
+def test_bounds_outlive_a_restart(tmp_path):
+    X, y = problems.streams(2, 80, d)
+    both = configs(nx.path_graph(2), output=OutputSection(coverage=0.8))
+    agents, _ = restarted(both, X, y, tmp_path, at=40)
+    assert [agent.memory.errors.n for agent in agents] == [79, 79]
 
 
 # Preset auto

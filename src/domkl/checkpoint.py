@@ -25,7 +25,7 @@ import numpy.typing as npt
 from . import _checks, store
 from .errors import DataError, InputError
 
-_FORMAT = "domkl checkpoint 1"
+_FORMAT = "domkl checkpoint 2"
 _CHECKPOINT = re.compile(r"round-(0|[1-9][0-9]{0,15})-([0-9a-f]{32})\.safetensors", re.ASCII)
 _JOURNAL = re.compile(r"journal-(0|[1-9][0-9]{0,15})\.jsonl", re.ASCII)
 

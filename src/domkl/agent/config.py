@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import _checks, _settings
+from .. import _checks, _settings, conformal
 from ..core import Rates
 from ..errors import InputError
 from ..experiment import AutoSpec, KernelSpec, LearningSpec, RateSpec
@@ -209,10 +209,15 @@ class CheckpointSection:
 
 @dataclass(frozen=True)
 class OutputSection:
-    """[output]: where predictions go: "-" is standard output, "" is nowhere."""
+    """[output]: where predictions go: "-" is standard output, "" is nowhere; and how sure bounds are."""
 
     predictions: str = "-"
     publish: bool = False
+    coverage: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.coverage is not None:
+            conformal.check_coverage(self.coverage)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class Agent:
         self.connection = Connection(self.transport, self.around, config)
         self.talk = Conversation(config, self.learner, self.memory, self.around, self.post, self.refused)
         scaling = Scaling.of(config.stream, config.inputs)
-        self.predictions = Predictions(config.output, scaling, self.post, out)
+        self.predictions = Predictions(config.output, scaling, self.post, out, self.memory.errors)
         self._stream = stream
         self._stopping = asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is; readings are being taken
@@ -195,6 +195,8 @@ class Agent:
         sent = self.post.send(update, self.memory.durable(update.round))
         self.memory.remember(update.round, sent, self._durable())
         self.progress.account(y, y_hat)
+        if update.round:  # the first error says nothing about the learner
+            self.memory.errors.note(y - y_hat)
         self._is_open = True
         self._close()
         if self._is_open:

@@ -15,6 +15,7 @@ import numpy as np
 from .. import checkpoint
 from .._extras import need
 from .._types import Array
+from ..conformal import Errors
 from ..member import Member
 from .config import CheckpointSection
 from .streams import Reading
@@ -33,6 +34,7 @@ class Memory:
         self._most = 2 * FEW  # updates to keep before looking for those that nobody needs
         self.history: dict[int, bytes] = {}  # own updates as they were sent, by round
         self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and what was predicted for it
+        self.errors = Errors()  # of predictions, in the labels' scaled unit
         self.readings = 0  # the number of the next reading
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
         self.origin: Any = None  # where its source was then, in the source's own words
@@ -95,9 +97,11 @@ class Memory:
         rounds = sorted(self.history)
         arrays |= {"history": np.frombuffer(b"".join(self.history[r] for r in rounds), np.uint8)}
         arrays |= {"waiting": np.array([x for x, _ in self.waiting.values()], np.float64)}
+        arrays |= {"errors": self.errors.misses}
         ours = {
             "learner": meta,
             "readings": self.readings,
+            "errors": self.errors.n,
             "graph": [self.graph, self.names],
             "origin": self.origin,
             "incarnation": self.incarnation,
@@ -118,6 +122,7 @@ class Memory:
             return None
         meta, arrays = found.meta, dict(found.arrays)
         sent, inputs = arrays.pop("history").tobytes(), arrays.pop("waiting")
+        self.errors.misses, self.errors.n = arrays.pop("errors"), meta["errors"]
         learner.load(arrays, meta["learner"])
         self.history = dict(zip([r for r, _ in meta["history"]], _cut(sent, meta["history"]), strict=True))
         self.waiting = {id: (x, y_hat) for (id, y_hat), x in zip(meta["waiting"], inputs, strict=True)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from ..conformal import Errors
 from .config import OutputSection
 from .post import Post
 from .streams import Reading, Scaling
@@ -51,11 +53,17 @@ class Lines:
 
 
 class Predictions:
-    """Each prediction in the labels' own unit, to `out` (by default a line) and, if published, to a topic."""
+    """Each prediction in the labels' own unit, to `out` (by default a line) and, if published, to a topic.
 
-    def __init__(self, section: OutputSection, scaling: Scaling, post: Post, out: Out | None) -> None:
+    `errors` are those of earlier predictions, from which bounds follow if the settings ask for them.
+    """
+
+    def __init__(
+        self, section: OutputSection, scaling: Scaling, post: Post, out: Out | None, errors: Errors
+    ) -> None:
         self.lines, self._scaling, self._post = Lines(section.predictions), scaling, post
         self._out, self._is_published = out or self.lines.write, section.publish
+        self._coverage, self._errors = section.coverage, errors
 
     def tell(self, reading: Reading, round: int, y_hat: float) -> None:
         """What was predicted for a reading."""
@@ -65,6 +73,18 @@ class Predictions:
             said["y"] = self._scaling.original(reading.y)
         if reading.id is not None:
             said["id"] = reading.id
+        if self._coverage is not None:
+            said |= self._bounds(y_hat, self._coverage)
         self._out(said)
         if self._is_published:
             self._post.say("prediction", said)
+
+    def _bounds(self, y_hat: float, coverage: float) -> dict[str, float | None]:
+        """What y lies between in `coverage` of all cases; null while too few errors are known."""
+        wide = float(self._errors.width(coverage)[0])
+        if not math.isfinite(wide):
+            return {"low": None, "high": None}
+        return {
+            "low": self._scaling.original(y_hat - wide),
+            "high": self._scaling.original(y_hat + wide),
+        }
