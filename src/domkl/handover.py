@@ -28,6 +28,8 @@ from .member import Member
 __all__ = ["Taught", "read", "write"]
 
 _FORMAT = "domkl model 1"
+#: Samples after which a scale may be kept for good.
+ENOUGH = 64
 #: The presets of agents that a file is for.
 AUTO, OWN = "auto", "own"
 
@@ -75,6 +77,8 @@ def _are_plain(classes: Sequence[Any]) -> bool:
 
 def write(path: str | os.PathLike[str], model: Single | Model, names: Sequence[Hashable] = ()) -> None:
     """Write a taught model to a file, as a whole or not at all."""
+    if model.n < ENOUGH:
+        raise InputError(f"the model has learnt {model.n} samples; expected {ENOUGH} or more; teach it first")
     arrays, meta = _first_order(model) if isinstance(model, FirstOrder) else _auto(model)
     meta |= {"format": _FORMAT, "names": _texts(names)}
     meta["digest"] = _digest(arrays, meta)
@@ -116,10 +120,7 @@ def read(path: str | os.PathLike[str]) -> Taught:
 
 
 def _auto(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    inner = model if isinstance(model, Model) else model.model
-    if inner is None:
-        raise InputError("the model has learnt 0 samples; expected 64 or more; teach it first")
-    arrays, meta = auto.save(inner)
+    arrays, meta = auto.save(model if isinstance(model, Model) else model.model)
     return arrays, {"preset": AUTO, **meta}
 
 

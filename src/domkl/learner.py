@@ -278,7 +278,7 @@ class Learner(Member):
                 return self._observe(x, y)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
-        sample, label = self._sample(x), self._label(y)
+        sample, label = self._sample(x), float(losses.one_label(self.loss, y, self.V.dtype))
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 return self._observe(sample, label)
@@ -322,11 +322,6 @@ class Learner(Member):
         remedy = "every sample needs the features the kernels were made for"
         _checks.shape("x", array, self.V.shape[2:], remedy)
         return _checks.finite("x", np.ascontiguousarray(array))
-
-    def _label(self, y: float) -> float:
-        label = _checks.floats("y", y, self.V.dtype)
-        _checks.shape("y", label, (), "give one label at a time")
-        return float(losses.labels(self.loss, _checks.finite("y", label)))
 
 
 def _losses(update: Update) -> Array:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _checks
 from ._types import Array
@@ -99,6 +100,12 @@ def labels(loss: Loss, y: Array, name: str = "y") -> Array:
             "map the classes to -1 and +1"
         )
     return np.where(y > 0, 1.0, -1.0).astype(y.dtype)
+
+
+def one_label(loss: Loss, y: float, dtype: npt.DTypeLike = np.float64) -> Array:
+    """A single label as `loss` wants it. ()"""
+    label = _checks.finite("y", _checks.floats("y", y, dtype))
+    return labels(loss, _checks.shape("y", label, (), "give one label at a time"))
 
 
 def _squared_value(s: Array, y: Array) -> Array:

@@ -183,7 +183,7 @@ class AutoLearner(Member):
     def observe(self, x: npt.ArrayLike, y: float) -> Update:
         """Predict, learn from (x, y), and return the update for the neighbours."""
         self._refuse_open("receive() them or close() the round")
-        look, label, weights = self._look(x), self._label(y), self.weights
+        look, label, weights = self._look(x), losses.one_label(self.one.loss, y), self.weights
         lives, self.one.rounds = self.one.lives, self.round
         said = self.one.propose(look, label[None], self._as_asked(look))
         joint = said.theta.reshape(1, -1).astype(np.float64)  # as the coefficients of the memories are
@@ -425,11 +425,6 @@ class AutoLearner(Member):
         return (
             known[0] is now[0] and known[1:] == now[1:] and np.array_equal(look.x[0], sample, equal_nan=True)
         )
-
-    def _label(self, y: float) -> Array:
-        label = _checks.finite("y", _checks.floats("y", y))
-        _checks.shape("y", label, (), "give one label at a time")
-        return losses.labels(self.one.loss, label)
 
 
 def _ranked(update: Update) -> tuple[float, int]:

@@ -98,7 +98,7 @@ class Learners(ABC):
         self.recent: deque[Sample] = deque(maxlen=FADING)  # inputs and scaled targets
         self.turn = NOBODY
         self.terms_said: Array | None = None  # coefficients of the memory whose turn it is
-        self._clear_decisions()
+        self.alarm, self.restart = np.full((J, 2), NEVER), np.full((J, 2), NEVER)
         self.state: newton.State | None = None
         self.lives = 0  # how often the joint models have begun anew
         self.learnt: tuple[Array, Array, Array] | None = None  # of the open round
@@ -283,9 +283,6 @@ class Learners(ABC):
         """Those that may still be acted on, by their rounds. (J, 2)"""
         at = decisions[:, :1]
         return np.where((at >= self.rounds) & (at <= self.rounds + self.diameter), decisions, NEVER)
-
-    def _clear_decisions(self) -> None:
-        self.alarm, self.restart = np.full((self.J, 2), NEVER), np.full((self.J, 2), NEVER)
 
     def _begin_young(self, n: int) -> None:
         """After an alarm the young memory is of the last n samples."""

@@ -77,9 +77,7 @@ class Model:
     def learn(self, x: npt.ArrayLike, y: float) -> None:
         """A sample with its label."""
         network, look = self.alone, self._look(x)
-        label = _checks.finite("y", _checks.floats("y", y))
-        _checks.shape("y", label, (), "give one label at a time")
-        label = losses.labels(network.loss, label)
+        label = losses.one_label(network.loss, y)
         if self.n:  # the first error says nothing about the model
             self.errors.note(look.y_hat - label)
         network.learn(look, label[None])

@@ -21,6 +21,10 @@ class Auto:
         self.model: Model | None = None
         self.settings, self.loss = settings, loss
 
+    @property
+    def n(self) -> int:
+        return 0 if self.model is None else self.model.n
+
     def predict(self, x: Array) -> float:
         found = 0.0 if self.model is None else self.model.predict(_known(x))
         return score(found) if self.loss == "logistic" else found

@@ -22,8 +22,6 @@ from .settings import Settings
 #: The standard deviation that inputs get: with it the paper's bandwidths lie on both sides of typical
 #: distances for one input as well as for a hundred.
 SPREAD = 0.3
-#: Samples after which the scale is good enough to be kept for good.
-ENOUGH = 64
 #: At most so many samples wait until the scale takes them in.
 WAITING = 256
 #: A change of the labels' mean or spread that is not worth a new unit, in spreads.
@@ -59,6 +57,10 @@ class FirstOrder:
         self._widen()
         self._start(kept)
 
+    @property
+    def n(self) -> int:
+        return self.learnt + self.waiting
+
     def predict(self, x: Array) -> float:
         self._place(x)
         return self.y_mean + self.y_scale * self._ask(self._z)
@@ -77,9 +79,8 @@ class FirstOrder:
 
     def mind(self) -> Mind:
         """What it knows by now, with the scale of today."""
-        kept, n = self._keep(), self.learnt + self.waiting
-        if n < ENOUGH or kept is None:
-            raise InputError(f"the model has learnt {n} samples; expected {ENOUGH} or more; teach it first")
+        kept = self._keep()
+        assert kept is not None  # there are samples
         arrays = self.V, kept.theta, kept.L, kept.q, self._mean, self._factor
         return Mind(*arrays, self.y_mean, self.y_scale, self.loss.name, self.rates)
 

@@ -65,19 +65,13 @@ class ScaledLearner(Learner):
 
     def observe(self, x: npt.ArrayLike, y: float) -> Update:
         """Predict, learn from (x, y), and return the update for the neighbours."""
-        label = self._in_full(y)
+        label = float(losses.one_label(self.loss, y))  # in full: its distance from the mean may be small
         with np.errstate(over="ignore"):  # what is too large is refused in words
             update = super().observe(self._scaled(x), (label - self.mind.y_mean) / self.mind.y_scale)
         assert self._last is not None
         round, name, _, y_hat, q = self._last
         self._last = round, name, label, self._in_units(y_hat), q
         return update
-
-    def _in_full(self, y: float) -> float:
-        """A label in the precision in which its distance from the mean can be told."""
-        label = _checks.finite("y", _checks.floats("y", y))
-        _checks.shape("y", label, (), "give one label at a time")
-        return float(losses.labels(self.loss, label))
 
     def _in_units(self, y: float) -> float:
         return self.mind.y_mean + self.mind.y_scale * y

@@ -26,6 +26,10 @@ class Settings(NamedTuple):
 class Single(Protocol):
     """A model of one number, from samples (d,) that may hold NaN."""
 
+    @property
+    def n(self) -> int:
+        """How many samples were learnt."""
+
     def predict(self, x: Array) -> float:
         """The number at x; for the logistic loss, the score."""
 
