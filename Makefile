@@ -51,7 +51,7 @@ sanitize:  ## the engine's tests under the address and undefined-behaviour sanit
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-NATIVE := CMakeLists.txt $(wildcard src/domkl/_native/*.?pp)
+NATIVE := CMakeLists.txt $(wildcard src/domkl/engines/_native/*.?pp)
 
 $(VENV)/.demo: pyproject.toml $(NATIVE) | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[cli]"
@@ -63,7 +63,7 @@ $(VENV)/.system: scripts/install_system.sh | $(VENV)/bin/python
 	touch $@
 
 # Peers have dependencies of their own, which tests should not see.
-$(PEERS)/.ready: pyproject.toml benchmarks/requirements.txt $(NATIVE) $(wildcard src/domkl/*.py src/domkl/*/*.py)
+$(PEERS)/.ready: pyproject.toml benchmarks/requirements.txt $(NATIVE) $(wildcard src/domkl/*.py src/domkl/*/*.py src/domkl/*/*/*.py)
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install -q --disable-pip-version-check ".[cli]" -r benchmarks/requirements.txt
 	touch $@

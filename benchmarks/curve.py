@@ -14,9 +14,10 @@ import matplotlib
 import numpy as np
 from accuracy import SETS, streams
 
-from domkl import auto, engines, losses
-from domkl.graph import as_graph
-from domkl.report.style import PALETTE, SETTINGS
+from domkl import engines
+from domkl.exchange.graph import as_graph
+from domkl.lab.report.style import PALETTE, SETTINGS
+from domkl.learning import auto, losses
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

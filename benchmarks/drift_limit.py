@@ -27,9 +27,10 @@ from pathlib import Path
 import numpy as np
 
 import domkl
-from domkl import datasets, losses
-from domkl.auto import Network
-from domkl.graph import as_graph
+from domkl import datasets
+from domkl.exchange.graph import as_graph
+from domkl.learning import losses
+from domkl.learning.auto import Network
 
 RESULTS = Path(__file__).parent / "results" / "drift_limit.json"
 #: Learners, the rounds after which they are judged, and samples to judge them by.

@@ -23,10 +23,11 @@ import zlib
 import msgspec
 import numpy as np
 
-from domkl import checkpoint, store, wire
-from domkl.edges import Held
-from domkl.errors import DataError, PeerError
-from domkl.member import Update
+from domkl.agent import checkpoint, wire
+from domkl.base.errors import DataError, PeerError
+from domkl.exchange.edges import Held
+from domkl.learner import files
+from domkl.learner.member import Update
 
 WEIRD = [
     *(None, True, False, 0, -1, 2**63, 2**64 - 1, -(2**63), 0.5, 1e308, float("nan"), float("inf")),
@@ -236,7 +237,7 @@ class Checkpoints:
 
     def sound(self, found):
         kinds = {array.dtype.name for array in found.arrays.values()}
-        return found.round == 20 and type(found.meta) is dict and kinds <= set(store.DTYPES.values())
+        return found.round == 20 and type(found.meta) is dict and kinds <= set(files.DTYPES.values())
 
 
 class Journals:

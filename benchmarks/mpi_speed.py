@@ -24,7 +24,7 @@ import time
 import numpy as np
 
 import domkl
-from domkl.bench import machine
+from domkl.lab.bench import machine
 
 J, REACH, P, D, d, T = 20_000, 3, 3, 20, 5, 150
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM")}

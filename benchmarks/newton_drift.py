@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from domkl import Rates, core, engines, losses, newton
+from domkl import Rates, engines
+from domkl.learning import first_order, losses, second_order
 
 RESULTS = Path(__file__).parent / "results" / "newton_drift.json"
 
@@ -17,22 +18,22 @@ RESULTS = Path(__file__).parent / "results" / "newton_drift.json"
 def drift(rounds: int, K: int, dtype: type, engine: str, looks: int = 10) -> list[dict[str, float]]:
     """Relative error and asymmetry of P, seen now and then, on a stream that wanders slowly."""
     rng, loss = np.random.default_rng(0), losses.get("squared")
-    pulls = newton.Pulls.of(np.asarray(2.0, dtype), Rates(0.2, 0.01, 1.0), loss)
-    state = newton.init(1, K, pulls, engines.make_inverse(engine))
+    pulls = second_order.Pulls.of(np.asarray(2.0, dtype), Rates(0.2, 0.01, 1.0), loss)
+    state = second_order.init(1, K, pulls, engines.make_inverse(engine))
     V = rng.standard_normal((1, K // 2, 3)).astype(dtype)
     M, x, seen = np.eye(K) * float(pulls.c[0]), np.zeros(3, dtype), []
     for t in range(1, rounds + 1):
         x = (0.99 * x + 0.1 * rng.standard_normal(3)).astype(dtype)
-        z = core.features(V, x)
-        learnt = newton.local(state, z, newton.predict(state, z)[0], x[0], pulls, loss)
-        state = newton.merge(state, learnt, pulls.deg * learnt[0], learnt[1], pulls, 1.0)
+        z = first_order.features(V, x)
+        learnt = second_order.local(state, z, second_order.predict(state, z)[0], x[0], pulls, loss)
+        state = second_order.merge(state, learnt, pulls.deg * learnt[0], learnt[1], pulls, 1.0)
         M += 2 * np.outer(z[0].astype(float), z[0].astype(float))
         if t % (rounds // looks) == 0:
             seen.append({"rounds": t, **look(state, M)})
     return seen
 
 
-def look(state: newton.State, M: np.ndarray) -> dict[str, float]:
+def look(state: second_order.State, M: np.ndarray) -> dict[str, float]:
     P, exact = state.inverse.settle()[0], np.linalg.inv(M)
     return {
         "relative_error": float(np.linalg.norm(P - exact) / np.linalg.norm(exact)),

@@ -12,7 +12,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 
-from domkl.report.style import PALETTE, SETTINGS
+from domkl.lab.report.style import PALETTE, SETTINGS
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

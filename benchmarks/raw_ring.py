@@ -24,8 +24,8 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
-from domkl import certs
-from domkl.transports import TransportSettings, make, topic
+from domkl.agent import certs
+from domkl.agent.transports import TransportSettings, make, topic
 
 SIZE = 13_775  # bytes: 17 kernels x 100 float64, their losses, and what surrounds them
 PATIENCE = 10.0  # seconds without a neighbour's message before the ring counts as broken
@@ -64,7 +64,7 @@ def key_of(name: str) -> str:
 
 def raw_zenoh(settings: TransportSettings, waiting: Waiting) -> Callable[[bytes], Any]:
     """Plain Zenoh, with the tuning that the adapter uses."""
-    from domkl.transports.zenoh import configuration, load
+    from domkl.agent.transports.zenoh import configuration, load
 
     zenoh = load()
     session = zenoh.open(zenoh.Config.from_json5(json.dumps(configuration(settings))))

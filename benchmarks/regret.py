@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 
 import domkl
-from domkl import auto, engines, losses
-from domkl.graph import as_graph
+from domkl import engines
+from domkl.exchange.graph import as_graph
+from domkl.learning import auto, losses
 
 RESULTS = Path(__file__).parent / "results" / "regret.json"
 ROUNDS = (250, 500, 1000, 2000, 4000)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import domkl
-from domkl.bench import machine, timing, w1
+from domkl.lab.bench import machine, timing, w1
 
 HERE = Path(__file__).parent
 BASE = {"J": 64, "P": 8, "D": 64, "d": 32, "degree": 6}

@@ -19,8 +19,8 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
 import faults
-from domkl import fleet
-from domkl.experiment import KernelSpec
+from domkl.lab import fleet
+from domkl.lab.experiment import KernelSpec
 
 FIRST = 10_000
 

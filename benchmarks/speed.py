@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 import domkl
-from domkl.bench import machine
+from domkl.lab.bench import machine
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import naive

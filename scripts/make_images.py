@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from domkl import experiment, trial
-from domkl.report import figures
+from domkl.lab import experiment, trial
+from domkl.lab.report import figures
 
 TARGET = Path(__file__).parent.parent / "docs" / "images" / "stations.png"
 

@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
-from domkl import certs
+from domkl.agent import certs
 
 _DEBIAN = "/usr/sbin/mosquitto"
 

@@ -10,9 +10,10 @@ import time
 import numpy as np
 
 import domkl
-from domkl import checkpoint, fleet, trial
+from domkl.agent import checkpoint
 from domkl.datasets import Split
-from domkl.experiment import AutoSpec, Experiment, KernelSpec, LearningSpec, RateSpec
+from domkl.lab import fleet, trial
+from domkl.lab.experiment import AutoSpec, Experiment, KernelSpec, LearningSpec, RateSpec
 
 KERNELS = KernelSpec(D=20, sigma2=(0.3, 3.0))
 RATES = RateSpec(rho=0.5, eta=0.5, eta_g=1.0)

@@ -21,8 +21,9 @@ import numpy as np
 
 import faults
 from brokers import MOSQUITTO
-from domkl import certs, fleet
-from domkl.experiment import RateSpec
+from domkl.agent import certs
+from domkl.lab import fleet
+from domkl.lab.experiment import RateSpec
 
 #: Of the networks of this process; also in the names, with its id, so that those of others stay apart.
 _count = itertools.count()

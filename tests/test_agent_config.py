@@ -8,13 +8,13 @@ import subprocess
 
 import pytest
 
-from domkl import _settings
 from domkl.agent import config
 from domkl.agent.config import AgentConfig
 from domkl.agent.making import make
-from domkl.core import Rates
-from domkl.errors import DataError, InputError
-from domkl.transports.base import TransportSettings
+from domkl.agent.transports.base import TransportSettings
+from domkl.base import toml
+from domkl.base.errors import DataError, InputError
+from domkl.learning.first_order import Rates
 
 DEPLOY = pathlib.Path(__file__).parent.parent / "deploy"
 LEAST = 'network = "net"\nname = "a"\ninputs = 2\n'
@@ -301,7 +301,7 @@ def test_the_transport_hears_neighbours_and_the_sensor(tmp_path):
 
 
 def test_the_section_has_every_setting_of_a_transport():
-    ours, theirs = _settings.fields_of(config.TransportSection), _settings.fields_of(TransportSettings)
+    ours, theirs = toml.fields_of(config.TransportSection), toml.fields_of(TransportSettings)
     assert {*ours} == {*theirs} - {"network", "name", "peers"}
     for name in {*ours} - {"kind"}:
         assert ours[name].default == theirs[name].default
@@ -331,15 +331,15 @@ def test_the_example_is_right():
 
 @needs_checkout
 def test_the_example_has_every_setting_once():
-    parts = _settings.sections_of(AgentConfig)
-    known = [(section, key) for section, part in parts.items() for key in _settings.fields_of(part)]
-    known += [("", key) for key in _settings.fields_of(AgentConfig) if key not in parts]
+    parts = toml.sections_of(AgentConfig)
+    known = [(section, key) for section, part in parts.items() for key in toml.fields_of(part)]
+    known += [("", key) for key in toml.fields_of(AgentConfig) if key not in parts]
     assert sorted(written(example())) == sorted(known)
 
 
 @needs_checkout
 def test_what_the_example_leaves_out_is_written_as_it_is_without():
-    table = _settings._toml("agent").loads(example(switched_on=True))
+    table = toml._toml("agent").loads(example(switched_on=True))
     shown = {
         **dict.fromkeys(("rho", "eta", "eta_g", "path", "topic", "ca", "cert", "key", "directory")),
         **dict.fromkeys(("delta", "reg", "memory", "diameter", "coverage")),  # which depend on others
@@ -348,10 +348,10 @@ def test_what_the_example_leaves_out_is_written_as_it_is_without():
         "listen": "",
     }
     off = set(written("\n".join(line for line in example().splitlines() if line.startswith(("#", "[")))))
-    for section, part in _settings.sections_of(AgentConfig).items():
-        for key, field in _settings.fields_of(part).items():
+    for section, part in toml.sections_of(AgentConfig).items():
+        for key, field in toml.fields_of(part).items():
             value = table[section][key]
-            _settings.check_type(key, value, field)
+            toml.check_type(key, value, field)
             if (section, key) in off:
                 assert field.default == shown.get(key, value)
 
@@ -385,7 +385,7 @@ def test_the_unit_is_what_its_remarks_say():
     assert "\nWatchdogSec" not in text
     for key in re.findall(r"DOMKL_([A-Z_]+)=", text):
         section, _, name = key.lower().partition("_")
-        assert name in _settings.fields_of(_settings.sections_of(AgentConfig)[section])
+        assert name in toml.fields_of(toml.sections_of(AgentConfig)[section])
 
 
 @needs_checkout

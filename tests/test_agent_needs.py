@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import faults
-from domkl import fleet
+from domkl.lab import fleet
 
 #: Nothing but these may be imported by an agent that saves nothing and serves nothing.
 BLOCK = """

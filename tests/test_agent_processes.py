@@ -11,7 +11,7 @@ import pytest
 
 import brokers
 import faults
-from domkl import fleet
+from domkl.lab import fleet
 
 needs_broker = pytest.mark.skipif(brokers.MOSQUITTO is None, reason="mosquitto is not installed")
 TRANSPORTS = ["zenoh", pytest.param("mqtt", marks=needs_broker)]

@@ -18,7 +18,7 @@ import pytest
 from domkl.agent import logs, service
 from domkl.agent.config import LogSection
 from domkl.agent.service import METRICS, Durations, Service, Status
-from domkl.errors import InputError
+from domkl.base.errors import InputError
 
 pytest.importorskip("prometheus_client")
 LOOPBACK = ("127.0.0.1", 0)

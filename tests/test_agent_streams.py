@@ -16,7 +16,7 @@ import pytest
 from domkl.agent import files, logs, streams
 from domkl.agent.config import LogSection, StreamSection
 from domkl.agent.streams import Reading, Scaling, aiter_of, open_stream
-from domkl.errors import DataError, InputError
+from domkl.base.errors import DataError, InputError
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ import pytest
 
 import domkl
 import problems
-from domkl import checkpoint, transports, wire
-from domkl.agent import Agent, AgentConfig
+from domkl.agent import Agent, AgentConfig, checkpoint, transports, wire
 from domkl.agent.config import (
     AutoSection,
     CheckpointSection,
@@ -24,9 +23,9 @@ from domkl.agent.config import (
     TransportSection,
 )
 from domkl.agent.streams import Reading, aiter_of
-from domkl.errors import InputError
-from domkl.experiment import KernelSpec, LearningSpec
-from domkl.transports import topics
+from domkl.agent.transports import topics
+from domkl.base.errors import InputError
+from domkl.lab.experiment import KernelSpec, LearningSpec
 
 KERNELS = KernelSpec(D=10, sigma2=(0.3, 3.0))
 RATES = RateSection(rho=0.5, eta=0.5, eta_g=1.0)

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 import domkl
 import naive
 import problems
-from domkl import auto, losses
-from domkl.auto import Model, echo, learners
-from domkl.auto.additive import Memory, Terms
-from domkl.auto.experts import UNTRIED
-from domkl.auto.features import FEW, STEPS, Stats, pooled, scaled, statistics
-from domkl.auto.ties import Ties
-from domkl.errors import InputError
-from domkl.graph import as_graph
+from domkl.base.errors import InputError
+from domkl.exchange.graph import as_graph
+from domkl.learning import auto, losses
+from domkl.learning.auto import Model, echo, learners
+from domkl.learning.auto.additive import Memory, Terms
+from domkl.learning.auto.experts import UNTRIED
+from domkl.learning.auto.features import FEW, STEPS, Stats, pooled, scaled, statistics
+from domkl.learning.auto.ties import Ties
 from problems import taught
 
 

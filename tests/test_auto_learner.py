@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import domkl
 import problems
-from domkl import auto
+from domkl.learning import auto
 
 SIZE = 60
 

@@ -10,9 +10,10 @@ import sys
 import numpy as np
 import pytest
 
-from domkl import bench, cli, engines
-from domkl.bench import child, limits, machine, peers, targets, timing, twin, w1, w2, w3, w4
-from domkl.errors import Error, InputError
+from domkl import cli, engines
+from domkl.base.errors import Error, InputError
+from domkl.lab import bench
+from domkl.lab.bench import child, limits, machine, peers, targets, timing, twin, w1, w2, w3, w4
 
 KEPT = pathlib.Path(__file__).parent.parent / "benchmarks" / "results" / "bench.json"
 
@@ -119,7 +120,7 @@ def test_the_machine_is_described_without_its_names_and_paths(document):
 @pytest.mark.parametrize("loop", [*limits.LOOPS, "read"])
 @pytest.mark.parametrize("single", [False, True])
 def test_every_loop_runs_on_every_instruction_set(loop, single):
-    from domkl._native import _engine
+    from domkl.engines._native import _engine
 
     for isa in machine.engine()["runs"]:
         rate = _engine.limit(loop, isa, single=single, seconds=0.001, threads=2, bytes=1 << 20)
@@ -128,7 +129,7 @@ def test_every_loop_runs_on_every_instruction_set(loop, single):
 
 @native
 def test_limits_refuse_what_they_cannot_measure():
-    from domkl._native import _engine
+    from domkl.engines._native import _engine
 
     for bad in ({"loop": "nonsense"}, {"isa": "nonsense"}, {"threads": 0}, {"seconds": -1.0}, {"bytes": -1}):
         with pytest.raises(ValueError, match=r"no loop|does not run|cannot be used"):

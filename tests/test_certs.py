@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 import brokers
-from domkl import certs
+from domkl.agent import certs
+from domkl.base.errors import DataError, InputError
 from domkl.cli import certs as command
-from domkl.errors import DataError, InputError
 
 
 def load(path):

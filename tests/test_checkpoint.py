@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from domkl import store
-from domkl.checkpoint import Journal, load, save
-from domkl.errors import DataError, InputError, MissingExtra
+from domkl.agent.checkpoint import Journal, load, save
+from domkl.base.errors import DataError, InputError, MissingExtra
+from domkl.learner import files
 
 FUZZ = runpy.run_path(str(pathlib.Path(__file__).parent.parent / "benchmarks" / "fuzz.py"))
 ARRAYS = {"theta": np.arange(6.0).reshape(2, 3), "round": np.array([7])}
@@ -59,7 +59,7 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-kinds = st.sampled_from([*store.DTYPES.values(), ">f8", ">i8"])
+kinds = st.sampled_from([*files.DTYPES.values(), ">f8", ">i8"])
 arrays = kinds.flatmap(lambda kind: hnp.arrays(kind, hnp.array_shapes(min_dims=0, min_side=0)))
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import domkl
-from domkl import cli, experiment
+from domkl import cli
 from domkl.cli import show
 from domkl.datasets.sources import METRO, SOURCES
-from domkl.reproduce import claims, tasks
+from domkl.lab import experiment
+from domkl.lab.reproduce import claims, tasks
 
 needs_data = pytest.mark.skipif(not os.environ.get("DOMKL_DATA"), reason="DOMKL_DATA is not set")
 

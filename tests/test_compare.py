@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import domkl
 import naive
 import problems
-from domkl import cli, kernels
-from domkl.compare.adaraker import AdaRaker
-from domkl.compare.vaw import Vaw
+from domkl import cli
+from domkl.lab.compare.adaraker import AdaRaker
+from domkl.lab.compare.vaw import Vaw
+from domkl.learning import kernels
 
 FEW = ["compare", "--rounds", "25"]
 
@@ -114,10 +115,10 @@ def test_vaw_is_ridge_regression_with_the_next_sample_in_its_covariance():
     model, X, y = Vaw(V, reg=0.3), rng.uniform(size=(30, 2)), rng.uniform(size=30)
     for x, label in zip(X, y, strict=True):
         model.learn(x, float(label))
-    from domkl import core
+    from domkl.learning import first_order
 
     new = rng.uniform(size=2)
-    Z, z = core.features(V, X)[:, 0], core.features(V, new)[0]
+    Z, z = first_order.features(V, X)[:, 0], first_order.features(V, new)[0]
     A = 0.3 * np.eye(8) + Z.T @ Z + np.outer(z, z)
     assert model.predict(new) == pytest.approx(float(z @ np.linalg.solve(A, Z.T @ y)), rel=1e-9)
 

@@ -7,8 +7,8 @@ import pytest
 
 import domkl
 import problems
-from domkl import conformal
-from domkl.errors import InputError
+from domkl.base.errors import InputError
+from domkl.learning import conformal
 
 
 @pytest.mark.parametrize("delay", [0, 5])

@@ -8,8 +8,8 @@ import pytest
 
 import domkl
 import problems
-from domkl import experiment, reproduce
-from domkl.reproduce import Task
+from domkl.lab import experiment, reproduce
+from domkl.lab.reproduce import Task
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from domkl import datasets
+from domkl.base.errors import DataError, InputError
 from domkl.datasets import Dataset, Split, embed
 from domkl.datasets.scaling import X_SCALES, Y_SCALES, scale_x, scale_y
-from domkl.errors import DataError, InputError
 
 
 def toy(N: int, d: int = 2) -> Dataset:

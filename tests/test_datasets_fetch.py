@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from domkl.base.errors import DataError, InputError
 from domkl.datasets import fetch, load
 from domkl.datasets.sources import SOURCES
 from domkl.datasets.xlsx import to_csv
-from domkl.errors import DataError, InputError
 
 DATA = os.environ.get("DOMKL_DATA")
 real = pytest.mark.skipif(not DATA, reason="DOMKL_DATA is not set: the UCI files are not at hand")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from domkl.base.errors import InputError
 from domkl.datasets import load_stations
 from domkl.datasets.sources import STATIONS
 from domkl.datasets.stations import (
@@ -24,7 +25,6 @@ from domkl.datasets.stations import (
     persistence,
     to_degrees,
 )
-from domkl.errors import InputError
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "make_stations.py"
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domkl.base.errors import DataError, InputError, MissingExtra
 from domkl.datasets import read_table
-from domkl.errors import DataError, InputError, MissingExtra
 
 GOOD = "site,a,b,y\nx,1,2,3\nz,4,5,6\nx,7,8,9\nz,1,1,1\nx,0,0,0\n"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from domkl.base.errors import DataError, InputError
 from domkl.datasets import catalogue, embed, load
 from domkl.datasets.files import cache_dir, places
 from domkl.datasets.sources import SHAPES, SOURCES, WAVE_DIGESTS
-from domkl.errors import DataError, InputError
 
 DATA = os.environ.get("DOMKL_DATA")
 real = pytest.mark.skipif(not DATA, reason="DOMKL_DATA is not set: the UCI files are not at hand")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import domkl
 import problems
-from domkl.edges import NEVER, Edge, Held
+from domkl.exchange.edges import NEVER, Edge, Held
 
 V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.5, 1.0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import domkl
 import problems
 from domkl import engines
-from domkl.errors import InputError
+from domkl.base.errors import InputError
 
 needs_native = pytest.mark.skipif("native" not in problems.ENGINES, reason=str(engines.available()))
 
@@ -22,7 +22,7 @@ needs_native = pytest.mark.skipif("native" not in problems.ENGINES, reason=str(e
 def instruction_sets():
     if "native" not in problems.ENGINES:
         return []
-    from domkl._native import _engine
+    from domkl.engines._native import _engine
 
     return [isa for isa in ("baseline", "avx2", "avx512") if _engine.runs(isa)]
 
@@ -232,8 +232,8 @@ def test_choosing_an_engine(monkeypatch):
         domkl.simulate(X, y, "path", engine="natve")
     with pytest.raises(InputError, match="threads is 0"):
         domkl.simulate(X, y, "path", threads=0)
-    monkeypatch.setitem(sys.modules, "domkl._native._engine", None)
-    monkeypatch.delattr(importlib.import_module("domkl._native"), "_engine", raising=False)
+    monkeypatch.setitem(sys.modules, "domkl.engines._native._engine", None)
+    monkeypatch.delattr(importlib.import_module("domkl.engines._native"), "_engine", raising=False)
     assert "was not built" in engines.available()
     domkl.simulate(X, y, "path")  # "auto" falls back to NumPy
     with pytest.raises(InputError, match=r"native engine was not built.*install a C\+\+ compiler"):

@@ -11,8 +11,8 @@ import pytest
 
 import domkl
 import problems
-from domkl.auto import Model
-from domkl.errors import InputError
+from domkl.base.errors import InputError
+from domkl.learning.auto import Model
 from problems import taught
 
 SMALL = {"size": 60}
@@ -99,5 +99,5 @@ def test_bad_input_is_refused_in_one_line(call, message):
 
 
 def test_importing_domkl_loads_neither_numpy_nor_the_learners():
-    code = "import domkl, sys; assert 'numpy' not in sys.modules and 'domkl.auto' not in sys.modules"
+    code = "import domkl, sys; assert 'numpy' not in sys.modules and 'domkl.learning.auto' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

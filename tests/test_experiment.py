@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import domkl
-from domkl import datasets, experiment, reproduce, trial
+from domkl import datasets
+from domkl.base.errors import DataError, InputError
 from domkl.datasets import Dataset, Split, Table
-from domkl.errors import DataError, InputError
-from domkl.experiment import AutoSpec, DataSpec, Experiment, KernelSpec, LearningSpec, RateSpec
-from domkl.trial import Source
+from domkl.lab import experiment, reproduce, trial
+from domkl.lab.experiment import AutoSpec, DataSpec, Experiment, KernelSpec, LearningSpec, RateSpec
+from domkl.lab.trial import Source
 
 
 def write(tmp_path, text):

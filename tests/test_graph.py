@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 import problems
-from domkl import graph
-from domkl.errors import InputError
+from domkl.base.errors import InputError
+from domkl.exchange import graph
 
 
 @given(problems.graphs())

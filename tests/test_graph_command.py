@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 import brokers
-from domkl import certs, cli, experiment, fleet, trial
-from domkl.agent import load
+from domkl import cli
+from domkl.agent import certs, load
 from domkl.agent.loop import Agent
 from domkl.agent.streams import aiter_of
+from domkl.agent.transports import Hub, MemoryTransport, TransportSettings
 from domkl.cli import graph
-from domkl.transports import Hub, MemoryTransport, TransportSettings
+from domkl.lab import experiment, fleet, trial
 
 pytest.importorskip("zenoh")
 

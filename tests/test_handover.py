@@ -15,14 +15,16 @@ from hypothesis import strategies as st
 
 import domkl
 import problems
-from domkl import auto, facade, handover, newton
+from domkl import faces
 from domkl.agent import Agent, AgentConfig
 from domkl.agent.config import AutoSection, RoundSection, StreamSection, TransportSection
 from domkl.agent.making import make
 from domkl.agent.streams import aiter_of
-from domkl.auto.learners import RATES
-from domkl.auto.ties import Ties
-from domkl.errors import DataError, InputError
+from domkl.base.errors import DataError, InputError
+from domkl.faces import handover
+from domkl.learning import auto, second_order
+from domkl.learning.auto.learners import RATES
+from domkl.learning.auto.ties import Ties
 
 river = pytest.importorskip("domkl.river")
 sklearn = pytest.importorskip("domkl.sklearn")
@@ -110,7 +112,7 @@ def test_a_first_order_device_keeps_estimate_and_scale(tmp_path):
     assert mine < 1.05 * its < 0.1 * y.var()
 
 
-@pytest.mark.parametrize("preset", facade.PRESETS)
+@pytest.mark.parametrize("preset", faces.PRESETS)
 def test_classes_keep_their_meaning(tmp_path, preset):
     model = taught_in_river(preset, classify=True)
     taught = handed(model, tmp_path)
@@ -121,7 +123,7 @@ def test_classes_keep_their_meaning(tmp_path, preset):
     assert ((said > 0) == (y == 1)).mean() > 0.9
 
 
-@pytest.mark.parametrize("preset", facade.PRESETS)
+@pytest.mark.parametrize("preset", faces.PRESETS)
 @pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (False, True)])
 def test_scikit_learn_hands_over_numbers_and_classes(tmp_path, preset, labels):
     X, y = samples(300)
@@ -151,7 +153,7 @@ def test_domkl_hands_over_too(tmp_path):
     np.testing.assert_allclose([learner.predict(x) for x in X], [model.predict(x) for x in X], rtol=1e-9)
 
 
-@pytest.mark.parametrize("preset", facade.PRESETS)
+@pytest.mark.parametrize("preset", faces.PRESETS)
 def test_inputs_that_came_late_and_values_that_are_missing(tmp_path, preset):
     model = river.MultiKernelRegressor(preset=preset, size=SIZE)
     X, y = samples(620)
@@ -213,7 +215,7 @@ def test_shift_takes_a_part_of_a_matrix():
     rng = np.random.default_rng(0)
     A = rng.standard_normal((1, 5, 5))
     M = 0.3 * np.eye(5) + A @ np.swapaxes(A, 1, 2)
-    found = newton.shift(newton.Inverse(np.linalg.inv(M)), 0.3, 0.5, 0.25).settle()
+    found = second_order.shift(second_order.Inverse(np.linalg.inv(M)), 0.3, 0.5, 0.25).settle()
     np.testing.assert_allclose(np.linalg.inv(found), 0.25 * M + 0.5 * np.eye(5))
 
 
@@ -237,7 +239,7 @@ def test_devices_have_the_bits_of_a_network_in_one_process(tmp_path, dtype):
     assert np.abs(lam).max() < (1e-12 if dtype is np.float64 else 1e-4)
 
 
-@pytest.mark.parametrize("preset", facade.PRESETS)
+@pytest.mark.parametrize("preset", faces.PRESETS)
 def test_a_taught_network_is_better_than_its_members_alone(tmp_path, preset):
     J, T = 5, 200
     taught = handed(taught_in_river(preset, T=300), tmp_path)
@@ -255,7 +257,7 @@ def test_a_taught_network_is_better_than_its_members_alone(tmp_path, preset):
     assert np.abs(sum(member.state.lam for member in members)).max() < 1e-4
 
 
-@pytest.mark.parametrize("preset", facade.PRESETS)
+@pytest.mark.parametrize("preset", faces.PRESETS)
 def test_a_taught_learner_is_saved_and_goes_on_with_the_same_bits(tmp_path, preset):
     taught = handed(taught_in_river(preset), tmp_path)
     graph, members = ring(taught, 3)
@@ -273,7 +275,7 @@ def test_a_taught_learner_is_saved_and_goes_on_with_the_same_bits(tmp_path, pres
 
 
 def test_learners_of_other_models_do_not_understand_each_other(tmp_path):
-    for preset in facade.PRESETS:
+    for preset in faces.PRESETS:
         known = {}
         for T in (300, 301):
             taught = handed(taught_in_river(preset, T=T), tmp_path)
@@ -315,7 +317,7 @@ def config(taught, file, name, neighbours, learners, **stream):
     )
 
 
-@pytest.mark.parametrize("preset", facade.PRESETS)
+@pytest.mark.parametrize("preset", faces.PRESETS)
 def test_agents_begin_with_the_model(tmp_path, preset):
     J, T = 3, 50
     taught, names = handed(taught_in_river(preset), tmp_path), ["a", "b", "c"]
@@ -358,7 +360,7 @@ def run_agent(folder, *args, said=""):
     return subprocess.run(command, cwd=folder, input=said, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize("preset", facade.PRESETS)
+@pytest.mark.parametrize("preset", faces.PRESETS)
 def test_domkl_agent_reads_samples_by_their_names(tmp_path, preset):
     model = taught_in_river(preset)
     taught = handed(model, tmp_path)
@@ -409,19 +411,19 @@ def test_check_names_the_model(tmp_path):
 # Files
 
 
-@pytest.mark.parametrize("preset", facade.PRESETS)
+@pytest.mark.parametrize("preset", faces.PRESETS)
 def test_the_file_holds_no_sample(tmp_path, preset):
     taught_in_river(preset, T=200).hand_over(tmp_path / "a.model")
     X, _ = samples(200)
-    from domkl import store
+    from domkl.learner import files
 
-    _, arrays = store.parsed((tmp_path / "a.model").read_bytes())
+    _, arrays = files.parsed((tmp_path / "a.model").read_bytes())
     held = {value for array in arrays.values() for value in np.ravel(array).tolist()}
     assert sum(all(value in held for value in x) for x in X.tolist()) == 0
     assert not any(name.startswith((".recent", ".warm.samples", ".warm.before")) for name in arrays)
 
 
-@pytest.mark.parametrize("preset", facade.PRESETS)
+@pytest.mark.parametrize("preset", faces.PRESETS)
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "flipped", "other"])
 def test_a_damaged_file_is_refused_in_one_line(tmp_path, preset, damage):
     path = tmp_path / "a.model"
@@ -452,7 +454,7 @@ def test_a_model_that_cannot_be_written_leaves_what_was_there(tmp_path):
 
 
 def test_handing_over_changes_nothing_in_the_model(tmp_path):
-    for preset in facade.PRESETS:
+    for preset in faces.PRESETS:
         one, other = taught_in_river(preset, T=110), taught_in_river(preset, T=110)
         one.hand_over(tmp_path / "a.model")
         for x, label in zip(rows(samples(40, 6)[0]), samples(40, 6)[1], strict=True):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import domkl
 import naive
 import problems
-from domkl import hedge
+from domkl.learning import hedge
 
 
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=20), st.floats(1e-3, 1e3), st.floats(0, 1e6))

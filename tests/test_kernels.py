@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import naive
-from domkl import core, kernels
-from domkl.errors import InputError
+from domkl.base.errors import InputError
+from domkl.learning import first_order, kernels
 
 FAMILIES = {
     "gaussian": (kernels.gaussian, naive.gaussian_kernel),
@@ -22,8 +22,8 @@ def worst_error(make, exact, D, sigma2, **options):
     squares = []
     for seed in range(20):
         V = make(3, D=D, seed=seed, sigma2=sigma2, **options)
-        z = core.features(V, pairs)[:, :, 0]
-        squares.append((core.dot(z[:, 0], z[:, 1]) - expected) ** 2)
+        z = first_order.features(V, pairs)[:, :, 0]
+        squares.append((first_order.dot(z[:, 0], z[:, 1]) - expected) ** 2)
     return np.sqrt(np.mean(squares))
 
 
@@ -61,8 +61,8 @@ def test_features_have_length_one_and_match_sin_and_cos():
     rng = np.random.default_rng(0)
     V = kernels.gaussian(4, D=7) * 30  # angles far beyond a turn
     x = rng.standard_normal((50, 4))
-    z = core.features(V, x)
-    np.testing.assert_allclose(core.dot(z, z), 1, rtol=1e-13)
+    z = first_order.features(V, x)
+    np.testing.assert_allclose(first_order.dot(z, z), 1, rtol=1e-13)
     literal = [[naive.z_of(V_p, x_t) for V_p in V] for x_t in x]
     np.testing.assert_allclose(z, literal, atol=1e-11)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import domkl
 import problems
-from domkl.errors import InputError, PeerError
-from domkl.member import EARLIEST
+from domkl.base.errors import InputError, PeerError
+from domkl.learner.member import EARLIEST
 
 V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.5, 1.0)
@@ -100,8 +100,8 @@ def test_a_round_in_which_both_ends_miss_each_other_keeps_the_duals_in_balance()
 
 def test_predict_then_observe_computes_the_features_once(monkeypatch):
     alone, calls = learner((), engine="numpy"), []
-    real = domkl.core.features
-    monkeypatch.setattr("domkl.core.features", lambda V, x: calls.append(x) or real(V, x))
+    real = domkl.learning.first_order.features
+    monkeypatch.setattr("domkl.learning.first_order.features", lambda V, x: calls.append(x) or real(V, x))
     predicted = alone.predict([0.1, 0.2])
     alone.observe([0.1, 0.2], 1.0)
     assert alone.step.y_hat == predicted

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domkl import losses
-from domkl.errors import InputError
+from domkl.base.errors import InputError
+from domkl.learning import losses
 
 LOSSES = [losses.squared(), losses.ridge(0.5), losses.huber(0.7), losses.logistic()]
 numbers = st.floats(-50, 50)

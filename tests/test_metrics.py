@@ -6,8 +6,8 @@ import pytest
 import domkl
 import naive
 import problems
-from domkl import metrics
-from domkl.errors import InputError
+from domkl.base.errors import InputError
+from domkl.learning import metrics
 
 LENGTHS = (250, 500, 1000, 2000, 4000, 8000, 16000)
 
@@ -60,7 +60,7 @@ def test_the_regret_of_the_best_function_itself_is_zero(reg):
     X, y = problems.streams(2, 50, 2)
     V = domkl.kernels.gaussian(2, D=3, sigma2=1.0)
     best = metrics.hindsight(X, y, V, domkl.losses.ridge(reg))
-    y_hat = domkl.core.features(V, X)[:, :, 0] @ best.theta
+    y_hat = domkl.learning.first_order.features(V, X)[:, :, 0] @ best.theta
     np.testing.assert_allclose(metrics.regret_a(y_hat, y, best), 0, atol=1e-10)
 
 

@@ -21,8 +21,8 @@ import pytest
 import domkl
 import problems
 from domkl import engines
+from domkl.base.errors import MissingExtra
 from domkl.engines import mpi
-from domkl.errors import MissingExtra
 
 MPIEXEC = pathlib.Path(sys.executable).with_name("mpiexec")
 MISSING = [name for name in ("mpi4py", "pymetis") if importlib.util.find_spec(name) is None]

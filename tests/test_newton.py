@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import domkl
 import naive
 import problems
-from domkl import core, engines, losses, newton
-from domkl.errors import InputError
+from domkl import engines
+from domkl.base.errors import InputError
+from domkl.learning import first_order, losses, second_order
 
 V = domkl.kernels.gaussian(2, D=20, sigma2=[0.3, 1.0])
 RATES = domkl.Rates(rho=0.1, eta=0.02, eta_g=0.1)
@@ -134,7 +135,7 @@ def test_kernels_that_are_left_over_are_shared_by_rounds_with_the_same_bits(P, T
 def instruction_sets():
     if "native" not in problems.ENGINES:
         return []
-    from domkl._native import _engine
+    from domkl.engines._native import _engine
 
     return [isa for isa in ("baseline", "avx2", "avx512") if _engine.runs(isa)]
 
@@ -191,8 +192,8 @@ def test_the_native_inverse_learns_as_numpys(K, seed, good):
     for n in range(int(rng.integers(1, 40))):
         z, b = rng.standard_normal((2, 2, 3, K)) / np.sqrt(K)
         h, before = rng.uniform(0.1, 2, (2, 3)), fast.settle()
-        pulls = newton.Pulls.of(rng.uniform(0, 3, 2), RATES, losses.get("squared"))
-        state = newton.State(*rng.standard_normal((3, 2, 3, K)), h, h, b, fast)
+        pulls = second_order.Pulls.of(rng.uniform(0, 3, 2), RATES, losses.get("squared"))
+        state = second_order.State(*rng.standard_normal((3, 2, 3, K)), h, h, b, fast)
         L = h if good or n % 2 == 1 else np.where(h == h[1, 2], np.nan, h)
         expected, found = (it.learn(state, pulls, z, h, h - 1, L) for it in (slow, fast))
         np.testing.assert_allclose(found[0], expected[0], rtol=1e-10, atol=1e-10)
@@ -208,7 +209,7 @@ def test_the_native_inverse_ends_a_round_as_numpys(K, seed, leading):
     rng = np.random.default_rng(seed)
     lam, theta, theta_sum = rng.standard_normal((3, *leading, 3, K))
     total, deg = rng.uniform(0, 2000, (*leading, 3)), rng.uniform(0, 3, leading)
-    pulls = newton.Pulls.of(np.asarray(deg), RATES, losses.get("squared"))
+    pulls = second_order.Pulls.of(np.asarray(deg), RATES, losses.get("squared"))
     slow, fast = (engines.make_inverse(name)(total, K) for name in ("numpy", "native"))
     args = lam, theta, theta_sum, total, pulls, 7.0
     for expected, found in zip(slow.merge(*args), fast.merge(*args), strict=True):
@@ -218,11 +219,11 @@ def test_the_native_inverse_ends_a_round_as_numpys(K, seed, leading):
 def products(inverse, rounds, seed=0):
     """All that comes out of some rounds, and the matrix in the end."""
     rng, out = np.random.default_rng(seed), []
-    pulls = newton.Pulls.of(np.asarray(2.0, inverse.dtype), RATES, losses.get("squared"))
+    pulls = second_order.Pulls.of(np.asarray(2.0, inverse.dtype), RATES, losses.get("squared"))
     h = np.full(inverse.shape[:-1], 2, inverse.dtype)
     for _ in range(rounds):
         z, b, *three = rng.standard_normal((5, *inverse.shape)).astype(inverse.dtype) / 10
-        state = newton.State(*three, h, h, b, inverse)
+        state = second_order.State(*three, h, h, b, inverse)
         out += [*inverse.times(z, b), *inverse.learn(state, pulls, z, h, h, h)]
     return [*out, inverse.settle()]
 
@@ -320,13 +321,13 @@ def test_a_copied_native_inverse_goes_on_with_the_same_bits(again, dtype):
 @engine_names
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_sample_that_overflows_leaves_the_inverse_as_it_was(engine, dtype):
-    pulls = newton.Pulls.of(np.asarray(1.0, dtype), RATES, losses.get("squared"))
-    state = newton.init(2, 6, pulls, engines.make_inverse(engine))
+    pulls = second_order.Pulls.of(np.asarray(1.0, dtype), RATES, losses.get("squared"))
+    state = second_order.init(2, 6, pulls, engines.make_inverse(engine))
     z, f = np.full((2, 6), 0.3, dtype), np.zeros(2, dtype)
-    newton.local(state, z, f, np.asarray(1.0, dtype), pulls, losses.get("squared"))
+    second_order.local(state, z, f, np.asarray(1.0, dtype), pulls, losses.get("squared"))
     before = state.inverse.settle().copy()
     with np.errstate(over="ignore", invalid="ignore"):
-        newton.local(state, z, f, np.asarray(np.finfo(dtype).max, dtype), pulls, losses.get("squared"))
+        second_order.local(state, z, f, np.asarray(np.finfo(dtype).max, dtype), pulls, losses.get("squared"))
     np.testing.assert_array_equal(state.inverse.settle(), before)
 
 
@@ -363,7 +364,7 @@ def ending_of(lam=4, deg=1, q=2):
     ],
 )
 def test_the_extension_refuses_what_does_not_fit(act, message):
-    from domkl._native import _engine
+    from domkl.engines._native import _engine
 
     with pytest.raises(ValueError, match=message):
         act(_engine.Inverses64(2, 2, isa="baseline"))
@@ -374,7 +375,7 @@ def test_the_parabola_touches_the_loss_and_lies_above_it(name):
     loss, v = losses.get(name), np.linspace(-9, 9, 181)
     for s in (-6.0, -1.5, 1e-5, 0.4, 3.0):
         for y in (-1.0, 1.0):
-            h, k = newton.parabola(loss, np.array(s), np.array(y))
+            h, k = second_order.parabola(loss, np.array(s), np.array(y))
             above = h / 2 * (v**2 - s**2) - k * y * (v - s) + loss.value(np.array(s), np.array(y))
             assert (above - loss.value(v, np.full_like(v, y)) >= -1e-9).all()
 
@@ -382,15 +383,17 @@ def test_the_parabola_touches_the_loss_and_lies_above_it(name):
 def inverse_after(rounds, K, dtype, engine="numpy", seed=0):
     """P and M after many rounds of two kernels."""
     rng = np.random.default_rng(seed)
-    pulls = newton.Pulls.of(np.asarray(2.0, dtype), RATES, losses.get("squared"))
-    state = newton.init(2, K, pulls, engines.make_inverse(engine))
+    pulls = second_order.Pulls.of(np.asarray(2.0, dtype), RATES, losses.get("squared"))
+    state = second_order.init(2, K, pulls, engines.make_inverse(engine))
     V = rng.standard_normal((2, K // 2, 3)).astype(dtype)
     M, x = np.stack([np.eye(K) * float(pulls.c[0])] * 2), np.zeros(3, dtype)
     for _ in range(rounds):
         x = (0.95 * x + 0.3 * rng.standard_normal(3)).astype(dtype)
-        z = core.features(V, x)
-        learnt = newton.local(state, z, newton.predict(state, z)[0], x[0], pulls, losses.get("squared"))
-        state = newton.merge(state, learnt, pulls.deg * learnt[0], learnt[1], pulls, 1.0)
+        z = first_order.features(V, x)
+        learnt = second_order.local(
+            state, z, second_order.predict(state, z)[0], x[0], pulls, losses.get("squared")
+        )
+        state = second_order.merge(state, learnt, pulls.deg * learnt[0], learnt[1], pulls, 1.0)
         M += 2 * np.einsum("pi,pj->pij", z.astype(float), z.astype(float))
     return state.inverse.settle(), np.linalg.inv(M), state
 
@@ -408,15 +411,17 @@ def test_the_inverse_stays_symmetric_and_true_over_many_rounds(dtype, limit, eng
 @engine_names
 def test_forgetting_is_stable_and_equals_the_weighted_sum(engine):
     K, keep = 12, 0.9
-    pulls = newton.Pulls.of(np.asarray(1.0), RATES, losses.get("squared"))
-    state = newton.init(1, K, pulls, engines.make_inverse(engine))
+    pulls = second_order.Pulls.of(np.asarray(1.0), RATES, losses.get("squared"))
+    state = second_order.init(1, K, pulls, engines.make_inverse(engine))
     rng, M = np.random.default_rng(0), np.eye(K) * pulls.c[0]
     for t in range(3000):
         z = rng.standard_normal((1, K)) * (t < 2000 or t % 2)  # a direction that is no longer excited too
         z[:, -1] *= t < 100
-        learnt = newton.local(state, z, newton.predict(state, z)[0], z[0, 0], pulls, losses.get("squared"))
-        state = newton.merge(state, learnt, pulls.deg * learnt[0], learnt[1], pulls, 1.0)
-        state = newton.forget(state, keep, pulls)
+        learnt = second_order.local(
+            state, z, second_order.predict(state, z)[0], z[0, 0], pulls, losses.get("squared")
+        )
+        state = second_order.merge(state, learnt, pulls.deg * learnt[0], learnt[1], pulls, 1.0)
+        state = second_order.forget(state, keep, pulls)
         M = keep * (M + 2 * np.outer(z, z)) + (1 - keep) * pulls.c[0] * np.eye(K)
     P = state.inverse.settle()[0]
     np.testing.assert_allclose(P, np.linalg.inv(M), rtol=1e-8, atol=1e-10)
@@ -494,7 +499,7 @@ def test_a_native_inverse_can_be_read_where_nothing_was_built(monkeypatch):
     kept = pickle.dumps(made)
     monkeypatch.setattr(engines, "available", lambda: "the native engine was not built: no compiler")
     other = pickle.loads(kept)
-    assert type(other) is newton.Inverse
+    assert type(other) is second_order.Inverse
     z, b = rng.standard_normal((2, 2, 3, 9))
     for expected, found in zip(made.times(z, b), other.times(z, b), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

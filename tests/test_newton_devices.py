@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 import domkl
 import naive
 import problems
-from domkl import checkpoint, engines, newton
-from domkl.errors import DataError, InputError, PeerError
+from domkl import engines
+from domkl.agent import checkpoint
+from domkl.base.errors import DataError, InputError, PeerError
+from domkl.learning import second_order
 
 V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.1, 1.0)
@@ -122,7 +124,7 @@ def test_bits_agree_beyond_the_waiting_terms_and_what_is_forgotten(engine, dtype
 @pytest.mark.parametrize("isa", ["baseline", "avx2"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_bits_agree_on_every_processor(isa, dtype, monkeypatch):
-    from domkl._native import _engine
+    from domkl.engines._native import _engine
 
     if not _engine.runs(isa):
         pytest.skip(f"this processor does not run {isa}")
@@ -179,9 +181,9 @@ def test_a_change_of_degree_is_exact_however_ill_conditioned(dtype):
     rng, K, c, rho = np.random.default_rng(0), 12, 1e-3 + 2 * 0.5, 0.5
     Z = rng.standard_normal((300, K)) * np.logspace(0, -4, K)
     S = Z.T @ Z
-    inverse = newton.Inverse(np.linalg.inv(c * np.eye(K) + S)[None].astype(dtype))
+    inverse = second_order.Inverse(np.linalg.inv(c * np.eye(K) + S)[None].astype(dtype))
     for by in (-rho, -rho, rho, rho, rho):
-        inverse = newton.shift(inverse, c, by)
+        inverse = second_order.shift(inverse, c, by)
         c += by
         expected = np.linalg.inv(c * np.eye(K) + S)
         P = inverse.settle()[0]
@@ -193,8 +195,10 @@ def test_a_change_of_degree_is_exact_however_ill_conditioned(dtype):
 
 def test_the_last_neighbour_may_leave_where_hardly_anything_else_holds_the_matrix():
     rho, eta, K = 1.0, 1e-9, 8
-    one = newton.Inverse(np.full((1, K, K), 1e-8, np.float32) + np.eye(K, dtype=np.float32) / (eta + rho))
-    P = newton.shift(one, eta + rho, -rho).settle()[0]
+    one = second_order.Inverse(
+        np.full((1, K, K), 1e-8, np.float32) + np.eye(K, dtype=np.float32) / (eta + rho)
+    )
+    P = second_order.shift(one, eta + rho, -rho).settle()[0]
     assert np.isfinite(P).all()
     assert np.linalg.eigvalsh(P.astype(float)).max() <= 1.001 / eta
 
@@ -306,7 +310,7 @@ def test_refused_samples_leave_a_learner_as_it_was(engine, dtype, looked):
 
 @needs_native
 def test_the_extension_refuses_what_does_not_fit():
-    from domkl._native import _engine
+    from domkl.engines._native import _engine
 
     rates = _engine.Rates(0.1, 0.1, 1.0, 0.0, "squared", 1.0, 0.0, "local")
     first, second = (_engine.Device64(V, 0, rates, newton=newton, isa="baseline") for newton in (False, True))

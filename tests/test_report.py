@@ -14,14 +14,14 @@ import pytest
 from matplotlib.image import imread
 from rich.console import Console
 
-from domkl import experiment, report, trial
+from domkl.base.errors import InputError
 from domkl.datasets import Split
-from domkl.errors import InputError
-from domkl.experiment import AutoSpec, Experiment, KernelSpec, LearningSpec, RateSpec
-from domkl.graph import as_graph
-from domkl.report import error_figure, graph_figure, tables, terminal
-from domkl.report.text import number
-from domkl.trial import Source
+from domkl.exchange.graph import as_graph
+from domkl.lab import experiment, report, trial
+from domkl.lab.experiment import AutoSpec, Experiment, KernelSpec, LearningSpec, RateSpec
+from domkl.lab.report import error_figure, graph_figure, tables, terminal
+from domkl.lab.report.text import number
+from domkl.lab.trial import Source
 from problems import streams
 
 FIGURES = ("error", "weights", "graph")

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import domkl
-from domkl import datasets, experiment, reproduce
+from domkl import datasets
+from domkl.base.errors import DataError, InputError
 from domkl.datasets import Dataset
-from domkl.errors import DataError, InputError
-from domkl.experiment import KernelSpec
-from domkl.reproduce import Store, Task, claims, store, tables, tasks
+from domkl.lab import experiment, reproduce
+from domkl.lab.experiment import KernelSpec
+from domkl.lab.reproduce import Store, Task, claims, store, tables, tasks
 
 needs_data = pytest.mark.skipif(not os.environ.get("DOMKL_DATA"), reason="DOMKL_DATA is not set")
 FITTED, PRINTED = experiment.load("paper-fitted"), experiment.load("paper-printed")

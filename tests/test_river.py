@@ -15,9 +15,9 @@ pytest.importorskip("pandas")  # and compare mini-batches
 from river import checks, datasets, metrics
 
 from domkl import engines
-from domkl.auto import Model
-from domkl.errors import InputError
-from domkl.facade import PRESETS
+from domkl.base.errors import InputError
+from domkl.faces import PRESETS
+from domkl.learning.auto import Model
 from domkl.river import MultiKernelClassifier, MultiKernelRegressor
 
 MODELS = [MultiKernelRegressor, MultiKernelClassifier]

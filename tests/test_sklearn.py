@@ -9,8 +9,8 @@ pytest.importorskip("sklearn")
 
 from sklearn.utils.estimator_checks import check_estimator
 
-from domkl.errors import InputError
-from domkl.facade import PRESETS
+from domkl.base.errors import InputError
+from domkl.faces import PRESETS
 from domkl.sklearn import MultiKernelClassifier, MultiKernelRegressor
 
 MODELS = [MultiKernelRegressor, MultiKernelClassifier]

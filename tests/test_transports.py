@@ -18,9 +18,8 @@ import types
 import pytest
 
 import brokers
-from domkl import certs
-from domkl.errors import InputError
-from domkl.transports import (
+from domkl.agent import certs
+from domkl.agent.transports import (
     LOST,
     Hub,
     MemoryTransport,
@@ -31,9 +30,10 @@ from domkl.transports import (
     sender_of,
     topic,
 )
-from domkl.transports.security import is_loopback, parse
-from domkl.transports.topics import check_pattern, matches
-from domkl.transports.zenoh import access, as_key, configuration, load
+from domkl.agent.transports.security import is_loopback, parse
+from domkl.agent.transports.topics import check_pattern, matches
+from domkl.agent.transports.zenoh import access, as_key, configuration, load
+from domkl.base.errors import InputError
 
 NETWORK = "field"
 NAMES = ("a", "b", "c")
@@ -473,7 +473,7 @@ def test_a_learner_speaks_under_its_own_name_only(net):
 
 CHILD = """
 import asyncio, json, sys
-from domkl.transports import TransportSettings, make
+from domkl.agent.transports import TransportSettings, make
 async def main():
     values = json.loads(sys.argv[1])
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}

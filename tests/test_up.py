@@ -16,8 +16,9 @@ import time
 import pytest
 
 import brokers
-from domkl import cli, fleet
+from domkl import cli
 from domkl.agent import load
+from domkl.lab import fleet
 
 pytest.importorskip("zenoh")
 

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from domkl import wire
-from domkl.edges import Held
-from domkl.errors import InputError, PeerError
-from domkl.member import Update
-from domkl.wire import Again, Decoder, Envelope, Hello
+from domkl.agent import wire
+from domkl.agent.wire import Again, Decoder, Envelope, Hello
+from domkl.base.errors import InputError, PeerError
+from domkl.exchange.edges import Held
+from domkl.learner.member import Update
 
 FUZZ = runpy.run_path(str(pathlib.Path(__file__).parent.parent / "benchmarks" / "fuzz.py"))
 resealed = FUZZ["resealed"]
@@ -374,6 +374,8 @@ def test_refused_messages_leave_no_memory_behind():
 
 
 def test_domkl_itself_does_not_need_msgspec():
-    code = "import sys, domkl; domkl.Learner; print('msgspec' in sys.modules, 'domkl.wire' in sys.modules)"
+    code = (
+        "import sys, domkl; domkl.Learner; print('msgspec' in sys.modules, 'domkl.agent.wire' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False False"

@@ -11,37 +11,55 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import conformal, datasets, errors, graph, hedge, kernels, losses, metrics
-    from .auto import AutoLearner
-    from .central import CentralRun, omkl
-    from .core import Rates, State, Step
-    from .estimator import DOMKL
-    from .learner import Learner
-    from .member import Update
+    from . import datasets
+    from .base import errors
+    from .exchange import graph
+    from .faces.estimator import DOMKL
+    from .lab.central import CentralRun, omkl
+    from .learner.learner import Learner
+    from .learner.member import Update
+    from .learning import conformal, hedge, kernels, losses, metrics
+    from .learning.first_order import Rates, State, Step
+    from .learning.settings import Auto, KernelSpec, Paper, RateSpec
     from .simulator import Run, simulate
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "DOMKL": "estimator",
-    "CentralRun": "central",
-    "AutoLearner": "auto",
+    "Auto": "learning.settings",
+    "KernelSpec": "learning.settings",
+    "Paper": "learning.settings",
+    "RateSpec": "learning.settings",
+    "DOMKL": "faces.estimator",
+    "CentralRun": "lab.central",
     "Learner": "learner",
-    "Rates": "core",
+    "Rates": "learning.first_order",
     "Run": "simulator",
-    "State": "core",
-    "Step": "core",
-    "Update": "member",
-    "omkl": "central",
+    "State": "learning.first_order",
+    "Step": "learning.first_order",
+    "Update": "learner",
+    "omkl": "lab.central",
     "simulate": "simulator",
 }
-_MODULES = ("conformal", "datasets", "errors", "graph", "hedge", "kernels", "losses", "metrics")
+_MODULES = {
+    "conformal": "learning.conformal",
+    "datasets": "datasets",
+    "errors": "base.errors",
+    "graph": "exchange.graph",
+    "hedge": "learning.hedge",
+    "kernels": "learning.kernels",
+    "losses": "learning.losses",
+    "metrics": "learning.metrics",
+}
 
 __all__ = [
     "DOMKL",
-    "AutoLearner",
+    "Auto",
     "CentralRun",
+    "KernelSpec",
     "Learner",
+    "Paper",
+    "RateSpec",
     "Rates",
     "Run",
     "State",
@@ -64,7 +82,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     elif name in _MODULES:
-        value = importlib.import_module(f".{name}", __name__)
+        value = importlib.import_module(f".{_MODULES[name]}", __name__)
     else:
         raise AttributeError(f"module 'domkl' has no attribute {name!r}")
     globals()[name] = value  # so that the next look-up is plain

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import facade, handover
-from ._extras import need
-from ._types import Array
-from .errors import InputError
-from .facade import OneVsRest, Settings
+from . import faces
+from .base.errors import InputError
+from .base.extras import need
+from .base.types import Array
+from .faces import OneVsRest, Settings, handover
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +62,7 @@ class _Columns:
         """Names that are new or not there, or values that are no plain numbers."""
         self._values = None
         known = set(self.names)
-        new = sorted((name for name in x if name not in known), key=facade.digest)
+        new = sorted((name for name in x if name not in known), key=faces.digest)
         if new:
             self._add(new)
             self._grow(new)
@@ -121,7 +121,7 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
 
     def __init__(
         self,
-        preset: str = facade.DEFAULT,
+        preset: str = faces.DEFAULT,
         D: int = 50,
         eta: float = 4.0,
         eta_g: float = 1.0,
@@ -130,7 +130,7 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
     ) -> None:
         self.preset, self.D, self.eta, self.eta_g = preset, D, eta, eta_g
         self.seed, self.size = seed, size
-        self._model = facade.make(Settings(preset, D, eta, eta_g, seed, size), "squared")
+        self._model = faces.make(Settings(preset, D, eta, eta_g, seed, size), "squared")
         self._columns = _Columns(self._model.grow)
 
     def predict_one(self, x: dict[Any, Any]) -> float:
@@ -175,7 +175,7 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
 
     def __init__(
         self,
-        preset: str = facade.DEFAULT,
+        preset: str = faces.DEFAULT,
         D: int = 50,
         eta: float = 1.0,
         eta_g: float = 1.0,

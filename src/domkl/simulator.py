@@ -10,18 +10,18 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from . import _checks, auto, engines, losses
-from . import hedge as hedging
-from . import kernels as dictionaries
-from ._types import Array, Float
-from .auto import Network
-from .core import Rates, check_rates, check_step
+from . import engines
+from .base import checks
+from .base.errors import InputError
+from .base.types import Array, Float
 from .engines import Engine, Setting, Sums
-from .errors import InputError
-from .graph import Graph, GraphLike, as_graph
-from .losses import Loss
+from .exchange.graph import Graph, GraphLike, as_graph
+from .learning import auto, losses
+from .learning import kernels as dictionaries
+from .learning.auto import Network
+from .learning.first_order import check_step
+from .learning.settings import Auto, ModelSettings, check_model
 
-PRESETS = ("paper", "auto")
 Progress: TypeAlias = Callable[[int, int], object]
 Tell: TypeAlias = Callable[[int], object]
 #: A block of rounds: X (J, B, d) and y (J, B).
@@ -52,18 +52,8 @@ def simulate(
     y: npt.ArrayLike | None,
     graph: GraphLike,
     *,
-    kernels: npt.ArrayLike | None = None,
-    rates: Rates | None = None,
-    loss: str | Loss = "squared",
-    hedge: str = "neighbours",
+    model: ModelSettings | None = None,
     delay: int = 0,
-    step: str = "first",
-    memory: float | None = None,
-    preset: str = "paper",
-    seed: int = 0,
-    start: float = 0.0,
-    size: int | None = None,
-    forgets: bool = True,
     engine: str = "auto",
     threads: int | None = None,
     dtype: Float = np.float64,
@@ -71,36 +61,23 @@ def simulate(
     weights_every: int = 0,
     progress: Progress | None = None,
 ) -> Run:
-    """Run DOMKL (DOKL where V holds one kernel) on a network of J learners for T rounds.
+    """Let a network of J learners learn for T rounds, in this process.
 
     Parameters
     ----------
     X, y : streams of all learners, (J, T, d) and (J, T), perhaps memory-mapped; or, as X, an iterable of
-        blocks (X (J, B, d), y (J, B)) with y=None, for streams that no memory holds (give `rates` then).
+        blocks (X (J, B, d), y (J, B)) with y=None, for streams that do not fit into memory.
     graph : networkx graph, adjacency, list of edges, or a name such as "ring".
-    kernels : frequencies V (P, D, d); the paper's 17 Gaussian kernels with D = 50 by default.
-    rates : pulls and temperature; `Rates.paper(T)` by default.
-    loss : "squared", "ridge", "huber", "logistic", or one made with `domkl.losses`.
-    hedge : whose losses weigh the kernels: "neighbours", "messages" (trees only) or "local".
+    model : `domkl.Auto()` (the default: nothing to tune, raw inputs of any scale, NaN where one is missing)
+        or `domkl.Paper(...)`.
     delay : a label becomes known this many rounds after its prediction, and is learnt then.
-    step : the local step: "first" (the paper's) or "newton", which keeps every past loss (`domkl.newton`):
-        O((2D)^2) a kernel, the same message; `rates.eta` is then the ridge on the whole of the past.
-    memory : with step="newton", about how many past samples count; all of them by default.
-    preset : "paper", or "auto": a learner with nothing to tune (`domkl.auto`) on raw X and y of any scale,
-        with NaN in X where a value is missing. It takes neither kernels nor rates;
-        its two models are the kernels of the `Run`, which counts cv from the first scale that all share.
-    seed : of the frequencies of preset="auto".
-    start : what preset="auto" predicts before the first label.
-    size : how many numbers a learner of preset="auto" has, 1700 by default; its time and memory grow with
-        their square.
-    forgets : whether preset="auto" drops the past when the last samples alone predict clearly better.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
-        its bits; "mpi" spreads the network over the ranks of `mpiexec`, with the bits of "numpy".
+        its bits; "mpi" spreads a network of `Paper` over the ranks of `mpiexec`, with the bits of "numpy".
     threads : how many the native engine may use; one for each core by default.
     dtype : numpy.float64 or numpy.float32.
     keep_state : whether theta and lam are wanted; without them a huge network takes far less memory, and
-        the native engine tells of progress only at the end.
-    weights_every : keep the kernel weights of every n-th round in `q_path`.
+        the native engine reports progress only at the end.
+    weights_every : keep the weights of kernels (`Paper`) or experts (`Auto`) of every n-th round in `q_path`.
     progress : called as progress(rounds done, T); T is 0 where the stream does not tell.
 
     Examples
@@ -109,49 +86,53 @@ def simulate(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(5, 400, 2))
     >>> y = np.sin(3 * X[..., 0]) * X[..., 1]
-    >>> run = domkl.simulate(X, y, "ring", rates=domkl.Rates(rho=0.1, eta=0.1, eta_g=1.0))
-    >>> bool(run.mse.max() < 0.1 * y.var())
+    >>> run = domkl.simulate(X, y, "ring", model=domkl.Auto(size=200))
+    >>> bool(run.mse.max() < 0.02 * y.var())
     True
     """
-    if _checks.one_of("preset", preset, PRESETS) == "auto":
-        _refuse_settings(kernels=kernels, rates=rates, memory=memory)
+    model = check_model(Auto() if model is None else model)
+    delay = checks.count("delay", delay, least=0)
+    every = checks.count("weights_every", weights_every, least=0)
+    if isinstance(model, Auto):
         blocks, (J, T, d) = _open(X, y, np.float64)
         network = as_graph(graph, J)
-        options: Any = {"engine": engine, "threads": _threads(threads), "seed": seed, "start": start}
-        delay = _checks.count("delay", delay, least=0)
-        if size is not None:
-            options["size"] = _checks.count("size", size, least=16)
-        learners = Network(network, d, losses.get(loss), dtype=dtype, forgets=forgets, **options)
+        options: Any = {
+            "engine": engine,
+            "threads": _threads(threads),
+            "seed": model.seed,
+            "start": model.start,
+        }
+        learners = Network(
+            network,
+            d,
+            model.loss_function,
+            dtype=dtype,
+            forgets=model.forgetting == "auto",
+            size=model.size,
+            **options,
+        )
         return _automatic(learners, network, blocks, delay, lambda done: progress and progress(done, T))
     with engines.guard(engine):
         blocks, (J, T, d) = _open(X, y, dtype)
-        network, loss = as_graph(graph, J), losses.get(loss)
-        _refuse_cycles(hedging.rule(hedge), network)
-        if T == 0 and rates is None:
-            raise InputError("a stream of blocks has no known length; expected rates for it; pass rates=")
-        V = dictionaries.check(dictionaries.gaussian(d) if kernels is None else kernels, d, dtype)
-        delay = _checks.count("delay", delay, least=0)
-        every = _checks.count("weights_every", weights_every, least=0)
-        rates = Rates.paper(T) if rates is None else check_rates(rates)
+        network, loss = as_graph(graph, J), model.loss_function
+        _refuse_cycles(model.hedge, network)
+        V = dictionaries.check(model.draw(d), d, dtype)
         one_block = not keep_state and T > 0 and not every
-        setting = Setting(V, network, rates, loss, hedge, delay, keep_state, one_block, _threads(threads))
-        return _drive(_engine(engine, setting, step, memory), setting, blocks, T, every, progress)
+        rates = model.rates_at(T)
+        setting = Setting(
+            V, network, rates, loss, model.hedge, delay, keep_state, one_block, _threads(threads)
+        )
+        return _drive(_engine(engine, setting, model.step, model.memory), setting, blocks, T, every, progress)
 
 
 def _threads(given: int | None) -> int:
-    return _checks.count("threads", (os.cpu_count() or 1) if given is None else given)
+    return checks.count("threads", (os.cpu_count() or 1) if given is None else given)
 
 
 def _engine(name: str, setting: Setting, step: str, memory: float | None) -> Engine:
     if check_step(step, memory) == "newton":
         return engines.make_newton(name, setting, memory)
     return engines.make(name, setting)
-
-
-def _refuse_settings(**given: object) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"{name} is given with preset='auto'; expected none, it sets all; leave it out")
 
 
 def _automatic(network: Network, graph: Graph, blocks: Iterator[Block], delay: int, tell: Tell) -> Run:
@@ -196,14 +177,14 @@ def _open(
         if first is None:
             raise InputError("X holds no block; expected blocks of rounds; give at least one")
         return _again(first, blocks), (first[0].shape[0], 0, first[0].shape[2])
-    whole, labels = _checks.floats("X", cast(Array, X), dtype), _checks.floats("y", y, dtype)
+    whole, labels = checks.floats("X", cast(Array, X), dtype), checks.floats("y", y, dtype)
     _check_shapes(whole, labels)
     return iter([(whole, labels)]), (whole.shape[0], whole.shape[1], whole.shape[2])
 
 
 def _checked(blocks: Iterator[Block], dtype: Float) -> Iterator[Block]:
     for pair in blocks:
-        X, y = _checks.floats("X", pair[0], dtype), _checks.floats("y", pair[1], dtype)
+        X, y = checks.floats("X", pair[0], dtype), checks.floats("y", pair[1], dtype)
         _check_shapes(X, y)
         yield X, y
 
@@ -219,7 +200,7 @@ def _check_shapes(X: Array, y: Array) -> None:
             f"X has shape {X.shape}; expected (J, T, d): learners, rounds, features; "
             "see domkl.datasets for splitting one table over learners"
         )
-    _checks.shape("y", y, X.shape[:2], "give one label for each sample of X")
+    checks.shape("y", y, X.shape[:2], "give one label for each sample of X")
 
 
 def _drive(
@@ -229,7 +210,7 @@ def _drive(
     predictions, path, rounds, done = [], [], [], 0
     pace = max(1, T // 100) if progress and not setting.one_block else 1 << 30
     for X, y in blocks:
-        _checks.shape(
+        checks.shape(
             "X", X, (setting.graph.J, X.shape[1], setting.V.shape[2]), "all blocks need the same form"
         )
         start = 0
@@ -251,8 +232,8 @@ def _advance(engine: Engine, setting: Setting, X: Array, y: Array, first: int) -
     rows = engines.rows(engine)
     if rows is not None:  # a part of the network leaves the others' streams unread
         X, y = X[rows], y[rows]
-    _checks.finite("X", X, first, rows)
-    labels = losses.labels(setting.loss, _checks.finite("y", y, first, rows))
+    checks.finite("X", X, first, rows)
+    labels = losses.labels(setting.loss, checks.finite("y", y, first, rows))
     with np.errstate(over="ignore", invalid="ignore"):  # said below, in one line
         y_hat = engine.advance(X, labels)
     if not np.isfinite(y_hat).all():

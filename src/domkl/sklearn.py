@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _checks, facade, handover
-from ._extras import need
-from ._types import Array
-from .errors import InputError
-from .facade import OneVsRest, Settings
+from . import faces
+from .base import checks
+from .base.errors import InputError
+from .base.extras import need
+from .base.types import Array
+from .faces import OneVsRest, Settings, handover
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -39,7 +40,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        preset: str = facade.DEFAULT,
+        preset: str = faces.DEFAULT,
         D: int = 50,
         eta: float = 4.0,
         eta_g: float = 1.0,
@@ -71,7 +72,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _passes(self) -> int:
         if self.passes is None:
             return 1 if self.preset == "auto" else 5
-        return _checks.count("passes", self.passes)
+        return checks.count("passes", self.passes)
 
     def _labelled_table(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
         return validate_data(self, X, y, reset=reset, y_numeric=numeric, **_TABLE)
@@ -125,7 +126,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return np.array([self.model_.predict(x) for x in self._asked(X)])
 
     def _begin(self) -> None:
-        self.model_ = facade.make(self._settings(), "squared")
+        self.model_ = faces.make(self._settings(), "squared")
         self.model_.grow(range(self.n_features_in_))
 
     def _learn(self, X: Array, y: Array, passes: int) -> MultiKernelRegressor:
@@ -153,7 +154,7 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        preset: str = facade.DEFAULT,
+        preset: str = faces.DEFAULT,
         D: int = 50,
         eta: float = 1.0,
         eta_g: float = 1.0,

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import _checks, _settings, conformal
-from ..core import Rates
-from ..errors import InputError
-from ..experiment import AutoSpec, KernelSpec, LearningSpec, RateSpec
-from ..member import PAYLOADS
-from ..transports import security, topics
-from ..transports.base import KINDS as TRANSPORTS
-from ..transports.base import TransportSettings
+from ..base import checks, toml
+from ..base.errors import InputError
+from ..lab.experiment import AutoSpec, KernelSpec, LearningSpec, RateSpec
+from ..learner.member import PAYLOADS
+from ..learning import conformal
+from ..learning.first_order import Rates
+from .transports import security, topics
+from .transports.base import KINDS as TRANSPORTS
+from .transports.base import TransportSettings
 
 STREAMS = ("stdin", "csv", "jsonl", "topic")
 FILES = ("csv", "jsonl")
@@ -39,7 +40,7 @@ class RateSection(RateSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.horizon is not None:
-            _checks.count("horizon", self.horizon)
+            checks.count("horizon", self.horizon)
 
     def refuse_open(self) -> None:
         """All three rates must follow from what is given."""
@@ -70,8 +71,8 @@ class AutoSection(AutoSpec):
         _distinct("learners", self.learners)
         for name in self.learners:
             topics.check_name(name, "learners")
-        _checks.count("seed", self.seed, least=0)
-        _checks.one_of("dtype", self.dtype, ("float64", "float32"))
+        checks.count("seed", self.seed, least=0)
+        checks.one_of("dtype", self.dtype, ("float64", "float32"))
 
     def check(self, name: str, neighbours: Sequence[str]) -> None:
         """Refuse what is not a network that this learner is in."""
@@ -84,7 +85,7 @@ class AutoSection(AutoSpec):
             raise InputError(
                 "[auto] diameter is not given; expected the most links between two learners; add it"
             )
-        _checks.count("diameter", self.diameter, least=min(1, len(self.learners) - 1))
+        checks.count("diameter", self.diameter, least=min(1, len(self.learners) - 1))
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class StreamSection:
     missing: bool = False  # inputs may be: null in JSON, empty in CSV
 
     def __post_init__(self) -> None:
-        _checks.one_of("kind", self.kind, STREAMS)
+        checks.one_of("kind", self.kind, STREAMS)
         _goes_with(self, "path", self.kind in FILES, "kind is csv or jsonl")
         _goes_with(self, "topic", self.kind == "topic", "kind is topic")
         if self.follow and self.kind not in FILES:
@@ -160,9 +161,9 @@ class TransportSection:
     inbox: int = TransportSettings.inbox
 
     def __post_init__(self) -> None:
-        _checks.one_of("kind", self.kind, TRANSPORTS)
-        _checks.count("max_bytes", self.max_bytes)
-        _checks.count("inbox", self.inbox)
+        checks.one_of("kind", self.kind, TRANSPORTS)
+        checks.count("max_bytes", self.max_bytes)
+        checks.count("inbox", self.inbox)
         for key, addresses in (
             ("listen", self.listen),
             ("connect", self.connect),
@@ -187,10 +188,10 @@ class RoundSection:
     resend: float = 0.5
 
     def __post_init__(self) -> None:
-        _checks.one_of("mode", self.mode, ("sync", "async"))
-        _checks.positive("deadline", self.deadline)
-        _checks.not_negative("start", self.start)
-        _checks.positive("resend", self.resend)
+        checks.one_of("mode", self.mode, ("sync", "async"))
+        checks.positive("deadline", self.deadline)
+        checks.not_negative("start", self.start)
+        checks.positive("resend", self.resend)
 
 
 @dataclass(frozen=True)
@@ -203,8 +204,8 @@ class CheckpointSection:
     sync: bool = True
 
     def __post_init__(self) -> None:
-        _checks.count("every_rounds", self.every_rounds)
-        _checks.positive("every_seconds", self.every_seconds)
+        checks.count("every_rounds", self.every_rounds)
+        checks.positive("every_seconds", self.every_seconds)
 
 
 @dataclass(frozen=True)
@@ -249,8 +250,8 @@ class LogSection:
     format: str = "json"
 
     def __post_init__(self) -> None:
-        _checks.one_of("level", self.level, LEVELS)
-        _checks.one_of("format", self.format, ("json", "text"))
+        checks.one_of("level", self.level, LEVELS)
+        checks.one_of("format", self.format, ("json", "text"))
 
 
 @dataclass(frozen=True)
@@ -288,8 +289,8 @@ class AgentConfig:
             raise InputError(
                 f"neighbours has {self.name!r}, the learner itself; expected others; leave it out"
             )
-        _checks.count("inputs", self.inputs)
-        _checks.one_of("payload", self.payload, PAYLOADS)
+        checks.count("inputs", self.inputs)
+        checks.one_of("payload", self.payload, PAYLOADS)
         self._check_preset()
         self.stream.check_inputs(self.inputs)
         if self.stream.journal and self.checkpoint.directory is None:
@@ -299,7 +300,7 @@ class AgentConfig:
 
     def _check_preset(self) -> None:
         """What one preset needs has no meaning in the other, and what a model tells is not told twice."""
-        if _checks.one_of("preset", self.preset, ("own", "auto")) == "own":
+        if checks.one_of("preset", self.preset, ("own", "auto")) == "own":
             given: dict[str, object] = {"auto": self.auto}
             if self.model is not None:
                 given |= {"kernels": self.kernels, "rates": self.rates, "learning": self.learning}
@@ -309,7 +310,7 @@ class AgentConfig:
                 raise InputError("[stream] missing is true with preset own; expected auto; leave it out")
         else:
             self.auto.check(self.name, self.neighbours)
-            _checks.one_of("[learning] loss", self.learning.loss, ("squared", "logistic"))
+            checks.one_of("[learning] loss", self.learning.loss, ("squared", "logistic"))
             learning = dataclasses.replace(self.learning, loss="squared")
             given = {"kernels": self.kernels, "rates": self.rates, "learning": learning}
             if self.rounds.mode != "sync":
@@ -353,9 +354,9 @@ class AgentConfig:
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> AgentConfig:
     """An agent's settings from a TOML file, and from DOMKL_<SECTION>_<KEY> variables that go before it."""
     file = Path(path)
-    table = _settings.read(file, "an agent's TOML configuration", "agent")
+    table = toml.read(file, "an agent's TOML configuration", "agent")
     variables = os.environ if environ is None else environ
-    return _anchored(_settings.whole(AgentConfig, table, file.name, variables), file.absolute().parent)
+    return _anchored(toml.whole(AgentConfig, table, file.name, variables), file.absolute().parent)
 
 
 def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:

@@ -8,12 +8,12 @@ import logging
 import time
 from collections.abc import Callable
 
-from ..errors import InputError
-from ..transports import Transport
-from ..transports.inbox import Message
+from ..base.errors import InputError
 from .config import AgentConfig
 from .logs import Limited, tell
 from .neighbourhood import Neighbourhood
+from .transports import Transport
+from .transports.inbox import Message
 
 LOG = logging.getLogger(__name__)
 #: The least time that nobody is heard before the transport is opened again, in seconds.

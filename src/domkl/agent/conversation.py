@@ -7,16 +7,17 @@ import functools
 import json
 import time
 
-from .. import _checks, wire
-from ..errors import InputError, PeerError
-from ..member import Member
-from ..transports import topics
+from ..base import checks
+from ..base.errors import InputError, PeerError
+from ..learner.member import Member
+from . import wire
 from .config import AgentConfig
 from .logs import Refused
 from .memory import Memory
 from .neighbourhood import Neighbourhood
 from .peers import Peer
 from .post import AT_ONCE, CHANNELS, Post
+from .transports import topics
 
 #: The least time between two questions to a neighbour, or two answers, in seconds.
 PAUSE = 0.02
@@ -150,7 +151,7 @@ def _origin(topic: str) -> tuple[str, str]:
 def _new_graph(payload: bytes, me: str) -> tuple[int, tuple[str, ...]]:
     """The version of an operator's graph, and our neighbours in it."""
     document = json.loads(payload)
-    version = _checks.count("version", document["version"])
+    version = checks.count("version", document["version"])
     links = [(str(a), str(b)) for a, b in document["links"]]
     names = [b if a == me else a for a, b in links if me in (a, b) and a != b]
     for name in names:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, TypeAlias, TypeVar
 
-from ..errors import DataError
+from ..base.errors import DataError
 from .logs import tell
 
 CHUNK = 1 << 16  # bytes read at once: some hundred rows, a few milliseconds of work

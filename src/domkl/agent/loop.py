@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import transports
-from ..errors import InputError
-from ..transports.inbox import Message
+from ..base.errors import InputError
+from . import transports
 from .config import AgentConfig
 from .connection import Connection
 from .conversation import PAUSE, Conversation
@@ -30,6 +29,7 @@ from .post import Post
 from .progress import Progress
 from .service import Status
 from .streams import Reading, Scaling, Stream, open_stream
+from .transports.inbox import Message
 
 LOG = logging.getLogger(__name__)
 #: How long an agent that is told to stop waits for its open round, in seconds.

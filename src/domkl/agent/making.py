@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import handover
-from ..auto import AutoLearner
-from ..errors import InputError
-from ..handover import Taught
-from ..learner import Learner
-from ..member import Member
+from ..base.errors import InputError
+from ..faces import handover
+from ..faces.handover import Taught
+from ..learner.learner import Learner
+from ..learner.member import Member
+from ..learning.auto import AutoLearner
 from .config import AgentConfig
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import checkpoint
-from .._extras import need
-from .._types import Array
-from ..conformal import Errors
-from ..member import Member
+from ..base.extras import need
+from ..base.types import Array
+from ..learner.member import Member
+from ..learning.conformal import Errors
+from . import checkpoint
 from .config import CheckpointSection
 from .streams import Reading
 

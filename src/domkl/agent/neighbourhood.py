@@ -7,8 +7,8 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence
 
-from ..edges import Held
-from ..member import Member, Update
+from ..exchange.edges import Held
+from ..learner.member import Member, Update
 from .config import RoundSection
 from .logs import tell
 from .peers import Peer

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from ..conformal import Errors
+from ..learning.conformal import Errors
 from .config import OutputSection
 from .post import Post
 from .streams import Reading, Scaling

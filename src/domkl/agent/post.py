@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from .. import wire
-from ..edges import Held
-from ..member import Member, Update
-from ..transports import Transport, topics
+from ..exchange.edges import Held
+from ..learner.member import Member, Update
+from . import wire
+from .transports import Transport, topics
 
 #: Updates in one answer to a neighbour that missed them.
 AT_ONCE = 16

@@ -9,8 +9,8 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from .._extras import need
-from ..errors import DataError
+from ..base.errors import DataError
+from ..base.extras import need
 from .config import StreamSection
 from .files import LONGEST, Tail
 

@@ -23,8 +23,8 @@ from itertools import accumulate
 from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
 
-from .._extras import need
-from ..errors import InputError
+from ..base.errors import InputError
+from ..base.extras import need
 from .logs import Limited
 
 LOG = logging.getLogger(__name__)

@@ -33,9 +33,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .. import _checks
-from .._types import Array
-from ..errors import DataError, InputError
+from ..base import checks
+from ..base.errors import DataError, InputError
+from ..base.types import Array
 from .config import StreamSection
 from .files import CHUNK, HEAD, Numbered, Splitter, T, Tail, Worker
 from .logs import Limited, tell
@@ -128,7 +128,7 @@ class Stream(AsyncIterator[Reading]):
         self.scaling, self.index = scaling, first
         self.origin: Origin | None = None  # of the last reading
         self.refused: Counter[str] = Counter()
-        self._batches, self._parse, self._begin = batches, parse, first + _checks.count("skip", skip, 0)
+        self._batches, self._parse, self._begin = batches, parse, first + checks.count("skip", skip, 0)
         self._tail, self._opened, self._first = tail, 0, first
         self._limited = Limited(LOG)
         self._parsed: Iterator[Reading] = iter(())

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .. import __version__
-from ..errors import Error
+from ..base.errors import Error
 
 
 class _Parser(argparse.ArgumentParser):

@@ -8,8 +8,8 @@ import os
 import sys
 from typing import Any
 
-from .. import kernels
-from .._extras import need
+from ..base.extras import need
+from ..learning import kernels
 from . import show
 
 
@@ -51,9 +51,9 @@ def run_in_batches() -> None:
 
 def check(config: Any, as_json: bool) -> None:
     """Say what an agent with this configuration would be."""
-    from .. import transports
+    from ..agent import transports
     from ..agent.making import make
-    from ..learner import Learner
+    from ..learner.learner import Learner
 
     transports.check(config.transport_settings())
     transports.make(config.transport_settings())

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .. import _checks, bench
-from .._extras import need
-from ..errors import InputError
+from ..base import checks
+from ..base.errors import InputError
+from ..base.extras import need
+from ..lab import bench
 from . import show
 
 BAR = 48  # letters of the longest bar
@@ -49,7 +50,7 @@ def _parts(text: str | None) -> list[str]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise InputError(f"--only names no part; expected some of {', '.join(bench.PARTS)}; name one")
-    return [_checks.one_of("part", part, bench.PARTS) for part in parts]
+    return [checks.one_of("part", part, bench.PARTS) for part in parts]
 
 
 def _folder(name: str | None) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .. import certs
+from ..agent import certs
 from . import show
 
 

@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .. import compare, datasets, experiment, graph, trial
-from .._extras import need
-from ..compare import Row, figure
-from ..errors import InputError
-from ..trial import Source
+from .. import datasets
+from ..base.errors import InputError
+from ..base.extras import need
+from ..exchange import graph
+from ..lab import compare, experiment, trial
+from ..lab.compare import Row, figure
+from ..lab.trial import Source
 from . import show
 from .bench import figure as number
 from .run import names, need_data

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from .. import datasets
-from .._extras import need
+from ..base.extras import need
 from ..datasets.sources import WAVE_DIGESTS
 from . import show
 

@@ -8,9 +8,9 @@ import json
 import time
 from typing import Any, NamedTuple
 
-from .. import graph
-from .._extras import need
-from ..errors import InputError
+from ..base.errors import InputError
+from ..base.extras import need
+from ..exchange import graph
 from . import show
 
 Link = tuple[str, str]
@@ -81,7 +81,7 @@ def parse(text: str) -> list[Link]:
     >>> parse("a-b, b-c"), parse("x-1:x-2")
     ([('a', 'b'), ('b', 'c')], [('x-1', 'x-2')])
     """
-    from ..transports.topics import OPERATOR, check_name
+    from ..agent.transports.topics import OPERATOR, check_name
 
     links = [_link(part.strip()) for part in text.split(",")]
     names = list(dict.fromkeys(name for link in links for name in link))
@@ -105,7 +105,7 @@ def _link(text: str) -> Link:
 
 def _transport(args: argparse.Namespace, names: list[str]) -> Any:
     """The operator's way to the learners; not yet open."""
-    from .. import transports
+    from ..agent import transports
 
     if args.transport == "zenoh" and not args.connect:
         raise InputError("--connect is not given; expected a learner's address; add --connect HOST:PORT")
@@ -131,7 +131,7 @@ async def _announce(
     transport: Any, names: list[str], links: list[Link], version: int, wait: float
 ) -> dict[str, State]:
     """What each learner says, once all have taken the graph or the time is over."""
-    from .. import transports
+    from ..agent import transports
 
     network = transport.settings.network
     found = dict.fromkeys(names, State())
@@ -156,7 +156,7 @@ async def _announce(
 
 async def _hear(transport: Any, found: dict[str, State], version: int) -> None:
     """Listen until all have taken the graph."""
-    from ..transports import sender_of
+    from ..agent.transports import sender_of
 
     while any(state.graph < version for state in found.values()):
         for topic, payload in await transport.receive():

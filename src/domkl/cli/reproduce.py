@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import _checks, datasets, experiment, reproduce
-from .._extras import need
+from .. import datasets
+from ..base import checks
+from ..base.errors import DataError, InputError
+from ..base.extras import need
 from ..datasets.files import places
-from ..errors import DataError, InputError
-from ..reproduce import Claim, Figure, Rows, Store
+from ..lab import experiment, reproduce
+from ..lab.reproduce import Claim, Figure, Rows, Store
 from . import show
 
 TITLES = {"mse": "MSE (x 1e-2)", "cv": "consensus violation"}
@@ -57,7 +59,7 @@ def _results(
 ) -> tuple[Rows, set[str]]:
     """All rows asked for, and the datasets that have none as they are neither here nor on disk."""
     protocol, jobs = experiment.load(f"paper-{args.protocol}"), _jobs(args.jobs)
-    trials = protocol.trials if args.trials is None else _checks.count("--trials", args.trials)
+    trials = protocol.trials if args.trials is None else checks.count("--trials", args.trials)
     here = {entry.name for entry in datasets.catalogue() if entry.path is not None}
     digests = {name: reproduce.digest_of(protocol, name) for name in names if name in here}
     store = Store(Path(args.out) / f"reproduce-{args.protocol}.jsonl", protocol, digests)
@@ -112,7 +114,7 @@ def _backend(name: str | None) -> AbstractContextManager[Any]:
 def _choose(option: str, text: str | None, known: Sequence[str]) -> list[str]:
     if text is None:
         return list(known)
-    return [_checks.one_of(option, name.strip(), known) for name in text.split(",")]
+    return [checks.one_of(option, name.strip(), known) for name in text.split(",")]
 
 
 def _networks(text: str | None, tables: Sequence[str]) -> list[int]:

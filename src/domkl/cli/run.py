@@ -8,10 +8,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from .. import datasets, experiment, graph, report, trial
-from ..errors import InputError
-from ..experiment import Experiment
-from ..trial import Source
+from .. import datasets
+from ..base.errors import InputError
+from ..exchange import graph
+from ..lab import experiment, report, trial
+from ..lab.experiment import Experiment
+from ..lab.trial import Source
 from . import show
 
 WITHOUT_OPTIONS = (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .._extras import need
+from ..base.extras import need
 
 #: How wide to print where there is no terminal to ask.
 WIDTH = 120

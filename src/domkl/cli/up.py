@@ -20,13 +20,16 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .. import _checks, auto, experiment, fleet, graph, losses, report, trial
-from .._extras import need
-from .._types import Array
-from ..errors import InputError
-from ..experiment import Experiment
-from ..report.text import column, number, percent, with_unit
-from ..trial import Source
+from ..base import checks
+from ..base.errors import InputError
+from ..base.extras import need
+from ..base.types import Array
+from ..exchange import graph
+from ..lab import experiment, fleet, report, trial
+from ..lab.experiment import Experiment
+from ..lab.report.text import column, number, percent, with_unit
+from ..lab.trial import Source
+from ..learning import auto, losses
 from . import show
 
 BROKER = "127.0.0.1:1883"
@@ -71,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
     if given and args.preset == "auto":
         raise InputError(f"--{next(iter(given))} is given with --preset auto; expected none; leave one out")
     if args.preset == "auto":
-        _checks.one_of("the loss of preset auto", learning.loss, ("squared", "logistic"))
+        checks.one_of("the loss of preset auto", learning.loss, ("squared", "logistic"))
     chosen = dataclasses.replace(chosen, preset=args.preset, learning=learning)
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     transport = _transport(args)
@@ -97,7 +100,7 @@ def run(args: argparse.Namespace) -> None:
 def _transport(args: argparse.Namespace) -> dict[str, Any]:
     """The learners' [transport]; an error if it cannot work."""
     if args.rate is not None:
-        _checks.positive("--rate", args.rate)
+        checks.positive("--rate", args.rate)
     if args.transport == "zenoh":
         if args.broker is not None:
             raise InputError(
@@ -112,7 +115,7 @@ def _transport(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _refuse_absent(broker: str) -> None:
-    from ..transports.security import is_loopback, parse
+    from ..agent.transports.security import is_loopback, parse
 
     host, port = parse(broker)
     if not is_loopback(broker):

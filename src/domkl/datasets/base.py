@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _checks
-from .._types import Array
-from ..errors import DataError, InputError
+from ..base import checks
+from ..base.errors import DataError, InputError
+from ..base.types import Array
 from .scaling import scale_x, scale_y
 
 SPLITS = ("blocks", "random", "interleaved")
@@ -67,8 +67,8 @@ class Dataset:
         "blocks" gives each learner consecutive rows, "interleaved" deals the rows
         out in turn, "random" shuffles with `seed` and then cuts blocks.
         """
-        _checks.one_of("split", how, SPLITS)
-        T = len(self.y) // _checks.count("J", J, 1)
+        checks.one_of("split", how, SPLITS)
+        T = len(self.y) // checks.count("J", J, 1)
         if T == 0:
             raise InputError(f"{len(self.y)} rows for J={J} learners; give J of at most {len(self.y)}")
         rows = _rows(len(self.y), J, T, how, seed)
@@ -113,7 +113,7 @@ def embed(series: ArrayLike, p: int) -> tuple[Array, Array]:
     ([[2.0, 1.0], [3.0, 2.0]], [3.0, 4.0])
     """
     s = np.asarray(series, dtype=np.float64)
-    _checks.count("p", p, 1)
+    checks.count("p", p, 1)
     if s.ndim != 1 or len(s) <= p:
         raise InputError(f"a series of shape {s.shape} has no AR({p}) sample; give more than {p} values")
     windows = np.lib.stride_tricks.sliding_window_view(s, p + 1)[:, ::-1]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from .. import _checks
-from ..errors import DataError
+from ..base import checks
+from ..base.errors import DataError
 from .files import File, cache_dir, find, read_bytes
 from .sources import SOURCES, STATIONS, WAVE_DIGESTS, Source
 from .uci import _files, _only, _resolve
@@ -42,7 +42,7 @@ def fetch(
     if name == "stations":
         return STATIONS
     key, _ = _resolve(name)
-    files = _files(key, _checks.one_of("farm", farm, WAVE_DIGESTS), None)
+    files = _files(key, checks.one_of("farm", farm, WAVE_DIGESTS), None)
     _only("farm", farm != "adelaide", key, "wave_energy")
     directory = Path(cache) if cache is not None else cache_dir()
     if kept := _kept(files, directory):

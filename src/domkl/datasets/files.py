@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import DataError
+from ..base.errors import DataError
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import _checks
-from .._types import Array
+from ..base import checks
+from ..base.types import Array
 
 X_SCALES = ("none", "minmax", "global", "standard")
 Y_SCALES = ("none", "max", "minmax")
@@ -33,7 +33,7 @@ def scale_x(X: Array, how: str) -> Array:
     >>> scale_x(np.array([[0.0, 7.0], [4.0, 7.0]]), "minmax").tolist()
     [[0.0, 0.0], [1.0, 0.0]]
     """
-    _checks.one_of("x scale", how, X_SCALES)
+    checks.one_of("x scale", how, X_SCALES)
     if how == "minmax":
         return _ratio(X - X.min(axis=0), np.ptp(X, axis=0))
     if how == "global":
@@ -50,7 +50,7 @@ def scale_y(y: Array, how: str) -> Array:
     >>> scale_y(np.array([1.0, -4.0]), "max").tolist()
     [0.25, -1.0]
     """
-    _checks.one_of("y scale", how, Y_SCALES)
+    checks.one_of("y scale", how, Y_SCALES)
     if how == "max":
         return _ratio(y, np.abs(y).max())
     if how == "minmax":

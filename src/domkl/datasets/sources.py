@@ -153,7 +153,7 @@ SHAPES = {
     "temperature/10": ("Hourly air temperature on I-94, AR(10)", 5490, 10),
 }
 
-STATIONS = Path(__file__).parent.parent / "data" / "nyc_weather_2013.csv.gz"
+STATIONS = Path(__file__).parent / "data" / "nyc_weather_2013.csv.gz"
 
 
 def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:

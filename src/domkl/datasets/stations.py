@@ -21,9 +21,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _checks
-from .._types import Array
-from ..errors import InputError
+from ..base import checks
+from ..base.errors import InputError
+from ..base.types import Array
 from .base import Split
 from .sources import STATIONS
 
@@ -113,8 +113,8 @@ def feature_names(lags: Sequence[int] = (1, 3, 24)) -> tuple[str, ...]:
 
 def _span(hours: int, horizon: int, lags: Sequence[int]) -> tuple[int, int]:
     """First hour with all lags, and the number of samples T."""
-    _checks.count("horizon", horizon, 1)
-    start = max((_checks.count("a lag", k, 1) for k in lags), default=0)
+    checks.count("horizon", horizon, 1)
+    start = max((checks.count("a lag", k, 1) for k in lags), default=0)
     T = hours - start - horizon
     if T < 1:
         raise InputError(f"horizon {horizon} and lag {start} exceed the {hours} hours at hand; give less")

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _checks
-from .._extras import need
-from .._types import Array
-from ..errors import DataError, InputError
+from ..base import checks
+from ..base.errors import DataError, InputError
+from ..base.extras import need
+from ..base.types import Array
 from .base import Dataset, Split
 from .files import read_bytes
 
@@ -113,9 +113,9 @@ def read_table(
     max_rows
         Read only so many rows.
     """
-    _checks.one_of("missing", missing, POLICIES)
+    checks.one_of("missing", missing, POLICIES)
     if max_rows is not None:
-        _checks.count("max_rows", max_rows, 2)
+        checks.count("max_rows", max_rows, 2)
     file = Path(path)
     raw = _parquet(file, max_rows) if file.suffix.lower() == ".parquet" else _csv(file, max_rows)
     names = _features(raw, target, learner_column, features, drop)
@@ -217,7 +217,7 @@ def _features(
     for name in (target, *([learner] if learner else []), *drop, *(features or ())):
         if name not in raw.columns:
             raise InputError(
-                f"{raw.path}: no column {name!r}{_headless(raw)}; {_checks.hint(name, raw.columns)}"
+                f"{raw.path}: no column {name!r}{_headless(raw)}; {checks.hint(name, raw.columns)}"
             )
     if target == learner or target in drop:
         raise InputError(f"target {target!r} is also the learner column or dropped; choose another")

@@ -12,9 +12,9 @@ from itertools import islice
 
 import numpy as np
 
-from .. import _checks
-from .._types import Array
-from ..errors import DataError, InputError
+from ..base import checks
+from ..base.errors import DataError, InputError
+from ..base.types import Array
 from .base import Dataset, embed
 from .files import File, find, places, read_bytes
 from .scaling import X_SCALES, Y_SCALES, scale_y
@@ -61,10 +61,10 @@ def load(
         Wave energy only: the farm's file, and the git blob sha1 it must have.
     """
     key, p = _resolve(name)
-    _checks.one_of("x scale", x_scale, ("default", *X_SCALES))
-    _checks.one_of("y scale", y_scale, ("default", *Y_SCALES))
-    _checks.one_of("missing", missing, MISSING)
-    _checks.one_of("farm", farm, WAVE_DIGESTS)
+    checks.one_of("x scale", x_scale, ("default", *X_SCALES))
+    checks.one_of("y scale", y_scale, ("default", *Y_SCALES))
+    checks.one_of("missing", missing, MISSING)
+    checks.one_of("farm", farm, WAVE_DIGESTS)
     _only("missing", missing != "mean", key, "weather")
     _only("farm", farm != "adelaide", key, "wave_energy")
     _only("sha1", sha1 is not None, key, "wave_energy")
@@ -81,11 +81,11 @@ def _resolve(name: str) -> tuple[str, int]:
     """The canonical name and the order of a series (0 otherwise)."""
     name = ALIASES.get(name, name)
     if match := re.fullmatch(r"(traffic|temperature)(?:/(\d+))?", str(name)):
-        return match[1], _checks.count("p", int(match[2] or 5), 1)
+        return match[1], checks.count("p", int(match[2] or 5), 1)
     if name == "stations":
         raise InputError("'stations' comes divided over its learners; use load_stations() instead of load()")
     if name not in SHAPES:
-        raise InputError(f"dataset {name!r} is unknown; {_checks.hint(name, [*SHAPES, *ALIASES])}")
+        raise InputError(f"dataset {name!r} is unknown; {checks.hint(name, [*SHAPES, *ALIASES])}")
     return name, 0
 
 
@@ -95,7 +95,7 @@ def _only(option: str, changed: bool, key: str, owner: str) -> None:
 
 
 def _first(rows: int | None, default: int) -> int:
-    return default if rows is None else _checks.count("rows", rows, 1)
+    return default if rows is None else checks.count("rows", rows, 1)
 
 
 def _files(key: str, farm: str, sha1: str | None) -> tuple[File, ...]:

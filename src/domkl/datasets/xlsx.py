@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
 
-from ..errors import DataError
+from ..base.errors import DataError
 
 NS = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 

@@ -11,15 +11,15 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from .. import _checks
-from .._types import Array
-from ..core import Rates
-from ..errors import InputError
-from ..losses import Loss
-from ..newton import Diagonal, Inverse
+from ..base import checks
+from ..base.errors import InputError
+from ..base.types import Array
+from ..exchange.links import Links
+from ..learning.first_order import Rates
+from ..learning.losses import Loss
+from ..learning.second_order import Diagonal, Inverse
 from .base import Engine, Setting, Sums
 from .devices import ArrayDevice, Device, NewtonDevice
-from .links import Links
 
 NAMES = ("auto", "numpy", "native", "mpi")
 
@@ -27,7 +27,7 @@ NAMES = ("auto", "numpy", "native", "mpi")
 def available() -> str | None:
     """Why the native engine cannot be used here; None where it can."""
     try:
-        from .._native import _engine  # noqa: F401
+        from ._native import _engine  # noqa: F401
     except ImportError as error:
         return f"the native engine was not built: {error}"
     return None
@@ -35,7 +35,7 @@ def available() -> str | None:
 
 def chosen(name: str) -> str:
     """What `name` means here; "auto" is the native engine where it was built."""
-    _checks.one_of("engine", name, NAMES)
+    checks.one_of("engine", name, NAMES)
     missing = None if name == "numpy" else available()
     if name == "native" and missing:
         raise InputError(f"{missing}; expected it for engine='native'; install a C++ compiler and domkl anew")
@@ -61,7 +61,7 @@ def make(name: str, setting: Setting) -> Engine:
 
 def make_newton(name: str, setting: Setting, memory: float | None = None) -> Engine:
     """The engine of a network whose learners take the second-order step."""
-    memory = None if memory is None else 1 + _checks.positive("memory", memory)
+    memory = None if memory is None else 1 + checks.positive("memory", memory)
     if chosen_newton(name) == "native":
         from .native import NativeNewton
 

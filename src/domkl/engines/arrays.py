@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .. import core
-from .._types import Array
+from ..base.types import Array
+from ..exchange.links import Links
+from ..learning import first_order
 from .base import Setting, Sums
-from .links import Links
 
 #: Puts rows of neighbours that other processes hold below one's own: (J, ...) -> (J + ghosts, ...).
 Share: TypeAlias = Callable[..., "tuple[Array, ...]"]
@@ -35,8 +35,8 @@ class ArrayEngine:
         self.links = Links(setting.graph) if links is None else links
         self.share = share
         self.deg = self.links.deg.astype(setting.V.dtype)
-        self.pulls = core.Pulls.of(self.deg, setting.rates, setting.loss)
-        self.now = core.init(setting.V, self.deg.shape)
+        self.pulls = first_order.Pulls.of(self.deg, setting.rates, setting.loss)
+        self.now = first_order.init(setting.V, self.deg.shape)
         self.near = share(self.now.theta, self.now.q)  # theta and q, with those of neighbours elsewhere
         self.sums = Sums.zero(len(self.deg), len(setting.V))
         self.messages = np.zeros((len(self.links.source), len(setting.V)), setting.V.dtype)
@@ -60,30 +60,32 @@ class ArrayEngine:
 
     def _round(self, x: Array, y: Array) -> Array:
         """Predict, record, and learn what has become known. (J, d), (J,) -> (J,)"""
-        z = core.features(self.setting.V, x)
-        f, y_hat = core.predict(self.now, z)
+        z = first_order.features(self.setting.V, x)
+        f, y_hat = first_order.predict(self.now, z)
         self._record(z, f, y_hat, y)
         self.unlabelled.append((z, y))
         if len(self.unlabelled) > self.setting.delay:
             z, y = self.unlabelled.popleft()
-            self._learn(z, core.predict(self.now, z)[0] if self.setting.delay else f, y)
+            self._learn(z, first_order.predict(self.now, z)[0] if self.setting.delay else f, y)
         return y_hat
 
     def _record(self, z: Array, f: Array, y_hat: Array, y: Array) -> None:
         sums, (theta, q) = self.sums, self.near
         mixed = self.links.sum(q[..., None] * theta)
-        gap = self.deg * y_hat - core.dot(mixed, z).sum(-1)
-        kernel_gap = self.deg[:, None] * f - core.dot(self.now.theta_sum, z)
+        gap = self.deg * y_hat - first_order.dot(mixed, z).sum(-1)
+        kernel_gap = self.deg[:, None] * f - first_order.dot(self.now.theta_sum, z)
         sums.squares[:] += (y_hat - y) ** 2
         sums.gaps[:] += gap**2
         sums.kernel_squares[:] += (f - y[:, None]) ** 2
         sums.kernel_gaps[:] += kernel_gap**2
 
     def _learn(self, z: Array, f: Array, y: Array) -> None:
-        theta, L = core.local(self.now, z, f, y, self.pulls, self.setting.loss)
+        theta, L = first_order.local(self.now, z, f, y, self.pulls, self.setting.loss)
         near, *heard = self.share(theta, L) if self.setting.hedge == "neighbours" else self.share(theta)
         theta, total = near[: len(theta)], self._total(L, *heard)
-        self.now = core.merge(self.now, theta, L, self.links.sum(near), total, self.pulls, self.setting.rates)
+        self.now = first_order.merge(
+            self.now, theta, L, self.links.sum(near), total, self.pulls, self.setting.rates
+        )
         self.near = near, *self.share(self.now.q)
 
     def _total(self, L: Array, heard: Array | None = None) -> Array:

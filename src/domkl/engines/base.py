@@ -6,10 +6,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from .._types import Array
-from ..core import Rates
-from ..graph import Graph
-from ..losses import Loss
+from ..base.types import Array
+from ..exchange.graph import Graph
+from ..learning.first_order import Rates
+from ..learning.losses import Loss
 
 
 class Setting(NamedTuple):

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .. import core, newton
-from .._types import Array
-from ..core import Rates, State
-from ..losses import Loss
+from ..base.types import Array
+from ..learning import first_order, second_order
+from ..learning.first_order import Rates, State
+from ..learning.losses import Loss
 
 
 class Past(NamedTuple):
     """What a second-order device keeps besides; the inverse is the one that it goes on with, not a copy."""
 
     m: Array  # (P, 2D)
-    inverse: newton.Inverse
+    inverse: second_order.Inverse
     samples: int  # learnt so far
     deg: int  # the neighbours that the inverse counts
 
@@ -31,16 +31,16 @@ class Past(NamedTuple):
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Past:
         """The same again."""
-        inverse = newton.Inverse.of_halves(arrays["inverse"], arrays["terms"])
+        inverse = second_order.Inverse.of_halves(arrays["inverse"], arrays["terms"])
         samples, deg = arrays["counts"].tolist()
         return cls(arrays["m"], inverse, samples, deg)
 
-    def at(self, deg: int, rates: Rates, loss: Loss) -> newton.Inverse:
+    def at(self, deg: int, rates: Rates, loss: Loss) -> second_order.Inverse:
         """The inverse of a learner that has `deg` neighbours now."""
         if deg == self.deg:
             return self.inverse
         c = rates.eta + rates.rho * self.deg + 2 * loss.reg
-        return newton.shift(self.inverse, c, rates.rho * (deg - self.deg))
+        return second_order.shift(self.inverse, c, rates.rho * (deg - self.deg))
 
 
 class Kept(NamedTuple):
@@ -104,13 +104,13 @@ class Device(Protocol):
 
 
 class ArrayDevice:
-    """The steps of core.py on one learner: its numbers are those of an `ArrayEngine`, to the last bit."""
+    """The steps of first_order.py on one learner: its numbers are those of an `ArrayEngine`, to the last bit."""
 
     def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss) -> None:
         self.V, self.rates, self.loss = V, rates, loss
         self.takes, self.unit = V.dtype, 1.0
-        self.now = core.init(V)
-        self.pulls = core.Pulls.of(np.asarray(deg, V.dtype), rates, loss)
+        self.now = first_order.init(V)
+        self.pulls = first_order.Pulls.of(np.asarray(deg, V.dtype), rates, loss)
         self.last = [self.now.theta] * deg  # what was last heard of each neighbour
         self.seen: tuple[Array, Array] | None = None  # the last x and its features
         self.learnt: tuple[Array, ...] | None = None  # theta', L' of the open round
@@ -124,11 +124,11 @@ class ArrayDevice:
         return State(*self.now[:5])
 
     def predict(self, x: Array, /) -> float:
-        return float(core.predict(self.now, self._features(x))[1])
+        return float(first_order.predict(self.now, self._features(x))[1])
 
     def observe(self, x: Array, y: float) -> tuple[float, Array, Array]:
         z, label = self._features(x), np.asarray(y, self.V.dtype)
-        f, y_hat = core.predict(self.now, z)
+        f, y_hat = first_order.predict(self.now, z)
         theta, L, *more = self._local(z, f, label)
         if not np.isfinite(L).all():
             raise ValueError("the losses overflowed")
@@ -156,12 +156,14 @@ class ArrayDevice:
         self.now = State(kept.theta, kept.lam, self._sum(self.last), kept.L, kept.q)
 
     def _local(self, z: Array, f: Array, y: Array) -> tuple[Array, ...]:
-        return core.local(self.now, z, f, y, self.pulls, self.loss)
+        return first_order.local(self.now, z, f, y, self.pulls, self.loss)
 
     def _merge(self, learnt: tuple[Array, ...], count: Array, present: Array, total: Array) -> None:
         theta, L = learnt
         everyone = self._sum(self.last)
-        self.now = core.merge(self.now, theta, L, everyone, total, self.pulls, self.rates, (count, present))
+        self.now = first_order.merge(
+            self.now, theta, L, everyone, total, self.pulls, self.rates, (count, present)
+        )
 
     def _sum(self, thetas: list[Array]) -> Array:
         total = np.zeros_like(self.now.theta)
@@ -171,14 +173,14 @@ class ArrayDevice:
 
     def _features(self, x: Array) -> Array:
         if self.seen is None or not np.array_equal(self.seen[0], x):
-            self.seen = x.copy(), core.features(self.V, x)
+            self.seen = x.copy(), first_order.features(self.V, x)
         return self.seen[1]
 
 
-class Deferred(newton.Inverse):
+class Deferred(second_order.Inverse):
     """An inverse that is lowered when its round closes: until then the sample may still be refused."""
 
-    def __init__(self, inverse: newton.Inverse) -> None:
+    def __init__(self, inverse: second_order.Inverse) -> None:
         self.base, self.waiting, self.used = inverse.base, inverse.waiting, inverse.used
         self.u: Array | None = None
 
@@ -192,21 +194,21 @@ class Deferred(newton.Inverse):
 
 
 class NewtonDevice(ArrayDevice):
-    """The steps of newton.py on one learner: its numbers are those of a `NewtonEngine`, to the last bit.
+    """The steps of second_order.py on one learner: its numbers are those of a `NewtonEngine`, to the last bit.
 
     `memory` is the number of past samples that count; None for all of them.
     """
 
-    now: newton.State  # type: ignore[assignment]
-    pulls: newton.Pulls  # type: ignore[assignment]
+    now: second_order.State  # type: ignore[assignment]
+    pulls: second_order.Pulls  # type: ignore[assignment]
 
     def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss, memory: float | None = None) -> None:
         super().__init__(V, deg, rates, loss)
         P, D, _ = V.shape
-        of_one = newton.Pulls.of(np.full(1, deg, V.dtype), rates, loss)  # in the engine's own precision
-        self.pulls = newton.Pulls(of_one.deg[0], of_one.c[0], of_one.neighbours)
+        of_one = second_order.Pulls.of(np.full(1, deg, V.dtype), rates, loss)  # in the engine's own precision
+        self.pulls = second_order.Pulls(of_one.deg[0], of_one.c[0], of_one.neighbours)
         self.deg, self.memory, self.samples = deg, memory, 0
-        self._go_on(newton.init(P, 2 * D, self.pulls))
+        self._go_on(second_order.init(P, 2 * D, self.pulls))
 
     def keep(self) -> Kept:
         return super().keep()._replace(past=Past(self.now.m, self.now.inverse, self.samples, self.deg))
@@ -216,13 +218,15 @@ class NewtonDevice(ArrayDevice):
         m, self.samples = kept.past.m, kept.past.samples
         inverse = kept.past.at(self.deg, self.rates, self.loss)
         self.last = list(thetas)
-        self._go_on(newton.State(kept.theta, kept.lam, self._sum(self.last), kept.L, kept.q, m, inverse))
+        self._go_on(
+            second_order.State(kept.theta, kept.lam, self._sum(self.last), kept.L, kept.q, m, inverse)
+        )
 
-    def _go_on(self, state: newton.State) -> None:
+    def _go_on(self, state: second_order.State) -> None:
         self.now = state._replace(inverse=Deferred(state.inverse))
 
     def _local(self, z: Array, f: Array, y: Array) -> tuple[Array, ...]:
-        learnt = newton.local(self.now, z, f, y, self.pulls, self.loss)
+        learnt = second_order.local(self.now, z, f, y, self.pulls, self.loss)
         if not np.isfinite(learnt[0]).all():
             raise ValueError("the estimate overflowed")
         return learnt
@@ -230,10 +234,10 @@ class NewtonDevice(ArrayDevice):
     def _merge(self, learnt: tuple[Array, ...], count: Array, present: Array, total: Array) -> None:
         theta, L, m = learnt
         moves = self.pulls._replace(deg=count)
-        state = newton.merge(self.now, (theta, L, m), present, total, moves, self.rates.eta_g)
+        state = second_order.merge(self.now, (theta, L, m), present, total, moves, self.rates.eta_g)
         self.now = state._replace(theta_sum=self._sum(self.last))
         self.now.inverse.close()  # type: ignore[attr-defined]
         self.samples += 1
-        faded = newton.fade(self.now, self.samples, self.memory, self.pulls)
+        faded = second_order.fade(self.now, self.samples, self.memory, self.pulls)
         if faded is not self.now:
             self._go_on(faded)

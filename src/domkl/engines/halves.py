@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from .. import newton
-from .._types import Array
+from ..base.types import Array
+from ..learning import second_order
 from . import chosen
 
 
-def resume_inverse(half: Array, terms: Array, used: int, threads: int) -> newton.Inverse:
+def resume_inverse(half: Array, terms: Array, used: int, threads: int) -> second_order.Inverse:
     """From its half (..., K (K + 1) / 2), row by row, and `used` of the terms (..., n, K), which wait."""
     terms = terms[..., :used, :]
     if chosen("auto") == "native":
         from .native import NativeInverse
 
         return NativeInverse.resumed(half, terms, threads)
-    return newton.Inverse.of_halves(half, terms)
+    return second_order.Inverse.of_halves(half, terms)

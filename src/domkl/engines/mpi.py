@@ -20,13 +20,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._extras import need
-from .._types import Array
-from ..errors import Error, InputError, MissingExtra
-from ..graph import Graph
+from ..base.errors import Error, InputError, MissingExtra
+from ..base.extras import need
+from ..base.types import Array
+from ..exchange.graph import Graph
+from ..exchange.links import Links
 from .arrays import ArrayEngine
 from .base import Setting, Sums
-from .links import Links
 
 Index: TypeAlias = "npt.NDArray[np.intp]"
 

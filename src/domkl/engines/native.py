@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import newton
-from .._native import _engine
-from .._types import Array
-from ..core import Rates, State
-from ..losses import Loss
+from ..base.types import Array
+from ..exchange.links import Links
+from ..learning import second_order
+from ..learning.first_order import Rates, State
+from ..learning.losses import Loss
+from ._native import _engine
 from .base import Setting, Sums
 from .devices import Kept, Past
 from .halves import resume_inverse
-from .links import Links
 
 #: Bytes that a block's predictions and edge products may take.
 BLOCK_BYTES = 64_000_000
@@ -104,8 +104,10 @@ class NativeNewton(NativeEngine):
         setting = setting._replace(one_block=setting.one_block and memory is None)
         super().__init__(setting, isa, second=True)
         D = setting.V.shape[1]
-        self.c = newton.Pulls.of(setting.graph.deg.astype(setting.V.dtype), setting.rates, setting.loss).c
-        self.memory, self.pace = memory, newton.pace(memory or 1, 2 * D)
+        self.c = second_order.Pulls.of(
+            setting.graph.deg.astype(setting.V.dtype), setting.rates, setting.loss
+        ).c
+        self.memory, self.pace = memory, second_order.pace(memory or 1, 2 * D)
 
     def advance(self, X: Array, y: Array) -> Array:
         if self.memory is None:
@@ -126,11 +128,11 @@ class NativeNewton(NativeEngine):
         dense = np.empty((self.setting.graph.J, 2 * D, 2 * D), self.setting.V.dtype)
         for p in range(P):
             self.network.inverse(p, dense)
-            self.network.replace(p, np.ascontiguousarray(newton.faded(dense, keep, self.c[:, 0])), keep)
+            self.network.replace(p, np.ascontiguousarray(second_order.faded(dense, keep, self.c[:, 0])), keep)
 
 
-class NativeInverse(newton.Inverse):
-    """`newton.Inverse` in the extension, which stores one half of each matrix."""
+class NativeInverse(second_order.Inverse):
+    """`second_order.Inverse` in the extension, which stores one half of each matrix."""
 
     def __init__(self, base: Array, threads: int = 1, isa: str | None = None) -> None:
         self._make(base.shape[:-1], base.dtype, threads, isa)
@@ -169,7 +171,7 @@ class NativeInverse(newton.Inverse):
         return g, theta
 
     def learn(
-        self, state: newton.State, pulls: newton.Pulls, z: Array, h: Array, ky: Array, L: Array
+        self, state: second_order.State, pulls: second_order.Pulls, z: Array, h: Array, ky: Array, L: Array
     ) -> tuple[Array, Array]:
         theta, m = np.empty(self.shape, self.dtype), np.empty(self.shape, self.dtype)
         past = state.theta, state.theta_sum, state.lam, state.m
@@ -177,7 +179,13 @@ class NativeInverse(newton.Inverse):
         return theta, m
 
     def merge(
-        self, lam: Array, theta: Array, theta_sum: Array, total: Array, pulls: newton.Pulls, eta_g: float
+        self,
+        lam: Array,
+        theta: Array,
+        theta_sum: Array,
+        total: Array,
+        pulls: second_order.Pulls,
+        eta_g: float,
     ) -> tuple[Array, Array]:
         moved, q = np.empty(self.shape, self.dtype), np.empty(self.shape[:-1], self.dtype)
         sums = theta, theta_sum, lam, total
@@ -287,8 +295,8 @@ class NativeNewtonDevice(NativeDevice):
         self.deg, self.rates, self.loss, self.samples = deg, rates, loss, 0
         self.unit = 1.0  # of this step the extension keeps lam itself
         self.inverse = NativeInverse.of(self.device.inverses(), self.shape, self.dtype)
-        self.c = newton.Pulls.of(np.full(1, deg, self.dtype), rates, loss).c[0]
-        self.memory, self.pace = memory, newton.pace(memory or 1, self.shape[1])
+        self.c = second_order.Pulls.of(np.full(1, deg, self.dtype), rates, loss).c[0]
+        self.memory, self.pace = memory, second_order.pace(memory or 1, self.shape[1])
 
     def alone(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         learnt = super().alone(x, y)
@@ -324,4 +332,6 @@ class NativeNewtonDevice(NativeDevice):
 
     def _forget(self, keep: float) -> None:
         self.device.resume_past(self.m * keep)
-        self.inverse.many.replace(np.ascontiguousarray(newton.faded(self.inverse.settle(), keep, self.c)))
+        self.inverse.many.replace(
+            np.ascontiguousarray(second_order.faded(self.inverse.settle(), keep, self.c))
+        )

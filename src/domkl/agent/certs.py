@@ -1,0 +1,249 @@
+"""Certificates for a network of learners: one CA, one certificate each, and a broker's configuration.
+
+Keys are elliptic (P-256), in PKCS8 PEM files that only their owner can read. A key that exists is never
+overwritten; a certificate is renewed by removing its .pem file and making it again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import ipaddress
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from ..base.errors import DataError, InputError
+from ..base.extras import need
+from .transports.topics import ROOT, check_name
+
+CA_DAYS = 3650
+BROKER = "broker"
+RESERVED = ("ca", "mosquitto")
+
+#: Hosts in every certificate, besides the name itself.
+HERE = ("localhost", "127.0.0.1")
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """A file, and whether it is new or was there before."""
+
+    path: pathlib.Path
+    new: bool
+
+
+def make(
+    directory: str | os.PathLike[str],
+    names: Sequence[str],
+    *,
+    hosts: Sequence[str] = (),
+    days: int = 825,
+) -> list[Made]:
+    """A certificate and a key for each name, from the CA in `directory`, which is made if there is none."""
+    for name in names:
+        check_name(name, "learner")
+        if name in RESERVED:
+            raise InputError(f"learner is {name!r}; expected a name other than {RESERVED}; choose another")
+    if not 1 <= days <= CA_DAYS:
+        raise InputError(f"days is {days}; expected 1 to {CA_DAYS}; choose such a number")
+    folder = pathlib.Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    made, authority = _authority(folder)
+    for name in dict.fromkeys(names):
+        made += _leaf(folder, name, (name, *HERE, *hosts), days, authority)
+    return made
+
+
+def make_broker(
+    directory: str | os.PathLike[str],
+    *,
+    network: str = "domkl",
+    hosts: Sequence[str] = (),
+    days: int = 825,
+    port: int = 8883,
+) -> list[Made]:
+    """A broker's certificate, and `mosquitto.conf` with `mosquitto.acl` that use it."""
+    check_name(network, "network")
+    made = make(directory, [BROKER], hosts=hosts, days=days)
+    folder = pathlib.Path(directory).resolve()
+    made.append(_keep(pathlib.Path(directory) / "mosquitto.acl", mosquitto_acl(network)))
+    made.append(_keep(pathlib.Path(directory) / "mosquitto.conf", mosquitto_conf(folder, port)))
+    return made
+
+
+def mosquitto_conf(directory: pathlib.Path, port: int) -> str:
+    """A broker that knows every client by its certificate, and believes no other claim."""
+    return f"""\
+# Start with: mosquitto -c {directory / "mosquitto.conf"}
+# The user that mosquitto runs as must be able to read broker.key.
+listener {port}
+cafile {directory / "ca.pem"}
+certfile {directory / "broker.pem"}
+keyfile {directory / "broker.key"}
+require_certificate true
+use_identity_as_username true
+use_username_as_clientid true
+allow_anonymous false
+acl_file {directory / "mosquitto.acl"}
+set_tcp_nodelay true
+persistence false
+"""
+
+
+def mosquitto_acl(network: str) -> str:
+    """Each learner writes under its own name and reads everything in its network."""
+    return f"pattern write {ROOT}/{network}/%u/#\npattern read {ROOT}/{network}/#\n"
+
+
+def _authority(folder: pathlib.Path) -> tuple[list[Made], tuple[Any, Any]]:
+    """The CA's files, and its certificate with its key."""
+    certificate, key = folder / "ca.pem", folder / "ca.key"
+    if certificate.exists() != key.exists():
+        there, gone = (certificate, key) if certificate.exists() else (key, certificate)
+        raise DataError(f"{there} is there but {gone.name} is not; expected both; restore it or start afresh")
+    made_key, private = _private_key(key)
+    if not certificate.exists():
+        _write(certificate, _pem(_sign_authority(private)), 0o644)
+        return [Made(certificate, True), made_key], (_load_certificate(certificate), private)
+    return [Made(certificate, False), made_key], (_load_certificate(certificate), private)
+
+
+def _leaf(
+    folder: pathlib.Path, name: str, hosts: tuple[str, ...], days: int, authority: tuple[Any, Any]
+) -> list[Made]:
+    path = folder / f"{name}.pem"
+    made_key, private = _private_key(folder / f"{name}.key")
+    if path.exists():
+        return [Made(path, False), made_key]
+    _write(path, _pem(_sign_leaf(name, hosts, days, private.public_key(), authority)), 0o644)
+    return [Made(path, True), made_key]
+
+
+def _sign_authority(private: Any) -> Any:
+    x509 = need("cryptography.x509", "agent")
+    public, name = private.public_key(), _name(f"{ROOT} CA")
+    usage = _usage(key_cert_sign=True, crl_sign=True)
+    builder = (
+        _builder(name, name, public, CA_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+    )
+    return _sign(builder, private)
+
+
+def _sign_leaf(name: str, hosts: tuple[str, ...], days: int, public: Any, authority: tuple[Any, Any]) -> Any:
+    x509, oid = need("cryptography.x509", "agent"), need("cryptography.x509.oid", "agent")
+    ca, ca_key = authority
+    both = [oid.ExtendedKeyUsageOID.SERVER_AUTH, oid.ExtendedKeyUsageOID.CLIENT_AUTH]
+    alternatives = [_alternative(host) for host in dict.fromkeys(hosts)]
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
+    builder = (
+        _builder(_name(name), ca.subject, public, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(digital_signature=True), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(issuer, critical=False)
+    )
+    return _sign(builder, ca_key)
+
+
+def _builder(subject: Any, issuer: Any, public: Any, days: int) -> Any:
+    x509 = need("cryptography.x509", "agent")
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))  # clocks of devices are not exact
+        .not_valid_after(now + datetime.timedelta(days=days))
+    )
+
+
+def _sign(builder: Any, private: Any) -> Any:
+    return builder.sign(private, need("cryptography.hazmat.primitives.hashes", "agent").SHA256())
+
+
+def _name(common: str) -> Any:
+    x509, oid = need("cryptography.x509", "agent"), need("cryptography.x509.oid", "agent")
+    return x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, common)])
+
+
+def _usage(**wanted: bool) -> Any:
+    all_of_them = (
+        "digital_signature content_commitment key_encipherment data_encipherment key_agreement "
+        "key_cert_sign crl_sign encipher_only decipher_only"
+    )
+    return need("cryptography.x509", "agent").KeyUsage(
+        **{each: wanted.get(each, False) for each in all_of_them.split()}
+    )
+
+
+def _alternative(host: str) -> Any:
+    x509 = need("cryptography.x509", "agent")
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(host)
+    except ValueError:
+        raise InputError(
+            f"host is {host!r}; expected an IP address or an ASCII host name; write it so"
+        ) from None
+
+
+def _private_key(path: pathlib.Path) -> tuple[Made, Any]:
+    """The key in a file; made if there is none, never changed if there is one."""
+    if path.exists():
+        return Made(path, False), _load_key(path)
+    ec = need("cryptography.hazmat.primitives.asymmetric.ec", "agent")
+    forms = need("cryptography.hazmat.primitives.serialization", "agent")
+    private = ec.generate_private_key(ec.SECP256R1())
+    plain = private.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
+    _write(path, plain, 0o600)
+    return Made(path, True), private
+
+
+def _load_key(path: pathlib.Path) -> Any:
+    forms = need("cryptography.hazmat.primitives.serialization", "agent")
+    try:
+        return forms.load_pem_private_key(path.read_bytes(), None)
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"{path} is not a usable key: {error}; expected PEM without a password; restore or move it"
+        ) from None
+
+
+def _load_certificate(path: pathlib.Path) -> Any:
+    try:
+        return need("cryptography.x509", "agent").load_pem_x509_certificate(path.read_bytes())
+    except ValueError as error:
+        raise DataError(
+            f"{path} is not a certificate: {error}; expected PEM; restore it or start afresh"
+        ) from None
+
+
+def _pem(certificate: Any) -> bytes:
+    form = need("cryptography.hazmat.primitives.serialization", "agent").Encoding.PEM
+    found: bytes = certificate.public_bytes(form)
+    return found
+
+
+def _keep(path: pathlib.Path, text: str) -> Made:
+    if path.exists():
+        return Made(path, False)
+    _write(path, text.encode(), 0o644)
+    return Made(path, True)
+
+
+def _write(path: pathlib.Path, content: bytes, mode: int) -> None:
+    """Create a file with its mode from the first moment on; never replace one."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)

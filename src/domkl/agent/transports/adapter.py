@@ -1,0 +1,127 @@
+"""What all transports do alike; each adds how to connect, send and listen."""
+
+from __future__ import annotations
+
+from ...base.errors import InputError
+from .base import Counts, TransportSettings
+from .inbox import Handler, Inbox, Message
+from .topics import STATE, check_pattern, is_topic, matches, topic
+
+#: Own topics that need no second check; a learner has a handful.
+MOST_TOPICS = 1024
+
+
+class Adapter:
+    """The common half of a transport."""
+
+    def __init__(self, settings: TransportSettings):
+        self.settings = settings
+        self.counts = Counts()
+        self.state_topic = topic(settings.network, settings.name, STATE)
+        self._prefix = self.state_topic.removesuffix(STATE)
+        self._inbox = Inbox(settings, self.counts)
+        self._own: set[str] = set()  # topics that we may publish on
+        self._patterns: tuple[str, ...] = ()  # replaced, never changed: other threads read it
+        self._retained: dict[str, bytes] = {}
+        self._is_open = False
+
+    async def open(self) -> None:
+        """Join the network; `InputError` if that cannot be done."""
+        if self._is_open:
+            return
+        self._inbox.open()
+        try:
+            await self._connect()
+        except BaseException:
+            self._inbox.close()
+            raise
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Leave it; closing twice is fine."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            await self._disconnect()
+        finally:
+            self._inbox.close()
+
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """Send under this learner's own name, without waiting and without errors from the network."""
+        if topic not in self._own:
+            self._check_own(topic)
+        if not self._inbox.fits(len(payload)):
+            return
+        if retain:
+            self._retain(topic, payload)
+        if self._is_open and self._send(topic, payload, retain):
+            self.counts.sent += 1
+            self.counts.sent_bytes += len(payload)
+        else:
+            self.counts.dropped += 1
+
+    def subscribe(self, pattern: str) -> None:
+        """Receive what matches from now on, and what is retained there."""
+        if check_pattern(pattern) not in self._patterns:
+            self._patterns = (*self._patterns, pattern)
+            if self._is_open:
+                self._listen(pattern)
+
+    def unsubscribe(self, pattern: str) -> None:
+        """Stop that; a pattern that was not subscribed to is fine."""
+        if pattern in self._patterns:
+            self._patterns = tuple(each for each in self._patterns if each != pattern)
+            if self._is_open:
+                self._unlisten(pattern)
+
+    def expect(self, count: int) -> None:
+        """Let `receive` wait for as many messages, until this is called again."""
+        self._inbox.expect(count)
+
+    def deliver(self, handler: Handler) -> None:
+        """From now on call `handler` with all that is in, in the event loop, instead of `receive`."""
+        self._inbox.deliver(handler)
+
+    async def receive(self) -> list[Message]:
+        """Wait for a message, then return all that are in."""
+        return await self._inbox.receive()
+
+    async def admit(self, peers: tuple[str, ...]) -> None:
+        """Nothing to do where this end does not decide whom to believe."""
+
+    def _check_own(self, topic: str) -> None:
+        if not topic.startswith(self._prefix) or not is_topic(topic):
+            raise InputError(
+                f"topic is {topic!r}; {self.settings.name} publishes on {self._prefix}<channel> only; "
+                "make it with topic()"
+            )
+        if len(self._own) < MOST_TOPICS:
+            self._own.add(topic)
+
+    def _retain(self, topic: str, payload: bytes) -> None:
+        if payload:
+            self._retained[topic] = payload
+        else:
+            self._retained.pop(topic, None)
+
+    def _wants(self, topic: str) -> bool:
+        """Whether a subscription covers a topic."""
+        return any(matches(pattern, topic) for pattern in self._patterns)
+
+    async def _connect(self) -> None:
+        """Join, and listen to all of `_patterns`."""
+        raise NotImplementedError
+
+    async def _disconnect(self) -> None:
+        raise NotImplementedError
+
+    def _send(self, topic: str, payload: bytes, retain: bool) -> bool:
+        """Hand over a message; whether it could be."""
+        raise NotImplementedError
+
+    def _listen(self, pattern: str) -> None:
+        raise NotImplementedError
+
+    def _unlisten(self, pattern: str) -> None:
+        raise NotImplementedError

@@ -1,0 +1,119 @@
+"""What has arrived: filled from any thread, emptied by one coroutine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import threading
+from collections.abc import Callable
+
+from ...base.errors import InputError
+from .base import Counts, TransportSettings
+
+Message = tuple[str, bytes]
+Handler = Callable[[list[Message]], None]
+
+
+class Inbox:
+    """A bounded list of messages. The event loop is woken only when somebody waits for it to be."""
+
+    def __init__(self, settings: TransportSettings, counts: Counts):
+        self._max_bytes, self._limit = settings.max_bytes, settings.inbox
+        self._counts = counts
+        self._lock = threading.Lock()
+        self._messages: list[Message] = []
+        self._expected = 1
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._handler: Handler | None = None
+        self._called = False  # the handler is about to be
+
+    def open(self) -> None:
+        """Let the running event loop receive."""
+        self._loop, self._called = asyncio.get_running_loop(), False
+
+    def close(self) -> None:
+        """Nothing comes in any more, and whoever waits is told so."""
+        with self._lock:
+            waiter, self._loop, self._waiter = self._waiter, None, None
+        if waiter is not None:
+            _wake(waiter)
+
+    def fits(self, size: int) -> bool:
+        """Whether a message of that size may be passed on; counted as refused if not."""
+        if size <= self._max_bytes:
+            return True
+        with self._lock:
+            self._counts.refused += 1
+        return False
+
+    def add(self, topic: str, payload: bytes) -> None:
+        """Take a message, from any thread."""
+        if not self.fits(len(payload)):
+            return
+        with self._lock:
+            loop = self._loop
+            if loop is None:
+                return  # closed
+            if len(self._messages) >= self._limit:
+                self._counts.refused += 1
+                return
+            self._messages.append((topic, payload))
+            self._counts.received += 1
+            self._counts.received_bytes += len(payload)
+            wake = self._whom_to_wake()
+        if wake is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed under us
+                loop.call_soon_threadsafe(wake)
+
+    def expect(self, count: int) -> None:
+        """Wake nobody for fewer messages than this, until it is called again."""
+        with self._lock:
+            self._expected = count
+            wake = self._whom_to_wake()
+        if wake is not None:
+            wake()
+
+    def deliver(self, handler: Handler) -> None:
+        """Call `handler` with all messages, in the event loop, each time there are as many as expected."""
+        self._handler = handler
+        self.expect(self._expected)
+
+    def _whom_to_wake(self) -> Callable[[], None] | None:
+        """What must be called now that messages are in, if anything; called with the lock held."""
+        if len(self._messages) < self._expected:
+            return None
+        if self._handler is not None:
+            called, self._called = self._called, True
+            return None if called else self._hand_over
+        waiter, self._waiter = self._waiter, None
+        return None if waiter is None else functools.partial(_wake, waiter)
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            messages, self._messages, self._called = self._messages, [], False
+        assert self._handler is not None
+        if messages:
+            self._handler(messages)
+
+    async def receive(self) -> list[Message]:
+        """All messages, once there are as many as are expected."""
+        while True:
+            with self._lock:
+                if len(self._messages) >= self._expected:
+                    messages, self._messages = self._messages, []
+                    return messages  # no await since they were taken: a cancelled receive loses nothing
+                waiter = self._wait()
+            await waiter
+
+    def _wait(self) -> asyncio.Future[None]:
+        if self._loop is None:
+            raise InputError("the transport is closed; expected an open one; call open() first")
+        self._waiter = self._loop.create_future()
+        return self._waiter
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():  # cancelled
+        waiter.set_result(None)

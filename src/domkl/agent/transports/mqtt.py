@@ -1,0 +1,170 @@
+"""Through an MQTT 5 broker, with paho-mqtt's own thread. At most once (QoS 0): the latest is what counts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import socket
+from collections import deque
+from typing import Any
+
+from ...base.errors import InputError
+from ...base.extras import need
+from .adapter import Adapter
+from .base import TransportSettings
+from .security import context, parse, uses_tls
+from .topics import LOST
+
+#: Seconds of silence after which each end asks whether the other is still there.
+KEEPALIVE = 5
+
+#: Seconds between attempts to come back to a broker that has gone.
+RETRY = 1
+
+#: So many messages, and `max_bytes`, may wait to be sent.
+MOST_UNSENT = 4096
+
+#: Seconds to wait for the broker when opening.
+OPEN_TIMEOUT = 5.0
+
+#: A little above `max_bytes`: what is just too long is counted here, what is far too long never gets here.
+SLACK = 65536
+
+
+class MqttTransport(Adapter):
+    """Through a broker. Its last will tells the others when this learner has gone."""
+
+    def __init__(self, settings: TransportSettings):
+        super().__init__(settings)
+        self._paho: Any = need("paho.mqtt.client", "mqtt")
+        self._client: Any = None
+        self._unsent: deque[tuple[Any, int]] = deque()
+        self._unsent_bytes = 0
+
+    async def _connect(self) -> None:
+        tls = uses_tls(self.settings, (self.settings.broker,))
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        client = self._make_client(tls, answer)
+        try:
+            reason = await self._reach(client, answer)
+        except BaseException:
+            await asyncio.to_thread(_stop, client)
+            raise
+        if reason:
+            await asyncio.to_thread(_stop, client)
+            raise InputError(
+                f"the MQTT broker {self.settings.broker} cannot be used: {reason}; expected one that "
+                f"accepts {self.settings.name}; start it, or correct broker, ca, cert and key"
+            )
+        self._client = client
+
+    async def _reach(self, client: Any, answer: asyncio.Future[str]) -> str:
+        """Connect for the first time; why not, if not. Later paho connects again by itself."""
+        limit = need("paho.mqtt.properties", "mqtt").Properties(_packets().CONNECT)
+        limit.MaximumPacketSize = self.settings.max_bytes + SLACK
+        connect = functools.partial(client.connect, keepalive=KEEPALIVE, clean_start=True, properties=limit)
+        try:
+            await asyncio.to_thread(connect, *parse(self.settings.broker))
+            client.loop_start()
+            return await asyncio.wait_for(answer, OPEN_TIMEOUT)
+        except (OSError, asyncio.TimeoutError) as error:
+            return str(error) or "no answer"
+
+    def _make_client(self, tls: bool, answer: asyncio.Future[str]) -> Any:
+        paho = self._paho
+        client = paho.Client(
+            paho.CallbackAPIVersion.VERSION2,
+            client_id=f"{self.settings.network}-{self.settings.name}",
+            protocol=paho.MQTTv5,
+        )
+        client.connect_timeout = OPEN_TIMEOUT
+        client.reconnect_delay_set(RETRY, RETRY)
+        client.will_set(self.state_topic, LOST, qos=0, retain=True)
+        client.on_socket_open = _send_at_once
+        client.on_message = self._on_message
+        self._tell(client, answer)
+        if tls:
+            client.tls_set_context(context(self.settings))
+        return client
+
+    def _tell(self, client: Any, answer: asyncio.Future[str]) -> None:
+        """Resolve `answer` with why the first connection failed, or with nothing if it did not."""
+        loop = asyncio.get_running_loop()
+
+        def resolve(reason: str) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed under us
+                loop.call_soon_threadsafe(_resolve, answer, reason)
+
+        def connected(client: Any, data: Any, flags: Any, code: Any, properties: Any) -> None:
+            if not code.is_failure:
+                self._start_again(client)
+            resolve(str(code) if code.is_failure else "")
+
+        def disconnected(client: Any, data: Any, flags: Any, code: Any, properties: Any) -> None:
+            resolve(f"it closed the connection ({code})")
+
+        client.on_connect, client.on_disconnect = connected, disconnected
+
+    def _start_again(self, client: Any) -> None:
+        """At every connection: a broker that was restarted remembers nothing."""
+        for pattern in self._patterns:
+            client.subscribe(pattern, qos=0)
+        for topic, payload in tuple(self._retained.items()):
+            client.publish(topic, payload, qos=0, retain=True)
+
+    async def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        await asyncio.to_thread(_stop, client)
+
+    def _send(self, topic: str, payload: bytes, retain: bool) -> bool:
+        if not self._client.is_connected() or self._is_congested():
+            return False
+        info = self._client.publish(topic, payload, qos=0, retain=retain)
+        self._unsent.append((info, len(payload)))
+        self._unsent_bytes += len(payload)
+        return bool(info.rc == self._paho.MQTT_ERR_SUCCESS)
+
+    def _is_congested(self) -> bool:
+        """Paho's own queue has no bound for QoS 0."""
+        while self._unsent and _is_done(self._unsent[0][0]):
+            self._unsent_bytes -= self._unsent.popleft()[1]
+        return self._unsent_bytes >= self.settings.max_bytes or len(self._unsent) >= MOST_UNSENT
+
+    def _listen(self, pattern: str) -> None:
+        self._client.subscribe(pattern, qos=0)
+
+    def _unlisten(self, pattern: str) -> None:
+        self._client.unsubscribe(pattern)
+
+    def _on_message(self, client: Any, data: Any, message: Any) -> None:
+        self._inbox.add(message.topic, message.payload)
+
+
+def _packets() -> Any:
+    return need("paho.mqtt.packettypes", "mqtt").PacketTypes
+
+
+def _resolve(answer: asyncio.Future[str], reason: str) -> None:
+    if not answer.done():
+        answer.set_result(reason)
+
+
+def _send_at_once(client: Any, data: Any, sock: Any) -> None:
+    """Small messages wait for nothing."""
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _is_done(info: Any) -> bool:
+    try:
+        return bool(info.is_published())
+    except (RuntimeError, ValueError):  # its connection was lost
+        return True
+
+
+def _stop(client: Any) -> None:
+    """Disconnect such that the broker publishes the last will: whoever leaves is lost to the others."""
+    codes = need("paho.mqtt.reasoncodes", "mqtt").ReasonCode
+    client.disconnect(reasoncode=codes(_packets().DISCONNECT, "Disconnect with will message"))
+    client.loop_stop()

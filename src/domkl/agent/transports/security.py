@@ -1,0 +1,124 @@
+"""Who may talk to whom: mutual TLS for anything but loopback, and no way around it by accident."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import logging
+import pathlib
+import ssl
+from typing import Any
+
+from ...base.errors import InputError
+from ...base.extras import need
+from .base import TransportSettings
+
+log = logging.getLogger("domkl.transports")
+
+
+def parse(address: str, what: str = "address") -> tuple[str, int]:
+    """Host and port of `host:port` or `[v6]:port`.
+
+    >>> parse("[::1]:9464")
+    ('::1', 9464)
+    """
+    host, _, port = address.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    ambiguous = ":" in bare and bare == host
+    if not bare or ambiguous or "/" in bare or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise InputError(
+            f"{what} is {address!r}; expected host:port, or [address]:port for IPv6; write it so"
+        )
+    return bare, int(port)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address never leaves this machine."""
+    host, _ = parse(address)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def uses_tls(settings: TransportSettings, addresses: tuple[str, ...]) -> bool:
+    """Whether to use TLS; an error if it has to be and cannot."""
+    outside = [each for each in addresses if not is_loopback(each)]
+    files = {"ca": settings.ca, "cert": settings.cert, "key": settings.key}
+    missing = [what for what, path in files.items() if path is None]
+    if not missing:
+        _check_files(settings)
+        return True
+    remedy = f"make them with: domkl certs DIRECTORY {settings.name}"
+    if len(missing) < len(files):
+        raise InputError(f"{' and '.join(missing)} not given; TLS needs ca, cert and key together; {remedy}")
+    if outside and not settings.insecure:
+        raise InputError(
+            f"{outside[0]} is not a loopback address and no certificates are given; other machines are "
+            f"reached with mutual TLS (ca, cert, key); {remedy} (or set insecure = true)"
+        )
+    if outside:
+        log.warning("insecure: %s without TLS; anyone there can read and forge messages", ", ".join(outside))
+    return False
+
+
+def context(settings: TransportSettings) -> ssl.SSLContext:
+    """For a client that shows its certificate and checks the server's."""
+    made = ssl.create_default_context(cafile=settings.ca)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    made.load_cert_chain(str(settings.cert), settings.key)
+    return made
+
+
+def _check_files(settings: TransportSettings) -> None:
+    """Certificates that cannot work are the commonest mistake: say which and why, before connecting."""
+    try:
+        context(settings)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise InputError(
+            f"{settings.ca}, {settings.cert} and {settings.key} cannot be used: {error}; expected a CA, a "
+            f"certificate and its key in PEM; make them with: domkl certs DIRECTORY {settings.name}"
+        ) from None
+    leaf, *chain = _read(settings.cert)
+    name = _common_name(leaf)
+    if name != settings.name:
+        raise InputError(
+            f"{settings.cert} is the certificate of {name!r}; expected that of {settings.name!r}; "
+            f"give the learner its own: domkl certs DIRECTORY {settings.name}"
+        )
+    if _has_expired(leaf):
+        raise InputError(
+            f"{settings.cert} is valid from {leaf.not_valid_before_utc} to {leaf.not_valid_after_utc}; "
+            "expected a valid one; check the clock, or remove the file and make it again with: domkl certs"
+        )
+    if not any(_issued(issuer, leaf) for issuer in (*chain, *_read(settings.ca))):
+        raise InputError(
+            f"{settings.cert} was not issued by {settings.ca}; expected both from one CA; "
+            f"make them with: domkl certs DIRECTORY {settings.name}"
+        )
+
+
+def _read(path: str | None) -> list[Any]:
+    x509 = need("cryptography.x509", "agent")
+    found: list[Any] = x509.load_pem_x509_certificates(pathlib.Path(str(path)).read_bytes())
+    return found
+
+
+def _common_name(certificate: Any) -> str | None:
+    oid = need("cryptography.x509.oid", "agent").NameOID.COMMON_NAME
+    names = certificate.subject.get_attributes_for_oid(oid)
+    return str(names[0].value) if len(names) == 1 else None
+
+
+def _has_expired(certificate: Any) -> bool:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
+
+
+def _issued(issuer: Any, certificate: Any) -> bool:
+    invalid = need("cryptography.exceptions", "agent").InvalidSignature
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, invalid):
+        return False
+    return True

@@ -1,0 +1,85 @@
+"""Names on the network: `domkl/<network>/<learner>/<channel...>`, and patterns that match them.
+
+Patterns are written as in MQTT: `+` stands for one level, a last `#` for any number of them.
+
+>>> topic("field", "station-3", "theta")
+'domkl/field/station-3/theta'
+>>> sender_of("domkl/field/station-3/theta")
+'station-3'
+>>> matches("domkl/field/+/state", "domkl/field/station-3/state")
+True
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...base.errors import InputError
+
+ROOT = "domkl"
+
+#: The channel on which a learner says how it is, and on which others hear `LOST` when it has gone.
+STATE = "state"
+LOST = b"lost"
+
+#: The name under which a person or a program directs a network.
+OPERATOR = "operator"
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_TOPIC = re.compile(rf"{ROOT}(/{_NAME.pattern}){{2,}}")
+_LEVEL = re.compile(rf"\+|{_NAME.pattern}")
+
+
+def check_name(name: str, what: str = "name") -> str:
+    """`name` itself, if it can stand in a topic and in a certificate."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InputError(
+            f"{what} is {name!r}; expected 1 to 64 letters, digits, '.', '_' or '-' (no accents); rename it"
+        )
+    return name
+
+
+def topic(network: str, learner: str, *channel: str) -> str:
+    """Where `learner` publishes in `network`."""
+    check_name(network, "network")
+    check_name(learner, "learner")
+    for part in channel:
+        check_name(part, "channel")
+    return "/".join((ROOT, network, learner, *channel))
+
+
+def sender_of(where: str) -> str:
+    """The learner that publishes on a topic."""
+    if not is_topic(where):
+        raise InputError(f"topic is {where!r}; expected {ROOT}/<network>/<learner>/...; use topic()")
+    return where.split("/", 3)[2]
+
+
+def is_topic(where: str) -> bool:
+    """Whether a message can be published there."""
+    return _TOPIC.fullmatch(where) is not None
+
+
+def check_pattern(pattern: str) -> str:
+    """`pattern` itself, if a transport can subscribe to it."""
+    levels = pattern.split("/")
+    body = levels[:-1] if levels[-1] == "#" else levels
+    if levels[0] != ROOT or len(levels) < 3 or not all(map(_LEVEL.fullmatch, body)):
+        raise InputError(
+            f"pattern is {pattern!r}; expected {ROOT}/<network>/<learner>/... where '+' is one level and a "
+            "last '#' any number; subscribe to such a one"
+        )
+    return pattern
+
+
+def matches(pattern: str, where: str) -> bool:
+    """Whether a subscription to `pattern` covers a topic."""
+    if pattern == where:
+        return True
+    wanted, found = pattern.split("/"), where.split("/")
+    if wanted[-1] == "#":
+        del wanted[-1]
+        if len(found) < len(wanted):
+            return False
+        del found[len(wanted) :]
+    return len(wanted) == len(found) and all(w in ("+", f) for w, f in zip(wanted, found, strict=True))

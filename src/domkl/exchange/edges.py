@@ -1,0 +1,142 @@
+"""What a learner keeps of each neighbour, and how both ends of an edge agree on its dual, whatever is lost.
+
+Each update says, of every neighbour, which moves of their common dual stand at the sender (`Held`). An end
+moves its dual as soon as a round closes with the neighbour's update, hoping that the neighbour heard ours
+too; the neighbour's next update tells, and if it did not, the move is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.types import Array
+
+#: Before the first round.
+NEVER = -1
+
+
+class Held(NamedTuple):
+    """What one end of an edge says about it."""
+
+    mine: int = 0  # the number of my end; a new one begins the edge anew, with a dual of zero
+    theirs: int = 0  # the number of your end, as I know it
+    seen: int = NEVER  # the last round of yours that I used
+    moved: int = NEVER  # the last round in which my dual moved, and still stands
+    before: int = NEVER  # the one before that
+
+
+class Edge:
+    """This end of an edge; `dual` times rho/2 is its share of the learner's lam."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, number: int = 0) -> None:
+        self.number, self.theirs = number, 0
+        self.dual: Array = np.zeros(shape, dtype)
+        self.seen = self.moved = self.before = NEVER
+        self.settled: Array | None = None  # the dual before its last move, until the other end confirms that
+
+    @property
+    def held(self) -> Held:
+        """What the other end must know."""
+        return Held(self.number, self.theirs, self.seen, self.moved, self.before)
+
+    def agrees(self, held: Held) -> bool:
+        """Whether both ends mean the same edge, and not one that either has begun anew."""
+        return held.mine == self.theirs and held.theirs == self.number
+
+    def move(self, round: int, by: Array, hoping: bool) -> None:
+        """The dual's step of a round, whose array it takes; `hoping`: the other end has yet to move too."""
+        self.settled = self.dual if hoping else None
+        self.dual = np.add(self.dual, by, out=by)
+        self.moved, self.before = round, self.moved
+
+    def settle(self, held: Held, known: int) -> Array | None:
+        """Learn from the other end which moves stand there up to round `known`.
+
+        Returns what this end must take back from its dual, if anything.
+        """
+        if held.mine != self.theirs:
+            return self.begin_anew(self.number, held.mine)
+        if self.settled is None or self.moved > known or held.theirs != self.number:
+            return None
+        if held.before > self.moved:  # from a time that we, after a restart, have yet to go through again
+            return None
+        settled, self.settled = self.settled, None
+        if self.moved in (held.moved, held.before):
+            return None
+        moved, self.dual = self.dual, settled
+        self.moved, self.before = self.before, NEVER
+        return moved - settled
+
+    def restart(self) -> None:
+        """Both ends forget the dual in the same round, by an agreement that each keeps for itself.
+
+        Where only one of them does, their numbers no longer fit, and the edge begins anew.
+        """
+        theirs, seen = self.theirs + 1, self.seen
+        self.begin_anew(self.number + 1, theirs)
+        self.seen = seen
+
+    def begin_anew(self, number: int, theirs: int) -> Array | None:
+        """Forget the dual, because one of the two ends has; returns what to take back."""
+        back = self.dual if self.moved != NEVER else None
+        self.__init__(self.dual.shape, self.dual.dtype, number)  # type: ignore[misc]
+        self.theirs = theirs
+        return back
+
+    def save(self) -> tuple[dict[str, Array], list[int]]:
+        """Its arrays, and its numbers."""
+        arrays = {"dual": self.dual}
+        if self.settled is not None:
+            arrays["settled"] = self.settled
+        return arrays, [self.number, self.theirs, self.seen, self.moved, self.before]
+
+    @classmethod
+    def load(cls, arrays: Mapping[str, Array], numbers: list[int]) -> Edge:
+        """The same edge again."""
+        edge = cls(arrays["dual"].shape, arrays["dual"].dtype)
+        edge.dual, edge.settled = arrays["dual"], arrays.get("settled")
+        edge.number, edge.theirs, edge.seen, edge.moved, edge.before = numbers
+        return edge
+
+
+class Neighbour:
+    """All that a learner knows of one neighbour."""
+
+    def __init__(self, P: int, K: int, dtype: Any, number: int = 0) -> None:
+        self.edge = Edge((P, K), dtype, number)
+        self.theta: Array = np.zeros((P, K), dtype)  # last heard
+        self.losses: Array = np.zeros(P, dtype)  # last heard
+        # Losses in transit, for hedge="messages": M_{i->j}, and M_{j->i} by the round it was sent in.
+        self.received: Array = np.zeros(P, dtype)
+        self.sent: dict[int, Array] = {NEVER: np.zeros(P, dtype)}
+
+    def pass_on(self, round: int, belief: Array) -> None:
+        """Remember what this round's message tells the neighbour: everything but what came from there."""
+        self.sent[round] = belief - self.received
+
+    def take_losses(self, belief: Array, used: int) -> None:
+        """M_{i->j}: what the neighbour believes, less what it had from us in round `used`."""
+        if used in self.sent:
+            self.received = belief - self.sent[used]
+            self.sent = {round: message for round, message in self.sent.items() if round >= used}
+
+    def save(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Its arrays, and its numbers."""
+        arrays, numbers = self.edge.save()
+        arrays |= {"theta": self.theta, "losses": self.losses, "received": self.received}
+        rounds = sorted(self.sent)
+        arrays["sent"] = np.array([self.sent[round] for round in rounds])
+        return arrays, {"edge": numbers, "sent": rounds}
+
+    @classmethod
+    def load(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Neighbour:
+        """The same again."""
+        P, K = arrays["theta"].shape
+        one = cls(P, K, arrays["theta"].dtype)
+        one.edge = Edge.load(arrays, meta["edge"])
+        one.theta, one.losses, one.received = arrays["theta"], arrays["losses"], arrays["received"]
+        one.sent = dict(zip(meta["sent"], arrays["sent"], strict=True))
+        return one

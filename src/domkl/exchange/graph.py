@@ -1,0 +1,245 @@
+"""Who talks to whom: networkx graphs, edge lists and adjacencies become neighbour lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..base import checks
+from ..base.errors import InputError
+from ..base.types import Array
+
+GraphLike: TypeAlias = "Graph | str | Array | Iterable[tuple[Hashable, Hashable]] | Any"
+Edge: TypeAlias = "tuple[int, int]"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A connected undirected graph of J learners; `neighbours[j]` holds indices in ascending order."""
+
+    names: tuple[Hashable, ...]
+    neighbours: tuple[tuple[int, ...], ...]
+    note: str = ""
+
+    @property
+    def J(self) -> int:
+        return len(self.neighbours)
+
+    @cached_property
+    def deg(self) -> Array:
+        """Number of neighbours of each learner. (J,)"""
+        return np.array([len(n) for n in self.neighbours])
+
+    @property
+    def edges(self) -> list[Edge]:
+        """Every edge once, as (smaller index, larger index)."""
+        return [(j, i) for j, near in enumerate(self.neighbours) for i in near if j < i]
+
+    @property
+    def diameter(self) -> int:
+        """The most links between two learners."""
+        reached, steps = [{j} for j in range(self.J)], 0
+        while any(len(known) < self.J for known in reached):
+            around = self.neighbours
+            reached = [known.union(*(reached[i] for i in around[j])) for j, known in enumerate(reached)]
+            steps += 1
+        return steps
+
+    @property
+    def is_tree(self) -> bool:
+        return len(self.edges) == self.J - 1  # connected by construction
+
+
+def as_graph(graph: GraphLike, J: int | None = None) -> Graph:
+    """Any description of a network as a `Graph`; refuses what no network of learners can be.
+
+    Parameters
+    ----------
+    graph : a networkx graph, an adjacency (J, J) of 0 and 1, a list of edges, or a name: ring, path, star,
+        complete, paper1 .. paper4.
+        Whole-number nodes 0..J-1 are learners by that number; other nodes count in their own order.
+        A (2, 2) array is an adjacency if J is 2 or not given, else two edges.
+    J : the number of learners there must be. With it an adjacency may be a list of lists.
+
+    Examples
+    --------
+    >>> from domkl.graph import as_graph
+    >>> as_graph([("a", "b"), ("b", "c")]).neighbours
+    ((1,), (0, 2), (1,))
+    >>> as_graph("ring", J=4).edges
+    [(0, 1), (0, 3), (1, 2), (2, 3)]
+    """
+    if isinstance(graph, str):
+        graph = named(graph, J)
+    if not isinstance(graph, Graph):
+        graph = build(*_nodes_and_edges(graph, J))
+    if J is not None and graph.J != J:
+        raise InputError(
+            f"the graph has {graph.J} learners but the data has {J}; expected the same number; "
+            "give each learner a node and a stream"
+        )
+    return graph
+
+
+def named(name: str, J: int | None = None) -> Graph:
+    """A network by name: ring, path, star, complete (of J learners), or paper1 .. paper4."""
+    checks.one_of("graph", name, (*SHAPES, *PAPER))
+    if name in PAPER:
+        return paper(int(name[-1]))
+    if J is None:
+        raise InputError(f"graph {name!r} needs a number of learners; expected J; pass J=")
+    return build(list(range(J)), SHAPES[name](J))
+
+
+def paper(number: int) -> Graph:
+    """The paper's network 1, 2, 3 or 4. Its figure is not in the text: these are inferred.
+
+    They are what the printed tables fit best (see docs/reproduction.md): 1 and 3 complete graphs of 3
+    and 5 learners, 2 a star around learner 1, 4 a star around learner 2.
+    """
+    name = f"paper{number}"
+    checks.one_of("paper network", name, PAPER)
+    J, hub = PAPER[name]
+    edges = complete(J) if hub is None else star(J, hub)
+    return Graph(tuple(range(1, J + 1)), build(list(range(J)), edges).neighbours, note="inferred")
+
+
+def ring(J: int) -> list[Edge]:
+    """0 - 1 - ... - J-1 - 0."""
+    return path(J) + ([(0, J - 1)] if J > 2 else [])
+
+
+def path(J: int) -> list[Edge]:
+    """0 - 1 - ... - J-1."""
+    return [(j, j + 1) for j in range(J - 1)]
+
+
+def star(J: int, hub: int = 0) -> list[Edge]:
+    """Every learner next to the hub alone."""
+    return [(hub, j) for j in range(J) if j != hub]
+
+
+def complete(J: int) -> list[Edge]:
+    """Every learner next to every other."""
+    return [(j, i) for j in range(J) for i in range(j + 1, J)]
+
+
+SHAPES: dict[str, Callable[[int], list[Edge]]] = {
+    "ring": ring,
+    "path": path,
+    "star": star,
+    "complete": complete,
+}
+#: The paper's networks: number of learners, and the hub where it is a star.
+PAPER: dict[str, tuple[int, int | None]] = {
+    "paper1": (3, None),
+    "paper2": (3, 0),
+    "paper3": (5, None),
+    "paper4": (5, 1),
+}
+
+
+def _nodes_and_edges(graph: Any, J: int | None) -> tuple[list[Hashable], list[tuple[Hashable, Hashable]]]:
+    if hasattr(graph, "nodes") and hasattr(graph, "edges"):
+        return _from_networkx(graph)
+    if hasattr(graph, "toarray"):
+        return _from_adjacency(graph.toarray())
+    if _is_adjacency(graph, J) or _is_matrix_of_lists(graph, J):
+        return _from_adjacency(np.asarray(graph))
+    return _from_edges(graph, J)
+
+
+def _is_adjacency(graph: Any, J: int | None) -> bool:
+    """A square array; but (2, 2) is two edges where there are not two learners."""
+    if not isinstance(graph, np.ndarray) or graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+        return False
+    return graph.shape != (2, 2) or J in (None, 2)
+
+
+def _is_matrix_of_lists(graph: Any, J: int | None) -> bool:
+    """J lists of J: no list of edges where J is not 2."""
+    if J in (None, 2) or not isinstance(graph, (list, tuple)) or len(graph) != J:
+        return False
+    return all(isinstance(row, (list, tuple, np.ndarray)) and len(row) == J for row in graph)
+
+
+def _from_networkx(graph: Any) -> tuple[list[Hashable], list[tuple[Hashable, Hashable]]]:
+    if graph.is_directed():
+        raise InputError(
+            "the graph is directed; expected links that work both ways; use graph.to_undirected()"
+        )
+    return list(graph.nodes), [(edge[0], edge[1]) for edge in graph.edges]
+
+
+def _from_adjacency(matrix: Array) -> tuple[list[Hashable], list[tuple[Hashable, Hashable]]]:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"the adjacency is {matrix.shape}; expected (J, J); give a row for each learner")
+    if not np.isin(matrix, (0, 1)).all():
+        raise InputError(
+            "the adjacency holds other numbers than 0 and 1; expected links or none; use (A != 0)"
+        )
+    if not np.array_equal(matrix, matrix.T):
+        raise InputError("the adjacency is not symmetric; expected links that work both ways; use A | A.T")
+    edges: list[tuple[Hashable, Hashable]] = [(int(j), int(i)) for j, i in np.argwhere(matrix) if j <= i]
+    return list(range(len(matrix))), edges
+
+
+def _from_edges(graph: Any, J: int | None) -> tuple[list[Hashable], list[tuple[Hashable, Hashable]]]:
+    try:
+        edges = [(_plain(a), _plain(b)) for a, b in graph]
+    except (TypeError, ValueError):
+        raise InputError(
+            "the graph cannot be read; expected a networkx graph, a square adjacency or a list of pairs; "
+            "for example [(0, 1), (1, 2)]"
+        ) from None
+    nodes = list(dict.fromkeys(node for edge in edges for node in edge))
+    if J is not None and all(isinstance(node, int) and 0 <= node < J for node in nodes):
+        nodes = list(range(J))  # a learner that no edge names is isolated, and must be reported as such
+    return nodes, edges
+
+
+def _plain(node: Any) -> Hashable:
+    whole = isinstance(node, np.integer) or (isinstance(node, np.floating) and node.is_integer())
+    return int(node) if whole else node
+
+
+def build(nodes: Sequence[Hashable], edges: Iterable[tuple[Hashable, Hashable]]) -> Graph:
+    """The graph of these learners and links, checked."""
+    if set(nodes) == set(range(len(nodes))):
+        nodes = range(len(nodes))
+    index = {node: j for j, node in enumerate(nodes)}
+    near: list[set[int]] = [set() for _ in nodes]
+    for a, b in edges:
+        if a == b:
+            raise InputError(
+                f"learner {a!r} is linked to itself; expected links between two learners; remove it"
+            )
+        near[index[a]].add(index[b])
+        near[index[b]].add(index[a])
+    _refuse_unconnected(nodes, near)
+    return Graph(tuple(nodes), tuple(tuple(sorted(n)) for n in near))
+
+
+def _refuse_unconnected(nodes: Sequence[Hashable], near: list[set[int]]) -> None:
+    if not nodes:
+        raise InputError("the graph has no learners; expected at least one; add nodes and edges")
+    for node, others in zip(nodes, near, strict=True):
+        if not others and len(nodes) > 1:
+            raise InputError(
+                f"learner {node!r} has no neighbour; expected at least one; link it or leave it out"
+            )
+    reached, frontier = {0}, [0]
+    while frontier:
+        found = near[frontier.pop()] - reached
+        reached |= found
+        frontier.extend(found)
+    if len(reached) < len(nodes):
+        cut = next(node for j, node in enumerate(nodes) if j not in reached)
+        raise InputError(
+            f"the graph is in pieces: no way leads from learner {nodes[0]!r} to {cut!r}; "
+            "expected a connected graph; link the pieces or run each alone"
+        )

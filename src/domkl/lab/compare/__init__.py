@@ -1,0 +1,62 @@
+"""One stream, many learners: `table` lets each of them predict, then learn, every sample in order.
+
+Networks of domkl see a part of the data at each learner and send estimates; all others are one learner
+that sees everything, so every device must send it its samples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import Error
+from ...exchange.graph import Graph
+from ..trial import Source
+from . import lone, networks
+from .lone import Missing, Run
+
+#: Called with how many contenders are done, of how many, and who is next.
+Say = Callable[[int, int, str], object]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A contender's figures; `reason` says why there are none."""
+
+    name: str
+    sees: str  # "a part" or "all"
+    mse: float | None = None  # in the data's unit, squared
+    rmse: float | None = None
+    us_per_sample: float | None = None  # of CPU time
+    bytes_sent: float | None = None  # by a learner in a round, all neighbours together
+    reason: str | None = None
+
+
+def table(source: Source, graph: Graph, seed: int = 0, say: Say = lambda i, n, name: None) -> list[Row]:
+    """Everyone's error, time and traffic on the same samples; the best first, those left out last."""
+    contenders = {**networks.contenders(graph, seed), **lone.contenders(seed)}
+    rows = []
+    for i, (name, run) in enumerate(contenders.items()):
+        say(i, len(contenders), name)
+        rows.append(_row(name, "a part" if name in networks.NAMES else "all", run, source))
+    return sorted(rows, key=lambda row: (row.mse is None, row.mse or 0.0))
+
+
+def document(rows: list[Row]) -> list[dict[str, Any]]:
+    """Rows as plain dictionaries."""
+    return [dataclasses.asdict(row) for row in rows]
+
+
+def _row(name: str, sees: str, run: Run, source: Source) -> Row:
+    try:
+        y_hat, sent, seconds = run(source)
+    except Missing as missing:
+        return Row(name, sees, reason=str(missing))
+    except Error as error:
+        return Row(name, sees, reason=f"failed: {error}")
+    mse = source.scale * float(np.mean((y_hat - source.split.y) ** 2))
+    return Row(name, sees, mse, mse**0.5, 1e6 * seconds / source.split.y.size, sent)

@@ -1,0 +1,123 @@
+"""An experiment is a TOML file: which data, which network, which kernels and rates."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..base import checks, toml
+from ..base.errors import InputError
+from ..datasets.base import SPLITS
+from ..datasets.scaling import X_SCALES, Y_SCALES
+from ..learning import settings
+from ..learning.first_order import Rates
+from ..learning.settings import Auto, ModelSettings, Paper
+
+#: The experiments that come with the package.
+SHIPPED = Path(__file__).parent / "experiments"
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """[data]: which sets, how scaled, how divided over learners."""
+
+    names: tuple[str, ...] = ("stations",)
+    horizon: int = 6  # hours ahead, for the stations
+    x_scale: str = "default"
+    y_scale: str = "default"
+    split: str = "blocks"
+
+    def __post_init__(self) -> None:
+        checks.one_of("x_scale", self.x_scale, ("default", *X_SCALES))
+        checks.one_of("y_scale", self.y_scale, ("default", *Y_SCALES))
+        checks.one_of("split", self.split, SPLITS)
+
+
+@dataclass(frozen=True)
+class OmklSpec:
+    """[omkl]: the centralised comparator, mu = kappa_mu / sqrt(N) and eta_g = kappa_g sqrt(N).
+
+    Without kappa_mu it steps like a DOMKL learner without neighbours, at the same temperature.
+    """
+
+    kappa_mu: float | None = None
+    kappa_g: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None:
+                checks.positive(name, value)
+
+    def settings(self, rates: Rates, N: int) -> tuple[float, float]:
+        """mu and eta_g for N samples beside learners with these rates."""
+        if self.kappa_mu is None:
+            # A lone learner's prox moves theta by 2/(eta + 2) of its error: as much as this gradient step.
+            return 1 / (rates.eta + 2), rates.eta_g
+        return self.kappa_mu / math.sqrt(N), self.kappa_g * math.sqrt(N)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A whole experiment file.
+
+    [model] is what learns; [paper] is the paper's learner that stands beside it, and that `--model paper`
+    chooses; [omkl] is the centralised comparator.
+    """
+
+    name: str
+    title: str = ""
+    graphs: tuple[str, ...] = ("complete",)
+    learners: int | None = None  # where the data do not say
+    trials: int = 1
+    data: DataSpec = field(default_factory=DataSpec)
+    model: ModelSettings = field(default_factory=Auto)
+    paper: Paper = field(default_factory=Paper)
+    omkl: OmklSpec = field(default_factory=OmklSpec)
+
+    def __post_init__(self) -> None:
+        checks.count("trials", self.trials)
+        if self.learners is not None:
+            checks.count("learners", self.learners)
+
+    def with_model(self, kind: str) -> Experiment:
+        """The same data and network with the model of that kind: "auto", or the file's "paper"."""
+        if checks.one_of("model", kind, settings.KINDS) == self.model.kind:
+            return self
+        return dataclasses.replace(self, model=self.paper if kind == Paper.kind else Auto())
+
+
+def load(name: str | Path) -> Experiment:
+    """An experiment from a TOML file, or by the name of a shipped one.
+
+    >>> from domkl.lab import experiment
+    >>> experiment.load("three-stations").data.horizon
+    6
+    """
+    path = _find(Path(name))
+    table = toml.read(path, "a TOML experiment", "cli")
+    found = toml.tables(table, ("data", "model", "paper", "omkl"), path.name)
+    parts: dict[str, Any] = {
+        key: toml.section(kind, found[key], f"{path.name} [{key}]")
+        for key, kind in (("data", DataSpec), ("omkl", OmklSpec))
+        if key in found
+    }
+    if "model" in found:
+        parts["model"] = settings.from_table(found["model"], f"{path.name} [model]")
+    if "paper" in found:
+        parts["paper"] = settings.from_table({**found["paper"], "kind": "paper"}, f"{path.name} [paper]")
+    elif isinstance(parts.get("model"), Paper):
+        parts["paper"] = parts["model"]
+    plain = {key: value for key, value in table.items() if key not in found}
+    return toml.section(Experiment, {"name": path.stem, **plain}, path.name, **parts)
+
+
+def _find(path: Path) -> Path:
+    shipped = SHIPPED / f"{path.name.removesuffix('.toml')}.toml"
+    for candidate in (path, shipped):
+        if candidate.is_file():
+            return candidate
+    names = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.toml")))
+    raise InputError(f"there is no experiment {str(path)!r}; expected a TOML file or one of {names}")

@@ -1,0 +1,256 @@
+"""A whole network on this machine: a process for each learner, from one experiment.
+
+`lay_out` writes a folder: for each learner a configuration and a stream. A `Fleet` starts, ends and watches
+its processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import InputError
+from ..datasets.base import Split
+from ..exchange.graph import Graph
+from .experiment import Experiment
+from .trial import Source, network
+
+Settings = Mapping[str, Any]
+
+
+def lay_out(
+    folder: Path,
+    experiment: Experiment,
+    source: Source,
+    transport: Settings,
+    sections: Mapping[str, Settings] | None = None,
+    hosts: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Write every learner's configuration and stream; returns their names.
+
+    `transport` is the [transport] of all; Zenoh's addresses are added here. `sections` are further ones; in
+    their texts "{name}" is the learner's name. `hosts` are the learners' addresses where not this machine's.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    split = source.split
+    graph = network(experiment.graphs[0], split.names)
+    names = [str(name) for name in split.names]
+    places = _places(names, hosts)
+    for j, name in enumerate(names):
+        neighbours = [names[i] for i in graph.neighbours[j]]
+        table = {
+            "network": experiment.name,
+            "name": name,
+            "neighbours": neighbours,
+            "inputs": split.X.shape[2],
+            **(_auto(experiment, graph, names) if experiment.preset == "auto" else _own(experiment, split)),
+            "stream": {"kind": "jsonl", "path": f"{name}.jsonl"},
+            "transport": {**transport, **_addresses(transport, places, name, neighbours)},
+            "output": {"predictions": f"{name}.predictions.jsonl"},
+            **(sections or {}),
+        }
+        text = as_toml(table).replace("{name}", name)
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+        lines = _events(split.X[j].tolist(), split.y[j].tolist(), split.delay)
+        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    return names
+
+
+def _auto(experiment: Experiment, graph: Graph, names: list[str]) -> dict[str, Any]:
+    about = {"learners": names, "diameter": graph.diameter, "seed": experiment.kernels.seed}
+    loss = {"loss": experiment.learning.loss}
+    return {"preset": "auto", "auto": {**asdict(experiment.auto), **about}, "learning": loss}
+
+
+def _own(experiment: Experiment, split: Split) -> dict[str, Any]:
+    rates = asdict(experiment.rates.at(split.X.shape[1]))
+    learning = {key: value for key, value in asdict(experiment.learning).items() if value is not None}
+    return {"kernels": asdict(experiment.kernels), "rates": rates, "learning": learning}
+
+
+def _places(names: Sequence[str], hosts: Mapping[str, str] | None) -> dict[str, str]:
+    if hosts is not None:
+        return {name: f"{hosts[name]}:7447" for name in names}
+    return {name: f"127.0.0.1:{port}" for name, port in zip(names, _free_ports(len(names)), strict=True)}
+
+
+def _addresses(
+    transport: Settings, places: Mapping[str, str], name: str, neighbours: Iterable[str]
+) -> dict[str, Any]:
+    if transport.get("kind") != "zenoh":
+        return {}
+    return {"listen": [places[name]], "connect": [places[neighbour] for neighbour in neighbours]}
+
+
+def _events(X: Sequence[Any], y: Sequence[float], delay: int) -> Iterable[str]:
+    """A stream as it happens: each x, and each label once it is known."""
+    if delay == 0:
+        return (json.dumps({"x": x, "y": label}) + "\n" for x, label in zip(X, y, strict=True))
+    return (line + "\n" for t in range(len(y)) for line in _delayed(X, y, t, delay))
+
+
+def _delayed(X: Sequence[Any], y: Sequence[float], t: int, delay: int) -> list[str]:
+    new = [json.dumps({"x": X[t], "id": str(t)})]
+    return new if t < delay else [*new, json.dumps({"id": str(t - delay), "y": y[t - delay]})]
+
+
+def as_toml(table: Settings) -> str:
+    """A table of plain values and sections of them; JSON's values are TOML's too."""
+    plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
+    parts = [f"\n[{key}]\n{as_toml(value)}" for key, value in table.items() if isinstance(value, dict)]
+    return "\n".join([*plain, *parts]) + "\n"
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Fleet:
+    """The processes of the learners laid out in a folder. They end when the fleet is left."""
+
+    def __init__(
+        self,
+        folder: Path,
+        names: Sequence[str],
+        prefix: Mapping[str, Sequence[str]] | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        rate: float | None = None,
+    ) -> None:
+        """`prefix`: what stands before a learner's command, such as `ip netns exec NAMESPACE`.
+        `environ`: their whole environment, if not this one.
+        `rate`: samples a second on their standard input; without it, they read their files."""
+        self.folder, self.names, self.prefix = folder, tuple(names), prefix or {}
+        self.environ, self.rate = dict(os.environ if environ is None else environ), rate
+        if rate is not None:
+            self.environ |= {"DOMKL_STREAM_KIND": "stdin", "DOMKL_STREAM_PATH": ""}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._stopped = threading.Event()
+        self._feeders: list[threading.Thread] = []
+        self._read: dict[str, int] = dict.fromkeys(names, 0)
+        self._last: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, *names: str) -> None:
+        """Start these learners; without names, all."""
+        for name in names or self.names:
+            with open(self.log(name), "ab") as log:
+                agent = [sys.executable, "-m", "domkl", "agent", f"{name}.toml"]
+                command = [*self.prefix.get(name, ()), *agent]
+                stdin = subprocess.DEVNULL if self.rate is None else subprocess.PIPE
+                self.processes[name] = subprocess.Popen(
+                    command, stdin=stdin, stderr=log, cwd=self.folder, env=self.environ
+                )
+            if self.rate is not None:
+                self._feeders.append(threading.Thread(target=self._feed, args=(name, self.rate), daemon=True))
+                self._feeders[-1].start()
+
+    def _feed(self, name: str, rate: float) -> None:
+        """Give a learner its samples one by one, until it has ended."""
+        pipe, start = self.processes[name].stdin, time.monotonic()
+        assert pipe is not None
+        with contextlib.suppress(OSError), pipe, open(self.folder / f"{name}.jsonl", "rb") as lines:
+            for n, sample in enumerate(_samples(lines)):
+                if self._stopped.wait(max(0.0, start + n / rate - time.monotonic())):
+                    return
+                pipe.write(sample)
+                pipe.flush()
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to one learner."""
+        self.processes[name].send_signal(number)
+
+    def kill(self, name: str) -> None:
+        """End a learner without warning."""
+        self.signal(name, signal.SIGKILL)
+        self.processes[name].wait()
+
+    def wait(self, seconds: float) -> None:
+        """Until all have ended well; an error if one has not, or time is up."""
+        end = time.monotonic() + seconds
+        for name in self.names:
+            try:
+                code = self.processes[name].wait(max(0.01, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise InputError(f"{name} still runs after {seconds} s; see {self.log(name)}") from None
+            if code:
+                raise InputError(f"{name} ended with {code}: {self.tail(name)}; see {self.log(name)}")
+
+    @property
+    def running(self) -> list[str]:
+        """The learners whose processes have not ended."""
+        return [name for name, process in self.processes.items() if process.poll() is None]
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Ask all to end, and end those that do not."""
+        self._stopped.set()
+        for name in self.running:
+            self.signal(name, signal.SIGCONT)
+            self.signal(name, signal.SIGTERM)
+        end = time.monotonic() + seconds
+        for name in self.running:
+            try:
+                self.processes[name].wait(max(0.01, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.kill(name)
+        for feeder in self._feeders:
+            feeder.join()
+
+    def log(self, name: str) -> Path:
+        """Where a learner's log is."""
+        return self.folder / f"{name}.log"
+
+    def status(self, name: str) -> dict[str, Any]:
+        """The last status line of a learner."""
+        with open(self.log(name), "rb") as file:
+            file.seek(self._read[name])
+            lines = file.read()
+        whole = lines[: lines.rfind(b"\n") + 1]
+        self._read[name] += len(whole)
+        for line in whole.splitlines():
+            if b'"status"' in line and line.startswith(b"{"):
+                self._last[name] = json.loads(line)
+        return self._last.get(name, {})
+
+    def predictions(self, name: str) -> list[dict[str, Any]]:
+        """What a learner has predicted so far, in the order of its readings; of repeated ones the last."""
+        lines = (self.folder / f"{name}.predictions.jsonl").read_text(encoding="utf-8").splitlines()
+        found = {said["index"]: said for said in map(json.loads, lines)}
+        return [found[index] for index in sorted(found)]
+
+    def tail(self, name: str) -> str:
+        """The last line of a learner's log."""
+        lines = self.log(name).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+def _samples(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of each sample: its x, and the labels that are known by then."""
+    sample = b""
+    for line in lines:
+        if line.startswith(b'{"x"') and sample:
+            yield sample
+            sample = b""
+        sample += line
+    yield sample

@@ -1,0 +1,219 @@
+"""The error over time."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base.extras import need
+from ...base.types import Array
+from ..trial import Outcome
+from .facts import names_of
+from .measure import Measure, measure
+from .style import INK, PALETTE, Axes, Drawn, blank, grid
+from .text import number, plural, shorten
+
+#: More learners than this share one colour.
+FEW = len(PALETTE)
+POINTS = 500
+#: The least distance between two labels at the right edge, as a share of the height.
+GAP = 0.062
+
+
+class Label(NamedTuple):
+    at: float
+    words: str
+    colour: str
+    alpha: float = 1.0
+    weight: str = "bold"
+
+
+class Curves(NamedTuple):
+    rounds: Array  # (n,) the last round of each window
+    means: Array  # (J, n) of the measure's samples in each window
+    window: int
+    measure: Measure
+
+    @property
+    def errors(self) -> Array:
+        """The error of each learner. (J, n)"""
+        return self.measure.of(self.means)
+
+    @property
+    def together(self) -> Array:
+        """The error of all learners' predictions together. (n,)"""
+        return self.measure.of(self.means.mean(0))
+
+
+def draw(outcome: Outcome) -> Drawn:
+    """Each learner's rolling error, with the mean level of the comparators."""
+    curves = rolling(outcome)
+    levels = _levels(outcome) if curves.measure.root else {}
+    figure, axes = blank(3.3)
+    _frame(axes, outcome, curves, levels)
+    labels = _references(axes, levels) + _lines(axes, outcome, curves)
+    _write_labels(axes, labels)
+    title = _finding(curves)
+    axes.set_title(title)
+    return figure, _alt(title, curves, outcome), _caption(curves, bool(levels))
+
+
+def rolling(outcome: Outcome) -> Curves:
+    """The error over the last `window` rounds, at some hundred rounds."""
+    measured = measure(outcome)
+    J, T = measured.samples.shape
+    window = nice_window(T)
+    sums = np.concatenate([np.zeros((J, 1)), np.cumsum(measured.samples, axis=1)], axis=1)
+    ends = np.unique(np.linspace(window, T, POINTS).astype(int))
+    means = (sums[:, ends] - sums[:, ends - window]) / window
+    return Curves(ends.astype(float), means, window, measured)
+
+
+def nice_window(T: int) -> int:
+    """About a twentieth of all rounds, as 1, 2 or 5 times a power of ten; ten where there are few rounds.
+
+    >>> [nice_window(T) for T in (1, 60, 300, 8700)]
+    [1, 10, 10, 500]
+    """
+    ladder = [step * 10**k for k in range(8) for step in (1, 2, 5)]
+    about = max((n for n in ladder if n <= T / 16), default=0)
+    return max(about, min(10, -(-T // 3)))
+
+
+def _levels(outcome: Outcome) -> dict[str, float]:
+    known = {"OMKL": outcome.central_mse, **outcome.baselines}
+    levels = {name: float(np.sqrt(outcome.scale * mse.mean())) for name, mse in known.items()}
+    return {name: level for name, level in levels.items() if np.isfinite(level)}
+
+
+def _frame(axes: Axes, outcome: Outcome, curves: Curves, levels: dict[str, float]) -> None:
+    low, high = _limits(curves, levels)
+    if low > 0:
+        axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    axes.set_xlim(0, outcome.split.y.shape[1])
+    _ticks(axes, low, high)
+    grid(axes)
+    axes.set_xlabel("round")
+    axes.set_ylabel(curves.measure.axis)
+
+
+def _limits(curves: Curves, levels: dict[str, float]) -> tuple[float, float]:
+    """From the least to the greatest error; the first windows may leave the picture at the top."""
+    settled = curves.errors[:, len(curves.rounds) // 20 :]
+    seen = np.concatenate([settled[np.isfinite(settled)], np.array(list(levels.values()))])
+    if not seen.size or seen.max() <= 0:
+        return 0.0, 1.0
+    if seen.min() <= 0:
+        return 0.0, float(1.1 * seen.max())
+    return float(seen.min() / 1.12), float(seen.max() * 1.15)
+
+
+def _ticks(axes: Axes, low: float, high: float) -> None:
+    ticker = need("matplotlib.ticker", "cli")
+    axes.yaxis.set_major_locator(_locator(high / low if low > 0 else 1.0))
+    axes.yaxis.set_minor_locator(ticker.NullLocator())
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: number(value)))
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def _locator(ratio: float) -> Any:
+    """Ticks at 1, 2, 5, ... where the errors differ by a large factor, else evenly."""
+    ticker = need("matplotlib.ticker", "cli")
+    if ratio < 4:
+        return ticker.MaxNLocator(5)
+    return ticker.LogLocator(subs=(1, 2, 3, 5, 7) if ratio < 12 else (1, 2, 5))
+
+
+def _references(axes: Axes, levels: dict[str, float]) -> list[Label]:
+    for level in levels.values():
+        axes.axhline(level, color=INK, alpha=0.55, linewidth=0.9, linestyle=(0, (4, 3)))
+    return [Label(level, f"{name} {number(level)}", INK, 0.7, "normal") for name, level in levels.items()]
+
+
+def _lines(axes: Axes, outcome: Outcome, curves: Curves) -> list[Label]:
+    return (_few if outcome.graph.J <= FEW else _many)(axes, outcome, curves)
+
+
+def _few(axes: Axes, outcome: Outcome, curves: Curves) -> list[Label]:
+    labels = []
+    for name, errors, colour in zip(names_of(outcome), curves.errors, PALETTE, strict=False):
+        _line(axes, curves, errors, color=colour, linewidth=1.3)
+        labels.append(Label(errors[-1], shorten(name, 14), colour))
+    return labels
+
+
+def _many(axes: Axes, outcome: Outcome, curves: Curves) -> list[Label]:
+    for errors in curves.errors:
+        _line(axes, curves, errors, color=PALETTE[0], linewidth=0.6, alpha=0.25)
+    _line(axes, curves, curves.together, color=PALETTE[1], linewidth=1.8)
+    return [Label(curves.together[-1], f"all {outcome.graph.J}", PALETTE[1])]
+
+
+def _line(axes: Axes, curves: Curves, errors: Array, **style: object) -> None:
+    if len(curves.rounds) < 10:
+        style |= {"marker": "o", "markersize": 4, "clip_on": False}
+    axes.plot(curves.rounds, errors, solid_joinstyle="round", **style)
+
+
+def _write_labels(axes: Axes, labels: list[Label]) -> None:
+    """At the right edge, moved apart where they would overlap."""
+    shown = sorted((label for label in labels if np.isfinite(label.at)), key=lambda label: label.at)
+    to_axes = axes.transData + axes.transAxes.inverted()
+    heights = [float(np.clip(to_axes.transform((1, max(s.at, 1e-300)))[1], 0, 1)) for s in shown]
+    for label, height in zip(shown, spread(heights), strict=True):
+        style = {"color": label.colour, "alpha": label.alpha, "weight": label.weight}
+        axes.text(1.02, height, label.words, transform=axes.transAxes, va="center", **style)
+
+
+def spread(heights: list[float]) -> list[float]:
+    """Ascending heights moved apart until GAP lies between any two, around where they were.
+
+    >>> [round(h, 3) for h in spread([0.5, 0.5, 0.9])]
+    [0.469, 0.531, 0.9]
+    """
+    groups = [[h] for h in heights]  # each stands around the mean of its members
+    i = 0
+    while i + 1 < len(groups):
+        if _base(groups[i + 1]) - _top(groups[i]) < GAP - 1e-12:
+            groups[i : i + 2] = [groups[i] + groups[i + 1]]
+            i = max(i - 1, 0)
+        else:
+            i += 1
+    return [_base(group) + k * GAP for group in groups for k in range(len(group))]
+
+
+def _base(group: list[float]) -> float:
+    return max(0.0, float(np.mean(group)) - (len(group) - 1) * GAP / 2)
+
+
+def _top(group: list[float]) -> float:
+    return _base(group) + (len(group) - 1) * GAP
+
+
+def _finding(curves: Curves) -> str:
+    first, last = curves.together[[0, -1]]
+    if not np.isfinite([first, last]).all():
+        return "The error grows beyond all bounds"
+    if abs(last - first) <= 0.05 * first:
+        return f"The error stays near {curves.measure.words(last)}"
+    verb = "falls" if last < first else "rises"
+    return f"The error {verb} from {number(first)} to {curves.measure.words(last)}"
+
+
+def _caption(curves: Curves, compared: bool) -> str:
+    what = "Root mean squared error" if curves.measure.root else "Share of wrong classes"
+    dashed = "Dashed: mean level of the others over the whole run. " if compared else ""
+    return (
+        f"{what} over the {plural(curves.window, 'round')} up to each round; the title "
+        f"compares the first such window with the last. {dashed}"
+        "The first windows, in which little is learnt yet, may exceed the picture."
+    )
+
+
+def _alt(title: str, curves: Curves, outcome: Outcome) -> str:
+    ends = zip(names_of(outcome)[:FEW], curves.errors[:, -1], strict=False)
+    last = ", ".join(f"{name} {curves.measure.words(error)}" for name, error in ends)
+    return f"Line chart of the error over {outcome.split.y.shape[1]:,} rounds. {title}. At the end: {last}."

@@ -1,0 +1,184 @@
+"""The outcome in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...base.extras import need
+from ..trial import Outcome
+from . import tables
+from .facts import Document, document
+from .tables import Column
+from .text import number, percent
+
+#: Widths of the terminal below which fewer kernels are named.
+NARROW, WIDE = 76, 110
+TOP_KERNEL = len("σ²=31.6 100 %")
+SPACE = 3  # between two columns
+BAR = 10
+EIGHTHS = " ▏▎▍▌▋▊▉"
+#: Of more learners than this, only the best and the worst are listed.
+MOST_ROWS = 24
+ENDS = 6
+
+
+def summary(outcome: Outcome) -> Any:
+    """What `domkl run` prints: learners, single kernels, notes and legend, as one rich renderable."""
+    facts = document(outcome)
+    Group = need("rich.console", "cli").Group
+    return Group(
+        _text(facts["title"] or facts["experiment"], "bold"),
+        _text(tables.setting_line(facts)),
+        "",
+        _text(tables.sentence(facts)),
+        "",
+        _Wide(facts, _learners),
+        *(["", _Wide(facts, _kernels)] if tables.has_kernels(facts) else []),
+        *_notes(facts),
+        *_legend(facts),
+    )
+
+
+class _Wide:
+    """A table that is built when the width of the terminal is known."""
+
+    def __init__(self, facts: Document, build: Any) -> None:
+        self.facts, self.build = facts, build
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        yield self.build(self.facts, options.max_width)
+
+
+def _text(words: str, style: str = "") -> Any:
+    """Text that is shown as it is: a learner's name may hold [markup]."""
+    return need("rich.text", "cli").Text(words, style=style)
+
+
+def _table(title: str) -> Any:
+    box = need("rich.box", "cli").SIMPLE_HEAD
+    return need("rich.table", "cli").Table(
+        title=_text(title, "italic"), title_justify="left", box=box, show_edge=False, pad_edge=False
+    )
+
+
+def _learners(facts: Document, width: int) -> Any:
+    unit = tables.squared_unit(facts)
+    table = _table(
+        f"Mean squared error (MSE{f', {unit}' if unit else ''}): DOMKL and others on the same samples"
+    )
+    columns = _that_fit(tables.learner_columns(facts), width)
+    top = tables.has_kernels(facts) and width >= NARROW
+    room = _room_for_names(columns, width, top)
+    table.add_column("learner", no_wrap=True, overflow="ellipsis", min_width=7, max_width=room)
+    for column in columns:
+        _add_numbers(table, column)
+    kernels = 0 if not top else 1 if width < WIDE else 3
+    if kernels:
+        table.add_column("top kernels", no_wrap=True, min_width=TOP_KERNEL)
+    for j in _shown(facts):
+        table.add_row(*_row(facts, columns, j, kernels))
+    if len(facts["learners"]) > 1:
+        table.add_section()
+        table.add_row("mean", *(column.mean for column in columns))
+    return table
+
+
+def _add_numbers(table: Any, column: Column) -> None:
+    """Names may be cut to make room, numbers never."""
+    style = "bold" if column.head == "DOMKL" else ""
+    least, whole = _least_width(column), " " not in column.head  # rich narrows what may wrap first
+    table.add_column(_text(_head(column)), justify="right", style=style, min_width=least, no_wrap=whole)
+
+
+def _least_width(column: Column) -> int:
+    return max(map(len, (*column.cells, column.mean, *_head(column).split())))
+
+
+def _room_for_names(columns: list[Column], width: int, top: bool) -> int:
+    """What numbers and the top kernel leave of the width."""
+    return min(24, max(7, width - _taken(columns) - (TOP_KERNEL + SPACE if top else 0)))
+
+
+def _that_fit(columns: list[Column], width: int) -> list[Column]:
+    """Without the last ones where a terminal is so narrow that it would cut their digits off."""
+    while len(columns) > 1 and 7 + _taken(columns) > width:
+        columns = columns[:-1]
+    return columns
+
+
+def _taken(columns: list[Column]) -> int:
+    return sum(_least_width(column) + SPACE for column in columns) + SPACE
+
+
+def _head(column: Column) -> str:
+    return f"{column.head}\n{column.unit}" if column.unit else column.head
+
+
+def _row(facts: Document, columns: list[Column], j: int | None, kernels: int) -> list[Any]:
+    if j is None:
+        return ["…" for _ in (None, *columns)]
+    learner = facts["learners"][j]
+    top = " · ".join(f"σ²={s} {weight}" for s, weight in tables.top_kernels(learner, kernels))
+    cells = [_text(learner["name"]), *(column.cells[j] for column in columns)]
+    return [*cells, top] if kernels else cells
+
+
+def _shown(facts: Document) -> list[int | None]:
+    """Which learners have a row; None stands for those left out."""
+    learners = facts["learners"]
+    if len(learners) <= MOST_ROWS:
+        return list(range(len(learners)))
+    worst = [float("inf") if one["mse"] is None else one["mse"] for one in learners]
+    order = sorted(range(len(learners)), key=worst.__getitem__)
+    return [*order[:ENDS], None, *order[-ENDS:]]
+
+
+def _kernels(facts: Document, width: int) -> Any:
+    """Every kernel by itself, in as many side-by-side parts as there is room for."""
+    unit = tables.squared_unit(facts)
+    table = _table(f"Every kernel alone (DOKL), mean over learners: MSE{f' in {unit}' if unit else ''}")
+    rows = _kernel_rows(facts)
+    parts = min(2 if width < WIDE else 3, len(rows))
+    height = -(-len(rows) // parts)
+    for part in range(parts):
+        table.add_column("σ²", justify="right")
+        table.add_column("MSE", justify="right")
+        table.add_column("weight", justify="right")
+        table.add_column("√MSE", min_width=BAR + (2 if part < parts - 1 else 0))
+    for i in range(height):
+        table.add_row(*(cell for row in rows[i::height] for cell in row))
+    return table
+
+
+def _kernel_rows(facts: Document) -> list[list[Any]]:
+    best, lengths = tables.best_single(facts), tables.bar_lengths(facts)
+    return [
+        _kernel_row(facts, kernel, _bar(lengths[p]), p == best)
+        for p, kernel in enumerate(facts["single_kernels"])
+    ]
+
+
+def _kernel_row(facts: Document, kernel: Document, bar: str, best: bool) -> list[Any]:
+    mse = number(tables.in_unit(facts, kernel["mse"]))
+    cells = [number(kernel["sigma2"]), mse, percent(kernel["weight"]), bar]
+    if best:
+        cells[-1] = f"{bar.rstrip()} ← best"
+    return [_text(cell, "bold" if best else "") for cell in cells]
+
+
+def _bar(share: float) -> str:
+    """A bar of up to BAR characters, exact to an eighth of one; never empty."""
+    full, part = divmod(max(1, round(share * BAR * 8)), 8)
+    return "█" * full + (EIGHTHS[part] if part else "")
+
+
+def _notes(facts: Document) -> list[Any]:
+    return ["", *(_text(f"Note: {note}.") for note in facts["notes"])] if facts["notes"] else []
+
+
+def _legend(facts: Document) -> list[Any]:
+    grid = need("rich.table", "cli").Table.grid(padding=(0, 2))
+    for term, meaning in tables.glossary(facts).items():
+        grid.add_row(_text(term, "bold"), _text(meaning))
+    return ["", grid]

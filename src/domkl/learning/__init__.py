@@ -1,0 +1,1 @@
+"""Pure computation over J learners: no names, I/O, clock or randomness."""

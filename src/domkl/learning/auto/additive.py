@@ -1,0 +1,252 @@
+"""Sums of functions of one and of two inputs, which few samples teach: the model for the time after a change.
+
+Each function is a polynomial of a bounded scale of its inputs. The variance v of its coefficients, how much
+it may contribute, is learnt too (MacKay's rule): inputs and pairs that say nothing soon cost nothing.
+Coefficients are exchanged like theta of the joint models, by the same step; variances stay on the device.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+
+import numpy as np
+
+from ...base.types import Array
+from .. import first_order, second_order
+from ..losses import Loss
+from .features import Stats
+
+#: Which memory is which: the long one, the young one, and one that is kept from before a change.
+LONG, YOUNG, PAST = 0, 1, 2
+#: The pull of the neighbours.
+RHO = 4.0
+#: Rounds between two looks at the variances while a memory is `NEW`, and later.
+OFTEN, SELDOM, NEW = 8, 32, 64
+#: Variance of a coefficient at first and at least, for targets scaled to their range, and how many times as
+#: large for labels; `WORTH`: how many coefficients the least variance is worth as evidence.
+FIRST, LEAST, LABELS, WORTH = 5e-3, 5e-5, 20.0, 0.5
+#: Rounds over which the noise is averaged.
+NOISE = 25
+#: How much of the duals stays at such a look: what a lost message has put into them must not stay for good.
+TRUST = 0.8
+#: A memory that fades looks back on half of its age, but on so many rounds at least.
+SHORT = 50
+#: Degrees of the functions of one input, and of two.
+DEGREES = 4
+PAIRS = ((1, 1), (1, 2), (2, 1), (2, 2))
+
+
+def bounded(x: Array, stats: Stats) -> Array:
+    """Standardised inputs drawn into (-1, 1); NaN where missing or constant. (..., d)"""
+    varies = (stats.high > stats.low) & (stats.sd > 0)
+    sd = np.where(varies, stats.sd, 1)
+    s = np.clip((x / 2 - stats.mean / 2) / sd, -1e9, 1e9)
+    return np.asarray(np.where(varies, s / np.sqrt(1 + s**2), np.nan))
+
+
+def legendre(v: Array) -> Array:
+    """Legendre polynomials of degree 0 to 4. (...) -> (..., 5)"""
+    w = v * v
+    third, fourth = (2.5 * w - 1.5) * v, (4.375 * w - 3.75) * w + 0.375
+    return np.stack([np.ones_like(v), v, 1.5 * w - 0.5, third, fourth], -1)
+
+
+class Terms:
+    """Products of two polynomials, (input, degree) each, degree 0 for none; and the function each is part of.
+
+    Every input has its function, and every pair of inputs, if there is room for all.
+    """
+
+    def __init__(self, most: int, d: int) -> None:
+        self.degrees = int(np.clip((most - 1) // (2 * d), 1, DEGREES))
+        self.first, self.second = np.zeros((2, 1, 2), int)
+        self.group = np.zeros(1, int)
+        for i in range(min(d, most - 1)):
+            self.add_input(i)
+        pairs = list(itertools.combinations(range(d), 2))
+        if self.K + len(pairs) * len(PAIRS) <= most:
+            for i, j in pairs:
+                self.add([((i, a), (j, b)) for a, b in PAIRS])
+
+    @property
+    def K(self) -> int:
+        return len(self.group)
+
+    def add_input(self, i: int) -> None:
+        """The function of one input more."""
+        self.add([((i, k), (i, 0)) for k in range(1, self.degrees + 1)])
+
+    def add(self, polynomials: list[tuple[tuple[int, int], tuple[int, int]]]) -> None:
+        """One function more."""
+        more = np.array(polynomials)
+        self.first, self.second = np.vstack([self.first, more[:, 0]]), np.vstack([self.second, more[:, 1]])
+        self.group = np.append(self.group, np.full(len(more), self.group[-1] + 1))
+
+    def of(self, x: Array, stats: Stats) -> Array:
+        """(..., d) -> (..., K); 0 where an input is missing."""
+        p = legendre(bounded(x, stats))
+        p[..., 0] = 1
+        z = p[..., self.first[:, 0], self.first[:, 1]] * p[..., self.second[:, 0], self.second[:, 1]]
+        return np.ascontiguousarray(np.nan_to_num(z))  # the same bits for one learner as for many
+
+
+class Memory:
+    """Coefficients of J learners who exchange them, taught by all samples or by about the last `rounds`.
+
+    `weight` are the weights of each learner's edges in sum (J,), `of` the number of learners in the network.
+    """
+
+    def __init__(self, terms: Terms, weight: Array, of: int, loss: Loss, rounds: float) -> None:
+        self.terms, self.of, self.loss, self.rounds = terms, of, loss, rounds
+        self.unit = LABELS if loss.classifies else 1.0
+        self._weigh(weight)
+        self.renew()
+
+    def _weigh(self, weight: Array) -> None:
+        self.pulls = second_order.Pulls(weight, np.ones((len(weight), 1)), RHO / 2)
+
+    def renew(self) -> None:
+        """Forget everything."""
+        J, K = len(self.pulls.deg), self.terms.K
+        self.v = np.full((J, K), FIRST * self.unit)
+        self.noise, self.n = np.full(J, FIRST), 0
+        self.state = second_order.init(1, K, self.pulls)._replace(
+            inverse=second_order.Inverse(np.zeros((J, 1, K, K)))
+        )
+        self.mean = np.zeros((J, 1, K))
+        self.learnt: tuple[Array, Array, Array] | None = None  # of the open round
+        self._restore(np.zeros((J, K, K)))
+
+    def copy(self, rounds: float) -> Memory:
+        """The same memory, which goes its own way from now on."""
+        other = copy.copy(self)
+        other.rounds = rounds
+        other.v, other.noise = self.v.copy(), self.noise.copy()
+        other.state = self.state._replace(inverse=copy.deepcopy(self.state.inverse))
+        return other
+
+    def inherit(self, other: Memory) -> None:
+        """Know what a learner alone knew; each of us takes an equal part of its evidence."""
+        J, part = len(self.pulls.deg), 1 / self.of
+        self.n, self.v, self.noise = other.n, np.repeat(other.v, J, 0), np.repeat(other.noise, J)
+        self.mean = np.repeat(other.mean, J, 0)
+        agreed, m = self.mean * self.pulls.deg[:, None, None], np.repeat(part * other.state.m, J, 0)
+        self.state = self.state._replace(theta=self.mean, theta_sum=agreed, m=m)
+        prior = np.repeat(part * other.diagonal, J, 0)  # as of its last look at the variances
+        self._restore(np.repeat(part * other._data(), J, 0), prior + RHO * self.pulls.deg[:, None])
+
+    def score(self, z: Array) -> Array:
+        """(J, K) -> (J,)"""
+        return np.asarray(first_order.dot(self.mean, z[:, None])[:, 0], np.float64)
+
+    def tell(self, z: Array, y: Array) -> Array:
+        """Learn a sample of each learner; the coefficients that the neighbours must hear. (J, 1, K)"""
+        self.learnt = self._take(z, y)
+        return self.learnt[0]
+
+    def hear(self, near: Array, mean: Array, weight: Array) -> None:
+        """End the round with the neighbours' sums and means (J, 1, K), and what they weigh in sum (J,)."""
+        assert self.learnt is not None
+        learnt, self.learnt, self.mean = self.learnt, None, mean
+        pulls = self.pulls._replace(deg=weight)
+        self.state = second_order.merge(self.state, learnt, near, np.zeros_like(learnt[1]), pulls, 1.0)
+        self._look_now_and_then()
+
+    def note(self, z: Array, y: Array) -> None:
+        """Learn a sample of each learner in a round of another memory, which changes no prediction.
+
+        A step without the neighbours would follow the dual once more, and such steps diverge.
+        """
+        self.state = self.state._replace(m=self._take(z, y)[2])
+        self._look_now_and_then()
+
+    def replay(self, z: Array, y: Array) -> None:
+        """A kept sample, as if the neighbours agreed."""
+        self.mean, L, m = self._take(z, y)
+        agreed = self.mean * self.pulls.deg[:, None, None]
+        self.state = self.state._replace(theta=self.mean, theta_sum=agreed, L=L, m=m)
+        self._look_now_and_then()
+
+    def _take(self, z: Array, y: Array) -> tuple[Array, Array, Array]:
+        self.n += 1
+        self.noise = self.noise + ((self.score(z) - y) ** 2 - self.noise) / min(self.n + 1, NOISE)
+        z = z[:, None]
+        return second_order.local(
+            self.state, z, first_order.dot(self.state.theta, z), y, self.pulls, self.loss
+        )
+
+    def _look_now_and_then(self) -> None:
+        rounds = OFTEN if self.n <= NEW else SELDOM
+        if self.n % rounds == 0:
+            memory = self.rounds if math.isinf(self.rounds) else min(max(self.n / 2, SHORT), self.rounds)
+            self._look(float((1 - 1 / memory) ** rounds))
+
+    def reweigh(self, weight: Array) -> None:
+        """The learners' edges have other weights from now on. (J,)"""
+        data = self._data()
+        self._weigh(weight)
+        self._restore(data)
+
+    def widen(self) -> None:
+        """There are more terms than before, which were 0 so far."""
+        more = self.terms.K - self.v.shape[1]
+        data = np.pad(self._data(), ((0, 0), (0, more), (0, more)))
+        self.v = np.pad(self.v, ((0, 0), (0, more)), constant_values=FIRST * self.unit)
+        wider = ((0, 0), (0, 0), (0, more))
+        theta, lam, near, m = (np.pad(value, wider) for value in (*self.state[:3], self.state.m))
+        self.state = self.state._replace(theta=theta, lam=lam, theta_sum=near, m=m)
+        self.mean = np.pad(self.mean, wider)
+        self._restore(data)
+
+    @property
+    def _heat(self) -> Array:
+        """What the loss has to be divided by to be a negative log-likelihood. (J,)"""
+        return np.ones_like(self.noise) if self.loss.classifies else 2 * np.maximum(self.noise, 1e-9)
+
+    def _diagonal(self) -> Array:
+        """The learner's share of the prior, and the neighbours' pull. (J, K)"""
+        return np.asarray(self._heat[:, None] / (self.of * self.v) + RHO * self.pulls.deg[:, None])
+
+    def _data(self) -> Array:
+        """M without its diagonal terms. (J, K, K)"""
+        M = np.asarray(np.linalg.inv(self.state.inverse.settle()[:, 0]), np.float64)
+        k = np.arange(self.v.shape[1])
+        M[:, k, k] -= self.diagonal
+        return M
+
+    def _restore(self, data: Array, diagonal: Array | None = None) -> None:
+        """M = data + the diagonal terms, those of today unless given."""
+        k = np.arange(self.terms.K)
+        self.diagonal = self._diagonal() if diagonal is None else diagonal
+        data[:, k, k] += self.diagonal
+        P = np.linalg.inv(data)
+        self.state = self.state._replace(
+            inverse=second_order.Inverse((P + np.swapaxes(P, 1, 2))[:, None] / 2)
+        )
+
+    def _look(self, keep: float) -> None:
+        """Let the past fade, and learn the variances from the coefficients and how sure they are."""
+        data = keep * self._data()
+        self.v = self._variances(data)
+        lam = min(keep, TRUST) * self.state.lam
+        self.state = self.state._replace(m=keep * self.state.m, lam=lam)
+        self._restore(data)
+
+    def _variances(self, data: Array) -> Array:
+        """MacKay's rule, with as many samples of everybody as of oneself. (J, K)"""
+        k = np.arange(self.v.shape[1])
+        pooled = data * (self.of / self._heat[:, None, None])
+        pooled[:, k, k] += 1 / self.v
+        known = 1 - np.linalg.inv(pooled)[:, k, k] / self.v  # how much of each coefficient the data tell
+        size = self._sums(self.mean[:, 0] ** 2) + WORTH * LEAST * self.unit
+        v = (size / (np.maximum(self._sums(known), 0) + WORTH))[:, self.terms.group]
+        v[:, 0] = FIRST * self.unit * 10  # the constant
+        return np.asarray(v)
+
+    def _sums(self, values: Array) -> Array:
+        """Over the terms of each function, which stand beside each other. (J, K) -> (J, functions)"""
+        group = self.terms.group
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        return np.asarray(np.add.reduceat(values, first, axis=-1))

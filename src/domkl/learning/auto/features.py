@@ -1,0 +1,160 @@
+"""The inputs' scale, and the features of the joint models."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.types import Array, Float
+from .. import first_order
+
+MODELS = 2
+SIGMA2 = (0.1, 0.2, 0.4, 0.8)
+#: How many inputs a frequency sees: in turn so many, and all of them.
+SEEN = (2, 4, 8, None)
+#: Steps of the ranks: quantiles of a column, one more than that, are all that is known of its distribution;
+#: and `FEW` of fewer samples than `MANY`.
+STEPS, FEW, MANY = 16, 8, 128
+#: The inputs are seen in as many ways: on their range, as softsigns, as ranks.
+MAPS = 3
+
+
+class Stats(NamedTuple):
+    """What is known of each column, and of the targets."""
+
+    n: Array  # (..., d) how many values
+    mean: Array  # (..., d)
+    sd: Array  # (..., d)
+    low: Array  # (..., d)
+    high: Array  # (..., d)
+    quantiles: Array  # (..., steps + 1, d) from the lowest value to the highest
+
+
+def statistics(X: Array, steps: int | None = None) -> Stats:
+    """Of the samples on the second last axis, NaN left out. (..., n, d) -> (..., d)
+
+    `steps` are those of the quantiles; by default as many as the samples can tell.
+    """
+    known = ~np.isnan(X)
+    n = known.sum(-2)
+    many = np.maximum(n, 1)
+    size = np.abs(np.where(known, X, 0)).max(-2, keepdims=True)
+    size = np.where(size > 0, size, 1)  # squares of the largest numbers stay finite
+    Z = np.where(known, X / size, 0)
+    mean = Z.sum(-2) / many
+    sd = np.sqrt((np.where(known, Z - mean[..., None, :], 0) ** 2).sum(-2) / many)
+    low, high = np.where(known, X, np.inf).min(-2), np.where(known, X, -np.inf).max(-2)
+    seen = n > 0
+    size = size[..., 0, :]
+    low, high = np.where(seen, low, 0), np.where(seen, high, 0)
+    return Stats(n, mean * size, sd * size, low, high, _quantiles(X, n, steps))
+
+
+def _quantiles(X: Array, n: npt.NDArray[np.intp], steps: int | None) -> Array:
+    """Of n values in each column, NaN left out. (..., samples, d), (..., d) -> (..., steps + 1, d)"""
+    ordered = np.nan_to_num(np.sort(X, -2), nan=0.0)  # NaN comes last
+    if steps is None:
+        steps = STEPS if X.shape[-2] >= MANY else min(max(X.shape[-2] - 1, 1), FEW)
+    place = np.linspace(0, 1, steps + 1)[:, None] * (np.maximum(n, 1) - 1)[..., None, :]
+    below = np.floor(place).astype(np.intp)
+    above = np.minimum(below + 1, X.shape[-2] - 1)
+    part = place - below
+    first, second = (np.take_along_axis(ordered, rank, -2) for rank in (below, above))
+    return np.asarray(first * (1 - part) + second * part)
+
+
+def pooled(stats: Stats, who: npt.NDArray[np.bool_]) -> Stats:
+    """What groups know together, from each one's statistics. who (G, J), stats (J, d) -> (G, d)
+
+    Quantiles are averaged, which for learners of one distribution is close to the quantiles of all.
+    """
+    some = who[..., None] & (stats.n > 0)  # (G, J, d)
+    n = np.where(some, stats.n, 0).sum(1)
+    part = np.where(some, stats.n, 0) / np.maximum(n, 1)[:, None]
+    low, high = (np.where(some, v, w) for v, w in ((stats.low, np.inf), (stats.high, -np.inf)))
+    low, high = np.where(n > 0, low.min(1), 0), np.where(n > 0, high.max(1), 0)
+    size = np.maximum(np.abs(low), np.abs(high))
+    size = np.where(size > 0, size, 1)[:, None]  # squares of the largest numbers stay finite
+    mean = (part * stats.mean).sum(1)
+    apart = np.where(some, stats.mean / size - mean[:, None] / size, 0)
+    sd = np.sqrt((part * ((np.where(some, stats.sd, 0) / size) ** 2 + apart**2)).sum(1)) * size[:, 0]
+    quantiles = (part[:, :, None] * stats.quantiles).sum(1)
+    return Stats(n, mean, sd, low, high, quantiles)
+
+
+def scaled(x: Array, stats: Stats) -> Array:
+    """[x on its range, softsign of standardised x, rank of x], 0 where constant. (..., d) -> (..., 3d)
+
+    A missing value is the mean.
+    """
+    varies = (stats.high > stats.low) & (stats.sd > 0)
+    x = np.where(varies & ~np.isnan(x), x, stats.mean)
+    span = np.where(varies, stats.high / 2 - stats.low / 2, 1)
+    away = x / 2 - stats.mean / 2  # halves, so that the largest numbers do not overflow
+    sd = np.where(varies, stats.sd, 1)
+    u = np.clip(away / span, -1.5, 1.5) * 2
+    s = np.clip(away / sd, -1e9, 1e9) * 2
+    rank = np.where(varies, 1.9 * (_ranks(x, stats.quantiles) - 0.5), 0)
+    return np.concatenate([u, 1.25 * s / (1 + np.abs(s)), rank], -1)
+
+
+def _ranks(x: Array, quantiles: Array) -> Array:
+    """The share of values below x, straight between quantiles; a value that fills a step counts half."""
+    below, above = quantiles[..., :-1, :], quantiles[..., 1:, :]
+    wide = above > below
+    x = x[..., None, :]
+    steps = np.clip((x / 2 - below / 2) / np.where(wide, above / 2 - below / 2, 1), 0, 1)
+    return np.asarray(np.where(wide, steps, (1 + np.sign(x - below)) / 2).mean(-2))
+
+
+def frequencies(seed: int, D: int, first: int, d: int) -> Array:
+    """V (MODELS, D, MAPS d) for `scaled` inputs. Columns are drawn one by one: more of them change no other.
+
+    `first` is the number of columns for which lengths were chosen.
+    """
+    V = np.zeros((MODELS, D, MAPS, d))
+    rows = np.arange(D)
+    turn = rows // len(SIGMA2)  # every bandwidth meets every number of inputs, and these every map
+    sees = np.array([first if n is None else min(n, first) for n in SEEN])[turn % len(SEEN)]
+    width = 1 / np.sqrt(np.resize(SIGMA2, D) * sees)
+    for p in range(MODELS):
+        order = np.argsort(np.random.default_rng([seed, p]).uniform(size=(D, first)), -1)
+        chosen = np.argsort(order, -1) < sees[:, None]
+        for c in range(d):
+            rng = np.random.default_rng([seed, p, c])
+            column = rng.standard_normal(D) * width
+            used = chosen[:, c] if c < first else rng.uniform(size=D) < sees / first
+            V[p, rows, turn // len(SEEN) % MAPS, c] = np.where(used, column, 0)
+    V[:, :, 0] *= 2  # the range is [0, 1] wide, the other maps about [-1, 1]
+    return V.reshape(MODELS, D, MAPS * d)
+
+
+class Features:
+    """z of all models: [sin, cos of V u]/sqrt(D), 1, u."""
+
+    def __init__(self, seed: int, size: int, d: int, dtype: Float) -> None:
+        self.seed, self.first, self.d, self.dtype = seed, d, d, dtype
+        self.linear = d if 8 * d <= size else 0
+        self.D = max(1, (size // MODELS - self.linear - 1) // 2)
+        self.V = frequencies(seed, self.D, d, d).astype(dtype)
+
+    @property
+    def K(self) -> int:
+        return 2 * self.D + 1 + self.linear
+
+    def of(self, x: Array, stats: Stats) -> Array:
+        """(..., d) -> (..., MODELS, K)"""
+        inputs = scaled(x, stats).astype(self.dtype)
+        z = np.ones((*x.shape[:-1], MODELS, self.K), self.dtype)
+        z[..., : 2 * self.D] = first_order.features(self.V, inputs)
+        z[..., 2 * self.D + 1 :] = inputs[..., None, : self.linear] * (2 / math.sqrt(self.first))
+        return z
+
+    def grow(self, d: int) -> None:
+        """More columns; all that was there stays."""
+        self.linear += d - self.d if self.linear else 0
+        self.d = d
+        self.V = frequencies(self.seed, self.D, self.first, d).astype(self.dtype)

@@ -1,0 +1,153 @@
+"""Convex losses g(s, y) of a score s = theta . z, and the one-dimensional problem behind the local step.
+
+The local step minimises g(v . z, y) + reg |v|^2 + (c0/2)|v|^2 - b . v over v. Because |z| = 1, its
+minimiser is (b - a z)/c with c = c0 + 2 reg, where the number a = g'(s) solves c s + g'(s) = z . b:
+one scalar equation whatever the number of features. `Loss.prox_slope(u, c, y)` returns that a for
+u = z . b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base import checks
+from ..base.errors import InputError
+from ..base.types import Array
+
+Scores: TypeAlias = Callable[[Array, Array], Array]
+
+
+class Loss(NamedTuple):
+    """A convex loss: `value(s, y)`, its `slope(s, y)` in s, and `prox_slope(u, c, y)`."""
+
+    name: str
+    value: Scores
+    slope: Scores
+    prox_slope: Callable[[Array, Array, Array], Array]
+    reg: float = 0.0
+    classifies: bool = False
+    delta: float = 1.0  # where the Huber loss becomes straight
+
+
+def squared(reg: float = 0.0) -> Loss:
+    """(s - y)^2, plus reg |theta|^2: the paper's loss.
+
+    >>> import numpy as np
+    >>> from domkl import losses
+    >>> float(losses.squared().value(np.array(3.0), np.array(1.0)))
+    4.0
+    """
+    return Loss("squared", _squared_value, _squared_slope, _squared_prox, checks.not_negative("reg", reg))
+
+
+def ridge(reg: float = 1e-2) -> Loss:
+    """The squared loss with a ridge penalty, reg |theta|^2."""
+    return squared(reg)._replace(name="ridge")
+
+
+def huber(delta: float = 1.0, reg: float = 0.0) -> Loss:
+    """(s - y)^2 while |s - y| <= delta, a straight line beyond: outliers pull with bounded force."""
+    delta = checks.positive("delta", delta)
+
+    def value(s: Array, y: Array) -> Array:
+        r = np.abs(s - y)
+        return np.where(r <= delta, r * r, delta * (2 * r - delta))
+
+    def slope(s: Array, y: Array) -> Array:
+        return np.clip(2 * (s - y), -2 * delta, 2 * delta)
+
+    def prox_slope(u: Array, c: Array, y: Array) -> Array:
+        return np.clip(_squared_prox(u, c, y), -2 * delta, 2 * delta)
+
+    reg = checks.not_negative("reg", reg)
+    return Loss("huber", value, slope, prox_slope, reg, delta=delta)
+
+
+def logistic(reg: float = 0.0) -> Loss:
+    """log(1 + exp(-y s)) for labels y of -1 or +1 (0 is read as -1)."""
+    reg = checks.not_negative("reg", reg)
+    return Loss("logistic", _logistic_value, _logistic_slope, _logistic_prox, reg, classifies=True)
+
+
+NAMED: dict[str, Callable[[], Loss]] = {
+    "squared": squared,
+    "ridge": ridge,
+    "huber": huber,
+    "logistic": logistic,
+}
+
+
+def get(loss: str | Loss) -> Loss:
+    """A loss by name, or the loss itself."""
+    if isinstance(loss, Loss):
+        return loss
+    return NAMED[checks.one_of("loss", loss, NAMED)]()
+
+
+def labels(loss: Loss, y: Array, name: str = "y") -> Array:
+    """y as `loss` wants it: unchanged for regression, -1 or +1 for classification."""
+    if not loss.classifies:
+        return y
+    bad = ~np.isin(y, (-1.0, 0.0, 1.0))
+    if bad.any():
+        found = y[bad].flat[0] if y.ndim else y[()]
+        raise InputError(
+            f"{name} holds the label {found:g}; expected -1 and +1 (or 0 and 1) for the logistic loss; "
+            "map the classes to -1 and +1"
+        )
+    return np.where(y > 0, 1.0, -1.0).astype(y.dtype)
+
+
+def one_label(loss: Loss, y: float, dtype: npt.DTypeLike = np.float64) -> Array:
+    """A single label as `loss` wants it. ()"""
+    label = checks.finite("y", checks.floats("y", y, dtype))
+    return labels(loss, checks.shape("y", label, (), "give one label at a time"))
+
+
+def _squared_value(s: Array, y: Array) -> Array:
+    return (s - y) ** 2
+
+
+def _squared_slope(s: Array, y: Array) -> Array:
+    return 2 * (s - y)
+
+
+def _squared_prox(u: Array, c: Array, y: Array) -> Array:
+    return 2 * (u - c * y) / (c + 2)
+
+
+def _logistic_value(s: Array, y: Array) -> Array:
+    return np.logaddexp(0, -y * s)
+
+
+def _logistic_slope(s: Array, y: Array) -> Array:
+    return -y * _sigmoid(-y * s)
+
+
+def _sigmoid(x: Array) -> Array:
+    small = np.exp(-np.abs(x))  # never overflows
+    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
+
+
+def _logistic_prox(u: Array, c: Array, y: Array) -> Array:
+    """Newton's method on h(s) = c s + g'(s) - u, kept inside the bracket that |g'| <= 1 gives.
+
+    An element stops by itself once it has converged, so the result does not depend on its company.
+    """
+    low, high = (u - 1) / c, (u + 1) / c
+    s = u / c
+    for _ in range(100):
+        slope = _logistic_slope(s, y)
+        h = c * s + slope - u
+        low, high = np.where(h < 0, s, low), np.where(h > 0, s, high)
+        newton = s - h / (c + np.abs(slope) * (1 - np.abs(slope)))
+        new = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
+        done = (np.abs(new - s) <= 4 * np.spacing(np.abs(s))) | (h == 0)
+        s = np.where(done, s, new)
+        if done.all():
+            break
+    return _logistic_slope(s, y)

@@ -1,0 +1,90 @@
+"""Regret: how much worse than the best function in hindsight, and how it grows with T."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base import checks
+from ..base.errors import InputError
+from ..base.types import Array
+from . import first_order, losses
+from . import kernels as kernel_dictionaries
+from .losses import Loss
+
+
+class Hindsight(NamedTuple):
+    """The best fixed function of the dictionary, found after the fact."""
+
+    kernel: int  # the index p of the best kernel
+    theta: Array  # (2D,)
+    squares: Array  # (J,) its summed squared errors on each learner's stream
+
+
+def hindsight(X: Array, y: Array, V: Array, loss: str | Loss = "squared") -> Hindsight:
+    """The one theta, of the one kernel, with the least loss over all learners' data (θ* of the paper).
+
+    Exact: a least-squares problem for each kernel. Other losses than squared and ridge are refused.
+    With ridge the penalty chooses theta, and regrets compare squared errors.
+    """
+    X, y = checks.finite("X", checks.floats("X", X)), checks.finite("y", checks.floats("y", y))
+    loss = losses.get(loss)
+    if loss.name not in ("squared", "ridge"):
+        raise InputError(
+            f"regret is found exactly for the squared loss, not {loss.name}; use squared or ridge"
+        )
+    J, T, d = X.shape
+    checks.shape("y", y, (J, T), "give one label for each sample of X")
+    V = kernel_dictionaries.check(V, d)
+    fits = [_fit(V[p : p + 1], X.reshape(J * T, d), y.reshape(J * T), loss.reg) for p in range(len(V))]
+    best = min(range(len(V)), key=lambda p: fits[p].least)
+    return Hindsight(best, fits[best].theta, fits[best].squares.reshape(J, T).sum(1))
+
+
+class _Fit(NamedTuple):
+    theta: Array  # (2D,)
+    squares: Array  # (N,) squared error at each sample
+    least: float  # their sum, and the penalty
+
+
+def _fit(V: Array, X: Array, y: Array, reg: float) -> _Fit:
+    """Ridge regression on one kernel's features."""
+    Z = first_order.features(V, X)[:, 0]  # (N, 2D)
+    # A triangle with the same least squares: a few hundred rows at a time, so that it stays quick.
+    R = np.sqrt(reg * len(y)) * np.eye(Z.shape[1] + 1)[:-1]
+    rows = np.column_stack([Z, y])
+    for start in range(0, len(y), 4096):
+        R = np.linalg.qr(np.vstack([R, rows[start : start + 4096]]), mode="r")
+    theta = np.linalg.lstsq(R[:, :-1], R[:, -1], rcond=None)[0]
+    squares = (Z @ theta - y) ** 2
+    return _Fit(theta, squares, float(squares.sum() + len(y) * reg * theta @ theta))
+
+
+def regret_a(y_hat: npt.ArrayLike, y: npt.ArrayLike, best: Hindsight) -> Array:
+    """Learning regret of each learner: its squared errors minus those of the best function. (J,)"""
+    y_hat, y = checks.floats("y_hat", y_hat), checks.floats("y", y)
+    return np.asarray(((y_hat - y) ** 2).sum(1) - best.squares)
+
+
+def regret_d(cv: npt.ArrayLike, T: int) -> Array:
+    """Discrepancy regret of each learner: T times its consensus violation. (J,)"""
+    return checks.floats("cv", cv) * T
+
+
+def exponent(T: npt.ArrayLike, regret: npt.ArrayLike) -> float:
+    """The a of regret ~ T^a, by a straight line through the logarithms.
+
+    >>> from domkl import metrics
+    >>> round(metrics.exponent([100, 400, 1600], [1, 2, 4]), 6)
+    0.5
+    """
+    T, regret = checks.floats("T", T), checks.floats("regret", regret)
+    if T.size < 2:
+        raise InputError(f"there are {T.size} lengths; expected at least 2 to fit a line; run more of them")
+    if (regret <= 0).any():
+        raise InputError(
+            "a regret is not above 0; expected positive numbers for a power law; use longer streams"
+        )
+    return float(np.polyfit(np.log(T), np.log(regret), 1)[0])

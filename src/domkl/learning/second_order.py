@@ -1,0 +1,262 @@
+"""The second-order local step: every past loss stays in the local problem, not the last one only.
+
+A learner minimises, for each kernel by itself,
+
+    sum over its samples of g(v.z, y) + eta/2 |v|^2 + lam.v + rho/2 sum over i of |v - (theta + theta_i)/2|^2,
+
+each g replaced by a parabola that touches it at the prediction and lies above it everywhere. With its
+curvature h and its slope k y at zero this is a matrix and a vector that grow by rank one,
+
+    M' = M + h z z^T,  m' = m + k y z,  theta' = M'^-1 (m' + rho (deg theta + theta_sum)/2 - lam),
+
+and M starts at (eta + rho deg + 2 reg) I. The squared loss is its own parabola, h = k = 2: nothing is
+approximated. What is sent, merged and weighed is the same as in `core`. Shapes as there, K = 2D.
+
+`deg` and `theta_sum` may be weighted sums over neighbours, if both ends of an edge give it the same weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..base.types import Array
+from . import first_order, hedge
+from .first_order import Rates
+from .losses import Loss
+
+#: How many rank-one terms wait until they are subtracted from the stored matrix at once.
+WAITING = 32
+
+
+class Inverse:
+    """P = M^-1 of every kernel, symmetric to the last bit, after terms h z z^T were added to M.
+
+    It is stored as base - sum of u u^T with at most `WAITING` vectors u: the matrix is read once a round and
+    written once in `WAITING` rounds, by a product U U^T that is symmetric by construction.
+    """
+
+    def __init__(self, base: Array) -> None:
+        self.base = base  # (..., K, K)
+        self.waiting = np.zeros((*base.shape[:-1], WAITING), base.dtype)  # (..., K, WAITING)
+        self.used = 0
+
+    @classmethod
+    def diagonal(cls, c: Array, K: int) -> Inverse:
+        """Of M = c I. c (...,)"""
+        return cls(np.eye(K, dtype=c.dtype) / c[..., None, None])
+
+    def anew(self, base: Array) -> Inverse:
+        """Of the same kind, with another matrix. (..., K, K)"""
+        return Inverse(base)
+
+    def times(self, z: Array, b: Array) -> tuple[Array, Array]:
+        """P z and P b, in one pass over the matrix. (..., K)"""
+        B = np.stack([z, b], -1)
+        out: Array = np.matmul(self.base, B)
+        if self.used:
+            U = self.waiting[..., : self.used]
+            out -= np.matmul(U, np.matmul(np.swapaxes(U, -1, -2), B))
+        return out[..., 0], out[..., 1]
+
+    def learn(
+        self, state: State, pulls: Pulls, z: Array, h: Array, ky: Array, L: Array
+    ) -> tuple[Array, Array]:
+        """theta' and m' of a local step. z (..., K), h, k y and L (...) -> (..., K), (..., K)
+
+        P becomes the inverse of M + h z z^T if that, theta' and L are finite; otherwise it stays.
+        """
+        m = state.m + ky[..., None] * z
+        b = state.theta * pulls.deg[..., None, None]
+        b += state.theta_sum
+        b *= pulls.neighbours
+        b += m
+        b -= state.lam
+        g, theta = self.times(z, b)
+        u = g * np.sqrt(h / (1 + h * first_order.dot(z, g)))[..., None]
+        theta = theta - u * first_order.dot(u, b)[..., None]  # Sherman and Morrison's formula
+        if np.isfinite(L).all() and np.isfinite(theta).all() and np.isfinite(u).all():
+            self.lower(u)
+        return theta, m
+
+    def merge(
+        self, lam: Array, theta: Array, theta_sum: Array, total: Array, pulls: Pulls, eta_g: float
+    ) -> tuple[Array, Array]:
+        """lam' and q' of a round that ends; P has no part in it. (..., K), (...)"""
+        moved = theta * pulls.deg[..., None, None]
+        moved -= theta_sum
+        moved *= pulls.neighbours
+        moved += lam
+        return moved, hedge.weights(total, eta_g)
+
+    def lower(self, u: Array) -> None:
+        """P' = P - u u^T. (..., K)"""
+        self.waiting[..., self.used] = u
+        self.used += 1
+        if self.used == WAITING:
+            self.settle()
+
+    def settle(self) -> Array:
+        """P as one matrix. (..., K, K)"""
+        if self.used:
+            U = self.waiting[..., : self.used]
+            # NumPy gives A A^T of one array to BLAS's syrk, which writes one half and mirrors it.
+            U = np.ascontiguousarray(U)
+            self.base -= np.matmul(U, np.swapaxes(U, -1, -2))
+            self.used = 0
+        return self.base
+
+    def halves(self) -> tuple[Array, Array]:
+        """Copies of base at and below the diagonal, row by row, and of what waits (..., n, K)."""
+        rows, columns = np.tril_indices(self.base.shape[-1])
+        return self.base[..., rows, columns], np.swapaxes(self.waiting[..., : self.used], -1, -2).copy()
+
+    @classmethod
+    def of_halves(cls, half: Array, terms: Array) -> Inverse:
+        """The same again, to the last bit."""
+        K = terms.shape[-1]
+        base = np.empty((*half.shape[:-1], K, K), half.dtype)
+        rows, columns = np.tril_indices(K)
+        base[..., rows, columns] = base[..., columns, rows] = half
+        made = cls(base)
+        for n in range(terms.shape[-2]):
+            made.lower(terms[..., n, :])
+        return made
+
+
+#: Makes the inverse of c I. c (...), K
+Diagonal: TypeAlias = Callable[[Array, int], Inverse]
+
+
+class State(NamedTuple):
+    """All that a second-order learner knows between two rounds."""
+
+    theta: Array  # (..., P, K) the first five as in first_order.State
+    lam: Array  # (..., P, K)
+    theta_sum: Array  # (..., P, K)
+    L: Array  # (..., P)
+    q: Array  # (..., P)
+    m: Array  # (..., P, K)
+    inverse: Inverse  # of M, (..., P, K, K); it is updated in place, as a copy would double the cost
+
+
+class Pulls(NamedTuple):
+    """What a learner's (weighted) degree, rates and loss make of the local step."""
+
+    deg: Array  # (...)
+    c: Array  # (..., 1) what M starts with, and never falls below
+    neighbours: float  # rho / 2
+
+    @classmethod
+    def of(cls, deg: Array, rates: Rates, loss: Loss) -> Pulls:
+        return cls(deg, (rates.eta + rates.rho * deg + 2 * loss.reg)[..., None], rates.rho / 2)
+
+
+def init(P: int, K: int, pulls: Pulls, diagonal: Diagonal = Inverse.diagonal) -> State:
+    """The state before the first round: zero estimates, equal weights; `diagonal` makes its inverse."""
+    leading, dtype = pulls.deg.shape, pulls.c.dtype
+    zeros = np.zeros((*leading, P, K), dtype)
+    c = np.broadcast_to(pulls.c, (*leading, P))
+    q = np.full((*leading, P), 1 / P, dtype)
+    return State(zeros, zeros, zeros, np.zeros_like(q), q, zeros, diagonal(c, K))
+
+
+def predict(state: State, z: Array) -> tuple[Array, Array]:
+    """Each kernel's prediction f_p = theta_p . z_p, and their mixture y_hat. -> (..., P), (...)"""
+    f = first_order.dot(state.theta, z)
+    return f, first_order.dot(state.q, f)
+
+
+def parabola(loss: Loss, s: Array, y: Array) -> tuple[Array, Array]:
+    """h and k of the parabola h/2 v^2 - k y v that touches the loss at s and lies above it everywhere.
+
+    Squared: 2, 2. Huber: both shrink as the residual grows. Logistic: tanh(s/2)/(2 s), 1/2 (the bound of
+    Jaakkola and Jordan), at most 1/4; the true curvature is smaller, and would overshoot.
+    """
+    if loss.name == "logistic":
+        safe = np.where(np.abs(s) < 1e-4, 1, s)
+        h = np.where(np.abs(s) < 1e-4, 0.25, np.tanh(safe / 2) / (2 * safe))
+        return h.astype(s.dtype), np.full_like(s, 0.5)
+    h = np.full_like(s, 2)
+    if loss.name == "huber":
+        h = h * (loss.delta / np.maximum(np.abs(s - y), loss.delta))
+    return h, h
+
+
+def local(state: State, z: Array, f: Array, y: Array, pulls: Pulls, loss: Loss) -> tuple[Array, Array, Array]:
+    """The local step: theta' (..., P, K) and L' (..., P), which the neighbours hear, and m' (..., P, K).
+
+    The inverse changes in place, unless a result is not finite: then nothing has changed.
+    """
+    y = y[..., None]
+    h, k = parabola(loss, f, y)
+    L = state.L + loss.value(f, y)
+    theta, m = state.inverse.learn(state, pulls, z, h, k * y, L)
+    return theta, L, m
+
+
+def merge(
+    state: State,
+    learnt: tuple[Array, Array, Array],
+    theta_sum: Array,
+    total: Array,
+    pulls: Pulls,
+    eta_g: float,
+) -> State:
+    """Close the round with what the neighbours sent: dual step and kernel weights, as in `first_order.merge`."""
+    theta, L, m = learnt
+    lam, q = state.inverse.merge(state.lam, theta, theta_sum, total, pulls, eta_g)
+    return State(theta, lam, theta_sum, L, q, m, state.inverse)
+
+
+def forget(state: State, keep: float, pulls: Pulls) -> State:
+    """Past losses count `keep` times as much from now on; the pulls count as before.
+
+    M' = keep M + (1 - keep) c I and m' = keep m: M never falls below c I, however often this happens. That
+    term has full rank, so a system is solved for the new inverse.
+    Called every n rounds with keep = a^n it is exponential forgetting; `pace` tells an n that costs little.
+    """
+    P = faded(state.inverse.settle(), keep, pulls.c)
+    return state._replace(m=state.m * keep, inverse=state.inverse.anew(P))
+
+
+def faded(P: Array, keep: float, c: Array) -> Array:
+    """The inverse of keep P^-1 + (1 - keep) c I. (..., K, K); c (...)
+
+    It is B^-1 P with B = keep I + (1 - keep) c P. As P is at most I / c, the eigenvalues of B lie between
+    keep and 1: nothing is lost, however different those of P are.
+    """
+    exact = P.astype(np.float64)
+    B = (1 - keep) * c[..., None, None] * exact
+    K = P.shape[-1]
+    B[..., np.arange(K), np.arange(K)] += keep
+    fresh = np.linalg.solve(B, exact)
+    return np.asarray((fresh + np.swapaxes(fresh, -1, -2)) / 2, P.dtype)
+
+
+def pace(memory: float, K: int) -> int:
+    """How often to call `forget` for a memory of so many samples: about as seldom as it may be."""
+    return max(1, min(K, math.ceil(memory / 8)))
+
+
+def fade(state: State, learnt: int, memory: float | None, pulls: Pulls) -> State:
+    """The state after so many samples, if about `memory` of them shall count; None for all."""
+    if memory is None:
+        return state
+    n = pace(memory, state.m.shape[-1])
+    return forget(state, (1 - 1 / memory) ** n, pulls) if learnt % n == 0 else state
+
+
+def shift(inverse: Inverse, c: float, by: float, keep: float = 1.0) -> Inverse:
+    """Of keep M + by I, where M >= c I and keep c + by > 0. O(K^3) a kernel.
+
+    A change of degree makes this of M, and so does handing a part of what was learnt to each of many.
+    """
+    P = inverse.settle()
+    w, Q = np.linalg.eigh(P.astype(np.float64))
+    w = np.clip(w, 0, 1 / c)  # where it belongs, whatever rounding has left
+    R = Q * np.sqrt(w / (keep + by * w))[..., None, :]
+    return Inverse(np.matmul(R, np.swapaxes(R, -1, -2)).astype(P.dtype))

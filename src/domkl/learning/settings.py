@@ -1,0 +1,259 @@
+"""What a model is: a small frozen object, the same in Python, TOML, on the command line and in files.
+
+    domkl.Auto(size=400)                          [model] kind = "auto", size = 400
+    domkl.Paper(step="newton", memory=500)        [model] kind = "paper", step = "newton", memory = 500
+
+A setting that a model does not have is refused, never ignored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base import checks, toml
+from ..base.errors import InputError
+from ..base.types import Array
+from . import hedge, kernels, losses
+from .first_order import Rates, check_step
+from .losses import Loss
+
+FAMILIES: dict[str, Callable[..., Array]] = {
+    "gaussian": kernels.gaussian,
+    "laplacian": kernels.laplacian,
+    "cauchy": kernels.cauchy,
+}
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """A dictionary of kernels, drawn from a seed. `read_as`: is sigma2 the kernel's variance, or the
+    frequencies'?"""
+
+    family: str = "gaussian"
+    D: int = 50
+    seed: int = 0
+    sigma2: tuple[float, ...] = kernels.PAPER_SIGMA2
+    read_as: str = "bandwidth"
+
+    def __post_init__(self) -> None:
+        checks.one_of("kernels.family", self.family, FAMILIES)
+        checks.one_of("kernels.read_as", self.read_as, ("bandwidth", "frequency"))
+        checks.count("kernels.D", self.D)
+        checks.count("kernels.seed", self.seed, least=0)
+        for sigma2 in self.sigma2:
+            checks.positive("sigma2", sigma2)
+
+    def draw(self, d: int, trial: int = 0) -> Array:
+        """Frequencies V (P, D, d) for d inputs; each trial draws others."""
+        sigma2 = self.sigma2 if self.read_as == "bandwidth" else tuple(1 / s for s in self.sigma2)
+        return FAMILIES[self.family](d, self.D, self.seed + trial, sigma2)
+
+
+@dataclass(frozen=True)
+class RateSpec:
+    """Rates by rule: rho = eta = kappa sqrt(T), eta_g = kappa_g sqrt(T), unless given as numbers.
+
+    `horizon` is T, where the stream does not tell its length.
+    """
+
+    kappa: float = 1.0
+    kappa_g: float = 1.0
+    rho: float | None = None
+    eta: float | None = None
+    eta_g: float | None = None
+    horizon: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None:
+                checks.positive(name, value)
+        if self.horizon is not None:
+            checks.count("horizon", self.horizon)
+
+    def at(self, T: int) -> Rates:
+        """The rates for a stream of T rounds (0 where its length is unknown)."""
+        given = {name: getattr(self, name) for name in ("rho", "eta", "eta_g")}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        horizon = self.horizon or T
+        if not horizon and len(chosen) < len(given):
+            missing = ", ".join(name for name in given if name not in chosen)
+            raise InputError(
+                f"rates {missing} and horizon are not given and the stream's length is unknown; expected rho, "
+                "eta and eta_g as numbers, or horizon = T for kappa sqrt(T); add one of them"
+            )
+        return dataclasses.replace(Rates.paper(horizon or 1, self.kappa, self.kappa_g), **chosen)
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The learner with nothing to tune; see docs/auto.md.
+
+    Parameters
+    ----------
+    size : number of parameters; time and memory of a sample grow with its square.
+    loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
+    seed : of the random features; the same at every learner.
+    start : what is predicted before the first label.
+    forgetting : "auto" (the past is dropped when the last samples alone predict clearly better), "none" (all
+        samples count), or about how many past samples count.
+
+    Inputs may have any scale, and NaN where one is missing. Its predictions are the target, clipped to the
+    range seen, or for "logistic" the score 2 P(y = +1) - 1, in [-1, 1].
+    """
+
+    kind: ClassVar[str] = "auto"
+    LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
+
+    size: int = 1700
+    loss: str = "squared"
+    seed: int = 0
+    start: float = 0.0
+    forgetting: str | float = "auto"
+
+    def __post_init__(self) -> None:
+        checks.count("size", self.size, least=16)
+        checks.one_of("loss", self.loss, self.LOSSES)
+        checks.count("seed", self.seed, least=0)
+        object.__setattr__(self, "start", float(checks.finite("start", checks.floats("start", self.start))))
+        if isinstance(self.forgetting, str):
+            checks.one_of("forgetting", self.forgetting, ("auto", "none"))
+        else:
+            checks.positive("forgetting", self.forgetting)
+
+    @property
+    def loss_function(self) -> Loss:
+        """The loss as an object."""
+        return losses.get(self.loss)
+
+
+@dataclass(frozen=True, eq=False)
+class Paper:
+    """The paper's learner: one online ADMM for each kernel of a dictionary, and Hedge over the kernels.
+
+    Parameters
+    ----------
+    kernels : frequencies V (P, D, d), or a `KernelSpec` that draws them; by default the paper's 17 Gaussian
+        kernels with D = 50.
+    rates : `Rates`, or a `RateSpec` that makes them from the stream's length; by default `Rates.paper(T)`.
+    loss : "squared", "ridge", "huber", "logistic", or one made with `domkl.losses`.
+    reg, delta : ridge penalty, and where the Huber loss becomes straight; with a loss that is given by name.
+    hedge : whose losses weigh the kernels: "neighbours", "messages" (trees only) or "local".
+    step : the local step: "first" (the paper's) or "newton", which keeps every past loss: O((2D)^2) a kernel,
+        the same message; `rates.eta` is then the ridge on the whole of the past.
+    memory : with step="newton", about how many past samples count; all of them by default.
+    """
+
+    kind: ClassVar[str] = "paper"
+
+    kernels: npt.ArrayLike | KernelSpec | None = None
+    rates: Rates | RateSpec | None = None
+    loss: str | Loss = "squared"
+    reg: float | None = None
+    delta: float | None = None
+    hedge: str = "neighbours"
+    step: str = "first"
+    memory: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kernels is not None and not isinstance(self.kernels, KernelSpec):
+            dtype = np.result_type(self.kernels) if isinstance(self.kernels, np.ndarray) else np.float64
+            dtype = dtype if dtype in (np.float64, np.float32) else np.dtype(np.float64)
+            object.__setattr__(self, "kernels", kernels.check(self.kernels, dtype=dtype))
+        if self.rates is not None and not isinstance(self.rates, Rates | RateSpec):
+            raise InputError(
+                f"rates is {self.rates!r}; expected domkl.Rates; write Rates(rho=, eta=, eta_g=)"
+            )
+        self.loss_function  # noqa: B018  refuses now what would be refused later
+        hedge.rule(self.hedge)
+        check_step(self.step, self.memory)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Paper) and describe(self) == describe(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(describe(self)))
+
+    @property
+    def loss_function(self) -> Loss:
+        """The loss as an object."""
+        if isinstance(self.loss, Loss):
+            if self.reg is not None or self.delta is not None:
+                raise InputError("reg or delta is given with a Loss, which has its own; leave them out")
+            return self.loss
+        made = losses.get(self.loss)
+        if self.delta is not None:
+            made = losses.huber(self.delta) if made.name == "huber" else self._refuse_delta()
+        return made if self.reg is None else made._replace(reg=checks.not_negative("reg", self.reg))
+
+    def _refuse_delta(self) -> NoReturn:
+        raise InputError(
+            f"delta is {self.delta!r} but the loss is {self.loss!r}; expected delta with huber alone; "
+            "leave it out or choose the loss huber"
+        )
+
+    def draw(self, d: int, trial: int = 0) -> Array:
+        """The frequencies for d inputs; each trial draws others, unless they were given."""
+        if self.kernels is None or isinstance(self.kernels, KernelSpec):
+            return (self.kernels or KernelSpec()).draw(d, trial)
+        return kernels.check(self.kernels, d, np.asarray(self.kernels).dtype)
+
+    def rates_at(self, T: int) -> Rates:
+        """The rates for a stream of T rounds (0 where its length is unknown)."""
+        if isinstance(self.rates, Rates):
+            return self.rates
+        return (self.rates or RateSpec()).at(T)
+
+
+#: Any model's settings.
+ModelSettings: TypeAlias = "Auto | Paper"
+KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
+
+
+def check_model(model: Any) -> ModelSettings:
+    """`model` itself if it is a model's settings."""
+    if isinstance(model, Auto | Paper):
+        return model
+    raise InputError(f"model is {model!r}; expected domkl.Auto(...) or domkl.Paper(...); write one of them")
+
+
+def describe(model: ModelSettings) -> dict[str, Any]:
+    """A model's settings as JSON and TOML hold them; of given frequencies, their fingerprint."""
+    about: dict[str, Any] = {"kind": model.kind}
+    for field in dataclasses.fields(model):
+        value = getattr(model, field.name)
+        if isinstance(value, KernelSpec | RateSpec | Rates):
+            value = {key: _plain(v) for key, v in dataclasses.asdict(value).items() if v is not None}
+        elif isinstance(value, Loss):
+            value = {"name": value.name, "reg": value.reg, "delta": value.delta}
+        elif isinstance(value, np.ndarray):
+            value = {"fingerprint": kernels.fingerprint(value), "shape": list(value.shape)}
+        if value is not None:
+            about[field.name] = value
+    return about
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def from_table(table: Mapping[str, Any], where: str) -> ModelSettings:
+    """The model that a [model] table describes; `where` names the table in errors.
+
+    >>> from_table({"kind": "auto", "size": 400}, "file.toml [model]")
+    Auto(size=400, loss='squared', seed=0, start=0.0, forgetting='auto')
+    """
+    rest = dict(table)
+    kind = rest.pop("kind", Auto.kind)
+    chosen = KINDS[checks.one_of(f"{where} kind", kind, KINDS)]
+    parts: dict[str, Any] = {}
+    if chosen is Paper:
+        for name, spec in (("kernels", KernelSpec), ("rates", RateSpec)):
+            if name in rest:
+                parts[name] = toml.section(spec, rest.pop(name), f"{where[:-1]}.{name}]")
+    return toml.section(chosen, rest, where, **parts)
