@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .exchange import graph
     from .faces.estimator import DOMKL
     from .lab.central import CentralRun, omkl
-    from .learner.learner import Learner
-    from .learner.member import Update
+    from .learner import Learner, introduce
+    from .exchange.message import Exchange, Update
     from .learning import conformal, hedge, kernels, losses, metrics
     from .learning.first_order import Rates, State, Step
     from .learning.settings import Auto, KernelSpec, Paper, RateSpec
@@ -27,6 +27,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Auto": "learning.settings",
+    "Exchange": "exchange",
     "KernelSpec": "learning.settings",
     "Paper": "learning.settings",
     "RateSpec": "learning.settings",
@@ -39,6 +40,7 @@ _HOMES = {
     "Step": "learning.first_order",
     "Update": "learner",
     "omkl": "lab.central",
+    "introduce": "learner",
     "simulate": "simulator",
 }
 _MODULES = {
@@ -56,6 +58,7 @@ __all__ = [
     "DOMKL",
     "Auto",
     "CentralRun",
+    "Exchange",
     "KernelSpec",
     "Learner",
     "Paper",
@@ -70,6 +73,7 @@ __all__ = [
     "errors",
     "graph",
     "hedge",
+    "introduce",
     "kernels",
     "losses",
     "metrics",

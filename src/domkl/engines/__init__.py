@@ -18,8 +18,9 @@ from ..exchange.links import Links
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 from ..learning.second_order import Diagonal, Inverse
+from .arrays import NumpyEngine
 from .base import Engine, Setting, Sums
-from .devices import ArrayDevice, Device, NewtonDevice
+from .devices import Device, DeviceState, NumpyDevice
 
 NAMES = ("auto", "numpy", "native", "mpi")
 
@@ -46,72 +47,80 @@ def chosen(name: str) -> str:
 
 def make(name: str, setting: Setting) -> Engine:
     """The engine of a whole network, by name."""
-    if name == "mpi":
+    if not setting.exchange.is_plain:
+        return NumpyEngine(setting, *_plain_only(name))
+    if name == "mpi" and setting.step == "first":
         from .mpi import MpiEngine
 
         return MpiEngine(setting)
-    if chosen(name) == "native":
+    if chosen_for(name, setting.step) == "native":
         from .native import NativeEngine
 
         return NativeEngine(setting)
-    from .arrays import ArrayEngine
-
-    return ArrayEngine(setting)
+    return NumpyEngine(setting)
 
 
-def make_newton(name: str, setting: Setting, memory: float | None = None) -> Engine:
-    """The engine of a network whose learners take the second-order step."""
-    memory = None if memory is None else 1 + checks.positive("memory", memory)
-    if chosen_newton(name) == "native":
-        from .native import NativeNewton
-
-        return NativeNewton(setting, memory)
-    from .newton import NewtonEngine
-
-    return NewtonEngine(setting, memory)
+def _plain_only(name: str) -> tuple[()]:
+    """Refuse engines that cannot change messages on their way."""
+    if name not in ("auto", "numpy"):
+        raise InputError(
+            f"engine {name!r} sends messages as they are; expected 'auto' or 'numpy' with an Exchange that "
+            "changes them; use one of them"
+        )
+    return ()
 
 
 def make_inverse(name: str, threads: int = 1) -> Diagonal:
-    """What `newton.init` makes its matrices with, by the engine's name."""
-    if chosen_newton(name) == "native":
+    """What makes the matrices of a second-order state, by the engine's name."""
+    if chosen_for(name, "newton") == "native":
         from .native import NativeInverse
 
         return partial(NativeInverse.diagonal, threads=threads)
     return Inverse.diagonal
 
 
-def chosen_newton(name: str) -> str:
-    """What `name` means for the second-order step."""
-    if name == "mpi":
+def resume_inverse(half: Array, terms: Array, used: int, threads: int) -> Inverse:
+    """A pickled native inverse, on a machine with or without the native engine.
+
+    `half` is (..., K (K + 1) / 2), row by row; `used` of the terms (..., n, K) wait.
+    """
+    terms = terms[..., :used, :]
+    if chosen("auto") == "native":
+        from .native import NativeInverse
+
+        return NativeInverse.resumed(half, terms, threads)
+    return Inverse.of_halves(half, terms)
+
+
+def chosen_for(name: str, step: str) -> str:
+    """What `name` means for a local step; "mpi" has the first-order step alone."""
+    if name == "mpi" and step != "first":
         raise InputError(
             "engine 'mpi' has no second-order step; expected auto, native or numpy; use engine='auto'"
         )
     return chosen(name)
 
 
-def make_device(name: str, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str) -> Device:
+def make_device(
+    name: str,
+    V: Array,
+    deg: int,
+    rates: Rates,
+    loss: Loss,
+    hedge: str,
+    step: str = "first",
+    memory: float | None = None,
+) -> Device:
     """The engine of one learner with `deg` neighbours, by name."""
     if name == "mpi":
         raise InputError(
             "engine 'mpi' is for simulate(); expected auto, native or numpy for a learner; use one"
         )
     if chosen(name) == "native":
-        from .native import NativeDevice
+        from .native_device import NativeDevice
 
-        return NativeDevice(V, deg, rates, loss, hedge)
-    return ArrayDevice(V, deg, rates, loss)
-
-
-def make_newton_device(
-    name: str, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str, memory: float | None = None
-) -> Device:
-    """The engine of one learner that takes the second-order step."""
-    memory = None if memory is None else 1 + memory
-    if chosen_newton(name) == "native":
-        from .native import NativeNewtonDevice
-
-        return NativeNewtonDevice(V, deg, rates, loss, hedge, memory)
-    return NewtonDevice(V, deg, rates, loss, memory)
+        return NativeDevice(V, deg, rates, loss, hedge, step, memory)
+    return NumpyDevice(V, deg, rates, loss, step, memory)
 
 
 def guard(name: str) -> AbstractContextManager[None]:
@@ -131,20 +140,21 @@ def rows(engine: Engine) -> npt.NDArray[np.intp] | None:
 
 __all__ = [
     "NAMES",
-    "ArrayDevice",
     "Device",
+    "DeviceState",
     "Engine",
     "Links",
+    "NumpyDevice",
+    "NumpyEngine",
     "Setting",
     "Sums",
     "available",
     "chosen",
-    "chosen_newton",
+    "chosen_for",
     "guard",
     "make",
     "make_device",
     "make_inverse",
-    "make_newton",
-    "make_newton_device",
+    "resume_inverse",
     "rows",
 ]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..base.types import Array
 from ..exchange.graph import Graph
+from ..exchange.message import Exchange
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 
@@ -24,6 +25,9 @@ class Setting(NamedTuple):
     keep_state: bool = True
     one_block: bool = False  # all rounds come at once, and nothing is asked in between
     threads: int = 1
+    step: str = "first"
+    memory: float | None = None  # with step="newton": about how many past samples count
+    exchange: Exchange = Exchange()
 
 
 class Sums(NamedTuple):

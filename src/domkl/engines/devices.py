@@ -9,13 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.types import Array
+from ..exchange.links import sum_in_order
 from ..learning import first_order, second_order
 from ..learning.first_order import Rates, State
 from ..learning.losses import Loss
+from ..learning.paper import PaperPrediction, PaperRows
 
 
 class Past(NamedTuple):
-    """What a second-order device keeps besides; the inverse is the one that it goes on with, not a copy."""
+    """What a second-order device also keeps; the inverse is the one that it goes on with, not a copy."""
 
     m: Array  # (P, 2D)
     inverse: second_order.Inverse
@@ -30,7 +32,7 @@ class Past(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Past:
-        """The same again."""
+        """Inverse of `arrays`."""
         inverse = second_order.Inverse.of_halves(arrays["inverse"], arrays["terms"])
         samples, deg = arrays["counts"].tolist()
         return cls(arrays["m"], inverse, samples, deg)
@@ -43,7 +45,7 @@ class Past(NamedTuple):
         return second_order.shift(self.inverse, c, rates.rho * (deg - self.deg))
 
 
-class Kept(NamedTuple):
+class DeviceState(NamedTuple):
     """A device between two rounds, to the last bit."""
 
     theta: Array  # (P, 2D)
@@ -58,8 +60,8 @@ class Kept(NamedTuple):
         return {"theta": self.theta, "lam": self.lam, "L": self.L, "q": self.q, **more}
 
     @classmethod
-    def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Kept:
-        """The same again."""
+    def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> DeviceState:
+        """Inverse of `arrays`."""
         past = Past.of(arrays) if "m" in arrays else None
         return cls(arrays["theta"], arrays["lam"], arrays["L"], arrays["q"], past)
 
@@ -76,7 +78,7 @@ class Device(Protocol):
 
     @property
     def state(self) -> State:
-        """Everything it knows."""
+        """State between two rounds."""
 
     def predict(self, x: Array, /) -> float:
         """y_hat at x."""
@@ -96,45 +98,52 @@ class Device(Protocol):
         `moving`: the neighbours whose edges' duals move.
         """
 
-    def keep(self) -> Kept:
+    def keep(self) -> DeviceState:
         """What `resume` needs to go on with the same bits; only between two rounds."""
 
-    def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
+    def resume(self, state: DeviceState, thetas: Sequence[Array]) -> None:
         """Go on from there, with the last known theta of every neighbour."""
 
 
-class ArrayDevice:
-    """The steps of first_order.py on one learner: its numbers are those of an `ArrayEngine`, to the last bit."""
+class NumpyDevice:
+    """One row of `PaperRows`: its numbers are those of a `NumpyEngine`, to the last bit."""
 
-    def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss) -> None:
-        self.V, self.rates, self.loss = V, rates, loss
+    def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss, step: str, memory: float | None) -> None:
+        self.V, self.deg, self.rates, self.loss = V, deg, rates, loss
         self.takes, self.unit = V.dtype, 1.0
-        self.now = first_order.init(V)
-        self.pulls = first_order.Pulls.of(np.asarray(deg, V.dtype), rates, loss)
-        self.last = [self.now.theta] * deg  # what was last heard of each neighbour
-        self.seen: tuple[Array, Array] | None = None  # the last x and its features
-        self.learnt: tuple[Array, ...] | None = None  # theta', L' of the open round
+        self.rows = PaperRows(V, np.array([deg]), rates, loss, step, memory)
+        self.last = [self.rows.now.theta[0]] * deg  # what was last received of each neighbour
+        self._prediction: PaperPrediction | None = None
 
     @property
     def q(self) -> Array:
-        return self.now.q
+        return self.rows.now.q[0]
 
     @property
     def state(self) -> State:
-        return State(*self.now[:5])
+        return State(*(value[0] for value in self.rows.now[:5]))
 
     def predict(self, x: Array, /) -> float:
-        return float(first_order.predict(self.now, self._features(x))[1])
+        return float(self._predict(x).y_hat[0])
+
+    def _predict(self, x: Array) -> PaperPrediction:
+        """The prediction for x; its features are not computed again for the x that was last asked about."""
+        last = self._prediction
+        if last is None or not np.array_equal(last.x[0], x):
+            last = self.rows.predict(x[None].copy())
+        else:
+            f, y_hat = first_order.predict(self.rows.now, last.z)
+            last = last._replace(f=f, y_hat=y_hat)
+        self._prediction = last
+        return last
 
     def observe(self, x: Array, y: float) -> tuple[float, Array, Array]:
-        z, label = self._features(x), np.asarray(y, self.V.dtype)
-        f, y_hat = first_order.predict(self.now, z)
-        theta, L, *more = self._local(z, f, label)
-        if not np.isfinite(L).all():
-            raise ValueError("the losses overflowed")
+        prediction = self._predict(x)
+        theta, L = (values[0] for values in self.rows.learn(prediction, np.array([y], self.V.dtype)))
+        if not np.isfinite(L).all() or (self.rows.is_second and not np.isfinite(theta).all()):
+            raise ValueError("the losses or the estimate overflowed")
         theta.flags.writeable = L.flags.writeable = False  # they leave in an Update and stay our state
-        self.learnt = theta, L, *more
-        return float(y_hat), theta, L
+        return float(prediction.y_hat[0]), theta, L
 
     def alone(self, x: Array, y: float) -> tuple[float, Array, Array]:
         y_hat, theta, L = self.observe(x, y)
@@ -142,102 +151,32 @@ class ArrayDevice:
         return y_hat, theta, L
 
     def close(self, thetas: list[Array], moving: Collection[int], total: Array) -> None:
-        assert self.learnt is not None
         self.last = thetas
-        present = self._sum([theta for i, theta in enumerate(self.last) if i in moving])
-        self._merge(self.learnt, np.asarray(len(moving), self.V.dtype), present, total)
+        moved = self._sum([theta for i, theta in enumerate(thetas) if i in moving])
+        moves = np.array([len(moving)], self.V.dtype), moved[None]
+        self.rows.merge(self._sum(thetas)[None], total[None], moves)
 
-    def keep(self) -> Kept:
+    def keep(self) -> DeviceState:
         theta, lam, _, L, q = self.state
-        return Kept(theta, lam, L, q)
+        now, past = self.rows.now, None
+        if isinstance(now, second_order.State):
+            past = Past(now.m[0], _one_row(now.inverse), self.rows.samples, self.deg)
+        return DeviceState(theta, lam, L, q, past)
 
-    def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
+    def resume(self, state: DeviceState, thetas: Sequence[Array]) -> None:
         self.last = list(thetas)
-        self.now = State(kept.theta, kept.lam, self._sum(self.last), kept.L, kept.q)
-
-    def _local(self, z: Array, f: Array, y: Array) -> tuple[Array, ...]:
-        return first_order.local(self.now, z, f, y, self.pulls, self.loss)
-
-    def _merge(self, learnt: tuple[Array, ...], count: Array, present: Array, total: Array) -> None:
-        theta, L = learnt
-        everyone = self._sum(self.last)
-        self.now = first_order.merge(
-            self.now, theta, L, everyone, total, self.pulls, self.rates, (count, present)
-        )
+        rows = [value[None] for value in (state.theta, state.lam, self._sum(self.last), state.L, state.q)]
+        if state.past is None:
+            self.rows.resume(State(*rows))
+            return
+        inverse = state.past.at(self.deg, self.rates, self.loss)
+        self.rows.samples = state.past.samples
+        many = second_order.Inverse.of_halves(*(half[None] for half in inverse.halves()))
+        self.rows.resume(second_order.State(*rows, state.past.m[None], many))
 
     def _sum(self, thetas: list[Array]) -> Array:
-        total = np.zeros_like(self.now.theta)
-        for theta in thetas:
-            total += theta
-        return total
-
-    def _features(self, x: Array) -> Array:
-        if self.seen is None or not np.array_equal(self.seen[0], x):
-            self.seen = x.copy(), first_order.features(self.V, x)
-        return self.seen[1]
+        return sum_in_order(np.asarray(thetas)) if thetas else np.zeros_like(self.rows.now.theta[0])
 
 
-class Deferred(second_order.Inverse):
-    """An inverse that is lowered when its round closes: until then the sample may still be refused."""
-
-    def __init__(self, inverse: second_order.Inverse) -> None:
-        self.base, self.waiting, self.used = inverse.base, inverse.waiting, inverse.used
-        self.u: Array | None = None
-
-    def lower(self, u: Array) -> None:
-        self.u = u
-
-    def close(self) -> None:
-        """Lower it."""
-        assert self.u is not None
-        super().lower(self.u)
-
-
-class NewtonDevice(ArrayDevice):
-    """The steps of second_order.py on one learner: its numbers are those of a `NewtonEngine`, to the last bit.
-
-    `memory` is the number of past samples that count; None for all of them.
-    """
-
-    now: second_order.State  # type: ignore[assignment]
-    pulls: second_order.Pulls  # type: ignore[assignment]
-
-    def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss, memory: float | None = None) -> None:
-        super().__init__(V, deg, rates, loss)
-        P, D, _ = V.shape
-        of_one = second_order.Pulls.of(np.full(1, deg, V.dtype), rates, loss)  # in the engine's own precision
-        self.pulls = second_order.Pulls(of_one.deg[0], of_one.c[0], of_one.neighbours)
-        self.deg, self.memory, self.samples = deg, memory, 0
-        self._go_on(second_order.init(P, 2 * D, self.pulls))
-
-    def keep(self) -> Kept:
-        return super().keep()._replace(past=Past(self.now.m, self.now.inverse, self.samples, self.deg))
-
-    def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
-        assert kept.past is not None
-        m, self.samples = kept.past.m, kept.past.samples
-        inverse = kept.past.at(self.deg, self.rates, self.loss)
-        self.last = list(thetas)
-        self._go_on(
-            second_order.State(kept.theta, kept.lam, self._sum(self.last), kept.L, kept.q, m, inverse)
-        )
-
-    def _go_on(self, state: second_order.State) -> None:
-        self.now = state._replace(inverse=Deferred(state.inverse))
-
-    def _local(self, z: Array, f: Array, y: Array) -> tuple[Array, ...]:
-        learnt = second_order.local(self.now, z, f, y, self.pulls, self.loss)
-        if not np.isfinite(learnt[0]).all():
-            raise ValueError("the estimate overflowed")
-        return learnt
-
-    def _merge(self, learnt: tuple[Array, ...], count: Array, present: Array, total: Array) -> None:
-        theta, L, m = learnt
-        moves = self.pulls._replace(deg=count)
-        state = second_order.merge(self.now, (theta, L, m), present, total, moves, self.rates.eta_g)
-        self.now = state._replace(theta_sum=self._sum(self.last))
-        self.now.inverse.close()  # type: ignore[attr-defined]
-        self.samples += 1
-        faded = second_order.fade(self.now, self.samples, self.memory, self.pulls)
-        if faded is not self.now:
-            self._go_on(faded)
+def _one_row(inverse: second_order.Inverse) -> second_order.Inverse:
+    return second_order.Inverse.of_halves(*(half[0] for half in inverse.halves()))

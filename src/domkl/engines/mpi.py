@@ -1,7 +1,7 @@
 """One network over many processes: each rank of `mpiexec` computes a part of the learners.
 
 A rank holds its own learners and, below them, ghosts: rows of neighbours that live on other ranks. Each
-round it steps its own learners with `ArrayEngine`, and where that sums over neighbours, the ghosts' rows
+round it steps its own learners with `NumpyEngine`, and where that sums over neighbours, the ghosts' rows
 are fetched first. Every sum keeps the order of the neighbour list, so the bits are those of one process.
 """
 
@@ -25,7 +25,7 @@ from ..base.extras import need
 from ..base.types import Array
 from ..exchange.graph import Graph
 from ..exchange.links import Links
-from .arrays import ArrayEngine
+from .arrays import NumpyEngine
 from .base import Setting, Sums
 
 Index: TypeAlias = "npt.NDArray[np.intp]"
@@ -46,7 +46,7 @@ class Border(NamedTuple):
     theirs: slice  # rows of its learners among the ghosts, in that same order
 
 
-class Part(NamedTuple):
+class RankPart(NamedTuple):
     """What one rank holds of a network."""
 
     learners: Index  # its own, ascending
@@ -65,8 +65,8 @@ class MpiEngine:
         self.order, self.counts = np.argsort(owner, kind="stable"), np.bincount(owner)
         part = part_of(setting.graph, owner, comm.rank)
         self.rows = part.learners
-        exchange = Exchange(comm, part)
-        self.own = ArrayEngine(setting, Links(part.graph, len(self.rows)), exchange.share)
+        ghosts = Ghosts(comm, part)
+        self.own = NumpyEngine(setting, Links(part.graph, len(self.rows)), ghosts.share)
 
     @property
     def most_rounds(self) -> int:
@@ -103,10 +103,10 @@ class MpiEngine:
         return whole
 
 
-class Exchange:
+class Ghosts:
     """Fetches the ghosts' rows from the ranks that compute them, and gives those their own."""
 
-    def __init__(self, comm: Any, part: Part) -> None:
+    def __init__(self, comm: Any, part: RankPart) -> None:
         self.comm = comm
         self.J = part.graph.J
         self.borders = part.borders
@@ -153,7 +153,7 @@ def partition(graph: Graph, ranks: int) -> Index:
     return owner if len(np.unique(owner)) == ranks else slices
 
 
-def part_of(graph: Graph, owner: Index, rank: int) -> Part:
+def part_of(graph: Graph, owner: Index, rank: int) -> RankPart:
     """The part of a rank, from the owners of all learners."""
     own = np.flatnonzero(owner == rank)
     beyond = {i for j in own for i in graph.neighbours[j] if owner[i] != rank}
@@ -165,7 +165,7 @@ def part_of(graph: Graph, owner: Index, rank: int) -> Part:
         _border(int(other), list(rows), len(own), back)
         for other, rows in groupby(range(len(ghosts)), key=lambda k: owner[ghosts[k]])
     ]
-    return Part(own, Graph(tuple(row), (*near, *back)), borders)
+    return RankPart(own, Graph(tuple(row), (*near, *back)), borders)
 
 
 def _border(rank: int, ghosts: list[int], own: int, back: list[tuple[int, ...]]) -> Border:

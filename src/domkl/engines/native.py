@@ -3,52 +3,51 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..base.types import Array
 from ..exchange.links import Links
 from ..learning import second_order
-from ..learning.first_order import Rates, State
+from ..learning.first_order import Rates
 from ..learning.losses import Loss
 from ._native import _engine
 from .base import Setting, Sums
-from .devices import Kept, Past
-from .halves import resume_inverse
 
 #: Bytes that a block's predictions and edge products may take.
 BLOCK_BYTES = 64_000_000
 
 
-def _rates(rates: Rates, loss: Loss, hedge: str, mu: float = 0.0) -> _engine.Rates:
+def native_rates(rates: Rates, loss: Loss, hedge: str, mu: float = 0.0) -> _engine.Rates:
     return _engine.Rates(rates.rho, rates.eta, rates.eta_g, mu, loss.name, loss.delta, loss.reg, hedge)
 
 
 class NativeEngine:
     """Hands blocks to the extension, with as many rounds before them as the delay looks back.
 
-    With `mu` above 0 each local step is plain gradient descent: that is OMKL. With `second` it is that of
-    `newton`.
+    With `mu` above 0 each local step is plain gradient descent: that is OMKL.
     """
 
-    def __init__(
-        self, setting: Setting, isa: str | None = None, mu: float = 0.0, second: bool = False
-    ) -> None:
+    def __init__(self, setting: Setting, isa: str | None = None, mu: float = 0.0) -> None:
+        second = setting.step == "newton"
+        self.memory = None if setting.memory is None else 1 + setting.memory
+        # Whoever forgets is asked for its matrices in between.
+        setting = setting._replace(one_block=setting.one_block and self.memory is None)
         self.setting = setting
         V, graph, links = setting.V, setting.graph, Links(setting.graph)
         self.sums = Sums.zero(graph.J, len(V))
         self.start = 0
         self.past = np.empty((graph.J, 0, V.shape[2]), V.dtype), np.empty((graph.J, 0), V.dtype)
+        self.c = second_order.Pulls.of(graph.deg.astype(V.dtype), setting.rates, setting.loss).c
+        self.pace = second_order.pace(self.memory or 1, 2 * V.shape[1])
         make = _engine.Network64 if V.dtype == np.float64 else _engine.Network32
         self.network = make(
             np.ascontiguousarray(V),
             np.concatenate([[0], np.cumsum(graph.deg)]).astype(np.int64),
             links.source.astype(np.int64),
             links.reverse.astype(np.int64),
-            _rates(setting.rates, setting.loss, setting.hedge, mu),
+            native_rates(setting.rates, setting.loss, setting.hedge, mu),
             newton=second,
             keep=not setting.one_block,
             threads=setting.threads,
@@ -84,6 +83,20 @@ class NativeEngine:
         return theta, lam
 
     def advance(self, X: Array, y: Array) -> Array:
+        if self.memory is None:
+            return self._advance(X, y)
+        parts, at = [], 0
+        while at < X.shape[1]:
+            learnt = self.start - self.setting.delay
+            piece = slice(at, at + self.pace - (learnt % self.pace if learnt > 0 else learnt))
+            parts.append(self._advance(X[:, piece], y[:, piece]))
+            at += parts[-1].shape[1]
+            learnt = self.start - self.setting.delay
+            if learnt > 0 and learnt % self.pace == 0:
+                self._forget((1 - 1 / self.memory) ** self.pace)
+        return np.concatenate(parts, axis=1)
+
+    def _advance(self, X: Array, y: Array) -> Array:
         delay, history = self.setting.delay, min(self.start, self.setting.delay)
         if history:
             X, y = np.concatenate([self.past[0], X], axis=1), np.concatenate([self.past[1], y], axis=1)
@@ -94,34 +107,6 @@ class NativeEngine:
         if delay:
             self.past = X[:, -min(delay, self.start) :].copy(), y[:, -min(delay, self.start) :].copy()
         return y_hat
-
-
-class NativeNewton(NativeEngine):
-    """With the second-order step; `memory` is the number of past samples that count, None for all."""
-
-    def __init__(self, setting: Setting, memory: float | None = None, isa: str | None = None) -> None:
-        # Whoever forgets is asked for its matrices in between.
-        setting = setting._replace(one_block=setting.one_block and memory is None)
-        super().__init__(setting, isa, second=True)
-        D = setting.V.shape[1]
-        self.c = second_order.Pulls.of(
-            setting.graph.deg.astype(setting.V.dtype), setting.rates, setting.loss
-        ).c
-        self.memory, self.pace = memory, second_order.pace(memory or 1, 2 * D)
-
-    def advance(self, X: Array, y: Array) -> Array:
-        if self.memory is None:
-            return super().advance(X, y)
-        parts, at = [], 0
-        while at < X.shape[1]:
-            learnt = self.start - self.setting.delay
-            piece = slice(at, at + self.pace - (learnt % self.pace if learnt > 0 else learnt))
-            parts.append(super().advance(X[:, piece], y[:, piece]))
-            at += parts[-1].shape[1]
-            learnt = self.start - self.setting.delay
-            if learnt > 0 and learnt % self.pace == 0:
-                self._forget((1 - 1 / self.memory) ** self.pace)
-        return np.concatenate(parts, axis=1)
 
     def _forget(self, keep: float) -> None:
         P, D, _ = self.setting.V.shape
@@ -161,7 +146,7 @@ class NativeInverse(second_order.Inverse):
         made._take(many, shape, dtype, 1)
         return made
 
-    def anew(self, base: Array) -> NativeInverse:
+    def like(self, base: Array) -> NativeInverse:
         return NativeInverse(base, self.threads)
 
     def times(self, z: Array, b: Array) -> tuple[Array, Array]:
@@ -215,6 +200,9 @@ class NativeInverse(second_order.Inverse):
         """Go on from what `halves` gave."""
         self.many.resume(*(np.ascontiguousarray(array, self.dtype) for array in (half, terms)))
 
+    def from_halves(self, half: Array, terms: Array) -> NativeInverse:
+        return NativeInverse.resumed(half, terms, self.threads)
+
     @classmethod
     def resumed(cls, half: Array, terms: Array, threads: int) -> NativeInverse:
         """As `__reduce__` has kept it, to the last bit."""
@@ -224,114 +212,6 @@ class NativeInverse(second_order.Inverse):
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
+        from . import resume_inverse
+
         return resume_inverse, (*self._kept(), self.threads)  # as large however many terms wait
-
-
-class NativeDevice:
-    """One learner; its numbers are those of a `NativeEngine`, to the last bit."""
-
-    def __init__(
-        self, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str, second: bool = False
-    ) -> None:
-        self.shape = (V.shape[0], 2 * V.shape[1])
-        self.dtype = V.dtype
-        self.takes = np.dtype(np.float64)
-        make = _engine.Device64 if V.dtype == np.float64 else _engine.Device32
-        given = np.ascontiguousarray(V), deg, _rates(rates, loss, hedge)
-        self.device = make(*given, newton=second, isa=_engine.best())
-        self.predict, self.observe = self.device.predict, self.device.observe
-        self.q: Array = np.full(len(V), 1 / len(V))
-        self.everyone = np.ones(deg, dtype=bool)
-        # The extension keeps lam / c, with c the coefficient of |v|^2 / 2 in the local problem.
-        self.unit = rates.eta + rates.rho * deg + 2 * loss.reg
-
-    def alone(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
-        y_hat, theta, L, self.q = self.device.alone(x, y)
-        return y_hat, theta, L
-
-    def close(self, thetas: list[Array], moving: Collection[int], total: Array) -> None:
-        self._hear(thetas)
-        who = self.everyone
-        if len(moving) < len(who):
-            who = np.isin(np.arange(len(who)), list(moving))
-        self.q = np.empty(self.shape[0])  # a new one: the last may be in a Step
-        self.device.close(who, total, self.q)
-
-    def _hear(self, thetas: Sequence[Array]) -> None:
-        for i, theta in enumerate(thetas):
-            self.device.hear(i, np.ascontiguousarray(theta, self.dtype))
-
-    def keep(self) -> Kept:
-        theta, mu = np.empty(self.shape, self.dtype), np.empty(self.shape, self.dtype)
-        L, q = np.empty(self.shape[0]), np.empty(self.shape[0])
-        self.device.keep(theta, mu, L, q)
-        return Kept(theta, mu, L, q)
-
-    def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
-        theta, mu = (np.ascontiguousarray(array, self.dtype) for array in kept[:2])
-        L, q = (np.ascontiguousarray(array, np.float64) for array in kept[2:4])
-        self.device.resume(theta, mu, L, q)
-        self.q = kept.q
-        self._hear(thetas)
-
-    @property
-    def state(self) -> State:
-        theta, lam, theta_sum = (np.empty(self.shape, self.dtype) for _ in range(3))
-        L, q = np.empty(self.shape[0]), np.empty(self.shape[0])
-        self.device.state(theta, lam, theta_sum, L, q)
-        return State(theta, lam, theta_sum, L, q)
-
-
-class NativeNewtonDevice(NativeDevice):
-    """One learner with the second-order step; its numbers are those of a `NativeNewton`, to the last bit.
-
-    `memory` is the number of past samples that count; None for all of them.
-    """
-
-    def __init__(
-        self, V: Array, deg: int, rates: Rates, loss: Loss, hedge: str, memory: float | None = None
-    ) -> None:
-        super().__init__(V, deg, rates, loss, hedge, second=True)
-        self.deg, self.rates, self.loss, self.samples = deg, rates, loss, 0
-        self.unit = 1.0  # of this step the extension keeps lam itself
-        self.inverse = NativeInverse.of(self.device.inverses(), self.shape, self.dtype)
-        self.c = second_order.Pulls.of(np.full(1, deg, self.dtype), rates, loss).c[0]
-        self.memory, self.pace = memory, second_order.pace(memory or 1, self.shape[1])
-
-    def alone(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
-        learnt = super().alone(x, y)
-        self._count()
-        return learnt
-
-    def close(self, thetas: list[Array], moving: Collection[int], total: Array) -> None:
-        super().close(thetas, moving, total)
-        self._count()
-
-    @property
-    def m(self) -> Array:
-        m = np.empty(self.shape, self.dtype)
-        self.device.past(m)
-        return m
-
-    def keep(self) -> Kept:
-        return super().keep()._replace(past=Past(self.m, self.inverse, self.samples, self.deg))
-
-    def resume(self, kept: Kept, thetas: Sequence[Array]) -> None:
-        assert kept.past is not None
-        super().resume(kept, thetas)
-        self.device.resume_past(np.ascontiguousarray(kept.past.m, self.dtype))
-        self.samples = kept.past.samples
-        inverse = kept.past.at(self.deg, self.rates, self.loss)
-        if inverse is not self.inverse:
-            self.inverse.resume(*inverse.halves())
-
-    def _count(self) -> None:
-        self.samples += 1
-        if self.memory is not None and self.samples % self.pace == 0:
-            self._forget((1 - 1 / self.memory) ** self.pace)
-
-    def _forget(self, keep: float) -> None:
-        self.device.resume_past(self.m * keep)
-        self.inverse.many.replace(
-            np.ascontiguousarray(second_order.faded(self.inverse.settle(), keep, self.c))
-        )

@@ -21,7 +21,7 @@ NEVER = -1
 class Held(NamedTuple):
     """What one end of an edge says about it."""
 
-    mine: int = 0  # the number of my end; a new one begins the edge anew, with a dual of zero
+    mine: int = 0  # the number of my end; a new one resets the edge, with a dual of zero
     theirs: int = 0  # the number of your end, as I know it
     seen: int = NEVER  # the last round of yours that I used
     moved: int = NEVER  # the last round in which my dual moved, and still stands
@@ -43,7 +43,7 @@ class Edge:
         return Held(self.number, self.theirs, self.seen, self.moved, self.before)
 
     def agrees(self, held: Held) -> bool:
-        """Whether both ends mean the same edge, and not one that either has begun anew."""
+        """Whether both ends mean the same edge, and not one that either has reset."""
         return held.mine == self.theirs and held.theirs == self.number
 
     def move(self, round: int, by: Array, hoping: bool) -> None:
@@ -58,7 +58,7 @@ class Edge:
         Returns what this end must take back from its dual, if anything.
         """
         if held.mine != self.theirs:
-            return self.begin_anew(self.number, held.mine)
+            return self.reset(self.number, held.mine)
         if self.settled is None or self.moved > known or held.theirs != self.number:
             return None
         if held.before > self.moved:  # from a time that we, after a restart, have yet to go through again
@@ -71,34 +71,33 @@ class Edge:
         return moved - settled
 
     def restart(self) -> None:
-        """Both ends forget the dual in the same round, by an agreement that each keeps for itself.
+        """Both ends drop the dual in the same round, by an agreement that each keeps for itself.
 
-        Where only one of them does, their numbers no longer fit, and the edge begins anew.
+        Where only one of them does, their numbers no longer fit, and the edge resets.
         """
         theirs, seen = self.theirs + 1, self.seen
-        self.begin_anew(self.number + 1, theirs)
+        self.reset(self.number + 1, theirs)
         self.seen = seen
 
-    def begin_anew(self, number: int, theirs: int) -> Array | None:
-        """Forget the dual, because one of the two ends has; returns what to take back."""
+    def reset(self, number: int, theirs: int) -> Array | None:
+        """Drop the dual, because one of the two ends has; returns what to take back."""
         back = self.dual if self.moved != NEVER else None
         self.__init__(self.dual.shape, self.dual.dtype, number)  # type: ignore[misc]
         self.theirs = theirs
         return back
 
-    def save(self) -> tuple[dict[str, Array], list[int]]:
-        """Its arrays, and its numbers."""
-        arrays = {"dual": self.dual}
-        if self.settled is not None:
-            arrays["settled"] = self.settled
-        return arrays, [self.number, self.theirs, self.seen, self.moved, self.before]
+    def state(self) -> dict[str, Any]:
+        """All of it, by name."""
+        rounds = {"seen": self.seen, "moved": self.moved, "before": self.before}
+        numbers = {"number": self.number, "theirs": self.theirs}
+        return {"dual": self.dual, "settled": self.settled, **numbers, **rounds}
 
     @classmethod
-    def load(cls, arrays: Mapping[str, Array], numbers: list[int]) -> Edge:
-        """The same edge again."""
-        edge = cls(arrays["dual"].shape, arrays["dual"].dtype)
-        edge.dual, edge.settled = arrays["dual"], arrays.get("settled")
-        edge.number, edge.theirs, edge.seen, edge.moved, edge.before = numbers
+    def of(cls, state: Mapping[str, Any]) -> Edge:
+        """Inverse of `state`."""
+        edge = cls(state["dual"].shape, state["dual"].dtype)
+        for name, value in state.items():
+            setattr(edge, name, value)
         return edge
 
 
@@ -123,20 +122,18 @@ class Neighbour:
             self.received = belief - self.sent[used]
             self.sent = {round: message for round, message in self.sent.items() if round >= used}
 
-    def save(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Its arrays, and its numbers."""
-        arrays, numbers = self.edge.save()
-        arrays |= {"theta": self.theta, "losses": self.losses, "received": self.received}
-        rounds = sorted(self.sent)
-        arrays["sent"] = np.array([self.sent[round] for round in rounds])
-        return arrays, {"edge": numbers, "sent": rounds}
+    def state(self) -> dict[str, Any]:
+        """All of it, by name."""
+        sent = [[round, message] for round, message in sorted(self.sent.items())]
+        last = {"theta": self.theta, "losses": self.losses, "received": self.received}
+        return {"edge": self.edge.state(), "sent": sent, **last}
 
     @classmethod
-    def load(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Neighbour:
-        """The same again."""
-        P, K = arrays["theta"].shape
-        one = cls(P, K, arrays["theta"].dtype)
-        one.edge = Edge.load(arrays, meta["edge"])
-        one.theta, one.losses, one.received = arrays["theta"], arrays["losses"], arrays["received"]
-        one.sent = dict(zip(meta["sent"], arrays["sent"], strict=True))
+    def of(cls, state: Mapping[str, Any]) -> Neighbour:
+        """Inverse of `state`."""
+        P, K = state["theta"].shape
+        one = cls(P, K, state["theta"].dtype)
+        one.edge = Edge.of(state["edge"])
+        one.theta, one.losses, one.received = state["theta"], state["losses"], state["received"]
+        one.sent = {round: message for round, message in state["sent"]}
         return one

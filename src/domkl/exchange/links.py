@@ -52,6 +52,14 @@ class Links:
         return _sum(self._slots, values) if self._slots else np.zeros((1, *values.shape[1:]), values.dtype)
 
 
+def sum_in_order(values: Array) -> Array:
+    """Sum over the first axis, one after the other. (n, ...) -> (...)"""
+    total = np.zeros(values.shape[1:], values.dtype)
+    for value in values:
+        total += value
+    return total
+
+
 def _sum(slots: list[Slot], values: Array) -> Array:
     total = values.take(slots[0][1], axis=0)  # every learner has a first neighbour
     for rows, index in slots[1:]:

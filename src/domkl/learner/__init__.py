@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .learner import Learner
-from .member import Update
+from ..exchange.message import Update
+from .learner import Learner, introduce
 
-__all__ = ["Learner", "Update"]
+__all__ = ["Learner", "Update", "introduce"]

@@ -1,10 +1,10 @@
-"""One learner as a state machine: no socket, no clock, no chance.
+"""One learner as a state machine: no socket, clock or randomness.
 
-    update = learner.observe(x, y)        # predict, learn, and get what the neighbours must hear
+    update = learner.observe(x, y)        # predict, learn, and get what the neighbours must receive
     learner.receive("b", update_from_b)   # in any order, early, late or twice
     learner.waiting, learner.missing      # whom the round still waits for
     learner.close()                       # go on without them
-    learner.save(), learner.load(...)     # its whole mind, to the last bit
+    learner.save(), learner.load(...)     # its complete state, to the last bit
     learner.join("d"), learner.leave("b") # the graph changes
 
 A round closes by itself once every neighbour's update is in. `asynchronous=True` waits for nobody.
@@ -12,330 +12,312 @@ A round closes by itself once every neighbour's update is in. `asynchronous=True
 
 from __future__ import annotations
 
-import functools
-import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .. import engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
-from ..engines.devices import Kept
-from ..exchange.edges import Neighbour
-from ..learning import hedge as hedging
-from ..learning import kernels, losses
-from ..learning.first_order import Rates, State, check_rates, check_step
-from ..learning.losses import Loss
-from .member import PAYLOADS, Member, Shapes, Update, distinct
+from ..exchange.edges import Held, Neighbour
+from ..exchange.message import Exchange, Shapes, Update, check_update
+from ..exchange.topology import Links, Topology
+from ..learning.first_order import Step
+from ..learning.settings import Auto, ModelSettings, Paper, check_model
+from . import schema
+from .auto_row import AutoRow
+from .inbox import Inbox
+from .paper_row import PaperRow
+from .row import ModelRow, Row, digest
+
+#: How much more or less often than we a neighbour may have reset its joint models.
+MOST_RESETS_APART = 64
 
 
-class Learner(Member):
+class Learner(Inbox):
     """One device of a network.
 
     Parameters
     ----------
-    V : the network's frequencies (P, D, d), the same at every learner.
+    model : `domkl.Auto()` (the default) or `domkl.Paper(...)`, the same at every learner.
     neighbours : their names; sums run in this order.
-    rates, loss, hedge, step, memory : as in `domkl.simulate`, the same at every learner.
-    name : what its `Step`s and its neighbours call it. Learners that know each other's names agree, edge by
-        edge, on the rounds that moved their duals, whatever is lost; without names nothing may be lost.
-    engine : as in `domkl.simulate`; with the same engine, the bits are the simulator's.
-    payload : the precision of what is sent, "float64", "float32" or "float16"; the same at every learner.
+    name : what its neighbours call it. Learners that know each other's names agree, edge by edge, on the
+        rounds that moved their duals, whatever is lost; `Paper` learners that lose nothing may do without.
+    inputs : of a sample; `Paper` with given frequencies knows it.
+    exchange : `domkl.Exchange(...)`: how messages are changed on their way; the same at every learner.
     asynchronous : every sample closes its round at once, with what is new from each neighbour; no duals.
-    number : of this learner's life; one that starts again without its memory needs a new one.
+    number : of this learner's life; one that starts again without its state needs a new one.
+    engine, dtype : as in `domkl.simulate`; with the same engine, the bits are the simulator's.
+
+    Nothing else of the network needs to be known: `links` and `take_links` spread it, and every update does.
 
     Examples
     --------
-    >>> import domkl
-    >>> V = domkl.kernels.gaussian(d=1, D=10, seed=0)
-    >>> rates = domkl.Rates(rho=0.1, eta=0.1, eta_g=1.0)
-    >>> a, b = domkl.Learner(V, ["b"], rates), domkl.Learner(V, ["a"], rates)
-    >>> for x in (0.1, 0.5, 0.9, 0.5):
-    ...     from_a, from_b = a.observe([x], 2 * x), b.observe([x / 2], x)
+    >>> import domkl, numpy as np
+    >>> model = domkl.Auto(size=200)
+    >>> a = domkl.Learner(model, ["b"], name="a", inputs=2)
+    >>> b = domkl.Learner(model, ["a"], name="b", inputs=2)
+    >>> for X in np.random.default_rng(0).uniform(0, 1000, size=(100, 2, 2)):
+    ...     from_a, from_b = (one.observe(x, x[0] + 2 * x[1]) for one, x in zip((a, b), X))
     ...     assert a.missing == ("b",)
     ...     _ = a.receive("b", from_b), b.receive("a", from_a)
-    >>> round(a.predict([0.5]), 1)
-    1.0
+    >>> bool(abs(a.predict([500.0, 500.0]) - 1500) < 50)
+    True
     """
 
     def __init__(
         self,
-        V: npt.ArrayLike,
-        neighbours: Sequence[Hashable],
-        rates: Rates,
+        model: ModelSettings | None = None,
+        neighbours: Sequence[Hashable] = (),
         *,
-        loss: str | Loss = "squared",
-        hedge: str = "neighbours",
-        step: str = "first",
-        memory: float | None = None,
         name: Hashable = None,
-        engine: str = "auto",
-        dtype: Float = np.float64,
-        payload: str = "float64",
+        inputs: int | None = None,
+        exchange: Exchange | None = None,
         asynchronous: bool = False,
         number: int = 0,
+        engine: str = "auto",
+        dtype: Float = np.float64,
     ) -> None:
-        self.V = kernels.check(V, dtype=dtype)
-        self.rates, self.loss, self.hedge = check_rates(rates), losses.get(loss), hedging.rule(hedge)
-        self.order, self.memory = check_step(step, memory), memory
-        super().__init__(neighbours, name, checks.one_of("payload", payload, PAYLOADS), asynchronous, number)
-        self._refuse_messages_out_of_step()
-        self.fingerprint = _fingerprint(self)
-        self._engine = engine
-        # The native device checks samples itself, and quicker; what it refuses is looked at here.
-        self._quick = engines.chosen(engine) == "native" and not self.loss.classifies
-        self._pending: tuple[Array, Array, Array] | None = None  # theta', as sent, and L', until close
-        self._device = self._make_device()
+        self.model: Any = check_model(Auto() if model is None else model)
+        self.exchange = (Exchange() if exchange is None else exchange).check()
+        self.engine, self.dtype = engine, checks.float_type(dtype)
+        self.topology = Topology(name, distinct(neighbours))
+        self._row = self._make_row(name, inputs, not asynchronous)
+        super().__init__(name, asynchronous)
+        self.fingerprint = self._row.settings_digest
+        self._known = {neighbour: self._row.new_neighbour(number) for neighbour in distinct(neighbours)}
+        self._row.connect(self._known)
+        self._resets = self._row.resets
+        self._last: tuple[int, Hashable, float, float, Array] | None = None
 
-    def _refuse_messages_out_of_step(self) -> None:
-        if self.asynchronous and self.hedge == "messages":
-            raise InputError(
-                "hedge is 'messages' for an asynchronous learner; expected rounds that all share; "
-                "use 'neighbours' or 'local'"
-            )
+    def _make_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> Row:
+        if isinstance(self.model, Paper):
+            row = PaperRow(self.model, inputs, self.exchange, self.engine, self.dtype, lockstep)
+            row.name = name
+            return row
+        if inputs is None:
+            raise InputError("inputs is not given; expected the number of inputs of a sample; pass inputs=")
+        d = checks.count("inputs", inputs)
+        if isinstance(self.model, Auto):
+            if name is None:
+                raise InputError("name is not given; expected one with model Auto(); pass name=")
+            how = self.engine, self.dtype, lockstep
+            return AutoRow(self.model, d, self.exchange, self.topology, *how)
+        made = self.model.make(1, d, self.dtype)
+        return ModelRow(made, self.exchange, digest(repr(self.model), d, self.dtype), self.topology)
 
-    def _stranger(self, number: int) -> Neighbour:
-        P, D, _ = self.V.shape
-        return Neighbour(P, 2 * D, self.V.dtype, number)
-
-    def _make_device(self) -> engines.Device:
-        setting = self._engine, self.V, len(self._known), self.rates, self.loss, self.hedge
-        if self.order == "newton":
-            device = engines.make_newton_device(*setting, self.memory)
-        else:
-            device = engines.make_device(*setting)
-        self._observe = device.observe if self._known else device.alone
-        return device
+    # What it knows
 
     @property
     def shapes(self) -> Shapes:
-        """Of its updates."""
-        P, D, _ = self.V.shape
-        return Shapes((P, 2 * D), P if self.hedge != "local" else 0, dtype=self.V.dtype)
+        """Shapes of the arrays in its updates."""
+        return self._row.shapes
 
     @property
     def weights(self) -> Array:
-        """Of its kernels."""
-        return self._device.q
+        """Weights of its kernels (`Paper`) or experts (`Auto`)."""
+        return self._row.weights
 
     @property
-    def state(self) -> State:
-        """What the learner knows between two rounds; `save` has a second-order learner's matrices too."""
-        return self._device.state
+    def state(self) -> Any:
+        """Parameters and duals between two rounds; `save` has everything."""
+        return self._row.parameters
+
+    @property
+    def step(self) -> Step | None:
+        """What happened when it last observed."""
+        return None if self._last is None else Step(*self._last)
+
+    @property
+    def links(self) -> dict[Hashable, Links]:
+        """All links of the network that are known, for `take_links` of others."""
+        return dict(self.topology.known) if self._row.floods else {}
+
+    def take_links(self, links: Mapping[Hashable, Links]) -> None:
+        """Learn the network's links from a neighbour."""
+        if self._row.floods:
+            self.topology.receive(links)
+            self._resize()
+
+    def _resize(self) -> None:
+        if isinstance(self._row, AutoRow):
+            self._row.model.warm.resize(*self.topology.size)
+
+    # Rounds
 
     def predict(self, x: npt.ArrayLike) -> float:
         """The network's function, as this learner knows it, at x."""
-        if self._quick:
-            try:
-                return self._device.predict(x)  # type: ignore[arg-type]
-            except (TypeError, ValueError):
-                pass
-        return self._device.predict(self._sample(x))
+        return self._row.predict(x, self.round)
 
     def observe(self, x: npt.ArrayLike, y: float) -> Update:
         """Predict, learn from (x, y), and return the update for the neighbours.
 
-        A label that comes late is observed when it comes: `step.y_hat` is then what the learner would
-        have said at that moment, not what `predict` said when x was new.
+        A label that comes late is observed when it comes: `step.y_hat` is then what the learner predicts at
+        that moment, not what `predict` gave when x was new.
         """
         self._refuse_open("receive() them or close() the round")
-        q, t = self._device.q, self.round
-        y_hat, theta, L = self._learn(x, y)
-        if not self._known:
-            self._last = t, self.name, y, y_hat, q
+        t = self.round
+        learnt = self._row.learn(x, y, t)
+        self._last = t, self.name, learnt.y, learnt.y_hat, learnt.weights
+        if not self._known and not self._row.floods:
             self.round = t + 1
-            return Update(t, theta, L if self.hedge != "local" else None, self.fingerprint)
-        self._pending = theta, self._as_sent(theta), L
-        self._last = t, self.name, y, y_hat, q
-        return self._open_round()
+            return Update(t, learnt.theta, learnt.scalars, self.fingerprint)
+        self._restart_edges()
+        news = self.topology.take_news() if self._row.floods else {}
+        update = Update(
+            t,
+            learnt.theta,
+            learnt.scalars,
+            self.fingerprint,
+            self.edges,
+            len(self._known),
+            learnt.more,
+            news,
+        )
+        self._pending = update
+        if self.asynchronous or not self._known:
+            self.close()
+        else:
+            self._close_if_complete()
+        return update
 
     def close(self) -> None:
         """End the open round without the missing neighbours.
 
-        A missing neighbour does not pull at all in the next step, and the dual moves only for edges that
-        were heard; if the other end did not hear us, it takes its own move back, or we ours.
+        A missing neighbour does not pull in the next step, and the dual moves only for edges whose update
+        came; if the other end did not receive ours, it takes its own move back, or we ours.
         """
         if self._pending is None:
             raise InputError("no round is open; expected one; call observe() first")
-        theta, sent, L = self._pending
-        heard, thetas, moving, backs = self._inbox.pop(self._box, {}), [], [], []
-        for i, (name, one) in enumerate(self._known.items()):
-            update = heard.get(name)
-            if update is None:
-                one.theta = theta
-            else:
-                one.theta, held = update.theta, update.heard.get(self.name)
-                back = None if held is None else one.edge.settle(held, update.round - 1)
-                if back is not None:
-                    backs.append(back)
-                if self._agrees(one, held):
-                    moving.append(i)
-            thetas.append(one.theta)
-        self._device.close(thetas, moving, self._total(L, heard))
-        for i, (name, one) in enumerate(self._known.items()):
-            if name in heard:
-                one.edge.seen = heard[name].round
-            if i in moving:
-                one.edge.move(self.round, sent - one.theta, self.name is not None)
-        if sent is not theta and moving:  # neighbours hold the rounded estimate, so the duals must too
-            backs.append(len(moving) * (theta - sent))
+        own = self._pending
+        arrived = self._inbox.pop(0 if self.asynchronous else self.round, {})
+        for update in arrived.values():
+            self.topology.receive(update.links)
+        backs, moves = self._settle(arrived)
+        received = [arrived.get(name) for name in self._known]
+        moved = self._row.merge(own, received, moves, backs)
+        for one, by in zip(self._known.values(), moved, strict=True):
+            if by is not None:
+                one.edge.move(self.round, by, self.name is not None)
+        self._restart_edges()
         self._pending = None
         self.round += 1
-        self._take_back(backs)
+        if self._row.after(arrived):
+            for one in self._known.values():
+                one.edge.reset(one.edge.number + 1, one.edge.theirs)
+            self._resets = self._row.resets
 
-    @property
-    def _box(self) -> int:
-        """Where updates for the open round wait; an asynchronous learner's rounds are nobody else's."""
-        return 0 if self.asynchronous else self.round
+    def _settle(self, arrived: Mapping[Hashable, Update]) -> tuple[list[Array], list[bool]]:
+        """Moves of duals that did not stand at the other end, and with whom duals move in this round."""
+        backs, moves = [], []
+        for name, one in self._known.items():
+            update = arrived.get(name)
+            held = None if update is None else update.edges.get(self.name)
+            if update is not None:
+                back = None if held is None else one.edge.settle(held, update.round - 1)
+                backs += [] if back is None else [back]
+                one.edge.seen = update.round
+            moves.append(update is not None and self._row.same(update) and self._agrees(one, held))
+        return backs, moves
+
+    def _agrees(self, one: Neighbour, held: Held | None) -> bool:
+        """Whether an edge's dual moves with an update that says this of it; between asynchronous learners
+        there are no duals, since two ends that step at different times would drive them apart."""
+        if self.asynchronous or self.name is None:
+            return not self.asynchronous
+        return held is not None and one.edge.agrees(held)
+
+    def _restart_edges(self) -> None:
+        """Models that have reset have no duals; everybody's do so in the same round."""
+        if self._row.resets != self._resets:
+            self._resets = self._row.resets
+            for one in self._known.values():
+                one.edge.restart()
+
+    # Neighbours
+
+    def check(self, neighbour: Hashable, update: Update, *, decoded: bool = False) -> None:
+        """Refuse an update that cannot be right; `decoded`: a decoder has checked all but its meaning."""
+        if not decoded:
+            check_update(neighbour, update, self.fingerprint, self._row.alike, self.shapes)
+        self._row.check(update)
+
+    def meet(self, neighbour: Hashable, held: Held, round: int) -> None:
+        """Learn the state of our edge from a neighbour that is at `round`, without an update.
+
+        One that has reset its joint models more often than we, or less often, is only ahead or behind; if it
+        is neither, its update of our round will tell.
+        """
+        self._refuse_stranger(neighbour)
+        edge = self._known[neighbour].edge
+        if self._row.floods and 0 < abs(held.mine - edge.theirs) <= MOST_RESETS_APART:
+            return
+        self._refuse_open("close() the round")
+        back = edge.settle(held, round - 1)
+        self._row.take_back([] if back is None else [back])
+
+    def reset_edges(self, number: int) -> None:
+        """Drop the duals of all edges, where our state and the neighbours' no longer agree."""
+        self._refuse_open("close() the round")
+        edges = [one.edge for one in self._known.values()]
+        backs = [edge.reset(number, edge.theirs) for edge in edges]
+        self._row.take_back([back for back in backs if back is not None])
 
     def join(self, neighbour: Hashable, number: int = 0) -> None:
-        """A new edge, with a dual of zero; `number` must be new if the edge was there before.
-
-        Like a missing neighbour, it does not pull before it is heard.
-        """
+        """A new edge, with a dual of zero; `number` must be new if the edge was there before."""
         self._refuse_open("close() the round")
         distinct([*self._known, neighbour])
-        kept, unit = self._device.keep(), self._device.unit
-        self._known[neighbour] = self._stranger(number)
-        self._known[neighbour].theta = kept.theta
-        self._rebuild(kept, unit)
+        self._known = {**self._known, neighbour: self._row.new_neighbour(number)}
+        self._connect()
 
     def leave(self, neighbour: Hashable) -> None:
-        """An edge less: it takes its dual along."""
+        """Drop an edge, with its dual."""
         self._refuse_stranger(neighbour)
         self._refuse_open("close() the round")
-        self._take_back([self._known[neighbour].edge.dual])
-        kept, unit = self._device.keep(), self._device.unit
-        self._forget(neighbour)
-        del self._known[neighbour]
-        self._rebuild(kept, unit)
+        self._row.take_back([self._known[neighbour].edge.dual])
+        self._drop_messages(neighbour)
+        self._known = {name: one for name, one in self._known.items() if name != neighbour}
+        self._connect()
+
+    def _connect(self) -> None:
+        self._row.connect(self._known)
+        self.topology.set_neighbours(tuple(self._known))
+        self._resize()
 
     def adopt(self, update: Update, share: float = 1.0) -> None:
-        """Move the estimate a share of the way to a neighbour's; the whole way takes over its losses too."""
+        """Move the parameters a share of the way to a neighbour's."""
         self._refuse_open("close() the round")
-        kept = self._device.keep()
-        theta = update.theta if share == 1 else kept.theta + share * (update.theta - kept.theta)
-        kept = kept._replace(theta=theta)
-        if share == 1 and update.losses is not None and self.hedge != "messages":
-            q = hedging.weights(update.losses * (1 + len(self._known)), self.rates.eta_g)
-            kept = kept._replace(L=update.losses, q=q)
-        self._go_on_from(kept)
+        self._row.adopt(update, share)
 
-    def _go_on_from(self, kept: Kept) -> None:
-        """With another estimate; what we knew of the neighbours' was of the time before."""
-        for one in self._known.values():
-            one.theta = kept.theta
-        self._device.resume(kept, self._thetas())
+    # State
 
     def save(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-        """Its whole mind between two rounds, as arrays and a description fit for JSON."""
+        """Complete state between two rounds, as arrays and a description fit for JSON."""
         self._refuse_open("close() the round")
-        arrays = self._device.keep().arrays()
-        edges, said = self._save_edges()
-        arrays |= edges
-        meta = {"fingerprint": self.fingerprint, "round": self.round, "unit": self._device.unit}
-        return arrays, {**meta, "neighbours": said}
+        return schema.save_learner(self)
 
-    def load(self, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
-        """Go on from what `save` gave: with the same engine, to the last bit."""
-        self._load_edges(arrays, meta)
-        self._rebuild(Kept.of(arrays), meta["unit"])
-
-    def _open_round(self) -> Update:
-        assert self._pending is not None
-        _, sent, L = self._pending
-        if self.hedge == "messages":
-            for one in self._known.values():
-                one.pass_on(self.round, self._belief(L))
-        update = Update(self.round, sent, self._shared(L), self.fingerprint, self.heard)
-        if self.asynchronous:
-            self.close()
-        self._close_if_complete()
-        return update
-
-    def _take_back(self, moves: Sequence[Array]) -> None:
-        """Take moves of edges' duals out of lam."""
-        if moves:
-            kept = self._device.keep()
-            lam = kept.lam - sum(moves) * (self.rates.rho / 2 / self._device.unit)
-            self._device.resume(kept._replace(lam=lam), self._thetas())
-
-    def _thetas(self) -> list[Array]:
-        return [one.theta for one in self._known.values()]
-
-    def _rebuild(self, kept: Kept, unit: float) -> None:
-        """A device for as many neighbours as there are now, with the same mind."""
-        self._device = self._make_device()
-        if unit != self._device.unit:
-            kept = kept._replace(lam=kept.lam * (unit / self._device.unit))
-        self._device.resume(kept, self._thetas())
-
-    def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
-        if self._quick:
-            try:
-                return self._observe(x, y)  # type: ignore[arg-type]
-            except (TypeError, ValueError):
-                pass
-        sample, label = self._sample(x), float(losses.one_label(self.loss, y, self.V.dtype))
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return self._observe(sample, label)
-        except ValueError:
-            raise InputError(
-                "learning this sample would overflow; expected x and y of moderate size; "
-                "scale them, for example to [0, 1]"
-            ) from None
-
-    def _shared(self, L: Array) -> Array | None:
-        """What the neighbours hear about our losses."""
-        if self.hedge == "local":
-            return None
-        return L if self.hedge == "neighbours" else self._belief(L)
-
-    def _belief(self, L: Array) -> Array:
-        return L + self._sum([one.received for one in self._known.values()])
-
-    def _total(self, L: Array, heard: Mapping[Hashable, Update]) -> Array:
-        """The losses that enter Hedge's exponent, (P,)."""
-        if self.hedge == "local":
-            return L
-        if self.hedge == "neighbours":
-            for name, update in heard.items():
-                self._known[name].losses = _losses(update)
-            return L + self._sum([one.losses for one in self._known.values()])
-        belief = self._belief(L)
-        for name, update in heard.items():
-            held = update.heard.get(self.name)
-            used = held.seen if held is not None else self.round - 1
-            self._known[name].take_losses(_losses(update), used)
-        return belief
-
-    def _sum(self, values: list[Array]) -> Array:
-        if not values:
-            return np.zeros(len(self.V), self.V.dtype)
-        return functools.reduce(np.add, values)
-
-    def _sample(self, x: npt.ArrayLike) -> Array:
-        array = checks.floats("x", x, self._device.takes)
-        remedy = "every sample needs the features the kernels were made for"
-        checks.shape("x", array, self.V.shape[2:], remedy)
-        return checks.finite("x", np.ascontiguousarray(array))
+    def load(self, arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        """Inverse of `save`: with the same engine, to the last bit."""
+        schema.load_learner(self, arrays, meta)
 
 
-def _losses(update: Update) -> Array:
-    assert update.losses is not None  # receive() has checked it
-    return update.losses
+def distinct(neighbours: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """The names, if each is there once."""
+    if (
+        not isinstance(neighbours, Sequence)
+        or isinstance(neighbours, str)
+        or len(set(neighbours)) < len(neighbours)
+    ):
+        raise InputError(f"neighbours is {neighbours!r}; expected a list of different names; name each once")
+    return tuple(neighbours)
 
 
-def _fingerprint(learner: Learner) -> str:
-    """Of everything that learners must share for consensus to have a meaning."""
-    V, loss = learner.V, learner.loss
-    text = f"{kernels.fingerprint(V)} {V.dtype} {learner.rates} {loss.name} {loss.reg!r} {loss.delta!r} "
-    text += f"{learner.hedge} {learner.payload} {learner.asynchronous}"
-    if learner.order == "newton":
-        text += f" newton {learner.memory and float(learner.memory)!r}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def introduce(learners: Iterable[Learner]) -> None:
+    """Let learners of one process know the whole network, as agents do before their first round."""
+    by_name = {learner.name: learner for learner in learners}
+    for _ in by_name:
+        for learner in by_name.values():
+            for neighbour in learner.neighbours:
+                by_name[neighbour].take_links(learner.links)

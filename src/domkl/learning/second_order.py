@@ -49,7 +49,7 @@ class Inverse:
         """Of M = c I. c (...,)"""
         return cls(np.eye(K, dtype=c.dtype) / c[..., None, None])
 
-    def anew(self, base: Array) -> Inverse:
+    def like(self, base: Array) -> Inverse:
         """Of the same kind, with another matrix. (..., K, K)"""
         return Inverse(base)
 
@@ -114,9 +114,13 @@ class Inverse:
         rows, columns = np.tril_indices(self.base.shape[-1])
         return self.base[..., rows, columns], np.swapaxes(self.waiting[..., : self.used], -1, -2).copy()
 
+    def from_halves(self, half: Array, terms: Array) -> Inverse:
+        """Another of the same kind, from what `halves` gave."""
+        return Inverse.of_halves(half, terms)
+
     @classmethod
     def of_halves(cls, half: Array, terms: Array) -> Inverse:
-        """The same again, to the last bit."""
+        """Inverse of `halves`, to the last bit."""
         K = terms.shape[-1]
         base = np.empty((*half.shape[:-1], K, K), half.dtype)
         rows, columns = np.tril_indices(K)
@@ -220,7 +224,7 @@ def forget(state: State, keep: float, pulls: Pulls) -> State:
     Called every n rounds with keep = a^n it is exponential forgetting; `pace` tells an n that costs little.
     """
     P = faded(state.inverse.settle(), keep, pulls.c)
-    return state._replace(m=state.m * keep, inverse=state.inverse.anew(P))
+    return state._replace(m=state.m * keep, inverse=state.inverse.like(P))
 
 
 def faded(P: Array, keep: float, c: Array) -> Array:

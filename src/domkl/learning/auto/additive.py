@@ -10,32 +10,18 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+from typing import ClassVar
 
 import numpy as np
 
 from ...base.types import Array
 from .. import first_order, second_order
 from ..losses import Loss
+from .constants import C
 from .features import Stats
 
 #: Which memory is which: the long one, the young one, and one that is kept from before a change.
 LONG, YOUNG, PAST = 0, 1, 2
-#: The pull of the neighbours.
-RHO = 4.0
-#: Rounds between two looks at the variances while a memory is `NEW`, and later.
-OFTEN, SELDOM, NEW = 8, 32, 64
-#: Variance of a coefficient at first and at least, for targets scaled to their range, and how many times as
-#: large for labels; `WORTH`: how many coefficients the least variance is worth as evidence.
-FIRST, LEAST, LABELS, WORTH = 5e-3, 5e-5, 20.0, 0.5
-#: Rounds over which the noise is averaged.
-NOISE = 25
-#: How much of the duals stays at such a look: what a lost message has put into them must not stay for good.
-TRUST = 0.8
-#: A memory that fades looks back on half of its age, but on so many rounds at least.
-SHORT = 50
-#: Degrees of the functions of one input, and of two.
-DEGREES = 4
-PAIRS = ((1, 1), (1, 2), (2, 1), (2, 2))
 
 
 def bounded(x: Array, stats: Stats) -> Array:
@@ -60,15 +46,15 @@ class Terms:
     """
 
     def __init__(self, most: int, d: int) -> None:
-        self.degrees = int(np.clip((most - 1) // (2 * d), 1, DEGREES))
+        self.degrees = int(np.clip((most - 1) // (2 * d), 1, C.degrees))
         self.first, self.second = np.zeros((2, 1, 2), int)
         self.group = np.zeros(1, int)
         for i in range(min(d, most - 1)):
             self.add_input(i)
         pairs = list(itertools.combinations(range(d), 2))
-        if self.K + len(pairs) * len(PAIRS) <= most:
+        if self.K + len(pairs) * len(C.pairs) <= most:
             for i, j in pairs:
-                self.add([((i, a), (j, b)) for a, b in PAIRS])
+                self.add([((i, a), (j, b)) for a, b in C.pairs])
 
     @property
     def K(self) -> int:
@@ -92,26 +78,35 @@ class Terms:
         return np.ascontiguousarray(np.nan_to_num(z))  # the same bits for one learner as for many
 
 
-class Memory:
+class AdditiveMemory:
     """Coefficients of J learners who exchange them, taught by all samples or by about the last `rounds`.
 
     `weight` are the weights of each learner's edges in sum (J,), `of` the number of learners in the network.
     """
 
+    FIELDS: ClassVar = {
+        "rounds": "rounds",
+        "samples": "n",
+        "variances": "v",
+        "noise": "noise",
+        "mean": "mean",
+        "diagonal": "diagonal",
+    }
+
     def __init__(self, terms: Terms, weight: Array, of: int, loss: Loss, rounds: float) -> None:
         self.terms, self.of, self.loss, self.rounds = terms, of, loss, rounds
-        self.unit = LABELS if loss.classifies else 1.0
+        self.unit = C.label_variance if loss.classifies else 1.0
         self._weigh(weight)
-        self.renew()
+        self.reset()
 
     def _weigh(self, weight: Array) -> None:
-        self.pulls = second_order.Pulls(weight, np.ones((len(weight), 1)), RHO / 2)
+        self.pulls = second_order.Pulls(weight, np.ones((len(weight), 1)), C.memory_rho / 2)
 
-    def renew(self) -> None:
+    def reset(self) -> None:
         """Forget everything."""
         J, K = len(self.pulls.deg), self.terms.K
-        self.v = np.full((J, K), FIRST * self.unit)
-        self.noise, self.n = np.full(J, FIRST), 0
+        self.v = np.full((J, K), C.first_variance * self.unit)
+        self.noise, self.n = np.full(J, C.first_variance), 0
         self.state = second_order.init(1, K, self.pulls)._replace(
             inverse=second_order.Inverse(np.zeros((J, 1, K, K)))
         )
@@ -119,7 +114,7 @@ class Memory:
         self.learnt: tuple[Array, Array, Array] | None = None  # of the open round
         self._restore(np.zeros((J, K, K)))
 
-    def copy(self, rounds: float) -> Memory:
+    def copy(self, rounds: float) -> AdditiveMemory:
         """The same memory, which goes its own way from now on."""
         other = copy.copy(self)
         other.rounds = rounds
@@ -127,26 +122,26 @@ class Memory:
         other.state = self.state._replace(inverse=copy.deepcopy(self.state.inverse))
         return other
 
-    def inherit(self, other: Memory) -> None:
-        """Know what a learner alone knew; each of us takes an equal part of its evidence."""
+    def inherit(self, other: AdditiveMemory) -> None:
+        """Start from what a learner alone has learnt; each row takes an equal part of its evidence."""
         J, part = len(self.pulls.deg), 1 / self.of
         self.n, self.v, self.noise = other.n, np.repeat(other.v, J, 0), np.repeat(other.noise, J)
         self.mean = np.repeat(other.mean, J, 0)
         agreed, m = self.mean * self.pulls.deg[:, None, None], np.repeat(part * other.state.m, J, 0)
         self.state = self.state._replace(theta=self.mean, theta_sum=agreed, m=m)
         prior = np.repeat(part * other.diagonal, J, 0)  # as of its last look at the variances
-        self._restore(np.repeat(part * other._data(), J, 0), prior + RHO * self.pulls.deg[:, None])
+        self._restore(np.repeat(part * other._data(), J, 0), prior + C.memory_rho * self.pulls.deg[:, None])
 
     def score(self, z: Array) -> Array:
-        """(J, K) -> (J,)"""
+        """Predictions in scaled units. (J, K) -> (J,)"""
         return np.asarray(first_order.dot(self.mean, z[:, None])[:, 0], np.float64)
 
-    def tell(self, z: Array, y: Array) -> Array:
-        """Learn a sample of each learner; the coefficients that the neighbours must hear. (J, 1, K)"""
+    def learn(self, z: Array, y: Array) -> Array:
+        """Learn a sample of each learner; returns the coefficients to send. (J, 1, K)"""
         self.learnt = self._take(z, y)
         return self.learnt[0]
 
-    def hear(self, near: Array, mean: Array, weight: Array) -> None:
+    def merge(self, near: Array, mean: Array, weight: Array) -> None:
         """End the round with the neighbours' sums and means (J, 1, K), and what they weigh in sum (J,)."""
         assert self.learnt is not None
         learnt, self.learnt, self.mean = self.learnt, None, mean
@@ -154,7 +149,7 @@ class Memory:
         self.state = second_order.merge(self.state, learnt, near, np.zeros_like(learnt[1]), pulls, 1.0)
         self._look_now_and_then()
 
-    def note(self, z: Array, y: Array) -> None:
+    def learn_silently(self, z: Array, y: Array) -> None:
         """Learn a sample of each learner in a round of another memory, which changes no prediction.
 
         A step without the neighbours would follow the dual once more, and such steps diverge.
@@ -171,16 +166,17 @@ class Memory:
 
     def _take(self, z: Array, y: Array) -> tuple[Array, Array, Array]:
         self.n += 1
-        self.noise = self.noise + ((self.score(z) - y) ** 2 - self.noise) / min(self.n + 1, NOISE)
+        self.noise = self.noise + ((self.score(z) - y) ** 2 - self.noise) / min(self.n + 1, C.noise_rounds)
         z = z[:, None]
         return second_order.local(
             self.state, z, first_order.dot(self.state.theta, z), y, self.pulls, self.loss
         )
 
     def _look_now_and_then(self) -> None:
-        rounds = OFTEN if self.n <= NEW else SELDOM
+        rounds = C.often if self.n <= C.new_rounds else C.seldom
         if self.n % rounds == 0:
-            memory = self.rounds if math.isinf(self.rounds) else min(max(self.n / 2, SHORT), self.rounds)
+            half = max(self.n / 2, C.short_rounds)
+            memory = self.rounds if math.isinf(self.rounds) else min(half, self.rounds)
             self._look(float((1 - 1 / memory) ** rounds))
 
     def reweigh(self, weight: Array) -> None:
@@ -193,7 +189,7 @@ class Memory:
         """There are more terms than before, which were 0 so far."""
         more = self.terms.K - self.v.shape[1]
         data = np.pad(self._data(), ((0, 0), (0, more), (0, more)))
-        self.v = np.pad(self.v, ((0, 0), (0, more)), constant_values=FIRST * self.unit)
+        self.v = np.pad(self.v, ((0, 0), (0, more)), constant_values=C.first_variance * self.unit)
         wider = ((0, 0), (0, 0), (0, more))
         theta, lam, near, m = (np.pad(value, wider) for value in (*self.state[:3], self.state.m))
         self.state = self.state._replace(theta=theta, lam=lam, theta_sum=near, m=m)
@@ -207,7 +203,7 @@ class Memory:
 
     def _diagonal(self) -> Array:
         """The learner's share of the prior, and the neighbours' pull. (J, K)"""
-        return np.asarray(self._heat[:, None] / (self.of * self.v) + RHO * self.pulls.deg[:, None])
+        return np.asarray(self._heat[:, None] / (self.of * self.v) + C.memory_rho * self.pulls.deg[:, None])
 
     def _data(self) -> Array:
         """M without its diagonal terms. (J, K, K)"""
@@ -230,7 +226,7 @@ class Memory:
         """Let the past fade, and learn the variances from the coefficients and how sure they are."""
         data = keep * self._data()
         self.v = self._variances(data)
-        lam = min(keep, TRUST) * self.state.lam
+        lam = min(keep, C.dual_kept) * self.state.lam
         self.state = self.state._replace(m=keep * self.state.m, lam=lam)
         self._restore(data)
 
@@ -240,9 +236,9 @@ class Memory:
         pooled = data * (self.of / self._heat[:, None, None])
         pooled[:, k, k] += 1 / self.v
         known = 1 - np.linalg.inv(pooled)[:, k, k] / self.v  # how much of each coefficient the data tell
-        size = self._sums(self.mean[:, 0] ** 2) + WORTH * LEAST * self.unit
-        v = (size / (np.maximum(self._sums(known), 0) + WORTH))[:, self.terms.group]
-        v[:, 0] = FIRST * self.unit * 10  # the constant
+        size = self._sums(self.mean[:, 0] ** 2) + C.variance_worth * C.least_variance * self.unit
+        v = (size / (np.maximum(self._sums(known), 0) + C.variance_worth))[:, self.terms.group]
+        v[:, 0] = C.first_variance * self.unit * 10  # the constant
         return np.asarray(v)
 
     def _sums(self, values: Array) -> Array:

@@ -2,56 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from ...base.types import Array
-from .watch import JOINT, Watch
+from .change import JOINT
+from .constants import C
 
 #: What the experts are; the first two from the start, all once there are memories.
-NAMES = ("own", "neighbours", "long memory", "young memory", "past memory", "blend", "echo")
-#: The weight that experts get back in every round.
-SHARE = 1e-3
-#: The temperature, in mean squared errors of the best.
-HEAT = 4.0
-#: The weight that new experts have together before they are tried.
-UNTRIED = 0.2
+NAMES = ("own", "neighbours", "long memory", "young memory", "past memory", "blend", "residual")
 
 
 class Experts:
     """Weights of J learners' experts, by errors in units of the best one's: few rounds tell."""
 
+    FIELDS: ClassVar = {"log_weights": "log_w", "errors": "errors", "rounds": "n"}
+
     def __init__(self, J: int) -> None:
         self.log_w = np.zeros((J, JOINT))
-        self.errors, self.n = np.zeros((J, JOINT)), 0  # of the first two, while nobody watches
+        self.errors, self.n = np.zeros((J, JOINT)), 0  # of the first two, before there are memories
 
     def weights(self) -> Array:
-        """(J, n)"""
+        """Weights of the experts. (J, n)"""
         w = np.exp(self.log_w - self.log_w.max(-1, keepdims=True))
         w /= w.sum(-1, keepdims=True)
-        return np.asarray((1 - SHARE) * w + SHARE / w.shape[-1])
+        return np.asarray((1 - C.fixed_share) * w + C.fixed_share / w.shape[-1])
 
     def judge(self, misses: Array, errors: Array | None) -> None:
-        """Squared errors of a round (J, n), and their averages, if somebody watches them."""
+        """Weigh by squared errors of a round (J, n); `errors`: their averages, where the change detector has them."""
         if errors is None:
             self.n += 1
-            self.errors = self.errors + (misses - self.errors) / min(self.n, Watch.FADE)
+            self.errors = self.errors + (misses - self.errors) / min(self.n, C.watch_fade)
             errors = self.errors
         worse = misses - misses.min(-1, keepdims=True)
-        level = HEAT * np.maximum(errors.min(-1, keepdims=True), 1e-12)
+        level = C.heat * np.maximum(errors.min(-1, keepdims=True), 1e-12)
         self.log_w = np.log(self.weights()) - np.minimum(worse / level, 1)
 
     def add_all(self) -> None:
         """From now on there are all of `NAMES`."""
         w, new = self.weights(), len(NAMES) - JOINT
-        few = np.full((len(w), new), UNTRIED / new)
-        self.log_w = np.log(np.hstack([(1 - UNTRIED) * w, few]))
+        few = np.full((len(w), new), C.untried / new)
+        self.log_w = np.log(np.hstack([(1 - C.untried) * w, few]))
 
     def doubt(self) -> None:
         """Half of the weight is shared out equally: after a change the last errors say less."""
         self.log_w = np.log(self.weights() / 2 + 0.5 / self.log_w.shape[1])
 
-    def follow(self, before: Sequence[int]) -> None:
-        """Each expert goes on with the weight of the one that it was `before`."""
-        self.log_w = self.log_w[:, before]
+    def follow(self, before: Mapping[str, str]) -> None:
+        """Each named expert goes on with the weight of the one that it was `before`."""
+        index = [NAMES.index(before.get(name, name)) for name in NAMES]
+        self.log_w = self.log_w[:, index]

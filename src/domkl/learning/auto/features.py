@@ -10,20 +10,11 @@ import numpy.typing as npt
 
 from ...base.types import Array, Float
 from .. import first_order
-
-MODELS = 2
-SIGMA2 = (0.1, 0.2, 0.4, 0.8)
-#: How many inputs a frequency sees: in turn so many, and all of them.
-SEEN = (2, 4, 8, None)
-#: Steps of the ranks: quantiles of a column, one more than that, are all that is known of its distribution;
-#: and `FEW` of fewer samples than `MANY`.
-STEPS, FEW, MANY = 16, 8, 128
-#: The inputs are seen in as many ways: on their range, as softsigns, as ranks.
-MAPS = 3
+from .constants import C
 
 
 class Stats(NamedTuple):
-    """What is known of each column, and of the targets."""
+    """Statistics of each column: of the inputs and, last, of the target."""
 
     n: Array  # (..., d) how many values
     mean: Array  # (..., d)
@@ -34,7 +25,7 @@ class Stats(NamedTuple):
 
 
 def statistics(X: Array, steps: int | None = None) -> Stats:
-    """Of the samples on the second last axis, NaN left out. (..., n, d) -> (..., d)
+    """Statistics of the samples on the second last axis, without NaN. (..., n, d) -> (..., d)
 
     `steps` are those of the quantiles; by default as many as the samples can tell.
     """
@@ -57,7 +48,9 @@ def _quantiles(X: Array, n: npt.NDArray[np.intp], steps: int | None) -> Array:
     """Of n values in each column, NaN left out. (..., samples, d), (..., d) -> (..., steps + 1, d)"""
     ordered = np.nan_to_num(np.sort(X, -2), nan=0.0)  # NaN comes last
     if steps is None:
-        steps = STEPS if X.shape[-2] >= MANY else min(max(X.shape[-2] - 1, 1), FEW)
+        steps = (
+            C.quantile_steps if X.shape[-2] >= C.many_samples else min(max(X.shape[-2] - 1, 1), C.few_steps)
+        )
     place = np.linspace(0, 1, steps + 1)[:, None] * (np.maximum(n, 1) - 1)[..., None, :]
     below = np.floor(place).astype(np.intp)
     above = np.minimum(below + 1, X.shape[-2] - 1)
@@ -67,7 +60,7 @@ def _quantiles(X: Array, n: npt.NDArray[np.intp], steps: int | None) -> Array:
 
 
 def pooled(stats: Stats, who: npt.NDArray[np.bool_]) -> Stats:
-    """What groups know together, from each one's statistics. who (G, J), stats (J, d) -> (G, d)
+    """Statistics of groups of learners, from each one's. who (G, J), stats (J, d) -> (G, d)
 
     Quantiles are averaged, which for learners of one distribution is close to the quantiles of all.
     """
@@ -97,8 +90,8 @@ def scaled(x: Array, stats: Stats) -> Array:
     sd = np.where(varies, stats.sd, 1)
     u = np.clip(away / span, -1.5, 1.5) * 2
     s = np.clip(away / sd, -1e9, 1e9) * 2
-    rank = np.where(varies, 1.9 * (_ranks(x, stats.quantiles) - 0.5), 0)
-    return np.concatenate([u, 1.25 * s / (1 + np.abs(s)), rank], -1)
+    rank = np.where(varies, C.rank_size * (_ranks(x, stats.quantiles) - 0.5), 0)
+    return np.concatenate([u, C.softsign_size * s / (1 + np.abs(s)), rank], -1)
 
 
 def _ranks(x: Array, quantiles: Array) -> Array:
@@ -111,34 +104,35 @@ def _ranks(x: Array, quantiles: Array) -> Array:
 
 
 def frequencies(seed: int, D: int, first: int, d: int) -> Array:
-    """V (MODELS, D, MAPS d) for `scaled` inputs. Columns are drawn one by one: more of them change no other.
+    """Frequencies V (models, D, maps d) for `scaled` inputs; each column is drawn from a seed of its own, so
+    that more columns change no other.
 
     `first` is the number of columns for which lengths were chosen.
     """
-    V = np.zeros((MODELS, D, MAPS, d))
+    V = np.zeros((C.models, D, C.input_maps, d))
     rows = np.arange(D)
-    turn = rows // len(SIGMA2)  # every bandwidth meets every number of inputs, and these every map
-    sees = np.array([first if n is None else min(n, first) for n in SEEN])[turn % len(SEEN)]
-    width = 1 / np.sqrt(np.resize(SIGMA2, D) * sees)
-    for p in range(MODELS):
+    turn = rows // len(C.sigma2)  # every bandwidth meets every number of inputs, and these every map
+    sees = np.array([first if n is None else min(n, first) for n in C.inputs_seen])[turn % len(C.inputs_seen)]
+    width = 1 / np.sqrt(np.resize(C.sigma2, D) * sees)
+    for p in range(C.models):
         order = np.argsort(np.random.default_rng([seed, p]).uniform(size=(D, first)), -1)
         chosen = np.argsort(order, -1) < sees[:, None]
         for c in range(d):
             rng = np.random.default_rng([seed, p, c])
             column = rng.standard_normal(D) * width
             used = chosen[:, c] if c < first else rng.uniform(size=D) < sees / first
-            V[p, rows, turn // len(SEEN) % MAPS, c] = np.where(used, column, 0)
+            V[p, rows, turn // len(C.inputs_seen) % C.input_maps, c] = np.where(used, column, 0)
     V[:, :, 0] *= 2  # the range is [0, 1] wide, the other maps about [-1, 1]
-    return V.reshape(MODELS, D, MAPS * d)
+    return V.reshape(C.models, D, C.input_maps * d)
 
 
 class Features:
-    """z of all models: [sin, cos of V u]/sqrt(D), 1, u."""
+    """Features z of the joint models: [sin, cos of V u]/sqrt(D), 1, u, with u the scaled inputs."""
 
     def __init__(self, seed: int, size: int, d: int, dtype: Float) -> None:
         self.seed, self.first, self.d, self.dtype = seed, d, d, dtype
         self.linear = d if 8 * d <= size else 0
-        self.D = max(1, (size // MODELS - self.linear - 1) // 2)
+        self.D = max(1, (size // C.models - self.linear - 1) // 2)
         self.V = frequencies(seed, self.D, d, d).astype(dtype)
 
     @property
@@ -146,15 +140,15 @@ class Features:
         return 2 * self.D + 1 + self.linear
 
     def of(self, x: Array, stats: Stats) -> Array:
-        """(..., d) -> (..., MODELS, K)"""
+        """Features of samples. (..., d) -> (..., models, K)"""
         inputs = scaled(x, stats).astype(self.dtype)
-        z = np.ones((*x.shape[:-1], MODELS, self.K), self.dtype)
+        z = np.ones((*x.shape[:-1], C.models, self.K), self.dtype)
         z[..., : 2 * self.D] = first_order.features(self.V, inputs)
         z[..., 2 * self.D + 1 :] = inputs[..., None, : self.linear] * (2 / math.sqrt(self.first))
         return z
 
     def grow(self, d: int) -> None:
-        """More columns; all that was there stays."""
+        """Add columns; the features of the others stay the same."""
         self.linear += d - self.d if self.linear else 0
         self.d = d
         self.V = frequencies(self.seed, self.D, self.first, d).astype(self.dtype)

@@ -1,128 +1,99 @@
-"""What travels beside theta: a round's few numbers, and statistics now and then."""
+"""What a message of the learner without settings holds besides parameters, and what of it can be used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...base.errors import PeerError
-from ...base.types import Array, Float
-from ...learner.member import Update
-from .features import MODELS, STEPS, Stats
-from .ties import Said
-from .watch import EXPERTS
+from ...base.types import Array
+from ..model import Part
+from .change import EXPERTS
+from .constants import C
+from .features import Stats
+from .memories import pending
 
-#: In front of statistics: for the scale of which round, whose, how many quantiles, of how many learners.
-HEADER = 4
-#: Whose statistics are that make a whole scale: one that may still change, or one that is fixed.
-WHOLE, FIXED = -1, -2
+if TYPE_CHECKING:
+    from .rows import AutoRows
+
+#: The parts besides theta and terms.
+SMALL_PARTS = (
+    Part("low", (), "least"),  # range of the targets
+    Part("high", (), "most"),
+    Part("errors", (EXPERTS,), "mix"),  # of the change detector
+    Part("surplus", (), "mix"),
+    Part("votes", (), "share"),  # 1 where another memory is clearly better than the long one
+    Part("alarm", (2,), "first"),  # in which round to reset the young memory, and since when errors surge
+    Part("restart", (2,), "first"),  # in which round to replace the long memory, and the verdict, times -1
+    Part("scale", (), "own"),  # a number of the sender's common scale, 0 for none
+    Part("rank", (), "own"),  # of that scale
+    Part("turn", (), "own"),  # which of its memories the terms are of
+)
+#: Numbers of a message besides parameters and statistics; one is the sender's degree.
+SCALARS = sum(part.size for part in SMALL_PARTS) + 1
 #: Rows of statistics besides quantiles.
 OTHERS = 5
-#: The largest coefficient or error, all of scaled targets, that can be told; and the largest rank of a scale.
+#: The largest coefficient or error, all of scaled targets, that can be sent; and the largest rank of a scale.
 LARGEST, MOST_RANK = 1e8, 2.0**31
+#: What a scale that is fixed has in rank before one that may still change.
+FIXED_RANK = 2.0**30
 
 
-class Sender(NamedTuple):
-    """What a message says of who sent it."""
-
-    scale: int  # a number of its common scale, 0 for none
-    rank: float  # of that scale
-    turn: int  # whose turn it is of its memories
-    deg: int
-
-
-#: The numbers of a message besides coefficients and statistics.
-NUMBERS = 2 + EXPERTS + 2 + 4 + len(Sender._fields)
-
-
-def numbers(said: Said, sender: Sender) -> Array:
-    """Of one learner's message, without coefficients and statistics. (NUMBERS,)"""
-    own = np.array(sender, np.float64)
-    columns = (said.low, said.high, said.errors, said.surplus, said.votes, said.alarm, said.restart, own)
-    return np.concatenate([np.ravel(column) for column in columns])
+def interpret(rows: AutoRows, message: Mapping[str, Array], own: Mapping[str, Array]) -> dict[str, Array]:
+    """One neighbour's message as far as it means the same here; else the own values, which are neutral."""
+    used = dict(message)
+    if rows.lockstep:
+        for name in ("alarm", "restart"):
+            used[name] = pending(message[name], rows.rounds, rows.diameter)
+    else:  # its rounds are not ours
+        used |= {"alarm": own["alarm"], "restart": own["restart"]}
+    same = own["scale"][0] == message["scale"][0] != 0
+    if not same:
+        used["theta"] = own["theta"]
+    if not same or message["turn"][0] != own["turn"][0]:
+        used |= {name: own[name] for name in ("terms", "errors", "surplus")}
+    return used
 
 
-def sender(update: Update) -> Sender:
-    """Who sent an update."""
-    scale, rank, turn, deg = _numbers(update)[-4:]
-    return Sender(int(scale), float(rank), int(turn), max(1, int(deg)))
-
-
-def said(update: Update, joint: int, dtype: Float) -> Said:
-    """One row of what is said; `joint` coefficients are of the joint models, in their `dtype`."""
-    theta = update.theta[0]
-    sizes = [1, 1, EXPERTS, 1, 1, 2]
-    low, high, errors, surplus, votes, alarm, restart = np.split(_numbers(update)[:-4], np.cumsum(sizes))
-    rows = errors[None], surplus, votes, alarm[None], restart[None]
-    models = theta[:joint].reshape(1, MODELS, -1).astype(dtype)
-    return Said(models, theta[None, None, joint:], low, high, *rows)
-
-
-def _numbers(update: Update) -> Array:
-    assert update.losses is not None  # receive() has checked it
-    return update.losses
-
-
-def check(neighbour: object, update: Update, learners: int, columns: int) -> None:
-    """Refuse an update whose numbers no learner of such a network can have."""
-    about, least = _numbers(update)[-4:], np.array([0.0, 0.0, -1.0, 0.0])
-    most = np.array([2.0**32, MOST_RANK, 1.0, learners - 1.0])
+def check(message: Mapping[str, Array]) -> None:
+    """Refuse numbers that no learner can have."""
+    about = np.array([float(message[name][0]) for name in ("scale", "rank", "turn")])
+    least, most = np.array([0.0, 0.0, -1.0]), np.array([2.0**32, MOST_RANK, 1.0])
     if not ((about == np.floor(about)) & (about >= least) & (about <= most)).all():
-        raise PeerError(
-            f"{neighbour!r} says {about} of itself; expected {least} to {most}; mend that learner"
-        )
-    largest = max(np.abs(update.theta).max(), np.abs(_numbers(update)[2 : 2 + EXPERTS + 2]).max())
+        raise PeerError(f"scale, rank and turn are {about}; expected {least} to {most}; fix that learner")
+    small = [message[name] for name in ("theta", "terms", "errors", "surplus", "votes")]
+    largest = max(float(np.abs(values).max()) for values in small)
     if largest > LARGEST:
-        raise PeerError(f"{neighbour!r} sent {largest:.3g}; expected at most {LARGEST:g}; mend that learner")
-    read = 0
-    for row in rows([update], learners, columns):
-        _check_row(neighbour, row, learners, columns)
-        read += len(row)
-    if read != (0 if update.more is None else len(update.more)):
-        raise PeerError(f"{neighbour!r} sent broken statistics; expected whole ones; mend that learner")
+        raise PeerError(f"a message holds {largest:.3g}; expected at most {LARGEST:g}; fix that learner")
 
 
-def _check_row(neighbour: object, row: Array, learners: int, columns: int) -> None:
-    head, stats = row[:HEADER], unpacked(row[HEADER:], columns)
+def check_statistics(stats: Stats) -> None:
+    """Refuse statistics that no data can have."""
     with np.errstate(over="ignore"):
         spans = stats.high - stats.low
     good = (
-        (head == np.floor(head)).all()
-        and 1 <= head[3] <= learners
-        and ((stats.n >= 0) & (stats.n <= 2.0**53) & (stats.sd >= 0)).all()
+        ((stats.n >= 0) & (stats.n <= 2.0**53) & (stats.sd >= 0)).all()
         and ((stats.low <= stats.high) & (spans < np.inf)).all()
         and (np.diff(stats.quantiles, axis=1) >= -1e-9 * np.maximum(1, spans)[:, None]).all()
     )
     if not good:
-        raise PeerError(f"{neighbour!r} sent statistics of no data; expected true ones; mend that learner")
+        raise PeerError("a message holds statistics of no data; expected true ones; fix that learner")
 
 
 def packed(stats: Stats) -> Array:
-    """Of one learner, (1, ...), in a row."""
+    """Statistics of one learner, (1, ...), in a row."""
     return np.concatenate([np.stack(stats[:OTHERS], 1), stats.quantiles], 1, dtype=np.float64).ravel()
 
 
 def unpacked(row: Array, columns: int) -> Stats:
-    """The same again. (1, ...)"""
+    """Inverse of `packed`, for as many columns. (1, ...)"""
     kinds = row.reshape(1, -1, columns)
     n, mean, sd, low, high = (kinds[:, k] for k in range(OTHERS))
     return Stats(n, mean, sd, low, high, kinds[:, OTHERS:])
 
 
-def headed(round: int, whose: int, count: int, row: Array, columns: int) -> Array:
-    """Statistics as they are sent."""
-    return np.concatenate([[round, whose, len(row) // columns - OTHERS, count], row])
-
-
-def rows(updates: Iterable[Update], learners: int, columns: int) -> Iterator[Array]:
-    """The statistics in updates, one by one; what cannot be such ends an update's list."""
-    for update in updates:
-        left = np.zeros(0) if update.more is None else update.more
-        while len(left) >= HEADER and FIXED <= left[1] < learners and 2 <= left[2] <= STEPS + 1:
-            end = HEADER + (OTHERS + int(left[2])) * columns
-            if len(left) < end:
-                break
-            yield left[:end]
-            left = left[end:]
+def most_statistics(columns: int) -> int:
+    """The most numbers that statistics of one learner have."""
+    return (OTHERS + C.quantile_steps + 1) * columns

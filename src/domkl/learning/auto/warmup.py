@@ -1,43 +1,67 @@
-"""The first samples, which show the scale."""
+"""The first samples, which show the scale of inputs and targets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import numpy as np
 
 from ...base.types import Array
+from .constants import C
 from .features import Stats, statistics
-
-#: The samples after which the scale is fixed: enough for a season to show more than its first days.
-WARM_UP = 512
-#: The samples of all learners after which a common scale is good enough to go on with, and to begin to watch
-#: for changes; and the most rounds that this takes.
-ENOUGH, LOOKS = 320, 64
 
 Sample = tuple[Array, Array]  # x (J, d), y (J,)
 
 
 class WarmUp:
-    """The samples that learners keep until their scale is fixed, and when to take it from them.
+    """The samples that learners keep until their scale is fixed, and when to take the scale from them.
 
-    Statistics of a round need as many rounds as the network's diameter to reach everybody. Until there are
-    some that all can know, each learner takes its own and its neighbours'.
+    In lockstep, statistics of a round need as many rounds as the network's diameter to reach everybody. Until
+    there are some that all can know, each learner takes its own and its neighbours'. Learners out of step
+    (asynchronous) take their own, and agree on one of them later.
     """
 
-    def __init__(self, of: int, diameter: int) -> None:
-        self.of, self.diameter = of, diameter
+    FIELDS: ClassVar = {
+        "samples": "samples",
+        "before": "before",
+        "old": "old",
+        "over": "over",
+        "shared": "shared",
+        "learners": "learners",
+        "diameter": "diameter",
+    }
+
+    def __init__(self, learners: int, diameter: int, lockstep: bool = True) -> None:
+        self.lockstep = lockstep
         self.samples: list[Sample] = []
         self.before: list[Sample] = []  # those from before a change
         self.old = 0  # how many of the samples the long memory does not count
         self.over, self.shared = False, False  # the scale is fixed; it is common
-        self.first = max(4, diameter + 2)  # the round of the first scale that all can know
-        self.looks = next(r for r in _powers(4) if r * of >= ENOUGH or r == LOOKS)
-        self.fixed = next(r for r in _powers(WARM_UP) if r - diameter >= WARM_UP // 2)
+        self.resize(learners, diameter)
+
+    def resize(self, learners: int, diameter: int) -> None:
+        """The network has another size: the rounds in which a scale is due follow from it."""
+        self.learners, self.diameter = learners, diameter
+
+    @property
+    def first(self) -> int:
+        """The round of the first scale that all can know."""
+        return max(4, self.diameter + 2)
+
+    @property
+    def looks(self) -> int:
+        """The round from which on a common scale is good enough, and changes are watched for."""
+        return next(r for r in _powers(4) if r * self.learners >= C.enough or r == C.looks)
+
+    @property
+    def fixed(self) -> int:
+        """The round in which the scale is fixed."""
+        return next(r for r in _powers(C.warm_up) if r - self.diameter >= C.warm_up // 2)
 
     def is_due(self, round: int) -> bool:
-        """In rounds 1, 2, 4 .., in the first that all can know, and later only when it is to be fixed."""
-        enough = len(self.samples) - self.diameter >= LOOKS // 2
+        """Whether a scale is taken: in rounds 1, 2, 4 .., the first that all can know, and the last."""
+        enough = len(self.samples) - self.diameter >= C.looks // 2
         return self._may_be_due(round) and (round <= self.looks or not self.shared or enough)
 
     def _may_be_due(self, round: int) -> bool:
@@ -45,24 +69,25 @@ class WarmUp:
         return not self.over and doubled and (round <= self.looks or not self.shared or round >= self.fixed)
 
     def is_common(self, round: int) -> bool:
-        """Whether that round's scale is of statistics that all can know."""
-        return self.of > 1 and round >= self.first
+        """Whether that round's scale is of statistics that all can know by then."""
+        return self.lockstep and self.learners > 1 and round >= self.first
 
-    def told_for(self, round: int) -> list[int]:
+    def will_be_shared(self, round: int) -> bool:
+        """Whether a scale that is taken in that round is to be everybody's."""
+        if self.lockstep:
+            return self.is_common(round)
+        return self.learners > 1 and (self.shared or round >= self.looks)
+
+    def statistics_for(self, round: int) -> list[int]:
         """The rounds whose scales need the statistics of this round's samples."""
         later = round + self.diameter
         common = [later] if self._may_be_due(later) and self.is_common(later) else []
         return [*common, round] if self.is_due(round) and not self.is_common(round) else common
 
     def statistics(self) -> Stats:
-        """Of each learner's inputs, and of its targets as one column more. (J, d + 1)"""
-        X, y = self.stacked()
-        return statistics(np.concatenate([X, y[..., None]], -1))
-
-    def stacked(self) -> tuple[Array, Array]:
-        """All samples. (J, n, d), (J, n)"""
+        """Statistics of each learner's inputs, and of its targets as one column more. (J, d + 1)"""
         X, y = (np.stack(values, 1) for values in zip(*self.samples, strict=True))
-        return X, y
+        return statistics(np.concatenate([X, y[..., None]], -1))
 
     def divide(self, n: int, returns: bool, for_all: bool) -> None:
         """For the long memory the last n samples count, and those of a past that returns; others are past.
@@ -75,16 +100,16 @@ class WarmUp:
             self.before, self.samples, self.old = self.samples[:-n], past + self.samples[-n:], 0
 
     def end(self) -> None:
-        """The scale stays; the samples go."""
+        """Fix the scale and drop the samples."""
         self.over, self.samples, self.before = True, [], []
 
     def grow(self, d: int) -> None:
-        """Samples have d inputs from now on; the old ones had none of the new."""
+        """Samples have d inputs from now on; in the old ones the new inputs are missing."""
         self.samples, self.before = padded(self.samples, d), padded(self.before, d)
 
 
 def padded(samples: Iterable[Sample], d: int) -> list[Sample]:
-    """Samples with as many inputs; new ones are missing."""
+    """Samples with d inputs; new ones are missing."""
     return [(np.pad(x, ((0, 0), (0, d - x.shape[-1])), constant_values=np.nan), y) for x, y in samples]
 
 

@@ -1,0 +1,194 @@
+"""How what arrives is combined: each part of a message by its rule, over a graph or over an inbox.
+
+A rule is a function of (neighbours, own, sent): the receivers' own values (J, ...) and the senders' (N, ...),
+which are the same array in a simulation; it returns a row for each receiver. `RULES` has them all by name. A
+new rule is one more function there.
+
+Before any rule sees the parameters of neighbours, a `Screen` may change them, for example clip those that are
+far away: it is the place for protection against neighbours that lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.types import Array
+from ..learning.model import Part, Pull
+from .graph import Graph
+
+#: What a receiver with parameters (P, K) makes of its neighbours' (n, P, K): as many, changed or not.
+Screen: TypeAlias = Callable[[Array, Array], Array]
+
+
+class Slot(NamedTuple):
+    """The k-th neighbours of all learners that have so many."""
+
+    rows: npt.NDArray[np.intp]  # the receivers
+    senders: npt.NDArray[np.intp]
+    weight: Array  # of the edges in sums
+    mixing: Array  # of the senders in averages
+
+
+class Neighbours:
+    """Who receives from whom, and with which weights.
+
+    1/min(deg_i, deg_j) in sums, so that no degree makes a learner slow, and Metropolis' weights
+    1/(1 + max(deg_i, deg_j)) in averages. Sums run in the order of each learner's neighbours, so that a
+    device gets the bits of a whole network.
+
+    Parameters
+    ----------
+    deg : degrees of the receivers (J,).
+    near : for each receiver, the rows of its neighbours among the senders.
+    degrees : of the senders (N,).
+    """
+
+    def __init__(self, deg: Array, near: Sequence[Sequence[int]], degrees: Array) -> None:
+        self.deg, self.near = deg, near
+        self.slots: list[Slot] = []
+        for k in range(max([len(rows) for rows in near], default=0)):
+            rows = np.array([j for j, found in enumerate(near) if len(found) > k], np.intp)
+            senders = np.array([near[j][k] for j in rows], np.intp)
+            mine, theirs = deg[rows], degrees[senders]
+            weight, mixing = 1 / np.minimum(mine, theirs), 1 / (1 + np.maximum(mine, theirs))
+            self.slots.append(Slot(rows, senders, weight, mixing))
+        self.weight = self._total([slot.weight for slot in self.slots])  # (J,) of all edges
+        self.own = 1 - self._total([slot.mixing for slot in self.slots])  # in averages
+
+    @classmethod
+    def of(cls, graph: Graph) -> Neighbours:
+        """Those of a whole network."""
+        deg = np.array([len(others) for others in graph.neighbours], np.float64)
+        return cls(deg, graph.neighbours, deg)
+
+    def _total(self, weights: list[Array]) -> Array:
+        total = np.zeros(len(self.deg))
+        for slot, weight in zip(self.slots, weights, strict=True):
+            total[slot.rows] += weight
+        return total
+
+    def combine(
+        self,
+        parts: Sequence[Part],
+        own: Mapping[str, Array],
+        sent: Mapping[str, Array],
+        moves: npt.NDArray[np.bool_] | None = None,
+        screen: Screen | None = None,
+    ) -> dict[str, Any]:
+        """Every part by its rule; `moves`: the senders with whom duals move, None for all."""
+        found: dict[str, Any] = {}
+        for part in parts:
+            mine, theirs = own[part.name], sent[part.name]
+            if part.rule == "pull":
+                found[part.name] = pull(self, mine, theirs, moves, screen)
+            else:
+                found[part.name] = RULES[part.rule](self, mine, theirs)
+        return found
+
+    def sums(self, sent: Array, screened: Sequence[Array] | None = None) -> Array:
+        """Weighted sums over neighbours. (N, ...) -> (J, ...)
+
+        `screened[j]` holds what receiver j makes of its neighbours' values, in their order.
+        """
+        total = np.zeros((len(self.deg), *sent.shape[1:]), sent.dtype)
+        for k, slot in enumerate(self.slots):
+            values = sent[slot.senders] if screened is None else np.stack([screened[j][k] for j in slot.rows])
+            total[slot.rows] += _shaped(slot.weight, sent) * values
+        return total
+
+
+def pull(
+    near: Neighbours,
+    own: Array,
+    sent: Array,
+    moves: npt.NDArray[np.bool_] | None = None,
+    screen: Screen | None = None,
+) -> Pull:
+    """Weighted sums and means of the neighbours' parameters."""
+    screened = None
+    if screen is not None:
+        screened = [
+            screen(own[j], sent[list(rows)]) if rows else sent[:0] for j, rows in enumerate(near.near)
+        ]
+    total = near.sums(sent, screened)
+    moved, moving = total, near.weight
+    if moves is not None:
+        masked = np.where(moves[:, None, None], sent, 0)
+        if screened is not None:
+            screened = [
+                np.where(moves[list(rows)][:, None, None], values, 0) if rows else values
+                for rows, values in zip(near.near, screened, strict=True)
+            ]
+        moved, moving = near.sums(masked, screened), near.sums(moves.astype(np.float64))
+    lonely = _shaped(near.weight, total) == 0
+    weight = _shaped(np.maximum(near.weight, 1e-9), total)
+    return Pull(total, moved, moving, np.where(lonely, own, total / weight), near.weight)
+
+
+def mix(near: Neighbours, own: Array, sent: Array) -> Array:
+    """Averages over learners with their neighbours."""
+    total: Array = _shaped(near.own, own) * own
+    for slot in near.slots:
+        total[slot.rows] += _shaped(slot.mixing, sent) * sent[slot.senders]
+    return total
+
+
+def share(near: Neighbours, own: Array, sent: Array) -> Array:
+    """Part of the learners of a neighbourhood."""
+    total = own.astype(np.float64)
+    for slot in near.slots:
+        total[slot.rows] += sent[slot.senders]
+    return np.asarray(total / (1 + near.deg))
+
+
+def least(near: Neighbours, own: Array, sent: Array) -> Array:
+    """The smallest of a neighbourhood."""
+    low = own.copy()
+    for slot in near.slots:
+        low[slot.rows] = np.minimum(low[slot.rows], sent[slot.senders])
+    return low
+
+
+def most(near: Neighbours, own: Array, sent: Array) -> Array:
+    """The largest of a neighbourhood."""
+    high = own.copy()
+    for slot in near.slots:
+        high[slot.rows] = np.maximum(high[slot.rows], sent[slot.senders])
+    return high
+
+
+def first(near: Neighbours, own: Array, sent: Array) -> Array:
+    """The first of a neighbourhood's pairs in order. (J, 2), (N, 2) -> (J, 2)"""
+    found = own.copy()
+    for slot in near.slots:
+        mine, theirs = found[slot.rows], sent[slot.senders]
+        as_soon = (theirs[:, 0] == mine[:, 0]) & (theirs[:, 1] < mine[:, 1])
+        sooner = (theirs[:, 0] < mine[:, 0]) | as_soon
+        found[slot.rows] = np.where(sooner[:, None], theirs, mine)
+    return np.asarray(found)
+
+
+def own_value(near: Neighbours, own: Array, sent: Array) -> Array:
+    """The own value: the part only describes its sender."""
+    return own
+
+
+#: Rules by name, besides "pull", which also needs to know the edges whose duals move.
+RULES: dict[str, Callable[[Neighbours, Array, Array], Array]] = {
+    "mix": mix,
+    "share": share,
+    "least": least,
+    "most": most,
+    "first": first,
+    "own": own_value,
+}
+#: What a missing neighbour counts as, by rule, where it is not the receiver's own value.
+MISSING = {"share": 0.0}
+
+
+def _shaped(weight: Array, values: Array) -> Array:
+    return np.asarray(weight.reshape(-1, *(1,) * (values.ndim - 1)), values.dtype)

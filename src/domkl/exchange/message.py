@@ -1,0 +1,138 @@
+"""What leaves a learner: one message a round, the same to every neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import checks
+from ..base.errors import InputError, PeerError
+from ..base.types import Array
+from ..learning.model import Part
+from .combine import Screen
+from .edges import Held
+
+PAYLOADS = ("float64", "float32", "float16")
+
+
+class Exchange(NamedTuple):
+    """How messages are changed on their way out and in; the same at every learner.
+
+    Parameters
+    ----------
+    payload : precision of the parameters that are sent: "float64", "float32" or "float16".
+    screen : what a learner makes of its neighbours' parameters before they are combined: a function
+        (own (P, K), neighbours' (n, P, K)) -> (n, P, K); None uses them as they are.
+    """
+
+    payload: str = "float64"
+    screen: Screen | None = None
+
+    def check(self) -> Exchange:
+        """Itself, if its settings are right."""
+        checks.one_of("payload", self.payload, PAYLOADS)
+        return self
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether messages are used just as they are."""
+        return self.payload == "float64" and self.screen is None
+
+    def outgoing(self, theta: Array, most: float = np.inf) -> Array:
+        """Parameters as the neighbours will have them, within `most` where that is given. (..., P, K)"""
+        if np.isfinite(most):
+            most = min(most, float(np.finfo(self.payload).max))
+            theta = np.clip(theta, -most, most)
+        if np.dtype(self.payload).itemsize >= theta.itemsize:
+            return theta
+        with np.errstate(over="ignore"):
+            sent: Array = theta.astype(self.payload).astype(theta.dtype)
+        if not np.isfinite(sent).all():
+            raise InputError(
+                f"theta holds {np.abs(theta).max():.3g}, too large for payload {self.payload!r}; "
+                "expected less than 65504; choose float32 or scale y"
+            )
+        return sent
+
+
+class Update(NamedTuple):
+    """A message as a neighbour receives it."""
+
+    round: int
+    theta: Array  # (P, K) parameters, of all parts with the rule "pull"
+    scalars: Array | None  # (n,) the other parts; None where a model has none
+    fingerprint: str  # of the model's settings
+    edges: Mapping[Hashable, Held] = MappingProxyType({})  # the state of the sender's edges
+    degree: int = 0  # of the sender
+    more: Array | None = None  # (n,) statistics, now and then
+    links: Mapping[Hashable, tuple[int, tuple[Hashable, ...]]] = MappingProxyType({})  # news of the network
+
+
+class Shapes(NamedTuple):
+    """Shapes of the arrays in an update."""
+
+    theta: tuple[int, int]
+    scalars: int  # 0 where there are none
+    more: int = 0  # at most
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+    targets: int = 1
+
+
+class Layout:
+    """Where each part of a message stands: parameters in theta, the others in scalars."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.wide = [part for part in parts if part.rule == "pull"]
+        self.small = [part for part in parts if part.rule != "pull"]
+        self.parts = (*self.wide, *self.small)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers in theta and in scalars."""
+        return sum(part.size for part in self.wide), sum(part.size for part in self.small)
+
+    def pack(self, message: Mapping[str, Array]) -> tuple[Array, Array]:
+        """One learner's message (1, ...) as theta (1, n) and scalars (n,)."""
+        theta = np.concatenate([message[p.name].reshape(1, -1).astype(np.float64) for p in self.wide], 1)
+        small = [np.ravel(message[p.name]).astype(np.float64) for p in self.small]
+        return theta, np.concatenate([np.zeros(0), *small])
+
+    def unpack(self, theta: Array, scalars: Array | None, dtype: Any) -> dict[str, Array]:
+        """Inverse of `pack`; the first part in the models' `dtype`, the others in float64."""
+        found: dict[str, Array] = {}
+        for parts, values in ((self.wide, theta.ravel()), (self.small, scalars)):
+            at = 0
+            for part in parts:
+                assert values is not None
+                found[part.name] = values[at : at + part.size].reshape(1, *part.shape)
+                at += part.size
+        first = self.wide[0].name
+        found[first] = found[first].astype(dtype)
+        return found
+
+
+def check_update(neighbour: Hashable, update: Update, fingerprint: str, alike: str, shapes: Shapes) -> None:
+    """Refuse an update that is not whole, finite and of a learner with the same settings."""
+    if not isinstance(update, Update) or type(update.round) is not int or update.round < 0:
+        raise PeerError(f"{neighbour!r} sent no update; expected an Update; fix that learner")
+    if update.fingerprint != fingerprint:
+        raise PeerError(
+            f"{neighbour!r} sent fingerprint {update.fingerprint}; expected {fingerprint}; "
+            f"give all learners the same {alike}"
+        )
+    _check_array(neighbour, "theta", update.theta, shapes.theta)
+    if shapes.scalars:
+        _check_array(neighbour, "scalars", update.scalars, (shapes.scalars,))
+    if update.more is not None:
+        _check_array(neighbour, "more", update.more, (min(np.size(update.more), shapes.more),))
+
+
+def _check_array(neighbour: Hashable, what: str, value: Array | None, expected: tuple[int, ...]) -> None:
+    good = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.shape == expected
+    if not good or not np.isfinite(value).all():  # type: ignore[arg-type]
+        raise PeerError(
+            f"{what} of {neighbour!r} is not {expected} finite numbers; expected that; fix that learner"
+        )

@@ -1,0 +1,66 @@
+"""All learners of a graph, who exchange messages in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..base.types import Array
+from ..learning.model import Model, Statistics
+from .combine import Neighbours
+from .graph import Graph
+from .message import Exchange, Layout
+from .topology import order
+
+#: Numbers before the statistics of one learner in a message: of which round, whose, how many, of how many.
+HEADER = 4
+
+
+class Network:
+    """The exchange of a simulation: every message arrives, in the round it was sent in."""
+
+    def __init__(self, graph: Graph, exchange: Exchange) -> None:
+        self.graph, self.exchange, self.neighbours = graph, exchange, Neighbours.of(graph)
+        self.around = np.eye(graph.J, dtype=bool)  # (J, J) each learner with its neighbours
+        for j, others in enumerate(graph.neighbours):
+            self.around[j, list(others)] = True
+        self.diameter = graph.diameter
+        self._order = sorted(range(graph.J), key=lambda j: order(graph.names[j]))
+        self.sent = self.bytes = 0.0  # numbers and bytes that a learner has sent to each neighbour
+
+    def exchange_round(self, model: Model, outgoing: Mapping[str, Array]) -> dict[str, Any]:
+        """Combine the messages of a round; moves of duals that rounding took away are taken back."""
+        layout, statistics = Layout(model.parts), getattr(model, "statistics", {})
+        sent = dict(outgoing)
+        for part in layout.wide:
+            sent[part.name] = self.exchange.outgoing(outgoing[part.name], getattr(model, "largest", np.inf))
+        theta = layout.wide[0].name
+        if self.exchange.payload != "float64":
+            rounded = outgoing[theta] - sent[theta]
+            model.take_back(rounded * np.asarray(self.neighbours.weight[:, None, None], rounded.dtype))
+        if self.graph.J > 1:
+            self._count(layout, statistics)
+        incoming = self.neighbours.combine(layout.parts, sent, sent, screen=self.exchange.screen)
+        incoming["statistics"] = {t: self._pooled(t, each) for t, each in statistics.items()}
+        return incoming
+
+    def _pooled(self, round: int, each: Any) -> Statistics:
+        """Statistics that all can know by their round are everybody's; others the neighbourhood's."""
+        each = type(each)(*(values[self._order] for values in each))
+        who = np.ones((1, self.graph.J), bool) if self._is_common(round) else self.around[:, self._order]
+        return Statistics(each, who)
+
+    def _is_common(self, round: int) -> bool:
+        return self.graph.J > 1 and round >= max(4, self.diameter + 2)
+
+    def _count(self, layout: Layout, statistics: Mapping[int, Any]) -> None:
+        wide, small = layout.sizes
+        more = 1  # the degree
+        for round, stats in statistics.items():
+            rows = self.graph.J if self._is_common(round) else 1
+            columns = stats.n.shape[-1]
+            more += rows * (HEADER + (len(stats) - 1 + stats.quantiles.shape[1]) * columns)
+        self.sent += wide + small + more
+        self.bytes += wide * np.dtype(self.exchange.payload).itemsize + 8 * (small + more)

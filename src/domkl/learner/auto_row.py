@@ -1,0 +1,272 @@
+"""The learner without settings with one row: statistics that all need, and scales that may differ."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import engines
+from ..base import checks
+from ..base.errors import PeerError
+from ..base.types import Array, Float
+from ..exchange.combine import Neighbours
+from ..exchange.message import Exchange, Shapes, Update
+from ..exchange.network import HEADER
+from ..exchange.topology import Topology, order
+from ..learning.auto import AutoRows, C
+from ..learning.auto import message as parts
+from ..learning.auto.experts import NAMES
+from ..learning.auto.features import Stats
+from ..learning.auto.scale import scale_number
+from ..learning.model import Statistics
+from ..learning.settings import Auto, describe
+from .row import ModelRow, digest
+
+#: Predictions that are kept until their labels come.
+MOST_ASKED = 1000
+#: Whose statistics they are that make a whole scale: one that may still change, or one that is fixed.
+WHOLE, FIXED = -1, -2
+#: The most learners whose statistics one message may hold.
+MOST_ROWS = 256
+
+
+class AutoRow(ModelRow):
+    """One device of a network of learners without settings."""
+
+    alike = "model, inputs, dtype and payload"
+    floods = True
+    model: AutoRows
+
+    def __init__(
+        self,
+        settings: Auto,
+        inputs: int,
+        exchange: Exchange,
+        topology: Topology,
+        engine: str,
+        dtype: Float,
+        lockstep: bool,
+    ) -> None:
+        diagonal = engines.make_inverse(engine)
+        kind = checks.float_type(dtype)
+        size = topology.size
+        model = AutoRows(
+            settings, 1, inputs, np.zeros(1), *size, dtype=kind, diagonal=diagonal, lockstep=lockstep
+        )
+        about = f"{describe(settings)} {inputs} {kind} {exchange.payload} {lockstep} {C.fingerprint}"
+        super().__init__(model, exchange, digest(about), topology)
+        self.table: dict[int, dict[Hashable, Array]] = {}  # statistics for the scale of a round, by learner
+        self.post: list[Array] = []  # statistics for the next message
+        self.asked: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
+        self._seen: tuple[tuple[object, ...], Any] | None = None  # the last prediction, and its round
+
+    @property
+    def resets(self) -> int:  # type: ignore[override]
+        return self.model.joint.resets
+
+    @property
+    def shapes(self) -> Shapes:
+        wide, small = self.layout.sizes
+        most = MOST_ROWS * (HEADER + parts.most_statistics(self.model.d + 1))
+        return Shapes((1, wide), small, most)
+
+    @property
+    def weights(self) -> Array:
+        return np.asarray(self.model.experts.weights()[0])
+
+    # Samples
+
+    def predict(self, x: npt.ArrayLike, round: int) -> float:
+        """Predict, and remember it until the label comes: experts are judged by what they predicted then."""
+        found = self._predict(x)
+        key = found.x.tobytes()
+        self.asked.pop(key, None)
+        residual = found.residual if len(found.residual) else np.zeros((1, 3))
+        self.asked[key] = np.concatenate([found.y_hat, residual[0], found.experts[0]])
+        if len(self.asked) > MOST_ASKED:
+            del self.asked[next(iter(self.asked))]
+        return float(found.y_hat[0])
+
+    def _predict(self, x: npt.ArrayLike) -> Any:
+        sample = np.asarray(checks.floats("x", x))
+        now = self.model.parameters, self.model.rounds
+        if self._seen is not None and self._is_seen(now, sample):
+            return self._seen[1]
+        self._seen = now, super()._predict(x)
+        return self._seen[1]
+
+    def _is_seen(self, now: tuple[object, ...], sample: Array) -> bool:
+        assert self._seen is not None
+        before, last = self._seen
+        same = before[0] is now[0] and before[1] == now[1]
+        return same and np.array_equal(last.x[0], sample, equal_nan=True)
+
+    def _asked(self, prediction: Any) -> Any:
+        kept = self.asked.pop(prediction.x.tobytes(), None)
+        if kept is None:
+            return None
+        y_hat, residual, experts = np.split(kept, [1, 4])
+        known = residual[None] if len(experts) == len(NAMES) else np.empty(0)
+        return prediction._replace(y_hat=y_hat, experts=experts[None], residual=known)
+
+    def learn(self, x: npt.ArrayLike, y: float, round: int) -> Any:
+        prediction = self._predict(x)  # before the round is known to have begun
+        self.model.rounds = round
+        self._seen = (self.model.parameters, round), prediction
+        return super().learn(x, y, round)
+
+    # Messages
+
+    def _more(self) -> Array | None:
+        """Statistics that the next message brings: our own of this round, and others' that are passed on."""
+        rows, self.post = self.post, []
+        for round, stats in self.model.statistics.items():
+            own = parts.packed(stats)
+            self.table.setdefault(round, {})[self.topology.name] = own
+            if self.known:
+                rows.append(headed(round, name_number(self.topology.name), 1, own, self.model.d + 1))
+        return np.concatenate(rows)[: self.shapes.more] if rows else None
+
+    def check(self, update: Update) -> None:
+        super().check(update)
+        parts.check(self._unpacked(update))
+        read = 0
+        for row in self._rows([update]):
+            head = row[:HEADER]
+            if not (head == np.floor(head)).all() or not 1 <= head[3] <= 2**16:
+                raise PeerError("a message holds statistics with a broken head; fix that learner")
+            parts.check_statistics(parts.unpacked(row[HEADER:], self.model.d + 1))
+            read += len(row)
+        if read != (0 if update.more is None else len(update.more)):
+            raise PeerError("a message holds broken statistics; expected whole ones; fix that learner")
+
+    def same(self, update: Update) -> bool:
+        mine, theirs = self._number, self._head(update)[1]
+        return mine == theirs != 0
+
+    @property
+    def _number(self) -> int:
+        return 0 if self.model.scale is None else self.model.scale.number
+
+    def _head(self, update: Update) -> tuple[float, int]:
+        """Rank and number of a sender's scale."""
+        message = self._unpacked(update)
+        return float(message["rank"][0]), int(message["scale"][0])
+
+    def merge(
+        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
+    ) -> list[Array | None]:
+        self._note_statistics([update for update in received if update is not None])
+        return super().merge(own, received, moves, backs)
+
+    def _note_statistics(self, received: Sequence[Update]) -> None:
+        """Keep statistics for scales to come; those that all need are passed on."""
+        model, names = self.model, {name_number(name): name for name in self.topology.members}
+        for row in self._rows(received):
+            round, name = int(row[0]), names.get(int(row[1]))
+            known = self.table.get(round, {})
+            soon = 0 <= round - model.rounds <= model.diameter
+            if name is None or name in known or model.warm.over or not soon:
+                continue
+            self.table[round] = known | {name: row[HEADER:]}
+            if model.warm.is_common(round):
+                self.post.append(row)
+
+    def _statistics(self) -> dict[int, Statistics]:
+        """Statistics for the scale of this round or, where all can know it by now, of the next."""
+        now, warm = self.model.rounds, self.model.warm
+        due = [t for t in self.table if t <= now + (1 if warm.is_common(t) else 0)]
+        found = {t: self._pooled(self.table.pop(t)) for t in due}
+        return {t: stats for t, stats in found.items() if stats is not None}
+
+    def _pooled(self, rows: Mapping[Hashable, Array]) -> Statistics | None:
+        own = rows.get(self.topology.name)
+        if own is None:
+            return None
+        alike = [rows[name] for name in sorted(rows, key=order) if len(rows[name]) == len(own)]
+        each = [parts.unpacked(row, self.model.d + 1) for row in alike]
+        stacked = Stats(*(np.concatenate(values) for values in zip(*each, strict=True)))
+        return Statistics(stacked, np.ones((1, len(alike)), bool))
+
+    def _rows(self, updates: Iterable[Update]) -> Iterator[Array]:
+        """The statistics in updates, one by one; what cannot be such ends an update's list."""
+        columns = self.model.d + 1
+        for update in updates:
+            left = np.zeros(0) if update.more is None else update.more
+            while len(left) >= HEADER and left[1] >= FIXED and 2 <= left[2] <= C.quantile_steps + 1:
+                end = HEADER + (parts.OTHERS + int(left[2])) * columns
+                if len(left) < end:
+                    break
+                yield left[:end]
+                left = left[end:]
+
+    # Scales that differ
+
+    def after(self, received: Mapping[Hashable, Update]) -> bool:
+        """Where scales differ, the learner with the lesser one takes the other, which it is sent."""
+        scale = self.model.scale
+        ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
+        others = [update for update in received.values() if self._head(update)[1] != ours[1]]
+        if scale is not None and any(self._head(update) < ours for update in others):
+            kind = FIXED if self.model.warm.over else WHOLE
+            self.post.append(headed(self.model.rounds, kind, scale.count, scale.whole, self.model.d + 1))
+        better = max([u for u in others if self._head(u) > ours], key=self._head, default=None)
+        for row in self._rows([] if better is None else [better]):
+            assert better is not None
+            if row[1] < 0 and scale_number(row[HEADER:]) == self._head(better)[1]:
+                self._take_scale(row, self._unpacked(better)["theta"])
+                return True
+        return False
+
+    def _take_scale(self, row: Array, theta: Array) -> None:
+        stats = parts.unpacked(row[HEADER:].copy(), self.model.d + 1)
+        self.model.take_scale(stats, int(row[3]), row[1] == FIXED, theta)
+
+    # The network
+
+    def _reweigh(self, near: Neighbours) -> None:
+        self.model.reweigh(near.weight, *self.topology.size)
+
+    def adopt(self, update: Update, share: float) -> None:
+        """Move the parameters a share of the way to a neighbour's, if both have the same scale.
+
+        Whoever has none gets it, with the parameters, from a neighbour's next message.
+        """
+        state = self.model.joint.state
+        if state is not None and self.same(update):
+            theirs = self._unpacked(update)["theta"]
+            self.model.joint.adopt(state.theta + share * (theirs - state.theta))
+
+    # State
+
+    def state(self) -> dict[str, Any]:
+        columns = self.model.d + 1
+        rows = [
+            [t, name, headed(t, 0, 1, row, columns)]
+            for t, found in self.table.items()
+            for name, row in found.items()
+        ]
+        asked = [[np.frombuffer(key).copy(), values] for key, values in self.asked.items()]
+        return {**super().state(), "table": rows, "post": list(self.post), "asked": asked}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._seen, self.table = None, {}
+        for t, name, row in state["table"]:
+            self.table.setdefault(t, {})[name] = row[HEADER:]
+        self.post = list(state["post"])
+        self.asked = {np.ascontiguousarray(x).tobytes(): values for x, values in state["asked"]}
+
+
+def headed(round: int, whose: int, count: int, row: Array, columns: int) -> Array:
+    """Statistics as they are sent: of which round, whose, how many quantiles, of how many learners."""
+    return np.concatenate([[round, whose, len(row) // columns - parts.OTHERS, count], row])
+
+
+def name_number(name: Hashable) -> int:
+    """A number that stands for a name in statistics; 48 bits, which a float holds."""
+    return int.from_bytes(hashlib.sha256(str(name).encode()).digest()[:6], "big")

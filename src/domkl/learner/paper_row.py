@@ -1,0 +1,257 @@
+"""The paper's learner with one row: a device of an engine, and the losses that Hedge shares."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import engines
+from ..base import checks
+from ..base.errors import InputError
+from ..base.types import Array, Float
+from ..engines.devices import DeviceState
+from ..exchange.edges import Neighbour
+from ..exchange.message import Exchange, Shapes, Update
+from ..learning import hedge as hedging
+from ..learning import kernels, losses
+from ..learning.first_order import State
+from ..learning.settings import Paper
+from .row import Learnt, digest
+
+
+class PaperRow:
+    """One device of the paper's algorithm."""
+
+    alike = "kernels, rates, loss, step, hedge and payload"
+    floods = False
+    resets = 0
+
+    def __init__(
+        self, settings: Paper, inputs: int | None, exchange: Exchange, engine: str, dtype: Float, lockstep: bool
+    ) -> None:
+        self.V = kernels.check(settings.draw(_inputs(settings, inputs)), dtype=dtype)
+        self.rates, self.loss, self.hedge = settings.rates_at(0), settings.loss_function, settings.hedge
+        self.step, self.memory, self.exchange, self.engine = settings.step, settings.memory, exchange, engine
+        if not lockstep and self.hedge == "messages":
+            raise InputError(
+                "hedge is 'messages' for an asynchronous learner; expected rounds that all share; "
+                "use 'neighbours' or 'local'"
+            )
+        self.settings_digest = self._digest(lockstep)
+        # The native device checks samples itself, and quicker; what it refuses is looked at here.
+        self._quick = engines.chosen(engine) == "native" and not self.loss.classifies
+        self.known: Mapping[Hashable, Neighbour] = {}
+        self.device = self._make_device()
+        self._is_new = True
+        self.open: tuple[Array, Array] | None = None  # theta' before rounding, and L'
+
+    def _digest(self, lockstep: bool) -> str:
+        loss = self.loss
+        text = f"{kernels.fingerprint(self.V)} {self.V.dtype} {self.rates} {loss.name} {loss.reg!r} "
+        text += f"{loss.delta!r} {self.hedge} {self.exchange.payload} {not lockstep}"
+        if self.step == "newton":
+            text += f" newton {self.memory and float(self.memory)!r}"
+        return digest(text)
+
+    def _make_device(self) -> engines.Device:
+        setting = self.V, len(self.known), self.rates, self.loss, self.hedge
+        device = engines.make_device(self.engine, *setting, self.step, self.memory)
+        self._observe = device.observe if self.known else device.alone
+        return device
+
+    @property
+    def shapes(self) -> Shapes:
+        P, D, _ = self.V.shape
+        return Shapes((P, 2 * D), P if self.hedge != "local" else 0, dtype=self.V.dtype)
+
+    @property
+    def weights(self) -> Array:
+        return self.device.q
+
+    @property
+    def parameters(self) -> State:
+        return self.device.state
+
+    def new_neighbour(self, number: int) -> Neighbour:
+        P, D, _ = self.V.shape
+        return Neighbour(P, 2 * D, self.V.dtype, number)
+
+    # Samples
+
+    def predict(self, x: npt.ArrayLike, round: int) -> float:
+        if self._quick:
+            try:
+                return self.device.predict(x)  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                pass
+        return self.device.predict(self._sample(x))
+
+    def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
+        q = self.device.q
+        y_hat, theta, L = self._learn(x, y)
+        if not self.known:
+            return Learnt(y_hat, y, q, theta, L if self.hedge != "local" else None)
+        sent = self.exchange.outgoing(theta)
+        sent.flags.writeable = theta.flags.writeable = False  # they leave in an Update, and stay our state
+        self.open = theta, L
+        if self.hedge == "messages":
+            belief = self._belief(L)
+            for one in self.known.values():
+                one.pass_on(round, belief)
+        return Learnt(y_hat, y, q, sent, self._shared(L))
+
+    def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
+        if self._quick:
+            try:
+                return self._observe(x, y)  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                pass
+        sample, label = self._sample(x), float(losses.one_label(self.loss, y, self.V.dtype))
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self._observe(sample, label)
+        except ValueError:
+            raise InputError(
+                "learning this sample would overflow; expected x and y of moderate size; "
+                "scale them, for example to [0, 1]"
+            ) from None
+
+    def _sample(self, x: npt.ArrayLike) -> Array:
+        array = checks.floats("x", x, self.device.takes)
+        remedy = "every sample needs the features the kernels were made for"
+        checks.shape("x", array, self.V.shape[2:], remedy)
+        return checks.finite("x", np.ascontiguousarray(array))
+
+    # Messages
+
+    def check(self, update: Update) -> None:
+        pass
+
+    def same(self, update: Update) -> bool:
+        return True
+
+    def merge(
+        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
+    ) -> list[Array | None]:
+        assert self.open is not None
+        (theta, L), self.open = self.open, None
+        arrived = {name: u for name, u in zip(self.known, received, strict=True) if u is not None}
+        thetas = self._screened(own.theta, [theta if u is None else u.theta for u in received])
+        for one, value in zip(self.known.values(), thetas, strict=True):
+            one.theta = value
+        moving = [k for k, moved in enumerate(moves) if moved]
+        self.device.close(thetas, moving, self._total(L, arrived, own.round))
+        back = [*backs]
+        if own.theta is not theta and moving:  # neighbours have the rounded estimate, so the duals must too
+            back.append(len(moving) * (theta - own.theta))
+        self.take_back(back)
+        return [own.theta - thetas[k] if moves[k] else None for k in range(len(thetas))]
+
+    def _screened(self, own: Array, thetas: list[Array]) -> list[Array]:
+        screen = self.exchange.screen
+        return thetas if screen is None or not thetas else list(screen(own, np.stack(thetas)))
+
+    def after(self, received: Mapping[Hashable, Update]) -> bool:
+        return False
+
+    def _shared(self, L: Array) -> Array | None:
+        """What the neighbours receive about our losses."""
+        if self.hedge == "local":
+            return None
+        return L if self.hedge == "neighbours" else self._belief(L)
+
+    def _belief(self, L: Array) -> Array:
+        return L + self._sum([one.received for one in self.known.values()])
+
+    def _total(self, L: Array, arrived: Mapping[Hashable, Update], round: int) -> Array:
+        """The losses that enter Hedge's exponent, (P,)."""
+        if self.hedge == "local":
+            return L
+        if self.hedge == "neighbours":
+            for name, update in arrived.items():
+                self.known[name].losses = _losses(update)
+            return L + self._sum([one.losses for one in self.known.values()])
+        belief = self._belief(L)
+        for name, update in arrived.items():
+            held = update.edges.get(self.name)
+            used = held.seen if held is not None else round - 1
+            self.known[name].take_losses(_losses(update), used)
+        return belief
+
+    name: Hashable = None  # of the learner, by which neighbours call its edges
+
+    def _sum(self, values: list[Array]) -> Array:
+        if not values:
+            return np.zeros(len(self.V), self.V.dtype)
+        return functools.reduce(np.add, values)
+
+    # Neighbours
+
+    def connect(self, known: Mapping[Hashable, Neighbour]) -> None:
+        """A device for as many neighbours as there are now, with the same state."""
+        if self._is_new:  # exactly what a network's engine starts with
+            self.known, self._is_new = dict(known), False
+            self.device = self._make_device()
+            return
+        state, unit = self.device.keep(), self.device.unit
+        for name in known.keys() - self.known.keys():
+            known[name].theta = state.theta  # like a missing neighbour, it does not pull before it sends
+        self.known = dict(known)
+        self._resume(state, unit)
+
+    def _resume(self, state: DeviceState, unit: float) -> None:
+        self.device = self._make_device()
+        if unit != self.device.unit:
+            state = state._replace(lam=state.lam * (unit / self.device.unit))
+        self.device.resume(state, self._thetas())
+
+    def take_back(self, moves: Sequence[Array]) -> None:
+        if moves:
+            state = self.device.keep()
+            lam = state.lam - sum(moves) * (self.rates.rho / 2 / self.device.unit)
+            self.device.resume(state._replace(lam=lam), self._thetas())
+
+    def adopt(self, update: Update, share: float) -> None:
+        """Move the parameters a share of the way to a neighbour's; the whole way takes over its losses."""
+        state = self.device.keep()
+        theta = update.theta if share == 1 else state.theta + share * (update.theta - state.theta)
+        state = state._replace(theta=theta)
+        if share == 1 and update.scalars is not None and self.hedge != "messages":
+            q = hedging.weights(update.scalars * (1 + len(self.known)), self.rates.eta_g)
+            state = state._replace(L=update.scalars, q=q)
+        self.start_from(state)
+
+    def start_from(self, state: DeviceState) -> None:
+        """Go on with other parameters; what was known of the neighbours' was of the time before."""
+        for one in self.known.values():
+            one.theta = state.theta
+        self.device.resume(state, self._thetas())
+
+    def _thetas(self) -> list[Array]:
+        return [one.theta for one in self.known.values()]
+
+    # State
+
+    def state(self) -> dict[str, Any]:
+        return {"unit": self.device.unit, **self.device.keep().arrays()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        arrays = {name: value for name, value in state.items() if name != "unit"}
+        self._resume(DeviceState.of(arrays), state["unit"])
+
+
+def _inputs(settings: Paper, inputs: int | None) -> int:
+    if inputs is not None:
+        return checks.count("inputs", inputs)
+    if isinstance(settings.kernels, np.ndarray):
+        return int(settings.kernels.shape[2])
+    raise InputError("inputs is not given; expected the number of inputs of a sample; pass inputs=")
+
+
+def _losses(update: Update) -> Array:
+    assert update.scalars is not None  # receive() has checked it
+    return update.scalars

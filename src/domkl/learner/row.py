@@ -1,0 +1,251 @@
+"""A model with one row, as `Learner` drives it: samples and messages in, messages out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base import checks
+from ..base.errors import PeerError
+from ..base.types import Array
+from ..exchange.combine import MISSING, Neighbours
+from ..exchange.edges import Neighbour
+from ..exchange.message import Exchange, Layout, Shapes, Update
+from ..exchange.topology import Topology
+from ..learning import losses
+from ..learning.model import Model, Statistics
+
+
+class Learnt(NamedTuple):
+    """What a sample gave: the prediction before it was learnt, and what is sent."""
+
+    y_hat: float
+    y: float
+    weights: Array
+    theta: Array  # (P, K) as it is sent
+    scalars: Array | None
+    more: Array | None = None
+
+
+class Row(Protocol):
+    """One learner's model in a network of devices."""
+
+    alike: str  # what must be the same at all learners, in words
+    settings_digest: str
+    floods: bool  # whether it must know the whole network's size
+    resets: int  # how often its duals have started again by an agreement of all
+
+    @property
+    def shapes(self) -> Shapes:
+        """Shapes of its messages."""
+
+    @property
+    def weights(self) -> Array:
+        """Weights of its kernels or experts. (n,)"""
+
+    @property
+    def parameters(self) -> Any:
+        """theta, lam, ... between two rounds; None before the first label."""
+
+    def predict(self, x: npt.ArrayLike, round: int) -> float:
+        """The network's function, as this learner knows it, at x."""
+
+    def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
+        """Learn a sample; opens a round, or closes it at once where there are no neighbours."""
+
+    def check(self, update: Update) -> None:
+        """Refuse values in a neighbour's message that no learner can have."""
+
+    def same(self, update: Update) -> bool:
+        """Whether a neighbour's parameters mean the same here, so that duals may move."""
+
+    def merge(
+        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
+    ) -> list[Array | None]:
+        """End the round; returns how far each edge's dual has moved. `backs` are moves to take back."""
+
+    def after(self, received: Mapping[Hashable, Update]) -> bool:
+        """What a model does between rounds with what it received; whether its parameters are others'."""
+
+    def connect(self, known: Mapping[Hashable, Neighbour]) -> None:
+        """The neighbours are others from now on."""
+
+    def take_back(self, moves: Sequence[Array]) -> None:
+        """Take moves of edges' duals out of lam, between two rounds."""
+
+    def adopt(self, update: Update, share: float) -> None:
+        """Move the parameters a share of the way to a neighbour's."""
+
+    def state(self) -> dict[str, Any]:
+        """State between two rounds, by name."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`."""
+
+    def new_neighbour(self, number: int) -> Neighbour:
+        """What is known of a neighbour at first."""
+
+
+class ModelRow:
+    """Any model of `learning.model`, with one row and an inbox for an exchange."""
+
+    alike = "model, inputs, dtype and exchange"
+    floods = False
+    resets = 0
+
+    def __init__(self, model: Model, exchange: Exchange, digest: str, topology: Topology) -> None:
+        self.model, self.exchange, self.topology = model, exchange, topology
+        self.settings_digest = digest
+        self.layout = Layout(model.parts)
+        self.known: Mapping[Hashable, Neighbour] = {}
+        self.degrees: dict[Hashable, int] = {}  # of the neighbours, as they sent them
+        self.outgoing: dict[str, Array] = {}  # of the open round, before rounding
+
+    @property
+    def dtype(self) -> Any:
+        return getattr(self.model, "dtype", np.float64)
+
+    @property
+    def shapes(self) -> Shapes:
+        wide, small = self.layout.sizes
+        return Shapes((1, wide), small)
+
+    @property
+    def weights(self) -> Array:
+        return self.model.weights[0]
+
+    @property
+    def parameters(self) -> Any:
+        return getattr(self.model, "parameters", None)
+
+    def predict(self, x: npt.ArrayLike, round: int) -> float:
+        return float(self._predict(x).y_hat[0])
+
+    def _predict(self, x: npt.ArrayLike) -> Any:
+        sample = checks.floats("x", x)
+        remedy = "every sample needs the same inputs, NaN where one is missing"
+        checks.shape("x", sample, (self.model.d,), remedy)
+        return self.model.predict(checks.finite_or_missing("x", sample)[None].copy())
+
+    def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
+        prediction = self._predict(x)
+        label = losses.one_label(self._loss, y)
+        weights = self.weights
+        self.outgoing = self.model.learn(prediction, label[None], self._asked(prediction))
+        theta, scalars = self.layout.pack(self.outgoing)
+        sent = self.exchange.outgoing(theta, getattr(self.model, "largest", np.inf))
+        sent.flags.writeable = False  # it leaves in an Update, and the edges' duals need it
+        return Learnt(float(prediction.y_hat[0]), float(label), weights, sent, scalars, self._more())
+
+    @property
+    def _loss(self) -> losses.Loss:
+        return getattr(self.model, "loss", losses.squared())
+
+    def _asked(self, prediction: Any) -> Any:
+        """The prediction as it was when the sample was new."""
+        return None
+
+    def _more(self) -> Array | None:
+        return None
+
+    def check(self, update: Update) -> None:
+        if not 0 <= update.degree <= 2**16:
+            raise PeerError(f"degree is {update.degree}; expected 0 to {2**16}; fix that learner")
+
+    def same(self, update: Update) -> bool:
+        return True
+
+    def merge(
+        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
+    ) -> list[Array | None]:
+        self.take_back(backs)
+        mine = self._unpacked(own)
+        theirs = [self._meaning(update, mine) for update in received]
+        near = self.neighbours(received)
+        moved = [
+            near.slots[k].weight * (mine[self._theta][0] - message[self._theta][0]) if moves[k] else None
+            for k, message in enumerate(theirs)
+        ]
+        senders = {name: np.concatenate([m[name] for m in (*theirs, mine)]) for name in mine}
+        screen, where = self.exchange.screen, np.array([*moves, False])
+        incoming = near.combine(self.layout.parts, mine, senders, where, screen)
+        self._take_back_rounding(mine, incoming[self._theta].moving)
+        incoming["statistics"] = self._statistics()
+        self.model.merge(incoming)
+        self._reweigh(near)
+        return moved
+
+    @property
+    def _theta(self) -> str:
+        return self.layout.wide[0].name
+
+    def _take_back_rounding(self, sent: Mapping[str, Array], moving: Array) -> None:
+        """Neighbours have theta as it was sent, and so must the duals."""
+        rounded = (self.outgoing[self._theta] - sent[self._theta]) * moving
+        if rounded.any():
+            self.model.take_back(rounded)
+
+    def _statistics(self) -> dict[int, Statistics]:
+        return {}
+
+    def _reweigh(self, near: Neighbours) -> None:
+        """Tell the model that edges have other weights, if it wants to know."""
+
+    def _unpacked(self, update: Update) -> dict[str, Array]:
+        return self.layout.unpack(update.theta, update.scalars, self.dtype)
+
+    def _meaning(self, update: Update | None, own: Mapping[str, Array]) -> dict[str, Array]:
+        """A neighbour's message as far as it means the same here; a missing one is neutral."""
+        if update is None:
+            neutral = {p.name: np.zeros_like(own[p.name]) for p in self.layout.small if p.rule in MISSING}
+            return {**own, **neutral}
+        interpret = getattr(self.model, "interpret", lambda message, own: message)
+        found: dict[str, Array] = interpret(self._unpacked(update), own)
+        return found
+
+    def neighbours(self, received: Sequence[Update | None] = ()) -> Neighbours:
+        """With degrees as both ends of each edge have sent in this round, or the last that are known."""
+        for name, update in zip(self.known, received, strict=False):
+            if update is not None:
+                self.degrees[name] = max(1, update.degree)
+        deg = len(self.known)
+        degrees = np.array([self.degrees.get(name, deg) for name in self.known], np.float64)
+        return Neighbours(np.array([deg], np.float64), [list(range(deg))], degrees)
+
+    def after(self, received: Mapping[Hashable, Update]) -> bool:
+        return False
+
+    def connect(self, known: Mapping[Hashable, Neighbour]) -> None:
+        self.known = known
+        self.degrees = {name: deg for name, deg in self.degrees.items() if name in known}
+
+    def take_back(self, moves: Sequence[Array]) -> None:
+        if moves:
+            self.model.take_back(np.asarray(sum(moves))[None])
+
+    def adopt(self, update: Update, share: float) -> None:
+        """A model that does not say how keeps its own parameters."""
+
+    def state(self) -> dict[str, Any]:
+        degrees = [[name, degree] for name, degree in self.degrees.items()]
+        return {"model": self.model.state(), "degrees": degrees}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.degrees = {name: degree for name, degree in state["degrees"]}
+        self.model.restore(state["model"])
+
+    def new_neighbour(self, number: int) -> Neighbour:
+        P, K = self.layout.wide[0].shape
+        return Neighbour(P, K, self.dtype, number)
+
+
+def digest(*values: Any) -> str:
+    """Sixteen hexadecimal digits of settings and arrays."""
+    made = hashlib.sha256()
+    for value in values:
+        made.update(value.tobytes() if isinstance(value, np.ndarray) else f"{value} ".encode())
+    return made.hexdigest()[:16]

@@ -1,0 +1,100 @@
+"""When the past is no guide any more: detects changes from errors that learners average over neighbours."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ...base.types import Array
+from .additive import LONG, PAST, YOUNG
+from .constants import C
+
+#: Experts that are compared: two of the joint models (own theta, neighbours' mean), then the memories.
+EXPERTS, JOINT = 5, 2
+#: What takes the long memory's place: the young one or that of the past, and whether the joint models reset.
+RETURNS, MISLED = 1, 2
+
+
+class ChangeDetector:
+    """Errors of J learners' predictions and of their experts, averaged with the neighbours' in every round.
+
+    An alarm (Page's test): errors in units of their level, `watch_most` at most, exceed `watch_slack` by
+    `watch_alarm` in sum. Better: the young or the past memory's error, averaged over `watch_fade` rounds, is
+    below `watch_better` times the long memory's for `watch_lasting` rounds, in half of a neighbourhood.
+    The joint models reset too if the other memory's error is below `watch_worse` times theirs, and theirs
+    is `watch_rise` times what it was over `watch_ages` rounds: errors of a slow series rise and fall together.
+    """
+
+    FIELDS: ClassVar = {
+        "level": "level",
+        "surplus": "surplus",
+        "since": "since",
+        "errors": "errors",
+        "lasting": "lasting",
+        "rounds_of_level": "n",
+        "rounds_compared": "age",
+        "usual_error": "usual",
+        "rounds": "rounds",
+    }
+
+    def __init__(self, J: int) -> None:
+        self.level, self.surplus = np.zeros(J), np.zeros(J)
+        self.since = np.zeros(J, int)  # rounds for which errors have exceeded their level
+        self.errors, self.lasting = np.zeros((J, EXPERTS)), np.zeros(J, int)
+        self.n, self.age = 0, 0
+        self.usual, self.rounds = np.zeros(J), 0  # the joint models' error over the ages
+
+    def observe(self, miss: Array, experts: Array) -> None:
+        """Squared errors of a round: of the prediction (J,), of the experts (J, EXPERTS)."""
+        self.n += 1
+        self.age += 1
+        self.rounds += 1
+        if self.n > C.watch_fade:
+            odd = np.minimum(miss / np.maximum(self.level, 1e-12), C.watch_most)
+            self.surplus = self.surplus + odd - C.watch_slack
+        self.level = self.level + (miss - self.level) / min(self.n, C.watch_level)
+        self.errors = self.errors + (experts - self.errors) / min(self.age, C.watch_fade)
+        self.usual = self.usual + (experts[:, :JOINT].min(-1) - self.usual) / min(self.rounds, C.watch_ages)
+
+    def average(self, surplus: Array, errors: Array) -> None:
+        """Take over the averages over each neighbourhood."""
+        self.surplus, self.errors = np.maximum(surplus, 0), errors
+        self.since = np.where(self.surplus > 0, self.since + 1, 0)
+        memories = self.errors[:, JOINT:]
+        better = memories[:, YOUNG:].min(-1) < C.watch_better * memories[:, LONG]
+        self.lasting = np.where(better, self.lasting + 1, 0)
+
+    @property
+    def votes(self) -> Array:
+        """1 where another memory is clearly better than the long one, else 0. (J,)"""
+        return np.asarray(self.lasting >= C.watch_lasting, np.float64)
+
+    @property
+    def alarms(self) -> Array:
+        """1 where errors surge, else 0. (J,)"""
+        return np.asarray(self.surplus > C.watch_alarm, np.float64)
+
+    def verdict(self) -> Array:
+        """What each learner would do about a better memory: `RETURNS` and `MISLED` where they are so. (J,)"""
+        joint, memories = self.errors[:, :JOINT].min(-1), self.errors[:, JOINT:]
+        returns = memories[:, PAST] < memories[:, YOUNG]
+        misled = memories[:, YOUNG:].min(-1) < C.watch_worse * joint
+        misled &= joint > C.watch_rise * self.usual
+        return np.asarray(RETURNS * returns + MISLED * misled, np.float64)
+
+    def reset_level(self) -> None:
+        """After an alarm today's errors are the level."""
+        self.n, self.level = 0, np.zeros_like(self.level)
+        self.reset_suspicion()
+        self.reset_comparison()
+
+    def reset_suspicion(self) -> None:
+        """Let the next alarm and the next vote be of errors to come."""
+        self.surplus, self.since = np.zeros_like(self.surplus), np.zeros_like(self.since)
+        self.lasting = np.zeros_like(self.lasting)
+
+    def reset_comparison(self) -> None:
+        """Compare the experts from now on."""
+        self.age = 0
+        self.lasting = np.zeros_like(self.lasting)

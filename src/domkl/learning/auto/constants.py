@@ -1,0 +1,132 @@
+"""Every constant of the learner without settings, in one versioned record.
+
+Learners of one network must have the same: the record's fingerprint is part of theirs. "sets" below are the
+five of `benchmarks/accuracy.py` (a ring of five, seed 0 and 1); "drift" are the streams of
+`benchmarks/drift.py`. What says "by design" was not tuned.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+VERSION = 1
+
+
+def _is(value: Any, meaning: str, chosen: str = "sets") -> Any:
+    return dataclasses.field(default=value, metadata={"meaning": meaning, "chosen": chosen})
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The constants; `table` has each one's meaning and how it was chosen."""
+
+    # The joint models
+    models: int = _is(2, "joint models that are averaged")
+    rho: float = _is(0.6, "pull towards the neighbours, squared loss")
+    eta: float = _is(0.01, "ridge of all learners together, squared loss")
+    rho_classes: float = _is(0.05, "rho with the logistic loss: an eighth of the curvature", "classes")
+    eta_classes: float = _is(0.15, "eta with the logistic loss", "classes")
+    rho_alone: float = _is(0.4, "rho before the scale is common; has no effect without neighbours")
+    eta_alone: float = _is(0.1, "ridge of a learner that nobody's parameters hold in check")
+
+    # Features
+    sigma2: tuple[float, ...] = _is((0.1, 0.2, 0.4, 0.8), "squared bandwidths, in turn over the frequencies")
+    inputs_seen: tuple[int | None, ...] = _is((2, 4, 8, None), "inputs a frequency sees, in turn; None: all")
+    quantile_steps: int = _is(
+        16, "steps of the ranks: quantiles of a column, one more than that", "by design"
+    )
+    few_steps: int = _is(8, "steps of the ranks of fewer samples than `many_samples`", "by design")
+    many_samples: int = _is(128, "samples from which on a column has all its quantiles", "by design")
+    input_maps: int = _is(3, "ways the inputs are seen: on their range, as softsigns, as ranks")
+    softsign_size: float = _is(1.25, "size of the softsign map")
+    rank_size: float = _is(1.9, "size of the rank map")
+
+    # The scale
+    warm_up: int = _is(
+        512, "samples after which the scale is fixed: more than a season's first days", "drift"
+    )
+    enough: int = _is(320, "samples of all learners after which a common scale is good enough to go on with")
+    looks: int = _is(64, "the most rounds that `enough` may take")
+    late_values: int = _is(32, "values after which an input that came late gets its scale", "by design")
+
+    # Experts
+    fixed_share: float = _is(1e-3, "weight that experts get back in every round", "drift")
+    heat: float = _is(4.0, "temperature of Hedge, in mean squared errors of the best expert")
+    untried: float = _is(0.2, "weight that new experts have together before they are tried")
+    blend: float = _is(0.25, "part of the long memory in the expert that blends it with the neighbours' mean")
+
+    # Additive memories
+    memory_part: float = _is(1 / 7, "part of all parameters that a memory may have")
+    memory_rho: float = _is(4.0, "pull towards the neighbours' coefficients", "drift")
+    young_rounds: int = _is(200, "rounds that the young memory looks back, and samples kept for it", "drift")
+    short_rounds: int = _is(
+        50, "a memory that fades looks back on half its age, but at least so far", "drift"
+    )
+    trial_rounds: int = _is(100, "rounds for which a new memory has the exchange to itself", "drift")
+    often: int = _is(8, "rounds between two looks at the variances while a memory is new", "by design")
+    seldom: int = _is(32, "rounds between two such looks later", "by design")
+    new_rounds: int = _is(64, "rounds for which a memory is new", "by design")
+    first_variance: float = _is(5e-3, "variance of a coefficient at first, targets scaled to their range")
+    least_variance: float = _is(5e-5, "the least such variance")
+    label_variance: float = _is(20.0, "how many times as large variances are for labels", "classes")
+    variance_worth: float = _is(0.5, "how many coefficients the least variance is worth as evidence")
+    noise_rounds: int = _is(25, "rounds over which the noise is averaged", "drift")
+    dual_kept: float = _is(
+        0.8, "part of the duals that stays at such a look: bounds what lost messages leave"
+    )
+    degrees: int = _is(4, "degree of the functions of one input")
+    pairs: tuple[tuple[int, int], ...] = _is(
+        ((1, 1), (1, 2), (2, 1), (2, 2)), "degrees of the functions of two inputs"
+    )
+
+    # The watch for changes
+    watch_level: int = _is(300, "rounds over which the level of errors is averaged", "drift")
+    watch_most: float = _is(10.0, "the most that one error counts, in levels", "drift")
+    watch_slack: float = _is(2.0, "error in levels that raises no suspicion", "drift")
+    watch_alarm: float = _is(15.0, "sum of suspicion that is an alarm", "drift")
+    watch_fade: int = _is(30, "rounds over which experts are compared", "drift")
+    watch_better: float = _is(
+        0.75, "error below which another memory is clearly better, in the long one's", "drift"
+    )
+    watch_lasting: int = _is(30, "rounds for which it must be", "drift")
+    watch_worse: float = _is(
+        0.7, "joint models restart if a memory's error is below this part of theirs", "drift"
+    )
+    watch_rise: float = _is(3.0, "and theirs has risen to so many times its mean", "drift")
+    watch_ages: int = _is(1000, "rounds of that mean", "drift")
+
+    # The autoregressive correction of the residual
+    echo_fade: float = _is(0.998, "part of the past that stays at each error", "approval")
+    echo_doubt: float = _is(0.05, "ridge, as part of the errors' sum of squares", "approval")
+    echo_few: int = _is(10, "errors of which the second input is the mean, about", "approval")
+    echo_most: float = _is(
+        2.0, "largest error that counts, in scaled units: one class taken for the other", "by design"
+    )
+    echo_sure: float = _is(0.98, "how sure of a class the correction may be, as 2 P - 1", "classes")
+
+    @property
+    def fingerprint(self) -> str:
+        """Eight hexadecimal digits that differ where any constant does."""
+        text = f"{VERSION} {dataclasses.astuple(self)!r}"
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+class Row(NamedTuple):
+    """A constant, as a table shows it."""
+
+    name: str
+    value: Any
+    meaning: str
+    chosen: str  # by which data, or "by design"
+
+
+def table() -> list[Row]:
+    """All constants with their meaning and how they were chosen."""
+    found = dataclasses.fields(Constants)
+    return [Row(f.name, f.default, f.metadata["meaning"], f.metadata["chosen"]) for f in found]
+
+
+C = Constants()

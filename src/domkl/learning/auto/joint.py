@@ -1,0 +1,131 @@
+"""The joint second-order models: the parameters that learners agree on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...base.types import Array, Float
+from .. import first_order, second_order
+from ..first_order import Rates
+from ..losses import Loss
+from .constants import C
+from .features import Features, Stats
+from .warmup import Sample
+
+#: Temperatures have no part in these steps.
+RATES = Rates(rho=C.rho, eta=C.eta, eta_g=1.0)
+CLASSES = Rates(rho=C.rho_classes, eta=C.eta_classes, eta_g=1.0)
+ALONE = Rates(rho=C.rho_alone, eta=C.eta_alone, eta_g=1.0)
+
+
+class Learnt(NamedTuple):
+    """Result of a local step, until its round closes."""
+
+    theta: Array  # (J, models, K)
+    L: Array
+    m: Array
+
+
+class Joint:
+    """`models` second-order models of J learners on one set of features each.
+
+    Until the first scale is known `state` is None and nothing can be predicted.
+    """
+
+    features: Features
+
+    def __init__(self, loss: Loss, dtype: Float, diagonal: second_order.Diagonal) -> None:
+        self.loss, self.dtype, self.diagonal = loss, dtype, diagonal
+        self.state: second_order.State | None = None
+        self.mean: Array = np.zeros(0)  # (J, models, K) of the neighbours' theta
+        self.pulls: second_order.Pulls = second_order.Pulls(np.zeros(0), np.zeros(0), 0.0)
+        self.learnt: Learnt | None = None  # of the open round
+        self.resets = 0  # how often the models have started again
+
+    def set_pulls(self, weight: Array, learners: int, shared: bool) -> None:
+        """How strongly neighbours pull, whose edges weigh `weight` in sum (J,), in a network of `learners`."""
+        self.pulls = self._pulls(weight, learners, shared)
+
+    def _pulls(self, weight: Array, learners: int, shared: bool) -> second_order.Pulls:
+        weight = weight if shared else np.zeros(len(weight))
+        together = CLASSES if self.loss.classifies else RATES
+        each = replace(together, eta=together.eta / learners)
+        return second_order.Pulls.of(np.asarray(weight, self.dtype), each if shared else ALONE, self.loss)
+
+    def scores(self, z: Array) -> tuple[Array, Array]:
+        """What the own and the neighbours' parameters predict, in scaled units. (J, models) each"""
+        assert self.state is not None
+        return first_order.dot(self.state.theta, z), first_order.dot(self.mean, z)
+
+    def learn(self, z: Array, f: Array, y: Array) -> None:
+        """The local step of an open round; targets are scaled."""
+        assert self.state is not None
+        self.learnt = Learnt(*second_order.local(self.state, z, f, y, self.pulls, self.loss))
+
+    def reset(self, samples: list[Sample], stats: Stats) -> None:
+        """Start again from these samples alone, targets scaled, as if the neighbours agreed."""
+        state = second_order.init(C.models, self.features.K, self.pulls, self.diagonal)
+        for x, y in samples:
+            z = self.features.of(x, stats)
+            f = first_order.dot(state.theta, z)
+            theta, L, m = second_order.local(state, z, f, y, self.pulls, self.loss)
+            agreed = theta * self.pulls.deg[:, None, None]
+            state = state._replace(theta=theta, L=L, m=m, theta_sum=agreed)
+        self.state, self.mean = state, state.theta
+        self.resets += 1
+
+    def adopt(self, theta: Array) -> None:
+        """Go on from these parameters, as if the neighbours agreed. (J, models, K)"""
+        assert self.state is not None
+        near = theta * self.pulls.deg[:, None, None]
+        self.state, self.mean = self.state._replace(theta=theta, theta_sum=near), theta
+
+    def merge(self, near: Array, moved: Array, moving: Array, mean: Array) -> None:
+        """End the round: duals move along the edges of `moved`; all of `near` pulls at the next step."""
+        assert self.state is not None and self.learnt is not None
+        learnt, self.learnt, self.mean = self.learnt, None, mean
+        pulls = self.pulls._replace(deg=np.asarray(moving, self.dtype))
+        state = second_order.merge(self.state, tuple(learnt), moved, np.zeros_like(learnt.L), pulls, 1.0)
+        self.state = state._replace(theta_sum=near)
+
+    def merge_alone(self) -> None:
+        """End the round of learners that do not share a scale yet."""
+        assert self.learnt is not None
+        theta = self.learnt.theta
+        nothing = np.zeros_like(theta)
+        self.merge(nothing, nothing, self.pulls.deg, theta)
+
+    def take_back(self, moves: Array) -> None:
+        """Take moves of edges' duals out of lam. (J, models, K)"""
+        if self.state is not None:
+            self.state = self.state._replace(lam=self.state.lam - moves * self.pulls.neighbours)
+
+    def reweigh(self, weight: Array, learners: int) -> None:
+        """Edges have other weights, or the network another size, from now on; one learner at a time."""
+        assert self.state is not None
+        old, self.pulls = self.pulls, self._pulls(weight, learners, True)
+        rise = float((self.pulls.c - old.c)[0, 0])
+        inverse = second_order.shift(self.state.inverse, float(old.c[0, 0]), rise)
+        self.state = self.state._replace(inverse=self.state.inverse.like(inverse.settle()))
+
+    def fade(self, rounds: int, memory: float | None) -> None:
+        """Let the past count less, if about `memory` samples are to count."""
+        if self.state is not None:
+            self.state = second_order.fade(self.state, rounds, memory, self.pulls)
+
+    def grow(self, d: int) -> None:
+        """Features of more inputs, after those there are."""
+        state, old = self.state, self.features.K
+        self.features.grow(d)
+        if state is None:
+            return
+        wider = ((0, 0), (0, 0), (0, self.features.K - old))
+        theta, lam, near, m = (np.pad(v, wider) for v in (*state[:3], state.m))
+        P = np.pad(state.inverse.settle(), (*wider, wider[-1]))
+        new = np.arange(old, self.features.K)
+        P[..., new, new] = 1 / self.pulls.c[..., None]
+        self.mean = np.pad(self.mean, wider)
+        self.state = second_order.State(theta, lam, near, state.L, state.q, m, state.inverse.like(P))

@@ -1,0 +1,389 @@
+"""J rows of the learner without settings: a whole network in one process, or one device.
+
+prediction = rows.predict(x)          # before the label is known
+outgoing = rows.learn(prediction, y)  # the local step; what the neighbours must receive
+rows.merge(incoming)                  # what the exchange made of the neighbours' messages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base.types import Array, Float
+from .. import first_order, second_order
+from ..model import Part, Statistics
+from ..settings import Auto
+from . import persistence
+from .additive import LONG, Terms
+from .change import EXPERTS, JOINT, MISLED
+from .constants import C
+from .experts import NAMES, Experts
+from .features import Features, Stats, pooled
+from .growth import take_late
+from .joint import Joint
+from .memories import NOBODY, Memories, Scale
+from .message import LARGEST, SCALARS, SMALL_PARTS, interpret
+from .residual import ResidualModel
+from .scale import TargetScale
+from .warmup import Sample, WarmUp
+
+
+class Prediction(NamedTuple):
+    """A sample before its label is known."""
+
+    x: Array  # (J, d)
+    z: Array  # (J, models, K) features; empty before the first label
+    f: Array  # (J, models) each joint model's score, in scaled units
+    models: Array  # (J, models) the same in units of y
+    experts: Array  # (J, n) predictions in units of y: `experts.NAMES`
+    y_hat: Array  # (J,)
+    residual: Array  # (J, 3) two errors and what the other experts predict; empty without memories
+
+
+class AutoRows:
+    """J learners; row j of every array belongs to learner j.
+
+    Parameters
+    ----------
+    settings : of the model.
+    J, d : learners, and inputs of a sample.
+    weight : of each learner's edges, in sum (J,).
+    learners, diameter : of the whole network.
+    diagonal : makes the matrices of the joint models; by default in NumPy.
+    lockstep : whether all learners of the network go through the same rounds.
+    """
+
+    kind = "auto"
+    largest = LARGEST
+
+    def __init__(
+        self,
+        settings: Auto,
+        J: int,
+        d: int,
+        weight: Array,
+        learners: int,
+        diameter: int,
+        *,
+        dtype: Float = np.float64,
+        diagonal: second_order.Diagonal = second_order.Inverse.diagonal,
+        lockstep: bool = True,
+    ) -> None:
+        self.settings, self.loss = settings, settings.loss_function
+        self.J, self.weight, self.d = J, weight, d
+        self.dtype, self.diagonal, self.lockstep = dtype, diagonal, lockstep
+        self.watches = settings.forgetting == "auto"
+        self.rounds = 0
+        self.warm = WarmUp(learners, diameter, lockstep)
+        self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
+        self.experts, self.residual = Experts(J), ResidualModel(J)
+        self.statistics: dict[int, Stats] = {}  # of this round's samples, for the scale of that round
+        self.known: dict[int, Statistics] = {}  # of all learners, for scales to come
+        self.scale: TargetScale | None = None
+        self.last_x: Array = np.zeros((J, 0))  # inputs of the open round
+        self.late: dict[int, list[float]] = {}  # values of inputs that came after the scale was fixed
+        self.memories = Memories(J, self.loss)
+        self.joint = Joint(self.loss, dtype, diagonal)
+        self.lay_out(d)
+
+    def lay_out(self, d: int) -> None:
+        """Divide the parameters over features and terms, for d inputs; what was learnt is dropped."""
+        size = self.settings.size
+        self.memories.terms = Terms(int(C.memory_part * size), d)
+        left = size - SCALARS - (self.memories.terms.K if self.watches else 0)
+        self.joint.features = Features(self.settings.seed, left, d, self.dtype)
+
+    @property
+    def learners(self) -> int:
+        """Size of the whole network."""
+        return self.warm.learners
+
+    @property
+    def diameter(self) -> int:
+        """Rounds that a message needs to reach everybody; 0 where rounds are nobody else's."""
+        return self.warm.diameter if self.lockstep else 0
+
+    @property
+    def shared(self) -> bool:
+        """Whether the scale is common, so that theta means the same to all."""
+        return self.warm.shared
+
+    @property
+    def weights(self) -> Array:
+        """Weights of the experts; 0 for those that there are not yet. (J, len(NAMES))"""
+        w = self.experts.weights()
+        return np.pad(w, ((0, 0), (0, len(NAMES) - w.shape[1])))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What a message holds, and how neighbours' values are combined."""
+        return (
+            Part("theta", (C.models, self.joint.features.K), "pull"),
+            Part("terms", (1, self.memories.terms.K), "pull"),
+            *SMALL_PARTS,
+        )
+
+    @property
+    def parameters(self) -> second_order.State | None:
+        """Of the joint models; None before the first label."""
+        return self.joint.state
+
+    # Predicting
+
+    def predict(self, x: Array) -> Prediction:
+        """Everything known about a sample before its label. (J, d)"""
+        if self.joint.state is None:
+            y_hat = np.full(self.J, self.settings.start)
+            both, none = np.stack([y_hat, y_hat], -1), np.empty(0)
+            return Prediction(x, none, none, both, both, y_hat, none)
+        assert self.scale is not None
+        z = self.joint.features.of(x, self.scale.inputs)
+        f, near = self.joint.scores(z)
+        scores = [f.mean(-1), near.mean(-1)]
+        if self.memories:
+            scores += self.memories.scores(x, self.scale.inputs)
+            scores.append((1 - C.blend) * scores[1] + C.blend * scores[JOINT + LONG])
+        experts, residual, w = self._in_units(np.stack(scores, -1)), np.empty(0), self.experts.weights()
+        if self.memories:
+            experts, residual = self._with_residual(experts, w)
+        return Prediction(x, z, f, self._in_units(f), experts, (w * experts).sum(-1), residual)
+
+    def _with_residual(self, experts: Array, w: Array) -> tuple[Array, Array]:
+        """One expert more: what the others predict together, corrected by the error to expect."""
+        assert self.scale is not None
+        rest = w[:, :-1] / w[:, :-1].sum(-1, keepdims=True)
+        together = (rest * experts).sum(-1)
+        y = np.clip(together + self.residual.expected() * self.scale.width, self.low, self.high)
+        y = np.clip(y, -C.echo_sure, C.echo_sure) if self.loss.classifies else y
+        return np.hstack([experts, y[:, None]]), np.hstack([self.residual.last, together[:, None]])
+
+    def _in_units(self, scores: Array) -> Array:
+        """Scores as predictions of y, inside the range of the targets seen. (J, n)"""
+        assert self.scale is not None
+        if self.loss.classifies:
+            return np.asarray(np.tanh(scores / 2))
+        y = self.scale.centre[:, None] + scores * self.scale.width[:, None]
+        return np.asarray(np.clip(y, self.low[:, None], self.high[:, None]))
+
+    def gaps(self, prediction: Prediction, around: Array) -> Array:
+        """Sum over neighbours i of f_j(x_j) - f_i(x_j), in units of y; 0 while scales differ. (J, models)"""
+        state = self.joint.state
+        if state is None or not self.shared or self.scale is None or not len(prediction.z):
+            return np.zeros((self.J, C.models))
+        scores = np.einsum("jpk,ipk->pji", prediction.z, state.theta, optimize=True)
+        own = np.einsum("pjj->pj", scores)[..., None]
+        apart = np.where(around, own - scores, 0).sum(-1).T
+        return np.asarray(apart * self.scale.width[:, None], np.float64)
+
+    # Learning
+
+    def learn(self, prediction: Prediction, y: Array, asked: Prediction | None = None) -> dict[str, Array]:
+        """A label becomes known to every learner (J,); `asked`: what was predicted, if that is rounds ago.
+
+        Experts are judged by what they had predicted before: a short memory looks good on samples between
+        those it knows.
+        """
+        if asked is None or asked.experts.shape != prediction.experts.shape:
+            asked = prediction
+        self.rounds += 1
+        self.last_x = prediction.x
+        self._judge(asked, y)
+        self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
+        self.joint.learnt, self.statistics = None, {}
+        self.memories.turn, self.memories.outgoing = NOBODY, None
+        if not self.warm.over:
+            self.warm.samples.append((prediction.x, y))
+            due = self.warm.statistics_for(self.rounds)
+            self.statistics = dict.fromkeys(due, self.warm.statistics()) if due else {}
+        self._step(prediction, y, asked)
+        return self._message()
+
+    def _step(self, prediction: Prediction, y: Array, asked: Prediction) -> None:
+        """The local step; a scale that all share is taken before it, any other when the round ends."""
+        due, common = self.warm.is_due(self.rounds), self.warm.is_common(self.rounds)
+        if due and common and self.rounds in self.known:
+            self.rebuild(self.known.pop(self.rounds), is_open=True)
+        elif self.joint.state is not None and (common or not due):
+            target = self._target(y)
+            self.joint.learn(prediction.z, prediction.f, target)
+            self._remember(asked, y, target.astype(np.float64))
+
+    def merge(self, incoming: Mapping[str, Any]) -> None:
+        """End the round with what the neighbours sent."""
+        self.low, self.high = incoming["low"], incoming["high"]
+        if self.joint.learnt is not None:
+            self._merge_joint(incoming["theta"])
+        self.memories.merge(incoming)
+        if self.memories:
+            self._decide(incoming)
+        self.known |= incoming["statistics"]
+        if self.warm.is_due(self.rounds) and not self.warm.is_common(self.rounds):
+            self.rebuild(self.known.pop(self.rounds), is_open=False)
+        self.known = {t: found for t, found in self.known.items() if t > self.rounds}
+        if isinstance(self.settings.forgetting, int | float) and self.warm.over:
+            self.joint.fade(self.rounds, 1 + self.settings.forgetting)
+        if self.late:
+            take_late(self, self.last_x[0])
+
+    def _merge_joint(self, theta: Any) -> None:
+        if self.shared:
+            self.joint.merge(theta.near, theta.moved, theta.moving, theta.mean)
+        else:
+            self.joint.merge_alone()
+
+    def _message(self) -> dict[str, Array]:
+        theta, J = self.joint.learnt, self.J
+        blank = np.zeros((J, C.models, self.joint.features.K), self.dtype)
+        number, rank = (0.0, 0.0) if self.scale is None else (self.scale.number, self.scale.rank)
+        return {
+            "theta": blank if theta is None else theta.theta,
+            "low": self.low,
+            "high": self.high,
+            **self.memories.message(self.rounds, self.diameter),
+            "scale": np.full(J, float(number)),
+            "rank": np.full(J, rank),
+            "turn": np.full(J, float(self.memories.turn)),
+        }
+
+    def _judge(self, asked: Prediction, y: Array) -> None:
+        if self.joint.state is None or self.scale is None:
+            return
+        errors = self.memories.detector.errors if self.memories else None
+        self.experts.judge(self._misses(asked, y), errors)
+        if len(asked.residual):
+            last, together = asked.residual[:, :2], asked.residual[:, 2]
+            self.residual.learn(last, (y - together) / self.scale.width)
+
+    def _misses(self, prediction: Prediction, y: Array) -> Array:
+        """The experts' squared errors, scaled like the targets. (J, n)"""
+        assert self.scale is not None
+        return np.asarray(((prediction.experts - y[:, None]) / self.scale.width[:, None]) ** 2)
+
+    def _target(self, y: Array) -> Array:
+        assert self.scale is not None
+        return np.asarray((y - self.scale.centre) / self.scale.width, self.dtype)
+
+    # Following changes
+
+    def _remember(self, asked: Prediction, y: Array, target: Array) -> None:
+        if not self.memories:
+            return
+        assert self.scale is not None
+        self.memories.learn(asked.x, target, self.scale.inputs, self.rounds)
+        error = ((asked.y_hat - y) / self.scale.width) ** 2
+        self.memories.detector.observe(error, self._misses(asked, y)[:, :EXPERTS])
+
+    def _decide(self, incoming: Mapping[str, Any]) -> None:
+        assert self.scale is not None
+        samples, verdict = self.memories.decide(incoming, self.rounds, self.diameter)
+        if samples is not None:
+            self.memories.reset_young(samples, self.scale.inputs, self.experts)
+        if verdict is not None:
+            n = self.memories.replace_long(verdict, self.warm, self.experts)
+            if verdict & MISLED:
+                last = [(x, np.asarray(y, self.dtype)) for x, y in self.memories.last(n)]
+                self.joint.reset(last, self.scale.inputs)
+
+    def interpret(self, message: Mapping[str, Array], own: Mapping[str, Array]) -> dict[str, Array]:
+        """One neighbour's message as far as it means the same here."""
+        return interpret(self, message, own)
+
+    # The scale
+
+    def rebuild(self, known: Statistics, is_open: bool) -> None:
+        """Take the scale from statistics, and learn the kept samples again on it.
+
+        In an open round the last sample is learnt as the round's own, so that neighbours receive its result.
+        """
+        self.warm.shared = self.warm.will_be_shared(self.rounds)
+        self._rescale(pooled(known.each, known.who), known.who.shape[1])
+        samples = self._kept_samples()
+        assert self.scale is not None
+        self.joint.reset(samples[:-1] if is_open else samples, self.scale.inputs)
+        if is_open:
+            z = self.joint.features.of(samples[-1][0], self.scale.inputs)
+            assert self.joint.state is not None
+            self.joint.learn(z, first_order.dot(self.joint.state.theta, z), samples[-1][1])
+        self._start_memories(samples)
+        if self.rounds >= self.warm.fixed:
+            self.fix_scale()
+
+    def fix_scale(self) -> None:
+        """The scale stays; the samples that made it are dropped."""
+        self.warm.end()
+        if self.scale is not None:
+            self.scale.fixed = self.shared
+
+    def _kept_samples(self) -> list[Sample]:
+        """Samples of the warm-up, with targets scaled."""
+        return [(x, self._target(y)) for x, y in self.warm.samples]
+
+    def _rescale(self, stats: Stats, count: int) -> None:
+        """Statistics of inputs and, in the last column, of targets (J or 1, d + 1), of `count` learners."""
+        before = self.scale
+        self.scale = TargetScale.of(stats, self.J, self.loss.classifies, count, self.shared)
+        if before is not None:
+            self.residual.rescale(before.width / self.scale.width)
+        self.joint.set_pulls(self.weight, self.learners, self.shared)
+
+    def _start_memories(self, samples: list[Sample]) -> None:
+        """If it is time, begin to watch for changes, or go on with another scale; targets are scaled."""
+        ready = self.rounds >= self.warm.looks and (self.shared or self.learners == 1)
+        if not self.watches or not ready:
+            return
+        if not self.memories:
+            self.experts.add_all()
+        exact = [(x, np.asarray(target, np.float64)) for x, target in samples]
+        past = [(x, np.asarray(self._target(y), np.float64)) for x, y in self.warm.before]
+        self.memories.start(exact, past, self.warm.old, self._memory_scale())
+
+    def _memory_scale(self) -> Scale:
+        assert self.scale is not None
+        weight = self.weight if self.shared else np.zeros(self.J)
+        return Scale(self.scale.inputs, weight, self.learners)
+
+    def take_scale(self, stats: Stats, count: int, fixed: bool, theta: Array) -> None:
+        """Go on with another learner's scale, and from its theta (J, models, K) where no samples are kept."""
+        self.warm.shared = True
+        self._rescale(stats, count)
+        samples = self._kept_samples()
+        assert self.scale is not None
+        self.joint.reset(samples, self.scale.inputs)
+        if not samples:
+            self.joint.adopt(theta)
+        self._start_memories(samples)
+        if fixed:
+            self.fix_scale()
+
+    def take_over_scale(self, stats: Stats) -> None:
+        """Start with the fixed scale of one learner that was taught alone. (1, d + 1)"""
+        self._rescale(stats, 1)
+        self.fix_scale()
+
+    # A network that changes
+
+    def reweigh(self, weight: Array, learners: int, diameter: int) -> None:
+        """The learner's edges have other weights (J,), or the network another size, from now on."""
+        same = np.array_equal(weight, self.weight) and learners == self.learners
+        self.weight = weight
+        self.warm.resize(learners, diameter)
+        if not same and self.joint.state is not None and self.shared:
+            self.joint.reweigh(weight, learners)
+            self.memories.reweigh(weight, learners)
+
+    def take_back(self, moves: Array) -> None:
+        """Take moves of edges' duals out of lam. (J, models, K)"""
+        self.joint.take_back(moves)
+
+    # State
+
+    def state(self) -> dict[str, Any]:
+        """Everything known between two rounds, by name."""
+        return persistence.state_of(self)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`, with the same settings."""
+        persistence.restore(self, state)
