@@ -1,0 +1,97 @@
+"""A model taught round by round in this process: what stands behind DOMKL, River and scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import engines
+from ..base import checks
+from ..base.types import Array
+from ..exchange.graph import Graph
+from ..exchange.message import Exchange
+from ..exchange.network import Network
+from ..learning import conformal, losses
+from ..learning.auto import AutoRows, growth
+from ..learning.settings import Auto
+
+#: The graph of a device alone.
+ALONE = Graph((0,), ((),))
+
+
+class OnlineRows:
+    """The rows of `Auto` over a graph, a round at a time: X (J, d) and y (J,); one device has one row.
+
+    Inputs may have any scale, and NaN where one is missing. `predict` gives the targets, clipped to the range
+    seen, or for the logistic loss 2 P(y = +1) - 1; before any label it gives `start`.
+
+    Examples
+    --------
+    >>> import domkl, numpy as np
+    >>> model, rng = OnlineRows(domkl.Auto(size=200), 2), np.random.default_rng(0)
+    >>> for X in rng.uniform(0, 1000, size=(300, 1, 2)):
+    ...     model.learn(X, np.sin(X[:, 0] / 200) + X[:, 1] / 500)
+    >>> bool(abs(model.predict([[500.0, 500.0]])[0] - np.sin(2.5) - 1) < 0.1)
+    True
+    """
+
+    def __init__(self, settings: Auto, d: int, graph: Graph = ALONE) -> None:
+        self.settings, self.network = settings, Network(graph, Exchange())
+        size = graph.J, self.network.diameter
+        weight, d = self.network.neighbours.weight, checks.count("d", d)
+        self.rows = AutoRows(settings, graph.J, d, weight, *size, diagonal=engines.make_inverse("auto"))
+        self.errors = conformal.Errors(graph.J)
+        self._seen: Any = None  # the last prediction
+
+    @property
+    def d(self) -> int:
+        """How many inputs a sample has."""
+        return self.rows.d
+
+    @property
+    def n(self) -> int:
+        """How many rounds were learnt."""
+        return self.rows.rounds
+
+    def predict(self, X: npt.ArrayLike) -> Array:
+        """What to expect before the labels are known. (J, d) -> (J,)"""
+        return np.array(self._predict(X).y_hat)
+
+    def learn(self, X: npt.ArrayLike, y: npt.ArrayLike) -> None:
+        """A round: samples (J, d) with their labels (J,)."""
+        prediction, labels = self._predict(X), checks.finite("y", checks.floats("y", y))
+        checks.shape("y", labels, (self.rows.J,), "give one label for each learner")
+        labels = losses.labels(self.rows.loss, labels)
+        if self.n:  # the first error says nothing about the model
+            self.errors.note(prediction.y_hat - labels)
+        outgoing = self.rows.learn(prediction, labels)
+        self.rows.merge(self.network.exchange_round(self.rows, outgoing))
+        self._seen = None
+
+    def interval(self, X: npt.ArrayLike, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Bounds that hold y in `coverage` of all cases, from the last errors: see `domkl.conformal`."""
+        middle, wide = self.predict(X), self.errors.width(conformal.check_coverage(coverage))
+        return middle - wide, middle + wide
+
+    def grow(self, d: int) -> None:
+        """Samples have d inputs from now on, the new ones last; of one device."""
+        growth.grow(self.rows, checks.count("d", d, least=self.d))
+        self._seen = None
+
+    def fix_scale(self) -> None:
+        """The scale of all samples so far stays for good; late inputs that have not shown theirs are left."""
+        self.rows.late, self._seen = {}, None
+        if not self.rows.warm.over:
+            growth.rescale(self.rows)
+            self.rows.fix_scale()
+
+    def _predict(self, X: npt.ArrayLike) -> Any:
+        rows = checks.floats("X", X)
+        form = (self.rows.J, self.d)
+        checks.shape("X", rows, form, "every sample needs the same inputs; grow() makes room for more")
+        checks.finite_or_missing("X", rows)
+        if self._seen is None or not np.array_equal(self._seen.x, rows, equal_nan=True):
+            self._seen = self.rows.predict(rows.copy())
+        return self._seen
