@@ -7,7 +7,6 @@ import contextlib
 import logging
 import signal
 import time
-from collections import Counter
 from collections.abc import AsyncIterator
 
 from . import logs
@@ -66,7 +65,7 @@ async def _tell_status(agent: Agent) -> None:
 def snapshot(agent: Agent) -> Snapshot:
     """The agent's metrics, for a scrape; called from another thread, so it copies before it counts."""
     now, counts, peers = time.monotonic(), agent.transport.counts, dict(agent.peers)
-    refused = Counter(dict(agent.refused))
+    refused = dict(agent.refused)
     rows = {kind: refused.pop(kind) for kind in ROWS if kind in refused}
     from_stream = agent.stream.refused if isinstance(agent.stream, Stream) else {}
     return {
