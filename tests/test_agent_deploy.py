@@ -89,6 +89,19 @@ def test_the_example_of_the_papers_learner_is_right(tmp_path):
 
 
 @needs_checkout
+def test_the_files_in_the_page_on_agents_are_right(tmp_path):
+    page = (DEPLOY.parent / "docs" / "agents.md").read_text()
+    first, *others = re.findall(r"(?s)```toml\n(.*?)```", page)
+    (tmp_path / "a.toml").write_text(first)
+    found = config.load(tmp_path / "a.toml", {})
+    assert (found.name, found.inputs, found.model, found.stream.kind) == ("a", 3, Auto(size=400), "csv")
+    assert others
+    for text in others:
+        (tmp_path / "a.toml").write_text(f'network = "pumps"\nname = "a"\n{text}')
+        config.load(tmp_path / "a.toml", {})
+
+
+@needs_checkout
 def test_the_example_has_every_setting_once():
     assert sorted(written(example())) == sorted(known())
 
