@@ -1,9 +1,7 @@
 from __future__ import annotations
 
+import asyncio
 import http.client
-import io
-import json
-import logging
 import math
 import socket
 import subprocess
@@ -15,20 +13,17 @@ import urllib.request
 
 import pytest
 
-from domkl.agent import logs, service
-from domkl.agent.config import LogSection
-from domkl.agent.service import METRICS, Durations, Service, Status
+from domkl.agent import service, transports
+from domkl.agent.config import AgentConfig, StreamSection, TransportSection
+from domkl.agent.loop import Agent
+from domkl.agent.serve import service_of
+from domkl.agent.service import METRICS, Service, Status
+from domkl.agent.streams import open_stream
 from domkl.base.errors import InputError
+from domkl.learning.settings import Auto
 
 pytest.importorskip("prometheus_client")
 LOOPBACK = ("127.0.0.1", 0)
-
-
-def seconds(*values):
-    made = Durations()
-    for value in values:
-        made.observe(value)
-    return made
 
 
 SNAPSHOT = {
@@ -42,7 +37,6 @@ SNAPSHOT = {
     "bytes_received": 2000,
     "messages_refused": {"fingerprint": 3, 'odd "\n name': 1},
     "kernel_weight": {"0": 0.75, "1": 0.25},
-    "round_seconds": seconds(0.0002, 0.5, 100.0),
     "checkpoint_round": 10,
 }
 
@@ -51,6 +45,8 @@ SNAPSHOT = {
 def served():
     status = Status()
     with Service(LOOPBACK, status, lambda: SNAPSHOT) as found:
+        for value in (0.0002, 0.5, 100.0):
+            found.round_seconds.observe(value)
         yield found, status
 
 
@@ -118,7 +114,7 @@ def test_metrics_are_what_prometheus_reads(served):
     from prometheus_client.parser import text_string_to_metric_families as parse
 
     families = {family.name for family in parse(ask(served[0], "/metrics")[1])}
-    assert {f"domkl_{name}" for name in METRICS} <= families
+    assert {"domkl_round_seconds", *(f"domkl_{name}" for name in METRICS)} <= families
     assert "process_resident_memory_bytes" in families or sys.platform != "linux"
 
 
@@ -251,91 +247,49 @@ print(*sorted(m for m in third if not m.startswith("_") and m not in ("numpy", "
     assert {*done.stdout.split()} - {"typing_extensions"} == {"domkl", "msgspec"}
 
 
-@pytest.fixture
-def log():
-    """Set the log up in a form, and read it."""
-    logger = logging.getLogger("domkl")
-    before = logger.handlers[:], logger.level, logger.propagate
-    text = io.StringIO()
-
-    def setup(**settings):
-        return logs.setup(LogSection(**settings), "jfk", text), text
-
-    yield setup
-    logger.handlers[:], logger.propagate = before[0], before[2]
-    logger.setLevel(before[1])
+ROWS = b"""{"x": [1, 2], "y": 3}
+not JSON at all
+{"x": [1], "y": 2}
+{"x": [1, null], "y": 2}
+{"y": 5, "id": "nobody"}
+{"x": [2, 1], "y": 4}
+{"x": [3, 1], "y": 5}
+"""
 
 
-def test_a_log_line_is_a_json_object(log):
-    logger, text = log()
-    fields = {"round": 7, "age": math.nan, "peers": ("a", 1), "path": io, "none": None, "up": True}
-    logs.tell(logger, logging.INFO, "round closed", learner="forged", time="forged", **fields)
-    logger.debug("not told")
-    told = json.loads(text.getvalue(), parse_constant=pytest.fail)
-    assert list(told)[:4] == ["time", "level", "event", "learner"]
-    assert (told["level"], told["event"], told["learner"]) == ("info", "round closed", "jfk")
-    assert told["time"].endswith("Z")
-    assert len(told["time"]) == len("2026-11-16T00:05:47.123Z")
-    assert (told["round"], told["age"], told["peers"], told["none"], told["up"]) == (
-        7,
-        "nan",
-        ["a", 1],
-        None,
-        True,
-    )
+def metrics_of(tmp_path, rows, **settings):
+    """What /metrics says of an agent that has read all rows, and what it has predicted."""
+    (tmp_path / "rows.jsonl").write_bytes(rows)
+    stream = StreamSection(kind="jsonl", path=str(tmp_path / "rows.jsonl"))
+    given = {"transport": TransportSection(kind="memory"), "stream": stream, **settings}
+    config = AgentConfig("net", "a", inputs=2, model=Auto(size=64), **given)
+    transport = transports.make(config.transport_settings())
+    said = []
+
+    async def run():
+        agent = Agent(config, transport, open_stream(stream, 2), said.append)
+        with service_of(agent, LOOPBACK) as found:
+            await asyncio.wait_for(agent.run(), 60)
+            return ask(found, "/metrics")[1].splitlines()
+
+    return asyncio.run(run()), said
 
 
-@pytest.mark.parametrize("form", ["json", "text"])
-def test_a_line_break_from_outside_begins_no_line(log, form):
-    logger, text = log(format=form)
-    logs.tell(logger, logging.WARNING, "refused\nINFO fine", reason='x"\ny', long="z" * 10_000)
-    assert text.getvalue().count("\n") == 1
-    assert len(text.getvalue()) < 1000
+def test_rows_that_an_agent_refuses_are_in_its_metrics(tmp_path):
+    lines, said = metrics_of(tmp_path, ROWS)
+    refused = [line for line in lines if line.startswith("domkl_readings_refused_total{")]
+    assert sorted(refused) == [
+        'domkl_readings_refused_total{reason="label without input"} 1.0',
+        'domkl_readings_refused_total{reason="not a reading"} 1.0',
+        'domkl_readings_refused_total{reason="not finite"} 1.0',
+        'domkl_readings_refused_total{reason="wrong length"} 1.0',
+    ]
+    assert not [line for line in lines if line.startswith("domkl_messages_refused") and "label" in line]
+    assert {"domkl_samples_total 3.0", "domkl_rounds_total 3.0", "domkl_round_seconds_count 3.0"} <= {*lines}
+    assert len(said) == 3
 
 
-def test_text_is_for_people(log):
-    logger, text = log(format="text", level="debug")
-    logs.tell(logger.getChild("x"), logging.DEBUG, "café opened", path="a b", count=2)
-    time_, _, rest = text.getvalue().partition(" ")
-    assert time_.endswith("Z")
-    assert rest == 'DEBUG jfk café opened path="a b" count=2\n'
-
-
-def test_an_exception_stays_on_its_line(log):
-    logger, text = log()
-    try:
-        raise ValueError("no")
-    except ValueError:
-        logger.exception("failed with %s", "x")
-    told = json.loads(text.getvalue())
-    assert told["event"] == "failed with x"
-    assert "ValueError: no" in told["traceback"]
-
-
-def test_setting_up_twice_tells_once(log):
-    log()
-    logger, text = log(level="error")
-    logger.warning("quiet")
-    logger.error("once")
-    assert text.getvalue().count("\n") == 1
-
-
-def test_a_flood_is_told_in_powers_of_two(log):
-    logger, text = log()
-    limited = logs.Limited(logger)
-    for i in range(100_000):
-        limited.warn("bad row", "row refused", line=i)
-    limited.warn("other kind", "row refused", line=0)
-    told = [json.loads(line) for line in text.getvalue().splitlines()]
-    assert [line["count"] for line in told] == [1, 2, 3, 4, 5, *(2**k for k in range(3, 17)), 1]
-    assert [line["line"] + 1 for line in told[:-1]] == [line["count"] for line in told[:-1]]
-
-
-def test_invented_kinds_do_not_fill_memory_or_disk(log):
-    logger, text = log()
-    limited = logs.Limited(logger)
-    for i in range(10_000):
-        limited.warn(f"peer {i}", "refused")
-    assert len(limited.counts) == logs.KINDS + 1
-    assert text.getvalue().count("\n") < logs.KINDS + 20
-    assert json.loads(text.getvalue().splitlines()[-1])["count"] == 8192
+def test_an_agent_that_refuses_nothing_says_so(tmp_path):
+    lines, _ = metrics_of(tmp_path, ROWS.splitlines(keepends=True)[0] * 2)
+    assert not [line for line in lines if line.startswith("domkl_readings_refused_total{")]
+    assert "# TYPE domkl_readings_refused_total counter" in lines

@@ -8,13 +8,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..base import checks, toml
 from ..base.errors import InputError
-from ..lab.experiment import AutoSpec, KernelSpec, LearningSpec, RateSpec
 from ..learner.member import PAYLOADS
-from ..learning import conformal
-from ..learning.first_order import Rates
+from ..learning import conformal, settings
+from ..learning.settings import Auto, ModelSettings, Paper
 from .transports import security, topics
 from .transports.base import KINDS as TRANSPORTS
 from .transports.base import TransportSettings
@@ -24,6 +24,7 @@ FILES = ("csv", "jsonl")
 LEVELS = ("debug", "info", "warning", "error")
 #: Settings that name a file; relative ones are relative to the configuration's own folder.
 PATHS = {
+    "model": ("path",),
     "stream": ("path",),
     "transport": ("ca", "cert", "key"),
     "checkpoint": ("directory",),
@@ -32,60 +33,13 @@ PATHS = {
 
 
 @dataclass(frozen=True)
-class RateSection(RateSpec):
-    """[rates]: rho, eta and eta_g, or `horizon` = T with kappa and kappa_g for those not given."""
+class Handed:
+    """[model] path: a file of hand_over(), the same at every learner; it holds the model and its scale."""
 
-    horizon: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.horizon is not None:
-            checks.count("horizon", self.horizon)
-
-    def refuse_open(self) -> None:
-        """All three rates must follow from what is given."""
-        open_ = [name for name in ("rho", "eta", "eta_g") if getattr(self, name) is None]
-        if self.horizon is None and open_:
-            raise InputError(
-                f"[rates] {', '.join(open_)} and horizon are not given; expected rho, eta and eta_g as "
-                "numbers, or horizon = T for kappa sqrt(T); add horizon, or the numbers"
-            )
-
-    def rates(self) -> Rates:
-        """The numbers to learn with."""
-        return self.at(self.horizon or 1)  # without a horizon all three are given
-
-
-@dataclass(frozen=True)
-class AutoSection(AutoSpec):
-    """[auto], with preset = "auto": all learners of the network, and the most links between two of them."""
-
-    learners: tuple[str, ...] = ()
-    diameter: int | None = None
-    seed: int = 0
-    start: float = 0.0
-    dtype: str = "float32"
+    path: str
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        _distinct("learners", self.learners)
-        for name in self.learners:
-            topics.check_name(name, "learners")
-        checks.count("seed", self.seed, least=0)
-        checks.one_of("dtype", self.dtype, ("float64", "float32"))
-
-    def check(self, name: str, neighbours: Sequence[str]) -> None:
-        """Refuse what is not a network that this learner is in."""
-        for each in (name, *neighbours):
-            if each not in self.learners:
-                raise InputError(
-                    f"[auto] learners has no {each!r}; expected all of the network, in one order; add it"
-                )
-        if self.diameter is None:
-            raise InputError(
-                "[auto] diameter is not given; expected the most links between two learners; add it"
-            )
-        checks.count("diameter", self.diameter, least=min(1, len(self.learners) - 1))
+        _need(bool(self.path), "path is ''; expected a file of hand_over(); name it or leave path out")
 
 
 @dataclass(frozen=True)
@@ -107,42 +61,42 @@ class StreamSection:
 
     def __post_init__(self) -> None:
         checks.one_of("kind", self.kind, STREAMS)
-        _goes_with(self, "path", self.kind in FILES, "kind is csv or jsonl")
-        _goes_with(self, "topic", self.kind == "topic", "kind is topic")
-        if self.follow and self.kind not in FILES:
-            raise InputError(
-                f"follow is true and kind is {self.kind}; expected csv or jsonl; leave follow out"
-            )
-        if self.topic is not None:
-            _topic(self.topic)
-        self._check_columns()
+        self._goes_with("path", self.kind in FILES, "kind is csv or jsonl")
+        self._goes_with("topic", self.kind == "topic", "kind is topic")
+        wrong = f"follow is true and kind is {self.kind}; expected csv or jsonl; leave follow out"
+        _need(not self.follow or self.kind in FILES, wrong)
+        wrong = (
+            f"topic is {self.topic!r}; expected {topics.ROOT}/<network>/<sender>/<channel>; write it in full"
+        )
+        _need(self.topic is None or topics.is_topic(self.topic), wrong)
+        _distinct("columns", self.columns)
+        wrong = f"columns has {self.target!r}, the target; expected inputs alone; leave it out"
+        _need(self.kind != "csv" or self.target not in self.columns, wrong)
         self._check_bounds()
 
-    def _check_columns(self) -> None:
-        _distinct("columns", self.columns)
-        if self.kind == "csv" and self.target in self.columns:
-            raise InputError(f"columns has {self.target!r}, the target; expected inputs alone; leave it out")
+    def _goes_with(self, key: str, wanted: bool, when: str) -> None:
+        """A key that is needed in one case and has no meaning in the others."""
+        fact, remedy = ("not given", f"add {key}") if wanted else ("given", f"leave {key} out")
+        wrong = f"{key} is {fact} and kind is {self.kind}; expected {key} if {when}, else not; {remedy}"
+        _need(wanted == bool(getattr(self, key)), wrong)
 
     def _check_bounds(self) -> None:
-        if len(self.low) != len(self.high):
-            raise InputError(
-                f"low has {len(self.low)} numbers and high {len(self.high)}; expected as many; "
-                "give each input both bounds"
-            )
+        counts = len(self.low), len(self.high)
+        wrong = "low has {} numbers and high {}; expected as many; give each input both bounds"
+        _need(counts[0] == counts[1], wrong.format(*counts))
         for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
-            _bounds(f"low[{i}]", low, f"high[{i}]", high)
-        given = (self.target_low, self.target_high)
-        if (given[0] is None) != (given[1] is None):
-            raise InputError("only one of target_low and target_high is given; expected both or neither")
-        if given[0] is not None and given[1] is not None:
-            _bounds("target_low", given[0], "target_high", given[1])
+            _check_bounds(f"low[{i}]", low, f"high[{i}]", high)
+        wrong = "only one of target_low and target_high is given; expected both or neither; add the other"
+        _need((self.target_low is None) == (self.target_high is None), wrong)
+        if self.target_low is not None and self.target_high is not None:
+            _check_bounds("target_low", self.target_low, "target_high", self.target_high)
 
     def check_inputs(self, inputs: int) -> None:
         """Refuse lists that are not of as many inputs as x has."""
-        for name in ("columns", "low", "high"):
-            found = len(getattr(self, name))
-            if found not in (0, inputs):
-                raise InputError(f"[stream] {name} has {found} items; expected inputs = {inputs}; mend one")
+        for key in ("columns", "low", "high"):
+            found = len(getattr(self, key))
+            wrong = f"[stream] {key} has {found} items; expected inputs = {inputs}; fix one of them"
+            _need(found in (0, inputs), wrong)
 
 
 @dataclass(frozen=True)
@@ -164,18 +118,12 @@ class TransportSection:
         checks.one_of("kind", self.kind, TRANSPORTS)
         checks.count("max_bytes", self.max_bytes)
         checks.count("inbox", self.inbox)
-        for key, addresses in (
-            ("listen", self.listen),
-            ("connect", self.connect),
-            ("broker", (self.broker,)),
-        ):
-            for each in addresses:
-                security.parse(each, key)
+        for key, given in {"listen": self.listen, "connect": self.connect, "broker": (self.broker,)}.items():
+            for address in given:
+                security.parse(address, key)
         missing = [key for key in ("ca", "cert", "key") if getattr(self, key) is None]
-        if len(missing) in (1, 2):
-            raise InputError(
-                f"{' and '.join(missing)} not given; expected ca, cert and key together or none; add the rest"
-            )
+        wrong = " and ".join(missing) + " not given; expected ca, cert and key together or none; add the rest"
+        _need(len(missing) in (0, 3), wrong)
 
 
 @dataclass(frozen=True)
@@ -229,12 +177,11 @@ class HttpSection:
     allow_remote: bool = False
 
     def __post_init__(self) -> None:
-        found = self.address
-        if found and not (self.allow_remote or security.is_loopback(self.listen)):
-            raise InputError(
-                f"listen is {self.listen!r}, which other machines reach; expected a loopback address; "
-                "choose 127.0.0.1, or set allow_remote = true"
-            )
+        _need(
+            self.address is None or self.allow_remote or security.is_loopback(self.listen),
+            f"listen is {self.listen!r}, which other machines reach; expected a loopback address; "
+            "choose 127.0.0.1, or set allow_remote = true",
+        )
 
     @property
     def address(self) -> tuple[str, int] | None:
@@ -244,7 +191,7 @@ class HttpSection:
 
 @dataclass(frozen=True)
 class LogSection:
-    """[log]: how much is told on standard error, and in which form."""
+    """[log]: how much is written to standard error, and in which form."""
 
     level: str = "info"
     format: str = "json"
@@ -256,19 +203,15 @@ class LogSection:
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """A whole agent's file."""
+    """A whole agent's file; `inputs` is 0 where only the file of a handed model tells it."""
 
     network: str
     name: str
-    inputs: int
     neighbours: tuple[str, ...] = ()
+    inputs: int = 0
     payload: str = "float64"
-    preset: str = "own"
-    model: str | None = None  # a file of hand_over(), with which all learners of the network begin
-    auto: AutoSection = field(default_factory=AutoSection)
-    kernels: KernelSpec = field(default_factory=KernelSpec)
-    rates: RateSection = field(default_factory=RateSection)
-    learning: LearningSpec = field(default_factory=LearningSpec)
+    dtype: str | None = None  # see `dtype_for`
+    model: Auto | Paper | Handed = field(default_factory=Auto)
     stream: StreamSection = field(default_factory=StreamSection)
     transport: TransportSection = field(default_factory=TransportSection)
     rounds: RoundSection = field(default_factory=RoundSection)
@@ -278,123 +221,120 @@ class AgentConfig:
     log: LogSection = field(default_factory=LogSection)
 
     def __post_init__(self) -> None:
-        for key, name in (("network", self.network), ("name", self.name)):
-            topics.check_name(name, key)
+        self._check_names()
+        checks.one_of("payload", self.payload, PAYLOADS)
+        checks.one_of("dtype", self.dtype or "float64", ("float64", "float32"))
+        self._check_inputs()
+        self._check_model()
+        wrong = "[stream] journal is true without a [checkpoint] directory; expected a place for it; add one"
+        _need(not self.stream.journal or self.checkpoint.directory is not None, wrong)
+
+    def _check_names(self) -> None:
+        topics.check_name(self.network, "network")
+        topics.check_name(self.name, "name")
         for name in self.neighbours:
             topics.check_name(name, "neighbours")
         _distinct("neighbours", self.neighbours)
-        if topics.OPERATOR in (self.name, *self.neighbours):
-            raise InputError(f"a learner is called {topics.OPERATOR!r}; that is who directs it; rename it")
-        if self.name in self.neighbours:
-            raise InputError(
-                f"neighbours has {self.name!r}, the learner itself; expected others; leave it out"
-            )
-        checks.count("inputs", self.inputs)
-        checks.one_of("payload", self.payload, PAYLOADS)
-        self._check_preset()
-        self.stream.check_inputs(self.inputs)
-        if self.stream.journal and self.checkpoint.directory is None:
-            raise InputError(
-                "[stream] journal is true without a [checkpoint] directory; expected a place for it; add one"
-            )
+        wrong = f"a learner is called {topics.OPERATOR!r}, as only who directs them is; rename it"
+        _need(topics.OPERATOR not in (self.name, *self.neighbours), wrong)
+        wrong = f"neighbours has {self.name!r}, the learner itself; expected others; leave it out"
+        _need(self.name not in self.neighbours, wrong)
 
-    def _check_preset(self) -> None:
-        """What one preset needs has no meaning in the other, and what a model tells is not told twice."""
-        if checks.one_of("preset", self.preset, ("own", "auto")) == "own":
-            given: dict[str, object] = {"auto": self.auto}
-            if self.model is not None:
-                given |= {"kernels": self.kernels, "rates": self.rates, "learning": self.learning}
-            else:
-                self.rates.refuse_open()
-            if self.stream.missing and self.model is None:
-                raise InputError("[stream] missing is true with preset own; expected auto; leave it out")
-        else:
-            self.auto.check(self.name, self.neighbours)
-            checks.one_of("[learning] loss", self.learning.loss, ("squared", "logistic"))
-            learning = dataclasses.replace(self.learning, loss="squared")
-            given = {"kernels": self.kernels, "rates": self.rates, "learning": learning}
-            if self.rounds.mode != "sync":
-                raise InputError("[rounds] mode is async with preset auto; expected sync; leave it out")
-        for key, section in given.items():
-            if section != type(section)():
-                told = self.model is not None and key != "auto"
-                which = "a model" if told else f"preset {self.preset}"
-                raise InputError(
-                    f"[{key}] is given with {which}; expected none of its settings; leave it out"
-                    + (' or set preset = "auto"' if key == "auto" else "")
-                )
-        if self.model is not None:
-            self._check_model()
+    def _check_inputs(self) -> None:
+        checks.count("inputs", self.inputs, least=0)
+        object.__setattr__(self, "inputs", self.inputs or len(self.stream.columns))
+        wrong = "inputs is not given; expected how many numbers x has; add inputs, or [stream] columns"
+        _need(self.inputs > 0 or isinstance(self.model, Handed), wrong)
+        if self.inputs:
+            self.stream.check_inputs(self.inputs)
 
     def _check_model(self) -> None:
-        """The model tells kernels, loss and scale."""
-        if not self.model:
-            raise InputError("model is empty; expected a file of hand_over(); name it or leave model out")
-        auto, stream = AutoSection(), self.stream
-        told = [key for key in ("size", "seed", "start") if getattr(self.auto, key) != getattr(auto, key)]
-        told = [f"[auto] {key}" for key in told]
-        told += ["[learning] loss"] * (self.learning != LearningSpec())
-        told += [f"[stream] {key}" for key in ("low", "high") if getattr(stream, key)]
-        told += ["[stream] target_low"] * (stream.target_low is not None)
-        if told:
-            raise InputError(f"{told[0]} is given with a model, which tells it; expected none; leave it out")
+        """Refuse what does not go with the model."""
+        model, stream = self.model, self.stream
+        for key in ("low", "high", "target_low", "target_high"):
+            wrong = f"[stream] {key} is given with [model] path, whose file has the scale; leave {key} out"
+            _need(not isinstance(model, Handed) or getattr(stream, key) in ((), None), wrong)
+        if isinstance(model, Paper):
+            model.rates_at(0)  # refuses rates that only the stream's length would tell
+            wrong = "[stream] missing is true with [model] kind paper; expected kind auto; leave missing out"
+            _need(not stream.missing, wrong)
+            wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"
+            _need(self.rounds.mode == "sync" or model.hedge != "messages", wrong)
+
+    def dtype_for(self, model: ModelSettings) -> str:
+        """The precision to compute in; `model` is what the file holds where [model] has a path."""
+        return self.dtype or ("float64" if isinstance(model, Paper) else "float32")
 
     @property
     def peers(self) -> tuple[str, ...]:
-        """Whose messages are heard: the neighbours, and who publishes the readings."""
+        """Whose messages are received: the neighbours', and those of who publishes the readings."""
         senders = [topics.sender_of(self.stream.topic)] if self.stream.topic else []
         return tuple(dict.fromkeys([*self.neighbours, *senders]))
 
     def transport_settings(self) -> TransportSettings:
-        """What `domkl.transports` needs to know."""
+        """What `domkl.agent.transports` needs to know."""
         given = dataclasses.asdict(self.transport)
         return TransportSettings(network=self.network, name=self.name, peers=self.peers, **given)
 
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> AgentConfig:
     """An agent's settings from a TOML file, and from DOMKL_<SECTION>_<KEY> variables that go before it."""
-    file = Path(path)
+    file, variables = Path(path), os.environ if environ is None else environ
     table = toml.read(file, "an agent's TOML configuration", "agent")
-    variables = os.environ if environ is None else environ
-    return _anchored(toml.whole(AgentConfig, table, file.name, variables), file.absolute().parent)
+    top, sections = keys()
+    found = toml.tables(table, sections, file.name)
+    plain = {key: value for key, value in table.items() if key not in found}
+    parts = {}
+    for name, known in sections.items():
+        section = found.get(name, {})
+        where = toml.override(section, known, variables, f"{file.name} [{name}]", name)
+        parts[name] = _section(name, section, where)
+    where = toml.override(plain, top, variables, file.name)
+    return _anchored(toml.section(AgentConfig, plain, where, **parts), file.absolute().parent)
+
+
+def keys() -> tuple[toml.Keys, dict[str, toml.Keys]]:
+    """Every key that an agent's file may have: those outside of sections, and those of each section."""
+    found = toml.keys_of(AgentConfig)
+    top: toml.Keys = {name: key for name, key in found.items() if isinstance(key, toml.Key)}
+    sections = {name: key for name, key in found.items() if isinstance(key, dict)}
+    return top, sections | {"model": {"kind": toml.Key((str,)), **sections["model"]}}
+
+
+def _section(name: str, table: toml.Toml, where: str) -> Any:
+    if name != "model":
+        kinds = {each.name: each.default_factory for each in dataclasses.fields(AgentConfig)}
+        return toml.section(kinds[name], table, where)  # type: ignore[arg-type]
+    if "path" not in table:
+        return settings.from_table(table, where)
+    others = ", ".join(key for key in table if key != "path")
+    _need(not others, f"{where} has path and {others}; expected path alone; leave {others} out")
+    return toml.section(Handed, table, where)
 
 
 def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
-    """The same settings, paths relative to `folder` made whole."""
+    """The same settings with absolute paths; relative ones start from `folder`."""
     changed = {}
     for name, keys in PATHS.items():
         section = getattr(config, name)
-        given = {key: getattr(section, key) for key in keys}
+        given = {key: getattr(section, key, None) for key in keys}
         paths = {key: str(folder / path) for key, path in given.items() if path and path != "-"}
         changed[name] = dataclasses.replace(section, **paths)
-    model = config.model and str(folder / config.model)
-    return dataclasses.replace(config, model=model, **changed)
+    return dataclasses.replace(config, **changed)
 
 
-def _goes_with(section: StreamSection, key: str, wanted: bool, when: str) -> None:
-    """A key that is needed in one case and has no meaning in the others."""
-    if wanted != bool(getattr(section, key)):
-        fact = f"{key} is not given" if wanted else f"{key} is given"
-        remedy = f"add {key}" if wanted else f"leave {key} out"
-        raise InputError(f"{fact} and kind is {section.kind}; expected {key} if {when}, else not; {remedy}")
+def _need(good: bool, wrong: str) -> None:
+    if not good:
+        raise InputError(wrong)
 
 
 def _distinct(key: str, names: Sequence[str]) -> None:
     for i, name in enumerate(names):
-        if name in names[:i]:
-            raise InputError(f"{key} has {name!r} twice; expected each once; leave one out")
+        _need(name not in names[:i], f"{key} has {name!r} twice; expected each once; leave one out")
 
 
-def _bounds(low_name: str, low: float, high_name: str, high: float) -> None:
-    if not (low < high and math.isfinite(high - low)):
-        raise InputError(
-            f"{low_name} is {low} and {high_name} is {high}; expected finite numbers, the low one lower; "
-            "mend them"
-        )
-
-
-def _topic(topic: str) -> None:
-    if not topics.is_topic(topic):
-        raise InputError(
-            f"topic is {topic!r}; expected {topics.ROOT}/<network>/<sender>/<channel> in full; mend it"
-        )
+def _check_bounds(low_name: str, low: float, high_name: str, high: float) -> None:
+    wrong = (
+        f"{low_name} is {low} and {high_name} is {high}; expected finite numbers, the low one lower; fix them"
+    )
+    _need(low < high and math.isfinite(high - low), wrong)

@@ -48,14 +48,14 @@ class Limited:
         self.counts: Counter[str] = Counter()
 
     def warn(self, kind: str, event: str, **fields: object) -> None:
-        """Log the event, with how many of its kind there were, if it is one of those to be told."""
+        """Log the event, with how many of its kind there were, if it is due."""
         if self.due(kind):
             tell(
                 self.logger, logging.WARNING, event, kind=kind, count=self.counts[self._known(kind)], **fields
             )
 
     def due(self, kind: str) -> bool:
-        """Count one more of a kind; whether to tell it."""
+        """Count one more of a kind; whether to log it."""
         kind = self._known(kind)
         self.counts[kind] += 1
         count = self.counts[kind]
@@ -66,7 +66,7 @@ class Limited:
 
 
 class Refused(Counter[str]):
-    """What was refused, by kind: counted for /metrics and told in the log."""
+    """What was refused, by kind: counted for /metrics, and logged."""
 
     def __init__(self, logger: logging.Logger) -> None:
         super().__init__()

@@ -1,22 +1,22 @@
-"""What the rounds of an agent amount to: samples, recent error, time."""
+"""Counts of an agent's rounds: samples, recent error, time."""
 
 from __future__ import annotations
 
 import time
-
-from .service import Durations
+from collections.abc import Callable
 
 #: Samples over which the error is averaged.
 ROLLING = 200
 
 
 class Progress:
-    """Counts of one agent, for people and for /metrics."""
+    """Samples, recent error and time of one agent, for its status line and /metrics."""
 
     def __init__(self) -> None:
         self.error, self.samples = 0.0, 0
         self.seconds = 0.0  # from the first round's start to the last one's end
-        self.round_seconds = Durations()
+        #: Called with the seconds of each round, by whoever wants them.
+        self.on_round: Callable[[float], object] | None = None
         self._began_at = self._started_at = 0.0
 
     def start_round(self, now: float) -> None:
@@ -34,4 +34,5 @@ class Progress:
         now = time.monotonic()
         self._began_at = self._began_at or self._started_at
         self.seconds = now - self._began_at
-        self.round_seconds.observe(now - self._started_at)
+        if self.on_round is not None:
+            self.on_round(now - self._started_at)

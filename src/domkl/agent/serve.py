@@ -13,8 +13,11 @@ from . import logs
 from .config import AgentConfig
 from .loop import Agent
 from .service import Service, Snapshot
+from .streams import Stream
 
 LOG = logging.getLogger(__name__)
+#: Kinds of `Agent.refused` that are rows of the stream; the others are messages.
+ROWS = ("reading", "sample", "label without input")
 #: Seconds between two status lines.
 EVERY = 1.0
 
@@ -34,18 +37,21 @@ async def serve(config: AgentConfig) -> None:
 @contextlib.asynccontextmanager
 async def _watched(agent: Agent) -> AsyncIterator[None]:
     address = agent.config.http.address
-    service = None if address is None else Service(address, agent.status, lambda: snapshot(agent))
-    if service is not None:
-        logs.tell(
-            LOG, logging.INFO, "serving health and metrics", address=":".join(map(str, service.address))
-        )
     task = asyncio.create_task(_tell_status(agent))
     try:
-        yield
+        with contextlib.nullcontext() if address is None else service_of(agent, address):
+            yield
     finally:
         task.cancel()
-        if service is not None:
-            service.close()
+
+
+def service_of(agent: Agent, address: tuple[str, int]) -> Service:
+    """Health and metrics of an agent, served until closed."""
+    service = Service(address, agent.status, lambda: snapshot(agent))
+    agent.progress.on_round = service.round_seconds.observe
+    shown = ":".join(map(str, service.address))
+    logs.tell(LOG, logging.INFO, "serving health and metrics", address=shown)
+    return service
 
 
 async def _tell_status(agent: Agent) -> None:
@@ -57,23 +63,21 @@ async def _tell_status(agent: Agent) -> None:
 
 
 def snapshot(agent: Agent) -> Snapshot:
-    """The agent's numbers, for a scrape; called from another thread, so it copies before it counts."""
+    """The agent's metrics, for a scrape; called from another thread, so it copies before it counts."""
     now, counts, peers = time.monotonic(), agent.transport.counts, dict(agent.peers)
-    q = agent.learner.weights
+    refused = dict(agent.refused)
+    rows = {kind: refused.pop(kind) for kind in ROWS if kind in refused}
+    from_stream = agent.stream.refused if isinstance(agent.stream, Stream) else {}
     return {
         "rounds": agent.learner.round,
         "samples": agent.progress.samples,
+        "readings_refused": {**rows, **from_stream},
         "squared_error_rolling": agent.progress.error,
         "neighbour_up": {name: float(peer.up(now, 3.0)) for name, peer in peers.items()},
         "neighbour_age_seconds": {name: now - peer.heard_at for name, peer in peers.items()},
         "bytes_sent": counts.sent_bytes,
         "bytes_received": counts.received_bytes,
-        "messages_refused": {
-            **dict(agent.refused),
-            "late": agent.around.late,
-            "transport": counts.refused,
-        },
-        "kernel_weight": {str(p): float(weight) for p, weight in enumerate(q)},
-        "round_seconds": agent.progress.round_seconds,
+        "messages_refused": {**refused, "late": agent.around.late, "transport": counts.refused},
+        "kernel_weight": {str(p): float(weight) for p, weight in enumerate(agent.learner.weights)},
         "checkpoint_round": agent.memory.saved,
     }

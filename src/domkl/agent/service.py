@@ -14,14 +14,12 @@ import socket
 import socketserver
 import threading
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import accumulate
 from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from ..base.errors import InputError
 from ..base.extras import need
@@ -29,17 +27,17 @@ from .logs import Limited
 
 LOG = logging.getLogger(__name__)
 THREADS = 8  # requests at once; more are turned away
-PATIENCE = 2.0  # seconds for a client to say or take something
-BOUNDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+PATIENCE = 2.0  # seconds for a client to send or receive something
+BOUNDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # of the histogram, in s
 
 #: Numbers by the names in METRICS; a metric with a label has a mapping from the label's values.
-Snapshot: TypeAlias = "Mapping[str, float | Mapping[str, float] | Durations]"
+Snapshot: TypeAlias = "Mapping[str, float | Mapping[str, float]]"
 
 
 class Metric(NamedTuple):
     """How a number of the snapshot is called and explained in /metrics."""
 
-    kind: str  # counter, gauge or histogram
+    kind: str  # counter or gauge
     help: str
     label: str = ""
 
@@ -50,13 +48,12 @@ METRICS = {
     "samples": Metric("counter", "Samples learnt."),
     "readings_refused": Metric("counter", "Rows of the stream that could not be used.", "reason"),
     "squared_error_rolling": Metric("gauge", "Mean squared error of recent predictions."),
-    "neighbour_up": Metric("gauge", "1 if the neighbour is heard from in time.", "neighbour"),
-    "neighbour_age_seconds": Metric("gauge", "Time since the neighbour was last heard.", "neighbour"),
+    "neighbour_up": Metric("gauge", "1 if the neighbour's messages arrive in time.", "neighbour"),
+    "neighbour_age_seconds": Metric("gauge", "Time since the neighbour's last message.", "neighbour"),
     "bytes_sent": Metric("counter", "Bytes handed to the transport."),
     "bytes_received": Metric("counter", "Bytes received from the transport."),
     "messages_refused": Metric("counter", "Messages that could not be used.", "reason"),
-    "kernel_weight": Metric("gauge", "Weight of each kernel, or of each expert of preset auto.", "kernel"),
-    "round_seconds": Metric("histogram", "Time from a sample to the end of its round."),
+    "kernel_weight": Metric("gauge", "Weight of each kernel, or of each expert of an auto model.", "kernel"),
     "checkpoint_round": Metric("gauge", "Round of the last checkpoint."),
 }
 
@@ -71,22 +68,6 @@ class Status:
     def beat(self) -> None:
         """Say that the loop makes progress."""
         self.alive_at = time.monotonic()
-
-
-@dataclass
-class Durations:
-    """A histogram of seconds: how many up to each bound, and their sum."""
-
-    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
-    total: float = 0.0
-
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(BOUNDS, seconds)] += 1
-        self.total += seconds
-
-    def buckets(self) -> list[tuple[str, int]]:
-        """Each bound, and how many did not exceed it."""
-        return list(zip([*map(str, BOUNDS), "+Inf"], accumulate(self.counts), strict=True))
 
 
 class Service:
@@ -106,11 +87,21 @@ class Service:
         snapshot: Callable[[], Snapshot],
         patience: float = 30.0,
     ) -> None:
-        exposition = _Exposition(snapshot)
+        client = need("prometheus_client", "agent")
+        registry = client.CollectorRegistry()
+        client.ProcessCollector(registry=registry)
+        registry.register(_Collector(snapshot))
+        about = "Time from a sample to the end of its round."
+        #: A histogram: call its `observe` with the seconds of each round.
+        self.round_seconds = client.Histogram("domkl_round_seconds", about, buckets=BOUNDS, registry=registry)
+
+        def metrics() -> Page:
+            return Page(HTTPStatus.OK, client.generate_latest(registry), client.CONTENT_TYPE_LATEST)
+
         pages = {
             "/healthz": lambda: _health(status, patience),
             "/readyz": lambda: _readiness(status),
-            "/metrics": exposition.page,
+            "/metrics": metrics,
         }
         self._server = _bound(address, pages)
         self._thread = threading.Thread(target=self._server.serve_forever, name="domkl-http", daemon=True)
@@ -160,44 +151,26 @@ def _readiness(status: Status) -> Page:
     return Page(HTTPStatus.SERVICE_UNAVAILABLE, b"waiting for neighbours\n")
 
 
-class _Exposition:
-    """A snapshot in the text format of Prometheus; a collector of its own registry."""
+class _Collector:
+    """What a snapshot has, for a registry of prometheus-client."""
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         self._snapshot = snapshot
-        self._client = need("prometheus_client", "agent")
         self._core = need("prometheus_client.core", "agent")
-        self._registry = self._client.CollectorRegistry()
-        self._registry.register(self)
-        self._client.ProcessCollector(registry=self._registry)
-
-    def page(self) -> Page:
-        text: bytes = self._client.generate_latest(self._registry)
-        return Page(HTTPStatus.OK, text, self._client.CONTENT_TYPE_LATEST)
 
     def describe(self) -> list[Any]:
         """Nothing: else the registry would take a snapshot before there is one."""
         return []
 
     def collect(self) -> Iterator[Any]:
-        """One family for each number that the snapshot has."""
+        """One family for each metric that the snapshot has."""
         for name, value in self._snapshot().items():
-            metric = METRICS[name]
-            family = getattr(self._core, f"{metric.kind.capitalize()}MetricFamily")
-            labels = [metric.label] if metric.label else []
-            made = family(f"domkl_{name}", metric.help, labels=labels)
-            _fill(made, value)
+            kind, about, label = METRICS[name]
+            family = getattr(self._core, f"{kind.capitalize()}MetricFamily")
+            made = family(f"domkl_{name}", about, labels=[label] if label else [])
+            for key, number in value.items() if isinstance(value, Mapping) else [("", value)]:
+                made.add_metric([key] if label else [], number)
             yield made
-
-
-def _fill(family: Any, value: float | Mapping[str, float] | Durations) -> None:
-    if isinstance(value, Durations):
-        family.add_metric([], buckets=value.buckets(), sum_value=value.total)
-    elif isinstance(value, Mapping):
-        for label, number in value.items():
-            family.add_metric([label], number)
-    else:
-        family.add_metric([], value)
 
 
 def _bound(address: tuple[str, int], pages: Pages) -> _Server:
@@ -211,7 +184,7 @@ def _bound(address: tuple[str, int], pages: Pages) -> _Server:
         ) from None
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(socketserver.ThreadingMixIn, WSGIServer):
     """No more than THREADS requests at once, and no error of one ends the server."""
 
     daemon_threads = True
@@ -219,15 +192,16 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], pages: Pages) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.pages = pages
         self.limited = Limited(LOG)
         self._free = threading.Semaphore(THREADS)
         super().__init__(address, _Handler)
+        self.set_app(_App(pages, self.limited))
 
     def server_bind(self) -> None:
         # HTTPServer would look its own name up, and wait for a name server that a device may not have.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = self.socket.getsockname()[:2]
+        self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):
@@ -256,41 +230,34 @@ class _Server(ThreadingHTTPServer):
         self.limited.warn("broken", "request broken off", client=client_address[0])
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+class _Handler(WSGIRequestHandler):
     timeout = PATIENCE
     server_version, sys_version = "domkl", ""
 
-    def do_GET(self) -> None:
-        self._answer(self._page())
+    def log_message(self, format: str, *args: Any) -> None:
+        LOG.debug("http " + format, *args)
 
-    do_HEAD = do_GET
 
-    def _page(self) -> Page:
-        make = self.server.pages.get(self.path.partition("?")[0])
+class _App:
+    """The pages as a WSGI application, which no page that fails ends."""
+
+    def __init__(self, pages: Pages, limited: Limited) -> None:
+        self._pages, self._limited = pages, limited
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+        page = self._page(environ["REQUEST_METHOD"], environ["PATH_INFO"])
+        headers = {"Content-Type": page.kind, "Content-Length": str(len(page.body)), "Allow": "GET, HEAD"}
+        start_response(f"{page.status.value} {page.status.phrase}", list(headers.items()))
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [page.body]
+
+    def _page(self, method: str, path: str) -> Page:
+        make = self._pages.get(path)
+        if method not in ("GET", "HEAD"):
+            return Page(HTTPStatus.METHOD_NOT_ALLOWED, b"Method Not Allowed\n")
         if make is None:
             return Page(HTTPStatus.NOT_FOUND, b"there are /healthz, /readyz and /metrics\n")
         try:
             return make()
         except Exception as error:
-            self.server.limited.warn("page", "page failed", path=self.path, error=repr(error))
+            self._limited.warn("page", "page failed", path=path, error=repr(error))
             return Page(HTTPStatus.INTERNAL_SERVER_ERROR, b"see the agent's log\n")
-
-    def _answer(self, page: Page) -> None:
-        self.send_response(page.status)
-        self.send_header("Content-Type", page.kind)
-        self.send_header("Content-Length", str(len(page.body)))
-        if page.status == HTTPStatus.METHOD_NOT_ALLOWED:
-            self.send_header("Allow", "GET, HEAD")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(page.body)
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What http.server itself refuses, as plain text; a method it does not find here is not allowed."""
-        refused = code == HTTPStatus.NOT_IMPLEMENTED
-        status = HTTPStatus.METHOD_NOT_ALLOWED if refused else HTTPStatus(code)
-        self._answer(Page(status, f"{status.phrase}\n".encode()))
-
-    def log_message(self, format: str, *args: Any) -> None:
-        LOG.debug("http " + format, *args)

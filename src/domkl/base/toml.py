@@ -1,44 +1,40 @@
-"""Settings: TOML tables, and the environment over them, become frozen dataclasses.
+"""Settings: TOML tables, and environment variables over them, become frozen dataclasses.
 
-A field's type is all that has to be said of a key: str, int, float, bool, tuple[str, ...], tuple[float, ...],
-each perhaps "| None". Every error is one line that says where the value stands.
+A dataclass is its own schema: fields are str, int, float, bool or tuples of these, each perhaps "| None", and
+dataclasses for tables inside. It checks ranges itself. Every error is one line that says where the value is.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from . import checks
 from .errors import DataError, InputError
 
 Section = TypeVar("Section")
 Toml: TypeAlias = "dict[str, Any]"
-Field: TypeAlias = "dataclasses.Field[Any]"
+#: The keys of a table: what each takes, or the keys of a table inside it.
+Keys: TypeAlias = "dict[str, Key | Keys]"
 
 PREFIX = "DOMKL_"
-KINDS: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "str | float": (str, int, float),
-    "str | Loss": (str,),
-}
+TABLE = "a section in [brackets]"
 
 
 def read(path: Path, what: str, extra: str) -> Toml:
     """The tables of a TOML file; `extra` brings the reader that Python 3.10 lacks."""
     try:
-        found: Toml = _toml(extra).loads(path.read_text(encoding="utf-8"))
+        found: Toml = _reader(extra).loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        raise DataError(f"{path} cannot be read: {error}; expected {what}; mend the file") from None
+        raise DataError(f"{path} cannot be read: {error}; expected {what}; fix the file") from None
     return found
 
 
-def _toml(extra: str) -> Any:
+def _reader(extra: str) -> Any:
     import sys
 
     if sys.version_info >= (3, 11):
@@ -60,123 +56,76 @@ def tables(table: Toml, known: Iterable[str], where: str) -> dict[str, Toml]:
 
 def section(kind: type[Section], table: Toml, where: str, /, **parts: Any) -> Section:
     """A dataclass from one table; `parts` are the values that do not come from it."""
-    fields = fields_of(kind)
+    keys = keys_of(kind)
     for key, value in table.items():
-        checks.one_of(f"{where} key", key, fields)
-        check_type(f"{where} {key}", value, fields[key])
-    _refuse_gaps(fields, {*table, *parts}, where)
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    return kind(**values, **parts)
-
-
-def fields_of(kind: type[Any]) -> dict[str, Field]:
-    return {field.name: field for field in dataclasses.fields(kind)}
-
-
-def _refuse_gaps(fields: dict[str, Field], given: set[str], where: str) -> None:
-    for name, field in fields.items():
+        checks.one_of(f"{where} key", key, keys)
+        _check(f"{where} {key}", value, keys[key], "fix the file")
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         needed = field.default is field.default_factory is dataclasses.MISSING
-        if needed and name not in given:
-            raise InputError(f"{where} has no {name}; expected {expected(field)}; add it")
-
-
-def check_type(where: str, value: object, field: Field, remedy: str = "mend the file") -> None:
-    """Refuse a value that is not of the type its field names."""
-    kind, inner = _kind(field)
-    if kind == "tuple":
-        good = isinstance(value, list) and all(_is_a(inner, each) for each in value)
-        good = good and (bool(value) or field.default == ())
-    else:
-        good = kind in KINDS and _is_a(kind, value)
-    if not good:
-        raise InputError(f"{where} is {value!r}; expected {expected(field)}; {remedy}")
-
-
-def expected(field: Field) -> str:
-    """What a field takes, in words."""
-    kind, inner = _kind(field)
-    if kind == "tuple":
-        return f"a list of {inner}" if field.default == () else f"a list with one {inner} or more"
-    return kind if kind in KINDS else "a section in [brackets]"
-
-
-def _kind(field: Field) -> tuple[str, str]:
-    kind, _, inner = str(field.type).removesuffix(" | None").removesuffix(", ...]").partition("[")
-    return kind, inner
-
-
-def _is_a(kind: str, value: object) -> bool:
-    return isinstance(value, KINDS[kind]) and (kind == "bool" or not isinstance(value, bool))
-
-
-def whole(kind: type[Section], table: Toml, where: str, environ: Mapping[str, str]) -> Section:
-    """A dataclass of sections from a file and the environment, which goes before the file.
-
-    DOMKL_<SECTION>_<KEY> sets a key of a section and DOMKL_<KEY> one outside of them; a list has commas.
-    """
-    parts = sections_of(kind)
-    found = tables(table, parts, where)
-    plain = {key: value for key, value in table.items() if key not in found}
-    made = {
-        name: _one(part, found.get(name, {}), f"{where} [{name}]", f"{PREFIX}{name.upper()}_", environ)
-        for name, part in parts.items()
-    }
-    return _one(kind, plain, where, PREFIX, environ, made)
-
-
-def sections_of(kind: type[Any]) -> dict[str, type[Any]]:
-    """The fields of a dataclass that are dataclasses themselves."""
-    made: dict[str, Any] = {name: field.default_factory for name, field in fields_of(kind).items()}
-    return {name: made[name] for name in made if dataclasses.is_dataclass(made[name])}
-
-
-def _one(
-    kind: type[Section],
-    table: Toml,
-    where: str,
-    prefix: str,
-    environ: Mapping[str, str],
-    parts: Mapping[str, Any] | None = None,
-) -> Section:
-    """A section, the environment's values over the file's; what it refuses is told with its place."""
-    own = {name: field for name, field in fields_of(kind).items() if name not in (parts or {})}
-    set_by = _variables(own, prefix, environ, strict=parts is None)
-    values = {key: from_text(name, environ[name], own[key]) for key, name in set_by.items()}
-    left = {key: value for key, value in table.items() if key not in values}
-    place = f"{where} with {', '.join(set_by.values())}" if set_by else where
+        if needed and field.name not in {*table, *parts}:
+            raise InputError(f"{where} has no {field.name}; expected {keys[field.name]}; add it")
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
     try:
-        return section(kind, left, where, **values, **(parts or {}))
+        return kind(**values, **parts)
     except InputError as error:
-        named = str(error).startswith(where)
-        raise InputError(str(error) if named else f"{place}: {error}") from None
+        raise InputError(f"{where}: {error}") from None
 
 
-def _variables(
-    fields: Mapping[str, Field], prefix: str, environ: Mapping[str, str], strict: bool
-) -> dict[str, str]:
-    """Which variable sets which key; `strict` refuses a variable of this section that sets none."""
-    names = {f"{prefix}{key.upper()}": key for key in fields}
-    if strict:
-        for name in sorted(name for name in environ if name.startswith(prefix)):
-            if name not in names:
-                raise InputError(f"the variable {name} sets nothing; {checks.hint(name, names)}")
-    return {key: name for name, key in names.items() if name in environ}
+def keys_of(kind: type[Any]) -> Keys:
+    """What a table of this dataclass may hold."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: _key(_members(hints[field.name]), field) for field in dataclasses.fields(kind)}
 
 
-def from_text(name: str, text: str, field: Field) -> Any:
-    """The value of a variable's text, by its field's type; an empty text is None where that may be."""
-    kind, inner = _kind(field)
-    if not text and "None" in str(field.type):
-        return None
-    try:
-        if kind == "tuple":
-            value: object = [PARSERS[inner](part.strip()) for part in text.split(",") if part.strip()]
-        else:
-            value = PARSERS[kind](text)
-    except ValueError:
-        value = text
-    check_type(f"the variable {name}", value, field, "mend the variable")
-    return tuple(value) if isinstance(value, list) else value
+def _key(kinds: tuple[Any, ...], field: dataclasses.Field[Any]) -> Key | Keys:
+    inner = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
+    if inner:
+        return {name: key for kind in inner for name, key in keys_of(kind).items()}  # type: ignore[arg-type]
+    return Key(kinds, field.default == ())
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    """The types of a union; of anything else, itself."""
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return typing.get_args(hint) if is_union else (hint,)
+
+
+class Key(NamedTuple):
+    """What one key takes."""
+
+    kinds: tuple[Any, ...]
+    may_be_empty: bool = False  # where it is a list
+
+    @property
+    def item(self) -> Key | None:
+        """What each item is, where the value is a list."""
+        kind = self.kinds[0]
+        return Key(typing.get_args(kind)[:1]) if typing.get_origin(kind) is tuple else None
+
+    def takes(self, value: object) -> bool:
+        """Whether a value of a TOML file is of the right type."""
+        if self.item is not None:
+            is_list = isinstance(value, list) and (bool(value) or self.may_be_empty)
+            return is_list and all(map(self.item.takes, value))  # type: ignore[call-overload]
+        return type(value) in self.kinds or (type(value) is int and float in self.kinds)
+
+    def parse(self, text: str) -> object:
+        """The value of a variable's text: a list has commas; the text itself where it is of no right type."""
+        if self.item is not None:
+            return [self.item.parse(part.strip()) for part in text.split(",") if part.strip()]
+        for read_as in (_truth, int, float):
+            try:
+                value = read_as(text)
+            except ValueError:
+                continue
+            if self.takes(value):
+                return value
+        return text
+
+    def __str__(self) -> str:
+        if self.item is not None:
+            return f"a list of {self.item}" if self.may_be_empty else f"a list with one {self.item} or more"
+        return " or ".join(kind.__name__ for kind in self.kinds if kind in (str, int, float, bool))
 
 
 def _truth(text: str) -> bool:
@@ -185,4 +134,41 @@ def _truth(text: str) -> bool:
     return text.lower() == "true"
 
 
-PARSERS: dict[str, Callable[[str], object]] = {"str": str, "int": int, "float": float, "bool": _truth}
+def _check(where: str, value: object, key: Key | Keys, remedy: str) -> None:
+    if isinstance(key, dict) or not key.takes(value):
+        expected = TABLE if isinstance(key, dict) else key
+        raise InputError(f"{where} is {value!r}; expected {expected}; {remedy}")
+
+
+def override(table: Toml, keys: Keys, environ: Mapping[str, str], where: str, section: str = "") -> str:
+    """Write variables over a table: DOMKL_<KEY>, or DOMKL_<SECTION>_<KEY>, which must be one of the keys.
+
+    An empty variable removes a key that may be absent. Returns `where`, with the names of the variables.
+    """
+    prefix = f"{PREFIX}{section.upper()}_" if section else PREFIX
+    known = dict(_variables(keys, prefix))
+    found = sorted(name for name in environ if name in known or (section and name.startswith(prefix)))
+    for name in found:
+        if name not in known:
+            raise InputError(f"the variable {name} sets nothing; {checks.hint(name, known)}")
+        (*outer, last), key = known[name]
+        inner = table.setdefault(outer[0], {}) if outer else table
+        if isinstance(inner, dict):  # else the file is wrong, and refused when the table is read
+            _write(inner, last, name, environ[name], key)
+    return f"{', '.join(found)} over {where}" if found else where
+
+
+def _variables(keys: Keys, prefix: str, *path: str) -> Iterator[tuple[str, tuple[tuple[str, ...], Key]]]:
+    for name, key in keys.items():
+        if isinstance(key, dict):
+            yield from _variables(key, f"{prefix}{name.upper()}_", *path, name)
+        else:
+            yield f"{prefix}{name.upper()}", ((*path, name), key)
+
+
+def _write(table: Toml, name: str, variable: str, text: str, key: Key) -> None:
+    if not text and type(None) in key.kinds:
+        table.pop(name, None)
+        return
+    table[name] = key.parse(text)
+    _check(f"the variable {variable}", table[name], key, "fix the variable")

@@ -4,28 +4,57 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
+import json
 import os
 import sys
 from typing import Any
 
 from ..base.extras import need
-from ..learning import kernels
+from ..learning import settings
+from ..learning.settings import Auto, Paper
 from . import show
+
+#: What the file may hold; without importing an agent, which needs more than the parser does.
+SETTINGS = """\
+settings of CONFIG (all of them, explained: deploy/agent.toml):
+  network, name, neighbours, inputs, payload, dtype
+  [model]         kind = "auto" (the default): size, loss, seed, start, forgetting
+                  kind = "paper": loss, reg, delta, hedge, step, memory,
+                    [model.kernels] family, D, seed, sigma2, read_as,
+                    [model.rates] rho, eta, eta_g, or horizon with kappa, kappa_g
+                  path: instead, a model written by hand_over()
+  [stream]        kind, path, follow, topic, target, columns, low, high, target_low, target_high,
+                  missing, journal
+  [transport]     kind, listen, connect, broker, ca, cert, key, insecure, max_bytes, inbox
+  [rounds]        mode, deadline, start, resend
+  [checkpoint]    directory, every_rounds, every_seconds, sync
+  [output]        predictions, publish, coverage
+  [http]          listen, allow_remote
+  [log]           level, format
+variables go before the file: DOMKL_<KEY>, DOMKL_<SECTION>_<KEY>, DOMKL_MODEL_RATES_<KEY>; lists have commas
+"""
 
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "run one device: learn from a stream, exchange updates with neighbours"
-    command = commands.add_parser("agent", help=text, description=f"{text.capitalize()}.")
+    command = commands.add_parser(
+        "agent",
+        help=text,
+        description=f"{text.capitalize()}.",
+        epilog=SETTINGS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add = command.add_argument
     add("config", metavar="CONFIG", help="a TOML file; variables DOMKL_<SECTION>_<KEY> go before it")
-    add("--check", action="store_true", help="check the configuration, start nothing")
+    add("--check", action="store_true", help="print what CONFIG and the variables say, start nothing")
     add("--json", action="store_true", help="with --check: one JSON document on standard output")
     command.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Check, or learn until the stream ends or the process is told to stop."""
+    """Check, or learn until the stream ends or the process is asked to stop."""
     need("msgspec", "agent")
     from ..agent import load
 
@@ -50,30 +79,49 @@ def run_in_batches() -> None:
 
 
 def check(config: Any, as_json: bool) -> None:
-    """Say what an agent with this configuration would be."""
+    """Print what an agent with this configuration would be."""
     from ..agent import transports
     from ..agent.making import make
-    from ..learner.learner import Learner
 
     transports.check(config.transport_settings())
     transports.make(config.transport_settings())
     config, learner = make(config)
-    facts = {
-        "network": config.network,
-        "name": config.name,
-        "neighbours": list(config.neighbours),
-        "transport": config.transport.kind,
-        "preset": config.preset,
-        "model": config.model,
-        "columns": list(config.stream.columns),
-        "kernels": kernels.fingerprint(learner.V) if isinstance(learner, Learner) else None,
-        "fingerprint": learner.fingerprint,
-    }
+    found = understood(config)
     if as_json:
-        show.document(facts)
+        show.document({**found, "fingerprint": learner.fingerprint})
         return
     print(f"{config.name} of {config.network}: the configuration is right")
-    print(f"neighbours {', '.join(config.neighbours) or 'none'} over {config.transport.kind}")
-    if config.model is not None:
-        print(f"model {config.model}: inputs {', '.join(config.stream.columns) or 'by their place'}")
+    sections = {name: value for name, value in found.items() if isinstance(value, dict)}
+    print(in_line({name: value for name, value in found.items() if name not in sections}))
+    for name, section in sections.items():
+        print(f"[{name}] {in_line(section)}")
     print(f"fingerprint {learner.fingerprint}: the same at every learner")
+
+
+def understood(config: Any) -> dict[str, Any]:
+    """A configuration as the tables of a file, defaults included."""
+    about = {name: _table(value) for name, value in vars(config).items()}
+    if isinstance(config.model, Auto | Paper):
+        about["dtype"] = config.dtype_for(config.model)
+    return about
+
+
+def _table(value: Any) -> Any:
+    if isinstance(value, Auto | Paper):
+        return settings.describe(value)
+    return vars(value) if dataclasses.is_dataclass(value) else value
+
+
+def in_line(table: dict[str, Any], prefix: str = "") -> str:
+    """The keys of a table that are set, as TOML has them.
+
+    >>> in_line({"kind": "paper", "reg": None, "rates": {"rho": 1.0}})
+    'kind = "paper", rates.rho = 1.0'
+    """
+    parts = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            parts.append(in_line(value, f"{prefix}{key}."))
+        elif value not in (None, "", ()):
+            parts.append(f"{prefix}{key} = {json.dumps(value)}")
+    return ", ".join(parts)

@@ -251,9 +251,11 @@ def from_table(table: Mapping[str, Any], where: str) -> ModelSettings:
     rest = dict(table)
     kind = rest.pop("kind", Auto.kind)
     chosen = KINDS[checks.one_of(f"{where} kind", kind, KINDS)]
+    for key in rest:
+        checks.one_of(f"{where} key", key, ["kind", *toml.keys_of(chosen)])
     parts: dict[str, Any] = {}
     if chosen is Paper:
         for name, spec in (("kernels", KernelSpec), ("rates", RateSpec)):
-            if name in rest:
+            if isinstance(rest.get(name), dict):
                 parts[name] = toml.section(spec, rest.pop(name), f"{where[:-1]}.{name}]")
     return toml.section(chosen, rest, where, **parts)

@@ -1,0 +1,104 @@
+"""`domkl agent`: its help, and what --check prints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from domkl import cli
+from domkl.agent import config, making
+
+TEXT = """
+network = "net"
+name = "a"
+neighbours = ["b"]
+[transport]
+kind = "memory"
+[stream]
+columns = ["u", "v"]
+[model]
+size = 64
+"""
+
+
+class Made:
+    """A learner, as far as --check looks at it."""
+
+    fingerprint = "0123456789abcdef"
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.setattr(making, "make", lambda given: (given, Made()))
+    path = tmp_path / "a.toml"
+    path.write_text(TEXT)
+    return path
+
+
+def settings_in(text):
+    """Words of the help, by section."""
+    found, section = {}, ""
+    for line in text[text.index("settings of CONFIG") :].splitlines()[1:]:
+        if line.startswith("  ["):
+            section = line.strip()[1:].partition("]")[0]
+        found.setdefault(section, set()).update(line.replace(",", " ").replace(":", " ").split())
+    return found
+
+
+def flat(keys):
+    return [
+        name
+        for key, inner in keys.items()
+        for name in ([*flat(inner), key] if isinstance(inner, dict) else [key])
+    ]
+
+
+def test_help_names_every_setting(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["agent", "--help"])
+    said, (top, sections) = settings_in(capsys.readouterr().out), config.keys()
+    assert {*said} == {"", *sections}
+    assert {*top} <= said[""]
+    for name, keys in sections.items():
+        assert {key for key in flat(keys) if key not in ("kernels", "rates")} <= said[name], name
+
+
+def test_check_prints_what_was_understood(file, capsys):
+    assert cli.main(["agent", str(file), "--check"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "a of net: the configuration is right"
+    assert lines[1].startswith(
+        'network = "net", name = "a", neighbours = ["b"], inputs = 2, payload = "float64"'
+    )
+    assert lines[1].endswith('dtype = "float32"')
+    expected = (
+        '[model] kind = "auto", size = 64, loss = "squared", seed = 0, start = 0.0, forgetting = "auto"'
+    )
+    assert lines[2] == expected
+    assert '[rounds] mode = "sync", deadline = 5.0, start = 30.0, resend = 0.5' in lines
+    assert lines[-1] == "fingerprint 0123456789abcdef: the same at every learner"
+
+
+def test_check_has_one_json_document(file, capsys, monkeypatch):
+    monkeypatch.setenv("DOMKL_MODEL_KIND", "paper")
+    monkeypatch.setenv("DOMKL_MODEL_RATES_HORIZON", "9")
+    file.write_text(TEXT.replace("size = 64", ""))
+    assert cli.main(["agent", str(file), "--check", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["name"], said["inputs"], said["dtype"]) == ("a", 2, "float64")
+    assert said["model"]["kind"] == "paper"
+    assert said["model"]["rates"] == {"kappa": 1.0, "kappa_g": 1.0, "horizon": 9}
+    assert said["stream"]["columns"] == ["u", "v"]
+    assert said["fingerprint"] == Made.fingerprint
+
+
+def test_a_bad_file_is_one_line_and_exit_code_2(file, capsys):
+    file.write_text(TEXT + "sise = 3")
+    assert cli.main(["agent", str(file), "--check"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    message = (
+        "domkl: a.toml [model] key is 'sise'; expected one of kind, size, loss, seed, start, forgetting; "
+    )
+    assert said.err == message + "did you mean 'size'?\n"
