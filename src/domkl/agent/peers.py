@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from ..learner.member import Update
+from ..exchange.message import Update
 
 #: The longest that a neighbour which keeps getting lost is left alone, in seconds.
 LONGEST_PENALTY = 60.0
