@@ -8,8 +8,9 @@ namespace domkl {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::microseconds MOMENT{150};  // more than a learner's time, in Python, between two products
-constexpr int LOOKS = 16;                         // between two looks at the clock
+constexpr std::chrono::microseconds MOMENT{
+    150};                  // more than a learner's time, in Python, between two products
+constexpr int LOOKS = 16;  // between two looks at the clock
 
 static void pause() {
 #if defined(__x86_64__) || defined(__i386__)

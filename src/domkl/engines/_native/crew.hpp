@@ -1,7 +1,7 @@
 // Threads that stay: for work of some dozen microseconds, again and again, starting a thread would cost more.
 //
-// Who waits looks for a moment, and then sleeps. Tasks are taken one by one: what a thread that is not awake yet
-// has not taken, the caller does itself. Free of any instruction set.
+// Who waits looks for a moment, and then sleeps. Tasks are taken one by one: what a thread that is not awake
+// yet has not taken, the caller does itself. Free of any instruction set.
 #pragma once
 #include <sys/types.h>
 

@@ -24,7 +24,9 @@ constexpr int64_t ROOM = int64_t(1) << 28;  // bytes for the states of kernels a
 
 template <class T> class Network final : public Engine<T> {
   public:
-    DOMKL_SELDOM Network(const Setting& setting, const T* V) : set(setting), V(setting, V), theta(set.P), mu(set.P), m(set.P), inverses(set.P), f(set.P), e(set.P), loss(set.P) {
+    DOMKL_SELDOM Network(const Setting& setting, const T* V)
+        : set(setting), V(setting, V), theta(set.P), mu(set.P), m(set.P), inverses(set.P), f(set.P), e(set.P),
+          loss(set.P) {
         far = set.J * this->V.K * int64_t(sizeof(T)) > FAR;
         first.assign(set.first, set.first + set.J + 1);
         near.assign(set.near, set.near + first.back());
@@ -79,8 +81,8 @@ template <class T> class Network final : public Engine<T> {
     // Threads that the learners of a round are shared among: each must be worth a meeting at the round's end.
     int64_t sharers() const { return std::clamp<int64_t>(set.J / SHARE, 1, set.threads); }
 
-    // Kernels that run side by side, a thread each. The others' learners are shared among all threads: those left
-    // over at the end, or all, where so many states would fill the memory that `keep` saves.
+    // Kernels that run side by side, a thread each. The others' learners are shared among all threads: those
+    // left over at the end, or all, where so many states would fill the memory that `keep` saves.
     int64_t whole_kernels() const {
         const int64_t each = (set.newton ? 4 + V.D : 3) * set.J * V.K * int64_t(sizeof(T));
         if (!set.keep && set.threads * each > ROOM) return 0;
@@ -91,8 +93,8 @@ template <class T> class Network final : public Engine<T> {
         int64_t p, from, to;
     };
 
-    // The kernels so that n threads have as much to do, however many there are: where one is left over for several
-    // threads, its first rounds come before all else and its last ones at the end.
+    // The kernels so that n threads have as much to do, however many there are: where one is left over for
+    // several threads, its first rounds come before all else and its last ones at the end.
     static std::vector<Part> parts(int64_t kernels, int64_t n, int64_t rounds) {
         std::vector<Part> early, between, late;
         std::vector<int64_t> cut(kernels, 0);
@@ -140,7 +142,8 @@ template <class T> class Network final : public Engine<T> {
         begin(p, block, spare);
         prepare(block, scratch);
         for (int64_t row = part.from * set.J; row < last; row += TILE)
-            tile(p, block, scratch, spare.next, row, std::min<int64_t>(TILE, last - row), [&] { theta[p].swap(spare.next); });
+            tile(p, block, scratch, spare.next, row, std::min<int64_t>(TILE, last - row),
+                 [&] { theta[p].swap(spare.next); });
         if (part.to == block.rounds) end(p, spare);
     }
 
@@ -155,8 +158,11 @@ template <class T> class Network final : public Engine<T> {
             const int64_t from = set.J * me / n, to = set.J * (me + 1) / n;
             for (int64_t t = 0; t < block.rounds; ++t) {
                 for (int64_t j = from; j < to; j += TILE)
-                    tile(p, block, scratch, spare.next, t * set.J + j, std::min<int64_t>(TILE, to - j), [] {});
-                meeting.wait([&] { if (learns(block, t)) theta[p].swap(spare.next); });
+                    tile(p, block, scratch, spare.next, t * set.J + j, std::min<int64_t>(TILE, to - j),
+                         [] {});
+                meeting.wait([&] {
+                    if (learns(block, t)) theta[p].swap(spare.next);
+                });
             }
         });
         end(p, spare);
@@ -199,7 +205,8 @@ template <class T> class Network final : public Engine<T> {
 
     // Up to 64 samples, in order of rounds and of learners within a round.
     template <class Turn>
-    void tile(int64_t p, const Block<T>& block, Scratch& scratch, Buffer<T>& next, int64_t row, int64_t n, const Turn& turn) {
+    void tile(int64_t p, const Block<T>& block, Scratch& scratch, Buffer<T>& next, int64_t row, int64_t n,
+              const Turn& turn) {
         const T *now[TILE], *past[TILE];
         int64_t t = row / set.J, j = row % set.J;
         auto forth = [&] { return ++j < set.J ? false : (j = 0, ++t, true); };  // whether a round ends
@@ -213,24 +220,28 @@ template <class T> class Network final : public Engine<T> {
         for (int64_t r = 0; r < n; ++r) {
             const T* z = scratch.z.data() + r * V.K;
             const bool learnt = learns(block, t);  // if not, all predictions are zero
-            if (learnt) step(p, block, scratch, next.data(), t, j, z, block.delay ? scratch.past.data() + r * V.K : z);
+            if (learnt)
+                step(p, block, scratch, next.data(), t, j, z,
+                     block.delay ? scratch.past.data() + r * V.K : z);
             if (forth() && learnt) turn();
         }
     }
 
-    void step(int64_t p, const Block<T>& block, Scratch& scratch, T* next, int64_t t, int64_t j, const T* z, const T* past) {
+    void step(int64_t p, const Block<T>& block, Scratch& scratch, T* next, int64_t t, int64_t j, const T* z,
+              const T* past) {
         T* edge = e[p].data() + t * int64_t(near.size()) + first[j];
         T* guess = f[p].data() + t * set.J + j;
         T* v = scratch.v.data();
         const auto run = sweep_for<T>(block.delay > 0, far && j + AHEAD < set.J);
         const bool move_dual = block.start + t > block.delay;  // not before the first exchange
-        const Scores s = run(theta[p].data(), V.K, j, near.data(), first.data() + j, pulls[j], move_dual, z, past, mu[p].data() + j * V.K, v, edge,
-                             guess);
+        const Scores s = run(theta[p].data(), V.K, j, near.data(), first.data() + j, pulls[j], move_dual, z,
+                             past, mu[p].data() + j * V.K, v, edge, guess);
         const double y = label(block, t - block.delay, j);
         if (set.newton) second(p, j, Parabola(set, s.f, y), y, past, scratch, next + j * V.K);
         else move(v, past, T(pulls[j].push(set, s.u, s.f, y)), next + j * V.K, V.K);
         if (!stores_losses(block)) return;
-        loss[p].data()[t * set.J + j] = T(set.newton ? value(set, s.f, y) : loss_of(set, s.f, y, theta[p].data() + j * V.K, V.K));
+        loss[p].data()[t * set.J + j] =
+            T(set.newton ? value(set, s.f, y) : loss_of(set, s.f, y, theta[p].data() + j * V.K, V.K));
     }
 
     void second(int64_t p, int64_t j, const Parabola& top, double y, const T* past, Scratch& scratch, T* to) {
@@ -257,7 +268,8 @@ template <class T> class Network final : public Engine<T> {
                 for (int64_t j = from; !blank && j < to; ++j) add_losses(block, t, j);
                 meeting.wait();  // for the weights to be read, and the losses to be written, by all
                 if (!blank) totals(total, from, to);
-                for (int64_t j = from; !blank && j < to; ++j) weigh(total.data() + j * set.P, set.P, set.eta_g, q_.data() + j * set.P);
+                for (int64_t j = from; !blank && j < to; ++j)
+                    weigh(total.data() + j * set.P, set.P, set.eta_g, q_.data() + j * set.P);
                 meeting.wait();
             }
         });
@@ -296,7 +308,8 @@ template <class T> class Network final : public Engine<T> {
     // The losses that enter the exponent: own, plus what the rule counts of the others, summed in order.
     void totals(std::vector<double>& total, int64_t from, int64_t to) {
         const int64_t P = set.P;
-        if (set.rule == Rule::local) std::copy(&L_[from * P], &L_[from * P] + (to - from) * P, &total[from * P]);
+        if (set.rule == Rule::local)
+            std::copy(&L_[from * P], &L_[from * P] + (to - from) * P, &total[from * P]);
         for (int64_t j = from; set.rule != Rule::local && j < to; ++j)
             for (int64_t p = 0; p < P; ++p) {
                 double others = 0;
@@ -307,7 +320,8 @@ template <class T> class Network final : public Engine<T> {
         if (set.rule != Rule::messages) return;
         std::vector<double> sent(messages.size());
         for (size_t i = 0; i < near.size(); ++i)
-            for (int64_t p = 0; p < P; ++p) sent[i * P + p] = total[near[i] * P + p] - messages[reverse[i] * P + p];
+            for (int64_t p = 0; p < P; ++p)
+                sent[i * P + p] = total[near[i] * P + p] - messages[reverse[i] * P + p];
         messages.swap(sent);
     }
 
@@ -325,21 +339,22 @@ template <class T> class Network final : public Engine<T> {
     Setting set;
     Dictionary<T> V;
     std::vector<int64_t> first, near, reverse;
-    std::vector<Pulls> pulls;            // (J,)
-    std::vector<Buffer<T>> theta, mu, m; // for each kernel (J, K)
+    std::vector<Pulls> pulls;                       // (J,)
+    std::vector<Buffer<T>> theta, mu, m;            // for each kernel (J, K)
     std::vector<std::vector<Inverse<T>>> inverses;  // for each kernel (J,)
-    std::vector<Buffer<T>> f, e, loss;   // for each kernel, of the current block
+    std::vector<Buffer<T>> f, e, loss;              // for each kernel, of the current block
     std::vector<double> L_, q_, messages;
-    bool far;                            // whether neighbours' rows come from memory
-    bool exchanged = false;              // whether any theta has been exchanged
+    bool far;                // whether neighbours' rows come from memory
+    bool exchanged = false;  // whether any theta has been exchanged
 };
 
 // The same learner, alone: row 0 of theta is its own, the others are what it last heard.
 template <class T> class Lone final : public Device<T> {
   public:
     DOMKL_SELDOM Lone(const Setting& setting, const T* V)
-        : set(setting), V(setting, V), deg(setting.first[1]), first{0, deg}, pulls(setting, double(deg)), theta(set.P * (1 + deg) * this->V.K),
-          next(set.P * this->V.K), mu(set.P * this->V.K), z(set.P * this->V.K), v(this->V.K), x_(set.d) {
+        : set(setting), V(setting, V), deg(setting.first[1]), first{0, deg}, pulls(setting, double(deg)),
+          theta(set.P * (1 + deg) * this->V.K), next(set.P * this->V.K), mu(set.P * this->V.K),
+          z(set.P * this->V.K), v(this->V.K), x_(set.d) {
         for (int64_t i = 0; i < deg; ++i) near.push_back(1 + i);
         edge.resize(deg + 1);
         f.resize(set.P);
@@ -360,8 +375,9 @@ template <class T> class Lone final : public Device<T> {
         double y_hat = deg == 0 ? guess() : 0, zero = 0;
         for (int64_t p = 0; p < set.P; ++p) {
             const T* zp = z.data() + p * V.K;
-            const Scores s = deg == 0 ? alone(p) : run(rows(p), V.K, 0, near.data(), first, pulls, false, zp, zp, mu.data() + p * V.K,
-                                                       v.data(), edge.data(), &f[p]);
+            const Scores s = deg == 0 ? alone(p)
+                                      : run(rows(p), V.K, 0, near.data(), first, pulls, false, zp, zp,
+                                            mu.data() + p * V.K, v.data(), edge.data(), &f[p]);
             if (deg > 0) y_hat += q_[p] * double(f[p]);
             T* to = next.data() + p * V.K;
             if (set.newton) zero += second(p, Parabola(set, s.f, y), y, to);
@@ -454,7 +470,8 @@ template <class T> class Lone final : public Device<T> {
     // Leaves m and the matrix as they are: the sample may still be refused. Not 0 where theta' overflows.
     double second(int64_t p, const Parabola& top, double y, T* to) {
         const int64_t at = p * width(V);
-        newton((*matrices)[p], V, top, y, z.data() + p * V.K, v.data(), m.data() + at, next_m.data() + at, room.data(), to);
+        newton((*matrices)[p], V, top, y, z.data() + p * V.K, v.data(), m.data() + at, next_m.data() + at,
+               room.data(), to);
         return double(zero_of(to, V.K));
     }
     void lower() {
@@ -468,13 +485,14 @@ template <class T> class Lone final : public Device<T> {
     // Features of x, unless they are those of the last x.
     void look(const T* x) {
         if (seen && std::equal(x, x + set.d, x_.data())) return;
-        for (int64_t p = 0; p < set.P; ++p) features(&x, 1, V.d, V.kernel(p), V.Dp, V.scale.data(), z.data() + p * V.K);
+        for (int64_t p = 0; p < set.P; ++p)
+            features(&x, 1, V.d, V.kernel(p), V.Dp, V.scale.data(), z.data() + p * V.K);
         std::copy_n(x, set.d, x_.data());
         seen = true, guessed = false;
     }
 
-    // Every kernel's prediction and their mixture, unless known for this x and this theta. One loop: for a loop of
-    // its own the mixture would be compiled otherwise than in the simulator, and round otherwise.
+    // Every kernel's prediction and their mixture, unless known for this x and this theta. One loop: for a
+    // loop of its own the mixture would be compiled otherwise than in the simulator, and round otherwise.
     double guess() {
         if (guessed) return guess_;
         guess_ = 0;

@@ -11,7 +11,9 @@ template class Inverse<float>;
 template class Many<double>;
 template class Many<float>;
 
-template <class T> std::unique_ptr<Inverses<T>> inverses(int64_t n, int64_t K) { return std::make_unique<Many<T>>(n, K); }
+template <class T> std::unique_ptr<Inverses<T>> inverses(int64_t n, int64_t K) {
+    return std::make_unique<Many<T>>(n, K);
+}
 template std::unique_ptr<Inverses<double>> inverses(int64_t, int64_t);
 template std::unique_ptr<Inverses<float>> inverses(int64_t, int64_t);
 

@@ -1,9 +1,9 @@
 // P = M^-1 of one learner and kernel, after terms h z z^T were added to M; one half of it is stored.
 //
-// The lower half lies in panels of COLUMNS columns, each from its diagonal block downwards, vector by vector in
-// the order in which it is read. Terms u u^T wait beside it: most rounds read the panels once and write nothing;
-// when enough have come, a round subtracts all of them from each panel just before it is read. Only diagonal blocks
-// hold both halves, and both get the same operations: P is symmetric to the last bit.
+// The lower half lies in panels of COLUMNS columns, each from its diagonal block downwards, vector by vector
+// in the order in which it is read. Terms u u^T wait beside it: most rounds read the panels once and write
+// nothing; when enough have come, a round subtracts all of them from each panel just before it is read. Only
+// diagonal blocks hold both halves, and both get the same operations: P is symmetric to the last bit.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -17,16 +17,19 @@ namespace DOMKL_ISA {
 
 template <class T> class Inverse {
   public:
-    explicit Inverse(int64_t K) : K(K), Kp(padded(K)), most(waiting(K)), numbers(begin(Kp) + most * Kp), U(numbers.data() + begin(Kp)) {}
+    explicit Inverse(int64_t K)
+        : K(K), Kp(padded(K)), most(waiting(K)), numbers(begin(Kp) + most * Kp),
+          U(numbers.data() + begin(Kp)) {}
 
     static int64_t padded(int64_t K) { return (K + W - 1) / W * W; }
 
-    // How many terms may wait. Each costs every round a little; the longer the columns, the less it shows. In float32 more
-    // do: each rounding of P then has more terms to serve (with 8, P would be half as wrong again).
+    // How many terms may wait. Each costs every round a little; the longer the columns, the less it shows. In
+    // float32 more do: each rounding of P then has more terms to serve (with 8, P would be half as wrong
+    // again).
     static int waiting(int64_t K) { return K >= 256 ? 32 : sizeof(T) == 8 ? 8 : 16; }
 
-    // P x and P b, all of length Kp and zero beyond K. `rest` (2 Kp) is for what rows get from columns: added at once, it
-    // would be single numbers in vectors that are read next, and these would wait for them.
+    // P x and P b, all of length Kp and zero beyond K. `rest` (2 Kp) is for what rows get from columns: added
+    // at once, it would be single numbers in vectors that are read next, and these would wait for them.
     DOMKL_ONCE void times(const T* x, const T* b, T* Px, T* Pb, T* rest) {
         const int due = full() ? used_ : 0;
         const int64_t end = Kp;
@@ -42,8 +45,8 @@ template <class T> class Inverse {
         }
     }
 
-    // From P x and P b, which `times` gave: u of the next term, for M' = M + h x x^T, and P' b = P b - u (u.b). `lower` then
-    // makes P' = P - u u^T. Returns 0, or what is no number where one of them overflows.
+    // From P x and P b, which `times` gave: u of the next term, for M' = M + h x x^T, and P' b = P b - u
+    // (u.b). `lower` then makes P' = P - u u^T. Returns 0, or what is no number where one of them overflows.
     DOMKL_ONCE T solve(double h, const T* x, const T* b, const T* Px, T* Pb) {
         const int64_t end = Kp;
         T* u = next();
@@ -83,8 +86,8 @@ template <class T> class Inverse {
         });
     }
 
-    // The numbers at and below the diagonal, row by row, without the terms that wait: those are (waiting, K). What is
-    // kept does not tell whether `times` was asked meanwhile.
+    // The numbers at and below the diagonal, row by row, without the terms that wait: those are (waiting, K).
+    // What is kept does not tell whether `times` was asked meanwhile.
     DOMKL_SELDOM void keep(T* half, T* terms) {
         if (full()) settle();
         for (int64_t i = 0; i < K; ++i)
@@ -115,10 +118,12 @@ template <class T> class Inverse {
 
   private:
     bool full() const { return used_ == most; }
-    T* next() { return U + used_ * Kp; }  // where a term is written, unless they are full, which they never are after `times`
+    T* next() {
+        return U + used_ * Kp;
+    }  // where a term is written, unless they are full, which they never are after `times`
 
     static constexpr int W = WIDTH<T>;
-    static constexpr int FOUR = 4, MOST = 32;  // terms at once, and that may wait
+    static constexpr int FOUR = 4, MOST = 32;                 // terms at once, and that may wait
     static constexpr int COLUMNS = DOMKL_BYTES > 16 ? 4 : 2;  // as many as the registers hold sums for
 
     // Numbers that are stored before those of column j; of column Kp: all.
@@ -151,7 +156,8 @@ template <class T> class Inverse {
         for (int c = 0; c < COLUMNS; ++c) xj[c] = all(x[j + c]), bj[c] = all(b[j + c]);
         Vec<T> px = load(Px + i), pb = load(Pb + i);
 #pragma GCC unroll 4
-        for (int c = 0; c < COLUMNS; ++c, a += W) px += load(a) * xj[c], pb += load(a) * bj[c];  // both halves lie there
+        for (int c = 0; c < COLUMNS; ++c, a += W)
+            px += load(a) * xj[c], pb += load(a) * bj[c];  // both halves lie there
         store(Px + i, px);
         store(Pb + i, pb);
         const int64_t end = Kp;

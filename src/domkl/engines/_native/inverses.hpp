@@ -86,7 +86,8 @@ template <class T> class Many final : public Inverses<T> {
     // The right-hand side b of the i-th, and its m'.
     void prepare(const Round<T>& round, int64_t i, T* __restrict b, T* __restrict next_m) const {
         const int64_t at = i * K;
-        const T *theta = round.theta + at, *sum = round.theta_sum + at, *lam = round.lam + at, *m = round.m + at, *z = round.z + at;
+        const T *theta = round.theta + at, *sum = round.theta_sum + at, *lam = round.lam + at,
+                *m = round.m + at, *z = round.z + at;
         const T deg = round.deg[i / round.each], ky = round.ky[i], pull = round.pull;
         for (int64_t k = 0; k < K; ++k) {
             next_m[k] = m[k] + ky * z[k];

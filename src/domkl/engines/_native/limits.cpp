@@ -17,10 +17,10 @@ namespace DOMKL_ISA {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int LANES = 12;    // independent sums: more than latency times ports, and they fit 16 registers
-constexpr int ROW = 512;     // elements of a row in L1
-constexpr int NEAR = 3;      // neighbours' rows in one pass
-constexpr int PASSES = 64;   // between two looks at the clock
+constexpr int LANES = 12;   // independent sums: more than latency times ports, and they fit 16 registers
+constexpr int ROW = 512;    // elements of a row in L1
+constexpr int NEAR = 3;     // neighbours' rows in one pass
+constexpr int PASSES = 64;  // between two looks at the clock
 
 template <class T> T* aligned(std::vector<char>& room, size_t n) {
     room.resize(n * sizeof(T) + 64);
@@ -30,7 +30,9 @@ template <class T> T* aligned(std::vector<char>& room, size_t n) {
 template <class T> class Work {  // one thread's numbers
   public:
     explicit Work(const Trial& trial) : loop(trial.loop) {
-        n = loop == Loop::triad || loop == Loop::read ? std::max<int64_t>(trial.bytes / int64_t(sizeof(T)) / 64 * 64, 64) : ROW;
+        n = loop == Loop::triad || loop == Loop::read
+                ? std::max<int64_t>(trial.bytes / int64_t(sizeof(T)) / 64 * 64, 64)
+                : ROW;
         a = aligned<T>(room[0], n);
         b = aligned<T>(room[1], n);
         const int64_t third = loop == Loop::vector ? NEAR * n : loop == Loop::read ? 64 : n;
@@ -103,7 +105,8 @@ template <class T> class Work {  // one thread's numbers
             }
         }
 #pragma GCC unroll 3
-        for (int i = 0; i < NEAR; ++i) store(a + i * W, product[i][0] + product[i][1] + total[i][0] + total[i][1]);
+        for (int i = 0; i < NEAR; ++i)
+            store(a + i * W, product[i][0] + product[i][1] + total[i][0] + total[i][1]);
     }
 
     void stored() {  // load, load, FMA, store

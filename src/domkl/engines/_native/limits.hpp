@@ -15,12 +15,12 @@ struct Trial {
     Loop loop;
     double seconds;  // how long to measure
     int threads;
-    int64_t bytes;   // of each thread's array, of which the triad has three; other loops stay in L1
+    int64_t bytes;  // of each thread's array, of which the triad has three; other loops stay in L1
 };
 
-#define DOMKL_DECLARE_LIMITS(ISA)                         \
-    namespace ISA {                                       \
-    template <class T> double rate(const Trial& trial);   \
+#define DOMKL_DECLARE_LIMITS(ISA)                       \
+    namespace ISA {                                     \
+    template <class T> double rate(const Trial& trial); \
     }
 DOMKL_DECLARE_LIMITS(baseline)
 DOMKL_DECLARE_LIMITS(avx2)

@@ -33,8 +33,10 @@ template <class T> static double on(const std::string& isa, const Trial& trial) 
     return baseline::rate<T>(trial);
 }
 
-static double limit(const std::string& loop, const std::string& isa, bool single, double seconds, int threads, int64_t bytes) {
-    if (threads < 1 || threads > 1024 || bytes < 0 || bytes > (int64_t(1) << 40) || !(seconds >= 0 && seconds < 3600))
+static double limit(const std::string& loop, const std::string& isa, bool single, double seconds, int threads,
+                    int64_t bytes) {
+    if (threads < 1 || threads > 1024 || bytes < 0 || bytes > (int64_t(1) << 40) ||
+        !(seconds >= 0 && seconds < 3600))
         throw std::invalid_argument("threads, bytes or seconds cannot be used");
     const Trial trial{loop_of(loop), seconds, threads, bytes};
     nb::gil_scoped_release release;
@@ -42,8 +44,9 @@ static double limit(const std::string& loop, const std::string& isa, bool single
 }
 
 void declare_limits(nb::module_& m) {
-    m.def("limit", &limit, "loop"_a, "isa"_a, nb::kw_only(), "single"_a = false, "seconds"_a = 0.05, "threads"_a = 1,
-          "bytes"_a = 0, "Work per second of one of the engine's loops, all threads together.");
+    m.def("limit", &limit, "loop"_a, "isa"_a, nb::kw_only(), "single"_a = false, "seconds"_a = 0.05,
+          "threads"_a = 1, "bytes"_a = 0,
+          "Work per second of one of the engine's loops, all threads together.");
 }
 
 }  // namespace domkl

@@ -22,7 +22,9 @@ class Meeting {
         ++number;
         met.notify_all();
     }
-    void wait() { wait([] {}); }
+    void wait() {
+        wait([] {});
+    }
 
   private:
     std::mutex mutex;

@@ -31,11 +31,12 @@ inline double ridge(const Setting& set, double deg) { return set.eta + set.rho *
 // The numbers of a row of m, filled up to whole vectors; those of theta are filled up otherwise.
 template <class T> int64_t width(const Dictionary<T>& V) { return Inverse<T>::padded(2 * V.D); }
 
-// One learner and kernel: m' and theta' from the features z and `sweep`'s v. u is left for the inverse to be lowered
-// by. m (width) may be m'; scratch is (6 width). Compiled once, so that simulator and device round alike.
+// One learner and kernel: m' and theta' from the features z and `sweep`'s v. u is left for the inverse to be
+// lowered by. m (width) may be m'; scratch is (6 width). Compiled once, so that simulator and device round
+// alike.
 template <class T>
-DOMKL_ONCE void newton(Inverse<T>& inverse, const Dictionary<T>& V, const Parabola& top, double y, const T* features, const T* v, const T* m,
-                       T* next_m, T* scratch, T* next) {
+DOMKL_ONCE void newton(Inverse<T>& inverse, const Dictionary<T>& V, const Parabola& top, double y,
+                       const T* features, const T* v, const T* m, T* next_m, T* scratch, T* next) {
     constexpr int W = WIDTH<T>;
     const int64_t Kp = width(V);
     T *z = scratch, *b = z + Kp, *theta = b + Kp, *Pz = theta + Kp;

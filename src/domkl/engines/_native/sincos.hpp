@@ -10,25 +10,33 @@ namespace domkl {
 namespace DOMKL_ISA {
 
 template <class T> struct Rounder;  // adding and taking off this number rounds to whole
-template <> struct Rounder<double> { static constexpr double magic = 0x1.8p52; };
-template <> struct Rounder<float> { static constexpr float magic = 0x1.8p23f; };
+template <> struct Rounder<double> {
+    static constexpr double magic = 0x1.8p52;
+};
+template <> struct Rounder<float> {
+    static constexpr float magic = 0x1.8p23f;
+};
 
 // Coefficients of sin(pi r/2)/r and cos(pi r/2) in r^2, for r^2 in [0, 1/4]: Chebyshev interpolation, whose
 // error is below half a rounding of T.
 template <class T> struct Series;
 template <> struct Series<double> {
-    static constexpr double sine[] = {
-    1.5707963267948966, -0.6459640975062443, 0.07969262624604301, -0.004681754132340976,
-    0.0001604411507421909, -3.59864335298231e-06, 5.633933781537854e-08};
-    static constexpr double cosine[] = {
-    1.0, -1.2337005501361513, 0.25366950789986475, -0.02086348073494657,
-    0.000919259950041661, -2.520013526428479e-05, 4.6552961874867623e-07};
+    static constexpr double sine[] = {1.5707963267948966,    -0.6459640975062443,   0.07969262624604301,
+                                      -0.004681754132340976, 0.0001604411507421909, -3.59864335298231e-06,
+                                      5.633933781537854e-08};
+    static constexpr double cosine[] = {1.0,
+                                        -1.2337005501361513,
+                                        0.25366950789986475,
+                                        -0.02086348073494657,
+                                        0.000919259950041661,
+                                        -2.520013526428479e-05,
+                                        4.6552961874867623e-07};
 };
 template <> struct Series<float> {
-    static constexpr float sine[] = {
-    1.5707963219532366, -0.6459634776648118, 0.07968021764775542, -0.004602149212814176};
-    static constexpr float cosine[] = {
-    0.9999999723284944, -1.2336970074214912, 0.25359857130254576, -0.020408158392998334};
+    static constexpr float sine[] = {1.5707963219532366, -0.6459634776648118, 0.07968021764775542,
+                                     -0.004602149212814176};
+    static constexpr float cosine[] = {0.9999999723284944, -1.2336970074214912, 0.25359857130254576,
+                                       -0.020408158392998334};
 };
 
 template <class T, size_t N> inline Vec<T> poly(const T (&c)[N], Vec<T> x) {

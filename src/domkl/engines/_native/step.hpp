@@ -103,13 +103,15 @@ constexpr int AHEAD = 4;  // steps between asking for a row and reading it
 template <class T, int N> class Later {
   public:
     Later(const T* th, int64_t K, const int64_t* near, const int64_t* first, int64_t i) {
-        for (int n = 0; n < N; ++n) rows[n] = th + near[std::min(first[AHEAD] + i + n, first[AHEAD + 1] - 1)] * K;
+        for (int n = 0; n < N; ++n)
+            rows[n] = th + near[std::min(first[AHEAD] + i + n, first[AHEAD + 1] - 1)] * K;
     }
     // Must be inlined: alone, GCC takes it for a function that does nothing.
     __attribute__((always_inline)) void fetch(int64_t k) const {
         if (N == 0 || k * sizeof(T) % LINE) return;
 #pragma GCC unroll 6
-        for (int n = 0; n < N; ++n) __builtin_prefetch(rows[n] + k, 0, 2);  // no nearer than L2: L1 awaits few lines at a time
+        for (int n = 0; n < N; ++n)
+            __builtin_prefetch(rows[n] + k, 0, 2);  // no nearer than L2: L1 awaits few lines at a time
     }
 
   private:
@@ -119,7 +121,8 @@ template <class T, int N> class Later {
 
 // N neighbours: add their theta to s, and multiply each with z.
 template <class T, int N, int M>
-inline void gather(const T* th, int64_t K, const int64_t* nb, const Later<T, M>& later, const T* z, T* s, bool begun, T* edge) {
+inline void gather(const T* th, int64_t K, const int64_t* nb, const Later<T, M>& later, const T* z, T* s,
+                   bool begun, T* edge) {
     const T* rows[N];
     for (int i = 0; i < N; ++i) rows[i] = th + nb[i] * K;
     Vec<T> products[N] = {};
@@ -142,12 +145,14 @@ constexpr int LAST = 6;  // neighbours of one pass, as many as the registers hol
 
 // The last N <= LAST neighbours, the dual step, v and all scores in one pass. `v` holds s so far if `begun`.
 template <class T, int N, bool DELAYED, int M>
-inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, const Later<T, M>& later, T deg, const Pulls& pulls, bool move_dual,
-                     const T* z, const T* past, T* m, T* v, bool begun, T* edge, T* guess) {
+inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, const Later<T, M>& later, T deg,
+                     const Pulls& pulls, bool move_dual, const T* z, const T* past, T* m, T* v, bool begun,
+                     T* edge, T* guess) {
     const T* mine = th + j * K;
     const T* rows[N + 1] = {};
     for (int i = 0; i < N; ++i) rows[i] = th + nb[i] * K;
-    const Vec<T> own = all(T(pulls.own)), pull = all(T(pulls.pull)), h = all(T(move_dual ? pulls.pull : 0)), n = all(deg);
+    const Vec<T> own = all(T(pulls.own)), pull = all(T(pulls.pull)), h = all(T(move_dual ? pulls.pull : 0)),
+                 n = all(deg);
     Vec<T> products[N + 1] = {}, f = {}, fp = {}, u = {};
     for (int64_t k = 0; k < K; k += WIDTH<T>) {
         later.fetch(k);
@@ -180,8 +185,8 @@ inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, const
 // Everything that needs the old estimates: predictions at z, mu, v (left in `v`) and the scores at `past`.
 // The neighbours are near[first[0]] up to near[first[1]]; those of later learners follow.
 template <class T, bool DELAYED, bool FETCH>
-Scores sweep(const T* th, int64_t K, int64_t j, const int64_t* near, const int64_t* first, const Pulls& pulls, bool move_dual,
-             const T* z, const T* past, T* m, T* v, T* edge, T* guess) {
+Scores sweep(const T* th, int64_t K, int64_t j, const int64_t* near, const int64_t* first, const Pulls& pulls,
+             bool move_dual, const T* z, const T* past, T* m, T* v, T* edge, T* guess) {
     const int64_t* nb = near + first[0];
     const int64_t deg = first[1] - first[0];
     int64_t i = 0;
@@ -189,8 +194,8 @@ Scores sweep(const T* th, int64_t K, int64_t j, const int64_t* near, const int64
         gather<T, 4>(th, K, nb + i, Later<T, FETCH ? 4 : 0>(th, K, near, first, i), z, v, i > 0, edge + i);
     auto last = [&](auto n) {
         constexpr int N = decltype(n)::value;
-        return finish<T, N, DELAYED>(th, K, j, nb + i, Later<T, FETCH ? N : 0>(th, K, near, first, i), T(deg), pulls, move_dual,
-                                           z, past, m, v, i > 0, edge + i, guess);
+        return finish<T, N, DELAYED>(th, K, j, nb + i, Later<T, FETCH ? N : 0>(th, K, near, first, i), T(deg),
+                                     pulls, move_dual, z, past, m, v, i > 0, edge + i, guess);
     };
     switch (deg - i) {
         case 0: return last(std::integral_constant<int, 0>{});
@@ -205,7 +210,8 @@ Scores sweep(const T* th, int64_t K, int64_t j, const int64_t* near, const int64
 
 // The sweep for a case: whether the sample is a past one, and whether rows are asked for early.
 template <class T> auto sweep_for(bool delayed, bool fetch) {
-    return fetch ? (delayed ? sweep<T, true, true> : sweep<T, false, true>) : (delayed ? sweep<T, true, false> : sweep<T, false, false>);
+    return fetch ? (delayed ? sweep<T, true, true> : sweep<T, false, true>)
+                 : (delayed ? sweep<T, true, false> : sweep<T, false, false>);
 }
 
 // The loss of an old estimate: of its score, and of its length where that is punished.

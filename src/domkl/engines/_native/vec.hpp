@@ -62,8 +62,10 @@ template <class T, size_t... K> inline Vec<T> chosen(Vec<T> a, Vec<T> b) {
 }
 
 // Numbers STEP lanes apart, added: those of a in the lanes without STEP, those of b in the others.
-template <class T, int STEP, size_t... K> inline Vec<T> folded(Vec<T> a, Vec<T> b, std::index_sequence<K...>) {
-    return chosen<T, (K & STEP ? sizeof...(K) + (K ^ STEP) : K)...>(a, b) + chosen<T, (K & STEP ? sizeof...(K) + K : K ^ STEP)...>(a, b);
+template <class T, int STEP, size_t... K>
+inline Vec<T> folded(Vec<T> a, Vec<T> b, std::index_sequence<K...>) {
+    return chosen<T, (K & STEP ? sizeof...(K) + (K ^ STEP) : K)...>(a, b) +
+           chosen<T, (K & STEP ? sizeof...(K) + K : K ^ STEP)...>(a, b);
 }
 template <class T, int STEP> inline Vec<T> folded(Vec<T> a, Vec<T> b) {
     return folded<T, STEP>(a, b, std::make_index_sequence<WIDTH<T>>());
