@@ -24,7 +24,8 @@ from ..learner.member import Member
 from ..learning import auto
 from ..learning.auto import AutoLearner, Model
 from ..learning.first_order import Rates
-from . import FirstOrder, Mind, OneVsRest, ScaledLearner, Single
+from . import OneVsRest, Single, SinglePaper
+from .scaled import Mind, ScaledLearner
 
 __all__ = ["Taught", "read", "write"]
 
@@ -80,7 +81,7 @@ def write(path: str | os.PathLike[str], model: Single | Model, names: Sequence[H
     """Write a taught model to a file, as a whole or not at all."""
     if model.n < ENOUGH:
         raise InputError(f"the model has learnt {model.n} samples; expected {ENOUGH} or more; teach it first")
-    arrays, meta = _first_order(model) if isinstance(model, FirstOrder) else _auto(model)
+    arrays, meta = _first_order(model) if isinstance(model, SinglePaper) else _auto(model)
     meta |= {"format": _FORMAT, "names": _texts(names)}
     meta["digest"] = _digest(arrays, meta)
     file = Path(path)
@@ -125,7 +126,7 @@ def _auto(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return arrays, {"preset": AUTO, **meta}
 
 
-def _first_order(model: FirstOrder) -> tuple[dict[str, Any], dict[str, Any]]:
+def _first_order(model: SinglePaper) -> tuple[dict[str, Any], dict[str, Any]]:
     mind = model.mind()
     meta = {"preset": OWN, "loss": mind.loss, "rates": [mind.rates.rho, mind.rates.eta, mind.rates.eta_g]}
     arrays = dict(zip(Mind._fields[:6], mind[:6], strict=True))

@@ -16,7 +16,7 @@ from ..learner.learner import Learner
 from ..learner.member import Update
 from ..learning import losses
 from ..learning.first_order import Rates
-from .devices import FAR
+from .scale import FAR
 
 
 class Mind(NamedTuple):
