@@ -17,7 +17,7 @@ from river import checks, datasets, metrics
 
 from domkl import Auto, KernelSpec, Paper, Rates, RateSpec, engines, kernels
 from domkl.base.errors import InputError
-from domkl.learning.auto import Model
+from domkl.faces.online import OnlineRows
 from domkl.river import MultiKernelClassifier, MultiKernelRegressor
 
 BOTH = pytest.mark.parametrize("settings", [Auto(size=60), Paper()], ids=["auto", "paper"])
@@ -270,13 +270,13 @@ def test_classes_may_appear_at_any_time():
 
 def test_probabilities_of_auto_are_those_of_its_model():
     rng = np.random.default_rng(0)
-    facade, model = MultiKernelClassifier(Auto(size=40)), Model(1, loss="logistic", size=40)
+    facade, model = MultiKernelClassifier(Auto(size=40)), OnlineRows(Auto(size=40, loss="logistic"), 1)
     for a in rng.uniform(size=200).tolist():
         facade.learn_one({"a": a}, a > 0.5)
-        model.learn([a], 1 if facade._model.classes[a > 0.5] == 0 else -1)
+        model.learn([[a]], [1 if facade._model.classes[a > 0.5] == 0 else -1])
     first = next(iter(facade._model.classes))
     for a in (0.1, 0.45, 0.9):
-        expected = (1 + model.predict([a])) / 2
+        expected = (1 + model.predict([[a]])[0]) / 2
         assert facade.predict_proba_one({"a": a})[first] == pytest.approx(expected, abs=1e-6)
 
 
