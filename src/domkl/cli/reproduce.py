@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -163,7 +162,7 @@ def _print_json(protocol: str, figures: list[Figure], claims: list[Claim], notes
     show.document(
         {
             "protocol": protocol,
-            "settings": dataclasses.asdict(experiment.load(f"paper-{protocol}")),
+            "settings": experiment.load(f"paper-{protocol}").describe(),
             "rows": [figure._asdict() for figure in shown],
             "claims": [claim._asdict() for claim in claims],
             "notes": notes,
