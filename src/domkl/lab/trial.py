@@ -155,7 +155,7 @@ def scaled(source: Source, loss: Loss) -> Source:
     split, width = source.split.scaled_by_start(target=not loss.classifies)
     what = "inputs" if loss.classifies else "inputs and target"
     rounds = min(START, split.y.shape[1])
-    note = f"paper and OMKL: {what} scaled by the range of the first {rounds} rounds, later inputs clipped"
+    note = f"{what} scaled by the range of the first {rounds} rounds, later inputs clipped (auto: not scaled)"
     notes = (*source.notes, note)
     return source._replace(split=split, scale=source.scale * width**2, notes=notes, raw=False)
 
