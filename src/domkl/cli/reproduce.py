@@ -77,7 +77,7 @@ def _results(
 
 
 def _refuse_absent(absent: set[str], names: Sequence[str], named: bool) -> None:
-    """Before anything is run: no dataset at all, or not one that was asked for by name."""
+    """Refuse, before anything is run, if no dataset is here or one asked for by name is not."""
     if named and absent:
         first = next(name for name in names if name in absent)
         fact = f"{first} is not here; expected its file in {_places()}"

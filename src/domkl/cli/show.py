@@ -1,4 +1,4 @@
-"""What people see: progress on standard error, results on standard output."""
+"""Output: progress on standard error, results on standard output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 120
 
 
 def console() -> Any:
-    """Results for people."""
+    """A console for results that people read."""
     made = need("rich.console", "cli").Console(highlight=False)
     return made if made.is_terminal else need("rich.console", "cli").Console(width=WIDTH, highlight=False)
 
@@ -56,7 +56,7 @@ def size(value: float | None) -> str:
 
 
 def document(value: dict[str, Any]) -> None:
-    """Results for programs: one JSON document; what is not finite becomes null."""
+    """Print results for programs: one JSON document; what is not finite becomes null."""
     print(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 

@@ -286,7 +286,11 @@ def _notes(graph: Graph, source: Source) -> tuple[str, ...]:
     notes = (
         (graph.note, f"network {graph.note}: the paper's figure is not in its text"),
         *((note, note) for note in source.notes),
-        (source.dropped, f"{source.dropped} rows dropped: a cell was missing"),
-        (left_out, f"{left_out} rows not used, so that all streams are of one length"),
+        (source.dropped, f"{_rows(source.dropped)} dropped: a cell was missing"),
+        (left_out, f"{_rows(left_out)} not used, so that all streams are of one length"),
     )
     return tuple(note for applies, note in notes if applies)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
