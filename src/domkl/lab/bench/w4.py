@@ -160,14 +160,14 @@ def _network(shape: Shape, run: Contender, size: Size) -> Callable[[], object]:
     return lambda: simulate(X, y, "ring", model=model, **options)
 
 
-def device(shape: Shape, run: Contender, steps: int) -> Callable[[], second_order.State]:
+def device(shape: Shape, run: Contender, steps: int) -> Callable[[], second_order.SecondOrderState]:
     """Steps of one device without neighbours, on features that are given; it goes on where it was."""
     dtype, loss = np.dtype(f"f{run.bits // 8}"), losses.get("squared")
-    pulls = second_order.Pulls.of(np.zeros((), dtype), RATES, loss)
+    pulls = second_order.SecondOrderPulls.of(np.zeros((), dtype), RATES, loss)
     state = second_order.init(shape.P, 2 * shape.D, pulls, engines.make_inverse(run.engine, run.threads))
     Z, labels = _samples(shape, steps, dtype)
 
-    def act() -> second_order.State:
+    def act() -> second_order.SecondOrderState:
         nonlocal state
         for z, y in zip(Z, labels, strict=True):
             f = first_order.dot(state.theta, z)
