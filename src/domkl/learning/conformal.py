@@ -56,7 +56,7 @@ def bounds(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(3, 300, 2))
     >>> y = X[..., 0] + 0.1 * rng.standard_normal((3, 300))
-    >>> run = domkl.simulate(X, y, "ring", preset="auto", size=100)
+    >>> run = domkl.simulate(X, y, "ring", model=domkl.Auto(size=100))
     >>> low, high = domkl.conformal.bounds(run.y_hat, y, coverage=0.8)
     >>> bool(abs(((low <= y) & (y <= high))[:, 50:].mean() - 0.8) < 0.05)
     True
