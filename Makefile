@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
+SOURCES := $(wildcard src/domkl/engines/_native/*.?pp)
 # The paper's data, where it lies beside the project; tests that need it are skipped otherwise.
 export DOMKL_DATA ?= $(abspath $(wildcard ../shared/data))
 
@@ -17,6 +18,7 @@ test: $(VENV)/.dev $(VENV)/.system  ## set up, then run every test, docstring an
 check: $(VENV)/.dev  ## lint, format, types, direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -51,7 +53,7 @@ sanitize:  ## the engine's tests under the address and undefined-behaviour sanit
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-NATIVE := CMakeLists.txt $(wildcard src/domkl/engines/_native/*.?pp)
+NATIVE := CMakeLists.txt $(SOURCES)
 
 $(VENV)/.demo: pyproject.toml $(NATIVE) | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[cli]"

@@ -14,10 +14,8 @@ import domkl
 import problems
 from domkl.agent import Agent, AgentConfig, checkpoint, transports, wire
 from domkl.agent.config import (
-    AutoSection,
     CheckpointSection,
     OutputSection,
-    RateSection,
     RoundSection,
     StreamSection,
     TransportSection,
@@ -25,10 +23,10 @@ from domkl.agent.config import (
 from domkl.agent.streams import Reading, aiter_of
 from domkl.agent.transports import topics
 from domkl.base.errors import InputError
-from domkl.lab.experiment import KernelSpec, LearningSpec
+from domkl.learning.settings import KernelSpec
 
-KERNELS = KernelSpec(D=10, sigma2=(0.3, 3.0))
-RATES = RateSection(rho=0.5, eta=0.5, eta_g=1.0)
+RATES = domkl.Rates(rho=0.5, eta=0.5, eta_g=1.0)
+PAPER = domkl.Paper(kernels=KernelSpec(D=10, sigma2=(0.3, 3.0)), rates=RATES)
 d = 3
 
 
@@ -38,7 +36,7 @@ def config(name, neighbours, **options):
         "transport": TransportSection(kind="memory"),
         **options,
     }
-    given = {"kernels": KERNELS, "rates": RATES, **given}
+    given = {"model": PAPER, **given}
     return AgentConfig(network="net", name=name, inputs=d, neighbours=tuple(neighbours), **given)
 
 

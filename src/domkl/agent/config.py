@@ -12,7 +12,7 @@ from typing import Any
 
 from ..base import checks, toml
 from ..base.errors import InputError
-from ..learner.member import PAYLOADS
+from ..exchange.message import PAYLOADS
 from ..learning import conformal, settings
 from ..learning.settings import Auto, ModelSettings, Paper
 from .transports import security, topics

@@ -9,7 +9,7 @@ import time
 
 from ..base import checks
 from ..base.errors import InputError, PeerError
-from ..learner.member import Member
+from ..learner import Learner
 from . import wire
 from .config import AgentConfig
 from .logs import Refused
@@ -33,7 +33,7 @@ class Conversation:
     def __init__(
         self,
         config: AgentConfig,
-        learner: Member,
+        learner: Learner,
         memory: Memory,
         around: Neighbourhood,
         post: Post,
@@ -58,10 +58,11 @@ class Conversation:
         """Say where we are, and from which round on we lack whose updates."""
         self.hello_at = time.monotonic()
         learner = self.learner
-        heard = {str(name): held for name, held in learner.heard.items()}
+        edges = {str(name): held for name, held in learner.edges.items()}
+        links = {str(name): (version, [*map(str, near)]) for name, (version, near) in learner.links.items()}
         durable = self.memory.durable(learner.round)
-        more = {"done": self.around.done, "graph": self.around.graph, "ended": self.around.ended()}
-        self.post.hello(learner.round, durable, wants, heard, **more)
+        around = {"done": self.around.done, "graph": self.around.graph, "ended": self.around.ended()}
+        self.post.hello(learner.round, durable, wants, edges, **around, links=links)
 
     def ask(self, peers: list[Peer], pause: float) -> None:
         """Ask for updates that are missing, but nobody too often."""
@@ -124,14 +125,17 @@ class Conversation:
             update = message.update
             peer.hear(message.incarnation, update.round, message.durable)
             peer.direct = update.round
-            self.around.agree(peer, update.heard.get(self.name), update.round)
+            self.around.agree(peer, update.edges.get(self.name), update.round)
             self.around.receive(peer, update)
 
     def _hear_hello(self, peer: Peer, hello: wire.Hello) -> None:
+        self.learner.take_links(wire.announced(hello.links))
+        if len(hello.links) < len(self.learner.links) and time.monotonic() - self.hello_at > PAUSE:
+            self.hello({})  # it has yet to find out about the network
         peer.done = hello.round if hello.done else None
-        peer.holds = self.name in hello.heard
+        peer.holds = self.name in hello.edges
         peer.knows = self.around.done and hello.ended.get(self.name) == self.learner.round
-        self.around.agree(peer, hello.heard.get(self.name), hello.round)
+        self.around.agree(peer, hello.edges.get(self.name), hello.round)
         wanted, now = hello.wants.get(self.name), time.monotonic()
         if wanted is None or now - peer.answered_at < PAUSE / 2:
             return

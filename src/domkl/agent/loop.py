@@ -61,7 +61,7 @@ class Agent:
         config, self.learner = make(config, number())
         self.config = config
         self.transport = transport or transports.make(config.transport_settings())
-        self.memory = Memory(config.checkpoint, config.stream.journal)
+        self.memory = Memory(config.checkpoint, config.stream.journal, config.name, config.network)
         self._remember()
         names = self.memory.names if self.memory.graph else config.neighbours
         self.around = Neighbourhood(self.learner, config.rounds, names, self.memory.graph)
@@ -71,7 +71,7 @@ class Agent:
         self.talk = Conversation(config, self.learner, self.memory, self.around, self.post, self.refused)
         scaling = Scaling.of(config.stream, config.inputs)
         self.predictions = Predictions(config.output, scaling, self.post, out, self.memory.errors)
-        self._stream = stream
+        self.stream = stream
         self._stopping = asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is; readings are being taken
         self._over: asyncio.Future[None] | None = None  # done when no round is open and no reading ready
@@ -117,14 +117,14 @@ class Agent:
         self.talk.say_state("ready")
         for reading in self.memory.noted():
             await self._learn_from(reading)
-        if self._stream is None:
-            self._stream = self._open_stream()
+        if self.stream is None:
+            self.stream = self._open_stream()
         try:
-            async for reading in self._stream:
+            async for reading in self.stream:
                 await self._learn_from(reading)
         finally:
-            if isinstance(self._stream, Stream):
-                await self._stream.aclose()
+            if isinstance(self.stream, Stream):
+                await self.stream.aclose()
         await self._part()
 
     async def _learn_from(self, reading: Reading) -> None:
@@ -156,9 +156,9 @@ class Agent:
 
     def _ready(self) -> Reading | None:
         """The next reading, if it is there and we are to go on."""
-        if self._stopping.is_set() or not isinstance(self._stream, Stream):
+        if self._stopping.is_set() or not isinstance(self.stream, Stream):
             return None
-        return self._stream.ready()
+        return self.stream.ready()
 
     def _open_stream(self) -> Stream:
         section, memory = self.config.stream, self.memory
@@ -230,8 +230,8 @@ class Agent:
 
     def _save(self) -> None:
         self.predictions.lines.flush()  # a restart will not predict again what is saved as learnt
-        if isinstance(self._stream, Stream):
-            self.memory.origin = self._stream.origin
+        if isinstance(self.stream, Stream):
+            self.memory.origin = self.stream.origin
         self.memory.graph, self.memory.names = self.around.graph, list(self.peers)
         self.memory.forget(self._durable())
         self.memory.save(self.learner)
@@ -248,7 +248,7 @@ class Agent:
         for reason in found.skipped:
             tell(LOG, logging.WARNING, "checkpoint refused", reason=reason)
         if self.learner.asynchronous:
-            self.learner.begin_anew(number())
+            self.learner.reset_edges(number())
         tell(LOG, logging.INFO, "resumed", round=self.learner.round, readings=self.memory.readings)
 
     # The clock

@@ -3,79 +3,52 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
 from ..base.errors import InputError
-from ..faces import handover
-from ..faces.handover import Taught
-from ..learner.learner import Learner
-from ..learner.member import Member
-from ..learning.auto import AutoLearner
-from .config import AgentConfig
+from ..exchange.message import Exchange
+from ..learner import Learner, handed
+from ..learner.handed import HandedModel
+from ..learning.settings import Auto, Paper
+from .config import AgentConfig, Handed
 
 
-def make(config: AgentConfig, number: int = 0) -> tuple[AgentConfig, Member]:
-    """A learner that knows nothing yet, or what the model it was handed knows; and the settings, with the
-    names of the inputs that the model was taught with."""
-    common: dict[str, Any] = {"name": config.name, "payload": config.payload, "number": number}
-    if config.preset == "auto":
-        auto = config.auto
-        common |= {"learners": auto.learners, "diameter": auto.diameter, "dtype": np.dtype(auto.dtype).type}
+def make(config: AgentConfig, number: int = 0) -> tuple[AgentConfig, Learner]:
+    """A learner without samples, or one that starts from a handed model; and the settings, completed with the
+    inputs that the model was taught with."""
+    model: Auto | Paper | HandedModel
+    if isinstance(config.model, Handed):
+        model = handed.read(config.model.path)
+        config = _with_inputs(config, config.model.path, model)
     else:
-        common["asynchronous"] = config.rounds.mode == "async"
-    if config.model is None:
-        return config, _make_auto(config, common) if config.preset == "auto" else _make_own(config, common)
-    taught = handover.read(config.model)
-    return _named(config, taught), taught.learner(config.neighbours, **common)
+        model = config.model
+    settings = Paper() if model.kind == Paper.kind else Auto()
+    learner = Learner(
+        model,
+        config.neighbours,
+        name=config.name,
+        inputs=config.inputs,
+        exchange=Exchange(config.payload),
+        asynchronous=config.rounds.mode == "async",
+        number=number,
+        dtype=np.dtype(config.dtype_for(settings)),
+    )
+    return config, learner
 
 
-def _named(config: AgentConfig, taught: Taught) -> AgentConfig:
-    """Settings for a model; refuses other inputs and the other preset."""
-    if taught.preset != config.preset:
+def _with_inputs(config: AgentConfig, path: str, model: HandedModel) -> AgentConfig:
+    """Settings for a handed model; refuses other inputs."""
+    if config.inputs not in (0, model.inputs):
         raise InputError(
-            f"preset is {config.preset} and {config.model} is for preset {taught.preset}; expected the same; "
-            f'set preset = "{taught.preset}"'
+            f"inputs is {config.inputs} and {path} was taught with {model.inputs}; expected as many; fix one"
         )
-    if taught.d != config.inputs:
-        raise InputError(
-            f"inputs is {config.inputs} and {config.model} was taught with {taught.d}; expected as many; "
-            "mend one"
-        )
-    if not taught.names:
-        return config
-    for name in config.stream.columns:
-        if name not in taught.names:
+    columns = config.stream.columns
+    for name in columns if model.names else ():
+        if name not in model.names:
             raise InputError(
-                f"[stream] columns has {name!r}; expected what {config.model} was taught with, "
-                f"{', '.join(taught.names)}; mend columns or leave it out"
+                f"[stream] columns has {name!r}; expected what {path} was taught with, "
+                f"{', '.join(model.names)}; fix columns or leave it out"
             )
-    return dataclasses.replace(config, stream=dataclasses.replace(config.stream, columns=taught.names))
-
-
-def _make_own(config: AgentConfig, common: dict[str, Any]) -> Learner:
-    learning = config.learning
-    return Learner(
-        config.kernels.draw(config.inputs),
-        config.neighbours,
-        config.rates.rates(),
-        loss=learning.make_loss(),
-        hedge=learning.hedge,
-        step=learning.step,
-        memory=learning.memory,
-        **common,
-    )
-
-
-def _make_auto(config: AgentConfig, common: dict[str, Any]) -> AutoLearner:
-    auto, loss = config.auto, config.learning.loss
-    return AutoLearner(
-        config.inputs,
-        config.neighbours,
-        loss=loss,
-        seed=auto.seed,
-        size=auto.size,
-        start=auto.start,
-        **common,
-    )
+    stream = dataclasses.replace(config.stream, columns=model.names or columns)
+    return dataclasses.replace(config, inputs=model.inputs, stream=stream)

@@ -6,15 +6,16 @@ since its neighbours' last checkpoints: a neighbour that goes back to its own ne
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ..base.extras import need
 from ..base.types import Array
-from ..learner.member import Member
+from ..learner import Learner, schema
 from ..learning.conformal import Errors
 from . import checkpoint
 from .config import CheckpointSection
@@ -29,8 +30,10 @@ WAITING = 10_000
 class Memory:
     """An agent's past, in memory and, where a directory is given, on disk."""
 
-    def __init__(self, section: CheckpointSection, journal: bool = False) -> None:
-        self.section = section
+    def __init__(
+        self, section: CheckpointSection, journal: bool = False, name: str = "", network: str = ""
+    ) -> None:
+        self.section, self.name, self.network = section, name, network
         self._most = 2 * FEW  # updates to keep before looking for those that nobody needs
         self.history: dict[int, bytes] = {}  # own updates as they were sent, by round
         self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and what was predicted for it
@@ -89,47 +92,49 @@ class Memory:
         late = time.monotonic() - self._saved_at >= self.section.every_seconds
         return late or round - self.saved >= self.section.every_rounds
 
-    def save(self, learner: Member) -> None:
+    def save(self, learner: Learner) -> None:
         """Write a checkpoint; only between two rounds."""
         if self.section.directory is None:
             return
         arrays, meta = learner.save()
         rounds = sorted(self.history)
-        arrays |= {"history": np.frombuffer(b"".join(self.history[r] for r in rounds), np.uint8)}
-        arrays |= {"waiting": np.array([x for x, _ in self.waiting.values()], np.float64)}
-        arrays |= {"errors": self.errors.misses}
-        ours = {
-            "learner": meta,
-            "readings": self.readings,
-            "errors": self.errors.n,
-            "graph": [self.graph, self.names],
-            "origin": self.origin,
-            "incarnation": self.incarnation,
-            "history": [[round, len(self.history[round])] for round in rounds],
-            "waiting": [[id, y_hat] for id, (_, y_hat) in self.waiting.items()],
-        }
+        more, about = schema.document(
+            "agent",
+            {
+                "name": self.name,
+                "network": self.network,
+                "readings": self.readings,
+                "errors": {"last": self.errors.misses, "count": self.errors.n},
+                "graph": {"version": self.graph, "neighbours": self.names},
+                "origin": json.dumps(self.origin),
+                "incarnation": self.incarnation,
+                "history": [[r, np.frombuffer(self.history[r], np.uint8)] for r in rounds],
+                "waiting": [[id, x, y_hat] for id, (x, y_hat) in self.waiting.items()],
+            },
+        )
+        arrays |= more
+        ours = {"learner": meta, "agent": about}
         sync = self.section.sync
         checkpoint.save(self.section.directory, learner.round, arrays, ours, sync=sync)
         if self._journal is not None:
             self._rewrite(learner.round)
         self.saved, self._saved_at = learner.round, time.monotonic()
 
-    def load(self, learner: Member) -> checkpoint.Checkpoint | None:
+    def load(self, learner: Learner) -> checkpoint.Checkpoint | None:
         """Go back to the last checkpoint; None where there is none."""
         directory = self.section.directory
         found = None if directory is None else checkpoint.load(directory)
         if found is None:
             return None
-        meta, arrays = found.meta, dict(found.arrays)
-        sent, inputs = arrays.pop("history").tobytes(), arrays.pop("waiting")
-        self.errors.misses, self.errors.n = arrays.pop("errors"), meta["errors"]
-        learner.load(arrays, meta["learner"])
-        self.history = dict(zip([r for r, _ in meta["history"]], _cut(sent, meta["history"]), strict=True))
-        self.waiting = {id: (x, y_hat) for (id, y_hat), x in zip(meta["waiting"], inputs, strict=True)}
-        self.readings, self.origin, self.saved = meta["readings"], meta["origin"], found.round
-        self.graph, self.names = meta["graph"]
+        state = schema.read("agent", found.arrays, found.meta["agent"])
+        learner.load(found.arrays, found.meta["learner"])
+        self.errors.misses, self.errors.n = state["errors"]["last"], state["errors"]["count"]
+        self.history = {round: sent.tobytes() for round, sent in state["history"]}
+        self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
+        self.readings, self.origin, self.saved = state["readings"], json.loads(state["origin"]), found.round
+        self.graph, self.names = state["graph"]["version"], state["graph"]["neighbours"]
         # Messages of an earlier start must look older than those of this one, even if the clock went back.
-        self.incarnation = max(self.incarnation, meta["incarnation"] + 1)
+        self.incarnation = max(self.incarnation, state["incarnation"] + 1)
         self._open_journal()
         return found
 
@@ -159,14 +164,6 @@ class Memory:
         """Let go of files."""
         if self._journal is not None:
             self._journal.close()
-
-
-def _cut(sent: bytes, lengths: Iterable[tuple[int, int]]) -> list[bytes]:
-    pieces, start = [], 0
-    for _, length in lengths:
-        pieces.append(sent[start : start + length])
-        start += length
-    return pieces
 
 
 def _reading(record: dict[str, Any]) -> Reading:

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterable, Sequence
 
 from ..exchange.edges import Held
-from ..learner.member import Member, Update
+from ..exchange.message import Update
+from ..learner import Learner
 from .config import RoundSection
 from .logs import tell
 from .peers import Peer
@@ -29,7 +30,7 @@ class Neighbourhood:
     deadline is let go, and its edge's dual with it; once it is in step again it is taken in, with a new edge.
     """
 
-    def __init__(self, learner: Member, rounds: RoundSection, names: Iterable[str], graph: int) -> None:
+    def __init__(self, learner: Learner, rounds: RoundSection, names: Iterable[str], graph: int) -> None:
         self.learner, self.rounds = learner, rounds
         self.peers = {name: Peer(name) for name in names}  # also those that are lost
         self.graph = graph  # the version of the graph
@@ -94,7 +95,7 @@ class Neighbourhood:
     def receive(self, peer: Peer, update: Update) -> None:
         """Take an update."""
         peer.take(update)
-        if self.learner.knows(peer.name) and not self.learner.receive(peer.name, update, checked=True):
+        if self.learner.knows(peer.name) and not self.learner.receive(peer.name, update, decoded=True):
             self.late += 1
 
     def receive_again(self, peer: Peer, updates: Sequence[Update]) -> None:
@@ -113,8 +114,9 @@ class Neighbourhood:
         return self.learner.round == 0 and self.learner.step is None
 
     def all_met(self) -> bool:
-        """Whether every neighbour has spoken and, where we know nothing, said what it knows."""
-        return all(
+        """Whether every neighbour has sent something and, where we know nothing, its parameters; and whether
+        everybody's links are known, where the model needs them."""
+        return self.learner.knows_network and all(
             peer.met and (peer.latest is not None or not self.is_new or peer.round == 0)
             for peer in self.peers.values()
         )
@@ -217,7 +219,7 @@ class Neighbourhood:
         to = self.learner.ahead
         if self.cut_off:
             self.cut_off = False
-            self.learner.begin_anew(number())
+            self.learner.reset_edges(number())
             to = max([to, *(peer.round for peer in self.peers.values())])
             tell(LOG, logging.WARNING, "neighbours no longer have what was missed; duals begin anew")
         if to == self.learner.round:

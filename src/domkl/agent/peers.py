@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from ..learner.member import Update
+from ..exchange.message import Update
 
 #: The longest time, in seconds, for which a neighbour that is lost repeatedly is not waited for.
 LONGEST_PENALTY = 60.0

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from ..exchange.edges import Held
-from ..learner.member import Member, Update
+from ..exchange.message import Update
+from ..learner import Learner
 from . import wire
 from .transports import Transport, topics
 
@@ -25,10 +26,10 @@ class Post:
     to/<neighbour> (what that one lacked), state, prediction.
     """
 
-    def __init__(self, transport: Transport, learner: Member, incarnation: int) -> None:
+    def __init__(self, transport: Transport, learner: Learner, incarnation: int) -> None:
         self.transport, self.incarnation = transport, incarnation
         self.network, self.name = transport.settings.network, transport.settings.name
-        self.payload, self.fingerprint = learner.payload, learner.fingerprint
+        self.payload, self.fingerprint = learner.exchange.payload, learner.fingerprint
         self._theta = self.topic(self.name, "theta")
         self.decoder = wire.Decoder.of(learner.shapes, learner.fingerprint)
 
@@ -63,10 +64,10 @@ class Post:
         self.transport.publish(self.topic(self.name, "to", name), again)
 
     def hello(
-        self, round: int, durable: int, wants: dict[str, int], heard: dict[str, Held], **more: Any
+        self, round: int, durable: int, wants: dict[str, int], edges: dict[str, Held], **more: Any
     ) -> None:
         """That we are here and at this round, and whose updates we lack."""
-        hello = wire.Hello(self.fingerprint, self.incarnation, round, durable, wants, heard, **more)
+        hello = wire.Hello(self.fingerprint, self.incarnation, round, durable, wants, edges, **more)
         self.transport.publish(self.topic(self.name, "hello"), wire.encode(hello))
 
     def say(self, channel: str, said: dict[str, Any], retain: bool = False) -> None:

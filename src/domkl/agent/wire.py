@@ -6,8 +6,8 @@
     bytes 4-7   CRC-32, little endian, of bytes 0-3 and of all that follows
     bytes 8-    a msgpack map; "type" is "update", "hello" or "again"
 
-Numbers of theta are little endian, in the precision that "dtype" names. Losses are always float64: they are
-few, and sums over all rounds lose too much in float16.
+Parameters are little endian, in the precision that "dtype" names. Scalars are always float64: they are few,
+and sums over all rounds lose too much in float16.
 
 The checksum is there because a flipped bit in a float gives another float, which no other check can see. It
 is meant for damage, of which CRC-32 lets through one in 2**32, in less than half the time of SHA-256 and a
@@ -17,11 +17,10 @@ quarter of BLAKE2. It is no help against forgery, nor would an unkeyed hash be; 
 from __future__ import annotations
 
 import functools
-import math
 import re
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -32,19 +31,15 @@ from ..base import checks
 from ..base.errors import InputError, PeerError
 from ..base.types import Array, Float
 from ..exchange.edges import NEVER, Held
-from ..learner.member import Shapes, Update
+from ..exchange.message import Shapes, Update
+from .wire_arrays import DTYPES, all_finite, named, narrowed
 
 #: Major and minor version of the format.
-VERSION = (1, 1)
+VERSION = (2, 0)
 #: The most updates in one `Again`, and the most learners that one message may name.
 MOST_UPDATES, MOST_NAMES = 64, 1024
 
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "float64": np.dtype("<f8"),
-    "float32": np.dtype("<f4"),
-    "float16": np.dtype("<f2"),
-}
-_LOSSES = _DTYPES["float64"]
+_SCALARS = DTYPES["float64"]
 _HEADER = struct.Struct("<2sBBI")
 _MAGIC = b"dk"
 _PREFIX = _MAGIC + bytes(VERSION)
@@ -59,6 +54,9 @@ Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Fingerprint = Annotated[str, Meta(max_length=64)]
 Edges = Annotated[dict[Name, Held], Meta(max_length=MOST_NAMES)]
 Wants = Annotated[dict[Name, Round], Meta(max_length=MOST_NAMES)]
+Degree = Annotated[int, Meta(ge=0, le=MOST_NAMES)]
+Names = Annotated[list[Name], Meta(max_length=MOST_NAMES)]
+Announced = Annotated[dict[Name, tuple[Round, Names]], Meta(max_length=MOST_NAMES)]
 Updates = Annotated[list[bytes], Meta(max_length=MOST_UPDATES)]
 
 
@@ -79,10 +77,11 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     round: Round
     durable: Round
     wants: Wants
-    heard: Edges
+    edges: Edges
     done: bool
     graph: Number
     ended: Wants = {}  # the neighbours whose streams have ended, and at which rounds
+    links: Announced = {}  # of the network, as far as they are known
 
 
 class Again(msgspec.Struct, frozen=True, tag="again"):
@@ -100,9 +99,11 @@ class _Update(msgspec.Struct, frozen=True, tag="update", omit_defaults=True):
     round: Round
     dtype: Literal["float64", "float32", "float16"]
     theta: memoryview
-    losses: memoryview | None
-    heard: Edges
+    scalars: memoryview | None
+    edges: Edges
+    degree: Degree = 0
     more: memoryview | None = None
+    links: Announced = {}
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -112,9 +113,9 @@ _decoder = msgspec.msgpack.Decoder(_Update | Hello | Again)
 def encode_update(update: Update, incarnation: int, durable: int, dtype: str = "float64") -> bytes:
     """The message with which an update goes to every neighbour.
 
-    >>> theta, losses = np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([1.0, 2.0])
-    >>> message = encode_update(Update(7, theta, losses, "f00d"), incarnation=1, durable=5, dtype="float32")
-    >>> decoder = Decoder(shape=(2, 2), fingerprint="f00d", shares_losses=True)
+    >>> theta, scalars = np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([1.0, 2.0])
+    >>> message = encode_update(Update(7, theta, scalars, "f00d"), incarnation=1, durable=5, dtype="float32")
+    >>> decoder = Decoder(shape=(2, 2), fingerprint="f00d", has_scalars=True)
     >>> envelope = decoder.decode(message)
     >>> envelope.update.round, envelope.incarnation, envelope.durable, envelope.dtype
     (7, 1, 5, 'float32')
@@ -128,21 +129,23 @@ def encode_update(update: Update, incarnation: int, durable: int, dtype: str = "
     _check_whole("incarnation", incarnation, _NUMBER_END)
     _check_whole("durable", durable, _ROUND_END)
     _check_whole("round", update.round, _ROUND_END)
-    theta = _narrowed("theta", update.theta, _named(dtype)).data
-    losses = None if update.losses is None else _narrowed("losses", update.losses, _LOSSES).data
-    heard: dict[Any, Held] = dict(update.heard)
-    if strange := _strange(heard):
-        raise InputError(f"heard has {strange}; rename that learner")
-    more = None if update.more is None else _narrowed("more", update.more, _LOSSES).data
-    sent = (update.fingerprint, incarnation, durable, update.round, dtype, theta, losses, heard, more)
+    theta = narrowed("theta", update.theta, named(dtype)).data
+    scalars = None if update.scalars is None else narrowed("scalars", update.scalars, _SCALARS).data
+    edges: dict[Any, Held] = dict(update.edges)
+    links: dict[Any, Any] = dict(update.links)
+    if strange := _strange([*edges, *names_of(links)]):
+        raise InputError(f"edges or links have {strange}; rename that learner")
+    more = None if update.more is None else narrowed("more", update.more, _SCALARS).data
+    head = update.fingerprint, incarnation, durable, update.round, dtype
+    sent = (*head, theta, scalars, edges, update.degree, more, links)
     return _sealed(_Update(*sent))  # type: ignore[arg-type]
 
 
 def encode(message: Hello | Again) -> bytes:
     """The bytes of a message that is no update.
 
-    >>> hello = Hello("f00d", 1, round=7, durable=5, wants={"b": 6}, heard={}, done=False, graph=1)
-    >>> Decoder(shape=(2, 2), fingerprint="f00d", shares_losses=True).decode(encode(hello)) == hello
+    >>> hello = Hello("f00d", 1, round=7, durable=5, wants={"b": 6}, edges={}, done=False, graph=1)
+    >>> Decoder(shape=(2, 2), fingerprint="f00d", has_scalars=True).decode(encode(hello)) == hello
     True
     """
     try:
@@ -160,8 +163,8 @@ class Decoder:
     ----------
     shape : of theta, (P, 2D).
     fingerprint : of the learner that receives.
-    shares_losses : whether updates must carry losses, or must not.
-    losses : how many; one for each kernel by default.
+    has_scalars : whether updates must carry scalars, or must not.
+    scalars : how many; one for each kernel by default.
     more : how many further numbers updates may carry.
     dtype : of the arrays that come out, numpy.float64 or numpy.float32. Nothing is rounded on the way in.
     max_bytes : longer messages are not looked at; by default what the longest right one can have.
@@ -172,17 +175,17 @@ class Decoder:
         *,
         shape: tuple[int, int],
         fingerprint: str,
-        shares_losses: bool,
-        losses: int | None = None,
+        has_scalars: bool,
+        scalars: int | None = None,
         more: int = 0,
         dtype: Float = np.float64,
         max_bytes: int | None = None,
     ) -> None:
         P, width = (checks.count("shape", length) for length in shape)
-        self._shape, self._size, self._losses, self._more = (P, width), P * width, losses or P, more
-        self._fingerprint, self._shares_losses = fingerprint, shares_losses
+        self._shape, self._size, self._scalars, self._more = (P, width), P * width, scalars or P, more
+        self._fingerprint, self._has_scalars = fingerprint, has_scalars
         self._dtype = checks.float_type(dtype)
-        longest = MOST_UPDATES * (8 * (P * width + self._losses + more) + _ROOM)
+        longest = MOST_UPDATES * (8 * (P * width + self._scalars + more) + _ROOM)
         self._max_bytes = longest if max_bytes is None else checks.count("max_bytes", max_bytes)
 
     @classmethod
@@ -191,8 +194,8 @@ class Decoder:
         return cls(
             shape=shapes.theta,
             fingerprint=fingerprint,
-            shares_losses=shapes.losses > 0,
-            losses=shapes.losses,
+            has_scalars=shapes.scalars > 0,
+            scalars=shapes.scalars,
             more=shapes.more,
             dtype=shapes.dtype.type,
         )
@@ -203,13 +206,13 @@ class Decoder:
             raise InputError(f"payload is {type(payload).__name__}; expected bytes; convert it with bytes()")
         if len(payload) > self._max_bytes:
             raise PeerError(
-                f"a message has {len(payload)} bytes; expected at most {self._max_bytes}; mend its sender"
+                f"a message has {len(payload)} bytes; expected at most {self._max_bytes}; fix its sender"
             )
         message = _opened(payload)
         if message.fingerprint != self._fingerprint:
             raise PeerError(
                 f"a message has fingerprint {message.fingerprint!r}; expected {self._fingerprint!r}; "
-                "give all learners the same model, kernels, rates, loss, step and hedge, or the same [auto]"
+                "give all learners the same [model], inputs, dtype and payload"
             )
         return self._envelope(message) if isinstance(message, _Update) else message
 
@@ -219,36 +222,38 @@ class Decoder:
         if isinstance(message, Envelope):
             return message
         kind = type(message).__name__
-        raise PeerError(f"a message is {kind}; expected an update; mend its sender")
+        raise PeerError(f"a message is {kind}; expected an update; fix its sender")
 
     def _envelope(self, sent: _Update) -> Envelope:
-        if (sent.losses is not None) != self._shares_losses:
-            found, expected = ("no ", "") if self._shares_losses else ("", "no ")
-            raise PeerError(f"an update has {found}losses; expected {expected}losses; mend its sender")
-        theta = self._array("theta", sent.theta, _DTYPES[sent.dtype], self._shape, self._size)
-        losses = None
-        if sent.losses is not None:
-            losses = self._array("losses", sent.losses, _LOSSES, (self._losses,), self._losses)
+        if (sent.scalars is not None) != self._has_scalars:
+            found, expected = ("no ", "") if self._has_scalars else ("", "no ")
+            raise PeerError(f"an update has {found}scalars; expected {expected}scalars; fix its sender")
+        theta = self._array("theta", sent.theta, DTYPES[sent.dtype], self._shape, self._size)
+        scalars = None
+        if sent.scalars is not None:
+            scalars = self._array("scalars", sent.scalars, _SCALARS, (self._scalars,), self._scalars)
         more = None if sent.more is None else self._further(sent.more)
-        update = Update(sent.round, theta, losses, sent.fingerprint, sent.heard, more)  # type: ignore[arg-type]
+        links = announced(sent.links)
+        head = sent.round, theta, scalars, sent.fingerprint, sent.edges
+        update = Update(*head, sent.degree, more, links)  # type: ignore[arg-type]
         return Envelope(sent.incarnation, sent.durable, sent.dtype, update)
 
     def _further(self, data: memoryview) -> Array:
         count = min(data.nbytes // 8, self._more)
-        return self._array("more", data, _LOSSES, (count,), count)
+        return self._array("more", data, _SCALARS, (count,), count)
 
     def _array(
         self, name: str, data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], size: int
     ) -> Array:
         if data.nbytes != size * dtype.itemsize:
             raise PeerError(
-                f"{name} has {data.nbytes} bytes; expected {size * dtype.itemsize}; mend its sender"
+                f"{name} has {data.nbytes} bytes; expected {size * dtype.itemsize}; fix its sender"
             )
-        # Within the message the numbers begin anywhere; the copy is aligned, and lets go of the message.
+        # Within the message the values begin anywhere; the copy is aligned, and the message can go.
         sent: Array = np.ndarray(shape, dtype, data)
         array = sent.copy() if dtype == self._dtype else self._converted(name, sent)
-        if not _all_finite(array):
-            raise PeerError(f"{name} is not finite; expected finite numbers; mend its sender")
+        if not all_finite(array):
+            raise PeerError(f"{name} is not finite; expected finite numbers; fix its sender")
         array.setflags(write=False)
         return array
 
@@ -267,7 +272,7 @@ def _sealed(message: _Update | Hello | Again) -> bytes:
     try:
         body = _encoder.encode(message)
     except (TypeError, OverflowError, UnicodeEncodeError) as error:
-        raise InputError(f"a message cannot be encoded: {error}; expected its types; mend the call") from None
+        raise InputError(f"a message cannot be encoded: {error}; expected its types; fix the call") from None
     return _HEADER.pack(_MAGIC, *VERSION, zlib.crc32(body, _START)) + body
 
 
@@ -280,7 +285,7 @@ def _opened(payload: bytes) -> _Update | Hello | Again:
     try:
         message: _Update | Hello | Again = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(f"a message is malformed: {_shown(error)}; mend its sender") from None
+        raise PeerError(f"a message is malformed: {_shown(error)}; fix its sender") from None
     if not isinstance(message, Again):
         _check_learners(message)
     return message
@@ -302,14 +307,26 @@ def _checksum(payload: bytes) -> int:
 
 
 def _check_learners(message: _Update | Hello) -> None:
-    names = [*message.heard, *message.wants, *message.ended] if isinstance(message, Hello) else message.heard
+    names = [*message.edges, *names_of(message.links)]
+    if isinstance(message, Hello):
+        names += [*message.wants, *message.ended]
     if strange := _strange(names):
-        raise PeerError(f"a message has {strange}; mend its sender")
-    if not _in_range(message.heard.values()):
+        raise PeerError(f"a message has {strange}; fix its sender")
+    if not _in_range(message.edges.values()):
         raise PeerError(
             f"a message has an edge with numbers out of range; expected at most {_NUMBER_END - 1}, "
-            f"and rounds of at most {_ROUND_END - 1}; mend its sender"
+            f"and rounds of at most {_ROUND_END - 1}; fix its sender"
         )
+
+
+def names_of(links: Mapping[str, Any]) -> list[str]:
+    """All learners that announcements name."""
+    return [*links, *(name for _, near in links.values() for name in near)]
+
+
+def announced(links: Mapping[str, tuple[int, list[str]]]) -> dict[str, tuple[int, tuple[str, ...]]]:
+    """Announcements as `Topology` takes them."""
+    return {name: (version, tuple(near)) for name, (version, near) in links.items()}
 
 
 def _strange(names: Iterable[str]) -> str:
@@ -334,37 +351,6 @@ def _in_range(edges: Iterable[Held]) -> bool:
 def _check_whole(name: str, value: int, end: int) -> None:
     if type(value) is not int or not 0 <= value < end:
         raise InputError(f"{name} is {value!r}; expected a whole number from 0 to {end - 1}; choose another")
-
-
-def _named(dtype: str) -> np.dtype[Any]:
-    if dtype not in _DTYPES:
-        checks.one_of("dtype", dtype, _DTYPES)
-    return _DTYPES[dtype]
-
-
-def _narrowed(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
-    """`array` in the precision of the wire, C-contiguous; a learner's own numbers are known to be finite."""
-    if dtype.itemsize >= array.dtype.itemsize:
-        return np.ascontiguousarray(array, dtype)
-    with np.errstate(over="ignore", under="ignore"):
-        narrow = np.ascontiguousarray(array, dtype)
-    if not np.isfinite(narrow).all():
-        raise _too_large(name, array, narrow)
-    return narrow
-
-
-def _too_large(name: str, array: Array, narrow: Array) -> InputError:
-    where = [int(i) for i in np.argwhere(~np.isfinite(narrow))[0]]
-    most = np.finfo(narrow.dtype).max
-    wider = "float32" if narrow.dtype == np.float16 else "float64"
-    return InputError(
-        f"{name}{where} is {array[tuple(where)]}; {narrow.dtype} holds at most {most:.8g}; choose {wider}"
-    )
-
-
-def _all_finite(array: Array) -> bool:
-    # A finite sum of squares has finite terms, and takes half the time of looking at each number.
-    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def _shown(error: Exception) -> str:

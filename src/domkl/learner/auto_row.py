@@ -228,6 +228,10 @@ class AutoRow(ModelRow):
 
     # The network
 
+    def resize(self) -> None:
+        """The network turned out to have another size."""
+        self.model.warm.resize(*self.topology.size)
+
     def _reweigh(self, near: Neighbours) -> None:
         self.model.reweigh(near.weight, *self.topology.size)
 

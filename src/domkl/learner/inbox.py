@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 from ..base.errors import InputError, PeerError
 from ..exchange.edges import Held, Neighbour
 from ..exchange.message import Update
+from ..exchange.topology import Links
 
 #: How many rounds ahead of ours an update may wait; more would let a peer fill our memory.
 EARLIEST = 64
@@ -30,6 +31,10 @@ class Inbox(ABC):
     @abstractmethod
     def check(self, neighbour: Hashable, update: Update, *, decoded: bool = False) -> None:
         """Refuse an update that cannot be right."""
+
+    @abstractmethod
+    def take_links(self, links: Mapping[Hashable, Links]) -> None:
+        """Learn the network's links from a neighbour."""
 
     @property
     def neighbours(self) -> tuple[Hashable, ...]:
@@ -79,6 +84,7 @@ class Inbox(ABC):
         """
         self._refuse_stranger(neighbour)
         self.check(neighbour, update, decoded=decoded)
+        self.take_links(update.links)
         if self.asynchronous:
             return self._keep_newest(neighbour, update)
         if update.round < self.round or neighbour in self._inbox.get(update.round, {}):

@@ -28,6 +28,8 @@ from ..learning.first_order import Step
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
 from . import schema
 from .auto_row import AutoRow
+from .handed import HandedAuto, HandedModel, HandedPaper
+from .handed_row import HandedAutoRow, HandedPaperRow
 from .inbox import Inbox
 from .paper_row import PaperRow
 from .row import ModelRow, Row, digest
@@ -41,7 +43,8 @@ class Learner(Inbox):
 
     Parameters
     ----------
-    model : `domkl.Auto()` (the default) or `domkl.Paper(...)`, the same at every learner.
+    model : `domkl.Auto()` (the default) or `domkl.Paper(...)`, or a model that was handed over, read with
+        `domkl.learner.handed.read`; the same at every learner.
     neighbours : their names; sums run in this order.
     name : what its neighbours call it. Learners that know each other's names agree, edge by edge, on the
         rounds that moved their duals, whatever is lost; `Paper` learners that lose nothing may do without.
@@ -69,7 +72,7 @@ class Learner(Inbox):
 
     def __init__(
         self,
-        model: ModelSettings | None = None,
+        model: ModelSettings | HandedModel | None = None,
         neighbours: Sequence[Hashable] = (),
         *,
         name: Hashable = None,
@@ -80,7 +83,8 @@ class Learner(Inbox):
         engine: str = "auto",
         dtype: Float = np.float64,
     ) -> None:
-        self.model: Any = check_model(Auto() if model is None else model)
+        given = Auto() if model is None else model
+        self.model: Any = given if isinstance(given, HandedAuto | HandedPaper) else check_model(given)
         self.exchange = (Exchange() if exchange is None else exchange).check()
         self.engine, self.dtype = engine, checks.float_type(dtype)
         self.topology = Topology(name, distinct(neighbours))
@@ -93,10 +97,11 @@ class Learner(Inbox):
         self._last: tuple[int, Hashable, float, float, Array] | None = None
 
     def _make_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> Row:
-        if isinstance(self.model, Paper):
-            row = PaperRow(self.model, inputs, self.exchange, self.engine, self.dtype, lockstep)
-            row.name = name
-            return row
+        if isinstance(self.model, HandedAuto):
+            how = self.engine, self.dtype, lockstep
+            return HandedAutoRow(self.model, self.exchange, self.topology, *how)
+        if isinstance(self.model, Paper | HandedPaper):
+            return self._make_paper_row(name, inputs, lockstep)
         if inputs is None:
             raise InputError("inputs is not given; expected the number of inputs of a sample; pass inputs=")
         d = checks.count("inputs", inputs)
@@ -107,6 +112,14 @@ class Learner(Inbox):
             return AutoRow(self.model, d, self.exchange, self.topology, *how)
         made = self.model.make(1, d, self.dtype)
         return ModelRow(made, self.exchange, digest(repr(self.model), d, self.dtype), self.topology)
+
+    def _make_paper_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> PaperRow:
+        if isinstance(self.model, HandedPaper):
+            row: PaperRow = HandedPaperRow(self.model, self.exchange, self.engine, lockstep)
+        else:
+            row = PaperRow(self.model, inputs, self.exchange, self.engine, self.dtype, lockstep)
+        row.name = name
+        return row
 
     # What it knows
 
@@ -135,6 +148,11 @@ class Learner(Inbox):
         """All links of the network that are known, for `take_links` of others."""
         return dict(self.topology.known) if self._row.floods else {}
 
+    @property
+    def knows_network(self) -> bool:
+        """Whether all links of the network are known, as far as the model needs them."""
+        return not self._row.floods or self.topology.is_complete
+
     def take_links(self, links: Mapping[Hashable, Links]) -> None:
         """Learn the network's links from a neighbour."""
         if self._row.floods:
@@ -143,7 +161,7 @@ class Learner(Inbox):
 
     def _resize(self) -> None:
         if isinstance(self._row, AutoRow):
-            self._row.model.warm.resize(*self.topology.size)
+            self._row.resize()
 
     # Rounds
 
@@ -193,8 +211,6 @@ class Learner(Inbox):
             raise InputError("no round is open; expected one; call observe() first")
         own = self._pending
         arrived = self._inbox.pop(0 if self.asynchronous else self.round, {})
-        for update in arrived.values():
-            self.topology.receive(update.links)
         backs, moves = self._settle(arrived)
         received = [arrived.get(name) for name in self._known]
         moved = self._row.merge(own, received, moves, backs)

@@ -31,7 +31,13 @@ class PaperRow:
     resets = 0
 
     def __init__(
-        self, settings: Paper, inputs: int | None, exchange: Exchange, engine: str, dtype: Float, lockstep: bool
+        self,
+        settings: Paper,
+        inputs: int | None,
+        exchange: Exchange,
+        engine: str,
+        dtype: Float,
+        lockstep: bool,
     ) -> None:
         self.V = kernels.check(settings.draw(_inputs(settings, inputs)), dtype=dtype)
         self.rates, self.loss, self.hedge = settings.rates_at(0), settings.loss_function, settings.hedge

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..base.errors import DataError
 from ..exchange.edges import Neighbour
-from ..learning.settings import describe
+from ..learning.settings import Auto, Paper, describe
 
 if TYPE_CHECKING:
     from .learner import Learner
@@ -93,13 +93,19 @@ def migrate(schema: str, version: int, state: dict[str, Any]) -> dict[str, Any]:
 # A learner
 
 
+def _about(model: Any) -> dict[str, Any]:
+    """A model's settings, or the kind of one that was handed over."""
+    known = isinstance(model, Auto | Paper)
+    return describe(model) if known else {"kind": getattr(model, "kind", type(model).__name__)}
+
+
 def save_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
     """Complete state of a learner between two rounds."""
     known = [[name, one.state()] for name, one in learner._known.items()]
     return document(
         "learner",
         {
-            "model": describe(learner.model),
+            "model": _about(learner.model),
             "fingerprint": learner.fingerprint,
             "name": learner.name,
             "targets": 1,

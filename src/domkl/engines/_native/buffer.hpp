@@ -9,15 +9,15 @@
 #include <sys/mman.h>
 #endif
 
-namespace domkl {
-namespace DOMKL_ISA {
+namespace domkl::DOMKL_ISA {
 
-// From this size on, memory comes fresh from the system: it is zero already, and goes back at once.
+// From this size on, memory is mapped by the system: it is zero already, and returned at once when freed.
 constexpr size_t LARGE = size_t(1) << 22;
 
-// Huge pages for what is read here and there: few of them are found faster. They cost more to get.
+// Huge pages make scattered reads faster, as they need fewer page table entries; they cost more to map.
 enum class Pages { small, huge };
 
+// An array of n numbers.
 template <class T> class Buffer {
   public:
     Buffer() = default;
@@ -30,8 +30,8 @@ template <class T> class Buffer {
     }
     Buffer(Buffer&& other) noexcept { swap(other); }
     Buffer& operator=(Buffer&& other) noexcept {
-        Buffer gone(std::move(other));
-        swap(gone);
+        Buffer old(std::move(other));
+        swap(old);
         return *this;
     }
     ~Buffer() {
@@ -54,10 +54,10 @@ template <class T> class Buffer {
 #ifdef __linux__
     bool large() const { return bytes() >= LARGE; }
     static void* map(size_t bytes, Pages pages) {
-        void* found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (found == MAP_FAILED) return nullptr;
-        if (pages == Pages::huge) madvise(found, bytes, MADV_HUGEPAGE);
-        return found;
+        void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mapped == MAP_FAILED) return nullptr;
+        if (pages == Pages::huge) madvise(mapped, bytes, MADV_HUGEPAGE);
+        return mapped;
     }
     static void unmap(void* data, size_t bytes) { munmap(data, bytes); }
 #else
@@ -70,5 +70,4 @@ template <class T> class Buffer {
     size_t size_ = 0;
 };
 
-}  // namespace DOMKL_ISA
-}  // namespace domkl
+}  // namespace domkl::DOMKL_ISA

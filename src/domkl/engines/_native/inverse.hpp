@@ -1,9 +1,9 @@
-// P = M^-1 of one learner and kernel, after terms h z z^T were added to M; one half of it is stored.
+// P = M^-1 of one learner and kernel, where terms h z z^T are added to M; one half of P is stored.
 //
-// The lower half lies in panels of COLUMNS columns, each from its diagonal block downwards, vector by vector in
-// the order in which it is read. Terms u u^T wait beside it: most rounds read the panels once and write nothing;
-// when enough have come, a round subtracts all of them from each panel just before it is read. Only diagonal blocks
-// hold both halves, and both get the same operations: P is symmetric to the last bit.
+// The lower half is stored in panels of COLUMNS columns, each from its diagonal block downwards, in the order
+// in which it is read. Pending terms u u^T are stored beside it: most rounds read the panels once and write
+// nothing; once the terms' buffer is full, a round subtracts all of them from each panel just before reading
+// it. Only diagonal blocks hold both halves, and both get the same operations, so P is exactly symmetric.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -12,39 +12,43 @@
 #include "buffer.hpp"
 #include "vec.hpp"
 
-namespace domkl {
-namespace DOMKL_ISA {
+namespace domkl::DOMKL_ISA {
 
+// One symmetric (K, K) matrix P.
 template <class T> class Inverse {
   public:
-    explicit Inverse(int64_t K) : K(K), Kp(padded(K)), most(waiting(K)), numbers(begin(Kp) + most * Kp), U(numbers.data() + begin(Kp)) {}
+    explicit Inverse(int64_t K)
+        : K(K), Kp(padded(K)), limit(capacity(K)), storage(offset(Kp) + limit * Kp),
+          U(storage.data() + offset(Kp)) {}
 
+    // K rounded up to a multiple of the vector's width.
     static int64_t padded(int64_t K) { return (K + W - 1) / W * W; }
 
-    // How many terms may wait. Each costs every round a little; the longer the columns, the less it shows. In float32 more
-    // do: each rounding of P then has more terms to serve (with 8, P would be half as wrong again).
-    static int waiting(int64_t K) { return K >= 256 ? 32 : sizeof(T) == 8 ? 8 : 16; }
+    // Number of pending terms that fit. Each costs every round a little, relatively less with longer columns.
+    // float32 has more of them, so that P is rounded less often: with 8, its error would be 1.5 times as
+    // large.
+    static int capacity(int64_t K) { return K >= 256 ? 32 : sizeof(T) == 8 ? 8 : 16; }
 
-    // P x and P b, all of length Kp and zero beyond K. `rest` (2 Kp) is for what rows get from columns: added at once, it
-    // would be single numbers in vectors that are read next, and these would wait for them.
-    DOMKL_ONCE void times(const T* x, const T* b, T* Px, T* Pb, T* rest) {
-        const int due = full() ? used_ : 0;
+    // P x and P b, all of length Kp and zero beyond K. `rest` (2 Kp) collects what the upper half
+    // contributes: adding these scalars at once to vectors that are read next would stall the loads.
+    DOMKL_NOINLINE void multiply(const T* x, const T* b, T* Px, T* Pb, T* rest) {
+        const int due = full() ? pending_ : 0;
         const int64_t end = Kp;
-        correct(due ? 0 : used_, x, b, Px, Pb);
-        sweep([&](T* a, int64_t i, int64_t j) {
-            if (due) subtract(a, i, j, due);
-            multiply(a, i, j, x, b, Px, Pb, rest);
+        apply_terms(due ? 0 : pending_, x, b, Px, Pb);
+        for_each_panel([&](T* a, int64_t i, int64_t j) {
+            if (due) subtract_terms(a, i, j, due);
+            multiply_panel(a, i, j, x, b, Px, Pb, rest);
         });
-        used_ -= due;
+        pending_ -= due;
         for (int64_t k = 0; k < end; k += W) {
             store(Px + k, load(Px + k) + load(rest + k));
             store(Pb + k, load(Pb + k) + load(rest + end + k));
         }
     }
 
-    // From P x and P b, which `times` gave: u of the next term, for M' = M + h x x^T, and P' b = P b - u (u.b). `lower` then
-    // makes P' = P - u u^T. Returns 0, or what is no number where one of them overflows.
-    DOMKL_ONCE T solve(double h, const T* x, const T* b, const T* Px, T* Pb) {
+    // From the P x and P b of `multiply`: u of the next term, for M' = M + h x x^T, and P' b = P b - u (u.b)
+    // in place of P b. `downdate` then makes P' = P - u u^T. Returns 0, or NaN if any of them is not finite.
+    DOMKL_NOINLINE T solve(double h, const T* x, const T* b, const T* Px, T* Pb) {
         const int64_t end = Kp;
         T* u = next();
         Vec<T> xPx = {}, bPx = {}, zero = {}, none = {};
@@ -53,7 +57,7 @@ template <class T> class Inverse {
             xPx += px * load(x + k), bPx += px * load(b + k);
         }
         const T root = T(std::sqrt(h / (1 + h * double(sum<T>(xPx)))));
-        const Vec<T> by = all(root), ub = all(root * sum<T>(bPx));
+        const Vec<T> by = broadcast(root), ub = broadcast(root * sum<T>(bPx));
         for (int64_t k = 0; k < end; k += W) {
             const Vec<T> uk = by * load(Px + k), pb = load(Pb + k) - ub * uk;
             store(u + k, uk);
@@ -62,81 +66,84 @@ template <class T> class Inverse {
         }
         return sum<T>(zero + none);
     }
-    void lower() { ++used_; }
+    void downdate() { ++pending_; }
 
-    // P' = P - u u^T at any time; u (K,)
-    DOMKL_SELDOM void add(const T* u) {
-        if (full()) settle();
+    // P' = P - u u^T for any u (K,), at any time.
+    DOMKL_COLD void downdate(const T* u) {
+        if (full()) flush();
         std::fill(std::copy_n(u, K, next()), next() + Kp, T(0));
-        lower();
+        downdate();
     }
 
-    DOMKL_SELDOM void settle() {
-        sweep([&](T* a, int64_t i, int64_t j) { subtract(a, i, j, used_); });
-        used_ = 0;
+    // Subtracts all pending terms.
+    DOMKL_COLD void flush() {
+        for_each_panel([&](T* a, int64_t i, int64_t j) { subtract_terms(a, i, j, pending_); });
+        pending_ = 0;
     }
 
-    // P = x on the diagonal of a new one, which holds nothing else.
-    void diagonal(T x) {
-        sweep([&](T* a, int64_t i, int64_t j) {
+    // Sets the diagonal of a new P, which is zero elsewhere.
+    void set_diagonal(T x) {
+        for_each_panel([&](T* a, int64_t i, int64_t j) {
             for (int c = 0; c < COLUMNS && j + c < K; ++c) a[c * W + j + c - i] = x;
         });
     }
 
-    // The numbers at and below the diagonal, row by row, without the terms that wait: those are (waiting, K). What is
-    // kept does not tell whether `times` was asked meanwhile.
-    DOMKL_SELDOM void keep(T* half, T* terms) {
-        if (full()) settle();
+    // Writes the lower half row by row, without the pending terms, and these (capacity, K). The result does
+    // not depend on whether `multiply` has been called since the last term.
+    DOMKL_COLD void save(T* half, T* terms) {
+        if (full()) flush();
         for (int64_t i = 0; i < K; ++i)
             for (int64_t j = 0; j <= i; ++j) *half++ = at(i, j);
-        for (int64_t n = 0; n < most; ++n) std::copy_n(U + n * Kp, K, terms + n * K);
+        for (int64_t n = 0; n < limit; ++n) std::copy_n(U + n * Kp, K, terms + n * K);
     }
-    // From `used` terms, be they more than may wait here.
-    DOMKL_SELDOM void resume(const T* half, const T* terms, int64_t used) {
+    // Inverse of `save`, from `used` terms, even if more than the capacity.
+    DOMKL_COLD void restore(const T* half, const T* terms, int64_t used) {
         for (int64_t i = 0; i < K; ++i)
             for (int64_t j = 0; j <= i; ++j, ++half) set(i, j, *half);
-        used_ = 0;
-        for (int64_t n = 0; n < used; ++n) add(terms + n * K);
+        pending_ = 0;
+        for (int64_t n = 0; n < used; ++n) downdate(terms + n * K);
     }
 
-    // P, and a new P of whose upper half nothing is read. (K, K)
-    DOMKL_SELDOM void dense(T* out) {
-        settle();
+    // Writes P (K, K).
+    DOMKL_COLD void dense(T* out) {
+        flush();
         for (int64_t i = 0; i < K; ++i)
             for (int64_t j = 0; j <= i; ++j) out[i * K + j] = out[j * K + i] = at(i, j);
     }
-    DOMKL_SELDOM void replace(const T* from) {
+    // Replaces P (K, K), of which only the lower half is read.
+    DOMKL_COLD void replace(const T* from) {
         for (int64_t i = 0; i < K; ++i)
             for (int64_t j = 0; j <= i; ++j) set(i, j, from[i * K + j]);
-        used_ = 0;
+        pending_ = 0;
     }
 
-    int used() const { return used_; }
+    int pending() const { return pending_; }
 
   private:
-    bool full() const { return used_ == most; }
-    T* next() { return U + used_ * Kp; }  // where a term is written, unless they are full, which they never are after `times`
+    bool full() const { return pending_ == limit; }
+    // Where the next term is written; `multiply` leaves room for it.
+    T* next() { return U + pending_ * Kp; }
 
     static constexpr int W = WIDTH<T>;
-    static constexpr int FOUR = 4, MOST = 32;  // terms at once, and that may wait
-    static constexpr int COLUMNS = DOMKL_BYTES > 16 ? 4 : 2;  // as many as the registers hold sums for
+    static constexpr int AT_ONCE = 4, MAX_TERMS = 32;         // terms in one pass; largest capacity
+    static constexpr int COLUMNS = DOMKL_BYTES > 16 ? 4 : 2;  // as many as the registers have sums for
 
-    // Numbers that are stored before those of column j; of column Kp: all.
-    int64_t begin(int64_t j) const {
+    // Index of column j's panel in the storage; for j = Kp, the size of all panels.
+    int64_t offset(int64_t j) const {
         const int64_t block = j / W, left = j % W / COLUMNS;
         return W * (block * Kp - W * (block * (block - 1) / 2)) + left * COLUMNS * (Kp - block * W);
     }
     T& at(int64_t i, int64_t j) {
-        return numbers.data()[begin(j) + ((i / W - j / W) * COLUMNS + j % COLUMNS) * W + i % W];
+        return storage.data()[offset(j) + ((i / W - j / W) * COLUMNS + j % COLUMNS) * W + i % W];
     }
     void set(int64_t i, int64_t j, T x) {
         at(i, j) = x;
         if (i / W == j / W) at(j, i) = x;
     }
 
-    // work(panel, its first row, its first column) of every panel, in order.
-    template <class Work> void sweep(const Work& work) {
-        T* a = numbers.data();
+    // Calls work(panel, its first row, its first column) for every panel, in order.
+    template <class Work> void for_each_panel(const Work& work) {
+        T* a = storage.data();
         for (int64_t j = 0; j < Kp; j += COLUMNS) {
             const int64_t i = j / W * W;
             work(a, i, j);
@@ -144,14 +151,16 @@ template <class T> class Inverse {
         }
     }
 
-    // Rows i and below of columns j.., with x and with b, each number for its row and for its column.
-    void multiply(const T* a, int64_t i, int64_t j, const T* x, const T* b, T* Px, T* Pb, T* rest) const {
+    // Rows i and below of columns j.., times x and b; each number counts for its row and for its column.
+    void multiply_panel(const T* a, int64_t i, int64_t j, const T* x, const T* b, T* Px, T* Pb,
+                        T* rest) const {
         Vec<T> xj[COLUMNS], bj[COLUMNS], s[2 * COLUMNS] = {};
 #pragma GCC unroll 4
-        for (int c = 0; c < COLUMNS; ++c) xj[c] = all(x[j + c]), bj[c] = all(b[j + c]);
+        for (int c = 0; c < COLUMNS; ++c) xj[c] = broadcast(x[j + c]), bj[c] = broadcast(b[j + c]);
         Vec<T> px = load(Px + i), pb = load(Pb + i);
 #pragma GCC unroll 4
-        for (int c = 0; c < COLUMNS; ++c, a += W) px += load(a) * xj[c], pb += load(a) * bj[c];  // both halves lie there
+        for (int c = 0; c < COLUMNS; ++c, a += W)
+            px += load(a) * xj[c], pb += load(a) * bj[c];  // holds both halves
         store(Px + i, px);
         store(Pb + i, pb);
         const int64_t end = Kp;
@@ -170,22 +179,22 @@ template <class T> class Inverse {
             store(Px + i, px);
             store(Pb + i, pb);
         }
-        add_up<COLUMNS>(s, rest + j, rest + Kp + j);
+        write_sums<COLUMNS>(s, rest + j, rest + Kp + j);
     }
 
-    // The sums of N vectors for x and of N more for b. Spoils s.
-    template <int N> static void add_up(Vec<T>* s, T* to_x, T* to_b) {
+    // Writes the sums of N vectors for x and of N more for b. Overwrites s.
+    template <int N> static void write_sums(Vec<T>* s, T* to_x, T* to_b) {
         if constexpr (2 * N <= W) {
             const Vec<T> both = sums<T, 2 * N>(s);
-            spread<N, W / 2 / N>(both, 0, to_x), spread<N, W / 2 / N>(both, W / 2, to_b);
+            write_lanes<N, W / 2 / N>(both, 0, to_x), write_lanes<N, W / 2 / N>(both, W / 2, to_b);
         } else if constexpr (N <= W) {
-            spread<N, W / N>(sums<T, N>(s), 0, to_x), spread<N, W / N>(sums<T, N>(s + N), 0, to_b);
+            write_lanes<N, W / N>(sums<T, N>(s), 0, to_x), write_lanes<N, W / N>(sums<T, N>(s + N), 0, to_b);
         } else {
             for (int n = 0; n < N; ++n) to_x[n] = sum<T>(s[n]), to_b[n] = sum<T>(s[N + n]);
         }
     }
-    // N lanes of v, STEP apart.
-    template <int N, int STEP> static void spread(Vec<T> v, int from, T* to) {
+    // Writes N lanes of v, STEP apart.
+    template <int N, int STEP> static void write_lanes(Vec<T> v, int from, T* to) {
         if constexpr (STEP == 1) std::memcpy(to, reinterpret_cast<const T*>(&v) + from, N * sizeof(T));
         else {
 #pragma GCC unroll 4
@@ -193,18 +202,19 @@ template <class T> class Inverse {
         }
     }
 
-    // All terms that wait from the same part: their sum at once, as each alone may be too small to change P.
-    void subtract(T* a, int64_t i, int64_t j, int terms) const {
-        constexpr int ROWS = COLUMNS == 4 ? 3 : 4;  // as many sums as the registers hold
-        for (; i + ROWS * W <= Kp; i += ROWS * W, a += ROWS * COLUMNS * W) subtract<ROWS>(a, i, j, terms);
+    // Subtracts the pending terms from a panel. Their sum, as each alone may be too small to change P.
+    void subtract_terms(T* a, int64_t i, int64_t j, int terms) const {
+        constexpr int ROWS = COLUMNS == 4 ? 3 : 4;  // as many sums as fit the registers
+        for (; i + ROWS * W <= Kp; i += ROWS * W, a += ROWS * COLUMNS * W)
+            subtract_terms<ROWS>(a, i, j, terms);
         switch ((Kp - i) / W) {
-            case 3: return subtract<3>(a, i, j, terms);
-            case 2: return subtract<2>(a, i, j, terms);
-            case 1: return subtract<1>(a, i, j, terms);
+            case 3: return subtract_terms<3>(a, i, j, terms);
+            case 2: return subtract_terms<2>(a, i, j, terms);
+            case 1: return subtract_terms<1>(a, i, j, terms);
         }
     }
 
-    template <int ROWS> void subtract(T* a, int64_t i, int64_t j, int terms) const {
+    template <int ROWS> void subtract_terms(T* a, int64_t i, int64_t j, int terms) const {
         Vec<T> v[ROWS][COLUMNS] = {};
         const T* u = U;
         for (int n = 0; n < terms; ++n, u += Kp) {
@@ -213,7 +223,7 @@ template <class T> class Inverse {
             for (int r = 0; r < ROWS; ++r) ui[r] = load(u + i + r * W);
 #pragma GCC unroll 4
             for (int c = 0; c < COLUMNS; ++c) {
-                const Vec<T> uj = all(u[j + c]);
+                const Vec<T> uj = broadcast(u[j + c]);
 #pragma GCC unroll 4
                 for (int r = 0; r < ROWS; ++r) v[r][c] += ui[r] * uj;
             }
@@ -227,35 +237,35 @@ template <class T> class Inverse {
             }
     }
 
-    // What the terms that wait take from P x and P b, which begin with it.
-    void correct(int terms, const T* x, const T* b, T* Px, T* Pb) const {
-        T ux[MOST], ub[MOST];
-        for (int n = 0; n < terms; n += FOUR) products(U + n * Kp, x, b, ux + n, ub + n);
+    // Initialises P x and P b with what the pending terms contribute.
+    void apply_terms(int terms, const T* x, const T* b, T* Px, T* Pb) const {
+        T ux[MAX_TERMS], ub[MAX_TERMS];
+        for (int n = 0; n < terms; n += AT_ONCE) products(U + n * Kp, x, b, ux + n, ub + n);
         int64_t k = 0;
-        for (; k + 4 * W <= Kp; k += 4 * W) correct<4>(terms, k, ux, ub, Px + k, Pb + k);
-        for (; k < Kp; k += W) correct<1>(terms, k, ux, ub, Px + k, Pb + k);
+        for (; k + 4 * W <= Kp; k += 4 * W) apply_terms<4>(terms, k, ux, ub, Px + k, Pb + k);
+        for (; k < Kp; k += W) apply_terms<1>(terms, k, ux, ub, Px + k, Pb + k);
     }
 
-    // Four terms, from u on, times x and times b; those that are not used come to nothing.
+    // Inner products of AT_ONCE terms, from u on, with x and b; those of unused terms are ignored.
     void products(const T* u, const T* x, const T* b, T* ux, T* ub) const {
         const int64_t end = Kp;
-        Vec<T> s[2 * FOUR] = {};
+        Vec<T> s[2 * AT_ONCE] = {};
         for (int64_t k = 0; k < end; k += W) {
             const Vec<T> xk = load(x + k), bk = load(b + k);
 #pragma GCC unroll 4
-            for (int n = 0; n < FOUR; ++n) {
+            for (int n = 0; n < AT_ONCE; ++n) {
                 const Vec<T> uk = load(u + n * end + k);
-                s[n] += uk * xk, s[FOUR + n] += uk * bk;
+                s[n] += uk * xk, s[AT_ONCE + n] += uk * bk;
             }
         }
-        add_up<FOUR>(s, ux, ub);
+        write_sums<AT_ONCE>(s, ux, ub);
     }
 
-    template <int ROWS> void correct(int terms, int64_t k, const T* ux, const T* ub, T* Px, T* Pb) const {
+    template <int ROWS> void apply_terms(int terms, int64_t k, const T* ux, const T* ub, T* Px, T* Pb) const {
         Vec<T> px[ROWS] = {}, pb[ROWS] = {};
         const T* u = U + k;
         for (int n = 0; n < terms; ++n, u += Kp) {
-            const Vec<T> by_x = all(ux[n]), by_b = all(ub[n]);
+            const Vec<T> by_x = broadcast(ux[n]), by_b = broadcast(ub[n]);
 #pragma GCC unroll 4
             for (int r = 0; r < ROWS; ++r) {
                 const Vec<T> uk = load(u + r * W);
@@ -267,14 +277,13 @@ template <class T> class Inverse {
     }
 
     int64_t K, Kp;
-    int most;
-    Buffer<T> numbers;  // the panels, then the terms that wait
-    T* U;               // those: (most, Kp)
-    int used_ = 0;
+    int limit;
+    Buffer<T> storage;  // the panels, then the pending terms
+    T* U;               // the pending terms (limit, Kp)
+    int pending_ = 0;
 };
 
 extern template class Inverse<double>;
 extern template class Inverse<float>;
 
-}  // namespace DOMKL_ISA
-}  // namespace domkl
+}  // namespace domkl::DOMKL_ISA

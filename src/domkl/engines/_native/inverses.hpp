@@ -1,113 +1,113 @@
-// Several inverses, of which Python asks one product at a time, or which a device uses itself.
+// The inverses of several learners and kernels, which Python calls directly or a device uses itself.
 #pragma once
 #include <atomic>
 #include <vector>
 
-#include "crew.hpp"
 #include "engine.hpp"
 #include "inverse.hpp"
+#include "thread_pool.hpp"
 
-namespace domkl {
-namespace DOMKL_ISA {
+namespace domkl::DOMKL_ISA {
 
-template <class T> class Many final : public Inverses<T> {
+// n matrices of one size, on a thread pool.
+template <class T> class InverseArray final : public Inverses<T> {
   public:
-    DOMKL_SELDOM Many(int64_t n, int64_t K) : K(K), Kp(Inverse<T>::padded(K)) {
-        for (int64_t i = 0; i < n; ++i) all.emplace_back(K);
+    DOMKL_COLD InverseArray(int64_t n, int64_t K) : K(K), Kp(Inverse<T>::padded(K)) {
+        for (int64_t i = 0; i < n; ++i) matrices.emplace_back(K);
     }
 
-    void diagonal(const T* x) override {
-        for (auto& one : all) one.diagonal(*x++);
+    void set_diagonal(const T* x) override {
+        for (auto& one : matrices) one.set_diagonal(*x++);
     }
 
-    void times(const T* x, const T* b, T* Px, T* Pb, int threads) override {
-        share(threads, [&](int64_t me, int64_t i) {
-            T* room = room_of(me);
-            std::copy_n(b + i * K, K, room + Kp);
-            multiply(i, x, room);
-            std::copy_n(room + 2 * Kp, K, Px + i * K);
-            std::copy_n(room + 3 * Kp, K, Pb + i * K);
+    void multiply(const T* x, const T* b, T* Px, T* Pb, int threads) override {
+        for_each(threads, [&](int64_t thread, int64_t i) {
+            T* scratch = scratch_of(thread);
+            std::copy_n(b + i * K, K, scratch + Kp);
+            multiply_row(i, x, scratch);
+            std::copy_n(scratch + 2 * Kp, K, Px + i * K);
+            std::copy_n(scratch + 3 * Kp, K, Pb + i * K);
         });
     }
 
-    bool learn(const Round<T>& round, int threads) override {
+    bool learn(const NewtonRound<T>& round, int threads) override {
         std::atomic<bool> finite{true};
-        share(threads, [&](int64_t me, int64_t i) {
-            if (step(round, i, room_of(me)) != 0) finite = false;
+        for_each(threads, [&](int64_t thread, int64_t i) {
+            if (step(round, i, scratch_of(thread)) != 0) finite = false;
         });
-        for (auto& one : all)
-            if (finite) one.lower();
+        for (auto& one : matrices)
+            if (finite) one.downdate();
         return finite;
     }
 
-    void lower(const T* u) override {
-        for (auto& one : all) one.add(u), u += K;
+    void downdate(const T* u) override {
+        for (auto& one : matrices) one.downdate(u), u += K;
     }
 
     void dense(T* out) override {
-        for (auto& one : all) one.dense(out), out += K * K;
+        for (auto& one : matrices) one.dense(out), out += K * K;
     }
     void replace(const T* from) override {
-        for (auto& one : all) one.replace(from), from += K * K;
+        for (auto& one : matrices) one.replace(from), from += K * K;
     }
 
-    void keep(T* half, T* terms) override {
-        for (auto& one : all) one.keep(half, terms), half += K * (K + 1) / 2, terms += waiting() * K;
+    void save(T* half, T* terms) override {
+        for (auto& one : matrices) one.save(half, terms), half += K * (K + 1) / 2, terms += capacity() * K;
     }
-    void resume(const T* half, const T* terms, int64_t used) override {
-        for (auto& one : all) one.resume(half, terms, used), half += K * (K + 1) / 2, terms += used * K;
+    void restore(const T* half, const T* terms, int64_t used) override {
+        for (auto& one : matrices) one.restore(half, terms, used), half += K * (K + 1) / 2, terms += used * K;
     }
 
-    Inverse<T>& operator[](int64_t i) { return all[i]; }
+    Inverse<T>& operator[](int64_t i) { return matrices[i]; }
 
-    int waiting() const override { return Inverse<T>::waiting(K); }
-    int used() const override { return all.empty() ? 0 : all[0].used(); }
+    int capacity() const override { return Inverse<T>::capacity(K); }
+    int pending() const override { return matrices.empty() ? 0 : matrices[0].pending(); }
 
   private:
-    // work(me, i) for every i; me has a room of its own.
-    void share(int threads, const Crew::Work& work) {
-        const int64_t n = int64_t(all.size()), most = std::min<int64_t>(threads, n);
-        if (int64_t(rooms.size()) < most * 6 * Kp) rooms = Buffer<T>(most * 6 * Kp);
-        if (most > 1) return crew.of(most).share(n, work);
-        for (int64_t i = 0; i < n; ++i) work(0, i);
+    // Calls task(thread, i) for every i, with scratch memory for each thread.
+    void for_each(int threads, const ThreadPool::Task& task) {
+        const int64_t n = int64_t(matrices.size()), used = std::min<int64_t>(threads, n);
+        if (int64_t(scratches.size()) < used * 6 * Kp) scratches = Buffer<T>(used * 6 * Kp);
+        if (used > 1) return pool.get(used).run(n, task);
+        for (int64_t i = 0; i < n; ++i) task(0, i);
     }
-    T* room_of(int64_t me) { return rooms.data() + me * 6 * Kp; }
+    T* scratch_of(int64_t thread) { return scratches.data() + thread * 6 * Kp; }
 
-    // theta' and m' of the i-th. Not 0 where what `learn` asks for is not finite.
-    T step(const Round<T>& round, int64_t i, T* room) {
-        T *b = room + Kp, *theta = room + 3 * Kp;
+    // theta' and m' of row i. Returns 0 if everything that `learn` checks is finite.
+    T step(const NewtonRound<T>& round, int64_t i, T* scratch) {
+        T *b = scratch + Kp, *theta = scratch + 3 * Kp;
         prepare(round, i, b, round.next_m + i * K);
-        multiply(i, round.z, room);
-        const T zero = all[i].solve(double(round.h[i]), room, b, room + 2 * Kp, theta);
+        multiply_row(i, round.z, scratch);
+        const T zero = matrices[i].solve(double(round.h[i]), scratch, b, scratch + 2 * Kp, theta);
         std::copy_n(theta, K, round.next + i * K);
         return zero + round.L[i] * 0;
     }
 
-    // The right-hand side b of the i-th, and its m'.
-    void prepare(const Round<T>& round, int64_t i, T* __restrict b, T* __restrict next_m) const {
+    // The right-hand side b of row i, and its m'.
+    void prepare(const NewtonRound<T>& round, int64_t i, T* __restrict b, T* __restrict next_m) const {
         const int64_t at = i * K;
-        const T *theta = round.theta + at, *sum = round.theta_sum + at, *lam = round.lam + at, *m = round.m + at, *z = round.z + at;
-        const T deg = round.deg[i / round.each], ky = round.ky[i], pull = round.pull;
+        const T *theta = round.theta + at, *sum = round.theta_sum + at, *lam = round.lam + at,
+                *m = round.m + at, *z = round.z + at;
+        const T deg = round.deg[i / round.kernels], ky = round.ky[i], pull = round.pull;
         for (int64_t k = 0; k < K; ++k) {
             next_m[k] = m[k] + ky * z[k];
             b[k] = pull * (deg * theta[k] + sum[k]) + next_m[k] - lam[k];
         }
     }
 
-    // x, b, P x and P b of the i-th one after the other, filled up; b lies there already.
-    void multiply(int64_t i, const T* x, T* room) {
-        std::copy_n(x + i * K, K, room);
-        all[i].times(room, room + Kp, room + 2 * Kp, room + 3 * Kp, room + 4 * Kp);
+    // Row i's x, b, P x and P b, padded, one after the other in the scratch memory, which has b already.
+    void multiply_row(int64_t i, const T* x, T* scratch) {
+        std::copy_n(x + i * K, K, scratch);
+        matrices[i].multiply(scratch, scratch + Kp, scratch + 2 * Kp, scratch + 3 * Kp, scratch + 4 * Kp);
     }
 
     int64_t K, Kp;
-    std::vector<Inverse<T>> all;
-    Buffer<T> rooms;  // (threads, 6 Kp)
-    Crewed crew;
+    std::vector<Inverse<T>> matrices;
+    Buffer<T> scratches;  // (threads, 6 Kp)
+    LazyThreadPool pool;
 };
 
-extern template class Many<double>;
-extern template class Many<float>;
+extern template class InverseArray<double>;
+extern template class InverseArray<float>;
 
-}  // namespace DOMKL_ISA
-}  // namespace domkl
+}  // namespace domkl::DOMKL_ISA

@@ -1,7 +1,7 @@
-// The machine's limit, compiled with the engine's own flags for each instruction set.
+// The machine's limits, compiled with the engine's own flags for each instruction set.
 //
-// Every loop works on numbers that the compiler cannot know and leaves its result where it must be
-// written, so that nothing is optimised away; none is faster than it would be inside the engine.
+// Every loop reads values that are unknown to the compiler and stores its result, so that nothing is
+// optimised away; none is faster than it would be inside the engine.
 #include "limits.hpp"
 
 #include <algorithm>
@@ -12,38 +12,42 @@
 
 #include "sincos.hpp"
 
-namespace domkl {
-namespace DOMKL_ISA {
+namespace domkl::DOMKL_ISA {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int LANES = 12;    // independent sums: more than latency times ports, and they fit 16 registers
-constexpr int ROW = 512;     // elements of a row in L1
-constexpr int NEAR = 3;      // neighbours' rows in one pass
-constexpr int PASSES = 64;   // between two looks at the clock
+constexpr int LANES = 12;      // independent sums: more than latency times ports, within 16 registers
+constexpr int ROW = 512;       // elements of a row in L1
+constexpr int NEIGHBOURS = 3;  // neighbours in one pass
+constexpr int PASSES = 64;     // between two readings of the clock
 
-template <class T> T* aligned(std::vector<char>& room, size_t n) {
-    room.resize(n * sizeof(T) + 64);
-    return reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(room.data()) + 63) / 64 * 64);
+// n numbers in `memory`, aligned to a cache line.
+template <class T> T* aligned(std::vector<char>& memory, size_t n) {
+    memory.resize(n * sizeof(T) + 64);
+    return reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
 }
 
-template <class T> class Work {  // one thread's numbers
+// One thread's loop and its arrays.
+template <class T> class LoopRunner {
   public:
-    explicit Work(const Trial& trial) : loop(trial.loop) {
-        n = loop == Loop::triad || loop == Loop::read ? std::max<int64_t>(trial.bytes / int64_t(sizeof(T)) / 64 * 64, 64) : ROW;
-        a = aligned<T>(room[0], n);
-        b = aligned<T>(room[1], n);
-        const int64_t third = loop == Loop::vector ? NEAR * n : loop == Loop::read ? 64 : n;
-        c = aligned<T>(room[2], third);
+    explicit LoopRunner(const Measurement& measurement) : loop(measurement.loop) {
+        n = loop == Loop::triad || loop == Loop::read
+                ? std::max<int64_t>(measurement.bytes / int64_t(sizeof(T)) / 64 * 64, 64)
+                : ROW;
+        a = aligned<T>(memory[0], n);
+        b = aligned<T>(memory[1], n);
+        const int64_t third = loop == Loop::vector ? NEIGHBOURS * n : loop == Loop::read ? 64 : n;
+        c = aligned<T>(memory[2], third);
         for (int64_t k = 0; k < n; ++k) a[k] = T(0.5), b[k] = T(0.001 * (k % 999));
         std::fill_n(c, third, T(0.25));
     }
 
-    double pass() {  // returns how much work it was
+    // Runs the loop for a while, and returns the amount of work.
+    double pass() {
         switch (loop) {
             case Loop::fma: return fma();
             case Loop::sincos: return repeat([this] { sincos_(); }, n);
-            case Loop::vector: return repeat([this] { vector(); }, 2 * NEAR * n);
+            case Loop::vector: return repeat([this] { vector(); }, 2 * NEIGHBOURS * n);
             case Loop::stored: return repeat([this] { stored(); }, n);
             case Loop::read: read(); return double(n) * sizeof(T);
             default: triad(); return 3.0 * double(n) * sizeof(T);
@@ -56,7 +60,7 @@ template <class T> class Work {  // one thread's numbers
     template <class F> static double repeat(F once, int64_t each) {
         for (int k = 0; k < PASSES; ++k) {
             once();
-            std::atomic_signal_fence(std::memory_order_seq_cst);  // each pass reads and writes anew
+            std::atomic_signal_fence(std::memory_order_seq_cst);  // each pass reads and writes memory again
         }
         return double(PASSES) * double(each);
     }
@@ -66,7 +70,7 @@ template <class T> class Work {  // one thread's numbers
         const Vec<T> factor = load(a), term = load(b);
         Vec<T> x[LANES];
 #pragma GCC unroll 12
-        for (int i = 0; i < LANES; ++i) x[i] = all(T(i));
+        for (int i = 0; i < LANES; ++i) x[i] = broadcast(T(i));
         for (int k = 0; k < TURNS; ++k) {
 #pragma GCC unroll 12
             for (int i = 0; i < LANES; ++i) x[i] = x[i] * factor + term;
@@ -77,7 +81,7 @@ template <class T> class Work {  // one thread's numbers
         return double(TURNS) * LANES * W;
     }
 
-    void sincos_() {  // as the engine does: both scaled, both stored
+    void sincos_() {  // as in the engine: both scaled, both stored
         const Vec<T> scale = load(b + W);
 #pragma GCC unroll 2
         for (int64_t k = 0; k < n; k += W) {
@@ -88,22 +92,23 @@ template <class T> class Work {  // one thread's numbers
         }
     }
 
-    void vector() {  // as with neighbours: of each number that is loaded a sum and a product
-        Vec<T> product[NEAR][2] = {}, total[NEAR][2] = {};
+    void vector() {  // as in a sweep: a sum and a product of each number loaded
+        Vec<T> product[NEIGHBOURS][2] = {}, total[NEIGHBOURS][2] = {};
         for (int64_t k = 0; k < n; k += 2 * W) {
 #pragma GCC unroll 2
             for (int u = 0; u < 2; ++u) {
                 const Vec<T> z = load(b + k + u * W);
 #pragma GCC unroll 3
-                for (int i = 0; i < NEAR; ++i) {
-                    const Vec<T> near = load(c + i * n + k + u * W);
-                    total[i][u] += near;
-                    product[i][u] += near * z;
+                for (int i = 0; i < NEIGHBOURS; ++i) {
+                    const Vec<T> other = load(c + i * n + k + u * W);
+                    total[i][u] += other;
+                    product[i][u] += other * z;
                 }
             }
         }
 #pragma GCC unroll 3
-        for (int i = 0; i < NEAR; ++i) store(a + i * W, product[i][0] + product[i][1] + total[i][0] + total[i][1]);
+        for (int i = 0; i < NEIGHBOURS; ++i)
+            store(a + i * W, product[i][0] + product[i][1] + total[i][0] + total[i][1]);
     }
 
     void stored() {  // load, load, FMA, store
@@ -113,12 +118,12 @@ template <class T> class Work {  // one thread's numbers
     }
 
     void triad() {
-        const Vec<T> factor = all(T(0.5));
+        const Vec<T> factor = broadcast(T(0.5));
         for (int64_t k = 0; k < n; k += W) store(a + k, load(b + k) + factor * load(c + k));
         std::atomic_signal_fence(std::memory_order_seq_cst);
     }
 
-    void read() {  // numbers that are only read, each once
+    void read() {  // each number once, without stores
         constexpr int SUMS = 8;
         Vec<T> total[SUMS] = {};
         for (int64_t k = 0; k + SUMS * W <= n; k += SUMS * W) {
@@ -132,39 +137,39 @@ template <class T> class Work {  // one thread's numbers
 
     Loop loop;
     int64_t n;
-    std::vector<char> room[3];
+    std::vector<char> memory[3];
     T *a, *b, *c;
 };
 
-template <class T> double measure(Work<T>& work, double seconds) {
+// Work per second of one thread.
+template <class T> double measure(LoopRunner<T>& runner, double seconds) {
     double done = 0, elapsed = 0;
     const auto start = Clock::now();
     while (elapsed < seconds) {
-        done += work.pass();
+        done += runner.pass();
         elapsed = std::chrono::duration<double>(Clock::now() - start).count();
     }
     return done / elapsed;
 }
 
-template <class T> double rate(const Trial& trial) {
-    std::vector<double> rates(trial.threads);
+template <class T> double rate(const Measurement& measurement) {
+    std::vector<double> rates(measurement.threads);
     std::atomic<int> ready{0};
-    auto one = [&](int me) {
-        Work<T> work(trial);
-        work.pass();
-        for (++ready; ready < trial.threads;) std::this_thread::yield();
-        rates[me] = measure(work, trial.seconds);
+    auto run = [&](int thread) {
+        LoopRunner<T> runner(measurement);
+        runner.pass();
+        for (++ready; ready < measurement.threads;) std::this_thread::yield();
+        rates[thread] = measure(runner, measurement.seconds);
     };
     std::vector<std::thread> others;
-    for (int k = 1; k < trial.threads; ++k) others.emplace_back(one, k);
-    one(0);
+    for (int k = 1; k < measurement.threads; ++k) others.emplace_back(run, k);
+    run(0);
     for (auto& other : others) other.join();
     double total = 0;
     for (double r : rates) total += r;
     return total;
 }
-template double rate<double>(const Trial&);
-template double rate<float>(const Trial&);
+template double rate<double>(const Measurement&);
+template double rate<float>(const Measurement&);
 
-}  // namespace DOMKL_ISA
-}  // namespace domkl
+}  // namespace domkl::DOMKL_ISA

@@ -1,33 +1,35 @@
-// Losses of a score s, and the one-dimensional problem of the local step: see losses.py, which says why.
+// Losses of a score s, and the one-dimensional problem of the local step: docs/math.md derives it.
 #pragma once
 #include <algorithm>
 #include <cmath>
 
 #include "engine.hpp"
 
-namespace domkl {
-namespace DOMKL_ISA {
+namespace domkl::DOMKL_ISA {
 
 inline double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
 inline double logistic_slope(double s, double y) { return -y * sigmoid(-y * s); }
 
-inline double slope(const Setting& set, double s, double y) {
-    if (set.loss == Loss::logistic) return logistic_slope(s, y);
+// The derivative of the loss.
+inline double loss_slope(const Settings& settings, double s, double y) {
+    if (settings.loss == Loss::logistic) return logistic_slope(s, y);
     const double g = 2 * (s - y);
-    return set.loss == Loss::huber ? std::clamp(g, -2 * set.delta, 2 * set.delta) : g;
+    return settings.loss == Loss::huber ? std::clamp(g, -2 * settings.delta, 2 * settings.delta) : g;
 }
 
-inline double value(const Setting& set, double s, double y) {
-    if (set.loss == Loss::logistic) {
+// The loss.
+inline double loss_value(const Settings& settings, double s, double y) {
+    if (settings.loss == Loss::logistic) {
         const double m = -y * s;
         return m > 0 ? m + std::log1p(std::exp(-m)) : std::log1p(std::exp(m));
     }
     const double r = std::fabs(s - y);
-    return set.loss == Loss::huber && r > set.delta ? set.delta * (2 * r - set.delta) : r * r;
+    return settings.loss == Loss::huber && r > settings.delta ? settings.delta * (2 * r - settings.delta)
+                                                              : r * r;
 }
 
 // Newton's method on c s + g'(s) = u inside the bracket that |g'| <= 1 gives.
-inline double logistic_prox(double u, double c, double y) {
+inline double logistic_prox_slope(double u, double c, double y) {
     double low = (u - 1) / c, high = (u + 1) / c, s = u / c;
     for (int k = 0; k < 100; ++k) {
         const double g = logistic_slope(s, y), h = c * s + g - u;
@@ -41,11 +43,11 @@ inline double logistic_prox(double u, double c, double y) {
     return logistic_slope(s, y);
 }
 
-inline double prox(const Setting& set, double u, double c, double y) {
-    if (set.loss == Loss::logistic) return logistic_prox(u, c, y);
+// a = g'(s) at the s that solves c s + g'(s) = u.
+inline double prox_slope(const Settings& settings, double u, double c, double y) {
+    if (settings.loss == Loss::logistic) return logistic_prox_slope(u, c, y);
     const double a = 2 * (u - c * y) / (c + 2);
-    return set.loss == Loss::huber ? std::clamp(a, -2 * set.delta, 2 * set.delta) : a;
+    return settings.loss == Loss::huber ? std::clamp(a, -2 * settings.delta, 2 * settings.delta) : a;
 }
 
-}  // namespace DOMKL_ISA
-}  // namespace domkl
+}  // namespace domkl::DOMKL_ISA

@@ -1,115 +1,70 @@
 // The local step of one learner and one kernel.
 //
 // With mu = lam/c, s = sum of the neighbours' theta, h = rho/(2c):
-//   mu    += h (deg theta - s)        the dual step of the round before: one gather serves both
+//   mu    += h (deg theta - s)        the dual step of the previous round: one gather serves both
 //   v      = own theta + pull s - mu  own = (eta + rho deg/2)/c, pull = rho/(2c)
 //   theta' = v - (a/c) z              a solves the one-dimensional problem at z . v
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
 
-#include "buffer.hpp"
 #include "losses.hpp"
 #include "vec.hpp"
-#include "weigh.hpp"
 
-namespace domkl {
-namespace DOMKL_ISA {
+namespace domkl::DOMKL_ISA {
 
-// What a learner's degree, rates and loss make of the local step.
-struct Pulls {
+// Coefficients of the local step, from a learner's degree, the rates and the loss.
+struct Coefficients {
     double c, own, pull;
 
-    Pulls(const Setting& set, double deg) {
-        if (set.mu > 0) {  // plain gradient descent
-            c = 1, own = 1 - 2 * set.mu * set.reg, pull = 0;
+    Coefficients(const Settings& settings, double deg) {
+        if (settings.mu > 0) {  // plain gradient descent
+            c = 1, own = 1 - 2 * settings.mu * settings.reg, pull = 0;
             return;
         }
-        if (set.newton) {  // v is then what is added to m
-            c = 1, own = set.rho * deg / 2, pull = set.rho / 2;
+        if (settings.newton) {  // v is then added to m
+            c = 1, own = settings.rho * deg / 2, pull = settings.rho / 2;
             return;
         }
-        c = set.eta + set.rho * deg + 2 * set.reg;
-        own = (set.eta + set.rho * deg / 2) / c;
-        pull = set.rho / 2 / c;
+        c = settings.eta + settings.rho * deg + 2 * settings.reg;
+        own = (settings.eta + settings.rho * deg / 2) / c;
+        pull = settings.rho / 2 / c;
     }
 
-    // How far theta moves against z, for the score u of v and the score f of theta.
-    double push(const Setting& set, double u, double f, double y) const {
-        return set.mu > 0 ? set.mu * slope(set, f, y) : prox(set, c * u, c, y) / c;
+    // The step's length along -z, from the score u of v and the score f of theta.
+    double step_length(const Settings& settings, double u, double f, double y) const {
+        return settings.mu > 0 ? settings.mu * loss_slope(settings, f, y)
+                               : prox_slope(settings, c * u, c, y) / c;
     }
 };
 
-// Frequencies of all kernels, laid out for `features`: in quarter turns, filled up to whole vectors.
-template <class T> struct Dictionary {
-    int64_t P, D, d, Dp, K;
-    Buffer<T> packed, scale;
-
-    DOMKL_SELDOM Dictionary(const Setting& set, const T* V) : P(set.P), D(set.D), d(set.d) {
-        constexpr int W = WIDTH<T>;
-        Dp = (D + W - 1) / W * W;
-        K = 2 * Dp;
-        packed = Buffer<T>(P * d * Dp);
-        for (int64_t p = 0; p < P; ++p) pack(V + p * D * d, packed.data() + p * d * Dp);
-        scale = Buffer<T>(Dp);  // zero where D was filled up
-        std::fill_n(scale.data(), D, T(1 / std::sqrt(double(D))));
-    }
-    DOMKL_ONCE void pack(const T* from, T* to) const {
-        const double quarter = 2 / 3.14159265358979323846;
-        for (int64_t i = 0; i < D; ++i, ++to)
-            for (int64_t k = 0; k < d; ++k) to[k * Dp] = T(double(*from++) * quarter);
-    }
-    const T* kernel(int64_t p) const { return packed.data() + p * d * Dp; }
-
-    // One row without the filling, times a factor.
-    void unpad(const T* row, T* to, T factor) const {
-        for (int64_t k = 0; k < D; ++k) to[k] = factor * row[k], to[D + k] = factor * row[Dp + k];
-    }
-    void unpad(const T* row, T* to) const {
-        std::memcpy(to, row, D * sizeof(T));
-        std::memcpy(to + D, row + Dp, D * sizeof(T));
-    }
-    // As `unpad`, in whole vectors: up to one vector more than 2D numbers is written.
-    void unpad_roughly(const T* row, T* to) const {
-        for (int64_t k = 0; k < Dp; k += WIDTH<T>) store(to + k, load(row + k));
-        for (int64_t k = Dp; k < K; k += WIDTH<T>) std::memcpy(to + D - Dp + k, row + k, sizeof(Vec<T>));
-    }
-    void pad(const T* row, T* to) const {
-        for (int64_t k = 0; k < D; ++k) to[k] = row[k], to[Dp + k] = row[D + k];
-    }
-    // As `pad`, in whole vectors: up to one vector more than 2D numbers is read.
-    void pad_roughly(const T* row, T* to) const {
-        for (int64_t k = 0; k < Dp; k += WIDTH<T>) store(to + k, load(row + k));
-        for (int64_t k = Dp; k < K; k += WIDTH<T>) std::memcpy(to + k, row + D - Dp + k, sizeof(Vec<T>));
-        for (int64_t k = D; k < Dp; ++k) to[k] = to[Dp + k] = 0;
-    }
-};
-
-// mu + h (n theta - s): in one place, so that simulator and device round alike.
-template <class T> inline Vec<T> dual(Vec<T> mu, Vec<T> h, Vec<T> n, Vec<T> theta, Vec<T> s) {
+// mu + h (n theta - s), in one place, so that network and device round identically.
+template <class T> inline Vec<T> dual_step(Vec<T> mu, Vec<T> h, Vec<T> n, Vec<T> theta, Vec<T> s) {
     return mu + h * (n * theta - s);
 }
 
-// Scores that a step needs: of v, and of theta at the sample it learns.
+// Scores of v and of theta at the sample that the step learns from.
 struct Scores {
     double u, f;
 };
 
-constexpr int AHEAD = 4;  // steps between asking for a row and reading it
+constexpr int AHEAD = 4;  // learners between prefetching a row and reading it
 
-// N rows that a later step will read, asked for while this one computes: where no cache holds them all, the
-// processor waits for each otherwise, as it cannot guess where they are.
-template <class T, int N> class Later {
+// Prefetches N neighbours' rows of a later learner while this one's step computes: where the cache does not
+// hold theta, the processor would wait for each of them, as it cannot predict their addresses.
+template <class T, int N> class Prefetch {
   public:
-    Later(const T* th, int64_t K, const int64_t* near, const int64_t* first, int64_t i) {
-        for (int n = 0; n < N; ++n) rows[n] = th + near[std::min(first[AHEAD] + i + n, first[AHEAD + 1] - 1)] * K;
+    Prefetch(const T* theta, int64_t K, const int64_t* neighbours, const int64_t* first, int64_t i) {
+        for (int n = 0; n < N; ++n)
+            rows[n] = theta + neighbours[std::min(first[AHEAD] + i + n, first[AHEAD + 1] - 1)] * K;
     }
-    // Must be inlined: alone, GCC takes it for a function that does nothing.
-    __attribute__((always_inline)) void fetch(int64_t k) const {
+    // Must be inlined: on its own, GCC considers it a function without effect.
+    __attribute__((always_inline)) void row(int64_t k) const {
         if (N == 0 || k * sizeof(T) % LINE) return;
 #pragma GCC unroll 6
-        for (int n = 0; n < N; ++n) __builtin_prefetch(rows[n] + k, 0, 2);  // no nearer than L2: L1 awaits few lines at a time
+        for (int n = 0; n < N; ++n)
+            __builtin_prefetch(rows[n] + k, 0, 2);  // into L2 only: L1 can wait for few lines at a time
     }
 
   private:
@@ -117,16 +72,17 @@ template <class T, int N> class Later {
     const T* rows[N + 1];
 };
 
-// N neighbours: add their theta to s, and multiply each with z.
+// N neighbours: adds their theta to s, and writes the inner product of each with z.
 template <class T, int N, int M>
-inline void gather(const T* th, int64_t K, const int64_t* nb, const Later<T, M>& later, const T* z, T* s, bool begun, T* edge) {
+inline void gather_pass(const T* theta, int64_t K, const int64_t* neighbours, const Prefetch<T, M>& prefetch,
+                        const T* z, T* s, bool accumulate, T* edge) {
     const T* rows[N];
-    for (int i = 0; i < N; ++i) rows[i] = th + nb[i] * K;
+    for (int i = 0; i < N; ++i) rows[i] = theta + neighbours[i] * K;
     Vec<T> products[N] = {};
     for (int64_t k = 0; k < K; k += WIDTH<T>) {
-        later.fetch(k);
+        prefetch.row(k);
         const Vec<T> zk = load(z + k);
-        Vec<T> total = begun ? load(s + k) : Vec<T>{};
+        Vec<T> total = accumulate ? load(s + k) : Vec<T>{};
 #pragma GCC unroll 4
         for (int i = 0; i < N; ++i) {
             const Vec<T> a = load(rows[i] + k);
@@ -138,21 +94,24 @@ inline void gather(const T* th, int64_t K, const int64_t* nb, const Later<T, M>&
     for (int i = 0; i < N; ++i) edge[i] = sum<T>(products[i]);
 }
 
-constexpr int LAST = 6;  // neighbours of one pass, as many as the registers hold sums for
+constexpr int LAST_PASS = 6;  // neighbours of the last pass, as many as the registers have sums for
 
-// The last N <= LAST neighbours, the dual step, v and all scores in one pass. `v` holds s so far if `begun`.
+// The last N <= LAST_PASS neighbours, the dual step, v and all scores in one pass. `v` holds
+// the sum of the neighbours before if `accumulate`.
 template <class T, int N, bool DELAYED, int M>
-inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, const Later<T, M>& later, T deg, const Pulls& pulls, bool move_dual,
-                     const T* z, const T* past, T* m, T* v, bool begun, T* edge, T* guess) {
-    const T* mine = th + j * K;
+inline Scores last_pass(const T* theta, int64_t K, int64_t j, const int64_t* neighbours,
+                        const Prefetch<T, M>& prefetch, T deg, const Coefficients& coef, bool move_dual,
+                        const T* z, const T* past, T* mu, T* v, bool accumulate, T* edge, T* prediction) {
+    const T* mine = theta + j * K;
     const T* rows[N + 1] = {};
-    for (int i = 0; i < N; ++i) rows[i] = th + nb[i] * K;
-    const Vec<T> own = all(T(pulls.own)), pull = all(T(pulls.pull)), h = all(T(move_dual ? pulls.pull : 0)), n = all(deg);
+    for (int i = 0; i < N; ++i) rows[i] = theta + neighbours[i] * K;
+    const Vec<T> own = broadcast(T(coef.own)), pull = broadcast(T(coef.pull)),
+                 h = broadcast(T(move_dual ? coef.pull : 0)), n = broadcast(deg);
     Vec<T> products[N + 1] = {}, f = {}, fp = {}, u = {};
     for (int64_t k = 0; k < K; k += WIDTH<T>) {
-        later.fetch(k);
+        prefetch.row(k);
         const Vec<T> zk = load(z + k), tk = load(mine + k);
-        Vec<T> s = begun ? load(v + k) : Vec<T>{};
+        Vec<T> s = accumulate ? load(v + k) : Vec<T>{};
 #pragma GCC unroll 6
         for (int i = 0; i < N; ++i) {
             const Vec<T> a = load(rows[i] + k);
@@ -161,9 +120,9 @@ inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, const
         }
         Vec<T> vk = own * tk;
         if constexpr (N > 0) {  // without neighbours there is no dual
-            const Vec<T> mk = dual<T>(load(m + k), h, n, tk, s);
+            const Vec<T> mk = dual_step<T>(load(mu + k), h, n, tk, s);
             vk = vk + pull * s - mk;
-            store(m + k, mk);
+            store(mu + k, mk);
         }
         store(v + k, vk);
         f += tk * zk;
@@ -172,25 +131,29 @@ inline Scores finish(const T* th, int64_t K, int64_t j, const int64_t* nb, const
         u += vk * pk;
     }
     for (int i = 0; i < N; ++i) edge[i] = sum<T>(products[i]);
-    *guess = sum<T>(f);
-    const double score = double(DELAYED ? sum<T>(fp) : *guess);
-    return {N > 0 ? double(sum<T>(u)) : pulls.own * score, score};
+    *prediction = sum<T>(f);
+    const double score = double(DELAYED ? sum<T>(fp) : *prediction);
+    return {N > 0 ? double(sum<T>(u)) : coef.own * score, score};
 }
 
-// Everything that needs the old estimates: predictions at z, mu, v (left in `v`) and the scores at `past`.
-// The neighbours are near[first[0]] up to near[first[1]]; those of later learners follow.
-template <class T, bool DELAYED, bool FETCH>
-Scores sweep(const T* th, int64_t K, int64_t j, const int64_t* near, const int64_t* first, const Pulls& pulls, bool move_dual,
-             const T* z, const T* past, T* m, T* v, T* edge, T* guess) {
-    const int64_t* nb = near + first[0];
+// Everything that reads the old estimates: predictions at z across each edge and of the learner itself, mu,
+// v, and the scores at `past`, the features of the sample to learn from.
+// The neighbours are neighbours[first[0]] up to neighbours[first[1]]; those of later learners follow.
+template <class T, bool DELAYED, bool PREFETCH>
+Scores sweep(const T* theta, int64_t K, int64_t j, const int64_t* neighbours, const int64_t* first,
+             const Coefficients& coef, bool move_dual, const T* z, const T* past, T* mu, T* v, T* edge,
+             T* prediction) {
+    const int64_t* mine = neighbours + first[0];
     const int64_t deg = first[1] - first[0];
     int64_t i = 0;
-    for (; i + LAST < deg; i += 4)
-        gather<T, 4>(th, K, nb + i, Later<T, FETCH ? 4 : 0>(th, K, near, first, i), z, v, i > 0, edge + i);
+    for (; i + LAST_PASS < deg; i += 4)
+        gather_pass<T, 4>(theta, K, mine + i, Prefetch<T, PREFETCH ? 4 : 0>(theta, K, neighbours, first, i),
+                          z, v, i > 0, edge + i);
     auto last = [&](auto n) {
         constexpr int N = decltype(n)::value;
-        return finish<T, N, DELAYED>(th, K, j, nb + i, Later<T, FETCH ? N : 0>(th, K, near, first, i), T(deg), pulls, move_dual,
-                                           z, past, m, v, i > 0, edge + i, guess);
+        return last_pass<T, N, DELAYED>(theta, K, j, mine + i,
+                                        Prefetch<T, PREFETCH ? N : 0>(theta, K, neighbours, first, i), T(deg),
+                                        coef, move_dual, z, past, mu, v, i > 0, edge + i, prediction);
     };
     switch (deg - i) {
         case 0: return last(std::integral_constant<int, 0>{});
@@ -199,25 +162,27 @@ Scores sweep(const T* th, int64_t K, int64_t j, const int64_t* near, const int64
         case 3: return last(std::integral_constant<int, 3>{});
         case 4: return last(std::integral_constant<int, 4>{});
         case 5: return last(std::integral_constant<int, 5>{});
-        default: return last(std::integral_constant<int, LAST>{});
+        default: return last(std::integral_constant<int, LAST_PASS>{});
     }
 }
 
-// The sweep for a case: whether the sample is a past one, and whether rows are asked for early.
-template <class T> auto sweep_for(bool delayed, bool fetch) {
-    return fetch ? (delayed ? sweep<T, true, true> : sweep<T, false, true>) : (delayed ? sweep<T, true, false> : sweep<T, false, false>);
+// The sweep for a case: whether the sample to learn from is an earlier one, and whether rows are prefetched.
+template <class T> auto sweep_for(bool delayed, bool prefetch) {
+    return prefetch ? (delayed ? sweep<T, true, true> : sweep<T, false, true>)
+                    : (delayed ? sweep<T, true, false> : sweep<T, false, false>);
 }
 
-// The loss of an old estimate: of its score, and of its length where that is punished.
-template <class T> inline double loss_of(const Setting& set, double f, double y, const T* theta, int64_t K) {
-    return value(set, f, y) + (set.reg > 0 ? set.reg * double(dot(theta, theta, K)) : 0.0);
+// The loss of an old estimate at its score f, with the ridge penalty.
+template <class T>
+inline double penalised_loss(const Settings& settings, double f, double y, const T* theta, int64_t K) {
+    return loss_value(settings, f, y) +
+           (settings.reg > 0 ? settings.reg * double(dot(theta, theta, K)) : 0.0);
 }
 
 // theta' = v - a z.
-template <class T> inline void move(const T* v, const T* z, T a, T* out, int64_t K) {
-    const Vec<T> push = all(T(-a));
-    for (int64_t k = 0; k < K; k += WIDTH<T>) store(out + k, load(v + k) + push * load(z + k));
+template <class T> inline void take_step(const T* v, const T* z, T a, T* out, int64_t K) {
+    const Vec<T> minus_a = broadcast(T(-a));
+    for (int64_t k = 0; k < K; k += WIDTH<T>) store(out + k, load(v + k) + minus_a * load(z + k));
 }
 
-}  // namespace DOMKL_ISA
-}  // namespace domkl
+}  // namespace domkl::DOMKL_ISA

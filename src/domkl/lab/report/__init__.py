@@ -1,18 +1,17 @@
-"""What a finished experiment looks like: as JSON, in the terminal, and as a page with figures.
+"""A finished experiment as JSON, in the terminal, and as a page with figures.
 
-facts    the numbers, JSON-ready; everything else shows these
-tables   the same numbers as columns of text
-terminal tables for the terminal (rich)
-figures  error over time, kernel weights over time, the network (matplotlib): one file each,
-         with the error's `measure` and a common `style`
-page     one self-contained HTML file
-files    writes page and figures
+facts      everything as plain data, ready for JSON; all else shows these
+tables     the facts as columns of text
+sentences  the facts in words: result, settings, glossary
+terminal   what `domkl run` prints (rich)
+figures    error over time, weights over time, the network (matplotlib): a module each, with a common `style`
+page       one self-contained HTML file (Jinja2, page.html), written beside the figures
 """
 
 from __future__ import annotations
 
 from .facts import document
-from .files import write
+from .page import write
 from .terminal import summary
 
 __all__ = ["document", "summary", "write"]

@@ -9,9 +9,8 @@ import numpy as np
 from ...base.extras import need
 from ...base.types import Array
 from ..trial import Outcome
-from .facts import names_of
-from .measure import Measure, measure
-from .style import INK, PALETTE, Axes, Drawn, blank, grid
+from .facts import Measure, measure, names_of
+from .style import INK, PALETTE, Axes, Drawn, blank, grid, round_axis
 from .text import number, plural, shorten
 
 #: More learners than this share one colour.
@@ -22,6 +21,8 @@ GAP = 0.062
 
 
 class Label(NamedTuple):
+    """A name at the right edge, beside the value that it names."""
+
     at: float
     words: str
     colour: str
@@ -30,6 +31,8 @@ class Label(NamedTuple):
 
 
 class Curves(NamedTuple):
+    """The errors of windows of rounds."""
+
     rounds: Array  # (n,) the last round of each window
     means: Array  # (J, n) of the measure's samples in each window
     window: int
@@ -47,14 +50,14 @@ class Curves(NamedTuple):
 
 
 def draw(outcome: Outcome) -> Drawn:
-    """Each learner's rolling error, with the mean level of the comparators."""
+    """Each learner's rolling error, with the level of the whole run and of the comparators."""
     curves = rolling(outcome)
     levels = _levels(outcome) if curves.measure.root else {}
     figure, axes = blank(3.3)
     _frame(axes, outcome, curves, levels)
     labels = _references(axes, levels) + _lines(axes, outcome, curves)
     _write_labels(axes, labels)
-    title = _finding(curves)
+    title = _finding(curves.measure)
     axes.set_title(title)
     return figure, _alt(title, curves, outcome), _caption(curves, bool(levels))
 
@@ -82,7 +85,8 @@ def nice_window(T: int) -> int:
 
 
 def _levels(outcome: Outcome) -> dict[str, float]:
-    known = {"OMKL": outcome.central_mse, **outcome.baselines}
+    own = {outcome.experiment.model.kind: outcome.run.mse}
+    known = {**own, "OMKL": outcome.central_mse, **outcome.baselines}
     levels = {name: float(np.sqrt(outcome.scale * mse.mean())) for name, mse in known.items()}
     return {name: level for name, level in levels.items() if np.isfinite(level)}
 
@@ -92,15 +96,14 @@ def _frame(axes: Axes, outcome: Outcome, curves: Curves, levels: dict[str, float
     if low > 0:
         axes.set_yscale("log")
     axes.set_ylim(low, high)
-    axes.set_xlim(0, outcome.split.y.shape[1])
+    round_axis(axes, outcome.split.y.shape[1])
     _ticks(axes, low, high)
     grid(axes)
-    axes.set_xlabel("round")
     axes.set_ylabel(curves.measure.axis)
 
 
 def _limits(curves: Curves, levels: dict[str, float]) -> tuple[float, float]:
-    """From the least to the greatest error; the first windows may leave the picture at the top."""
+    """From the least to the greatest error; the first windows may lie above."""
     settled = curves.errors[:, len(curves.rounds) // 20 :]
     seen = np.concatenate([settled[np.isfinite(settled)], np.array(list(levels.values()))])
     if not seen.size or seen.max() <= 0:
@@ -115,8 +118,6 @@ def _ticks(axes: Axes, low: float, high: float) -> None:
     axes.yaxis.set_major_locator(_locator(high / low if low > 0 else 1.0))
     axes.yaxis.set_minor_locator(ticker.NullLocator())
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: number(value)))
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
-    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def _locator(ratio: float) -> Any:
@@ -193,27 +194,28 @@ def _top(group: list[float]) -> float:
     return _base(group) + (len(group) - 1) * GAP
 
 
-def _finding(curves: Curves) -> str:
-    first, last = curves.together[[0, -1]]
-    if not np.isfinite([first, last]).all():
-        return "The error grows beyond all bounds"
-    if abs(last - first) <= 0.05 * first:
-        return f"The error stays near {curves.measure.words(last)}"
-    verb = "falls" if last < first else "rises"
-    return f"The error {verb} from {number(first)} to {curves.measure.words(last)}"
+def _finding(measured: Measure) -> str:
+    """The errors of the two halves of the run; single windows depend on chance."""
+    middle = measured.samples.shape[1] // 2
+    halves = [measured.samples[:, :middle], measured.samples[:, middle:]] if middle else [measured.samples]
+    errors = [float(measured.of(half.mean())) for half in halves]
+    if not np.isfinite(errors).all():
+        return "Some predictions are not finite"
+    name = measured.name[0].upper() + measured.name[1:]
+    if len(errors) == 1:
+        return f"{name} {measured.words(errors[0])} in the only round"
+    return f"{name} {measured.words(errors[0])} in the first half, {measured.words(errors[1])} in the second"
 
 
 def _caption(curves: Curves, compared: bool) -> str:
     what = "Root mean squared error" if curves.measure.root else "Share of wrong classes"
-    dashed = "Dashed: mean level of the others over the whole run. " if compared else ""
-    return (
-        f"{what} over the {plural(curves.window, 'round')} up to each round; the title "
-        f"compares the first such window with the last. {dashed}"
-        "The first windows, in which little is learnt yet, may exceed the picture."
-    )
+    dashed = "Dashed: the whole run, mean over learners, beside other methods. " if compared else ""
+    window = plural(curves.window, "round")
+    return f"{what} over the {window} up to each round. {dashed}The first windows may lie above the picture."
 
 
 def _alt(title: str, curves: Curves, outcome: Outcome) -> str:
     ends = zip(names_of(outcome)[:FEW], curves.errors[:, -1], strict=False)
     last = ", ".join(f"{name} {curves.measure.words(error)}" for name, error in ends)
-    return f"Line chart of the error over {outcome.split.y.shape[1]:,} rounds. {title}. At the end: {last}."
+    rounds = plural(outcome.split.y.shape[1], "round")
+    return f"Line chart of the error over {rounds}. {title}. In the last window: {last}."

@@ -1,26 +1,54 @@
-"""An outcome as plain dictionaries, lists, numbers and text."""
+"""An outcome as plain dictionaries, lists, numbers and text, and the error that figures show."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...base.types import Array
-from ...learning import losses
+from ...learning import losses, settings
+from ...learning.losses import Loss
+from ...learning.settings import KernelSpec, Paper
 from ..trial import Outcome
+from .text import with_unit
 
 Document: TypeAlias = "dict[str, Any]"
+#: So many kernels of each learner are listed as its top kernels.
 TOP = 3
+
+
+class Measure(NamedTuple):
+    """An error as figures show it: root mean square, or share of wrong classes."""
+
+    name: str
+    unit: str
+    samples: Array  # (J, T) whose mean, or the root of whose mean, is the error
+    root: bool
+
+    @property
+    def axis(self) -> str:
+        """Label of an axis that shows this error."""
+        return f"{self.name}, {self.unit}" if self.unit else self.name
+
+    def of(self, means: Array) -> Array:
+        """The error where samples have these means."""
+        return np.asarray(np.sqrt(np.maximum(means, 0)) if self.root else means)
+
+    def words(self, error: float) -> str:
+        """An error with its unit."""
+        return with_unit(float(error), self.unit)
 
 
 def document(outcome: Outcome) -> Document:
     """Everything about an outcome, ready for `json.dumps(..., allow_nan=False)`.
 
-    Squared errors ("mse", "cv") are in the data's own scale, as the algorithm saw them; "rmse" is in
-    `unit`: the root of `scale` times the mean squared error. What is not finite becomes None, and so is
-    what preset "auto" does not have: rates, kernels, a best one. "sent" is numbers to a neighbour in a round.
+    Squared errors ("mse", "cv") are in the data's own scale, as the learners saw them; "rmse" is in
+    `unit`: the root of `scale` times the mean squared error. "model" holds the settings as given, "rates" and
+    "kernels" what they became. "sent" is how many values a learner sends to each neighbour in a round, on
+    average. What is not finite, not known, or not part of the model is None.
     """
     return {
         **_setting(outcome),
@@ -31,35 +59,49 @@ def document(outcome: Outcome) -> Document:
     }
 
 
+def measure(outcome: Outcome) -> Measure:
+    """The error of every prediction: wrong classes where labels are classes, else squared errors."""
+    labels, y_hat = _labels(outcome), outcome.run.y_hat
+    if _loss(outcome).classifies:
+        return Measure("wrong classes", "%", np.where(labels * y_hat > 0, 0.0, 100.0), root=False)
+    return Measure("RMSE", outcome.unit, outcome.scale * (y_hat - labels) ** 2, root=True)
+
+
 def names_of(outcome: Outcome) -> list[str]:
     """The learners' names, as text."""
     return [str(name) for name in outcome.graph.names]
 
 
-def labels_of(outcome: Outcome) -> Array:
-    """The labels that errors are measured against. (J, T)"""
-    return losses.labels(outcome.experiment.learning.make_loss(), outcome.split.y)
-
-
 def plain(value: Any) -> float | None:
-    """A number for JSON, which knows neither NaN nor infinity."""
+    """A number for JSON, which has neither NaN nor infinity."""
     return float(value) if math.isfinite(value) else None
 
 
+def _loss(outcome: Outcome) -> Loss:
+    return outcome.experiment.model.loss_function
+
+
+def _labels(outcome: Outcome) -> Array:
+    """The labels that errors are measured against. (J, T)"""
+    return losses.labels(_loss(outcome), outcome.split.y)
+
+
 def _setting(outcome: Outcome) -> Document:
-    experiment, names = outcome.experiment, names_of(outcome)
+    experiment, names, rates = outcome.experiment, names_of(outcome), outcome.rates
     return {
         "experiment": experiment.name,
-        "preset": experiment.preset,
         "title": experiment.title,
         "dataset": outcome.dataset,
         "unit": outcome.unit,
         "scale": float(outcome.scale),
         "rounds": int(outcome.split.y.shape[1]),
         "delay": int(outcome.split.delay),
-        "loss": experiment.learning.make_loss().name,
-        "reg": float(experiment.learning.make_loss().reg),
-        **_own(outcome),
+        "model": settings.describe(experiment.model),
+        "loss": _loss(outcome).name,
+        "reg": float(_loss(outcome).reg),
+        "rates": None if rates is None else {name: float(value) for name, value in vars(rates).items()},
+        "kernels": _kernels(outcome),
+        "sent": plain(outcome.run.sent),
         "graph": {
             "name": str(experiment.graphs[0]),
             "note": outcome.graph.note,
@@ -68,34 +110,12 @@ def _setting(outcome: Outcome) -> Document:
     }
 
 
-def _own(outcome: Outcome) -> Document:
-    """What preset "auto" has none of, and what it alone has."""
-    rates = outcome.rates
-    if rates is None:
-        auto = {"size": outcome.experiment.auto.size, "seed": outcome.experiment.kernels.seed}
-        none = dict.fromkeys(("hedge", "step", "memory", "rates", "kernels"))
-        return {"auto": {**auto, "sent": outcome.run.sent}, **none}
-    learning = outcome.experiment.learning
-    return {
-        "auto": None,
-        "hedge": learning.hedge,
-        "step": learning.step,
-        "memory": learning.memory,
-        "rates": {name: float(getattr(rates, name)) for name in ("rho", "eta", "eta_g")},
-        "kernels": _dictionary(outcome),
-    }
-
-
-def _dictionary(outcome: Outcome) -> Document:
-    spec = outcome.experiment.kernels
-    return {
-        "family": spec.family,
-        "D": int(spec.D),
-        "seed": spec.seed,
-        "sigma2": [float(s) for s in outcome.sigma2],
-        "read_as": spec.read_as,
-        "fingerprint": outcome.fingerprint,
-    }
+def _kernels(outcome: Outcome) -> Document | None:
+    model = outcome.experiment.model
+    if not isinstance(model, Paper):
+        return None
+    used = dataclasses.replace(model, kernels=KernelSpec()) if model.kernels is None else model
+    return {**settings.describe(used)["kernels"], "fingerprint": outcome.fingerprint}
 
 
 def _learner(outcome: Outcome, j: int) -> Document:
@@ -109,14 +129,14 @@ def _learner(outcome: Outcome, j: int) -> Document:
         "accuracy": _accuracy(outcome, [j]),
         "omkl_mse": plain(outcome.central_mse[j]),
         "baselines": {name: plain(mse[j]) for name, mse in outcome.baselines.items()},
-        "best_kernel": _best(outcome, run.kernel_mse[j]),
+        "best_kernel": _best(outcome, run.kernel_mse[j]) if outcome.sigma2 else None,
         "top_kernels": [_weighted(outcome, j, p) for p in _largest(run.q[j])] if outcome.sigma2 else [],
     }
 
 
 def _network(outcome: Outcome) -> Document:
     """Means over the learners; `best_kernel` is the one kernel that is best for all together."""
-    run = outcome.run
+    run, has_kernels = outcome.run, bool(outcome.sigma2)
     return {
         "mse": plain(run.mse.mean()),
         "rmse": _rmse(outcome, run.mse.mean()),
@@ -124,12 +144,14 @@ def _network(outcome: Outcome) -> Document:
         "accuracy": _accuracy(outcome, list(range(outcome.graph.J))),
         "omkl_mse": plain(outcome.central_mse.mean()),
         "baselines": {name: plain(mse.mean()) for name, mse in outcome.baselines.items()},
-        "best_kernel": _best(outcome, run.kernel_mse.mean(0)),
-        "best_kernels_mse": plain(run.kernel_mse.min(1).mean()) if outcome.sigma2 else None,
+        "best_kernel": _best(outcome, run.kernel_mse.mean(0)) if has_kernels else None,
+        "best_kernels_mse": plain(run.kernel_mse.min(1).mean()) if has_kernels else None,
     }
 
 
 def _single_kernels(outcome: Outcome) -> list[Document]:
+    if not outcome.sigma2:
+        return []
     mse, cv, q = (a.mean(0) for a in (outcome.run.kernel_mse, outcome.run.kernel_cv, outcome.run.q))
     return [
         {"sigma2": float(s), "mse": plain(mse[p]), "cv": plain(cv[p]), "weight": plain(q[p])}
@@ -143,15 +165,13 @@ def _rmse(outcome: Outcome, mse: float) -> float | None:
 
 def _accuracy(outcome: Outcome, learners: list[int]) -> float | None:
     """Share of right signs where labels are classes, else None; a score of 0 is not right."""
-    if not outcome.experiment.learning.make_loss().classifies:
+    if not _loss(outcome).classifies:
         return None
-    right = outcome.run.y_hat[learners] * labels_of(outcome)[learners] > 0
+    right = outcome.run.y_hat[learners] * _labels(outcome)[learners] > 0
     return plain(right.mean())
 
 
-def _best(outcome: Outcome, mse: Array) -> Document | None:
-    if not outcome.sigma2:
-        return None
+def _best(outcome: Outcome, mse: Array) -> Document:
     p = int(np.where(np.isfinite(mse), mse, np.inf).argmin())
     return {"sigma2": float(outcome.sigma2[p]), "mse": plain(mse[p])}
 

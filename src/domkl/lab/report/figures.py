@@ -1,4 +1,4 @@
-"""The error over time, the kernels' weights over time where there are kernels, the network."""
+"""All figures of a report: error over time, weights over time, the network."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ FIGURES: dict[str, Callable[[Outcome], Drawn]] = {
 
 
 def pictures(outcome: Outcome) -> list[Picture]:
-    """All figures of an outcome."""
-    return [picture(name, outcome) for name in FIGURES if name != "weights" or outcome.sigma2]
+    """All figures of an outcome; the weights only where the run kept them."""
+    kept = len(outcome.run.q_path) > 0
+    return [picture(name, outcome) for name in FIGURES if name != "weights" or kept]
 
 
 def picture(name: str, outcome: Outcome) -> Picture:
+    """One figure, as SVG and PNG."""
     with look(name):
         figure, alt, caption = FIGURES[name](outcome)
         return Picture(name, alt, caption, as_svg(figure), as_png(figure))

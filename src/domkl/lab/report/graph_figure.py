@@ -10,14 +10,13 @@ from ...base.extras import need
 from ...base.types import Array
 from ...exchange.graph import Graph
 from ..trial import Outcome
-from .facts import names_of
-from .measure import Measure, measure
+from .facts import Measure, measure, names_of
 from .style import INK, Axes, Drawn, Figure, blank
 from .text import number, plural, shorten
 
-#: Up to so many learners are labelled with name and error, or with the name only.
+#: Up to so many learners are labelled with name and error, and up to so many with the name.
 NAME_AND_ERROR, NAME_ONLY = 12, 36
-#: From here on networkx's spring layout wants scipy.
+#: From here on networkx's spring layout needs scipy.
 TOO_MANY_FOR_SPRINGS = 500
 BEYOND_NODE = 0.13
 LONG_TITLE = 46
@@ -96,7 +95,7 @@ def _dots(axes: Axes, places: Array, errors: Array) -> Any:
 
 
 def _range(errors: Array) -> tuple[float, float]:
-    """From least to greatest, never narrower than a tenth: noise shall not look like a difference."""
+    """From least to greatest, at least a tenth apart, so that noise does not look like a difference."""
     known = errors[np.isfinite(errors)]
     if not known.size or known.max() <= 0:
         return 0.0, 1.0
@@ -145,13 +144,12 @@ def _frame(axes: Axes) -> None:
 
 def _finding(names: list[str], errors: Array, measured: Measure) -> str:
     if not np.isfinite(errors).all():
-        return "The error of some learners has no bounds"
+        return "Some errors are not finite"
     least, most = int(errors.argmin()), int(errors.argmax())
     low, high = measured.words(errors[least]), measured.words(errors[most])
     if low == high:
         return f"All errors are near {low}" if len(names) > 1 else f"The error is {low}"
-    first = _called(names[least]).replace("learner ", "Learner ", 1)
-    return f"{first} errs least ({low}), {_called(names[most])} most ({high})"
+    return f"Lowest error: {_called(names[least])} ({low}), highest: {_called(names[most])} ({high})"
 
 
 def _called(name: str) -> str:

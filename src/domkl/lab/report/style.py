@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 import warnings
@@ -13,7 +14,7 @@ from ...base.extras import need
 
 Figure: TypeAlias = Any
 Axes: TypeAlias = Any
-#: A figure, what it shows for those who cannot see it, and its caption.
+#: A figure, its description for those who cannot see it, and its caption.
 Drawn: TypeAlias = "tuple[Figure, str, str]"
 
 INK = "#1f2328"
@@ -52,16 +53,23 @@ ADAPTIVE = (
 
 
 class Picture(NamedTuple):
+    """A figure that is ready to be written, with its words."""
+
     name: str
     alt: str
     caption: str
     svg: str
     png: bytes
 
+    @property
+    def uri(self) -> str:
+        """The SVG as a data address, for a page that needs no other file."""
+        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg.encode()).decode()}"
+
 
 @contextmanager
 def look(name: str) -> Iterator[None]:
-    """Our look while a figure is made; afterwards matplotlib is as it was."""
+    """Set the style of figures while one is made; afterwards matplotlib is as it was."""
     matplotlib = need("matplotlib", "cli")
     with matplotlib.rc_context({**SETTINGS, "svg.hashsalt": name}), warnings.catch_warnings():
         # A name in a script that the font lacks: the SVG shows it all the same, the PNG a box.
@@ -70,25 +78,36 @@ def look(name: str) -> Iterator[None]:
 
 
 def blank(height: float) -> tuple[Figure, Axes]:
-    """An empty figure with one set of axes; pyplot, which keeps every figure, stays out of it."""
+    """An empty figure with one set of axes, made without pyplot, which would keep every figure."""
     figure = need("matplotlib.figure", "cli").Figure(figsize=(WIDTH, height), layout="constrained")
     need("matplotlib.backends.backend_agg", "cli").FigureCanvasAgg(figure)
     return figure, figure.add_subplot()
 
 
 def grid(axes: Axes) -> None:
+    """Faint horizontal lines behind the data."""
     axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.7)
     axes.set_axisbelow(True)
 
 
+def round_axis(axes: Axes, last: float) -> None:
+    """An x axis of rounds, from the first to the last."""
+    ticker = need("matplotlib.ticker", "cli")
+    axes.set_xlim(0, last)
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_xlabel("round")
+
+
 def as_png(figure: Figure) -> bytes:
+    """PNG on white paper."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=220, facecolor="white")
     return stream.getvalue()
 
 
 def as_svg(figure: Figure) -> str:
-    """SVG whose ink and paper follow the reader's light or dark setting."""
+    """SVG whose text and background colours follow the reader's light or dark setting."""
     stream = io.BytesIO()
     figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
     text = stream.getvalue().decode()

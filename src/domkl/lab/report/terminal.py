@@ -1,4 +1,4 @@
-"""The outcome in the terminal."""
+"""The report in the terminal."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 from ...base.extras import need
 from ..trial import Outcome
-from . import tables
+from . import sentences, tables
 from .facts import Document, document
-from .tables import Column
-from .text import number, percent
+from .tables import Column, KernelRow
 
 #: Widths of the terminal below which fewer kernels are named.
 NARROW, WIDE = 76, 110
@@ -24,19 +23,19 @@ ENDS = 6
 
 
 def summary(outcome: Outcome) -> Any:
-    """What `domkl run` prints: learners, single kernels, notes and legend, as one rich renderable."""
+    """What `domkl run` prints: learners, single kernels, notes and glossary, as one rich renderable."""
     facts = document(outcome)
     Group = need("rich.console", "cli").Group
     return Group(
         _text(facts["title"] or facts["experiment"], "bold"),
-        _text(tables.setting_line(facts)),
+        _text(sentences.setting_line(facts)),
         "",
-        _text(tables.sentence(facts)),
+        _text(sentences.sentence(facts)),
         "",
         _Wide(facts, _learners),
         *(["", _Wide(facts, _kernels)] if tables.has_kernels(facts) else []),
         *_notes(facts),
-        *_legend(facts),
+        *_glossary(facts),
     )
 
 
@@ -51,7 +50,7 @@ class _Wide:
 
 
 def _text(words: str, style: str = "") -> Any:
-    """Text that is shown as it is: a learner's name may hold [markup]."""
+    """Text that is shown as it is; a learner's name may contain [markup]."""
     return need("rich.text", "cli").Text(words, style=style)
 
 
@@ -63,11 +62,9 @@ def _table(title: str) -> Any:
 
 
 def _learners(facts: Document, width: int) -> Any:
-    unit = tables.squared_unit(facts)
-    table = _table(
-        f"Mean squared error (MSE{f', {unit}' if unit else ''}): DOMKL and others on the same samples"
-    )
-    columns = _that_fit(tables.learner_columns(facts), width)
+    unit, columns = tables.squared_unit(facts), _that_fit(tables.learner_columns(facts), width)
+    mse = f"MSE, {unit}" if unit else "MSE"
+    table = _table(f"Mean squared error ({mse}): “{columns[0].head}” and others on the same samples")
     top = tables.has_kernels(facts) and width >= NARROW
     room = _room_for_names(columns, width, top)
     table.add_column("learner", no_wrap=True, overflow="ellipsis", min_width=7, max_width=room)
@@ -86,7 +83,7 @@ def _learners(facts: Document, width: int) -> Any:
 
 def _add_numbers(table: Any, column: Column) -> None:
     """Names may be cut to make room, numbers never."""
-    style = "bold" if column.head == "DOMKL" else ""
+    style = "bold" if column.main else ""
     least, whole = _least_width(column), " " not in column.head  # rich narrows what may wrap first
     table.add_column(_text(_head(column)), justify="right", style=style, min_width=least, no_wrap=whole)
 
@@ -96,12 +93,12 @@ def _least_width(column: Column) -> int:
 
 
 def _room_for_names(columns: list[Column], width: int, top: bool) -> int:
-    """What numbers and the top kernel leave of the width."""
+    """The width that numbers and the top kernel leave for names."""
     return min(24, max(7, width - _taken(columns) - (TOP_KERNEL + SPACE if top else 0)))
 
 
 def _that_fit(columns: list[Column], width: int) -> list[Column]:
-    """Without the last ones where a terminal is so narrow that it would cut their digits off."""
+    """Drop the last columns where the terminal is too narrow to show all their digits."""
     while len(columns) > 1 and 7 + _taken(columns) > width:
         columns = columns[:-1]
     return columns
@@ -138,7 +135,7 @@ def _kernels(facts: Document, width: int) -> Any:
     """Every kernel by itself, in as many side-by-side parts as there is room for."""
     unit = tables.squared_unit(facts)
     table = _table(f"Every kernel alone (DOKL), mean over learners: MSE{f' in {unit}' if unit else ''}")
-    rows = _kernel_rows(facts)
+    rows = [_kernel_row(row) for row in tables.kernel_rows(facts)]
     parts = min(2 if width < WIDE else 3, len(rows))
     height = -(-len(rows) // parts)
     for part in range(parts):
@@ -151,20 +148,9 @@ def _kernels(facts: Document, width: int) -> Any:
     return table
 
 
-def _kernel_rows(facts: Document) -> list[list[Any]]:
-    best, lengths = tables.best_single(facts), tables.bar_lengths(facts)
-    return [
-        _kernel_row(facts, kernel, _bar(lengths[p]), p == best)
-        for p, kernel in enumerate(facts["single_kernels"])
-    ]
-
-
-def _kernel_row(facts: Document, kernel: Document, bar: str, best: bool) -> list[Any]:
-    mse = number(tables.in_unit(facts, kernel["mse"]))
-    cells = [number(kernel["sigma2"]), mse, percent(kernel["weight"]), bar]
-    if best:
-        cells[-1] = f"{bar.rstrip()} ← best"
-    return [_text(cell, "bold" if best else "") for cell in cells]
+def _kernel_row(row: KernelRow) -> list[Any]:
+    bar = _bar(row.length) + (" ← best" if row.best else "")
+    return [_text(cell, "bold" if row.best else "") for cell in (row.sigma2, row.mse, row.weight, bar)]
 
 
 def _bar(share: float) -> str:
@@ -177,8 +163,8 @@ def _notes(facts: Document) -> list[Any]:
     return ["", *(_text(f"Note: {note}.") for note in facts["notes"])] if facts["notes"] else []
 
 
-def _legend(facts: Document) -> list[Any]:
+def _glossary(facts: Document) -> list[Any]:
     grid = need("rich.table", "cli").Table.grid(padding=(0, 2))
-    for term, meaning in tables.glossary(facts).items():
+    for term, meaning in sentences.glossary(facts).items():
         grid.add_row(_text(term, "bold"), _text(meaning))
     return ["", grid]

@@ -1,59 +1,89 @@
-"""The kernels' weights over time."""
+"""The weights of kernels (`Paper`) or experts (`Auto`) over time."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...base.extras import need
 from ...base.types import Array
+from ...learning.auto import EXPERT_NAMES
+from ...learning.settings import Auto
 from ..trial import Outcome
-from .style import INK, Axes, Drawn, blank
+from .style import INK, Axes, Drawn, blank, round_axis
 from .text import number, percent
 
-#: A kernel matters if it has this much weight at the end or on average over time.
+#: An area is drawn by itself if it has this much weight at the end or on average over time.
 MATTERS = 0.04
 #: A label fits into a band that is this high.
 ROOM = 0.075
+#: What the experts of `Auto` predict with, in the order of `EXPERT_NAMES`.
+MEANINGS = (
+    "the learner's own parameters",
+    "the mean of its neighbours' parameters",
+    "an additive model of all samples",
+    "an additive model of the last samples",
+    "an additive model from before the last change",
+    "mostly “neighbours”, partly “long memory”",
+    "all others together, corrected by the last errors",
+)
+EXPERTS = dict(zip(EXPERT_NAMES, MEANINGS, strict=True))
+
+
+class Weights(NamedTuple):
+    """How the weight is divided over time, mean over learners."""
+
+    rounds: Array  # (n,)
+    shares: Array  # (n, P)
+    names: list[str]  # (P,)
+    what: str  # "kernel" or "expert"
+
+    @property
+    def chosen(self) -> list[int]:
+        """Those with enough weight to be drawn by themselves."""
+        matter = np.flatnonzero(np.maximum(self.shares.mean(0), self.shares[-1]) >= MATTERS)
+        return [int(p) for p in matter] or [int(self.shares[-1].argmax())]
+
+    @property
+    def finding(self) -> str:
+        """The figure's title."""
+        p = int(self.shares[-1].argmax())
+        words = f"Kernel {self.names[p]}" if self.what == "kernel" else f"Expert “{self.names[p]}”"
+        return f"{words} ends with {percent(float(self.shares[-1, p]))} of the weight"
 
 
 def draw(outcome: Outcome) -> Drawn:
-    """Weights, averaged over the learners, stacked to 100 %."""
-    rounds, weights = _path(outcome)
-    chosen = _that_matter(weights)
-    rest = 1 - weights[:, chosen].sum(1)
-    bands = np.column_stack([weights[:, chosen], rest])
+    """Weights of kernels or experts, averaged over the learners, stacked to 100 %."""
+    weights = _weights(outcome)
+    chosen = weights.shares[:, weights.chosen]
+    bands = np.column_stack([chosen, 1 - chosen.sum(1)])
     figure, axes = blank(3.1)
-    colours = _colours(len(chosen))
-    axes.stackplot(rounds, bands.T, colors=[*colours, INK], linewidth=0)
+    colours = _colours(chosen.shape[1])
+    axes.stackplot(weights.rounds, bands.T, colors=[*colours, INK], linewidth=0)
     axes.collections[-1].set_alpha(0.14)  # ink, so that it follows light and dark
-    _edges(axes, rounds, bands)
-    words = [f"σ²={number(outcome.sigma2[p])}" for p in chosen]
-    _name_bands(axes, rounds, bands, [*words, "other kernels"], colours)
-    _frame(axes, rounds)
-    title = _finding(outcome)
-    axes.set_title(title)
-    return figure, _alt(title, outcome, weights, chosen), _caption()
+    _edges(axes, weights.rounds, bands)
+    names = [weights.names[p] for p in weights.chosen]
+    _name_bands(axes, weights.rounds, bands, [*names, f"other {weights.what}s"], colours)
+    _frame(axes, weights.rounds)
+    axes.set_title(weights.finding)
+    return figure, _alt(weights), _caption(weights)
 
 
-def _path(outcome: Outcome) -> tuple[Array, Array]:
-    """Rounds (n,) and mean weights (n, P), with the end of the run as the last."""
+def _weights(outcome: Outcome) -> Weights:
     run = outcome.run
-    path = np.nan_to_num(np.concatenate([run.q_path, run.q[None]]).mean(1))
+    if isinstance(outcome.experiment.model, Auto):
+        names, what, last = list(EXPERT_NAMES), "expert", run.q_path[-1]
+    else:
+        numbered = [str(p + 1) for p in range(run.q.shape[1])]
+        names, what, last = [f"σ²={number(s)}" for s in outcome.sigma2] or numbered, "kernel", run.q
     rounds = np.append(run.q_rounds, run.y_hat.shape[1]).astype(float)
-    if len(rounds) == 1:
-        return np.array([0.0, rounds[0]]), np.repeat(path, 2, axis=0)
-    return rounds, path
-
-
-def _that_matter(weights: Array) -> list[int]:
-    matter = np.flatnonzero(np.maximum(weights.mean(0), weights[-1]) >= MATTERS)
-    return [int(p) for p in matter] or [int(weights[-1].argmax())]
+    shares = np.nan_to_num(np.concatenate([run.q_path, last[None]]).mean(1))
+    return Weights(rounds, shares, names, what)
 
 
 def _colours(n: int) -> list[Any]:
-    """From viridis, which colour-blind people can order too; in the order of σ²."""
+    """From viridis, which colour-blind people can order too; in the order of the bands."""
     viridis = need("matplotlib", "cli").colormaps["viridis"]
     return [viridis(share) for share in np.linspace(0.2, 0.85, n)]
 
@@ -64,7 +94,7 @@ def _edges(axes: Axes, rounds: Array, bands: Array) -> None:
 
 
 def _name_bands(axes: Axes, rounds: Array, bands: Array, words: list[str], colours: list[Any]) -> None:
-    """Each name where its band is highest, away from the left and right edges."""
+    """Write each name where its band is highest, away from the left and right edges."""
     tops = np.cumsum(bands, axis=1)
     inside = (rounds >= 0.12 * rounds[-1]) & (rounds <= 0.88 * rounds[-1])
     off_centre = 0.1 * np.abs(rounds / rounds[-1] - 0.5)  # of equal heights, the one in the middle
@@ -91,29 +121,21 @@ def _readable_on(colour: Any) -> str:
 
 
 def _frame(axes: Axes, rounds: Array) -> None:
-    ticker = need("matplotlib.ticker", "cli")
-    axes.set_xlim(0, rounds[-1])
+    round_axis(axes, rounds[-1])
     axes.set_ylim(0, 1)
-    axes.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
-    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.set_xlabel("round")
+    axes.yaxis.set_major_formatter(need("matplotlib.ticker", "cli").PercentFormatter(1.0))
     axes.set_ylabel("weight, mean over learners")
 
 
-def _finding(outcome: Outcome) -> str:
-    final = np.nan_to_num(outcome.run.q.mean(0))
-    p = int(final.argmax())
-    return f"Kernel σ²={number(outcome.sigma2[p])} ends with {percent(float(final[p]))} of the weight"
+def _caption(weights: Weights) -> str:
+    few = f"those that stay below {percent(MATTERS)} are drawn together as “other {weights.what}s”."
+    how = f"How much each {weights.what} counts in the prediction, mean over the learners; {few}"
+    if weights.what == "kernel":
+        return f"{how} All kernels start with the same weight."
+    drawn = "; ".join(f"“{name}”: {EXPERTS[name]}" for name in (weights.names[p] for p in weights.chosen))
+    return f"{how} {drawn}."
 
 
-def _caption() -> str:
-    return (
-        "How much each kernel counts in the prediction, mean over the learners. All start with the same "
-        f"weight; kernels that stay below {percent(MATTERS)} are drawn together as “other kernels”."
-    )
-
-
-def _alt(title: str, outcome: Outcome, weights: Array, chosen: list[int]) -> str:
-    ends = ", ".join(f"σ²={number(outcome.sigma2[p])} {percent(float(weights[-1, p]))}" for p in chosen)
-    return f"Stacked areas of the kernels' weights over time. {title}. At the end: {ends}."
+def _alt(weights: Weights) -> str:
+    ends = ", ".join(f"{weights.names[p]} {percent(float(weights.shares[-1, p]))}" for p in weights.chosen)
+    return f"Stacked areas of the {weights.what}s' weights over time. {weights.finding}. At the end: {ends}."

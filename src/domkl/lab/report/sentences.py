@@ -1,0 +1,120 @@
+"""The facts in words: the result, the settings, and what every heading means."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .facts import Document
+from .tables import has_classes, has_kernels, in_unit
+from .text import number, percent, plural, with_unit
+
+#: Longer lists are shown as their range, or counted.
+MOST_LINKS, MOST_VALUES = 30, 4
+METHODS = {
+    "auto": "learners of domkl.Auto, each with its own data and its neighbours' messages",
+    "paper": "learners of the paper (DOMKL), each with its own data and its neighbours' messages",
+    "OMKL": "one central learner with the paper's kernels that sees everybody's data",
+    "best kernel": "lowest error of any single kernel at that learner, known only in hindsight",
+    "mean so far": "predicts the mean of the learner's labels known so far",
+    "as it is now": "predicts that nothing changes until then",
+}
+
+
+def setting_line(facts: Document) -> str:
+    """Who learnt, on which network, and for how long."""
+    learners, delay = plural(len(facts["learners"]), "learner"), facts["delay"]
+    late = f", labels known {plural(delay, 'round')} later" if delay else ""
+    rounds, model = plural(facts["rounds"], "round"), facts["model"]["kind"]
+    return f"{learners}, {facts['graph']['name']} network, {rounds} each{late}, model {model}"
+
+
+def sentence(facts: Document) -> str:
+    """The result in plain words."""
+    network, J = facts["network"], len(facts["learners"])
+    who = "The learner predicts" if J == 1 else f"The {J} learners predict"
+    what = "with a root mean squared error (RMSE)"
+    if has_classes(facts):
+        what = f"{percent(network['accuracy'])} of the classes right; their scores have a mean squared error"
+    return f"{who} {what} of {_level(facts, network['mse'])}. {_comparison(facts)}"
+
+
+def _comparison(facts: Document) -> str:
+    network, best = facts["network"], facts["network"]["best_kernel"]
+    others = [f"{_level(facts, network['omkl_mse'])} for OMKL, a central learner that sees everybody's data"]
+    if best is not None:
+        level, sigma2 = _level(facts, best["mse"]), number(best["sigma2"])
+        others.append(f"{level} for the best single kernel in hindsight (σ²={sigma2})")
+    others += [f"{_level(facts, mse)} for “{name}”" for name, mse in network["baselines"].items()]
+    return f"For comparison: {'; '.join(others)}."
+
+
+def _level(facts: Document, mse: float | None) -> str:
+    """A mean squared error as the headline shows it: of numbers its root, with the unit."""
+    scaled = in_unit(facts, mse)
+    if has_classes(facts) or scaled is None:
+        return number(scaled)
+    return with_unit(math.sqrt(scaled), facts["unit"])
+
+
+def settings(facts: Document) -> dict[str, str]:
+    """What was run: the experiment, and every setting of the model by its name in files."""
+    known = {name: facts[name] for name in ("kernels", "loss", "reg") if facts[name]}
+    model, used, sent = {**facts["model"], **known}, facts["rates"], facts["sent"]
+    return {
+        "Experiment": facts["experiment"],
+        "Data": f"{facts['dataset']}, {plural(facts['rounds'], 'round')} for each learner",
+        "Delay": f"{plural(facts['delay'], 'round')} until a label is known" if facts["delay"] else "none",
+        "Network": _network(facts["graph"]),
+        "Model": model.pop("kind"),
+        **{name.capitalize(): _value(value) for name, value in model.items()},
+        **({"Rates used": _value(used)} if used else {}),
+        **({"Sent": f"{number(sent)} values to each neighbour in a round, on average"} if sent else {}),
+    }
+
+
+def _network(graph: Document) -> str:
+    links = [f"{a} – {b}" for a, b in graph["edges"]]
+    listed = ": " + ", ".join(links) if 0 < len(links) <= MOST_LINKS else ""
+    return f"{graph['name']}, {plural(len(links), 'link')}{listed}"
+
+
+def _value(value: Any) -> str:
+    """A setting's value; tables as "key value" pairs, long lists as their range."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_value(each)}" for key, each in value.items())
+    if isinstance(value, list) and len(value) > MOST_VALUES:
+        return f"from {number(min(value))} to {number(max(value))} ({len(value)} values)"
+    if isinstance(value, list):
+        return " ".join(map(_value, value))
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def glossary(facts: Document) -> dict[str, str]:
+    """What every heading means, a short line each."""
+    methods = [facts["model"]["kind"], "OMKL", *(["best kernel"] if has_kernels(facts) else [])]
+    shown = [name for name in (*methods, *facts["network"]["baselines"]) if name in METHODS]
+    sigma2 = {"σ²": _sigma2(facts["kernels"])} if has_kernels(facts) else {}
+    return {**_measures(facts), **{name: METHODS[name] for name in shown}, **sigma2}
+
+
+def _measures(facts: Document) -> dict[str, str]:
+    unit = facts["unit"]
+    numbers = {
+        "MSE": f"mean squared error of predictions made before the label{f', in {unit}²' if unit else ''}",
+        "RMSE": f"root of the MSE{f', in {unit}' if unit else ''}",
+    }
+    classes = {
+        "MSE": "mean squared difference of score and label (±1); scores beyond ±1 add to it",
+        "right": "share of rounds in which the predicted class was right",
+    }
+    return {
+        **(classes if has_classes(facts) else numbers),
+        "CV": "consensus violation: mean squared difference to neighbours' predictions",
+    }
+
+
+def _sigma2(kernels: Document) -> str:
+    if kernels["read_as"] == "frequency":
+        return "kernel frequency: large follows fine detail, small broad trends"
+    return "kernel width: small follows fine detail, large only broad trends"

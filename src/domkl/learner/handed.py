@@ -1,0 +1,165 @@
+"""A model that was taught alone, in a file with which the learners of a network start.
+
+    model.hand_over("pump.model")                 # of domkl.river, domkl.sklearn or domkl.DOMKL
+    domkl.Learner(handed.read("pump.model"), ["b"], name="a")    # what an agent's [model] path does
+
+The file holds parameters and the statistics of the scale, among them the least and largest values and
+quantiles of every input and of the target; it holds no sample. It is not private: see docs/privacy.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.errors import DataError, InputError
+from ..base.types import Array
+from ..learning.auto import AutoRows
+from ..learning.first_order import Rates
+from ..learning.settings import Auto, describe, from_table
+from . import files, schema
+
+#: Samples after which a scale may be kept for good.
+ENOUGH = 64
+
+
+@dataclass(frozen=True)
+class HandedAuto:
+    """A taught model of kind "auto": the state of one row."""
+
+    kind: ClassVar[str] = "auto"
+
+    settings: Auto
+    rows: Mapping[str, Any]
+    errors: Array  # last absolute errors, for intervals
+    names: tuple[str, ...] = ()  # of the inputs in their order; none where they had none
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs a sample has."""
+        return int(self.rows["inputs"]["now"])
+
+    @property
+    def first_inputs(self) -> int:
+        """How many it had when the model was laid out."""
+        return int(self.rows["inputs"]["first"])
+
+    def alone(self) -> AutoRows:
+        """The taught model itself."""
+        rows = AutoRows(self.settings, 1, self.first_inputs, np.zeros(1), 1, 0)
+        rows.restore(self.rows)
+        return rows
+
+    def state(self) -> dict[str, Any]:
+        """Everything in it, by name."""
+        return {"settings": describe(self.settings), "rows": self.rows, "errors": self.errors}
+
+
+@dataclass(frozen=True)
+class HandedPaper:
+    """A taught model of kind "paper": kernels, parameters, and the scale that was learnt."""
+
+    kind: ClassVar[str] = "paper"
+
+    V: Array  # (P, D, d)
+    theta: Array  # (P, 2D)
+    L: Array  # (P,)
+    q: Array  # (P,)
+    mean: Array  # (d,) of the inputs
+    factor: Array  # (d,) what their distances from it are multiplied with
+    y_mean: float
+    y_scale: float
+    loss: str
+    rates: Rates
+    names: tuple[str, ...] = ()
+
+    ARRAYS: ClassVar[tuple[str, ...]] = ("V", "theta", "L", "q", "mean", "factor")
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs a sample has."""
+        return len(self.mean)
+
+    def state(self) -> dict[str, Any]:
+        """Everything in it, by name."""
+        arrays = {name: getattr(self, name) for name in self.ARRAYS}
+        rates = [self.rates.rho, self.rates.eta, self.rates.eta_g]
+        return {**arrays, "y_mean": self.y_mean, "y_scale": self.y_scale, "loss": self.loss, "rates": rates}
+
+
+HandedModel: TypeAlias = "HandedAuto | HandedPaper"
+
+
+def write(path: str | os.PathLike[str], model: HandedModel) -> None:
+    """Write a taught model to a file, as a whole or not at all."""
+    state = {"kind": model.kind, "names": list(model.names), **model.state()}
+    arrays, meta = schema.document("model", state)
+    meta["digest"] = _digest(arrays, meta)
+    file = Path(path)
+    with files.writing(file):
+        files.replace(file, files.content({}, arrays, meta), sync=True)
+
+
+def read(path: str | os.PathLike[str]) -> HandedModel:
+    """The model in a file."""
+    try:
+        about, arrays = files.parsed(Path(path).read_bytes())
+        meta = dict(files.meta(about))
+        if meta.pop("digest", None) != _digest(arrays, meta):
+            raise DataError("it is no model, or not as it was written")
+        return _model(schema.read("model", arrays, meta))
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read as a model ({error.strerror}); expected a file of hand_over(); "
+            "fix its path or permissions"
+        ) from None
+    except (DataError, LookupError, TypeError, ValueError, AttributeError) as error:
+        reason = error if isinstance(error, DataError | InputError) else "it is not whole"
+        raise DataError(
+            f"{path} cannot be used as a model: {reason}; expected a file of hand_over(); write it again"
+        ) from None
+
+
+def _model(state: Mapping[str, Any]) -> HandedModel:
+    names = tuple(state["names"])
+    if state["kind"] == HandedAuto.kind:
+        settings = from_table(state["settings"], "[model]")
+        assert isinstance(settings, Auto)
+        found = HandedAuto(settings, state["rows"], state["errors"], names)
+        found.alone()  # refuses now what would fail later
+        return found
+    arrays = {name: state[name] for name in HandedPaper.ARRAYS}
+    scale = {name: state[name] for name in ("y_mean", "y_scale", "loss")}
+    return HandedPaper(**arrays, **scale, rates=Rates(*state["rates"]), names=names)
+
+
+def refuse_untaught(n: int) -> None:
+    """Refuse a model with too few samples for a scale that stays."""
+    if n < ENOUGH:
+        raise InputError(f"the model has learnt {n} samples; expected {ENOUGH} or more; teach it first")
+
+
+def input_names(names: Sequence[Hashable]) -> tuple[str, ...]:
+    """Names of inputs as samples of agents have them."""
+    texts = [str(name) for name in names]
+    if not all(isinstance(name, str | int) for name in names) or len(set(texts)) < len(texts):
+        raise InputError(
+            f"the model's inputs are called {', '.join(map(repr, names))}; expected different texts or whole "
+            "numbers; teach it with such names"
+        )
+    return tuple(texts)
+
+
+def _digest(arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]) -> str:
+    made = hashlib.sha256(files.as_json("meta", meta))
+    for name in sorted(arrays):
+        array = arrays[name]
+        made.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return made.hexdigest()[:32]

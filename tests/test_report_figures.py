@@ -1,0 +1,140 @@
+"""Figures of reports: that they draw what was measured, and always the same way."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from domkl.exchange.graph import as_graph
+from domkl.lab import report
+from domkl.lab.report import error_figure, graph_figure, weights_figure
+from domkl.lab.report.text import number
+from domkl.learning.auto import EXPERT_NAMES
+from outcomes import OUTCOMES, made, paper
+
+
+@pytest.fixture(scope="module")
+def stations():
+    return OUTCOMES["stations"]()
+
+
+@pytest.fixture(scope="module", params=OUTCOMES)
+def outcome(request):
+    return OUTCOMES[request.param]()
+
+
+@pytest.fixture(scope="module")
+def written(outcome, tmp_path_factory):
+    """The files of a report by name; its directory did not exist before."""
+    paths = report.write(outcome, tmp_path_factory.mktemp("report") / "new" / "deep")
+    return {path.name: path for path in paths}
+
+
+def test_figures_are_pictures_of_something(outcome, written):
+    names = ["error", "graph", *(["weights"] if len(outcome.run.q_path) else [])]
+    assert set(written) == {"index.html", *(f"{name}.{kind}" for name in names for kind in ("svg", "png"))}
+    for name in names:
+        pixels = imread(written[f"{name}.png"])[..., :3]
+        assert 0.01 < (pixels.min(-1) < 0.95).mean() < 0.9
+        root = ElementTree.fromstring(written[f"{name}.svg"].read_text("utf-8"))
+        assert root.tag.endswith("svg")
+        assert len(list(root.iter())) > 30
+
+
+def test_figures_are_the_same_every_time(stations, tmp_path):
+    first = report.write(stations, tmp_path / "a")
+    again = report.write(stations, tmp_path / "b")
+    assert [p.read_bytes() for p in first] == [p.read_bytes() for p in again]
+    assert not list(tmp_path.glob("*/.*"))
+
+
+def test_graph_of_a_hundred_learners_has_no_names():
+    drawn, _, _ = graph_figure.draw(made("star", J=100, T=3))
+    assert list(drawn.axes[0].texts) == []
+
+
+def test_learners_stand_apart_in_every_network():
+    for graph in ("ring", "path", "star", "complete"):
+        for J in (1, 2, 3, 5, 30):
+            places = graph_figure.layout(as_graph(graph, J))
+            gaps = np.linalg.norm(places[:, None] - places[None], axis=-1)[~np.eye(J, dtype=bool)]
+            assert gaps.size == 0 or gaps.min() > 0.02
+            assert np.abs(places).max() <= 1 + 1e-9
+
+
+def test_rolling_error_is_the_error_of_each_window(stations):
+    curves = error_figure.rolling(stations)
+    squares = stations.scale * (stations.run.y_hat - stations.split.y) ** 2
+    assert curves.rounds[0] == curves.window
+    assert curves.rounds[-1] == squares.shape[1]
+    for end, errors in zip(curves.rounds.astype(int), curves.errors.T, strict=True):
+        np.testing.assert_allclose(errors, np.sqrt(squares[:, end - curves.window : end].mean(1)))
+
+
+def test_title_of_the_error_compares_the_two_halves(stations):
+    squares = stations.scale * (stations.run.y_hat - stations.split.y) ** 2
+    first, second = (number(np.sqrt(half.mean())) for half in np.split(squares, 2, axis=1))
+    drawn, alt, _ = error_figure.draw(stations)
+    assert f"RMSE {first} °F in the first half, {second} °F in the second" in alt
+    assert drawn.axes[0].get_title(loc="left") in alt
+
+
+def test_error_of_the_whole_run_stands_beside_the_others(stations):
+    drawn, _, _ = error_figure.draw(stations)
+    words = [text.get_text() for text in drawn.axes[0].texts]
+    for name, mse in {"paper": stations.run.mse, "OMKL": stations.central_mse, **stations.baselines}.items():
+        assert f"{name} {number(np.sqrt(stations.scale * mse.mean()))}" in words
+
+
+def test_weights_of_kernels_end_with_those_of_the_run(stations):
+    weights = weights_figure._weights(stations)
+    np.testing.assert_allclose(weights.shares[-1], stations.run.q.mean(0))
+    assert weights.names == [f"σ²={number(s)}" for s in stations.sigma2]
+    _, alt, caption = weights_figure.draw(stations)
+    p = stations.run.q.mean(0).argmax()
+    assert alt.split(". ")[1].startswith(f"Kernel σ²={number(stations.sigma2[p])} ends with")
+    assert "All kernels start with the same weight" in caption
+
+
+def test_weights_of_experts_are_drawn_by_name():
+    auto = OUTCOMES["auto"]()
+    weights = weights_figure._weights(auto)
+    np.testing.assert_allclose(weights.shares[:-1], auto.run.q_path.mean(1))
+    assert (weights.rounds[0], weights.rounds[-1]) == (0, auto.run.y_hat.shape[1])
+    drawn, alt, caption = weights_figure.draw(auto)
+    heaviest = EXPERT_NAMES[auto.run.q_path[-1].mean(0).argmax()]
+    assert f"Expert “{heaviest}” ends with" in alt
+    shown = {text.get_text() for text in drawn.axes[0].texts} - {"other experts"}
+    assert heaviest in shown <= set(EXPERT_NAMES)
+    assert all(f"“{name}”: {weights_figure.EXPERTS[name]}" in caption for name in shown)
+
+
+def test_kernels_without_sigma2_are_numbered():
+    assert weights_figure._weights(OUTCOMES["given frequencies"]()).names == ["1", "2"]
+
+
+def test_figures_of_classes_count_the_wrong_ones():
+    classes = made(J=4, model=paper("logistic"))
+    wrong = 100 * (1 - report.document(classes)["network"]["accuracy"])
+    assert error_figure.measure(classes).samples.mean() == pytest.approx(wrong)
+    drawn, alt, _ = graph_figure.draw(classes)
+    assert "%" in alt
+    assert drawn.axes[1].get_ylabel() == "wrong classes, %"
+
+
+def test_labels_never_overlap():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        heights = sorted(rng.uniform(size=8).tolist())
+        assert np.diff(error_figure.spread(heights)).min() >= error_figure.GAP - 1e-9
+
+
+def test_matplotlib_is_left_as_it_was(stations, tmp_path):
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    report.write(stations, tmp_path)
+    assert dict(matplotlib.rcParams) == before
