@@ -48,8 +48,8 @@ def folder() -> Path:
 
 def predict(X: np.ndarray, y: np.ndarray, loss: str) -> np.ndarray:
     """What one device predicts before each label. (T, d), (T,) -> (T,)"""
-    model = domkl.Auto(size=SIZE, loss=loss)
-    return domkl.simulate(X[None], y[None], nx.empty_graph(1), model=model, dtype=np.float32).y_hat[0]
+    model, alone = domkl.Auto(size=SIZE, loss=loss), nx.empty_graph(1)
+    return domkl.simulate(X[None], y[None], alone, model=model, dtype=np.float32, threads=1).y_hat[0]
 
 
 def classify(X: np.ndarray, y: np.ndarray) -> np.ndarray:
