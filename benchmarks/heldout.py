@@ -58,7 +58,7 @@ def main() -> None:
     for name, (X, y) in tables().items():
         T = len(y) // J
         X, y = X[: J * T].reshape(J, T, -1), ((y - y.min()) / np.ptp(y))[: J * T].reshape(J, T)
-        run = domkl.simulate(X, y, "ring", preset="auto", start=START)
+        run = domkl.simulate(X, y, "ring", model=domkl.Auto(start=START))
         kept[name] = {"ring": float(100 * run.mse.mean()), "variance": float(100 * y.var())}
         kept[name] |= {other: follow(make(), X, y) for other, make in LEARNERS.items()}
         RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
