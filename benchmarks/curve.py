@@ -2,7 +2,8 @@
 
     python benchmarks/curve.py            measures what is not kept yet, and draws docs/images/curve.png
 
-Five learners on a ring, one seed, as in accuracy.py, without forgetting; 1/3 is predicted before the first label.
+Five learners on a ring, one seed, as in accuracy.py, but without forgetting; 1/3 is predicted before the
+first label.
 """
 
 from __future__ import annotations

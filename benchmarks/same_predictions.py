@@ -2,13 +2,13 @@
 
     python benchmarks/same_predictions.py                 compare all cases; needs DOMKL_DATA and River
     python benchmarks/same_predictions.py --only drift    those whose names contain a word
-    python benchmarks/same_predictions.py --arrays FILE   beside predictions in an npz: tells largest differences
+    python benchmarks/same_predictions.py --arrays FILE   tell the largest difference from an npz, too
     python benchmarks/same_predictions.py --keep FILE     make predictions.json from such an npz, run nothing
     python benchmarks/same_predictions.py --write FILE    write today's predictions to an npz
 
 `results/predictions.json` holds, for each case, the SHA-256 of the predictions' bytes, the first and the last
-three of the first learner, and the mean squared error. A hash says that something differs, an npz by how much.
-Predictions are the same on one machine and build only: other processors round differently.
+three of the first learner, and the mean squared error. A hash says that something differs, an npz by how
+much. Bits are those of one kind of processor: others round differently.
 """
 
 from __future__ import annotations
@@ -116,10 +116,11 @@ def judged(found: dict[str, Any], kept: dict[str, Any], y_hat: np.ndarray, old: 
         return "equal"
     if found["shape"] != kept["shape"]:
         return f"shape {found['shape']}, kept {kept['shape']}"
+    errors = f"mse {found['mse']:.6g}, kept {kept['mse']:.6g}"
     if old is not None:
-        return f"differs by at most {np.abs(y_hat - old).max():.3g}; mse {found['mse']:.6g}, kept {kept['mse']:.6g}"
+        return f"differs by at most {np.abs(y_hat - old).max():.3g}; {errors}"
     ends = np.subtract(found["first"] + found["last"], kept["first"] + kept["last"])
-    return f"differs, at the ends by {np.abs(ends).max():.3g}; mse {found['mse']:.6g}, kept {kept['mse']:.6g}"
+    return f"differs, at the ends by {np.abs(ends).max():.3g}; {errors}"
 
 
 def compare(only: str, old: dict[str, np.ndarray], write: Path | None) -> int:
