@@ -21,17 +21,17 @@ import domkl
 from domkl import datasets
 
 RESULTS = Path(__file__).parent / "results" / "peers.json"
-RHO, ETA, ETA_G = (0.01, 0.1, 1.0), (0.01, 0.1), 0.1
+RHO, ETA, ETA_G = (0.01, 0.1, 1.0), (0.001, 0.01, 0.1), (0.01, 0.1)
 
 
 def newton(name: str) -> dict[str, float]:
     """The least error of several rates, and the rates."""
     data = datasets.load(name, y_scale="minmax").split(5, SETS[name][0], 0)
     found = []
-    for rho, eta in itertools.product(RHO, ETA):
-        model = domkl.Paper(rates=domkl.Rates(rho, eta, ETA_G), step="newton")
+    for rho, eta, eta_g in itertools.product(RHO, ETA, ETA_G):
+        model = domkl.Paper(rates=domkl.Rates(rho, eta, eta_g), step="newton")
         run = domkl.simulate(data.X, data.y, "ring", model=model, threads=1)
-        found.append({"mse": float(100 * run.mse.mean()), "rho": rho, "eta": eta})
+        found.append({"mse": float(100 * run.mse.mean()), "rho": rho, "eta": eta, "eta_g": eta_g})
     return min(found, key=lambda row: row["mse"])
 
 
