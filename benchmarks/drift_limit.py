@@ -6,7 +6,7 @@
 Local changes (`lea` of River's `FriedmanDrift`) fall into two boxes of few samples. Errors in the middle of
 rounds 200 to 250 after a change, by learners that get all samples of the five since the change: a fresh ring
 of `domkl.Auto`; trees taught what is left of the old function, which they are given; and an oracle that is
-given both functions, the inputs and the sides that bound each box, and of every sample whether it lies inside,
+given both functions, the inputs and the sides that bound each box, and whether each sample lies inside,
 and averages over the thresholds that all this leaves possible. For trees and oracle the level before is the
 noise, of variance 1.
 
