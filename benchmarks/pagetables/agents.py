@@ -97,7 +97,7 @@ def asynchronous() -> str:
 
 def attack() -> str:
     rows = (
-        [name, *(span((100 * share for share in found[key]), ".0f") + " %" for key in ("x", "y"))]
+        [name, *(span((100 * share for share in found[key]), ".3g") + " %" for key in ("x", "y"))]
         for name, found in read("privacy_attack").items()
     )
     return table("what is sent | samples recovered | with their labels", rows)
