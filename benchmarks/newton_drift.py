@@ -18,7 +18,7 @@ RESULTS = Path(__file__).parent / "results" / "newton_drift.json"
 def drift(rounds: int, K: int, dtype: type, engine: str, looks: int = 10) -> list[dict[str, float]]:
     """Relative error and asymmetry of P, seen now and then, on a stream that wanders slowly."""
     rng, loss = np.random.default_rng(0), losses.get("squared")
-    pulls = second_order.Pulls.of(np.asarray(2.0, dtype), Rates(0.2, 0.01, 1.0), loss)
+    pulls = second_order.SecondOrderPulls.of(np.asarray(2.0, dtype), Rates(0.2, 0.01, 1.0), loss)
     state = second_order.init(1, K, pulls, engines.make_inverse(engine))
     V = rng.standard_normal((1, K // 2, 3)).astype(dtype)
     M, x, seen = np.eye(K) * float(pulls.c[0]), np.zeros(3, dtype), []
@@ -33,7 +33,7 @@ def drift(rounds: int, K: int, dtype: type, engine: str, looks: int = 10) -> lis
     return seen
 
 
-def look(state: second_order.State, M: np.ndarray) -> dict[str, float]:
+def look(state: second_order.SecondOrderState, M: np.ndarray) -> dict[str, float]:
     P, exact = state.inverse.settle()[0], np.linalg.inv(M)
     return {
         "relative_error": float(np.linalg.norm(P - exact) / np.linalg.norm(exact)),

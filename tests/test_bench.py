@@ -196,7 +196,7 @@ def test_a_missing_peer_is_printed(monkeypatch, capsys):
     monkeypatch.setattr(peers, "ALL", (peers.Peer("Some Peer", "no_such_package", peers.linear),))
     monkeypatch.setattr(bench, "apart", bench.run)
     assert cli.main(["bench", "--quick", "--only", "w2"]) == 0
-    assert "not installed: Some Peer; bring it with: pip install -r" in capsys.readouterr().out
+    assert "not installed: Some Peer; install it with: pip install -r" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("peer", peers.ALL, ids=lambda peer: peer.name)
@@ -204,17 +204,23 @@ def test_a_missing_peer_is_printed(monkeypatch, capsys):
 def test_peers_that_are_installed_learn(peer):
     if not peers.installed(peer.module):
         pytest.skip(peers.INSTALL)
-    X, y = (part[0] for part in w1.stream(1, 4, 3))
-    act = peer.make(X, y)
-    for i in range(4):
-        act(i)
+    assert_learns(peer.make, d=3)
 
 
-def test_our_learner_learns_what_it_is_timed_with():
-    X, y = (part[0] for part in w1.stream(1, 30, w2.SHAPE.d))
-    act = w2.ours(X, y)
-    for i in range(30):
-        act(i)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_our_learner_learns_what_it_is_timed_with(dtype):
+    assert_learns(lambda X, y: w2.ours(X, y, dtype), w2.SHAPE.d)
+
+
+def assert_learns(make, d, n=300):
+    """Its error, as a share of the labels' mean square, falls from the first third to the last."""
+    X, y = (part[0] for part in w1.stream(1, n, d))
+    act = make(X, y)
+    errors = np.array([(float(np.ravel(act(i))[0]) - y[i]) ** 2 for i in range(n)])
+    early, late = (
+        errors[part].sum() / (y[part] ** 2).sum() for part in (slice(n // 3), slice(-n // 3, None))
+    )
+    assert late < 0.9 * early
 
 
 def test_contenders_take_turns_and_keep_their_best():

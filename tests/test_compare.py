@@ -14,8 +14,12 @@ import domkl
 import naive
 import problems
 from domkl import cli
+from domkl.datasets import Table
+from domkl.lab import compare, trial
 from domkl.lab.compare.adaraker import AdaRaker
+from domkl.lab.compare.contender import Contender, Result
 from domkl.lab.compare.vaw import Vaw
+from domkl.lab.experiment import Experiment
 from domkl.learning import kernels
 
 FEW = ["compare", "--rounds", "25"]
@@ -41,7 +45,7 @@ def test_the_table_has_ours_and_theirs(capsys):
     rows = {row["name"]: row for row in found["rows"]}
     assert {"domkl, auto", "domkl, newton", "domkl, paper", "OMKL", "VAW on the same features"} <= set(rows)
     assert "AdaRaker on the same features" in rows
-    assert {"domkl auto, one learner", "domkl first-order, one learner"} <= set(rows)
+    assert {"domkl auto, one learner", "domkl paper, one learner"} <= set(rows)
     assert rows["domkl, paper"]["sees"] == "a part"
     assert rows["domkl, paper"]["bytes_sent"] == 2 * 8 * (17 * 100 + 17)
     assert rows["OMKL"]["bytes_sent"] == 8 * (15 + 1)
@@ -59,6 +63,30 @@ def test_a_file_of_your_own_is_told_in_its_unit(capsys, mine):
     found, _ = document(capsys, "compare", "--data", str(mine), "--target", "y", "--learners", "4")
     assert (found["learners"], found["rounds"], found["features"]) == (4, 15, 2)
     assert min(row["rmse"] for row in found["rows"] if row["rmse"]) > 10
+    assert found["notes"][0] == "rows dealt out in turn to 4 learners"
+    assert found["notes"][1].startswith("inputs and target scaled by the range of the first 15 rounds")
+
+
+def test_only_those_that_scale_by_themselves_see_the_values_as_they_are(monkeypatch):
+    X = np.random.default_rng(0).uniform(0, 300, size=(40, 2))
+    source = trial.from_table(Experiment("e"), Table("t", X, 5000 + X[:, 0], ("u", "v"), "y"), "t", 2)
+    seen = {}
+
+    def contender(name, scales):
+        def run(given):
+            seen[name] = given
+            return Result(given.split.y - 1, 8.0, 1.0)
+
+        return Contender(name, "all", run, scales)
+
+    monkeypatch.setattr(compare.networks, "contenders", lambda *_: [contender("raw", True)])
+    monkeypatch.setattr(compare.lone, "contenders", lambda *_: [contender("scaled", False)])
+    monkeypatch.setattr(compare.peers, "contenders", lambda *_: [])
+    rows = {row.name: row for row in compare.table(source, trial.network("path", ("1", "2")))}
+    np.testing.assert_array_equal(seen["raw"].split.y, source.split.y)
+    assert (seen["scaled"].split.y.min(), seen["scaled"].split.y.max()) == (0, 1)
+    assert rows["raw"].mse == pytest.approx(1)
+    assert rows["scaled"].rmse == pytest.approx(np.ptp(X[:, 0]))  # in the target's unit
 
 
 def test_columns_and_rows_without_numbers_can_be_left_out(capsys, mine):
@@ -79,7 +107,7 @@ def test_what_is_not_installed_is_left_out_with_the_install_line(capsys, monkeyp
     assert cli.main(FEW) == 0
     out = capsys.readouterr().out
     assert (
-        'left out: River KNNRegressor: river is not installed; bring it with: pip install "domkl[river]"'
+        'left out: River KNNRegressor: river is not installed; install it with: pip install "domkl[river]"'
         in out
     )
 

@@ -144,3 +144,26 @@ def test_scaled_leaves_the_original_alone():
     assert scaled.X.max() == scaled.y.max() == 1
     np.testing.assert_array_equal(data.X, before[0])
     np.testing.assert_array_equal(data.y, before[1])
+
+
+def test_scaling_by_the_start_looks_at_no_later_round():
+    rng = np.random.default_rng(0)
+    split = Split(rng.normal(size=(2, 30, 3)), 100 + rng.normal(size=(2, 30)))
+    scaled, width = split.scaled_by_start(10)
+    later = Split(split.X.copy(), split.y.copy())
+    later.X[:, 10:] *= 50
+    later.y[:, 10:] *= 50
+    other, same_width = later.scaled_by_start(10)
+    np.testing.assert_array_equal(other.X[:, :10], scaled.X[:, :10])
+    np.testing.assert_array_equal(other.y[:, :10], scaled.y[:, :10])
+    assert same_width == width == np.ptp(split.y[:, :10])
+    assert (other.X.min(), other.X.max()) == (0, 1)
+    assert other.y.max() > 1000  # a target is not clipped: its errors count in full
+
+
+def test_what_is_constant_at_the_start_keeps_its_unit():
+    split = Split(np.array([[[5.0], [5.0], [5.25], [9.0]]]), np.array([[2.0, 2.0, 2.0, 7.0]]))
+    scaled, width = split.scaled_by_start(2)
+    assert scaled.X[0, :, 0].tolist() == [0, 0, 0.25, 1]
+    assert (scaled.y[0].tolist(), width) == ([0, 0, 0, 5], 1)
+    assert split.scaled_by_start(target=False)[0].y is split.y

@@ -41,7 +41,7 @@ def test_a_wheel_from_the_source_distribution_is_complete(sdist, tmp_path, monke
         archive.extractall(tmp_path, **SAFELY)
     (source,) = tmp_path.iterdir()
     assert (source / "CMakeLists.txt").is_file()
-    assert (source / "src/domkl/_native/engine.cpp").is_file()
+    assert (source / "src/domkl/engines/_native/network.cpp").is_file()
     assert not (source / ".venv").exists()
     monkeypatch.chdir(source)
     wheel = build.build_wheel(str(tmp_path), {"wheel.cmake": "false"})

@@ -10,7 +10,7 @@ from matplotlib.image import imread
 
 from domkl.exchange.graph import as_graph
 from domkl.lab import report
-from domkl.lab.report import error_figure, graph_figure, weights_figure
+from domkl.lab.report import error_figure, figures, graph_figure, labels, style, weights_figure
 from domkl.lab.report.text import number
 from domkl.learning.auto import EXPERT_NAMES
 from outcomes import OUTCOMES, made, paper
@@ -42,6 +42,16 @@ def test_figures_are_pictures_of_something(outcome, written):
         root = ElementTree.fromstring(written[f"{name}.svg"].read_text("utf-8"))
         assert root.tag.endswith("svg")
         assert len(list(root.iter())) > 30
+
+
+def test_nothing_is_cut_off_at_the_edges(outcome):
+    for name in ("error", "graph", *(["weights"] if len(outcome.run.q_path) else [])):
+        with style.look(name):
+            drawn, _, _ = figures.FIGURES[name](outcome)
+            drawn.canvas.draw()
+            box = drawn.get_tightbbox()
+        assert box.x0 >= 0
+        assert box.x1 <= style.WIDTH
 
 
 def test_figures_are_the_same_every_time(stations, tmp_path):
@@ -79,7 +89,7 @@ def test_title_of_the_error_compares_the_two_halves(stations):
     first, second = (number(np.sqrt(half.mean())) for half in np.split(squares, 2, axis=1))
     drawn, alt, _ = error_figure.draw(stations)
     assert f"RMSE {first} °F in the first half, {second} °F in the second" in alt
-    assert drawn.axes[0].get_title(loc="left") in alt
+    assert drawn.axes[0].get_title(loc="left").replace("\n", " ") in alt
 
 
 def test_error_of_the_whole_run_stands_beside_the_others(stations):
@@ -129,7 +139,7 @@ def test_labels_never_overlap():
     rng = np.random.default_rng(0)
     for _ in range(50):
         heights = sorted(rng.uniform(size=8).tolist())
-        assert np.diff(error_figure.spread(heights)).min() >= error_figure.GAP - 1e-9
+        assert np.diff(labels.spread(heights)).min() >= labels.GAP - 1e-9
 
 
 def test_matplotlib_is_left_as_it_was(stations, tmp_path):

@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 
 import domkl
-from domkl import datasets
+from domkl import Auto, Paper, RateSpec, datasets
 from domkl.base.errors import DataError, InputError
 from domkl.datasets import Dataset
 from domkl.lab import experiment, reproduce
-from domkl.lab.experiment import KernelSpec
 from domkl.lab.reproduce import Store, Task, claims, store, tables, tasks
 
 needs_data = pytest.mark.skipif(not os.environ.get("DOMKL_DATA"), reason="DOMKL_DATA is not set")
 FITTED, PRINTED = experiment.load("paper-fitted"), experiment.load("paper-printed")
+
+
+def with_kernels(protocol, **changes):
+    """The protocol with other kernels."""
+    spec = dataclasses.replace(protocol.model.kernels, **changes)
+    return dataclasses.replace(protocol, model=dataclasses.replace(protocol.model, kernels=spec))
 
 
 def row(metric="mse", method="DOMKL", learner=1, value=1.0, dataset="weather", network=1, trial=0):
@@ -66,7 +71,8 @@ class TestStore:
         path, task = tmp_path / "r.jsonl", Task("weather", 1, 0)
         Store(path, FITTED).add(task, [row()])
         assert Store(path, dataclasses.replace(FITTED, trials=99)).missing([task]) == []
-        changed = dataclasses.replace(FITTED, rates=experiment.RateSpec(kappa=0.5))
+        model = dataclasses.replace(FITTED.model, rates=RateSpec(kappa=0.5))
+        changed = dataclasses.replace(FITTED, model=model)
         assert Store(path, changed).missing([task]) == [task]
 
     def test_a_half_written_line_is_run_again_and_spoils_nothing(self, tmp_path):
@@ -175,10 +181,10 @@ def made(monkeypatch):
 
 
 @pytest.mark.parametrize("trial", [0, 2])
-def test_each_trial_divides_the_rows_anew_where_the_split_is_random(made, trial):
-    small = dataclasses.replace(PRINTED, kernels=dataclasses.replace(PRINTED.kernels, D=4))
-    V, split = small.kernels.draw(2, trial), made.split(3, "random", seed=trial)
-    run = domkl.simulate(split.X, split.y, "paper1", kernels=V, rates=domkl.Rates.paper(20))
+def test_each_trial_divides_the_rows_again_where_the_split_is_random(made, trial):
+    small = with_kernels(PRINTED, D=4)
+    V, split = small.model.draw(2, trial), made.split(3, "random", seed=trial)
+    run = domkl.simulate(split.X, split.y, "paper1", model=Paper(kernels=V))
     rows = reproduce.perform(small, Task("made", 1, trial))
     assert [r["value"] for r in rows if (r["metric"], r["method"]) == ("mse", "DOMKL")] == run.mse.tolist()
     one = made.split(1, "random", seed=trial)
@@ -186,7 +192,14 @@ def test_each_trial_divides_the_rows_anew_where_the_split_is_random(made, trial)
     assert reproduce.perform(small, Task("made", 0, trial))[0]["value"] == central.mse
 
 
-def test_the_digest_is_of_the_numbers(made, monkeypatch):
+def test_another_model_than_the_papers_is_refused(made):
+    mine = dataclasses.replace(FITTED, model=Auto())
+    for network in (0, 1):
+        with pytest.raises(InputError, match="the model of paper-fitted is auto; expected paper"):
+            reproduce.perform(mine, Task("made", network, 0))
+
+
+def test_the_digest_is_of_the_data(made, monkeypatch):
     before = reproduce.digest_of(FITTED, "made")
     other = dataclasses.replace(made, y=made.y + 1e-12)
     monkeypatch.setattr(tasks, "_load", lambda *_: other)
@@ -194,7 +207,7 @@ def test_the_digest_is_of_the_numbers(made, monkeypatch):
 
 
 def test_a_worker_with_other_data_is_refused(made):
-    small, task = dataclasses.replace(FITTED, kernels=KernelSpec(D=2)), Task("made", 0, 0)
+    small, task = with_kernels(FITTED, D=2), Task("made", 0, 0)
     right = {"made": reproduce.digest_of(small, "made")}
     assert len(list(reproduce.run_all(small, [task], 1, right))) == 1
     with pytest.raises(DataError, match="made is another version where this task ran"):
@@ -203,12 +216,12 @@ def test_a_worker_with_other_data_is_refused(made):
 
 @needs_data
 def test_a_task_is_a_plain_run_of_domkl_and_its_single_kernels():
-    small = dataclasses.replace(FITTED, kernels=dataclasses.replace(FITTED.kernels, D=5))
+    small = with_kernels(FITTED, D=5)
     rows = reproduce.perform(small, Task("temperature/5", 2, 3))
     split = datasets.load("temperature/5", y_scale="max").split(3)
-    V, rates = small.kernels.draw(5, trial=3), domkl.Rates.paper(split.y.shape[1], 0.01)
-    run = domkl.simulate(split.X, split.y, "paper2", kernels=V, rates=rates)
-    single = domkl.simulate(split.X, split.y, "paper2", kernels=V[4:5], rates=rates)
+    V, rates = small.model.draw(5, trial=3), domkl.Rates.paper(split.y.shape[1], 0.01)
+    run = domkl.simulate(split.X, split.y, "paper2", model=Paper(kernels=V, rates=rates))
+    single = domkl.simulate(split.X, split.y, "paper2", model=Paper(kernels=V[4:5], rates=rates))
     found = {(r["metric"], r["method"], r["learner"]): r["value"] for r in rows}
     for j in range(3):
         assert found["mse", "DOMKL", j + 1] == run.mse[j]

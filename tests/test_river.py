@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 
 import numpy as np
@@ -14,16 +15,12 @@ pytest.importorskip("pandas")  # and compare mini-batches
 
 from river import checks, datasets, metrics
 
-from domkl import engines
+from domkl import Auto, KernelSpec, Paper, Rates, RateSpec, engines, kernels
 from domkl.base.errors import InputError
-from domkl.faces import PRESETS
-from domkl.learning.auto import Model
+from domkl.faces.online import OnlineRows
 from domkl.river import MultiKernelClassifier, MultiKernelRegressor
 
-MODELS = [MultiKernelRegressor, MultiKernelClassifier]
-# The classifier on "auto" passes too, but takes half a minute, for it is a model a class.
-CHECKED = [(kind, preset) for kind in MODELS for preset in PRESETS]
-CHECKED.remove((MultiKernelClassifier, "auto"))
+BOTH = pytest.mark.parametrize("settings", [Auto(size=60), Paper()], ids=["auto", "paper"])
 
 
 def stream(n=600, d=5, seed=0):
@@ -42,11 +39,42 @@ def errors(model, X, y):
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize(("kind", "preset"), CHECKED)
-def test_river_checks_pass_without_skips(kind, preset):
-    model = kind(preset=preset, size=100)
+@pytest.mark.parametrize(
+    "model",
+    [MultiKernelRegressor(Auto(size=60)), MultiKernelRegressor(Paper()), MultiKernelClassifier(Paper())],
+    ids=["regressor-auto", "regressor-paper", "classifier-paper"],
+)
+def test_river_checks_pass_without_skips(model):
     assert model._unit_test_skips() == set()
     checks.check_estimator(model)
+
+
+@pytest.mark.filterwarnings("default")
+def test_river_checks_pass_for_a_model_of_auto_for_each_class(monkeypatch):
+    for stream in (
+        datasets.Phishing,
+        datasets.ImageSegments,
+    ):  # in full they pass too, and take half a minute
+        monkeypatch.setattr(stream, "take", lambda self, n: itertools.islice(self, n // 5))
+    checks.check_estimator(MultiKernelClassifier(Auto(size=16)))
+
+
+@BOTH
+@pytest.mark.parametrize("kind", [MultiKernelRegressor, MultiKernelClassifier])
+def test_a_clone_has_the_same_settings_and_has_learnt_nothing(kind, settings):
+    model = kind(settings)
+    model.learn_one({"a": 1.0}, 1)
+    again = model.clone()
+    assert again.model == settings
+    assert again._get_params() == {"model": settings}
+    assert not again._columns.names
+
+
+def test_auto_is_the_default():
+    X, y = stream(40)
+    assert np.array_equal(
+        errors(MultiKernelRegressor(), X, y), errors(MultiKernelRegressor(model=Auto()), X, y)
+    )
 
 
 def test_mini_batches_are_among_the_checks():
@@ -54,61 +82,76 @@ def test_mini_batches_are_among_the_checks():
     assert {"check_learn_many_matches_learn_one", "check_predict_many_matches_predict_one"} <= names
 
 
-def test_it_learns_a_nonlinear_function():
-    X, y = stream(3000)
-    assert np.mean(errors(MultiKernelRegressor(), X, y)[-1000:] ** 2) < 0.1 * np.var(y)
+@pytest.mark.parametrize(("settings", "n"), [(Auto(size=200), 600), (Paper(), 3000)])
+def test_it_learns_a_nonlinear_function(settings, n):
+    X, y = stream(n)
+    assert np.mean(errors(MultiKernelRegressor(settings), X, y)[-300:] ** 2) < 0.1 * np.var(y)
 
 
-def test_order_of_features_changes_no_bit():
-    X, y = stream()
+@BOTH
+def test_order_of_features_changes_no_bit(settings):
+    X, y = stream(200)
     turned = [dict(reversed(x.items())) for x in X]
-    assert np.array_equal(errors(MultiKernelRegressor(), X, y), errors(MultiKernelRegressor(), turned, y))
+    models = MultiKernelRegressor(settings), MultiKernelRegressor(settings)
+    assert np.array_equal(errors(models[0], X, y), errors(models[1], turned, y))
 
 
-def test_unscaled_inputs_and_targets_are_learnt_as_well_as_scaled_ones():
+@BOTH
+def test_unscaled_inputs_and_targets_are_learnt_as_well_as_scaled_ones(settings):
     X, y = stream()
     size = dict(zip("abcde", (1e-3, 1e6, 1.0, 50.0, 1e-6), strict=True))
     wild = [{name: size[name] * value - size[name] * 7 for name, value in x.items()} for x in X]
-    tame = errors(MultiKernelRegressor(), X, y)
-    large = errors(MultiKernelRegressor(), wild, [5000 * label for label in y]) / 5000
+    tame = errors(MultiKernelRegressor(settings), X, y)
+    large = errors(MultiKernelRegressor(settings), wild, [5000 * label for label in y]) / 5000
     assert np.mean(large[100:] ** 2) == pytest.approx(np.mean(tame[100:] ** 2), rel=0.02)
 
 
 def test_native_and_numpy_agree(monkeypatch):
     X, y = stream(200)
-    there = errors(MultiKernelRegressor(), X, y)
+    there = errors(MultiKernelRegressor(Paper()), X, y)
     make = engines.make_device
     monkeypatch.setattr(engines, "make_device", lambda name, *rest: make("numpy", *rest))
-    assert np.allclose(there, errors(MultiKernelRegressor(), X, y), atol=1e-3)
+    assert np.allclose(there, errors(MultiKernelRegressor(Paper()), X, y), atol=1e-3)
 
 
 def test_dictionaries_and_arrays_give_the_same():
     X, y = stream(300)
-    usual, other = MultiKernelRegressor(), MultiKernelRegressor()
-    other._model.ask, other._model.tell = lambda x: None, lambda x, y: False
+    usual, other = MultiKernelRegressor(Paper()), MultiKernelRegressor(Paper())
+    other._model.predict_dict, other._model.learn_dict = lambda x: None, lambda x, y: False
     assert np.allclose(errors(usual, X, y), errors(other, X, y), atol=1e-5)
 
 
+@BOTH
 @pytest.mark.parametrize("odd", [None, float("nan"), float("inf"), -float("inf"), 1e300])
-def test_what_is_missing_or_huge_leaves_predictions_finite(odd):
-    X, y = stream(300)
-    model = MultiKernelRegressor()
+def test_missing_and_huge_inputs_leave_predictions_finite(odd, settings):
+    X, y = stream(150)
+    model = MultiKernelRegressor(settings)
     errors(model, X, y)
     assert np.isfinite(model.predict_one({**X[0], "a": odd}))
     model.learn_one({**X[0], "a": odd}, y[0])
     assert np.isfinite(errors(model, X, y)).all()
 
 
-def test_a_feature_that_comes_later_changes_no_prediction_until_it_varies():
-    X, y = stream(100)
-    model = MultiKernelRegressor()
+@BOTH
+def test_an_input_that_is_infinite_from_its_first_sample_warns_of_nothing(settings):
+    model = MultiKernelRegressor(settings)
+    for y in (1.0, 2.0, 3.0):
+        model.learn_one({"a": float("inf"), "b": y}, y)
+        assert np.isfinite(model.predict_one({"a": float("inf"), "b": y}))
+
+
+@BOTH
+def test_a_feature_that_comes_later_changes_no_prediction_until_it_varies(settings):
+    X, y = stream(600)  # after 512 samples the scale of `Auto` is fixed
+    model = MultiKernelRegressor(settings)
     errors(model, X, y)
     assert model.predict_one({**X[0], "z": 3.0}) == pytest.approx(model.predict_one(X[0]), abs=1e-5)
 
 
-def test_changing_a_dictionary_after_predicting_is_noticed():
+@BOTH
+def test_changing_a_dictionary_after_predicting_is_noticed(settings):
     X, y = stream(100)
-    models = MultiKernelRegressor(), MultiKernelRegressor()
+    models = MultiKernelRegressor(settings), MultiKernelRegressor(settings)
     for model in models:
         errors(model, X, y)
     x = dict(X[0])
@@ -119,27 +162,103 @@ def test_changing_a_dictionary_after_predicting_is_noticed():
     assert models[0].predict_one(X[3]) == models[1].predict_one(X[3])
 
 
+@BOTH
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_copies_go_on_with_the_same_bits(copied):
+def test_copies_continue_with_the_same_bits(copied, settings):
     X, y = stream(200)
-    model = MultiKernelRegressor()
+    model = MultiKernelRegressor(settings)
     errors(model, X[:100], y[:100])
     again = copied(model)
+    assert again.model == settings
     assert np.array_equal(errors(model, X[100:], y[100:]), errors(again, X[100:], y[100:]))
 
 
 def test_text_and_labels_that_are_no_numbers_are_refused_in_one_line():
-    model = MultiKernelRegressor()
+    model = MultiKernelRegressor(Paper())
     with pytest.raises(InputError, match=r"feature 'a' is 'red'; expected a number; encode it"):
         model.predict_one({"a": "red"})
     with pytest.raises(InputError, match=r"y is nan; expected a finite number"):
         model.learn_one({"a": 1.0}, float("nan"))
-    with pytest.raises(InputError, match="preset is 'fast'"):
-        MultiKernelRegressor(preset="fast")
+
+
+@pytest.mark.parametrize("kind", [MultiKernelRegressor, MultiKernelClassifier])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("auto", "model is 'auto'; expected domkl.Auto"),
+        (Auto, "expected domkl.Auto"),
+        (Paper(kernels=kernels.gaussian(2, 3)), r"given as an array.*write KernelSpec"),
+        (Paper(kernels=KernelSpec("cauchy")), "family is 'cauchy'; expected 'gaussian'"),
+        (Paper(kernels=KernelSpec(sigma2=())), r"sigma2 is \(\)"),
+        (Paper(step="newton"), "step is 'newton'; expected 'first'"),
+        (Paper(step="newton", memory=9), "step is 'newton'; expected 'first'"),
+        (Paper(hedge="local"), "hedge is 'local'"),
+        (Paper(loss="huber"), "loss is 'huber'; expected 'squared' or 'logistic'"),
+        (Paper(loss="ridge"), "loss is 'ridge'"),
+        (Paper(reg=0.1), "reg is 0.1; expected no ridge penalty"),
+        (Paper(rates=RateSpec()), "the stream's length is unknown"),
+    ],
+)
+def test_settings_that_one_device_cannot_have_are_refused_in_one_line(kind, settings, message):
+    with pytest.raises(InputError, match=message) as error:
+        kind(settings)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("settings", [Auto(loss="logistic"), Paper(loss="logistic")])
+def test_the_logistic_loss_is_for_the_classifier(settings):
+    with pytest.raises(InputError, match=r"loss is 'logistic'; .* use MultiKernelClassifier"):
+        MultiKernelRegressor(settings)
+    for given in (settings, type(settings)()):
+        model = MultiKernelClassifier(given)
+        assert model.model == given
+        assert model._model.settings == settings
+
+
+def test_the_first_prediction_is_start():
+    model = MultiKernelRegressor(Auto(size=60, start=0.3))
+    assert model.predict_one({}) == model.predict_one({"a": 1.0}) == 0.3
+    model.learn_one({"a": 1.0}, 5.0)
+    assert model.predict_one({"a": 1.0}) == pytest.approx(5)
+    with pytest.raises(InputError, match=r"start is 0\.3; expected 0 for classes"):
+        MultiKernelClassifier(Auto(start=0.3))
+
+
+def test_forgetting_is_that_of_the_settings():
+    X, y = stream(900)
+    y[600:] = [-label for label in y[600:]]  # after 512 samples, when the scale is fixed
+    none, short = (
+        errors(MultiKernelRegressor(Auto(size=40, forgetting=which)), X, y) for which in ("none", 30.0)
+    )
+    assert np.mean(short[700:] ** 2) < 0.8 * np.mean(none[700:] ** 2)
+
+
+def test_rates_are_those_of_the_settings_and_have_a_default_each():
+    regressor, classifier = MultiKernelRegressor(Paper()), MultiKernelClassifier(Paper())
+    classifier.learn_one({"a": 1.0}, "x")
+    classifier.learn_one({"a": 2.0}, "y")
+    assert regressor._model.rates == Rates(rho=1, eta=4, eta_g=1)
+    assert classifier._model.models[0][1].rates == Rates(rho=1, eta=1, eta_g=1)
+    X, y = stream(100)
+    given = [Rates(2, 16, 4), RateSpec(kappa=4, rho=2, eta_g=4, horizon=16)]
+    found = [errors(MultiKernelRegressor(Paper(rates=rates)), X, y) for rates in given]
+    assert np.array_equal(*found)
+    assert not np.array_equal(found[0], errors(regressor, X, y))
+
+
+def test_kernels_are_those_of_the_settings():
+    X, y = stream(100)
+    narrow, wide = KernelSpec(D=20, seed=3, sigma2=(0.1,)), KernelSpec(D=20, seed=3, sigma2=(10.0,))
+    turned = KernelSpec(D=20, seed=3, sigma2=(10.0,), read_as="frequency")
+    found = [errors(MultiKernelRegressor(Paper(kernels=spec)), X, y) for spec in (narrow, wide, turned)]
+    assert np.allclose(found[0], found[2], atol=1e-6)
+    assert not np.allclose(found[0], found[1], atol=1e-3)
+    other = MultiKernelRegressor(Paper(kernels=KernelSpec(D=20, seed=4, sigma2=(0.1,))))
+    assert not np.allclose(found[0], errors(other, X, y), atol=1e-3)
 
 
 def test_classes_may_appear_at_any_time():
-    model, right = MultiKernelClassifier(), metrics.Accuracy()
+    model, right = MultiKernelClassifier(Paper()), metrics.Accuracy()
     assert model.predict_proba_one({"a": 1.0}) == {}
     assert model.predict_one({"a": 1.0}) is None
     for x, y in datasets.ImageSegments().take(1000):
@@ -151,19 +270,20 @@ def test_classes_may_appear_at_any_time():
 
 def test_probabilities_of_auto_are_those_of_its_model():
     rng = np.random.default_rng(0)
-    facade, model = MultiKernelClassifier(preset="auto", size=40), Model(1, loss="logistic", size=40)
+    facade, model = MultiKernelClassifier(Auto(size=40)), OnlineRows(Auto(size=40, loss="logistic"), 1)
     for a in rng.uniform(size=200).tolist():
         facade.learn_one({"a": a}, a > 0.5)
-        model.learn([a], 1 if facade._model.classes[a > 0.5] == 0 else -1)
+        model.learn([[a]], [1 if facade._model.classes[a > 0.5] == 0 else -1])
     first = next(iter(facade._model.classes))
     for a in (0.1, 0.45, 0.9):
-        expected = (1 + model.predict([a])) / 2
+        expected = (1 + model.predict([[a]])[0]) / 2
         assert facade.predict_proba_one({"a": a})[first] == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_third_class_keeps_what_the_first_two_knew():
+@BOTH
+def test_the_third_class_keeps_what_the_first_two_knew(settings):
     rng = np.random.default_rng(0)
-    model = MultiKernelClassifier()
+    model = MultiKernelClassifier(settings)
     for a in rng.uniform(size=500):
         model.learn_one({"a": float(a)}, "high" if a > 0.5 else "low")
     model.learn_one({"a": 0.5}, "new")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
 
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from domkl import Auto, KernelSpec, Paper, Rates
 from domkl.base.errors import InputError
-from domkl.faces import PRESETS
 from domkl.sklearn import MultiKernelClassifier, MultiKernelRegressor
 
-MODELS = [MultiKernelRegressor, MultiKernelClassifier]
-CHECKED = [(kind, preset) for kind in MODELS for preset in PRESETS]
+KINDS = pytest.mark.parametrize("kind", [MultiKernelRegressor, MultiKernelClassifier])
+BOTH = pytest.mark.parametrize("settings", [Auto(size=100), Paper()], ids=["auto", "paper"])
 
 
 def table(n=600, seed=0):
@@ -23,60 +26,90 @@ def table(n=600, seed=0):
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize(("kind", "preset"), CHECKED)
-def test_scikit_learns_checks_pass_without_expected_failures(kind, preset):
-    found = check_estimator(kind(preset=preset, size=100), on_fail="raise", on_skip=None)
+@KINDS
+@BOTH
+def test_scikit_learns_checks_pass_without_expected_failures(kind, settings):
+    found = check_estimator(kind(settings), on_fail="raise", on_skip=None)
     assert {result["status"] for result in found} <= {"passed", "skipped"}
     # The one that is skipped needs SCIPY_ARRAY_API=1 before scipy is first imported.
     assert {r["check_name"] for r in found if r["status"] == "skipped"} <= {"check_array_api_input"}
 
 
-def test_one_pass_of_fit_is_partial_fit_in_any_pieces():
-    X, y = table()
-    whole = MultiKernelRegressor(passes=1).fit(X, y)
-    parts = MultiKernelRegressor()
+@KINDS
+@pytest.mark.parametrize(
+    "settings",
+    [None, Auto(size=60, seed=3), Paper(), Paper(KernelSpec(D=9, seed=2), Rates(1, 2, 3))],
+    ids=["none", "auto", "paper", "paper-given"],
+)
+def test_clones_copies_and_parameters_keep_the_settings(kind, settings):
+    model = kind(settings, passes=2)
+    copied, pickled = clone(model), pickle.loads(pickle.dumps(model))
+    assert copied.get_params() == pickled.get_params() == {"model": settings, "passes": 2}
+    assert clone(copied).model == model.model
+    assert model.set_params(model=Auto(size=20)).get_params()["model"] == Auto(size=20)
+
+
+def test_auto_is_the_default():
+    X, y = table(40)
+    default, auto = (MultiKernelRegressor(model).fit(X, y).predict(X) for model in (None, Auto()))
+    assert np.array_equal(default, auto)
+
+
+@BOTH
+def test_one_pass_of_fit_is_partial_fit_in_any_pieces(settings):
+    X, y = table(300)
+    whole = MultiKernelRegressor(settings, passes=1).fit(X, y)
+    parts = MultiKernelRegressor(settings)
     for piece in np.array_split(np.arange(len(y)), 7):
         parts.partial_fit(X[piece], y[piece])
     assert np.array_equal(whole.predict(X), parts.predict(X))
 
 
-def test_auto_goes_through_a_table_once_unless_told_otherwise():
+@pytest.mark.parametrize(("settings", "usual"), [(Auto(size=40), 1), (Paper(), 5)], ids=["auto", "paper"])
+def test_auto_goes_through_a_table_once_and_paper_five_times_unless_told_otherwise(settings, usual):
     X, y = table(100)
-    once, again, more = (
-        MultiKernelRegressor(preset="auto", size=40, passes=passes).fit(X, y).predict(X[:5])
-        for passes in (None, 1, 2)
+    default, same, more = (
+        MultiKernelRegressor(settings, passes=passes).fit(X, y).predict(X[:5])
+        for passes in (None, usual, usual + 1)
     )
-    assert np.array_equal(once, again)
-    assert not np.array_equal(once, more)
+    assert np.array_equal(default, same)
+    assert not np.array_equal(default, more)
 
 
 def test_missing_values_count_as_the_mean():
     X, y = table(2000)
-    model = MultiKernelRegressor().fit(X, y)
+    model = MultiKernelRegressor(Paper()).fit(X, y)
     gaps = X[:1].copy()
     gaps[0, 2] = np.nan
     mean = X[:1].copy()
     mean[0, 2] = X[:, 2].mean()
     assert model.predict(gaps)[0] == pytest.approx(model.predict(mean)[0], abs=0.02)
+
+
+@BOTH
+def test_tables_with_holes_are_learnt(settings):
+    X, y = table(1000)
     holes = np.where(np.random.default_rng(1).uniform(size=X.shape) < 0.1, np.nan, X)
-    assert MultiKernelRegressor().fit(holes, y).score(X, y) > 0.7
+    assert MultiKernelRegressor(settings).fit(holes, y).score(X, y) > 0.7
 
 
-def test_classes_are_told_in_the_first_part():
+@BOTH
+def test_classes_are_named_in_the_first_part(settings):
     X, y = table()
     labels = np.where(y > y.mean(), "high", "low")
-    model = MultiKernelClassifier().partial_fit(X[:5], labels[:5], classes=["low", "high"])
+    model = MultiKernelClassifier(settings).partial_fit(X[:5], labels[:5], classes=["low", "high"])
     assert model.partial_fit(X, labels).score(X, labels) > 0.85
     assert model.predict_proba(X).sum(1) == pytest.approx(1)
     with pytest.raises(InputError, match=r"class .*'middle'.*name all in the first partial_fit"):
         model.partial_fit(X[:1], ["middle"])
 
 
-def test_decision_and_probability_agree():
-    X, y = table()
+@BOTH
+def test_decision_and_probability_agree(settings):
+    X, y = table(200)
     for bins in (2, 3):
         labels = np.digitize(y, np.quantile(y, np.linspace(0, 1, bins + 1)[1:-1]))
-        model = MultiKernelClassifier(passes=1).fit(X, labels)
+        model = MultiKernelClassifier(settings, passes=1).fit(X, labels)
         scores = model.decision_function(X)
         assert scores.shape == ((len(y),) if bins == 2 else (len(y), bins))
         best = (scores > 0).astype(int) if bins == 2 else scores.argmax(1)
@@ -87,5 +120,9 @@ def test_bad_settings_are_refused_in_one_line():
     X, y = table(20)
     with pytest.raises(InputError, match="passes is 0"):
         MultiKernelRegressor(passes=0).fit(X, y)
-    with pytest.raises(InputError, match="preset is 'best'"):
-        MultiKernelRegressor(preset="best").fit(X, y)
+    with pytest.raises(InputError, match="model is 'best'"):
+        MultiKernelRegressor("best").fit(X, y)
+    with pytest.raises(InputError, match="use MultiKernelClassifier"):
+        MultiKernelRegressor(Auto(loss="logistic")).fit(X, y)
+    with pytest.raises(InputError, match="loss is 'huber'"):
+        MultiKernelClassifier(Paper(loss="huber")).fit(X, y > 0)

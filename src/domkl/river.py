@@ -17,7 +17,8 @@ from . import faces
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
-from .faces import OneVsRest, Settings, handover
+from .faces import OneVsRest, handing
+from .learning.settings import ModelSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,55 +98,41 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
 
     Parameters
     ----------
-    preset
-        "first-order" (17 Gaussian kernels, a few microseconds a sample) or "auto" (`domkl.auto.Model`).
-    D
-        Random features for each kernel, for "first-order".
-    eta
-        How much a sample moves the estimate: 2 / (2 + eta) of its error, for "first-order".
-    eta_g
-        Temperature of Hedge over the kernels, in squared standard deviations, for "first-order".
-    seed
-        Of the kernels' frequencies.
-    size
-        How many numbers "auto" learns; a sample takes time in proportion to their square.
+    model
+        `domkl.Auto(...)`, by default `Auto()`, or `domkl.Paper(...)`: the paper's local step over Gaussian
+        kernels, a few microseconds a sample; there the rates are `Rates(rho=1, eta=4, eta_g=1)` unless given.
 
     Examples
     --------
+    >>> import domkl
     >>> from river import datasets, evaluate, metrics
     >>> from domkl.river import MultiKernelRegressor
     >>> model = MultiKernelRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
+    MAE: 0.25...
+    >>> model = MultiKernelRegressor(domkl.Paper())
+    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
     MAE: 0.27...
     """
 
-    def __init__(
-        self,
-        preset: str = faces.DEFAULT,
-        D: int = 50,
-        eta: float = 4.0,
-        eta_g: float = 1.0,
-        seed: int = 0,
-        size: int = 1700,
-    ) -> None:
-        self.preset, self.D, self.eta, self.eta_g = preset, D, eta, eta_g
-        self.seed, self.size = seed, size
-        self._model = faces.make(Settings(preset, D, eta, eta_g, seed, size), "squared")
+    def __init__(self, model: ModelSettings | None = None) -> None:
+        self.model = model
+        self._model = faces.make(faces.for_numbers(model))
         self._columns = _Columns(self._model.grow)
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The prediction for a dictionary of features."""
-        y = self._model.ask(x)
+        y = self._model.predict_dict(x)
         return self._model.predict(self._columns.read(x)) if y is None else y
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Learn a sample; the features that `predict_one` computed for the same x are not computed again."""
-        if not self._model.tell(x, y):
+        if not self._model.learn_dict(x, y):
             self._model.learn(self._columns.read(x), y)
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
-        handover.write(path, self._model, self._columns.names)
+        handing.write(path, self._model, self._columns.names)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """`predict_one` of every row."""
@@ -161,30 +148,27 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
 class MultiKernelClassifier(base.MiniBatchClassifier):
     """Online classification with many kernels at once; classes may appear at any time.
 
-    Two classes take one model, more take one each against the rest. Parameters as for
-    `MultiKernelRegressor`.
+    Two classes take one model, more take one each against the rest.
+
+    Parameters
+    ----------
+    model
+        As for `MultiKernelRegressor`; the loss becomes "logistic". With `domkl.Paper(...)` the rates are
+        `Rates(rho=1, eta=1, eta_g=1)` unless given.
 
     Examples
     --------
+    >>> import domkl
     >>> from river import datasets, evaluate, metrics
     >>> from domkl.river import MultiKernelClassifier
-    >>> model = MultiKernelClassifier()
+    >>> model = MultiKernelClassifier(domkl.Auto(size=400))
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 88.5...%
+    Accuracy: 91.0...%
     """
 
-    def __init__(
-        self,
-        preset: str = faces.DEFAULT,
-        D: int = 50,
-        eta: float = 1.0,
-        eta_g: float = 1.0,
-        seed: int = 0,
-        size: int = 1700,
-    ) -> None:
-        self.preset, self.D, self.eta, self.eta_g = preset, D, eta, eta_g
-        self.seed, self.size = seed, size
-        self._model = OneVsRest[Any](Settings(preset, D, eta, eta_g, seed, size))
+    def __init__(self, model: ModelSettings | None = None) -> None:
+        self.model = model
+        self._model = OneVsRest[Any](model)
         self._columns = _Columns(self._model.grow)
 
     @property
@@ -203,7 +187,7 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt of two classes, 0 (or -1) and 1, to a file for `domkl agent`s."""
-        handover.write(path, handover.one_model(self._model, [*self._model.classes]), self._columns.names)
+        handing.write(path, handing.one_model(self._model, [*self._model.classes]), self._columns.names)
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """`predict_proba_one` of every row; a column for each class."""

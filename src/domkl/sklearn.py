@@ -17,7 +17,8 @@ from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
-from .faces import OneVsRest, Settings, handover
+from .faces import OneVsRest, handing
+from .learning.settings import ModelSettings, Paper
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -36,20 +37,10 @@ _TABLE: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan",
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
-    """What both have in common: settings, tables, passes."""
+    """What both estimators have in common: settings, tables, passes."""
 
-    def __init__(
-        self,
-        preset: str = faces.DEFAULT,
-        D: int = 50,
-        eta: float = 4.0,
-        eta_g: float = 1.0,
-        passes: int | None = None,
-        seed: int = 0,
-        size: int = 1700,
-    ) -> None:
-        self.preset, self.D, self.eta, self.eta_g = preset, D, eta, eta_g
-        self.passes, self.seed, self.size = passes, seed, size
+    def __init__(self, model: ModelSettings | None = None, *, passes: int | None = None) -> None:
+        self.model, self.passes = model, passes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -64,20 +55,17 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", ())
         classes: Sequence[Any] = getattr(self, "classes_", np.empty(0)).tolist()
-        handover.write(path, handover.one_model(self.model_, classes), [*map(str, names)])
-
-    def _settings(self) -> Settings:
-        return Settings(self.preset, self.D, self.eta, self.eta_g, self.seed, self.size)
+        handing.write(path, handing.one_model(self.model_, classes), [*map(str, names)])
 
     def _passes(self) -> int:
         if self.passes is None:
-            return 1 if self.preset == "auto" else 5
+            return 5 if isinstance(self.model, Paper) else 1
         return checks.count("passes", self.passes)
 
-    def _labelled_table(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
+    def _with_labels(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
         return validate_data(self, X, y, reset=reset, y_numeric=numeric, **_TABLE)
 
-    def _asked(self, X: Any) -> Array:
+    def _table(self, X: Any) -> Array:
         check_is_fitted(self)
         return np.asarray(validate_data(self, X, reset=False, **_TABLE))
 
@@ -87,46 +75,43 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    preset : "first-order" (17 Gaussian kernels) or "auto" (`domkl.auto.Model`).
-    D : random features for each kernel, for "first-order".
-    eta : a sample moves the estimate by 2 / (2 + eta) of its error, for "first-order".
-    eta_g : temperature of Hedge over the kernels, in squared standard deviations, for "first-order".
-    passes : how often `fit` goes through the table; by default 5 times, or once with "auto", which forgets
-        nothing. `partial_fit` does once.
-    seed : of the kernels' frequencies.
-    size : how many numbers "auto" learns; a sample takes time in proportion to their square.
+    model : `domkl.Auto(...)`, by default `Auto()`, or `domkl.Paper(...)`: the paper's local step over
+        Gaussian kernels; there the rates are `Rates(rho=1, eta=4, eta_g=1)` unless given.
+    passes : how often `fit` goes through the table; by default once, which is all that `Auto` needs, and five
+        times with `Paper`. `partial_fit` does once.
 
     Examples
     --------
+    >>> import domkl
     >>> from sklearn.datasets import make_friedman1
     >>> from domkl.sklearn import MultiKernelRegressor
     >>> X, y = make_friedman1(2000, random_state=0)
-    >>> model = MultiKernelRegressor().fit(X[:1500], y[:1500])
-    >>> round(model.score(X[1500:], y[1500:]), 1)
-    0.8
+    >>> model = MultiKernelRegressor(domkl.Auto(size=400)).fit(X[:1500], y[:1500])
+    >>> round(model.score(X[1500:], y[1500:]), 2)
+    0.92
     """
 
     def fit(self, X: Any, y: Any) -> MultiKernelRegressor:
         """Learn a table from the start, row by row."""
         passes = self._passes()
-        X, y = self._labelled_table(X, y, reset=True, numeric=True)
-        self._begin()
+        X, y = self._with_labels(X, y, reset=True, numeric=True)
+        self._reset()
         return self._learn(X, y, passes)
 
     def partial_fit(self, X: Any, y: Any) -> MultiKernelRegressor:
         """Go on learning, row by row."""
         first = not hasattr(self, "model_")
-        X, y = self._labelled_table(X, y, reset=first, numeric=True)
+        X, y = self._with_labels(X, y, reset=first, numeric=True)
         if first:
-            self._begin()
+            self._reset()
         return self._learn(X, y, 1)
 
     def predict(self, X: Any) -> Array:
         """A number for each row."""
-        return np.array([self.model_.predict(x) for x in self._asked(X)])
+        return np.array([self.model_.predict(x) for x in self._table(X)])
 
-    def _begin(self) -> None:
-        self.model_ = faces.make(self._settings(), "squared")
+    def _reset(self) -> None:
+        self.model_ = faces.make(faces.for_numbers(self.model))
         self.model_.grow(range(self.n_features_in_))
 
     def _learn(self, X: Array, y: Array, passes: int) -> MultiKernelRegressor:
@@ -140,35 +125,27 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """Classification with many kernels at once: one model for two classes, else one each against the rest.
 
-    Parameters as for `MultiKernelRegressor`.
+    Parameters
+    ----------
+    model, passes : as for `MultiKernelRegressor`; the loss becomes "logistic". With `domkl.Paper(...)` the
+        rates are `Rates(rho=1, eta=1, eta_g=1)` unless given.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
+    >>> import domkl
+    >>> from sklearn.datasets import load_breast_cancer
     >>> from domkl.sklearn import MultiKernelClassifier
-    >>> X, y = load_digits(return_X_y=True)
-    >>> model = MultiKernelClassifier().fit(X[:1000], y[:1000])
-    >>> round(model.score(X[1000:], y[1000:]), 1)
-    0.9
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = MultiKernelClassifier(domkl.Auto(size=100)).fit(X[:400], y[:400])
+    >>> round(model.score(X[400:], y[400:]), 2)
+    0.98
     """
-
-    def __init__(
-        self,
-        preset: str = faces.DEFAULT,
-        D: int = 50,
-        eta: float = 1.0,
-        eta_g: float = 1.0,
-        passes: int | None = None,
-        seed: int = 0,
-        size: int = 1700,
-    ) -> None:
-        super().__init__(preset, D, eta, eta_g, passes, seed, size)
 
     def fit(self, X: Any, y: Any) -> MultiKernelClassifier:
         """Learn a table from the start, row by row."""
         passes = self._passes()
         X, y = self._labelled(X, y, reset=True)
-        self._begin(np.unique(y))
+        self._reset(np.unique(y))
         return self._learn(X, y, passes)
 
     def partial_fit(self, X: Any, y: Any, classes: npt.ArrayLike | None = None) -> MultiKernelClassifier:
@@ -176,18 +153,18 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         first = not hasattr(self, "model_")
         X, y = self._labelled(X, y, reset=first)
         if first:
-            self._begin(np.unique(y if classes is None else classes))
+            self._reset(np.unique(y if classes is None else classes))
         self._refuse_new(y)
         return self._learn(X, y, 1)
 
     def decision_function(self, X: Any) -> Array:
         """For two classes the score of the second (N,), for more one of each (N, classes)."""
-        scores = np.array([self.model_.scores(x) for x in self._asked(X)])
+        scores = np.array([self.model_.scores(x) for x in self._table(X)])
         return -scores[:, 0] if len(self.classes_) <= 2 else scores
 
     def predict_proba(self, X: Any) -> Array:
         """A probability for each row and class. (N, classes)"""
-        return np.array([self.model_.probabilities(x) for x in self._asked(X)])
+        return np.array([self.model_.probabilities(x) for x in self._table(X)])
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row."""
@@ -195,13 +172,13 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return self.classes_[np.argmax(probable, axis=1)]
 
     def _labelled(self, X: Any, y: Any, *, reset: bool) -> tuple[Array, Any]:
-        X, y = self._labelled_table(X, y, reset=reset, numeric=False)
+        X, y = self._with_labels(X, y, reset=reset, numeric=False)
         check_classification_targets(y)
         return X, y
 
-    def _begin(self, classes: npt.NDArray[Any]) -> None:
+    def _reset(self, classes: npt.NDArray[Any]) -> None:
         self.classes_ = classes
-        self.model_ = OneVsRest[int](self._settings(), range(len(classes)))
+        self.model_ = OneVsRest[int](self.model, range(len(classes)))
         self.model_.grow(range(self.n_features_in_))
 
     def _refuse_new(self, y: Any) -> None:

@@ -20,7 +20,7 @@ import functools
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -32,6 +32,7 @@ from ..base.errors import InputError, PeerError
 from ..base.types import Array, Float
 from ..exchange.edges import NEVER, Held
 from ..exchange.message import Shapes, Update
+from ..exchange.topology import Links
 from .wire_arrays import DTYPES, all_finite, named, narrowed
 
 #: Major and minor version of the format.
@@ -324,7 +325,7 @@ def names_of(links: Mapping[str, Any]) -> list[str]:
     return [*links, *(name for _, near in links.values() for name in near)]
 
 
-def announced(links: Mapping[str, tuple[int, list[str]]]) -> dict[str, tuple[int, tuple[str, ...]]]:
+def announced(links: Mapping[str, tuple[int, list[str]]]) -> dict[Hashable, Links]:
     """Announcements as `Topology` takes them."""
     return {name: (version, tuple(near)) for name, (version, near) in links.items()}
 

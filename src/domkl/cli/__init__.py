@@ -15,7 +15,7 @@ from ..base.errors import Error
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line; argparse would print the whole usage before it."""
+    """A parser whose errors are one line; argparse would print the whole usage before it."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _spare_threads(argv: Sequence[str]) -> None:
-    """NumPy, not imported yet, gets one thread: its matrices are small here, and waiting threads cost more.
+    """Give NumPy, not imported yet, one thread: its matrices are small here, and waiting threads cost more.
 
     `bench` measures NumPy as it is.
     """
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("domkl: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        _silence()  # the reader has gone, as `head` does: nothing is wrong
+        _silence()  # the reader has closed the pipe, as `head` does: no error
     except OSError as error:
         place = error.filename or "standard output"
         _silence()
@@ -73,6 +73,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _silence() -> None:
-    """What is left in the buffer has nowhere to go, and Python must not complain at exit."""
+    """Discard what is left in the buffer, so that Python prints no error at exit."""
     with contextlib.suppress(OSError, AttributeError):  # no real file, or none at all
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

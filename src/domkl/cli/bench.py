@@ -1,4 +1,4 @@
-"""`domkl bench`: how fast it is here, beside the machine's limit, the literal twin and peers."""
+"""`domkl bench`: how fast domkl is on this machine, beside its limit, the literal twin and peers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..base.extras import need
 from ..lab import bench
 from . import show
 
-BAR = 48  # letters of the longest bar
+BAR = 48  # characters of the longest bar
 
 
 def add_to(commands: Any) -> None:
@@ -30,10 +30,10 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, show, keep."""
+    """Measure, show, and write the figures where asked."""
     parts = _parts(args.only)
     folder = _folder(args.out)
-    print("domkl: measuring; leave the machine alone", file=sys.stderr)
+    print("domkl: measuring; run nothing else meanwhile", file=sys.stderr)
     document = bench.apart(parts, quick=args.quick)
     if folder:
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
@@ -54,7 +54,7 @@ def _parts(text: str | None) -> list[str]:
 
 
 def _folder(name: str | None) -> Path | None:
-    """The directory for the figures, made before minutes are spent on measuring."""
+    """The directory for the figures, made before measuring takes minutes."""
     if name is None:
         return None
     try:
@@ -122,7 +122,7 @@ def _w2(console: Any, document: dict[str, Any]) -> None:
         table.add_row(row["name"], figure(row["us"]), f"{figure(row['times_ours'])}x")
     console.print(table)
     for peer in part["missing"]:
-        console.print(f"  not installed: {peer['name']}; bring it with: {peer['install']}", soft_wrap=True)
+        console.print(f"  not installed: {peer['name']}; install it with: {peer['install']}", soft_wrap=True)
     bars(console, _pairs(part), "us, one sample")
 
 
@@ -183,7 +183,7 @@ def _pairs(part: dict[str, Any]) -> list[tuple[str, float]]:
 
 
 def bars(console: Any, rows: list[tuple[str, float]], what: str) -> None:
-    """Bars on a logarithmic scale: ten times the length to the left edge is not ten times the time."""
+    """Bars on a logarithmic scale."""
     low = math.log10(min(value for _, value in rows)) - 0.3
     high = max(math.log10(max(value for _, value in rows)), low + 1)
     wide = max(len(name) for name, _ in rows)
@@ -194,7 +194,7 @@ def bars(console: Any, rows: list[tuple[str, float]], what: str) -> None:
 
 
 def figure(value: float) -> str:
-    """Three figures that count.
+    """Three significant digits.
 
     >>> from domkl.cli.bench import figure
     >>> [figure(x) for x in (0.01234, 5.678, 34107.2)]

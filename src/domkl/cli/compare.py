@@ -8,29 +8,28 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .. import datasets
 from ..base.errors import InputError
 from ..base.extras import need
 from ..exchange import graph
 from ..lab import compare, experiment, trial
 from ..lab.compare import Row, figure
 from ..lab.trial import Source
-from . import show
+from ..learning import losses
+from . import own, show
 from .bench import figure as number
-from .run import names, need_data
 
+LEARNERS = 5  # that share data which do not say
 TEXT = "error, time and traffic of domkl and other online learners on one stream"
 
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    command = commands.add_parser("compare", help=TEXT, description=f"{TEXT[0].upper()}{TEXT[1:]}.")
+    text = f"{TEXT[0].upper()}{TEXT[1:]}. {own.SCALES}"
+    command = commands.add_parser("compare", help=TEXT, description=text)
     add = command.add_argument
     add("--dataset", metavar="NAME", help="one that `domkl data` lists (default: the shipped stations)")
-    add("--data", metavar="FILE", help="a CSV or Parquet file of your own, rows in order of time")
-    add("--target", metavar="COLUMN", help="what to predict, in --data")
-    add("--drop", metavar="A,B", help="columns to leave out, in --data")
-    add("--missing", metavar="HOW", help="cells without a number, in --data: error (default), drop or mean")
+    own.add_to(add)
+    own.add_split(add)
     add("--learners", type=int, metavar="J", help="how many learners share the data (default: 5)")
     add("--graph", default="ring", help=f"{', '.join(graph.SHAPES)} or paper1 .. paper4 (default: ring)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     source = _source(args)
     network = trial.network(args.graph, source.split.names)
     with show.progress(f"comparing on {source.name}") as bar:
-        rows = compare.table(source, network, args.seed, lambda i, n, name: _say(bar, i, n, name))
+        rows = compare.table(source, network, args.seed, lambda i, n, name: _report(bar, i, n, name))
     files = [] if args.out is None else [_picture(rows, source, args.out)]
     if args.json:
         show.document(_document(source, args.graph, rows, files))
@@ -53,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
         _show(source, args.graph, rows, files)
 
 
-def _say(bar: Any, done: int, total: int, name: str) -> None:
+def _report(bar: Any, done: int, total: int, name: str) -> None:
     bar(done, total)
     if not sys.stderr.isatty():
         print(f"domkl: {done + 1} of {total}: {name}", file=sys.stderr)
@@ -61,27 +60,20 @@ def _say(bar: Any, done: int, total: int, name: str) -> None:
 
 def _source(args: argparse.Namespace) -> Source:
     chosen = experiment.load("three-stations")
+    if args.split is not None:
+        chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, split=args.split))
     if args.data is not None:
-        return _own(args, chosen)
-    need_data(args, "target", "drop", "missing")
+        if args.dataset is not None:
+            raise InputError("--data and --dataset are both given; expected one of the two; leave one out")
+        return own.read(args, chosen, LEARNERS if args.learners is None else args.learners)
+    own.need_data(args, "target", "drop", "missing")
     if args.dataset in (None, "stations"):
         if args.learners not in (None, 3):
             raise InputError(f"--learners is {args.learners} for the stations; expected 3; leave it out")
         return trial.prepare(chosen, args.rounds)
     data = dataclasses.replace(chosen.data, names=(args.dataset,))
-    J = 5 if args.learners is None else args.learners
+    J = LEARNERS if args.learners is None else args.learners
     return trial.prepare(dataclasses.replace(chosen, data=data, learners=J), args.rounds)
-
-
-def _own(args: argparse.Namespace, chosen: experiment.Experiment) -> Source:
-    if args.dataset is not None:
-        raise InputError("--data and --dataset are both given; expected one of the two; leave one out")
-    if args.target is None:
-        raise InputError(f"{args.data} needs a target; expected a column to predict; add --target COLUMN")
-    missing = "error" if args.missing is None else args.missing
-    table = datasets.read_table(args.data, args.target, drop=names(args.drop) or (), missing=missing)
-    J = 5 if args.learners is None else args.learners
-    return trial.from_table(chosen, table, Path(args.data).name, J, args.rounds)
 
 
 def _picture(rows: list[Row], source: Source, folder: str) -> Path:
@@ -92,7 +84,13 @@ def _picture(rows: list[Row], source: Source, folder: str) -> Path:
 def _document(source: Source, network: str, rows: list[Row], files: list[Path]) -> dict[str, Any]:
     J, T, d = source.split.X.shape
     what = {"data": source.name, "unit": source.unit, "learners": J, "rounds": T, "features": d}
-    return {**what, "graph": network, "rows": compare.document(rows), "files": [str(f) for f in files]}
+    found = {"rows": compare.document(rows), "files": [str(f) for f in files]}
+    return {**what, "graph": network, **found, "notes": _notes(source)}
+
+
+def _notes(source: Source) -> list[str]:
+    """How rows were divided and scaled."""
+    return list(trial.scaled(source, losses.squared()).notes)
 
 
 def _show(source: Source, network: str, rows: list[Row], files: list[Path]) -> None:
@@ -112,10 +110,12 @@ def _show(source: Source, network: str, rows: list[Row], files: list[Path]) -> N
     for row in rows:
         if row.reason:
             console.print(f"  left out: {row.name}: {row.reason}", soft_wrap=True, markup=False)
+    for note in _notes(source):
+        console.print(f"  {note}", soft_wrap=True, markup=False)
     for path in files:
         console.print(f"Figure: {path}", soft_wrap=True)
 
 
 def _short(value: float | None) -> str:
-    """Three figures, also of an error that has exploded."""
+    """Three significant digits, also of an error that has diverged."""
     return number(value or 0.0) if (value or 0.0) < 1e7 else f"{value:.2e}"

@@ -1,4 +1,4 @@
-"""`domkl data`: which datasets there are, and where; `domkl data fetch NAME` brings one."""
+"""`domkl data`: which datasets there are, and where; `domkl data fetch NAME` downloads one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_to(commands: Any) -> None:
     fetch.add_argument(
         "--json",
         action="store_true",
-        default=argparse.SUPPRESS,  # or it would undo `domkl data --json fetch`
+        default=argparse.SUPPRESS,  # or it would reset `domkl data --json fetch`
         help="one JSON document on standard output",
     )
     fetch.set_defaults(act=fetch_one)
@@ -53,7 +53,9 @@ def list_all(args: argparse.Namespace) -> None:
     console.print(table)
     for note in dict.fromkeys(f"{e.name.split('/')[0]}: {e.source}; {e.note}" for e in entries):
         console.print(f"  {note.removesuffix('; ')}")
-    console.print("Bring a missing one with: domkl data fetch NAME (or point DOMKL_DATA to a directory)")
+    console.print(
+        "Download a missing one with: domkl data fetch NAME (or set DOMKL_DATA to a directory with its file)"
+    )
 
 
 def fetch_one(args: argparse.Namespace) -> None:

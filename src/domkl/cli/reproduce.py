@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -78,7 +77,7 @@ def _results(
 
 
 def _refuse_absent(absent: set[str], names: Sequence[str], named: bool) -> None:
-    """Before anything is run: no dataset at all, or not one that was asked for by name."""
+    """Refuse, before anything is run, if no dataset is here or one asked for by name is not."""
     if named and absent:
         first = next(name for name in names if name in absent)
         fact = f"{first} is not here; expected its file in {_places()}"
@@ -163,7 +162,7 @@ def _print_json(protocol: str, figures: list[Figure], claims: list[Claim], notes
     show.document(
         {
             "protocol": protocol,
-            "settings": dataclasses.asdict(experiment.load(f"paper-{protocol}")),
+            "settings": experiment.load(f"paper-{protocol}").describe(),
             "rows": [figure._asdict() for figure in shown],
             "claims": [claim._asdict() for claim in claims],
             "notes": notes,

@@ -1,4 +1,4 @@
-"""What people see: progress on standard error, results on standard output."""
+"""Output: progress on standard error, results on standard output."""
 
 from __future__ import annotations
 
@@ -10,19 +10,53 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..base.extras import need
+from ..lab.report.text import NONE, number
 
 #: How wide to print where there is no terminal to ask.
 WIDTH = 120
 
 
 def console() -> Any:
-    """Results for people."""
+    """A console for results that people read."""
     made = need("rich.console", "cli").Console(highlight=False)
     return made if made.is_terminal else need("rich.console", "cli").Console(width=WIDTH, highlight=False)
 
 
+def table(title: str = "") -> Any:
+    """An empty table with a line below its head and none around it."""
+    box = need("rich.box", "cli").SIMPLE_HEAD
+    return need("rich.table", "cli").Table(
+        title=text(title) if title else None, title_justify="left", box=box, show_edge=False, pad_edge=False
+    )
+
+
+def text(words: str) -> Any:
+    """Text that is shown as it is: a log may hold [markup]."""
+    return need("rich.text", "cli").Text(words)
+
+
+def count(value: int | None) -> str:
+    """A whole number with commas; a dash where it is not known."""
+    return NONE if value is None else f"{value:,}"
+
+
+def size(value: float | None) -> str:
+    """Bytes as people read them.
+
+    >>> [size(value) for value in (512, 20_480, 3.25e6, None)]
+    ['512 B', '20.5 kB', '3.25 MB', '–']
+    """
+    if value is None:
+        return NONE
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{number(value)} {unit}"
+        value /= 1000
+    return f"{number(value)} GB"
+
+
 def document(value: dict[str, Any]) -> None:
-    """Results for programs: one JSON document; what is not finite becomes null."""
+    """Print results for programs: one JSON document; what is not finite becomes null."""
     print(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.types import Array
-from .scaling import scale_x, scale_y
+from .scaling import START, by_start, scale_x, scale_y
 
 SPLITS = ("blocks", "random", "interleaved")
 
@@ -36,6 +36,23 @@ class Split:
         if len(names) != len(self.X):
             raise InputError(f"{len(names)} names for {len(self.X)} learners; give one name per learner")
         object.__setattr__(self, "names", names)
+
+    def scaled_by_start(self, rounds: int = START, *, target: bool = True) -> tuple[Split, float]:
+        """The split scaled by the range of its first rounds alone, and the width of the target's range.
+
+        Inputs of later rounds are clipped to [0, 1]. The target is not clipped, so that errors are those of
+        the real target: a squared error times the width squared is in the target's own unit squared.
+        `target=False` leaves the target as it is, for labels that are classes.
+
+        >>> import numpy as np
+        >>> split = Split(np.array([[[1.0], [3.0], [9.0]]]), np.array([[10.0, 30.0, 50.0]]))
+        >>> scaled, width = split.scaled_by_start(rounds=2)
+        >>> scaled.X[0, :, 0].tolist(), scaled.y[0].tolist(), width
+        ([0.0, 1.0, 1.0], [0.0, 1.0, 2.0], 20.0)
+        """
+        X, _ = by_start(self.X, rounds)
+        y, width = by_start(self.y, rounds) if target else (self.y, 1.0)
+        return replace(self, X=np.clip(X, 0.0, 1.0), y=y), float(width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,23 +93,22 @@ class Dataset:
 
     def scaled(self, x: str = "none", y: str = "none") -> Dataset:
         """Scale with the whole dataset's range, so not online; see `scaling` for the choices."""
-        _refuse_endless(self)
+        self.check_range()
         return replace(self, X=scale_x(self.X, x), y=scale_y(self.y, y))
 
-
-def _refuse_endless(data: Dataset) -> None:
-    """Two numbers may be finite and their difference not."""
-    if not len(data.y):
-        return
-    low, high = (np.append(of(data.X, axis=0), of(data.y)) for of in (np.min, np.max))
-    with np.errstate(over="ignore"):
-        endless = np.flatnonzero(np.isinf(high - low))
-    if len(endless):
-        i = int(endless[0])
-        raise DataError(
-            f"{data.name}, column {(*data.feature_names, data.target)[i]!r}: values from {low[i]:g} to "
-            f"{high[i]:g} cannot be scaled; expected a range below 1.8e308; correct or remove such rows"
-        )
+    def check_range(self) -> None:
+        """Refuse a column whose range overflows: two numbers may be finite and their difference not."""
+        if not len(self.y):
+            return
+        low, high = (np.append(of(self.X, axis=0), of(self.y)) for of in (np.min, np.max))
+        with np.errstate(over="ignore"):
+            infinite = np.flatnonzero(np.isinf(high - low))
+        if len(infinite):
+            i = int(infinite[0])
+            raise DataError(
+                f"{self.name}, column {(*self.feature_names, self.target)[i]!r}: values from {low[i]:g} to "
+                f"{high[i]:g} cannot be scaled; expected a range below 1.8e308; correct or remove such rows"
+            )
 
 
 def _rows(N: int, J: int, T: int, how: str, seed: int) -> NDArray[np.intp]:

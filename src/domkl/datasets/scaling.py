@@ -1,8 +1,9 @@
 """Scalings of features and targets.
 
-Every scaling here looks at the whole dataset at once. That is what the paper's
-experiments do, but it is not online: the first round already knows the range of
-the last. Where this matters use fixed bounds, as `domkl.datasets.stations` does.
+`scale_x` and `scale_y` look at the whole dataset at once. That is what the paper's
+experiments do, but it is not online: the first round already uses the range of
+the last. `by_start` looks at the first rounds only; fixed bounds, as
+`domkl.datasets.stations` has them, look at no data at all.
 
 ====== ========== =====================================================
  x      none       as read
@@ -24,6 +25,8 @@ from ..base.types import Array
 
 X_SCALES = ("none", "minmax", "global", "standard")
 Y_SCALES = ("none", "max", "minmax")
+#: So many rounds at the start give the range that `by_start` scales with.
+START = 100
 
 
 def scale_x(X: Array, how: str) -> Array:
@@ -56,6 +59,23 @@ def scale_y(y: Array, how: str) -> Array:
     if how == "minmax":
         return _ratio(y - y.min(), np.ptp(y))
     return y
+
+
+def by_start(values: Array, rounds: int = START) -> tuple[Array, Array]:
+    """Scale streams (J, T, ...) by the range of their first rounds; and the width of that range.
+
+    The range of the first `rounds` rounds, of all learners together, becomes [0, 1]; later values may lie
+    outside. Values that do not differ in these rounds are shifted to 0 and keep their unit.
+
+    >>> import numpy as np
+    >>> scaled, width = by_start(np.array([[2.0, 4.0, 8.0]]), rounds=2)
+    >>> scaled.tolist(), float(width)
+    ([[0.0, 1.0, 3.0]], 2.0)
+    """
+    first = values[:, : checks.count("rounds", rounds)]
+    low, high = first.min(axis=(0, 1)), first.max(axis=(0, 1))
+    width = np.where(high > low, high - low, 1.0)
+    return (values - low) / width, width
 
 
 def _ratio(a: Array, b: Array | float) -> Array:

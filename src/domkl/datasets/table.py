@@ -49,14 +49,13 @@ class Table:
     dropped: int = 0
 
     def dataset(self) -> Dataset:
-        """All rows as one dataset, to be scaled and split."""
+        """All rows as one dataset, to be split over learners."""
         return Dataset(self.name, self.X, self.y, self.feature_names, self.target)
 
-    def by_learner(self, x: str = "none", y: str = "none") -> Split:
+    def by_learner(self) -> Split:
         """The rows of each learner, in order of first appearance.
 
-        Learners with more rows than the shortest leave their last ones out. `x` and
-        `y` scale with the whole table's range, so not online; see `scaling`.
+        Learners with more rows than the shortest leave their last ones out.
         """
         if self.learners is None:
             raise InputError(
@@ -68,8 +67,7 @@ class Table:
         groups = [np.flatnonzero(who == j) for j in range(len(names))]
         T = min(map(len, groups))
         rows = np.stack([group[:T] for group in groups])
-        data = self.dataset().scaled(x, y)
-        return Split(data.X[rows], data.y[rows], names, len(who) - rows.size)
+        return Split(self.X[rows], self.y[rows], names, len(who) - rows.size)
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,9 @@ def read_table(
         Columns to leave out.
     missing
         What to do about empty, NaN and infinite cells: "error" refuses them, "drop"
-        leaves out their rows, "mean" fills a feature with its column's mean and
-        leaves out rows without a target.
+        leaves out their rows, "mean" fills a feature with the mean of its column's
+        cells above, and leaves out rows without a target and rows above a column's
+        first value.
     max_rows
         Read only so many rows.
     """
@@ -124,9 +123,13 @@ def read_table(
     if missing == "error":
         _refuse(raw, V, (*names, target), who, learner_column)
     keep = _keep(V, who, missing)
+    if missing == "mean":
+        _refuse_empty(V[keep], names, file)
+        V[keep] = _filled(V[keep])
+        keep &= np.isfinite(V).all(axis=1)
     if keep.sum() < 2:
         raise DataError(f"{file}: {keep.sum()} usable rows of {len(keep)}, at least 2 are needed; add rows")
-    V = _filled(V[keep], names, file)
+    V = V[keep]
     kept = None if who is None else tuple(w for w, k in zip(who, keep, strict=True) if k)
     return Table(file.name, V[:, :-1], V[:, -1], names, target, kept, int((~keep).sum()))
 
@@ -316,14 +319,19 @@ def _keep(V: Array, who: Sequence[str] | None, missing: str) -> NDArray[np.bool_
     return keep if who is None else keep & np.array([name != "" for name in who], dtype=bool)
 
 
-def _filled(V: Array, names: Sequence[str], path: Path) -> Array:
-    """Missing cells as their column's mean."""
-    good = np.isfinite(V)
-    if good.all():
-        return V
-    if not good.any(axis=0).all():
-        name = names[int(np.argmin(good.any(axis=0)))]
+def _refuse_empty(V: Array, names: Sequence[str], path: Path) -> None:
+    """Raise if a feature has no value at all."""
+    known = np.isfinite(V).any(axis=0)
+    if len(V) and not known.all():
+        name = names[int(np.argmin(known))]
         raise DataError(
             f"{path}, column {name!r}: no value at all, so no mean; leave it out with --drop {name}"
         )
-    return np.where(good, V, V.mean(axis=0, where=good))
+
+
+def _filled(V: Array) -> Array:
+    """Missing cells as the mean of the cells above, which are the past; NaN where there is none above."""
+    good = np.isfinite(V)
+    totals, counts = np.cumsum(np.where(good, V, 0.0), axis=0), np.cumsum(good, axis=0)
+    means = np.divide(totals, counts, out=np.full_like(V, np.nan), where=counts > 0)
+    return np.where(good, V, means)

@@ -159,7 +159,7 @@ class NumpyDevice:
     def keep(self) -> DeviceState:
         theta, lam, _, L, q = self.state
         now, past = self.rows.now, None
-        if isinstance(now, second_order.State):
+        if isinstance(now, second_order.SecondOrderState):
             past = Past(now.m[0], _one_row(now.inverse), self.rows.samples, self.deg)
         return DeviceState(theta, lam, L, q, past)
 
@@ -172,7 +172,7 @@ class NumpyDevice:
         inverse = state.past.at(self.deg, self.rates, self.loss)
         self.rows.samples = state.past.samples
         many = second_order.Inverse.of_halves(*(half[None] for half in inverse.halves()))
-        self.rows.resume(second_order.State(*rows, state.past.m[None], many))
+        self.rows.resume(second_order.SecondOrderState(*rows, state.past.m[None], many))
 
     def _sum(self, thetas: list[Array]) -> Array:
         return sum_in_order(np.asarray(thetas)) if thetas else np.zeros_like(self.rows.now.theta[0])

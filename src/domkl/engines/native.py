@@ -39,7 +39,7 @@ class NativeEngine:
         self.sums = Sums.zero(graph.J, len(V))
         self.start = 0
         self.past = np.empty((graph.J, 0, V.shape[2]), V.dtype), np.empty((graph.J, 0), V.dtype)
-        self.c = second_order.Pulls.of(graph.deg.astype(V.dtype), setting.rates, setting.loss).c
+        self.c = second_order.SecondOrderPulls.of(graph.deg.astype(V.dtype), setting.rates, setting.loss).c
         self.pace = second_order.pace(self.memory or 1, 2 * V.shape[1])
         make = _engine.Network64 if V.dtype == np.float64 else _engine.Network32
         self.network = make(
@@ -156,7 +156,13 @@ class NativeInverse(second_order.Inverse):
         return g, theta
 
     def learn(
-        self, state: second_order.State, pulls: second_order.Pulls, z: Array, h: Array, ky: Array, L: Array
+        self,
+        state: second_order.SecondOrderState,
+        pulls: second_order.SecondOrderPulls,
+        z: Array,
+        h: Array,
+        ky: Array,
+        L: Array,
     ) -> tuple[Array, Array]:
         theta, m = np.empty(self.shape, self.dtype), np.empty(self.shape, self.dtype)
         past = state.theta, state.theta_sum, state.lam, state.m
@@ -169,7 +175,7 @@ class NativeInverse(second_order.Inverse):
         theta: Array,
         theta_sum: Array,
         total: Array,
-        pulls: second_order.Pulls,
+        pulls: second_order.SecondOrderPulls,
         eta_g: float,
     ) -> tuple[Array, Array]:
         moved, q = np.empty(self.shape, self.dtype), np.empty(self.shape[:-1], self.dtype)

@@ -44,7 +44,7 @@ class NativeDevice:
             self.inverse = NativeInverse.of(self.device.inverses(), self.shape, self.dtype)
         # Of the first-order step the extension keeps lam / c, c the coefficient of |v|^2 / 2 in the problem.
         self.unit = 1.0 if second else rates.eta + rates.rho * deg + 2 * loss.reg
-        self.c = second_order.Pulls.of(np.full(1, deg, self.dtype), rates, loss).c[0]
+        self.c = second_order.SecondOrderPulls.of(np.full(1, deg, self.dtype), rates, loss).c[0]
         self.memory = None if memory is None else 1 + memory
         self.pace = second_order.pace(self.memory or 1, self.shape[1])
 
@@ -90,7 +90,8 @@ class NativeDevice:
             self._resume_past(state.past)
 
     def _resume_past(self, past: Past | None) -> None:
-        assert past is not None and self.inverse is not None
+        assert past is not None
+        assert self.inverse is not None
         self.device.resume_past(np.ascontiguousarray(past.m, self.dtype))
         self.samples = past.samples
         inverse = past.at(self.deg, self.rates, self.loss)

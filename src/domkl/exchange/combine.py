@@ -147,7 +147,7 @@ def share(near: Neighbours, own: Array, sent: Array) -> Array:
 
 def least(near: Neighbours, own: Array, sent: Array) -> Array:
     """The smallest of a neighbourhood."""
-    low = own.copy()
+    low: Array = own.copy()
     for slot in near.slots:
         low[slot.rows] = np.minimum(low[slot.rows], sent[slot.senders])
     return low
@@ -155,7 +155,7 @@ def least(near: Neighbours, own: Array, sent: Array) -> Array:
 
 def most(near: Neighbours, own: Array, sent: Array) -> Array:
     """The largest of a neighbourhood."""
-    high = own.copy()
+    high: Array = own.copy()
     for slot in near.slots:
         high[slot.rows] = np.maximum(high[slot.rows], sent[slot.senders])
     return high

@@ -135,5 +135,5 @@ class Neighbour:
         one = cls(P, K, state["theta"].dtype)
         one.edge = Edge.of(state["edge"])
         one.theta, one.losses, one.received = state["theta"], state["losses"], state["received"]
-        one.sent = {round: message for round, message in state["sent"]}
+        one.sent = dict(state["sent"])
         return one

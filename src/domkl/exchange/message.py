@@ -90,15 +90,22 @@ class Layout:
         self.parts = (*self.wide, *self.small)
 
     @property
+    def theta(self) -> Part | None:
+        """The part that edges have duals of: the first that is pulled, if any."""
+        return self.wide[0] if self.wide else None
+
+    @property
     def sizes(self) -> tuple[int, int]:
         """Numbers in theta and in scalars."""
         return sum(part.size for part in self.wide), sum(part.size for part in self.small)
 
     def pack(self, message: Mapping[str, Array]) -> tuple[Array, Array]:
         """One learner's message (1, ...) as theta (1, n) and scalars (n,)."""
-        theta = np.concatenate([message[p.name].reshape(1, -1).astype(np.float64) for p in self.wide], 1)
-        small = [np.ravel(message[p.name]).astype(np.float64) for p in self.small]
-        return theta, np.concatenate([np.zeros(0), *small])
+        wide, small = (
+            np.concatenate([np.zeros(0), *(np.ravel(message[p.name]) for p in parts)])
+            for parts in (self.wide, self.small)
+        )
+        return wide[None], small
 
     def unpack(self, theta: Array, scalars: Array | None, dtype: Any) -> dict[str, Array]:
         """Inverse of `pack`; the first part in the models' `dtype`, the others in float64."""
@@ -109,8 +116,8 @@ class Layout:
                 assert values is not None
                 found[part.name] = values[at : at + part.size].reshape(1, *part.shape)
                 at += part.size
-        first = self.wide[0].name
-        found[first] = found[first].astype(dtype)
+        if self.theta is not None:
+            found[self.theta.name] = found[self.theta.name].astype(dtype)
         return found
 
 

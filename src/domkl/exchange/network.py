@@ -32,18 +32,16 @@ class Network:
 
     def exchange_round(self, model: Model, outgoing: Mapping[str, Array]) -> dict[str, Any]:
         """Combine the messages of a round; moves of duals that rounding took away are taken back."""
-        layout, statistics = Layout(model.parts), getattr(model, "statistics", {})
-        sent = dict(outgoing)
+        layout, sent = Layout(model.parts), dict(outgoing)
         for part in layout.wide:
-            sent[part.name] = self.exchange.outgoing(outgoing[part.name], getattr(model, "largest", np.inf))
-        theta = layout.wide[0].name
-        if self.exchange.payload != "float64":
-            rounded = outgoing[theta] - sent[theta]
+            sent[part.name] = self.exchange.outgoing(outgoing[part.name], model.largest)
+        if layout.theta is not None and self.exchange.payload != "float64":
+            rounded = outgoing[layout.theta.name] - sent[layout.theta.name]
             model.take_back(rounded * np.asarray(self.neighbours.weight[:, None, None], rounded.dtype))
         if self.graph.J > 1:
-            self._count(layout, statistics)
+            self._count(layout, model.statistics)
         incoming = self.neighbours.combine(layout.parts, sent, sent, screen=self.exchange.screen)
-        incoming["statistics"] = {t: self._pooled(t, each) for t, each in statistics.items()}
+        incoming["statistics"] = {t: self._pooled(t, each) for t, each in model.statistics.items()}
         return incoming
 
     def _pooled(self, round: int, each: Any) -> Statistics:

@@ -2,19 +2,25 @@
 
 Every learner announces its own links with a version that grows when they change. Announcements are passed on
 to all neighbours, once each, so after as many rounds as the network's diameter everybody knows every link.
+What a learner announces about itself counts; of one that has not yet, what others announce about it.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Mapping, Sequence
+from operator import or_
 from typing import Any, TypeAlias
 
 from ..base.errors import PeerError
+from .edges import NEVER
 
 #: A learner's links: their version, and its neighbours.
 Links: TypeAlias = "tuple[int, tuple[Hashable, ...]]"
 #: The most learners of a network that are kept track of, and the most links of one.
 MOST_LEARNERS, MOST_LINKS = 1024, 1024
+#: The largest version, and how far it may be ahead of the last: a forged one must leave room to outrun it.
+MOST_VERSION, MOST_AHEAD = 2**53, 2**32
 
 
 def order(name: Hashable) -> tuple[int, str]:
@@ -29,33 +35,49 @@ class Topology:
         self.name = name
         self.known: dict[Hashable, Links] = {name: (0, tuple(neighbours))}
         self.news: dict[Hashable, Links] = dict(self.known)  # not yet passed on
+        self._members: list[Hashable] | None = None
         self._size: tuple[int, int] | None = None
 
     def set_neighbours(self, neighbours: Sequence[Hashable]) -> None:
-        """Announce other links of our own."""
+        """Announce other links of our own; whoever is new is told everything."""
         version, before = self.known[self.name]
         if tuple(neighbours) != before:
-            self._learn(self.name, (version + 1, tuple(neighbours)))
+            self._learn(self.name, (min(version + 1, MOST_VERSION), tuple(neighbours)))
+        if set(neighbours) - set(before):
+            self.news = dict(self.known)
 
     def receive(self, links: Mapping[Hashable, Links]) -> None:
         """Take in announcements; what is new is passed on with the next message."""
         for name, found in links.items():
             check_links(name, found)
+        for name, (version, neighbours) in links.items():
+            found = version, tuple(neighbours)
+            if version - self._version(name) > MOST_AHEAD:
+                continue
             if name == self.name:
                 self._outrun(found)
-            elif name not in self.known or self.known[name][0] < found[0]:
-                if name in self.known or len(self.known) < MOST_LEARNERS:
-                    self._learn(name, found)
+            elif version > self._version(name) and self._has_room(name):
+                self._learn(name, found)
+
+    def _version(self, name: Hashable) -> int:
+        return self.known[name][0] if name in self.known else NEVER
 
     def _outrun(self, found: Links) -> None:
-        """After a restart others may still have later links of our own than we do."""
+        """After a restart, or a forgery, others have links of our own that are not ours."""
         version, mine = self.known[self.name]
         if found[0] > version or (found[0] == version and found[1] != mine):
-            self._learn(self.name, (found[0] + 1, mine))
+            self._learn(self.name, (min(found[0] + 1, MOST_VERSION), mine))
+
+    def _has_room(self, name: Hashable) -> bool:
+        """Whether that learner can be kept track of; those that have left make room."""
+        if name not in self.known and len(self.known) >= MOST_LEARNERS:
+            members = {self.name, *self.members}
+            self.known = {other: links for other, links in self.known.items() if other in members}
+        return name in self.known or len(self.known) < MOST_LEARNERS
 
     def _learn(self, name: Hashable, links: Links) -> None:
         self.known[name] = self.news[name] = links
-        self._size = None
+        self._members = self._size = None
 
     def take_news(self) -> dict[Hashable, Links]:
         """What the next message passes on."""
@@ -65,36 +87,54 @@ class Topology:
     @property
     def members(self) -> list[Hashable]:
         """Those that can be reached from here, in an order that is the same everywhere."""
-        return sorted(self._distances(self.name), key=order)
+        if self._members is None:
+            self._members = sorted(self._reach(), key=order)
+        return self._members
 
     @property
     def size(self) -> tuple[int, int]:
         """How many learners there are, and the most links between two of them, as far as is known."""
         if self._size is None:
-            members = self.members
-            distances = [max(self._distances(name).values()) for name in members]
-            self._size = len(members), max(distances)
+            self._size = len(self.members), self._diameter()
         return self._size
 
     @property
     def is_complete(self) -> bool:
         """Whether every learner that somebody links to has announced its links."""
-        return all(name in self.known for name in self._distances(self.name))
+        return all(name in self.known for name in self.members)
 
-    def _distances(self, start: Hashable) -> dict[Hashable, int]:
-        """Links between `start` and each learner; a link counts if either end announces it."""
-        found, edge = {start: 0}, [start]
-        while edge:
-            near = [other for name in edge for other in self._around(name) if other not in found]
-            step = found[edge[0]] + 1
-            edge = list(dict.fromkeys(near))
-            found |= dict.fromkeys(edge, step)
+    def _reach(self) -> set[Hashable]:
+        around, found, edge = self._around(), {self.name}, [self.name]
+        while edge and len(found) < MOST_LEARNERS:
+            near = {other for name in edge for other in around.get(name, ())} - found
+            edge = sorted(near, key=order)[: MOST_LEARNERS - len(found)]
+            found.update(edge)
         return found
 
-    def _around(self, name: Hashable) -> list[Hashable]:
-        if name in self.known:
-            return list(self.known[name][1])
-        return [other for other, (_, links) in self.known.items() if name in links]
+    def _diameter(self) -> int:
+        """Each learner's reach, a bit for each that it has reached, grows link by link."""
+        index, around = {name: k for k, name in enumerate(self.members)}, self._around()
+        near = [[index[other] for other in around.get(name, ()) if other in index] for name in self.members]
+        reach, steps = [1 << k for k in range(len(near))], 0
+        while True:
+            wider = [
+                functools.reduce(or_, (reach[k] for k in others), own)
+                for own, others in zip(reach, near, strict=True)
+            ]
+            if wider == reach:
+                return steps
+            reach, steps = wider, steps + 1
+
+    def _around(self) -> dict[Hashable, list[Hashable]]:
+        """Each learner's neighbours."""
+        around: dict[Hashable, list[Hashable]] = {
+            name: list(links) for name, (_, links) in self.known.items()
+        }
+        for name, (_, links) in self.known.items():
+            for other in links:
+                if other not in self.known:
+                    around.setdefault(other, []).append(name)
+        return around
 
     def state(self) -> dict[str, Any]:
         """All of it, fit for JSON."""
@@ -103,11 +143,21 @@ class Topology:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`; all of it is passed on again."""
         self.known = {name: (version, tuple(links)) for name, version, links in state["known"]}
-        self.news, self._size = dict(self.known), None
+        self.news, self._members, self._size = dict(self.known), None, None
 
 
 def check_links(name: Hashable, links: Any) -> None:
     """Refuse what is not an announcement."""
-    good = isinstance(links, tuple | list) and len(links) == 2 and isinstance(links[0], int) and links[0] >= 0
-    if not good or not isinstance(links[1], tuple | list) or len(links[1]) > MOST_LINKS:
+    good = isinstance(links, tuple | list) and len(links) == 2
+    good = good and type(links[0]) is int and 0 <= links[0] <= MOST_VERSION
+    good = good and isinstance(links[1], tuple | list) and len(links[1]) <= MOST_LINKS
+    if not good or not _are_names(links[1]):
         raise PeerError(f"links of {name!r} are {links!r:.100}; expected a version and names; fix the sender")
+
+
+def _are_names(values: Sequence[Any]) -> bool:
+    try:
+        hash(tuple(values))
+    except TypeError:
+        return False
+    return True

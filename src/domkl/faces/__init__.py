@@ -1,30 +1,15 @@
-"""One device without neighbours, as `domkl.river` and `domkl.sklearn` use it.
+"""Models of one device without neighbours, behind `domkl.DOMKL`, `domkl.river` and `domkl.sklearn`.
 
-    model = make(Settings("first-order", seed=0), "squared")
-    model.grow(["temperature", "hour"])   # one column for each key, at any time
-    model.predict(x), model.learn(x, y)   # x (d,) may hold NaN: missing; any scale
-
-Presets: "first-order" is `Learner`'s step over 17 Gaussian kernels; "auto" is `domkl.auto.Model`.
+model = make(for_numbers(domkl.Auto(size=400)))
+model.grow(["temperature", "hour"])   # an input for each key, at any time
+model.predict(x), model.learn(x, y)   # x (d,) may hold NaN where a value is missing; any scale
 """
 
 from __future__ import annotations
 
 from .classes import OneVsRest
-from .first_order import FirstOrder
-from .keys import digest
-from .making import make
-from .scaled import Mind, ScaledLearner
-from .settings import DEFAULT, PRESETS, Settings, Single
+from .models import check, for_classes, for_numbers, make
+from .paper import SinglePaper
+from .single import Single, digest
 
-__all__ = [
-    "DEFAULT",
-    "PRESETS",
-    "FirstOrder",
-    "Mind",
-    "OneVsRest",
-    "ScaledLearner",
-    "Settings",
-    "Single",
-    "digest",
-    "make",
-]
+__all__ = ["OneVsRest", "Single", "SinglePaper", "check", "digest", "for_classes", "for_numbers", "make"]

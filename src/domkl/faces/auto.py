@@ -1,4 +1,4 @@
-"""Preset "auto" as a facade uses it."""
+"""`domkl.Auto` on one device without neighbours."""
 
 from __future__ import annotations
 
@@ -8,45 +8,50 @@ from typing import Any
 import numpy as np
 
 from ..base.types import Array
-from ..learning.auto import Model
-from .odds import score
-from .settings import Settings
+from ..learning.settings import Auto
+from .online import OnlineRows
+from .single import log_odds
 
 
-class Auto:
-    """`domkl.auto.Model`, which needs the number of its columns."""
+class SingleAuto:
+    """The `Auto` model of one device, with inputs that may be added at any time."""
 
-    def __init__(self, settings: Settings, loss: str) -> None:
+    def __init__(self, settings: Auto) -> None:
+        self.settings = settings
         self.d = 0
-        self.model: Model | None = None
-        self.settings, self.loss = settings, loss
+        self.online: OnlineRows | None = None  # made with the first input
 
     @property
     def n(self) -> int:
-        return 0 if self.model is None else self.model.n
+        return 0 if self.online is None else self.online.n
 
     def predict(self, x: Array) -> float:
-        found = 0.0 if self.model is None else self.model.predict(_known(x))
-        return score(found) if self.loss == "logistic" else found
+        if self.online is None:
+            return self.settings.start
+        return float(self.online.predict(_finite(x)[None])[0])
+
+    def score(self, x: Array) -> float:
+        found = self.predict(x)
+        return log_odds(found) if self.settings.loss == "logistic" else found
 
     def learn(self, x: Array, y: float) -> None:
-        if self.model is not None:
-            self.model.learn(_known(x), y)
+        if self.online is not None:
+            self.online.learn(_finite(x)[None], [y])
 
-    def ask(self, x: dict[Any, Any]) -> float | None:
+    def predict_dict(self, x: dict[Any, Any]) -> float | None:
         return None
 
-    def tell(self, x: dict[Any, Any], y: float) -> bool:
+    def learn_dict(self, x: dict[Any, Any], y: float) -> bool:
         return False
 
     def grow(self, keys: Sequence[Hashable]) -> None:
         self.d += len(keys)
-        if self.model is not None:
-            self.model.grow(self.d)
+        if self.online is not None:
+            self.online.grow(self.d)
         elif self.d:
-            self.model = Model(self.d, loss=self.loss, seed=self.settings.seed, size=self.settings.size)
+            self.online = OnlineRows(self.settings, self.d)
 
 
-def _known(x: Array) -> Array:
-    """What is infinite says as little as what is missing."""
+def _finite(x: Array) -> Array:
+    """Infinite inputs count as missing."""
     return np.where(np.isfinite(x), x, np.nan)

@@ -1,4 +1,4 @@
-"""Classes from models of one number."""
+"""Several classes from models of one target."""
 
 from __future__ import annotations
 
@@ -7,47 +7,42 @@ from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
 from ..base.types import Array
-from .making import make
-from .odds import probability
-from .settings import Settings, Single
+from ..learning.settings import ModelSettings
+from .models import for_classes, make
+from .single import Single, probability
 
 Label = TypeVar("Label", bound=Hashable)
 
 
-def _sign(label: Hashable) -> float:
-    """What a class is to its own model: 0 and -1 mean -1 there, as they do to a learner of a network."""
-    return -1.0 if label in (0, -1) else 1.0
-
-
 class OneVsRest(Generic[Label]):
-    """Classes that appear as they come: one model each, and one for two."""
+    """A model for each class against the rest, or one for two; classes may appear at any time."""
 
-    def __init__(self, settings: Settings, classes: Sequence[Label] = ()) -> None:
-        self.settings, self.keys = settings, list[Hashable]()
+    def __init__(self, settings: ModelSettings | None, classes: Sequence[Label] = ()) -> None:
+        self.settings, self.keys = for_classes(settings), list[Hashable]()
         self.classes: dict[Label, int] = {}
         self.models: list[tuple[float, Single]] = []  # sign, model
         for label in classes:
             self.add(label)
 
     def add(self, label: Label) -> None:
-        """A class more: none of the samples so far was of it."""
-        if len(self.classes) == 2:  # the second was "not the first", which its own model starts from
+        """Add a class of which no sample was learnt yet."""
+        if len(self.classes) == 2:  # the second was "not the first": its own model starts from there
             sign, first = self.models[0]
             self.models.append((-sign, copy.deepcopy(first)))
         if len(self.classes) != 1:
-            model = make(self.settings, "logistic")
+            model = make(self.settings)
             model.grow(self.keys)
             self.models.append((_sign(label), model))
         self.classes[label] = len(self.classes)
 
     def grow(self, keys: Sequence[Hashable]) -> None:
-        """New columns."""
+        """Add inputs."""
         self.keys += keys
         for _, model in self.models:
             model.grow(keys)
 
     def learn(self, x: Array, label: Label) -> None:
-        """Take in a sample, perhaps of a new class."""
+        """Learn a sample, perhaps of a new class."""
         if label not in self.classes:
             self.add(label)
         mine = self.classes[label]
@@ -55,15 +50,20 @@ class OneVsRest(Generic[Label]):
             model.learn(x, sign if k == mine else -sign)
 
     def scores(self, x: Array) -> list[float]:
-        """One score a model: for two classes that of the first."""
-        return [sign * model.predict(x) for sign, model in self.models]
+        """The log-odds of each class; for two classes of the first alone."""
+        return [sign * model.score(x) for sign, model in self.models]
 
     def probabilities(self, x: Array) -> list[float]:
-        """One for each class; they sum to 1."""
+        """The probability of each class; they sum to 1."""
         if len(self.classes) == 1:
             return [1.0]
-        odds = [probability(score) for score in self.scores(x)]
+        found = [probability(score) for score in self.scores(x)]
         if len(self.classes) == 2:
-            return [odds[0], 1 - odds[0]]
-        total = sum(odds)
-        return [one / total for one in odds]
+            return [found[0], 1 - found[0]]
+        total = sum(found)
+        return [one / total for one in found]
+
+
+def _sign(label: Hashable) -> float:
+    """A class's target in its own model: 0 and -1 mean -1 there, as they do to a learner of a network."""
+    return -1.0 if label in (0, -1) else 1.0

@@ -12,12 +12,9 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..exchange.graph import GraphLike, as_graph
 from ..learning import conformal, losses
-from ..learning.auto import Model, Network
-from ..learning.auto.learners import Look
-from . import handover
-
-#: What both kinds of model learn.
-LOSSES = ("squared", "logistic")
+from ..learning.settings import Auto, ModelSettings, check_model
+from . import handing, models
+from .online import OnlineRows
 
 
 class DOMKL:
@@ -27,18 +24,17 @@ class DOMKL:
     ----------
     graph : None for one device, which takes x (d,) and y; else who talks to whom (as in `simulate`): a whole
         network in this process, which takes a round at a time, X (J, d) and y (J,), a row for each learner.
-    loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
-    seed : of the random features.
-    size : how many numbers a learner has; time and memory grow with their square.
+    model : `domkl.Auto(...)`, by default `Auto()`; one device also takes `domkl.Paper(...)`: the paper's
+        local step over Gaussian kernels, on inputs and labels that are scaled as they come.
 
     The number of inputs is that of the first sample. They may have any scale, and NaN where one is missing.
-    `predict` gives the target, or for "logistic" 2 P(y = +1) - 1, in [-1, 1]; before any label it gives 0.
+    `predict` gives the target, or for the loss "logistic" 2 P(y = +1) - 1, in [-1, 1].
 
     Examples
     --------
     >>> import domkl, numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> model = domkl.DOMKL(size=200)
+    >>> model = domkl.DOMKL(model=domkl.Auto(size=200))
     >>> for x in rng.uniform(0, 1000, size=(300, 2)):
     ...     model.learn(x, np.sin(x[0] / 200) + x[1] / 500)
     >>> round(model.predict([500.0, 500.0]), 1)  # the truth is 1.598
@@ -46,32 +42,25 @@ class DOMKL:
 
     Three devices that exchange parameters, never samples:
 
-    >>> network = domkl.DOMKL("ring", size=200)
+    >>> network = domkl.DOMKL("ring", model=domkl.Auto(size=200))
     >>> for X in rng.uniform(0, 1000, size=(100, 3, 2)):
     ...     network.learn(X, np.sin(X[:, 0] / 200) + X[:, 1] / 500)
     >>> network.predict(np.full((3, 2), 500.0)).round(1).tolist()
     [1.6, 1.6, 1.6]
     """
 
-    def __init__(
-        self, graph: GraphLike | None = None, *, loss: str = "squared", seed: int = 0, size: int = 1700
-    ) -> None:
-        self.graph, self.seed = graph, checks.count("seed", seed, least=0)
-        self.loss = checks.one_of("loss", loss, LOSSES)
-        self.size = checks.count("size", size, least=16)
-        self._model: Model | _Rounds | None = None
+    def __init__(self, graph: GraphLike | None = None, *, model: ModelSettings | None = None) -> None:
+        self.graph = graph
+        self.model = models.check(model) if graph is None else _of_network(model)
+        self._learning: _OneDevice | OnlineRows | None = None
 
     def predict(self, x: npt.ArrayLike) -> float | Array:
-        """What to expect before the label is known: a number, or one for each learner (J,)."""
+        """The prediction before the label is known: a number, or one for each learner (J,)."""
         return self._for(x).predict(x)
 
     def learn(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
-        """A sample with its label, or a round of the network with its labels."""
-        model = self._for(x)
-        if isinstance(model, Model):
-            model.learn(x, y)  # type: ignore[arg-type]
-        else:
-            model.learn(x, y)
+        """Learn a sample with its label, or a round of the network with its labels."""
+        self._for(x).learn(x, y)
 
     def interval(self, x: npt.ArrayLike, coverage: float = 0.9) -> tuple[float, float] | tuple[Array, Array]:
         """Bounds that hold y in `coverage` of all cases: two numbers, or two for each learner (J,).
@@ -80,26 +69,51 @@ class DOMKL:
         """
         return self._for(x).interval(x, coverage)
 
+    def grow(self, d: int) -> None:
+        """From now on samples of one device have d inputs, the new ones last; what was learnt stays."""
+        d = checks.count("d", d)
+        if self.graph is not None:
+            raise InputError(
+                "a network's inputs cannot grow; expected DOMKL() without a graph; make a new DOMKL(graph)"
+            )
+        if isinstance(self._learning, _OneDevice):
+            self._learning.grow(d)
+        else:
+            self._learning = _OneDevice(self.model, d)
+
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what one device has learnt, and no sample, to a file with which `domkl agent`s can begin."""
-        if not isinstance(self._model, Model):
+        if not isinstance(self._learning, _OneDevice):
             raise InputError(
                 "there is no model of one device; expected DOMKL() without a graph, taught; teach one first"
             )
-        handover.write(path, self._model)
+        handing.write(path, self._learning.single)
 
-    def _for(self, x: npt.ArrayLike) -> Model | _Rounds:
-        """The model, which the first sample's shape makes."""
-        if self._model is None:
+    def _for(self, x: npt.ArrayLike) -> _OneDevice | OnlineRows:
+        """What learns; the shape of the first sample makes it."""
+        if self._learning is None:
             shape = np.shape(x)
             if self.graph is None:
-                self._model = Model(_one(shape), loss=self.loss, seed=self.seed, size=self.size)
+                self._learning = _OneDevice(self.model, _inputs(shape))
             else:
-                self._model = _Rounds(self, self.graph, *_many(shape))
-        return self._model
+                assert isinstance(self.model, Auto)
+                J, d = _rows(shape)
+                self._learning = OnlineRows(self.model, d, as_graph(self.graph, J))
+        return self._learning
 
 
-def _one(shape: tuple[int, ...]) -> int:
+def _of_network(model: ModelSettings | None) -> Auto:
+    """Settings that a network can learn with, round by round."""
+    settings = check_model(Auto() if model is None else model)
+    if not isinstance(settings, Auto):
+        raise InputError(
+            "model is Paper and a graph is given; expected domkl.Auto for a network round by round; "
+            "use domkl.simulate(X, y, graph, model=...)"
+        )
+    return settings
+
+
+def _inputs(shape: tuple[int, ...]) -> int:
     if len(shape) != 1 or not shape[0]:
         raise InputError(
             f"x has shape {shape}; expected (d,), one sample; DOMKL(graph) takes a row a learner"
@@ -107,41 +121,42 @@ def _one(shape: tuple[int, ...]) -> int:
     return shape[0]
 
 
-def _many(shape: tuple[int, ...]) -> tuple[int, int]:
+def _rows(shape: tuple[int, ...]) -> tuple[int, int]:
     if len(shape) != 2 or 0 in shape:
         raise InputError(f"X has shape {shape}; expected (J, d), a row for each learner; give a whole round")
     return shape[0], shape[1]
 
 
-class _Rounds:
-    """A network that is taught a round at a time."""
+class _OneDevice:
+    """One device that learns a sample at a time."""
 
-    def __init__(self, how: DOMKL, graph: GraphLike, J: int, d: int) -> None:
-        loss = losses.get(how.loss)
-        self.network = Network(as_graph(graph, J), d, loss, seed=how.seed, size=how.size, forgets=True)
-        self.seen: Look | None = None
-        self.errors = conformal.Errors(J)
+    def __init__(self, settings: ModelSettings, d: int) -> None:
+        self.single, self.d, self.loss = models.make(settings), d, settings.loss_function
+        self.single.grow(range(d))
+        self.errors = conformal.Errors()
 
-    def interval(self, X: npt.ArrayLike, coverage: float) -> tuple[Array, Array]:
-        middle, wide = self.predict(X), self.errors.width(conformal.check_coverage(coverage))
+    def predict(self, x: npt.ArrayLike) -> float:
+        return self.single.predict(self._sample(x))
+
+    def learn(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
+        sample = self._sample(x)
+        label = float(losses.one_label(self.loss, y))  # type: ignore[arg-type]
+        if self.single.n:  # the first error says nothing about the model
+            self.errors.note(self.single.predict(sample) - label)
+        self.single.learn(sample, label)
+
+    def interval(self, x: npt.ArrayLike, coverage: float) -> tuple[float, float]:
+        middle, wide = self.predict(x), float(self.errors.width(conformal.check_coverage(coverage))[0])
         return middle - wide, middle + wide
 
-    def predict(self, X: npt.ArrayLike) -> Array:
-        return np.array(self._look(X).y_hat)
+    def grow(self, d: int) -> None:
+        more = range(self.d, checks.count("d", d, least=self.d))
+        if more:
+            self.single.grow(more)
+            self.d = d
 
-    def learn(self, X: npt.ArrayLike, y: npt.ArrayLike) -> None:
-        look, labels = self._look(X), checks.finite("y", checks.floats("y", y))
-        checks.shape("y", labels, (self.network.J,), "give one label for each learner")
-        labels = losses.labels(self.network.loss, labels)
-        if self.network.rounds:  # the first errors say nothing about the models
-            self.errors.note(look.y_hat - labels)
-        self.network.learn(look, labels)
-        self.seen = None
-
-    def _look(self, X: npt.ArrayLike) -> Look:
-        rows = checks.floats("X", X)
-        checks.shape("X", rows, (self.network.J, self.network.d), "every round needs the same form")
-        checks.finite_or_missing("X", rows)
-        if self.seen is None or not np.array_equal(self.seen.x, rows, equal_nan=True):
-            self.seen = self.network.look(rows.copy())
-        return self.seen
+    def _sample(self, x: npt.ArrayLike) -> Array:
+        sample = checks.floats("x", x)
+        checks.shape("x", sample, (self.d,), "every sample needs the same inputs; see grow()")
+        checks.finite_or_missing("x", sample)
+        return np.array(sample)  # a copy: the caller may change x

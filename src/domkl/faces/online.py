@@ -14,7 +14,7 @@ from ..exchange.graph import Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning import conformal, losses
-from ..learning.auto import AutoRows, growth
+from ..learning.auto import AutoRows, growth, rescale
 from ..learning.settings import Auto
 
 #: The graph of a device alone.
@@ -84,8 +84,8 @@ class OnlineRows:
         """The scale of all samples so far stays for good; late inputs that have not shown theirs are left."""
         self.rows.late, self._seen = {}, None
         if not self.rows.warm.over:
-            growth.rescale(self.rows)
-            self.rows.fix_scale()
+            rescale.rebuild_alone(self.rows)
+            rescale.fix(self.rows)
 
     def _predict(self, X: npt.ArrayLike) -> Any:
         rows = checks.floats("X", X)

@@ -1,4 +1,4 @@
-"""Mean and spread of a stream, as far as it has come."""
+"""Scaling of a stream by the mean and spread of what has come so far."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import numpy as np
 
 from ..base.types import Array
 
-#: Inputs beyond say nothing about a scale.
+#: Inputs beyond this do not count in a mean or spread.
 HUGE = 1e150
+#: Where a scaled input is cut off.
+FAR = 1e6
 
 
 class Scale:
-    """Mean and spread of columns, from blocks with gaps."""
+    """Running mean and spread of columns, updated by blocks that may hold NaN."""
 
     def __init__(self) -> None:
         self.n = self.mean = self.squares = np.zeros(0)
 
     def grow(self, count: int) -> None:
+        """Add columns without values."""
         more = np.zeros(count)
         self.n, self.mean = np.append(self.n, more), np.append(self.mean, more)
         self.squares = np.append(self.squares, more)
 
     def update(self, block: Array) -> None:
-        """Chan's rule for merging moments. (k, d)"""
-        seen = np.abs(block) < HUGE  # not so NaN
+        """Add rows (k, d), by Chan's rule for merging moments."""
+        seen = np.abs(block) < HUGE  # False for NaN
         k = seen.sum(0)
         mean = np.where(seen, block, 0).sum(0) / np.maximum(k, 1)
         apart, n = mean - self.mean, np.maximum(self.n + k, 1)
@@ -34,7 +37,13 @@ class Scale:
 
     @property
     def factor(self) -> Array:
-        """What a column is multiplied with to get deviation 1; 0 where nothing varies. (d,)"""
+        """Factors that give each column deviation 1; 0 where a column does not vary. (d,)"""
         spread = np.sqrt(self.squares / np.maximum(self.n, 1))
         varies = (spread > 1e-9 * np.abs(self.mean)) & (spread > 1e-300) & np.isfinite(spread)
         return np.where(varies, 1 / np.where(varies, spread, 1), 0.0)
+
+
+def fill(z: Array) -> Array:
+    """Fill a scaled sample in place: a missing input becomes its mean, an infinite one is cut off."""
+    z[np.isnan(z)] = 0.0
+    return np.clip(z, -FAR, FAR, out=z)

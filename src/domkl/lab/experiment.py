@@ -1,4 +1,4 @@
-"""An experiment is a TOML file: which data, which network, which kernels and rates."""
+"""An experiment is a TOML file: which data, which network, which model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..datasets.base import SPLITS
 from ..datasets.scaling import X_SCALES, Y_SCALES
 from ..learning import settings
 from ..learning.first_order import Rates
-from ..learning.settings import Auto, ModelSettings, Paper
+from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
 
 #: The experiments that come with the package.
 SHIPPED = Path(__file__).parent / "experiments"
@@ -87,6 +87,24 @@ class Experiment:
         if checks.one_of("model", kind, settings.KINDS) == self.model.kind:
             return self
         return dataclasses.replace(self, model=self.paper if kind == Paper.kind else Auto())
+
+    @property
+    def seed(self) -> int:
+        """The model's seed, which a random split uses too."""
+        if isinstance(self.model, Auto):
+            return self.model.seed
+        return self.model.kernels.seed if isinstance(self.model.kernels, KernelSpec) else 0
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that results depend on, as JSON holds it."""
+        return {
+            "data": dataclasses.asdict(self.data),
+            "graphs": list(self.graphs),
+            "learners": self.learners,
+            "trials": self.trials,
+            "model": settings.describe(self.model),
+            "omkl": dataclasses.asdict(self.omkl),
+        }
 
 
 def load(name: str | Path) -> Experiment:

@@ -1,12 +1,13 @@
 """A whole network on this machine: a process for each learner, from one experiment.
 
-`lay_out` writes a folder: for each learner a configuration and a stream. A `Fleet` starts, ends and watches
+`lay_out` writes a folder: for each learner a configuration and a stream. A `Fleet` starts, stops and watches
 its processes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -16,15 +17,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..base.errors import InputError
-from ..datasets.base import Split
-from ..exchange.graph import Graph
+from ..learning import settings
+from ..learning.settings import KernelSpec, ModelSettings, Paper, RateSpec
 from .experiment import Experiment
-from .trial import Source, network
+from .trial import DTYPES, Source, network
 
 Settings = Mapping[str, Any]
 
@@ -54,7 +56,8 @@ def lay_out(
             "name": name,
             "neighbours": neighbours,
             "inputs": split.X.shape[2],
-            **(_auto(experiment, graph, names) if experiment.preset == "auto" else _own(experiment, split)),
+            "dtype": np.dtype(DTYPES[experiment.model.kind]).name,
+            "model": _model(experiment.model, split.y.shape[1]),
             "stream": {"kind": "jsonl", "path": f"{name}.jsonl"},
             "transport": {**transport, **_addresses(transport, places, name, neighbours)},
             "output": {"predictions": f"{name}.predictions.jsonl"},
@@ -67,16 +70,15 @@ def lay_out(
     return names
 
 
-def _auto(experiment: Experiment, graph: Graph, names: list[str]) -> dict[str, Any]:
-    about = {"learners": names, "diameter": graph.diameter, "seed": experiment.kernels.seed}
-    loss = {"loss": experiment.learning.loss}
-    return {"preset": "auto", "auto": {**asdict(experiment.auto), **about}, "learning": loss}
-
-
-def _own(experiment: Experiment, split: Split) -> dict[str, Any]:
-    rates = asdict(experiment.rates.at(split.X.shape[1]))
-    learning = {key: value for key, value in asdict(experiment.learning).items() if value is not None}
-    return {"kernels": asdict(experiment.kernels), "rates": rates, "learning": learning}
+def _model(model: ModelSettings, T: int) -> dict[str, Any]:
+    """The [model] table; an agent does not know how long its stream is, so the rates get T as horizon."""
+    if isinstance(model, Paper):
+        rates = RateSpec() if model.rates is None else model.rates
+        if isinstance(rates, RateSpec) and rates.horizon is None:
+            rates = dataclasses.replace(rates, horizon=T)
+        spec = KernelSpec() if model.kernels is None else model.kernels
+        model = dataclasses.replace(model, kernels=spec, rates=rates)
+    return settings.describe(model)
 
 
 def _places(names: Sequence[str], hosts: Mapping[str, str] | None) -> dict[str, str]:
@@ -105,10 +107,25 @@ def _delayed(X: Sequence[Any], y: Sequence[float], t: int, delay: int) -> list[s
     return new if t < delay else [*new, json.dumps({"id": str(t - delay), "y": y[t - delay]})]
 
 
-def as_toml(table: Settings) -> str:
-    """A table of plain values and sections of them; JSON's values are TOML's too."""
+def as_toml(table: Settings, under: str = "") -> str:
+    """A table of plain values and of tables; `under` is where it stands, such as "model.".
+
+    >>> print(as_toml({"name": "a", "model": {"kind": "paper", "rates": {"rho": 1.0}}}))
+    name = "a"
+    <BLANKLINE>
+    [model]
+    kind = "paper"
+    <BLANKLINE>
+    [model.rates]
+    rho = 1.0
+    <BLANKLINE>
+    """
     plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
-    parts = [f"\n[{key}]\n{as_toml(value)}" for key, value in table.items() if isinstance(value, dict)]
+    parts = [
+        f"\n[{under}{key}]\n{as_toml(value, f'{under}{key}.').rstrip()}"
+        for key, value in table.items()
+        if isinstance(value, dict)
+    ]
     return "\n".join([*plain, *parts]) + "\n"
 
 
@@ -122,7 +139,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 class Fleet:
-    """The processes of the learners laid out in a folder. They end when the fleet is left."""
+    """The processes of the learners laid out in a folder; a context manager that stops them on exit."""
 
     def __init__(
         self,
@@ -167,7 +184,7 @@ class Fleet:
                 self._feeders[-1].start()
 
     def _feed(self, name: str, rate: float) -> None:
-        """Give a learner its samples one by one, until it has ended."""
+        """Write a learner's samples to its standard input at the given rate, until it has ended."""
         pipe, start = self.processes[name].stdin, time.monotonic()
         assert pipe is not None
         with contextlib.suppress(OSError), pipe, open(self.folder / f"{name}.jsonl", "rb") as lines:
@@ -182,20 +199,24 @@ class Fleet:
         self.processes[name].send_signal(number)
 
     def kill(self, name: str) -> None:
-        """End a learner without warning."""
+        """Kill a learner without warning."""
         self.signal(name, signal.SIGKILL)
         self.processes[name].wait()
 
     def wait(self, seconds: float) -> None:
-        """Until all have ended well; an error if one has not, or time is up."""
+        """Wait until all have ended; an error if one has failed, or after so many seconds."""
         end = time.monotonic() + seconds
         for name in self.names:
             try:
                 code = self.processes[name].wait(max(0.01, end - time.monotonic()))
             except subprocess.TimeoutExpired:
-                raise InputError(f"{name} still runs after {seconds} s; see {self.log(name)}") from None
+                raise InputError(
+                    f"{name} still runs after {seconds} s; expected it to end; see {self.log(name)}"
+                ) from None
             if code:
-                raise InputError(f"{name} ended with {code}: {self.tail(name)}; see {self.log(name)}")
+                raise InputError(
+                    f"{name} ended with {code}: {self.tail(name)}; expected 0; see {self.log(name)}"
+                )
 
     @property
     def running(self) -> list[str]:
@@ -203,7 +224,7 @@ class Fleet:
         return [name for name, process in self.processes.items() if process.poll() is None]
 
     def stop(self, seconds: float = 5.0) -> None:
-        """Ask all to end, and end those that do not."""
+        """Ask all to stop, and kill those that do not within `seconds`."""
         self._stopped.set()
         for name in self.running:
             self.signal(name, signal.SIGCONT)
@@ -234,15 +255,15 @@ class Fleet:
         return self._last.get(name, {})
 
     def predictions(self, name: str) -> list[dict[str, Any]]:
-        """What a learner has predicted so far, in the order of its readings; of repeated ones the last."""
+        """A learner's predictions so far, in the order of its readings; of repeated ones the last."""
         lines = (self.folder / f"{name}.predictions.jsonl").read_text(encoding="utf-8").splitlines()
-        found = {said["index"]: said for said in map(json.loads, lines)}
+        found = {record["index"]: record for record in map(json.loads, lines)}
         return [found[index] for index in sorted(found)]
 
     def tail(self, name: str) -> str:
         """The last line of a learner's log."""
         lines = self.log(name).read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "its log is empty"
 
 
 def _samples(lines: Iterable[bytes]) -> Iterator[bytes]:

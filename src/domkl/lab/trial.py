@@ -19,15 +19,27 @@ import numpy as np
 from .. import datasets
 from ..base import checks
 from ..base.errors import DataError, InputError
-from ..base.types import Array
+from ..base.types import Array, Float
 from ..datasets import Split, Table, stations
+from ..datasets.scaling import START
 from ..exchange.graph import Graph, as_graph, build
 from ..learning import kernels, losses
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
+from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
 from ..simulator import Progress, Run, simulate
 from .central import omkl
-from .experiment import DataSpec, Experiment
+from .experiment import DataSpec, Experiment, OmklSpec
+
+#: What each model computes in.
+DTYPES: dict[str, Float] = {Auto.kind: np.float32, Paper.kind: np.float64}
+#: What is said of each way to divide a table's rows over J learners.
+DIVIDED = {
+    "interleaved": "rows dealt out in turn to {J} learners",
+    "blocks": "rows cut into {J} blocks that learn at the same time: learners see each other's future",
+    "random": "rows dealt out at random to {J} learners: learners see each other's future",
+    "column": "rows divided over {J} learners by the learner column",
+}
 
 
 @dataclass(frozen=True)
@@ -38,8 +50,8 @@ class Outcome:
     dataset: str
     split: Split
     graph: Graph
-    rates: Rates | None  # None with preset "auto", which has none
-    fingerprint: str | None  # of V, likewise
+    rates: Rates | None  # None with model "auto", which has none
+    fingerprint: str | None  # of the kernels' frequencies, likewise
     run: Run
     central_mse: Array  # (J,) of OMKL, which sees everybody's data, on each learner's samples
     baselines: dict[str, Array]  # further mean squared errors, (J,)
@@ -49,8 +61,12 @@ class Outcome:
 
     @property
     def sigma2(self) -> tuple[float, ...]:
-        """Each kernel's parameter, as the experiment calls it; none with preset "auto". (P,)"""
-        return self.experiment.kernels.sigma2 if self.rates is not None else ()
+        """Each kernel's parameter, as the experiment calls it; none with model "auto". (P,)"""
+        model = self.experiment.model
+        if isinstance(model, Auto):
+            return ()
+        spec = KernelSpec() if model.kernels is None else model.kernels
+        return spec.sigma2 if isinstance(spec, KernelSpec) else ()
 
 
 class Source(NamedTuple):
@@ -62,6 +78,8 @@ class Source(NamedTuple):
     scale: float = 1.0  # a squared error times this is in that unit squared
     baselines: Mapping[str, Array] = MappingProxyType({})  # predictions to compare with, (J, T)
     dropped: int = 0  # rows without a number in every cell
+    notes: tuple[str, ...] = ()  # how rows were divided and scaled
+    raw: bool = False  # whether values are as in the user's file, of any size
 
 
 def prepare(experiment: Experiment, rounds: int | None = None) -> Source:
@@ -71,7 +89,8 @@ def prepare(experiment: Experiment, rounds: int | None = None) -> Source:
         return cut(_stations(experiment), rounds)
     data = datasets.load(spec.names[0], x_scale=spec.x_scale, y_scale=spec.y_scale)
     J = as_graph(experiment.graphs[0]).J if experiment.learners is None else experiment.learners
-    return cut(Source(data.name, data.split(J, spec.split, experiment.kernels.seed)), rounds)
+    note = "scaled with the range of the whole dataset, as the paper does"
+    return cut(Source(data.name, data.split(J, spec.split, experiment.seed), notes=(note,)), rounds)
 
 
 def _stations(experiment: Experiment) -> Source:
@@ -90,33 +109,55 @@ def _stations(experiment: Experiment) -> Source:
 
 
 def from_table(
-    experiment: Experiment, table: Table, name: str, learners: int | None, rounds: int | None
+    experiment: Experiment,
+    table: Table,
+    name: str,
+    learners: int | None = None,
+    rounds: int | None = None,
+    split: str = "interleaved",
 ) -> Source:
-    """A user's table as streams: inputs and labels scaled to [0, 1], errors told in the label's own scale."""
-    if table.learners is not None:
-        if learners is not None:
-            raise InputError(
-                f"learners is {learners} but the table has a learner column; expected one of the two; "
-                "leave one out"
-            )
-        _refuse_waste(table.learners, rounds)
-        split = table.by_learner("minmax", "minmax")
-    else:
+    """A user's table as streams, its values as they are: by learner column, else divided as `split` says."""
+    table.dataset().check_range()
+    _refuse_overflow(table)
+    if table.learners is None:
         given = experiment.learners if learners is None else learners
-        J = checks.count("learners", 3 if given is None else given)
-        data = table.dataset().scaled("minmax", "minmax")
-        split = data.split(J, experiment.data.split, experiment.kernels.seed)
-    return cut(Source(name, split, scale=_squared_span(table), dropped=table.dropped), rounds)
+        J, how = checks.count("learners", 3 if given is None else given), split
+        streams = table.dataset().split(J, how, experiment.seed)
+    else:
+        how, streams = "column", _by_column(table, learners, rounds)
+    note = DIVIDED[how].format(J=len(streams.names))
+    return cut(Source(name, streams, dropped=table.dropped, notes=(note,), raw=True), rounds)
 
 
-def _squared_span(table: Table) -> float:
-    span = float(np.ptp(table.y)) or 1.0
-    if math.isinf(span * span):
+def _by_column(table: Table, learners: int | None, rounds: int | None) -> Split:
+    if learners is not None:
+        raise InputError(
+            f"learners is {learners} but the table has a learner column; expected one of the two; "
+            "leave one out"
+        )
+    _refuse_waste(table.learners or (), rounds)
+    return table.by_learner()
+
+
+def _refuse_overflow(table: Table) -> None:
+    largest = float(np.abs(table.y).max())
+    if math.isinf(largest * largest):
         raise DataError(
-            f"{table.name}, column {table.target!r}: its values span {span:g}, too much to square; "
+            f"{table.name}, column {table.target!r}: its values reach {largest:g}, too much to square; "
             "expected less than 1e154; correct or remove such rows"
         )
-    return span * span
+
+
+def scaled(source: Source, loss: Loss) -> Source:
+    """The source as the paper's learners need it: of a user's table, scaled by its first rounds alone."""
+    if not source.raw:
+        return source
+    split, width = source.split.scaled_by_start(target=not loss.classifies)
+    what = "inputs" if loss.classifies else "inputs and target"
+    rounds = min(START, split.y.shape[1])
+    note = f"{what} scaled by the range of the first {rounds} rounds, later inputs clipped (auto: not scaled)"
+    notes = (*source.notes, note)
+    return source._replace(split=split, scale=source.scale * width**2, notes=notes, raw=False)
 
 
 def _refuse_waste(learners: Sequence[str], rounds: int | None) -> None:
@@ -164,76 +205,73 @@ def _link(text: str, names: Sequence[str]) -> tuple[str, str]:
 
 
 def carry_out(experiment: Experiment, source: Source, progress: Progress | None = None) -> Outcome:
-    """Run DOMKL on the experiment's first graph, and OMKL and the baselines on the same samples.
+    """Run the model on the experiment's first graph, and OMKL and the baselines on the same samples.
 
-    Beside preset "auto" stands the first-order network with the experiment's kernels and rates.
+    Beside model "auto" stands the same network with the experiment's [paper] learner.
     """
-    split, automatic = source.split, experiment.preset == "auto"
-    T, d = split.X.shape[1:]
-    graph = network(experiment.graphs[0], split.names)
-    V, rates, loss = experiment.kernels.draw(d), experiment.rates.at(T), experiment.learning.make_loss()
-    first = _first_order(experiment, split, graph, V, rates, None if automatic else progress)
-    y = losses.labels(loss, split.y)
-    guesses = {"mean so far": _running_mean(y, split.delay), **source.baselines}
-    baselines = {name: ((guess - y) ** 2).mean(1) for name, guess in guesses.items()}
+    model, paper = experiment.model, _paper_of(experiment)
+    graph = network(experiment.graphs[0], source.split.names)
+    in_range = scaled(source, paper.loss_function)
+    seen = source if isinstance(model, Auto) else in_range
+    run = _learn(model, seen.split, graph, progress)
+    factor = in_range.scale / seen.scale  # from the paper's scale to the one that `run` is told in
+    beside = {} if model is paper else {"paper": factor * _learn(paper, in_range.split, graph).mse}
+    T, d = seen.split.X.shape[1:]
     return Outcome(
         experiment=experiment,
         dataset=source.name,
-        split=split,
+        split=seen.split,
         graph=graph,
-        rates=None if automatic else rates,
-        fingerprint=None if automatic else kernels.fingerprint(V),
-        run=_automatic(experiment, split, graph, progress) if automatic else first,
-        central_mse=centralised(experiment, split, V, rates, loss),
-        baselines={"first-order": first.mse, **baselines} if automatic else baselines,
+        rates=model.rates_at(T) if isinstance(model, Paper) else None,
+        fingerprint=kernels.fingerprint(model.draw(d)) if isinstance(model, Paper) else None,
+        run=run,
+        central_mse=factor * centralised(paper, experiment.omkl, in_range.split),
+        baselines={**beside, **_guesses(seen, model.loss_function)},
         unit=source.unit,
-        scale=source.scale,
-        notes=_notes(graph, source),
+        scale=seen.scale,
+        notes=_notes(graph, in_range),
     )
 
 
-def _first_order(
-    experiment: Experiment, split: Split, graph: Graph, V: Array, rates: Rates, progress: Progress | None
-) -> Run:
+def _paper_of(experiment: Experiment) -> Paper:
+    """The model if it is the paper's, else the [paper] learner, made to learn the same kind of labels."""
+    model, paper = experiment.model, experiment.paper
+    if isinstance(model, Paper):
+        return model
+    if paper.loss_function.classifies == model.loss_function.classifies:
+        return paper
+    return dataclasses.replace(paper, loss=model.loss, reg=None, delta=None)
+
+
+def _learn(model: ModelSettings, split: Split, graph: Graph, progress: Progress | None = None) -> Run:
     return simulate(
         split.X,
         split.y,
         graph,
-        kernels=V,
-        rates=rates,
-        loss=experiment.learning.make_loss(),
-        hedge=experiment.learning.hedge,
-        step=experiment.learning.step,
-        memory=experiment.learning.memory,
+        model=model,
         delay=split.delay,
+        dtype=DTYPES[model.kind],
         weights_every=max(1, split.y.shape[1] // 200),
         progress=progress,
     )
 
 
-def _automatic(experiment: Experiment, split: Split, graph: Graph, progress: Progress | None) -> Run:
-    return simulate(
-        split.X,
-        split.y,
-        graph,
-        preset="auto",
-        seed=experiment.kernels.seed,
-        size=experiment.auto.size,
-        loss=experiment.learning.make_loss(),
-        delay=split.delay,
-        dtype=np.float32,
-        progress=progress,
-    )
-
-
-def centralised(experiment: Experiment, split: Split, V: Array, rates: Rates, loss: Loss) -> Array:
+def centralised(paper: Paper, spec: OmklSpec, split: Split) -> Array:
     """OMKL on everybody's samples, round by round; its error on each learner's samples. (J,)"""
     J, T, d = split.X.shape
     X, y = split.X.swapaxes(0, 1).reshape(T * J, d), split.y.T.reshape(T * J)
-    mu, eta_g = experiment.omkl.settings(rates, T * J)
-    run = omkl(X, y, kernels=V, mu=mu, eta_g=eta_g, loss=loss, delay=split.delay * J)
+    mu, eta_g = spec.settings(paper.rates_at(T), T * J)
+    loss = paper.loss_function
+    run = omkl(X, y, kernels=paper.draw(d), mu=mu, eta_g=eta_g, loss=loss, delay=split.delay * J)
     labels = losses.labels(loss, y)
     return np.asarray(((run.y_hat - labels) ** 2).reshape(T, J).mean(0))
+
+
+def _guesses(source: Source, loss: Loss) -> dict[str, Array]:
+    """Mean squared errors of guesses that need no learner. (J,) each"""
+    y = losses.labels(loss, source.split.y)
+    guesses = {"mean so far": _running_mean(y, source.split.delay), **source.baselines}
+    return {name: ((guess - y) ** 2).mean(1) for name, guess in guesses.items()}
 
 
 def _running_mean(y: Array, delay: int) -> Array:
@@ -243,12 +281,16 @@ def _running_mean(y: Array, delay: int) -> Array:
 
 
 def _notes(graph: Graph, source: Source) -> tuple[str, ...]:
+    """What was inferred, divided, scaled and left out."""
+    left_out = source.split.left_out
     notes = (
         (graph.note, f"network {graph.note}: the paper's figure is not in its text"),
-        (source.dropped, f"{source.dropped} rows dropped: a cell was missing"),
-        (
-            source.split.left_out,
-            f"{source.split.left_out} rows not used, so that all streams are of one length",
-        ),
+        *((note, note) for note in source.notes),
+        (source.dropped, f"{_rows(source.dropped)} dropped: a cell was missing"),
+        (left_out, f"{_rows(left_out)} not used, so that all streams are of one length"),
     )
-    return tuple(note for told, note in notes if told)
+    return tuple(note for applies, note in notes if applies)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"

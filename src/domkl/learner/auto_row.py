@@ -17,14 +17,14 @@ from ..exchange.combine import Neighbours
 from ..exchange.message import Exchange, Shapes, Update
 from ..exchange.network import HEADER
 from ..exchange.topology import Topology, order
-from ..learning.auto import AutoRows, C
+from ..learning.auto import AutoRows, C, rescale
 from ..learning.auto import message as parts
 from ..learning.auto.experts import NAMES
 from ..learning.auto.features import Stats
 from ..learning.auto.scale import scale_number
 from ..learning.model import Statistics
 from ..learning.settings import Auto, describe
-from .row import ModelRow, digest
+from .row import Learnt, ModelRow, digest
 
 #: Predictions that are kept until their labels come.
 MOST_ASKED = 1000
@@ -113,7 +113,7 @@ class AutoRow(ModelRow):
         known = residual[None] if len(experts) == len(NAMES) else np.empty(0)
         return prediction._replace(y_hat=y_hat, experts=experts[None], residual=known)
 
-    def learn(self, x: npt.ArrayLike, y: float, round: int) -> Any:
+    def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         prediction = self._predict(x)  # before the round is known to have begun
         self.model.rounds = round
         self._seen = (self.model.parameters, round), prediction
@@ -224,7 +224,7 @@ class AutoRow(ModelRow):
 
     def _take_scale(self, row: Array, theta: Array) -> None:
         stats = parts.unpacked(row[HEADER:].copy(), self.model.d + 1)
-        self.model.take_scale(stats, int(row[3]), row[1] == FIXED, theta)
+        rescale.take(self.model, stats, int(row[3]), row[1] == FIXED, theta)
 
     # The network
 

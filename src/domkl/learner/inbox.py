@@ -14,7 +14,7 @@ from ..exchange.topology import Links
 EARLIEST = 64
 
 
-class Inbox(ABC):
+class UpdateInbox(ABC):
     """The rounds of a learner, and what has arrived for each."""
 
     _known: dict[Hashable, Neighbour]

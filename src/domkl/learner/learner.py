@@ -25,20 +25,21 @@ from ..exchange.edges import Held, Neighbour
 from ..exchange.message import Exchange, Shapes, Update, check_update
 from ..exchange.topology import Links, Topology
 from ..learning.first_order import Step
+from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
 from . import schema
 from .auto_row import AutoRow
 from .handed import HandedAuto, HandedModel, HandedPaper
 from .handed_row import HandedAutoRow, HandedPaperRow
-from .inbox import Inbox
+from .inbox import UpdateInbox
 from .paper_row import PaperRow
-from .row import ModelRow, Row, digest
+from .row import LearnerRow, ModelRow, digest
 
 #: How much more or less often than we a neighbour may have reset its joint models.
 MOST_RESETS_APART = 64
 
 
-class Learner(Inbox):
+class Learner(UpdateInbox):
     """One device of a network.
 
     Parameters
@@ -72,7 +73,7 @@ class Learner(Inbox):
 
     def __init__(
         self,
-        model: ModelSettings | HandedModel | None = None,
+        model: ModelSettings | HandedModel | ModelMaker | None = None,
         neighbours: Sequence[Hashable] = (),
         *,
         name: Hashable = None,
@@ -96,7 +97,7 @@ class Learner(Inbox):
         self._resets = self._row.resets
         self._last: tuple[int, Hashable, float, float, Array] | None = None
 
-    def _make_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> Row:
+    def _make_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> LearnerRow:
         if isinstance(self.model, HandedAuto):
             how = self.engine, self.dtype, lockstep
             return HandedAutoRow(self.model, self.exchange, self.topology, *how)
@@ -111,7 +112,8 @@ class Learner(Inbox):
             how = self.engine, self.dtype, lockstep
             return AutoRow(self.model, d, self.exchange, self.topology, *how)
         made = self.model.make(1, d, self.dtype)
-        return ModelRow(made, self.exchange, digest(repr(self.model), d, self.dtype), self.topology)
+        about = self.model, d, self.dtype, self.exchange.payload, lockstep
+        return ModelRow(made, self.exchange, digest(*map(repr, about)), self.topology)
 
     def _make_paper_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> PaperRow:
         if isinstance(self.model, HandedPaper):
@@ -179,7 +181,7 @@ class Learner(Inbox):
         t = self.round
         learnt = self._row.learn(x, y, t)
         self._last = t, self.name, learnt.y, learnt.y_hat, learnt.weights
-        if not self._known and not self._row.floods:
+        if not self._known and self._row.closes_alone:
             self.round = t + 1
             return Update(t, learnt.theta, learnt.scalars, self.fingerprint)
         self._restart_edges()

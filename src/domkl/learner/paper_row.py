@@ -28,6 +28,7 @@ class PaperRow:
 
     alike = "kernels, rates, loss, step, hedge and payload"
     floods = False
+    closes_alone = True
     resets = 0
 
     def __init__(

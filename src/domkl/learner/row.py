@@ -31,13 +31,17 @@ class Learnt(NamedTuple):
     more: Array | None = None
 
 
-class Row(Protocol):
+class LearnerRow(Protocol):
     """One learner's model in a network of devices."""
 
     alike: str  # what must be the same at all learners, in words
     settings_digest: str
     floods: bool  # whether it must know the whole network's size
-    resets: int  # how often its duals have started again by an agreement of all
+    closes_alone: bool  # whether a learner without neighbours has ended its round when it has learnt
+
+    @property
+    def resets(self) -> int:
+        """How often its duals have started again by an agreement of all."""
 
     @property
     def shapes(self) -> Shapes:
@@ -95,6 +99,7 @@ class ModelRow:
 
     alike = "model, inputs, dtype and exchange"
     floods = False
+    closes_alone = False
     resets = 0
 
     def __init__(self, model: Model, exchange: Exchange, digest: str, topology: Topology) -> None:
@@ -106,21 +111,17 @@ class ModelRow:
         self.outgoing: dict[str, Array] = {}  # of the open round, before rounding
 
     @property
-    def dtype(self) -> Any:
-        return getattr(self.model, "dtype", np.float64)
-
-    @property
     def shapes(self) -> Shapes:
         wide, small = self.layout.sizes
         return Shapes((1, wide), small)
 
     @property
     def weights(self) -> Array:
-        return self.model.weights[0]
+        return np.asarray(self.model.weights[0])
 
     @property
     def parameters(self) -> Any:
-        return getattr(self.model, "parameters", None)
+        return self.model.parameters
 
     def predict(self, x: npt.ArrayLike, round: int) -> float:
         return float(self._predict(x).y_hat[0])
@@ -133,17 +134,13 @@ class ModelRow:
 
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         prediction = self._predict(x)
-        label = losses.one_label(self._loss, y)
+        label = losses.one_label(self.model.loss, y)
         weights = self.weights
         self.outgoing = self.model.learn(prediction, label[None], self._asked(prediction))
         theta, scalars = self.layout.pack(self.outgoing)
-        sent = self.exchange.outgoing(theta, getattr(self.model, "largest", np.inf))
+        sent = self.exchange.outgoing(theta, self.model.largest)
         sent.flags.writeable = False  # it leaves in an Update, and the edges' duals need it
         return Learnt(float(prediction.y_hat[0]), float(label), weights, sent, scalars, self._more())
-
-    @property
-    def _loss(self) -> losses.Loss:
-        return getattr(self.model, "loss", losses.squared())
 
     def _asked(self, prediction: Any) -> Any:
         """The prediction as it was when the sample was new."""
@@ -164,28 +161,49 @@ class ModelRow:
     ) -> list[Array | None]:
         self.take_back(backs)
         mine = self._unpacked(own)
-        theirs = [self._meaning(update, mine) for update in received]
+        theirs = self._screened(mine, [self._meaning(update, mine) for update in received])
         near = self.neighbours(received)
-        moved = [
-            near.slots[k].weight * (mine[self._theta][0] - message[self._theta][0]) if moves[k] else None
-            for k, message in enumerate(theirs)
-        ]
         senders = {name: np.concatenate([m[name] for m in (*theirs, mine)]) for name in mine}
-        screen, where = self.exchange.screen, np.array([*moves, False])
-        incoming = near.combine(self.layout.parts, mine, senders, where, screen)
-        self._take_back_rounding(mine, incoming[self._theta].moving)
+        incoming = near.combine(self.layout.parts, mine, senders, np.array([*moves, False]))
+        moved = self._move_duals(mine, theirs, moves, near)
+        if self.layout.theta is not None:
+            name = self.layout.theta.name
+            self._take_back_rounding(mine[name], self.outgoing[name], incoming[name].moving)
         incoming["statistics"] = self._statistics()
         self.model.merge(incoming)
         self._reweigh(near)
         return moved
 
-    @property
-    def _theta(self) -> str:
-        return self.layout.wide[0].name
+    def _screened(self, mine: Mapping[str, Array], theirs: list[dict[str, Array]]) -> list[dict[str, Array]]:
+        """The neighbours' messages with parameters as the screen leaves them: so far the duals move too."""
+        if self.exchange.screen is None or not theirs:
+            return theirs
+        for part in self.layout.wide:
+            sent = np.concatenate([message[part.name] for message in theirs])
+            kept = self.exchange.screen(mine[part.name][0], sent)
+            for message, value in zip(theirs, kept, strict=True):
+                message[part.name] = value[None]
+        return theirs
 
-    def _take_back_rounding(self, sent: Mapping[str, Array], moving: Array) -> None:
+    def _move_duals(
+        self,
+        mine: Mapping[str, Array],
+        theirs: Sequence[Mapping[str, Array]],
+        moves: Sequence[bool],
+        near: Neighbours,
+    ) -> list[Array | None]:
+        """How far each edge's dual moves; None where it does not."""
+        if self.layout.theta is None:
+            return [None] * len(theirs)
+        name = self.layout.theta.name
+        return [
+            near.slots[k].weight * (mine[name][0] - message[name][0]) if moves[k] else None
+            for k, message in enumerate(theirs)
+        ]
+
+    def _take_back_rounding(self, sent: Array, theta: Array, moving: Array) -> None:
         """Neighbours have theta as it was sent, and so must the duals."""
-        rounded = (self.outgoing[self._theta] - sent[self._theta]) * moving
+        rounded = (theta - sent) * moving
         if rounded.any():
             self.model.take_back(rounded)
 
@@ -196,16 +214,14 @@ class ModelRow:
         """Tell the model that edges have other weights, if it wants to know."""
 
     def _unpacked(self, update: Update) -> dict[str, Array]:
-        return self.layout.unpack(update.theta, update.scalars, self.dtype)
+        return self.layout.unpack(update.theta, update.scalars, self.model.dtype)
 
     def _meaning(self, update: Update | None, own: Mapping[str, Array]) -> dict[str, Array]:
         """A neighbour's message as far as it means the same here; a missing one is neutral."""
         if update is None:
             neutral = {p.name: np.zeros_like(own[p.name]) for p in self.layout.small if p.rule in MISSING}
             return {**own, **neutral}
-        interpret = getattr(self.model, "interpret", lambda message, own: message)
-        found: dict[str, Array] = interpret(self._unpacked(update), own)
-        return found
+        return self.model.interpret(self._unpacked(update), own)
 
     def neighbours(self, received: Sequence[Update | None] = ()) -> Neighbours:
         """With degrees as both ends of each edge have sent in this round, or the last that are known."""
@@ -235,12 +251,12 @@ class ModelRow:
         return {"model": self.model.state(), "degrees": degrees}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.degrees = {name: degree for name, degree in state["degrees"]}
+        self.degrees = dict(state["degrees"])
         self.model.restore(state["model"])
 
     def new_neighbour(self, number: int) -> Neighbour:
-        P, K = self.layout.wide[0].shape
-        return Neighbour(P, K, self.dtype, number)
+        P, K = (0, 0) if self.layout.theta is None else self.layout.theta.shape
+        return Neighbour(P, K, self.model.dtype, number)
 
 
 def digest(*values: Any) -> str:

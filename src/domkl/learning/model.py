@@ -6,27 +6,31 @@
     model.state(), model.restore(state)      # everything it knows between two rounds, by name
 
 A model computes over J rows and knows no names, sockets, clocks or random sources. A runner gives it J rows
-and an exchange over a graph, or one row and an exchange over an inbox: same code, same bits. docs/extend.md
-shows how to add one.
+and an exchange over a graph, or one row and an exchange over an inbox: same code, same bits. Its settings are
+a frozen dataclass with a method `make` (`ModelMaker`). docs/extend.md shows how to add one.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ..base.types import Array
+from ..base.types import Array, Float
+from . import losses
+from .losses import Loss
 
 
 class Part(NamedTuple):
     """One array of a message, and how the neighbours' values of it are combined."""
 
     name: str
-    shape: tuple[int, ...]  # of one learner's; () for a number
-    rule: str  # one of `exchange.combine.RULES`
+    shape: tuple[int, ...]  # of one learner's; () for a number, (P, K) with the rule "pull"
+    rule: str  # "pull", or one of `exchange.combine.RULES`
 
     @property
     def size(self) -> int:
@@ -59,34 +63,79 @@ class Prediction(Protocol):
         """Predictions. (J,)"""
 
 
-class Model(Protocol):
-    """J rows of a model."""
+class Model(ABC):
+    """J rows of a model; subclass it and write what is abstract, the rest has defaults.
+
+    `learn` and `merge` alternate: with one message lost or late, `merge` gets neutral values in its place.
+    """
 
     J: int
     d: int
+    dtype: Float = np.float64  # of the first part that is pulled; messages hold float64 otherwise
+    loss: Loss = losses.squared()  # what labels must be
+    largest: float = math.inf  # the most that a parameter may be when it is sent
+    statistics: Mapping[int, Any] = {}  # what else is sent in this round, by the round that it is for
 
     @property
+    @abstractmethod
     def parts(self) -> tuple[Part, ...]:
-        """What a message holds; the first is theta (P, K), the parameters that learners agree on."""
+        """What a message holds; the first with the rule "pull" is theta, which edges have duals of."""
+
+    @abstractmethod
+    def predict(self, x: Array) -> Any:
+        """Predict samples (J, d); the result has `y_hat` (J,) and whatever `learn` needs again."""
+
+    @abstractmethod
+    def learn(self, prediction: Any, y: Array, asked: Any = None) -> dict[str, Array]:
+        """The local step with labels (J,); returns each part (J, *shape).
+
+        `asked`: what was predicted when the sample was new, if that is rounds ago.
+        """
+
+    @abstractmethod
+    def merge(self, incoming: Mapping[str, Any]) -> None:
+        """End the round with each part combined: a `Pull` for the rule "pull", else (J, *shape)."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Everything it knows between two rounds: arrays, numbers and lists by name."""
+
+    @abstractmethod
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave; the inverse of `state`, to the last bit."""
 
     @property
     def weights(self) -> Array:
         """Weights of kernels or experts. (J, n)"""
+        return np.ones((self.J, 1))
 
-    def predict(self, x: Array) -> Any:
-        """Predict samples (J, d); the result has `y_hat` (J,) and whatever `learn` needs again."""
+    @property
+    def parameters(self) -> Any:
+        """What a `Run` shows: has theta and lam (J, P, K), and L (J, P); None where there is nothing."""
+        return None
 
-    def learn(self, prediction: Any, y: Array, asked: Any = None) -> dict[str, Array]:
-        """The local step with labels (J,); returns each part (J, *shape)."""
+    def models(self, prediction: Any) -> Array:
+        """Predictions of each of P kernels or models by itself. (J, P)"""
+        return np.asarray(prediction.y_hat)[:, None]
 
-    def merge(self, incoming: Mapping[str, Any]) -> None:
-        """End the round with each part combined."""
+    def gaps(self, prediction: Any, around: Array) -> Array:
+        """Sum over neighbours i of f_j(x_j) - f_i(x_j), NaN where that is not known. (J, P)
+
+        `around` (J, J) is true for learners and their neighbours.
+        """
+        return np.full((self.J, 1), np.nan)
+
+    def interpret(self, message: Mapping[str, Array], own: Mapping[str, Array]) -> dict[str, Array]:
+        """One neighbour's message as far as it means the same here; `own` values are neutral. (1, ...)"""
+        return dict(message)
 
     def take_back(self, moves: Array) -> None:
-        """Take moves of edges' duals out of the model's. (J, P, K)"""
+        """Take moves of edges' duals out of the model's; one that has none leaves this. (J, P, K)"""
+        return
 
-    def state(self) -> dict[str, Any]:
-        """Everything it knows between two rounds: arrays, numbers and lists by name."""
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave; the inverse of `state`, to the last bit."""
+class ModelMaker(Protocol):
+    """Settings of a model: a frozen dataclass, whose repr is part of the learners' fingerprint."""
+
+    def make(self, J: int, d: int, dtype: Float) -> Model:
+        """J rows for samples of d inputs."""

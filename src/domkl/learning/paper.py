@@ -1,4 +1,4 @@
-"""J rows of the paper's learner: one online ADMM for each kernel, by either local step, and Hedge over them."""
+"""J rows of the paper's learner: an online ADMM for each kernel, by either local step, and Hedge."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class PaperRows:
         self.is_second = step == "newton"
         deg = deg.astype(V.dtype)
         self.pulls = first_order.Pulls.of(deg, rates, loss)
-        self.second_pulls = second_order.Pulls.of(deg, rates, loss)
-        self.now: first_order.State | second_order.State
+        self.second_pulls = second_order.SecondOrderPulls.of(deg, rates, loss)
+        self.now: first_order.State | second_order.SecondOrderState
         if self.is_second:
             self.resume(second_order.init(len(V), 2 * V.shape[1], self.second_pulls))
         else:
             self.now = first_order.init(V, deg.shape)
         self.learnt: tuple[Array, ...] | None = None  # theta', L' (and m') of the open round
 
-    def resume(self, state: first_order.State | second_order.State) -> None:
+    def resume(self, state: first_order.State | second_order.SecondOrderState) -> None:
         """Go on from a state."""
-        if isinstance(state, second_order.State):
+        if isinstance(state, second_order.SecondOrderState):
             state = state._replace(inverse=DeferredInverse(state.inverse))
         self.now = state
 
@@ -75,7 +75,7 @@ class PaperRows:
     def learn(self, prediction: PaperPrediction, y: Array) -> tuple[Array, Array]:
         """The local step with labels (J,): theta' (J, P, 2D) and cumulative losses L' (J, P)."""
         z, f = prediction.z, prediction.f
-        if isinstance(self.now, second_order.State):
+        if isinstance(self.now, second_order.SecondOrderState):
             self.learnt = second_order.local(self.now, z, f, y, self.second_pulls, self.loss)
         else:
             self.learnt = first_order.local(self.now, z, f, y, self.pulls, self.loss)
@@ -88,7 +88,7 @@ class PaperRows:
         """
         assert self.learnt is not None
         learnt, self.learnt = self.learnt, None
-        if isinstance(self.now, second_order.State):
+        if isinstance(self.now, second_order.SecondOrderState):
             self._merge_second(learnt, near, total, moves)
         else:
             theta, L = learnt
@@ -97,7 +97,7 @@ class PaperRows:
     def _merge_second(
         self, learnt: tuple[Array, ...], near: Array, total: Array, moves: tuple[Array, Array] | None
     ) -> None:
-        assert isinstance(self.now, second_order.State)
+        assert isinstance(self.now, second_order.SecondOrderState)
         theta, L, m = learnt
         count, moved = (self.second_pulls.deg, near) if moves is None else moves
         pulls = self.second_pulls._replace(deg=count)

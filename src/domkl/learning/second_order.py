@@ -63,7 +63,7 @@ class Inverse:
         return out[..., 0], out[..., 1]
 
     def learn(
-        self, state: State, pulls: Pulls, z: Array, h: Array, ky: Array, L: Array
+        self, state: SecondOrderState, pulls: SecondOrderPulls, z: Array, h: Array, ky: Array, L: Array
     ) -> tuple[Array, Array]:
         """theta' and m' of a local step. z (..., K), h, k y and L (...) -> (..., K), (..., K)
 
@@ -83,7 +83,7 @@ class Inverse:
         return theta, m
 
     def merge(
-        self, lam: Array, theta: Array, theta_sum: Array, total: Array, pulls: Pulls, eta_g: float
+        self, lam: Array, theta: Array, theta_sum: Array, total: Array, pulls: SecondOrderPulls, eta_g: float
     ) -> tuple[Array, Array]:
         """lam' and q' of a round that ends; P has no part in it. (..., K), (...)"""
         moved = theta * pulls.deg[..., None, None]
@@ -135,7 +135,7 @@ class Inverse:
 Diagonal: TypeAlias = Callable[[Array, int], Inverse]
 
 
-class State(NamedTuple):
+class SecondOrderState(NamedTuple):
     """Complete state of a second-order learner between two rounds."""
 
     theta: Array  # (..., P, K) the first five as in first_order.State
@@ -147,7 +147,7 @@ class State(NamedTuple):
     inverse: Inverse  # of M, (..., P, K, K); it is updated in place, as a copy would double the cost
 
 
-class Pulls(NamedTuple):
+class SecondOrderPulls(NamedTuple):
     """Coefficients of the local step, from a learner's (weighted) degree, rates and loss."""
 
     deg: Array  # (...)
@@ -155,20 +155,20 @@ class Pulls(NamedTuple):
     neighbours: float  # rho / 2
 
     @classmethod
-    def of(cls, deg: Array, rates: Rates, loss: Loss) -> Pulls:
+    def of(cls, deg: Array, rates: Rates, loss: Loss) -> SecondOrderPulls:
         return cls(deg, (rates.eta + rates.rho * deg + 2 * loss.reg)[..., None], rates.rho / 2)
 
 
-def init(P: int, K: int, pulls: Pulls, diagonal: Diagonal = Inverse.diagonal) -> State:
+def init(P: int, K: int, pulls: SecondOrderPulls, diagonal: Diagonal = Inverse.diagonal) -> SecondOrderState:
     """The state before the first round: zero estimates, equal weights; `diagonal` makes its inverse."""
     leading, dtype = pulls.deg.shape, pulls.c.dtype
     zeros = np.zeros((*leading, P, K), dtype)
     c = np.broadcast_to(pulls.c, (*leading, P))
     q = np.full((*leading, P), 1 / P, dtype)
-    return State(zeros, zeros, zeros, np.zeros_like(q), q, zeros, diagonal(c, K))
+    return SecondOrderState(zeros, zeros, zeros, np.zeros_like(q), q, zeros, diagonal(c, K))
 
 
-def predict(state: State, z: Array) -> tuple[Array, Array]:
+def predict(state: SecondOrderState, z: Array) -> tuple[Array, Array]:
     """Each kernel's prediction f_p = theta_p . z_p, and their mixture y_hat. -> (..., P), (...)"""
     f = first_order.dot(state.theta, z)
     return f, first_order.dot(state.q, f)
@@ -190,7 +190,9 @@ def parabola(loss: Loss, s: Array, y: Array) -> tuple[Array, Array]:
     return h, h
 
 
-def local(state: State, z: Array, f: Array, y: Array, pulls: Pulls, loss: Loss) -> tuple[Array, Array, Array]:
+def local(
+    state: SecondOrderState, z: Array, f: Array, y: Array, pulls: SecondOrderPulls, loss: Loss
+) -> tuple[Array, Array, Array]:
     """The local step: theta' (..., P, K) and L' (..., P), which the neighbours receive, and m' (..., P, K).
 
     The inverse changes in place, unless a result is not finite: then nothing has changed.
@@ -203,20 +205,20 @@ def local(state: State, z: Array, f: Array, y: Array, pulls: Pulls, loss: Loss) 
 
 
 def merge(
-    state: State,
+    state: SecondOrderState,
     learnt: tuple[Array, Array, Array],
     theta_sum: Array,
     total: Array,
-    pulls: Pulls,
+    pulls: SecondOrderPulls,
     eta_g: float,
-) -> State:
+) -> SecondOrderState:
     """Close the round with the neighbours' messages: dual step and kernel weights."""
     theta, L, m = learnt
     lam, q = state.inverse.merge(state.lam, theta, theta_sum, total, pulls, eta_g)
-    return State(theta, lam, theta_sum, L, q, m, state.inverse)
+    return SecondOrderState(theta, lam, theta_sum, L, q, m, state.inverse)
 
 
-def forget(state: State, keep: float, pulls: Pulls) -> State:
+def forget(state: SecondOrderState, keep: float, pulls: SecondOrderPulls) -> SecondOrderState:
     """Multiply the weight of all past losses by `keep`; pulls and ridge stay as they are.
 
     M' = keep M + (1 - keep) c I and m' = keep m: M never falls below c I, however often this happens. That
@@ -246,7 +248,9 @@ def pace(memory: float, K: int) -> int:
     return max(1, min(K, math.ceil(memory / 8)))
 
 
-def fade(state: State, learnt: int, memory: float | None, pulls: Pulls) -> State:
+def fade(
+    state: SecondOrderState, learnt: int, memory: float | None, pulls: SecondOrderPulls
+) -> SecondOrderState:
     """Forget, if it is due after `learnt` samples, so that about `memory` of them count; None: all."""
     if memory is None:
         return state

@@ -84,8 +84,8 @@ class RateSpec:
         if not horizon and len(chosen) < len(given):
             missing = ", ".join(name for name in given if name not in chosen)
             raise InputError(
-                f"rates {missing} and horizon are not given and the stream's length is unknown; expected rho, "
-                "eta and eta_g as numbers, or horizon = T for kappa sqrt(T); add one of them"
+                f"rates {missing} and horizon are not given and the stream's length is unknown; expected "
+                "rho, eta and eta_g as numbers, or horizon = T for kappa sqrt(T); add one of them"
             )
         return dataclasses.replace(Rates.paper(horizon or 1, self.kappa, self.kappa_g), **chosen)
 
@@ -215,9 +215,9 @@ ModelSettings: TypeAlias = "Auto | Paper"
 KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
 
 
-def check_model(model: Any) -> ModelSettings:
-    """`model` itself if it is a model's settings."""
-    if isinstance(model, Auto | Paper):
+def check_model(model: Any) -> Any:
+    """`model` itself if it is a model's settings: `Auto`, `Paper`, or an object that makes a model's rows."""
+    if isinstance(model, Auto | Paper) or callable(getattr(model, "make", None)):
         return model
     raise InputError(f"model is {model!r}; expected domkl.Auto(...) or domkl.Paper(...); write one of them")
 

@@ -34,15 +34,15 @@ def samples_of(state: Mapping[str, Any]) -> list[tuple[Array, Array]]:
     return [] if state["x"] is None else list(zip(state["x"], state["y"], strict=True))
 
 
-def of_second_order(state: second_order.State) -> dict[str, Any]:
+def of_second_order(state: second_order.SecondOrderState) -> dict[str, Any]:
     """A second-order state; of its symmetric matrices one half."""
     half, terms = state.inverse.halves()
     fields = {name: value for name, value in state._asdict().items() if name != "inverse"}
     return {**fields, "half": half, "terms": terms}
 
 
-def second_order_of(state: Mapping[str, Any], kind: second_order.Inverse) -> second_order.State:
+def second_order_of(state: Mapping[str, Any], kind: second_order.Inverse) -> second_order.SecondOrderState:
     """Inverse of `of_second_order`; matrices are of the same kind as `kind`."""
-    names = [name for name in second_order.State._fields if name != "inverse"]
+    names = [name for name in second_order.SecondOrderState._fields if name != "inverse"]
     inverse = kind.from_halves(state["half"], state["terms"])
-    return second_order.State(**{name: state[name] for name in names}, inverse=inverse)
+    return second_order.SecondOrderState(**{name: state[name] for name in names}, inverse=inverse)

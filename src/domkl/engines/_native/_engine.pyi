@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._types import Array
+from ...base.types import Array
 
 def best() -> str: ...
 def runs(isa: str) -> bool: ...

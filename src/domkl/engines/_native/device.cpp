@@ -97,14 +97,14 @@ template <class T> class DeviceImpl final : public Device<T> {
         }
     }
 
-    void save(T* out_theta, T* out_mu) const override {
+    DOMKL_COLD void save(T* out_theta, T* out_mu) const override {
         for (int64_t p = 0; p < settings.P; ++p) {
             map.unpad(theta.data() + p * (1 + deg) * map.K, out_theta + p * 2 * map.D, T(1));
             map.unpad(mu.data() + p * map.K, out_mu + p * 2 * map.D, T(1));
         }
     }
 
-    void restore(const T* new_theta, const T* new_mu, const double* L, const double* q) override {
+    DOMKL_COLD void restore(const T* new_theta, const T* new_mu, const double* L, const double* q) override {
         for (int64_t p = 0; p < settings.P; ++p) {
             map.pad(new_theta + p * 2 * map.D, rows(p));
             map.pad(new_mu + p * 2 * map.D, mu.data() + p * map.K);
@@ -117,11 +117,11 @@ template <class T> class DeviceImpl final : public Device<T> {
     const double* L() const override { return L_.data(); }
     const double* q() const override { return q_.data(); }
 
-    void save_m(T* to) const override {
+    DOMKL_COLD void save_m(T* to) const override {
         for (int64_t p = 0; p < settings.P; ++p)
             std::copy_n(m.data() + p * row_width(map), 2 * map.D, to + p * 2 * map.D);
     }
-    void restore_m(const T* from) override {
+    DOMKL_COLD void restore_m(const T* from) override {
         for (int64_t p = 0; p < settings.P; ++p)
             std::copy_n(from + p * 2 * map.D, 2 * map.D, m.data() + p * row_width(map));
     }

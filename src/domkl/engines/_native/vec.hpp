@@ -11,6 +11,14 @@
 #define DOMKL_NOINLINE __attribute__((noinline))    // compiled once, not into each caller
 #define DOMKL_COLD __attribute__((noinline, cold))  // rarely called: compiled for size
 
+// Inlined everywhere, where the compiler's choice would depend on what else is in the file. Not in the
+// baseline, which is compiled for size.
+#if DOMKL_BYTES > 16
+#define DOMKL_INLINE __attribute__((always_inline)) inline
+#else
+#define DOMKL_INLINE inline
+#endif
+
 namespace domkl::DOMKL_ISA {
 
 template <class T> struct VectorOf;
@@ -42,7 +50,7 @@ template <class T, int STEP> inline Vec<T> swap_lanes(Vec<T> v) {
 }
 
 // Sum of all lanes, by halves.
-template <class T> inline T sum(Vec<T> v) {
+template <class T> DOMKL_INLINE T sum(Vec<T> v) {
     if constexpr (WIDTH<T> > 8) v += swap_lanes<T, 8>(v);
     if constexpr (WIDTH<T> > 4) v += swap_lanes<T, 4>(v);
     if constexpr (WIDTH<T> > 2) v += swap_lanes<T, 2>(v);

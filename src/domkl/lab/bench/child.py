@@ -1,4 +1,4 @@
-"""`python -m domkl.bench.child NETWORK`: run one network, print its times and its peak of memory as JSON."""
+"""`python -m domkl.lab.bench.child NETWORK`: run one network, print its times and peak memory as JSON."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ...engines import Setting
 from ...exchange.graph import Graph, as_graph
 from ...learning import kernels, losses
 from ...learning.first_order import Rates
+from ...learning.settings import Paper
 from ...simulator import simulate
 from . import w1
 from .w3 import DEGREE, Network
@@ -32,9 +33,9 @@ def random_regular(J: int, degree: int = DEGREE, seed: int = 0) -> Any:
 
 
 def peak_bytes() -> int | None:
-    """The most memory that this process has held; None where the system does not tell.
+    """Peak memory of this process in bytes; None where the system does not tell.
 
-    Linux hands ru_maxrss on from parent to child, so there VmHWM is asked, which begins anew.
+    On Linux a child inherits its parent's ru_maxrss, so VmHWM is read there, which starts at zero.
     """
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
@@ -56,8 +57,9 @@ def run(network: Network) -> dict[str, Any]:
     X, y = w1.stream(J, T, d, network.bits)
     V = kernels.gaussian(d, network.D, sigma2=kernels.PAPER_SIGMA2[: network.P])
     graph, built = _timed(lambda: _graph(network))
-    options: Any = {"kernels": V, "threads": network.threads, "keep_state": network.keep_state}
-    once = lambda: simulate(X, y, graph, dtype=X.dtype.type, **options)  # noqa: E731
+    options: Any = {"threads": network.threads, "keep_state": network.keep_state}
+    model = Paper(kernels=V)
+    once = lambda: simulate(X, y, graph, model=model, dtype=X.dtype.type, **options)  # noqa: E731
     seconds = min(_timed(once)[1] for _ in range(network.repeats))
     peak = peak_bytes()
     rates, loss = Rates.paper(T), losses.get("squared")

@@ -73,7 +73,7 @@ class Bound(NamedTuple):
 def bound(limits: Limits, shape: Shape, last_cache: int | None = None) -> Bound:
     """The limit for a shape, by the model above.
 
-    >>> from domkl.bench.limits import Limits, Shape, bound
+    >>> from domkl.lab.bench.limits import Limits, Shape, bound
     >>> peak = Limits(64, 1, fma=44e9, sincos=1.33e9, vector=44e9, stored=22e9, triad=20e9)
     >>> limit = bound(peak, Shape(5, 17, 50, 81, 4), last_cache=32 << 20)
     >>> round(limit.ns), limit.by

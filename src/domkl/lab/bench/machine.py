@@ -1,4 +1,4 @@
-"""The machine that figures belong to, without names or paths that are nobody's business."""
+"""The machine that figures were measured on, without its name and paths."""
 
 from __future__ import annotations
 

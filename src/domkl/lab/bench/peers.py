@@ -1,4 +1,4 @@
-"""Other online learners that are installed, each in the form it likes best: predict, then learn."""
+"""Other online learners that are installed, each called as its users call it: predict, then learn."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ...base.types import Array
 from ...learning import kernels
+from ...learning.first_order import Rates
+from ...learning.settings import KernelSpec, Paper
 
 INSTALL = "pip install -r benchmarks/requirements.txt"
-#: Takes sample number i of the stream: predicts it, then learns it.
-Act: TypeAlias = Callable[[int], object]
+#: Takes sample number i of the stream: predicts it, then learns it; returns the prediction.
+Act: TypeAlias = Callable[[int], Any]
 
 
 class Peer(NamedTuple):
+    """An online learner of another library."""
+
     name: str
     module: str  # that it needs
     make: Callable[[Array, Array], Act]  # from the stream X (n, d), y (n,)
@@ -42,9 +46,10 @@ def _river(model: Any, X: Array, y: Array) -> Act:
     samples = [{f"x{k}": float(v) for k, v in enumerate(row)} for row in X]
     labels = [float(label) for label in y]
 
-    def act(i: int) -> None:
-        model.predict_one(samples[i])
+    def act(i: int) -> Any:
+        y_hat = model.predict_one(samples[i])
         model.learn_one(samples[i], labels[i])
+        return y_hat
 
     return act
 
@@ -53,7 +58,8 @@ def facade(X: Array, y: Array) -> Act:
     """Our own model as River's users call it."""
     from ...river import MultiKernelRegressor
 
-    return _river(MultiKernelRegressor(preset="first-order"), X, y)
+    model = Paper(kernels=KernelSpec(D=50), rates=Rates(rho=1.0, eta=4.0, eta_g=1.0))
+    return _river(MultiKernelRegressor(model=model), X, y)
 
 
 def linear(X: Array, y: Array) -> Act:
@@ -93,10 +99,11 @@ def hedge(X: Array, y: Array) -> Act:
 
 
 def _pipeline(gamma: float, seed: int) -> Any:
-    from river import feature_extraction, linear_model
+    from river import feature_extraction, linear_model, optim
 
     sampler = feature_extraction.RBFSampler(gamma=gamma, n_components=100, seed=seed)
-    return sampler | linear_model.LinearRegression()
+    # River's features have a squared length of about 50: with its default step of 0.01 it diverges.
+    return sampler | linear_model.LinearRegression(optimizer=optim.SGD(0.001))
 
 
 def scikit(X: Array, y: Array) -> Act:
@@ -107,10 +114,11 @@ def scikit(X: Array, y: Array) -> Act:
     samples, labels = [X[i : i + 1] for i in range(len(X))], [y[i : i + 1] for i in range(len(y))]
     model.partial_fit(sampler.transform(samples[0]), labels[0])
 
-    def act(i: int) -> None:
+    def act(i: int) -> Any:
         z = sampler.transform(samples[i])
-        model.predict(z)
+        y_hat = model.predict(z)
         model.partial_fit(z, labels[i])
+        return y_hat
 
     return act
 
@@ -122,9 +130,10 @@ def vowpal(X: Array, y: Array) -> Act:
     questions = ["| " + " ".join(f"x{k}:{v:.6f}" for k, v in enumerate(row)) for row in X]
     answers = [f"{label:.6f} {text}" for label, text in zip(y, questions, strict=True)]
 
-    def act(i: int) -> None:
-        model.predict(questions[i])
+    def act(i: int) -> Any:
+        y_hat = model.predict(questions[i])
         model.learn(answers[i])
+        return y_hat
 
     return act
 

@@ -1,4 +1,4 @@
-"""What the project has set itself, beside what a run has measured."""
+"""Performance targets of the project, beside what a run has measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Target: TypeAlias = "dict[str, Any]"
 
 
 def judge(document: dict[str, Any]) -> list[Target]:
-    """Every target that this run can tell about."""
+    """Every target that this run has figures for."""
     parts = {"w1": _w1, "w2": _w2, "w3": _w3, "w4": _w4}
     return [target for name, judged in parts.items() for target in judged(document.get(name))]
 

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-#: Goes through some work and says how many seconds it took, for one unit of it.
+#: Does some work and returns how many seconds it took, for one unit of it.
 Trial: TypeAlias = Callable[[], float]
 #: Called with what is measured now.
-Say: TypeAlias = Callable[[str], object]
+Report: TypeAlias = Callable[[str], object]
 
 
 def timed(call: Callable[[], object], units: float = 1.0) -> Trial:
-    """A trial that takes the wall's time of a call, for one of `units`."""
+    """A trial that measures the wall-clock time of a call, for one of `units`."""
 
     def trial() -> float:
         start = time.perf_counter()
@@ -23,17 +23,17 @@ def timed(call: Callable[[], object], units: float = 1.0) -> Trial:
     return trial
 
 
-def best(trials: Mapping[str, Trial], rounds: int, say: Say = lambda _: None) -> dict[str, float]:
+def best(trials: Mapping[str, Trial], rounds: int, report: Report = lambda _: None) -> dict[str, float]:
     """Every trial once a round, in turn; the least seconds of each.
 
-    >>> from domkl.bench import timing
+    >>> from domkl.lab.bench import timing
     >>> seconds = iter([3.0, 1.0, 2.0])
     >>> timing.best({"a": lambda: next(seconds)}, rounds=3)
     {'a': 1.0}
     """
     least = dict.fromkeys(trials, float("inf"))
     for number, (name, trial) in _turns(trials.items(), rounds):
-        say(f"round {number + 1} of {rounds}: {name}")
+        report(f"round {number + 1} of {rounds}: {name}")
         least[name] = min(least[name], trial())
     return least
 

@@ -11,10 +11,11 @@ from ...base.types import Array
 from ...exchange import graph
 from ...learning import kernels
 from ...learning.first_order import Rates
+from ...learning.settings import Paper
 from ...simulator import simulate
 from . import limits, machine, timing, twin
 from .limits import Limits, Shape
-from .timing import Say, Trial
+from .timing import Report, Trial
 
 SHAPE = Shape(J=5, P=17, D=50, d=81, deg=4)
 
@@ -42,7 +43,7 @@ TWIN = Contender("literal twin", "twin", 64, 1)
 
 
 def contenders(native: bool) -> list[Contender]:
-    """Who runs W1: the native engine by precision and threads, then NumPy."""
+    """What runs W1: the native engine by precision and threads, then NumPy."""
     counts = (1, 2) if machine.usable_cores() > 1 else (1,)
     words = {1: "one thread", 2: "two threads"}
     found = [
@@ -53,12 +54,12 @@ def contenders(native: bool) -> list[Contender]:
     ]
 
 
-def measure(quick: bool, runs_too: bool, say: Say) -> tuple[dict[str, Any], list[Limits]]:
-    """Limits and, if they are wanted, W1's runs, in one interleaved go: the document, and the limits."""
+def measure(quick: bool, runs_too: bool, report: Report) -> tuple[dict[str, Any], list[Limits]]:
+    """Limits and, if they are wanted, W1's runs, their trials interleaved: the document, and the limits."""
     size, isa = QUICK if quick else FULL, machine.engine()["isa"]
     runs = contenders(isa is not None)
     trials = _limit_trials(isa, runs, size) | (_run_trials(runs, size) if runs_too else {})
-    least = timing.best(trials, size.rounds, say)
+    least = timing.best(trials, size.rounds, report)
     found = _limits(least, runs) if isa else {}
     document: dict[str, Any] = {"limits": [one.document() for one in found.values()]}
     if runs_too:
@@ -110,8 +111,9 @@ def _run_trials(runs: list[Contender], size: Size) -> dict[str, Trial]:
 
 def _call(run: Contender, size: Size) -> Callable[[], object]:
     X, y = stream(SHAPE.J, size.T, SHAPE.d, run.bits)
-    V, dtype = kernels.gaussian(SHAPE.d, SHAPE.D), X.dtype.type
-    return lambda: simulate(X, y, "complete", kernels=V, engine=run.engine, threads=run.threads, dtype=dtype)
+    model = Paper(kernels=kernels.gaussian(SHAPE.d, SHAPE.D))
+    options: Any = {"engine": run.engine, "threads": run.threads, "dtype": X.dtype.type}
+    return lambda: simulate(X, y, "complete", model=model, **options)
 
 
 def _twin_trial(size: Size) -> Trial | None:

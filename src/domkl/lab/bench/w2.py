@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base.types import Array, Float
-from ...learner.learner import Learner
+from ...learner import Learner
 from ...learning import kernels
 from ...learning.first_order import Rates
+from ...learning.settings import Paper
 from . import peers, timing, w1
 from .limits import Limits, Shape
 from .peers import Act
-from .timing import Say, Trial
+from .timing import Report, Trial
 
 OURS = "domkl Learner, 17 kernels"
 SHAPE = Shape(J=1, P=17, D=50, d=21, deg=0)
@@ -30,7 +31,7 @@ FULL = Size(samples=20_000, seconds=0.15, rounds=8)
 QUICK = Size(samples=200, seconds=0.005, rounds=2)
 
 
-def measure(quick: bool, say: Say, limit: Limits | None = None) -> dict[str, Any]:
+def measure(quick: bool, report: Report, limit: Limits | None = None) -> dict[str, Any]:
     """Everyone's CPU time of one sample, predicted and then learnt.
 
     Contenders take turns; each goes on along the stream where its turn before ended. The best turn counts,
@@ -42,20 +43,22 @@ def measure(quick: bool, say: Say, limit: Limits | None = None) -> dict[str, Any
         peer.name: peer.make(X, y) for peer in peers.present()
     }
     turns = {name: _turn(act, size) for name, act in acts.items()}
-    least = timing.best(turns, size.rounds, say)
+    least = timing.best(turns, size.rounds, report)
     rows = [{"name": name, "us": 1e6 * s, "times_ours": s / least[OURS]} for name, s in least.items()]
     rows[0].update(w1.against(limit, SHAPE, least[OURS]))
     return {"setting": SHAPE._asdict(), "rows": rows, "missing": peers.missing()}
 
 
 def ours(X: Array, y: Array, dtype: Float = np.float64) -> Act:
-    """A device of its own, without neighbours."""
-    learner = Learner(kernels.gaussian(SHAPE.d, SHAPE.D), [], Rates.paper(len(y)), dtype=dtype)
+    """Our learner as a single device, without neighbours."""
+    model = Paper(kernels=kernels.gaussian(SHAPE.d, SHAPE.D), rates=Rates.paper(len(y)))
+    learner = Learner(model, name="device", dtype=dtype)
     samples, labels = list(np.ascontiguousarray(X)), [float(label) for label in y]
 
-    def act(i: int) -> None:
-        learner.predict(samples[i])
+    def act(i: int) -> Any:
+        y_hat = learner.predict(samples[i])
         learner.observe(samples[i], labels[i])
+        return y_hat
 
     return act
 

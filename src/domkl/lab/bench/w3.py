@@ -1,4 +1,4 @@
-"""W3: large networks, each in a process of its own that tells its peak of memory."""
+"""W3: large networks, each in a process of its own that measures its peak memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...base.errors import Error
 from . import machine, timing, w1
 from .limits import Limits, Shape
-from .timing import Say
+from .timing import Report
 
 DEGREE = 6
 
@@ -29,7 +29,7 @@ QUICK = Size(small=(60, 10), large=(300, 5), ring=(1000, 3), rounds=1)
 
 
 class Network(NamedTuple):
-    """What a child process is to run."""
+    """What a child process runs."""
 
     key: str  # "small", "large", "lattice" or "ring"
     J: int
@@ -44,12 +44,14 @@ class Network(NamedTuple):
 
     @property
     def name(self) -> str:
+        """As the table calls it."""
         kind = {"ring": "ring of ", "lattice": "lattice of "}.get(self.key, "J = ")
         words = "one thread" if self.threads == 1 else f"{self.threads} threads"
         return f"{kind}{self.J:,}, {words}{', float32' * (self.bits == 32)}"
 
     @property
     def shape(self) -> Shape:
+        """What its limit depends on."""
         scattered = self.key in ("small", "large")
         return Shape(self.J, self.P, self.D, self.d, 2 if self.key == "ring" else DEGREE, scattered)
 
@@ -70,12 +72,12 @@ def networks(size: Size) -> list[Network]:
     ]
 
 
-def measure(quick: bool, say: Say, known: list[Limits]) -> dict[str, Any]:
+def measure(quick: bool, report: Report, known: list[Limits]) -> dict[str, Any]:
     """Every network's time and memory, beside the limits of this run."""
     size = QUICK if quick else FULL
     chosen, answers = networks(size), dict[str, dict[str, Any]]()
     trials = {network.name: _trial(network, answers) for network in chosen}
-    timing.best(trials, size.rounds, say)
+    timing.best(trials, size.rounds, report)
     rows = [_row(network, answers[network.name], known) for network in chosen]
     us = {row["key"]: row["rounds_us"] for row in rows if (row["bits"], row["threads"]) == (64, 1)}
     ratios = {f"{key}_to_small": us[key] / us["small"] for key in ("large", "lattice")}
@@ -102,8 +104,8 @@ def _row(network: Network, answer: dict[str, Any], known: list[Limits]) -> dict[
 
 
 def _child(network: Network) -> dict[str, Any]:
-    """Run a network in a process of its own, for its peak of memory to be its own."""
-    command = [sys.executable, "-m", "domkl.bench.child", json.dumps(network._asdict())]
+    """Run a network in a process of its own, so that its peak memory is its own."""
+    command = [sys.executable, "-m", "domkl.lab.bench.child", json.dumps(network._asdict())]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"signal {-done.returncode}"])[-1]

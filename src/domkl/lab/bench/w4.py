@@ -1,11 +1,11 @@
-"""W4: the second-order step, of a network and of one device as large as preset="auto"; and its own limit.
+"""W4: the second-order step, of a network and of one device as large as model auto; and its own limit.
 
-One learner, one step and one kernel of K = 2D numbers need, whatever the program, of the symmetric matrix
-M^-1 with its n = K (K + 1) / 2 different numbers
+One learner, one step and one kernel of K = 2D parameters need, whatever the program, of the symmetric matrix
+M^-1 with its n = K (K + 1) / 2 different elements
 
-    n       numbers read, from the cache that holds all matrices at work: a loop reads as many, over and over,
-    5 n     multiplications with addition at the measured peak: two products with a vector, in which a number
-            counts for its row and for its column, and the term of rank one,
+    n       elements read, from the cache that holds all matrices at work: a loop reads as many, repeatedly,
+    5 n     multiplications with addition at the measured peak: two products with a vector, in which each
+            element counts for its row and its column, and the term of rank one,
 
 and the features, as in `limits`. Reading and computing go on at once: the larger of the two counts. This is
 the limit of a learner with neighbours: without any, P b is the last estimate plus a multiple of P z, and 3 n
@@ -23,9 +23,10 @@ from ... import engines
 from ...base.types import Array
 from ...learning import first_order, kernels, losses, second_order
 from ...learning.first_order import Rates
+from ...learning.settings import Paper
 from ...simulator import simulate
 from . import machine, timing, w1
-from .timing import Say, Trial
+from .timing import Report, Trial
 from .w1 import Contender
 
 LOOPS = ("fma", "sincos", "read")
@@ -42,11 +43,11 @@ class Shape(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """Different numbers of one symmetric matrix."""
+        """Different elements of one symmetric matrix."""
         return self.D * (2 * self.D + 1)
 
     def held(self, threads: int) -> int:
-        """How many numbers a thread reads before it comes to the same again.
+        """How many elements a thread reads before it comes to the same again.
 
         Kernels meet only in Hedge: each runs through many rounds by itself, with all learners' matrices.
         A device takes its kernels in turn, and threads share them.
@@ -69,8 +70,8 @@ FULL = Size(T=100, steps=20, rounds=15, seconds=0.008)
 QUICK = Size(T=10, steps=2, rounds=2, seconds=0.001)
 
 
-def measure(quick: bool, say: Say) -> dict[str, Any]:
-    """Both workloads beside their limits, in one interleaved go."""
+def measure(quick: bool, report: Report) -> dict[str, Any]:
+    """Both workloads beside their limits, their trials interleaved."""
     size, isa = QUICK if quick else FULL, machine.engine()["isa"]
     runs = w1.contenders(isa is not None)
     trials: dict[str, Trial] = {}
@@ -79,7 +80,7 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
             trials[f"{key}, {run.name}"] = _run_trial(shape, run, size)
             if isa and run.engine == "native":
                 trials |= _limit_trials(shape, run, isa, size.seconds)
-    least = timing.best(trials, size.rounds, say)
+    least = timing.best(trials, size.rounds, report)
     return {
         "network": _document(NETWORK, "network", runs, least),
         "device": _document(DEVICE, "device", runs, least),
@@ -115,7 +116,7 @@ def _row(shape: Shape, run: Contender, seconds: float, least: dict[str, float]) 
 def bound(shape: Shape, bits: int, fma: float, sincos: float, read: float) -> dict[str, float]:
     """The least microseconds of one learner and step by computing and by reading; rates per second.
 
-    >>> from domkl.bench import w4
+    >>> from domkl.lab.bench import w4
     >>> parts = w4.bound(w4.NETWORK, 64, fma=22e9, sincos=1e9, read=80e9)
     >>> {name: round(us, 1) for name, us in parts.items()}
     {'compute': 21.2, 'reading': 8.6}
@@ -154,19 +155,19 @@ def _run_trial(shape: Shape, run: Contender, size: Size) -> Trial:
 
 def _network(shape: Shape, run: Contender, size: Size) -> Callable[[], object]:
     X, y = w1.stream(shape.J, size.T, shape.d, run.bits)
-    V = kernels.gaussian(shape.d, shape.D)
+    model = Paper(kernels=kernels.gaussian(shape.d, shape.D), rates=RATES, step="newton")
     options: Any = {"engine": run.engine, "threads": run.threads, "dtype": X.dtype.type}
-    return lambda: simulate(X, y, "ring", kernels=V, rates=RATES, step="newton", **options)
+    return lambda: simulate(X, y, "ring", model=model, **options)
 
 
-def device(shape: Shape, run: Contender, steps: int) -> Callable[[], second_order.State]:
+def device(shape: Shape, run: Contender, steps: int) -> Callable[[], second_order.SecondOrderState]:
     """Steps of one device without neighbours, on features that are given; it goes on where it was."""
     dtype, loss = np.dtype(f"f{run.bits // 8}"), losses.get("squared")
-    pulls = second_order.Pulls.of(np.zeros((), dtype), RATES, loss)
+    pulls = second_order.SecondOrderPulls.of(np.zeros((), dtype), RATES, loss)
     state = second_order.init(shape.P, 2 * shape.D, pulls, engines.make_inverse(run.engine, run.threads))
     Z, labels = _samples(shape, steps, dtype)
 
-    def act() -> second_order.State:
+    def act() -> second_order.SecondOrderState:
         nonlocal state
         for z, y in zip(Z, labels, strict=True):
             f = first_order.dot(state.theta, z)

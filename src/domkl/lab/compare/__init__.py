@@ -1,7 +1,8 @@
 """One stream, many learners: `table` lets each of them predict, then learn, every sample in order.
 
 Networks of domkl see a part of the data at each learner and send estimates; all others are one learner
-that sees everything, so every device must send it its samples.
+that sees everything, so every device must send it its samples. A user's table is scaled by its first
+rounds for all that do not scale by themselves.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import numpy as np
 
 from ...base.errors import Error
 from ...exchange.graph import Graph
-from ..trial import Source
-from . import lone, networks
-from .lone import Missing, Run
+from ...learning import losses
+from ..trial import Source, scaled
+from . import lone, networks, peers
+from .contender import Contender, Missing
 
-#: Called with how many contenders are done, of how many, and who is next.
-Say = Callable[[int, int, str], object]
+#: Called with how many contenders are done, of how many, and which is next.
+Report = Callable[[int, int, str], object]
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,14 @@ class Row:
     reason: str | None = None
 
 
-def table(source: Source, graph: Graph, seed: int = 0, say: Say = lambda i, n, name: None) -> list[Row]:
+def table(source: Source, graph: Graph, seed: int = 0, report: Report = lambda i, n, name: None) -> list[Row]:
     """Everyone's error, time and traffic on the same samples; the best first, those left out last."""
-    contenders = {**networks.contenders(graph, seed), **lone.contenders(seed)}
+    contenders = [*networks.contenders(graph, seed), *lone.contenders(seed), *peers.contenders(seed)]
+    in_range = scaled(source, losses.squared())
     rows = []
-    for i, (name, run) in enumerate(contenders.items()):
-        say(i, len(contenders), name)
-        rows.append(_row(name, "a part" if name in networks.NAMES else "all", run, source))
+    for i, contender in enumerate(contenders):
+        report(i, len(contenders), contender.name)
+        rows.append(_row(contender, source if contender.scales else in_range))
     return sorted(rows, key=lambda row: (row.mse is None, row.mse or 0.0))
 
 
@@ -51,9 +54,10 @@ def document(rows: list[Row]) -> list[dict[str, Any]]:
     return [dataclasses.asdict(row) for row in rows]
 
 
-def _row(name: str, sees: str, run: Run, source: Source) -> Row:
+def _row(contender: Contender, source: Source) -> Row:
+    name, sees = contender.name, contender.sees
     try:
-        y_hat, sent, seconds = run(source)
+        y_hat, sent, seconds = contender.run(source)
     except Missing as missing:
         return Row(name, sees, reason=str(missing))
     except Error as error:

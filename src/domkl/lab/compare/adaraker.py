@@ -1,4 +1,4 @@
-"""AdaRaker of Shen, Chen and Giannakis: OMKL begun anew at many paces, and Hedge over all of them."""
+"""AdaRaker of Shen, Chen and Giannakis: OMKL reset after intervals of many lengths, and Hedge over all."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ...learning import first_order, hedge
 
 
 class AdaRaker:
-    """One OMKL for each length 2^k, begun anew at every multiple of it: short ones follow changes.
+    """One OMKL for each length 2^k, reset at every multiple of it: short ones follow changes.
 
     It steps, weighs its kernels and is itself weighed at the rate min(1/2, eta 2^(-k/2)).
 
     Parameters
     ----------
     V : frequencies (P, D, d).
-    eta : the rate, for labels within [0, 1]. Those who have just begun know nothing and count as much as
-        they may; at eta = 1 the others outweigh them so slowly that OMKL is better even after a change.
+    eta : the rate, for labels within [0, 1]. Those just reset know nothing but get their initial weight;
+        at eta = 1 the others outweigh them so slowly that OMKL is better even after a change.
 
     Examples
     --------
     >>> import numpy as np
     >>> from domkl import kernels
-    >>> from domkl.compare.adaraker import AdaRaker
+    >>> from domkl.lab.compare.adaraker import AdaRaker
     >>> model = AdaRaker(kernels.gaussian(1, D=20, sigma2=[0.1, 1.0]))
     >>> for x in np.random.default_rng(0).uniform(size=(200, 1)):
     ...     model.learn(x, float(np.sin(3 * x[0])))
@@ -39,12 +39,12 @@ class AdaRaker:
         self._restart()
 
     def predict(self, x: Array) -> float:
-        """The mixture of all that live, at x."""
+        """The weighted prediction of all at x."""
         guesses = self._guesses(first_order.features(self.V, x))[1]
         return float(guesses @ hedge.weights(-self.log_w, 1.0))
 
     def learn(self, x: Array, y: float) -> None:
-        """A step of all that live; those whose interval is over begin anew."""
+        """A step of all; those whose interval is over are reset."""
         z = first_order.features(self.V, x)
         f, guesses = self._guesses(z)
         together = float(guesses @ hedge.weights(-self.log_w, 1.0))
@@ -55,12 +55,12 @@ class AdaRaker:
         self._restart()
 
     def _guesses(self, z: Array) -> tuple[Array, Array]:
-        """Of every kernel (K, P), and of every learner (K,)."""
+        """Predictions of every kernel (K, P), and of every learner (K,)."""
         f = first_order.dot(self.theta, z)
         return f, first_order.dot(f, hedge.weights(self.L * self.rate[:, None], 1.0))
 
     def _restart(self) -> None:
-        """Begin anew all whose length divides the next sample's number, the first of a new length too."""
+        """Reset all whose length divides the next sample's number, and add the first of a new length."""
         begins = self.samples + 1
         if begins & (begins - 1) == 0:
             self._lengthen(begins)

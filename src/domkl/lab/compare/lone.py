@@ -2,60 +2,57 @@
 
 from __future__ import annotations
 
-import importlib
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
-from ... import faces
 from ...base.types import Array
+from ...exchange.graph import Graph
 from ...learning import kernels
-from ..bench.peers import installed
+from ...learning.first_order import Rates
+from ...learning.settings import Auto, KernelSpec, ModelSettings, Paper
+from ...simulator import simulate
 from ..central import omkl
 from ..trial import Source
 from .adaraker import AdaRaker
+from .contender import Contender, Result
 from .vaw import Vaw
 
-
-class Result(NamedTuple):
-    """What came of a contender."""
-
-    y_hat: Array  # (J, T)
-    sent: float  # bytes, by a learner in a round
-    seconds: float  # of CPU time; imports and construction do not count
-
-
-Run: TypeAlias = Callable[[Source], Result]
-
-
-class Missing(Exception):
-    """Why a contender does not take part."""
+#: Rates of the paper's learner where no horizon is known, as for a single device.
+ALONE = Rates(rho=1.0, eta=4.0, eta_g=1.0)
 
 
 class Model(Protocol):
     """What the driver calls; x is (d,)."""
 
     def predict(self, x: Array) -> float:
-        """Its guess."""
+        """The prediction at x."""
 
     def learn(self, x: Array, y: float) -> None:
-        """The truth."""
+        """Learn the label of x."""
 
 
-def contenders(seed: int) -> dict[str, Run]:
-    """By name; those of libraries that are not installed say so when they are run."""
-    own: dict[str, Run] = {
-        "OMKL": lambda source: _omkl(source, seed),
-        "AdaRaker on the same features": lambda source: _all(source, AdaRaker(_frequencies(source, seed))),
-        "VAW on the same features": lambda source: _all(source, Vaw(_frequencies(source, seed))),
-        "domkl auto, one learner": lambda source: _all(source, _single_model(source, "auto", seed)),
-        "domkl first-order, one learner": lambda source: _all(
-            source, _single_model(source, "first-order", seed)
+def contenders(seed: int) -> list[Contender]:
+    """Those that need no other library."""
+    paper = Paper(kernels=KernelSpec(seed=seed), rates=ALONE)
+    return [
+        Contender("OMKL", "all", lambda source: _omkl(source, seed)),
+        Contender(
+            "AdaRaker on the same features",
+            "all",
+            lambda source: learn_all(source, AdaRaker(_frequencies(source, seed))),
         ),
-    }
-    return {**own, **{name: _peer(make, seed) for name, make in PEERS.items()}}
+        Contender(
+            "VAW on the same features",
+            "all",
+            lambda source: learn_all(source, Vaw(_frequencies(source, seed))),
+        ),
+        Contender(
+            "domkl auto, one learner", "all", lambda source: _alone(source, Auto(seed=seed)), scales=True
+        ),
+        Contender("domkl paper, one learner", "all", lambda source: _alone(source, paper)),
+    ]
 
 
 def _omkl(source: Source, seed: int) -> Result:
@@ -66,7 +63,16 @@ def _omkl(source: Source, seed: int) -> Result:
     return Result(_back(run.y_hat, len(split.y)), _raw(source), time.process_time() - start)
 
 
-def _all(source: Source, model: Model) -> Result:
+def _alone(source: Source, model: ModelSettings) -> Result:
+    """One learner of domkl without neighbours, on everybody's samples."""
+    split, alone = source.split, Graph((0,), ((),))
+    X, y = _order(split.X), _order(split.y)
+    start = time.process_time()
+    run = simulate(X[None], y[None], alone, model=model, delay=split.delay * len(split.y))
+    return Result(_back(run.y_hat[0], len(split.y)), _raw(source), time.process_time() - start)
+
+
+def learn_all(source: Source, model: Model) -> Result:
     """Every sample once, in order of rounds: predict, and learn what has become known."""
     X, labels = _order(source.split.X), _order(source.split.y).tolist()
     late, y_hat = source.split.delay * len(source.split.y), np.empty(len(labels))
@@ -90,92 +96,9 @@ def _back(y_hat: Array, J: int) -> Array:
 
 
 def _raw(source: Source) -> float:
-    """A device sends its sample, inputs and label, to wherever everything is seen."""
+    """Bytes of a sample, inputs and label, which a device sends to the one learner."""
     return 8.0 * float(source.split.X.shape[2] + 1)
 
 
 def _frequencies(source: Source, seed: int) -> Array:
     return kernels.gaussian(source.split.X.shape[2], seed=seed)
-
-
-def _single_model(source: Source, preset: str, seed: int) -> Model:
-    model = faces.make(faces.Settings(preset=preset, seed=seed), "squared")
-    model.grow(range(source.split.X.shape[2]))
-    return model
-
-
-def _peer(make: tuple[str, Callable[[Any, int], Model]], seed: int) -> Run:
-    package, build = make
-
-    def run(source: Source) -> Result:
-        if not installed(package):
-            name = "scikit-learn" if package == "sklearn" else package
-            raise Missing(f'{name} is not installed; bring it with: pip install "domkl[{package}]"')
-        return _all(source, build(importlib.import_module, seed))
-
-    return run
-
-
-class _River:
-    """Dictionaries for River."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def predict(self, x: Array) -> float:
-        return float(self.model.predict_one(_dictionary(x)) or 0.0)
-
-    def learn(self, x: Array, y: float) -> None:
-        self.model.learn_one(_dictionary(x), y)
-
-
-def _dictionary(x: Array) -> dict[int, float]:
-    return dict(enumerate(x.tolist()))
-
-
-class _Scikit:
-    """Random features and stochastic gradient descent, a sample at a time."""
-
-    def __init__(self, load: Any, seed: int) -> None:
-        self.sampler = load("sklearn.kernel_approximation").RBFSampler(n_components=100, random_state=seed)
-        self.model, self.fitted = load("sklearn.linear_model").SGDRegressor(random_state=seed), False
-
-    def predict(self, x: Array) -> float:
-        return float(self.model.predict(self.sampler.transform(x[None]))[0]) if self.fitted else 0.0
-
-    def learn(self, x: Array, y: float) -> None:
-        if not self.fitted:
-            self.sampler.fit(x[None])
-        self.model.partial_fit(self.sampler.transform(x[None]), [y])
-        self.fitted = True
-
-
-def _linear(load: Any, seed: int) -> Model:
-    return _River(load("river.linear_model").LinearRegression())
-
-
-def _scaled_linear(load: Any, seed: int) -> Model:
-    scaler = load("river.preprocessing").StandardScaler()
-    return _River(scaler | load("river.linear_model").LinearRegression())
-
-
-def _tree(load: Any, seed: int) -> Model:
-    return _River(load("river.tree").HoeffdingTreeRegressor())
-
-
-def _neighbours(load: Any, seed: int) -> Model:
-    return _River(load("river.neighbors").KNNRegressor())
-
-
-def _forest(load: Any, seed: int) -> Model:
-    return _River(load("river.forest").ARFRegressor(n_models=10, seed=seed))
-
-
-PEERS: dict[str, tuple[str, Callable[[Any, int], Model]]] = {
-    "River LinearRegression": ("river", _linear),
-    "River StandardScaler + LinearRegression": ("river", _scaled_linear),
-    "River HoeffdingTreeRegressor": ("river", _tree),
-    "River KNNRegressor": ("river", _neighbours),
-    "River ARFRegressor(10)": ("river", _forest),
-    "scikit-learn RBFSampler(100) + SGDRegressor": ("sklearn", _Scikit),
-}

@@ -2,51 +2,39 @@
 
 from __future__ import annotations
 
-import inspect
+import math
 import time
-from collections.abc import Callable
-from typing import Any
 
 from ...exchange.graph import Graph
-from ...learning import kernels
 from ...learning.first_order import Rates
+from ...learning.settings import Auto, KernelSpec, ModelSettings, Paper
 from ...simulator import simulate
 from ..trial import Source
-from .lone import Missing, Result, Run
+from .contender import Contender, Result
 
 #: The second-order step keeps the past itself, so eta is a small ridge and needs no horizon.
 NEWTON = Rates(rho=0.1, eta=0.01, eta_g=0.1)
-NAMES = ("domkl, auto", "domkl, newton", "domkl, paper")
 
 
-def contenders(graph: Graph, seed: int) -> dict[str, Run]:
-    """Every way in which domkl's networks learn."""
-    settings: tuple[dict[str, Any], ...] = ({"preset": "auto", "seed": seed}, {"step": "newton"}, {})
-    return {name: _with(graph, seed, how) for name, how in zip(NAMES, settings, strict=True)}
+def contenders(graph: Graph, seed: int) -> list[Contender]:
+    """Every model of domkl, on this network."""
+    kernels = KernelSpec(seed=seed)
+    models: dict[str, ModelSettings] = {
+        "domkl, auto": Auto(seed=seed),
+        "domkl, newton": Paper(kernels=kernels, rates=NEWTON, step="newton"),
+        "domkl, paper": Paper(kernels=kernels),
+    }
+    return [_contender(name, model, graph) for name, model in models.items()]
 
 
-def _with(graph: Graph, seed: int, how: dict[str, Any]) -> Run:
-    return lambda source: _run(source, graph, seed, how)
+def _contender(name: str, model: ModelSettings, graph: Graph) -> Contender:
+    return Contender(name, "a part", lambda source: _run(source, graph, model), isinstance(model, Auto))
 
 
-def _run(source: Source, graph: Graph, seed: int, how: dict[str, Any]) -> Result:
-    for option in how:
-        if option not in inspect.signature(simulate).parameters:
-            raise Missing(f"simulate({option}=) is not in this version of domkl")
-    split, call = source.split, _simulate()
-    if "preset" not in how:
-        V = kernels.gaussian(split.X.shape[2], seed=seed)
-        rates = NEWTON if "step" in how else Rates.paper(split.y.shape[1])
-        how = {**how, "kernels": V, "rates": rates}
-    start = time.process_time()
-    run = call(split.X, split.y, graph, delay=split.delay, **how)
+def _run(source: Source, graph: Graph, model: ModelSettings) -> Result:
+    split, start = source.split, time.process_time()
+    run = simulate(split.X, split.y, graph, model=model, delay=split.delay)
     seconds = time.process_time() - start
-    numbers = getattr(run, "sent", float("nan"))
-    if numbers != numbers:
-        numbers = run.theta[0].size + run.L[0].size
-    return Result(run.y_hat, 8.0 * numbers * float(graph.deg.mean()), seconds)
-
-
-def _simulate() -> Callable[..., Any]:
-    """`simulate`, whose newer options are asked for by name."""
-    return simulate
+    # The paper's learner sends its estimate and its losses, in every round the same number of values.
+    values = run.sent if math.isfinite(run.sent) else run.theta[0].size + run.L[0].size
+    return Result(run.y_hat, 8.0 * values * float(graph.deg.mean()), seconds)

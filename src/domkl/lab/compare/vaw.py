@@ -21,7 +21,7 @@ class Vaw:
     --------
     >>> import numpy as np
     >>> from domkl import kernels
-    >>> from domkl.compare.vaw import Vaw
+    >>> from domkl.lab.compare.vaw import Vaw
     >>> model = Vaw(kernels.gaussian(1, D=20, sigma2=[0.1, 1.0]))
     >>> for x in np.random.default_rng(0).uniform(size=(200, 1)):
     ...     model.learn(x, float(np.sin(3 * x[0])))
@@ -36,12 +36,12 @@ class Vaw:
         self.b, self.L = np.zeros((P, 2 * D)), np.zeros(P)
 
     def predict(self, x: Array) -> float:
-        """The kernels' mixture at x."""
+        """The weighted prediction of the kernels at x."""
         guesses = self._guesses(*self._look(x))
         return float(guesses @ hedge.weights(self.L, self.eta_g))
 
     def learn(self, x: Array, y: float) -> None:
-        """Sherman and Morrison's step."""
+        """Learn the label of x: the Sherman-Morrison update of each kernel's inverse."""
         z, Az = self._look(x)
         self.L = self.L + (self._guesses(z, Az) - y) ** 2
         long = 1 + first_order.dot(z, Az)

@@ -4,7 +4,7 @@ facts      everything as plain data, ready for JSON; all else shows these
 tables     the facts as columns of text
 sentences  the facts in words: result, settings, glossary
 terminal   what `domkl run` prints (rich)
-figures    error over time, weights over time, the network (matplotlib): a module each, with a common `style`
+figures    error over time, weights over time, the network (matplotlib): a module each, `labels`, `style`
 page       one self-contained HTML file (Jinja2, page.html), written beside the figures
 """
 

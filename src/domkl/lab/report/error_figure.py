@@ -10,24 +10,13 @@ from ...base.extras import need
 from ...base.types import Array
 from ..trial import Outcome
 from .facts import Measure, measure, names_of
-from .style import INK, PALETTE, Axes, Drawn, blank, grid, round_axis
+from .labels import Label, write_labels
+from .style import INK, PALETTE, Axes, Drawn, blank, grid, round_axis, set_title
 from .text import number, plural, shorten
 
 #: More learners than this share one colour.
 FEW = len(PALETTE)
 POINTS = 500
-#: The least distance between two labels at the right edge, as a share of the height.
-GAP = 0.062
-
-
-class Label(NamedTuple):
-    """A name at the right edge, beside the value that it names."""
-
-    at: float
-    words: str
-    colour: str
-    alpha: float = 1.0
-    weight: str = "bold"
 
 
 class Curves(NamedTuple):
@@ -56,9 +45,9 @@ def draw(outcome: Outcome) -> Drawn:
     figure, axes = blank(3.3)
     _frame(axes, outcome, curves, levels)
     labels = _references(axes, levels) + _lines(axes, outcome, curves)
-    _write_labels(axes, labels)
+    write_labels(axes, labels)
     title = _finding(curves.measure)
-    axes.set_title(title)
+    set_title(axes, title)
     return figure, _alt(title, curves, outcome), _caption(curves, bool(levels))
 
 
@@ -131,7 +120,7 @@ def _locator(ratio: float) -> Any:
 def _references(axes: Axes, levels: dict[str, float]) -> list[Label]:
     for level in levels.values():
         axes.axhline(level, color=INK, alpha=0.55, linewidth=0.9, linestyle=(0, (4, 3)))
-    return [Label(level, f"{name} {number(level)}", INK, 0.7, "normal") for name, level in levels.items()]
+    return [Label(level, f"{name} {number(level)}", alpha=0.7) for name, level in levels.items()]
 
 
 def _lines(axes: Axes, outcome: Outcome, curves: Curves) -> list[Label]:
@@ -142,7 +131,7 @@ def _few(axes: Axes, outcome: Outcome, curves: Curves) -> list[Label]:
     labels = []
     for name, errors, colour in zip(names_of(outcome), curves.errors, PALETTE, strict=False):
         _line(axes, curves, errors, color=colour, linewidth=1.3)
-        labels.append(Label(errors[-1], shorten(name, 14), colour))
+        labels.append(Label(errors[-1], shorten(name, 14), colour, weight="bold"))
     return labels
 
 
@@ -150,48 +139,13 @@ def _many(axes: Axes, outcome: Outcome, curves: Curves) -> list[Label]:
     for errors in curves.errors:
         _line(axes, curves, errors, color=PALETTE[0], linewidth=0.6, alpha=0.25)
     _line(axes, curves, curves.together, color=PALETTE[1], linewidth=1.8)
-    return [Label(curves.together[-1], f"all {outcome.graph.J}", PALETTE[1])]
+    return [Label(curves.together[-1], f"all {outcome.graph.J}", PALETTE[1], weight="bold")]
 
 
 def _line(axes: Axes, curves: Curves, errors: Array, **style: object) -> None:
     if len(curves.rounds) < 10:
         style |= {"marker": "o", "markersize": 4, "clip_on": False}
     axes.plot(curves.rounds, errors, solid_joinstyle="round", **style)
-
-
-def _write_labels(axes: Axes, labels: list[Label]) -> None:
-    """At the right edge, moved apart where they would overlap."""
-    shown = sorted((label for label in labels if np.isfinite(label.at)), key=lambda label: label.at)
-    to_axes = axes.transData + axes.transAxes.inverted()
-    heights = [float(np.clip(to_axes.transform((1, max(s.at, 1e-300)))[1], 0, 1)) for s in shown]
-    for label, height in zip(shown, spread(heights), strict=True):
-        style = {"color": label.colour, "alpha": label.alpha, "weight": label.weight}
-        axes.text(1.02, height, label.words, transform=axes.transAxes, va="center", **style)
-
-
-def spread(heights: list[float]) -> list[float]:
-    """Ascending heights moved apart until GAP lies between any two, around where they were.
-
-    >>> [round(h, 3) for h in spread([0.5, 0.5, 0.9])]
-    [0.469, 0.531, 0.9]
-    """
-    groups = [[h] for h in heights]  # each stands around the mean of its members
-    i = 0
-    while i + 1 < len(groups):
-        if _base(groups[i + 1]) - _top(groups[i]) < GAP - 1e-12:
-            groups[i : i + 2] = [groups[i] + groups[i + 1]]
-            i = max(i - 1, 0)
-        else:
-            i += 1
-    return [_base(group) + k * GAP for group in groups for k in range(len(group))]
-
-
-def _base(group: list[float]) -> float:
-    return max(0.0, float(np.mean(group)) - (len(group) - 1) * GAP / 2)
-
-
-def _top(group: list[float]) -> float:
-    return _base(group) + (len(group) - 1) * GAP
 
 
 def _finding(measured: Measure) -> str:

@@ -11,19 +11,18 @@ from ...base.types import Array
 from ...exchange.graph import Graph
 from ..trial import Outcome
 from .facts import Measure, measure, names_of
-from .style import INK, Axes, Drawn, Figure, blank
+from .style import INK, Axes, Drawn, Figure, blank, set_title
 from .text import number, plural, shorten
 
 #: Up to so many learners are labelled with name and error, and up to so many with the name.
 NAME_AND_ERROR, NAME_ONLY = 12, 36
 #: From here on networkx's spring layout needs scipy.
 TOO_MANY_FOR_SPRINGS = 500
-BEYOND_NODE = 0.13
-LONG_TITLE = 46
+BEYOND_NODE = 0.17
 
 
 def draw(outcome: Outcome) -> Drawn:
-    """Learners as dots, links as lines."""
+    """Draw learners as dots in the colour of their error, links as lines."""
     measured = measure(outcome)
     errors = measured.of(measured.samples.mean(1))
     places = layout(outcome.graph)
@@ -34,7 +33,7 @@ def draw(outcome: Outcome) -> Drawn:
     _colour_bar(figure, axes, dots, measured.axis)
     _frame(axes)
     title = _finding(names_of(outcome), errors, measured)
-    axes.set_title(title.replace(", ", ",\n") if len(title) > LONG_TITLE else title)
+    set_title(axes, title)
     caption = (
         f"Who exchanges messages with whom, and each learner's error ({measured.name}) over the whole run."
     )
@@ -55,7 +54,7 @@ def layout(graph: Graph) -> Array:
 
 
 def _circular(graph: Graph) -> bool:
-    """Rings and complete graphs, whose shape is a circle."""
+    """Whether a graph is a ring or complete, and so best drawn as a circle."""
     return int(graph.deg[0]) in (2, graph.J - 1)
 
 
@@ -115,7 +114,7 @@ def _labels(axes: Axes, names: list[str], places: Array, errors: list[str]) -> N
 
 
 def _beside(axes: Axes, place: Array, words: str, J: int) -> None:
-    """Outside the dot, away from the middle of the network."""
+    """Write words outside the dot, away from the middle of the network."""
     far = float(np.linalg.norm(place))
     x, y = place / far if far > 0.1 else (0.0, -1.0)
     shift = (BEYOND_NODE if J <= NAME_AND_ERROR else 0.08) + 0.04 * abs(y)
@@ -138,7 +137,7 @@ def _colour_bar(figure: Figure, axes: Axes, dots: Any, label: str) -> None:
 def _frame(axes: Axes) -> None:
     axes.set_aspect("equal")
     axes.set_xlim(-1.5, 1.5)
-    axes.set_ylim(-1.4, 1.4)
+    axes.set_ylim(-1.4, 1.5)
     axes.set_axis_off()
 
 

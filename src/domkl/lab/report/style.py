@@ -22,6 +22,7 @@ INK = "#1f2328"
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 #: Narrow, so that a phone shows the letters large enough.
 WIDTH = 4.8  # inches
+LONG_TITLE = 46  # characters
 SETTINGS = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -82,6 +83,11 @@ def blank(height: float) -> tuple[Figure, Axes]:
     figure = need("matplotlib.figure", "cli").Figure(figsize=(WIDTH, height), layout="constrained")
     need("matplotlib.backends.backend_agg", "cli").FigureCanvasAgg(figure)
     return figure, figure.add_subplot()
+
+
+def set_title(axes: Axes, words: str) -> None:
+    """Set a title; a long one is broken at its comma."""
+    axes.set_title(words.replace(", ", ",\n") if len(words) > LONG_TITLE else words)
 
 
 def grid(axes: Axes) -> None:

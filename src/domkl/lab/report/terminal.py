@@ -82,7 +82,7 @@ def _learners(facts: Document, width: int) -> Any:
 
 
 def _add_numbers(table: Any, column: Column) -> None:
-    """Names may be cut to make room, numbers never."""
+    """Add a column of numbers, which are never cut; names may be."""
     style = "bold" if column.main else ""
     least, whole = _least_width(column), " " not in column.head  # rich narrows what may wrap first
     table.add_column(_text(_head(column)), justify="right", style=style, min_width=least, no_wrap=whole)

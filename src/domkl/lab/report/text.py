@@ -12,7 +12,7 @@ MOST_DECIMALS = 5
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, without an exponent where one can do without.
+    """Three significant digits, without an exponent unless very large or small.
 
     >>> [number(v) for v in (0.000316228, 24.16, 6193.4, 2.5e-9, None)]
     ['0.000316', '24.2', '6193', '2.50e-09', '–']
@@ -28,7 +28,7 @@ def number(value: float | None) -> str:
 
 
 def column(values: Sequence[float | None]) -> list[str]:
-    """All with the decimals that the least of them needs, so that they align.
+    """Numbers with the same decimals, as many as the least of them needs.
 
     >>> column([28.07, 5.0, None])
     ['28.07', '5.00', '–']
@@ -54,15 +54,19 @@ def percent(share: float | None) -> str:
 
 
 def with_unit(value: float | None, unit: str) -> str:
+    """A number and its unit, if it has one."""
     return f"{number(value)} {unit}".strip()
 
 
 def shorten(name: str, most: int) -> str:
+    """A name of at most so many characters."""
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def plural(count: int, thing: str) -> str:
-    """>>> plural(8700, "round")
+    """A count and what is counted.
+
+    >>> plural(8700, "round")
     '8,700 rounds'
     """
     return f"{count:,} {thing}" + ("" if count == 1 else "s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,8 @@ from ...base.types import Array
 from ...learning.auto import EXPERT_NAMES
 from ...learning.settings import Auto
 from ..trial import Outcome
-from .style import INK, Axes, Drawn, blank, round_axis
+from .labels import Label, write_labels
+from .style import INK, Axes, Drawn, blank, round_axis, set_title
 from .text import number, percent
 
 #: An area is drawn by itself if it has this much weight at the end or on average over time.
@@ -64,9 +66,9 @@ def draw(outcome: Outcome) -> Drawn:
     axes.collections[-1].set_alpha(0.14)  # ink, so that it follows light and dark
     _edges(axes, weights.rounds, bands)
     names = [weights.names[p] for p in weights.chosen]
-    _name_bands(axes, weights.rounds, bands, [*names, f"other {weights.what}s"], colours)
     _frame(axes, weights.rounds)
-    axes.set_title(weights.finding)
+    _name_bands(axes, weights.rounds, bands, [*names, f"other {weights.what}s"], colours)
+    set_title(axes, weights.finding)
     return figure, _alt(weights), _caption(weights)
 
 
@@ -94,25 +96,29 @@ def _edges(axes: Axes, rounds: Array, bands: Array) -> None:
 
 
 def _name_bands(axes: Axes, rounds: Array, bands: Array, words: list[str], colours: list[Any]) -> None:
-    """Write each name where its band is highest, away from the left and right edges."""
+    """Write each name into its band where there is most room, or else at the right edge."""
     tops = np.cumsum(bands, axis=1)
+    bottoms = tops - bands
     inside = (rounds >= 0.12 * rounds[-1]) & (rounds <= 0.88 * rounds[-1])
     off_centre = 0.1 * np.abs(rounds / rounds[-1] - 0.5)  # of equal heights, the one in the middle
+    beside = []
     for k, name in enumerate(words):
-        heights = np.where(inside, _smooth(bands[:, k]), -1.0)
-        i = int((heights - off_centre).argmax())
+        low, high = _nearby(bottoms[:, k], np.max), _nearby(tops[:, k], np.min)
+        room = np.where(inside, high - low, -1.0)
+        i = int((room - off_centre).argmax())
         colour = _readable_on(colours[k]) if k < len(colours) else INK
-        if heights[i] >= ROOM:
-            axes.text(rounds[i], tops[i, k] - bands[i, k] / 2, name, color=colour, ha="center", va="center")
-        elif bands[-1, k] >= MATTERS / 2 and k < len(colours):
-            axes.text(1.015 * rounds[-1], tops[-1, k] - bands[-1, k] / 2, name, va="center", fontsize=8)
+        if room[i] >= ROOM:
+            axes.text(rounds[i], (low[i] + high[i]) / 2, name, color=colour, ha="center", va="center")
+        elif k < len(colours):
+            beside.append(Label(float(bottoms[-1, k] + tops[-1, k]) / 2, name))
+    write_labels(axes, beside)
 
 
-def _smooth(height: Array) -> Array:
-    """The least height nearby, so that a name does not hang on a spike."""
-    reach = max(1, len(height) // 20)
-    padded = np.pad(height, reach, mode="edge")
-    return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1).min(1))
+def _nearby(heights: Array, extreme: Callable[..., Array]) -> Array:
+    """The extreme height within about the width of a name."""
+    reach = max(1, len(heights) // 14)
+    padded = np.pad(heights, reach, mode="edge")
+    return extreme(np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1), axis=1)
 
 
 def _readable_on(colour: Any) -> str:

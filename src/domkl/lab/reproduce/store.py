@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -20,7 +19,7 @@ FIELDS = {"metric", "method", "learner", "value"}
 class Store:
     """Results of one experiment in a file that only grows.
 
-    A line counts only for the very settings and data it was made with: change the experiment or the
+    A line counts only for the settings and data it was made with: change the experiment or the
     dataset's file and its tasks are run again. A line that a crash left half-written is skipped, and its
     task is run again too.
 
@@ -38,6 +37,7 @@ class Store:
         }
 
     def missing(self, tasks: Iterable[Task]) -> list[Task]:
+        """Those of the tasks that have no result yet."""
         return [task for task in tasks if task not in self.done]
 
     def add(self, task: Task, rows: Rows) -> None:
@@ -53,7 +53,7 @@ class Store:
         return [{**task._asdict(), **row} for task in tasks for row in self.done[task]]
 
     def check_writable(self) -> None:
-        """Better now than after the first task."""
+        """Refuse a file that cannot be written, before the first task is run."""
         self._append("")
 
     def _append(self, text: str) -> None:
@@ -101,10 +101,8 @@ def _is_row(row: dict[str, Any]) -> bool:
 
 
 def _key(experiment: Experiment) -> str:
-    """Of everything that the numbers depend on; how many trials there are is not among it."""
-    settings = dataclasses.asdict(dataclasses.replace(experiment, name="", title="", trials=1, graphs=()))
-    settings["data"].pop("names")
-    for name in ("step", "memory"):  # the paper's step is the only one here
-        settings["learning"].pop(name)
-    text = json.dumps([__version__, settings], sort_keys=True)
+    """Of everything that one task's results depend on; which tasks there are is not part of it."""
+    settings = experiment.describe()
+    data = {name: value for name, value in settings["data"].items() if name != "names"}
+    text = json.dumps([__version__, data, settings["model"], settings["omkl"]], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -10,12 +11,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ... import datasets
-from ...base.errors import DataError
+from ...base.errors import DataError, InputError
 from ...base.extras import need
 from ...base.types import Array
 from ...datasets import Dataset
 from ...exchange.graph import paper
 from ...learning import metrics
+from ...learning.settings import KernelSpec, Paper
 from ...simulator import simulate
 from ..central import omkl
 from ..experiment import Experiment
@@ -40,7 +42,7 @@ LENGTHS = (250, 500, 1000, 2000, 4000, 8000, 16000)
 
 
 class Task(NamedTuple):
-    """`network` 0 is the centralised OMKL; dataset "regret" is a made stream of `network` rounds."""
+    """One run. `network` 0 is the centralised OMKL; dataset "regret" is a made stream of `network` rounds."""
 
     dataset: str
     network: int
@@ -85,7 +87,7 @@ def perform(experiment: Experiment, task: Task) -> Rows:
 
 
 def digest_of(experiment: Experiment, name: str) -> str:
-    """Of the numbers that the experiment learns from: files of one name come in several versions."""
+    """Digest of the data that the experiment learns from: files of one name come in several versions."""
     data = _data(experiment, name)
     return hashlib.sha256(data.X.tobytes() + data.y.tobytes()).hexdigest()[:16]
 
@@ -99,39 +101,45 @@ def _load(name: str, x_scale: str, y_scale: str) -> Dataset:
     return datasets.load(name, x_scale=x_scale, y_scale=y_scale)
 
 
+def _paper(experiment: Experiment) -> Paper:
+    if isinstance(experiment.model, Paper):
+        return experiment.model
+    raise InputError(
+        f"the model of {experiment.name} is {experiment.model.kind}; expected paper, as the tables are the "
+        'paper\'s; set kind = "paper" in [model]'
+    )
+
+
 def _network(experiment: Experiment, data: Dataset, task: Task) -> Rows:
     """DOMKL, and with it every single kernel: kernels meet only in Hedge, so one run holds them all."""
-    graph, spec = paper(task.network), experiment.kernels
+    graph, model = paper(task.network), _paper(experiment)
     split = data.split(graph.J, how=experiment.data.split, seed=task.trial)
-    run = simulate(
-        split.X,
-        split.y,
-        graph,
-        kernels=spec.draw(split.X.shape[2], task.trial),
-        rates=experiment.rates.at(split.y.shape[1]),
-        loss=experiment.learning.make_loss(),
-        hedge=experiment.learning.hedge,
-    )
+    drawn = dataclasses.replace(model, kernels=model.draw(split.X.shape[2], task.trial))
+    run = simulate(split.X, split.y, graph, model=drawn)
     rows = _rows("mse", "DOMKL", run.mse) + _rows("cv", "DOMKL", run.cv)
     for method, sigma2 in SINGLES.items():
-        p = int(np.argmin(np.abs(np.log(spec.sigma2) - np.log(sigma2))))
+        p = int(np.argmin(np.abs(np.log(_sigma2(model)) - np.log(sigma2))))
         rows += _rows("mse", method, run.kernel_mse[:, p]) + _rows("cv", method, run.kernel_cv[:, p])
     return rows + _rows("mse", "best kernel", run.kernel_mse.min(1))
 
 
+def _sigma2(model: Paper) -> tuple[float, ...]:
+    return (model.kernels if isinstance(model.kernels, KernelSpec) else KernelSpec()).sigma2
+
+
 def _centralised(experiment: Experiment, data: Dataset, task: Task) -> Rows:
-    split = data.split(1, how=experiment.data.split, seed=task.trial)
-    V, N = experiment.kernels.draw(data.X.shape[1], task.trial), len(data.y)
-    mu, eta_g = experiment.omkl.settings(experiment.rates.at(N), N)
-    loss = experiment.learning.make_loss()
-    run = omkl(split.X[0], split.y[0], kernels=V, mu=mu, eta_g=eta_g, loss=loss)
+    split, model = data.split(1, how=experiment.data.split, seed=task.trial), _paper(experiment)
+    V, N = model.draw(data.X.shape[1], task.trial), len(data.y)
+    mu, eta_g = experiment.omkl.settings(model.rates_at(N), N)
+    run = omkl(split.X[0], split.y[0], kernels=V, mu=mu, eta_g=eta_g, loss=model.loss_function)
     return [{"metric": "mse", "method": "OMKL", "learner": None, "value": run.mse}]
 
 
 def _regrets(experiment: Experiment, T: int) -> Rows:
     X, y = made_stream(T)
-    V = experiment.kernels.draw(X.shape[2])
-    run = simulate(X, y, paper(1), kernels=V, rates=experiment.rates.at(T))
+    model = _paper(experiment)
+    V = model.draw(X.shape[2])
+    run = simulate(X, y, paper(1), model=Paper(kernels=V, rates=model.rates_at(T)))
     best = metrics.hindsight(X, y, V)
     learning, discrepancy = metrics.regret_a(run.y_hat, y, best), metrics.regret_d(run.cv, T)
     return _rows("regret_a", "DOMKL", learning) + _rows("regret_d", "DOMKL", discrepancy)

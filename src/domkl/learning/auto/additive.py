@@ -100,7 +100,7 @@ class AdditiveMemory:
         self.reset()
 
     def _weigh(self, weight: Array) -> None:
-        self.pulls = second_order.Pulls(weight, np.ones((len(weight), 1)), C.memory_rho / 2)
+        self.pulls = second_order.SecondOrderPulls(weight, np.ones((len(weight), 1)), C.memory_rho / 2)
 
     def reset(self) -> None:
         """Forget everything."""

@@ -23,7 +23,7 @@ class ChangeDetector:
     `watch_alarm` in sum. Better: the young or the past memory's error, averaged over `watch_fade` rounds, is
     below `watch_better` times the long memory's for `watch_lasting` rounds, in half of a neighbourhood.
     The joint models reset too if the other memory's error is below `watch_worse` times theirs, and theirs
-    is `watch_rise` times what it was over `watch_ages` rounds: errors of a slow series rise and fall together.
+    is `watch_rise` times its mean over `watch_ages` rounds: errors of a slow series rise and fall together.
     """
 
     FIELDS: ClassVar = {

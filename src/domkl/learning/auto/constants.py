@@ -114,7 +114,7 @@ class Constants:
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-class Row(NamedTuple):
+class Constant(NamedTuple):
     """A constant, as a table shows it."""
 
     name: str
@@ -123,10 +123,10 @@ class Row(NamedTuple):
     chosen: str  # by which data, or "by design"
 
 
-def table() -> list[Row]:
+def table() -> list[Constant]:
     """All constants with their meaning and how they were chosen."""
     found = dataclasses.fields(Constants)
-    return [Row(f.name, f.default, f.metadata["meaning"], f.metadata["chosen"]) for f in found]
+    return [Constant(f.name, f.default, f.metadata["meaning"], f.metadata["chosen"]) for f in found]
 
 
 C = Constants()

@@ -31,7 +31,7 @@ class Experts:
         return np.asarray((1 - C.fixed_share) * w + C.fixed_share / w.shape[-1])
 
     def judge(self, misses: Array, errors: Array | None) -> None:
-        """Weigh by squared errors of a round (J, n); `errors`: their averages, where the change detector has them."""
+        """Weigh by squared errors of a round (J, n); `errors`: their averages, where there are any."""
         if errors is None:
             self.n += 1
             self.errors = self.errors + (misses - self.errors) / min(self.n, C.watch_fade)

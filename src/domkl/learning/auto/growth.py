@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.types import Array
-from ..model import Statistics
+from . import rescale
 from .constants import C
 from .features import Stats, statistics
 
@@ -31,12 +31,7 @@ def grow(rows: AutoRows, d: int) -> None:
     rows.warm.grow(d)
     rows.lay_out(d)
     if rows.warm.samples:
-        rescale(rows)
-
-
-def rescale(rows: AutoRows) -> None:
-    """Take the scale again from all samples that are kept."""
-    rows.rebuild(Statistics(rows.warm.statistics(), np.eye(rows.J, dtype=bool)), is_open=False)
+        rescale.rebuild_alone(rows)
 
 
 def widen(rows: AutoRows, d: int) -> None:

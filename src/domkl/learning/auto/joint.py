@@ -21,7 +21,7 @@ CLASSES = Rates(rho=C.rho_classes, eta=C.eta_classes, eta_g=1.0)
 ALONE = Rates(rho=C.rho_alone, eta=C.eta_alone, eta_g=1.0)
 
 
-class Learnt(NamedTuple):
+class LocalStep(NamedTuple):
     """Result of a local step, until its round closes."""
 
     theta: Array  # (J, models, K)
@@ -39,21 +39,25 @@ class Joint:
 
     def __init__(self, loss: Loss, dtype: Float, diagonal: second_order.Diagonal) -> None:
         self.loss, self.dtype, self.diagonal = loss, dtype, diagonal
-        self.state: second_order.State | None = None
+        self.state: second_order.SecondOrderState | None = None
         self.mean: Array = np.zeros(0)  # (J, models, K) of the neighbours' theta
-        self.pulls: second_order.Pulls = second_order.Pulls(np.zeros(0), np.zeros(0), 0.0)
-        self.learnt: Learnt | None = None  # of the open round
+        self.pulls: second_order.SecondOrderPulls = second_order.SecondOrderPulls(
+            np.zeros(0), np.zeros(0), 0.0
+        )
+        self.learnt: LocalStep | None = None  # of the open round
         self.resets = 0  # how often the models have started again
 
     def set_pulls(self, weight: Array, learners: int, shared: bool) -> None:
-        """How strongly neighbours pull, whose edges weigh `weight` in sum (J,), in a network of `learners`."""
+        """How strongly neighbours pull whose edges weigh `weight` in sum (J,), in a network of `learners`."""
         self.pulls = self._pulls(weight, learners, shared)
 
-    def _pulls(self, weight: Array, learners: int, shared: bool) -> second_order.Pulls:
+    def _pulls(self, weight: Array, learners: int, shared: bool) -> second_order.SecondOrderPulls:
         weight = weight if shared else np.zeros(len(weight))
         together = CLASSES if self.loss.classifies else RATES
         each = replace(together, eta=together.eta / learners)
-        return second_order.Pulls.of(np.asarray(weight, self.dtype), each if shared else ALONE, self.loss)
+        return second_order.SecondOrderPulls.of(
+            np.asarray(weight, self.dtype), each if shared else ALONE, self.loss
+        )
 
     def scores(self, z: Array) -> tuple[Array, Array]:
         """What the own and the neighbours' parameters predict, in scaled units. (J, models) each"""
@@ -63,7 +67,7 @@ class Joint:
     def learn(self, z: Array, f: Array, y: Array) -> None:
         """The local step of an open round; targets are scaled."""
         assert self.state is not None
-        self.learnt = Learnt(*second_order.local(self.state, z, f, y, self.pulls, self.loss))
+        self.learnt = LocalStep(*second_order.local(self.state, z, f, y, self.pulls, self.loss))
 
     def reset(self, samples: list[Sample], stats: Stats) -> None:
         """Start again from these samples alone, targets scaled, as if the neighbours agreed."""
@@ -85,7 +89,8 @@ class Joint:
 
     def merge(self, near: Array, moved: Array, moving: Array, mean: Array) -> None:
         """End the round: duals move along the edges of `moved`; all of `near` pulls at the next step."""
-        assert self.state is not None and self.learnt is not None
+        assert self.state is not None
+        assert self.learnt is not None
         learnt, self.learnt, self.mean = self.learnt, None, mean
         pulls = self.pulls._replace(deg=np.asarray(moving, self.dtype))
         state = second_order.merge(self.state, tuple(learnt), moved, np.zeros_like(learnt.L), pulls, 1.0)
@@ -128,4 +133,6 @@ class Joint:
         new = np.arange(old, self.features.K)
         P[..., new, new] = 1 / self.pulls.c[..., None]
         self.mean = np.pad(self.mean, wider)
-        self.state = second_order.State(theta, lam, near, state.L, state.q, m, state.inverse.like(P))
+        self.state = second_order.SecondOrderState(
+            theta, lam, near, state.L, state.q, m, state.inverse.like(P)
+        )

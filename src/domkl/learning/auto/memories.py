@@ -29,7 +29,7 @@ NOBODY = -1
 NEVER = 2.0**53
 
 
-class Scale(NamedTuple):
+class MemoryScale(NamedTuple):
     """What a memory's coefficients are relative to."""
 
     stats: Stats
@@ -61,7 +61,7 @@ class Memories:
         """A memory without samples."""
         return AdditiveMemory(self.terms, weight, learners, self.loss, float(rounds))
 
-    def start(self, samples: list[Sample], past: list[Sample], old: int, scale: Scale) -> None:
+    def start(self, samples: list[Sample], past: list[Sample], old: int, scale: MemoryScale) -> None:
         """Start, or start again on another scale, from samples with scaled targets.
 
         The long memory does not count the first `old` of them; `past` are from before a change.

@@ -13,7 +13,7 @@ from ...base.types import Array
 from .. import second_order
 from ..model import Statistics
 from ..state import fields_of, of_samples, of_second_order, samples_of, second_order_of, set_fields
-from . import growth
+from . import growth, rescale
 from .constants import C
 from .features import Stats
 from .scale import TargetScale
@@ -124,7 +124,7 @@ def inherit(rows: AutoRows, alone: AutoRows) -> None:
     """
     growth.widen(rows, alone.d)
     rows.warm.shared = rows.learners > 1
-    rows.take_over_scale(whole_statistics(alone))
+    rescale.start_with(rows, whole_statistics(alone))
     _inherit_joint(rows, alone)
     rows.low, rows.high = _rows(alone.low, rows.J), _rows(alone.high, rows.J)
     weight = rows.weight if rows.shared else np.zeros(rows.J)

@@ -13,25 +13,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base.types import Array, Float
-from .. import first_order, second_order
-from ..model import Part, Statistics
+from .. import second_order
+from ..model import Model, Part, Statistics
 from ..settings import Auto
-from . import persistence
+from . import persistence, rescale
 from .additive import LONG, Terms
 from .change import EXPERTS, JOINT, MISLED
 from .constants import C
 from .experts import NAMES, Experts
-from .features import Features, Stats, pooled
+from .features import Features, Stats
 from .growth import take_late
 from .joint import Joint
-from .memories import NOBODY, Memories, Scale
+from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret
 from .residual import ResidualModel
 from .scale import TargetScale
-from .warmup import Sample, WarmUp
+from .warmup import WarmUp
 
 
-class Prediction(NamedTuple):
+class AutoPrediction(NamedTuple):
     """A sample before its label is known."""
 
     x: Array  # (J, d)
@@ -43,7 +43,7 @@ class Prediction(NamedTuple):
     residual: Array  # (J, 3) two errors and what the other experts predict; empty without memories
 
 
-class AutoRows:
+class AutoRows(Model):
     """J learners; row j of every array belongs to learner j.
 
     Parameters
@@ -127,18 +127,18 @@ class AutoRows:
         )
 
     @property
-    def parameters(self) -> second_order.State | None:
+    def parameters(self) -> second_order.SecondOrderState | None:
         """Of the joint models; None before the first label."""
         return self.joint.state
 
     # Predicting
 
-    def predict(self, x: Array) -> Prediction:
+    def predict(self, x: Array) -> AutoPrediction:
         """Everything known about a sample before its label. (J, d)"""
         if self.joint.state is None:
             y_hat = np.full(self.J, self.settings.start)
             both, none = np.stack([y_hat, y_hat], -1), np.empty(0)
-            return Prediction(x, none, none, both, both, y_hat, none)
+            return AutoPrediction(x, none, none, both, both, y_hat, none)
         assert self.scale is not None
         z = self.joint.features.of(x, self.scale.inputs)
         f, near = self.joint.scores(z)
@@ -149,7 +149,7 @@ class AutoRows:
         experts, residual, w = self._in_units(np.stack(scores, -1)), np.empty(0), self.experts.weights()
         if self.memories:
             experts, residual = self._with_residual(experts, w)
-        return Prediction(x, z, f, self._in_units(f), experts, (w * experts).sum(-1), residual)
+        return AutoPrediction(x, z, f, self._in_units(f), experts, (w * experts).sum(-1), residual)
 
     def _with_residual(self, experts: Array, w: Array) -> tuple[Array, Array]:
         """One expert more: what the others predict together, corrected by the error to expect."""
@@ -168,7 +168,11 @@ class AutoRows:
         y = self.scale.centre[:, None] + scores * self.scale.width[:, None]
         return np.asarray(np.clip(y, self.low[:, None], self.high[:, None]))
 
-    def gaps(self, prediction: Prediction, around: Array) -> Array:
+    def models(self, prediction: AutoPrediction) -> Array:
+        """Predictions of each joint model. (J, models)"""
+        return prediction.models
+
+    def gaps(self, prediction: AutoPrediction, around: Array) -> Array:
         """Sum over neighbours i of f_j(x_j) - f_i(x_j), in units of y; 0 while scales differ. (J, models)"""
         state = self.joint.state
         if state is None or not self.shared or self.scale is None or not len(prediction.z):
@@ -180,7 +184,9 @@ class AutoRows:
 
     # Learning
 
-    def learn(self, prediction: Prediction, y: Array, asked: Prediction | None = None) -> dict[str, Array]:
+    def learn(
+        self, prediction: AutoPrediction, y: Array, asked: AutoPrediction | None = None
+    ) -> dict[str, Array]:
         """A label becomes known to every learner (J,); `asked`: what was predicted, if that is rounds ago.
 
         Experts are judged by what they had predicted before: a short memory looks good on samples between
@@ -201,13 +207,13 @@ class AutoRows:
         self._step(prediction, y, asked)
         return self._message()
 
-    def _step(self, prediction: Prediction, y: Array, asked: Prediction) -> None:
+    def _step(self, prediction: AutoPrediction, y: Array, asked: AutoPrediction) -> None:
         """The local step; a scale that all share is taken before it, any other when the round ends."""
         due, common = self.warm.is_due(self.rounds), self.warm.is_common(self.rounds)
         if due and common and self.rounds in self.known:
-            self.rebuild(self.known.pop(self.rounds), is_open=True)
+            rescale.rebuild(self, self.known.pop(self.rounds), is_open=True)
         elif self.joint.state is not None and (common or not due):
-            target = self._target(y)
+            target = self.scaled_target(y)
             self.joint.learn(prediction.z, prediction.f, target)
             self._remember(asked, y, target.astype(np.float64))
 
@@ -221,7 +227,7 @@ class AutoRows:
             self._decide(incoming)
         self.known |= incoming["statistics"]
         if self.warm.is_due(self.rounds) and not self.warm.is_common(self.rounds):
-            self.rebuild(self.known.pop(self.rounds), is_open=False)
+            rescale.rebuild(self, self.known.pop(self.rounds), is_open=False)
         self.known = {t: found for t, found in self.known.items() if t > self.rounds}
         if isinstance(self.settings.forgetting, int | float) and self.warm.over:
             self.joint.fade(self.rounds, 1 + self.settings.forgetting)
@@ -248,7 +254,7 @@ class AutoRows:
             "turn": np.full(J, float(self.memories.turn)),
         }
 
-    def _judge(self, asked: Prediction, y: Array) -> None:
+    def _judge(self, asked: AutoPrediction, y: Array) -> None:
         if self.joint.state is None or self.scale is None:
             return
         errors = self.memories.detector.errors if self.memories else None
@@ -257,18 +263,19 @@ class AutoRows:
             last, together = asked.residual[:, :2], asked.residual[:, 2]
             self.residual.learn(last, (y - together) / self.scale.width)
 
-    def _misses(self, prediction: Prediction, y: Array) -> Array:
+    def _misses(self, prediction: AutoPrediction, y: Array) -> Array:
         """The experts' squared errors, scaled like the targets. (J, n)"""
         assert self.scale is not None
         return np.asarray(((prediction.experts - y[:, None]) / self.scale.width[:, None]) ** 2)
 
-    def _target(self, y: Array) -> Array:
+    def scaled_target(self, y: Array) -> Array:
+        """Targets (J,) as the models learn them."""
         assert self.scale is not None
         return np.asarray((y - self.scale.centre) / self.scale.width, self.dtype)
 
     # Following changes
 
-    def _remember(self, asked: Prediction, y: Array, target: Array) -> None:
+    def _remember(self, asked: AutoPrediction, y: Array, target: Array) -> None:
         if not self.memories:
             return
         assert self.scale is not None
@@ -290,78 +297,6 @@ class AutoRows:
     def interpret(self, message: Mapping[str, Array], own: Mapping[str, Array]) -> dict[str, Array]:
         """One neighbour's message as far as it means the same here."""
         return interpret(self, message, own)
-
-    # The scale
-
-    def rebuild(self, known: Statistics, is_open: bool) -> None:
-        """Take the scale from statistics, and learn the kept samples again on it.
-
-        In an open round the last sample is learnt as the round's own, so that neighbours receive its result.
-        """
-        self.warm.shared = self.warm.will_be_shared(self.rounds)
-        self._rescale(pooled(known.each, known.who), known.who.shape[1])
-        samples = self._kept_samples()
-        assert self.scale is not None
-        self.joint.reset(samples[:-1] if is_open else samples, self.scale.inputs)
-        if is_open:
-            z = self.joint.features.of(samples[-1][0], self.scale.inputs)
-            assert self.joint.state is not None
-            self.joint.learn(z, first_order.dot(self.joint.state.theta, z), samples[-1][1])
-        self._start_memories(samples)
-        if self.rounds >= self.warm.fixed:
-            self.fix_scale()
-
-    def fix_scale(self) -> None:
-        """The scale stays; the samples that made it are dropped."""
-        self.warm.end()
-        if self.scale is not None:
-            self.scale.fixed = self.shared
-
-    def _kept_samples(self) -> list[Sample]:
-        """Samples of the warm-up, with targets scaled."""
-        return [(x, self._target(y)) for x, y in self.warm.samples]
-
-    def _rescale(self, stats: Stats, count: int) -> None:
-        """Statistics of inputs and, in the last column, of targets (J or 1, d + 1), of `count` learners."""
-        before = self.scale
-        self.scale = TargetScale.of(stats, self.J, self.loss.classifies, count, self.shared)
-        if before is not None:
-            self.residual.rescale(before.width / self.scale.width)
-        self.joint.set_pulls(self.weight, self.learners, self.shared)
-
-    def _start_memories(self, samples: list[Sample]) -> None:
-        """If it is time, begin to watch for changes, or go on with another scale; targets are scaled."""
-        ready = self.rounds >= self.warm.looks and (self.shared or self.learners == 1)
-        if not self.watches or not ready:
-            return
-        if not self.memories:
-            self.experts.add_all()
-        exact = [(x, np.asarray(target, np.float64)) for x, target in samples]
-        past = [(x, np.asarray(self._target(y), np.float64)) for x, y in self.warm.before]
-        self.memories.start(exact, past, self.warm.old, self._memory_scale())
-
-    def _memory_scale(self) -> Scale:
-        assert self.scale is not None
-        weight = self.weight if self.shared else np.zeros(self.J)
-        return Scale(self.scale.inputs, weight, self.learners)
-
-    def take_scale(self, stats: Stats, count: int, fixed: bool, theta: Array) -> None:
-        """Go on with another learner's scale, and from its theta (J, models, K) where no samples are kept."""
-        self.warm.shared = True
-        self._rescale(stats, count)
-        samples = self._kept_samples()
-        assert self.scale is not None
-        self.joint.reset(samples, self.scale.inputs)
-        if not samples:
-            self.joint.adopt(theta)
-        self._start_memories(samples)
-        if fixed:
-            self.fix_scale()
-
-    def take_over_scale(self, stats: Stats) -> None:
-        """Start with the fixed scale of one learner that was taught alone. (1, d + 1)"""
-        self._rescale(stats, 1)
-        self.fix_scale()
 
     # A network that changes
 

@@ -1,0 +1,62 @@
+"""Handing a taught model over to agents: see `domkl.learner.handed`."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import InputError
+from ..learner import handed
+from ..learner.handed import HandedAuto, HandedModel
+from .auto import SingleAuto
+from .classes import OneVsRest
+from .online import OnlineRows
+from .paper import SinglePaper
+from .single import Single
+
+
+def write(path: str | os.PathLike[str], model: Single, names: Sequence[Hashable] = ()) -> None:
+    """Write what one device has learnt, and no sample, to a file."""
+    handed.refuse_untaught(model.n)
+    given = handed.input_names(names)
+    made: HandedModel
+    if isinstance(model, SinglePaper):
+        made = model.handed(given)
+    else:
+        assert isinstance(model, SingleAuto)
+        assert model.online is not None
+        made = handed_over(model.online, given)
+    handed.write(path, made)
+
+
+def handed_over(online: OnlineRows, names: tuple[str, ...] = ()) -> HandedAuto:
+    """One device's model with its scale fixed, without samples."""
+    handed.refuse_untaught(online.n)
+    if online.settings.forgetting != "auto":
+        raise InputError("the model's forgetting was chosen; expected 'auto', as agents have; leave it out")
+    fixed = copy.deepcopy(online)
+    fixed.fix_scale()
+    fixed.rows.memories.recent.clear()
+    return HandedAuto(online.settings, fixed.rows.state(), fixed.errors.misses, names)
+
+
+def one_model(model: Single | OneVsRest[Any], classes: Sequence[Any] = ()) -> Single:
+    """The one model of numbers, or of two classes, behind a face."""
+    if not isinstance(model, OneVsRest):
+        return model
+    if not _are_plain(classes):
+        shown = ", ".join(map(str, classes))
+        raise InputError(
+            f"the model's classes are {shown}; expected 0 and 1, or -1 and 1, as agents have; "
+            "teach it with such labels"
+        )
+    return model.models[0][1]
+
+
+def _are_plain(classes: Sequence[Any]) -> bool:
+    numbers = {value for value in classes if isinstance(value, bool | int | float | np.number | np.bool_)}
+    return len(numbers) == len(classes) == 2 and numbers in ({0, 1}, {-1, 1})

@@ -1,0 +1,274 @@
+"""`domkl.Paper` on one device without neighbours: the local step over Gaussian kernels, on scaled data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import engines
+from ..base.errors import InputError
+from ..base.types import Array
+from ..engines.devices import DeviceState
+from ..learner.handed import HandedPaper
+from ..learning import kernels
+from ..learning.first_order import Rates
+from ..learning.settings import KernelSpec, Paper
+from .scale import Scale, fill
+from .single import digest, probability
+
+#: The standard deviation that inputs get: with it the paper's bandwidths lie on both sides of typical
+#: distances for one input as well as for a hundred.
+SPREAD = 0.3
+#: At most so many samples wait until the scale is updated with them.
+WAITING = 256
+#: A change of the labels' mean or spread that is not worth a new unit, in spreads.
+STILL = 0.01
+
+
+def check(model: Paper) -> Paper:
+    """`model` itself if one device without neighbours can do all that it asks for."""
+    loss, spec = model.loss_function, model.kernels
+    if spec is not None and not isinstance(spec, KernelSpec):
+        raise InputError(
+            "kernels are given as an array; expected frequencies that each input can draw when it first "
+            "appears; write KernelSpec(D=, seed=)"
+        )
+    if spec is not None and spec.family != "gaussian":
+        _refuse("kernels.family", spec.family, "'gaussian'")
+    if spec is not None and not len(spec.sigma2):
+        _refuse("kernels.sigma2", spec.sigma2, "one number for each kernel")
+    if model.step != "first":
+        _refuse("step", model.step, "'first'")
+    if model.hedge != "neighbours":
+        _refuse("hedge", model.hedge, "no rule about neighbours")
+    if loss.name not in ("squared", "logistic"):
+        _refuse("loss", loss.name, "'squared' or 'logistic'")
+    if loss.reg:
+        _refuse("reg", loss.reg, "no ridge penalty")
+    rates(model)
+    return model
+
+
+def _refuse(name: str, value: object, expected: str) -> None:
+    raise InputError(
+        f"{name} is {value!r}; expected {expected} on one device without neighbours; leave it out"
+    )
+
+
+def rates(model: Paper) -> Rates:
+    """The rates that are given; else for scaled data, where a sample moves 2 / (2 + eta) of its error."""
+    if model.rates is None:
+        return Rates(rho=1.0, eta=1.0 if model.loss_function.classifies else 4.0, eta_g=1.0)
+    return model.rates_at(0)
+
+
+class SinglePaper:
+    """The paper's local step of a device without neighbours; inputs and labels are scaled as they come.
+
+    It computes in float32: half the time, and the step is far coarser than the rounding.
+    """
+
+    _placed: Array | None
+
+    def __init__(self, settings: Paper) -> None:
+        check(settings)
+        assert settings.kernels is None or isinstance(settings.kernels, KernelSpec)
+        self.spec = settings.kernels or KernelSpec()
+        self.rates, self.loss = rates(settings), settings.loss_function
+        self.V = np.zeros((len(self.spec.sigma2), self.spec.D, 0))
+        self.inputs, self.labels, self.keys = Scale(), Scale(), list[Hashable]()
+        self.labels.grow(1)
+        self.y_mean, self.y_scale = 0.0, 1.0
+        self.learnt = self.waiting = 0
+        self.due = 1
+        self._make_room()
+
+    def grow(self, keys: Sequence[Hashable]) -> None:
+        kept = self._keep()
+        self.V = np.concatenate([self.V, *(_frequencies(self.spec, key)[..., None] for key in keys)], axis=2)
+        self._update_scale()
+        self.inputs.grow(len(keys))
+        self.keys += keys
+        self._make_room()
+        self._start(kept)
+
+    @property
+    def n(self) -> int:
+        return self.learnt + self.waiting
+
+    def predict(self, x: Array) -> float:
+        found = self.score(x)
+        return 2 * probability(found) - 1 if self.loss.classifies else found
+
+    def score(self, x: Array) -> float:
+        self._place(x)
+        return self.y_mean + self.y_scale * self._predict(self._z)
+
+    def learn(self, x: Array, y: float) -> None:
+        if not math.isfinite(y):
+            raise InputError(f"y is {y}; expected a finite number; leave such samples out")
+        self._rows[self.waiting], self._ys[self.waiting] = x, y
+        self.waiting += 1
+        if self.waiting == self.due:
+            self._rescale()
+        if x is not self._placed:
+            self._place(x)
+        self._placed = None
+        self._learn(self._z, (y - self.y_mean) / self.y_scale)
+
+    def handed(self, names: tuple[str, ...]) -> HandedPaper:
+        """What it has learnt so far, with the scale of now."""
+        kept = self._keep()
+        assert kept is not None  # there are samples
+        arrays = self.V, kept.theta, kept.L, kept.q, self._mean, self._factor
+        return HandedPaper(*arrays, self.y_mean, self.y_scale, self.loss.name, self.rates, names)
+
+    def predict_dict(self, x: dict[Any, Any]) -> float | None:
+        f = self._native.ask(x) if self._native else None
+        return None if f is None else self.y_mean + self.y_scale * f
+
+    def learn_dict(self, x: dict[Any, Any], y: float) -> bool:
+        i = self.waiting
+        if not self._native or i + 1 == self.due:
+            return False
+        try:
+            if not self._native.tell(x, (y - self.y_mean) / self.y_scale, i):
+                return False
+        except (TypeError, ValueError):  # `learn` raises the error in words
+            return False
+        self._ys[i] = y
+        self.waiting = i + 1
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Arrays; the device, which is code, is made again from them."""
+        made = (
+            "_predict",
+            "_learn",
+            "_device",
+            "_native",
+            "_z",
+            "_placed",
+            "_rows",
+            "_ys",
+            "_mean",
+            "_factor",
+        )
+        state = {name: value for name, value in vars(self).items() if name not in made}
+        waiting = self._rows[: self.waiting].copy(), self._ys[: self.waiting].copy()
+        return {**state, "kept": self._keep(), "rows": waiting}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept, (rows, ys) = state.pop("kept"), state.pop("rows")
+        vars(self).update(state)
+        self._make_room()
+        self._rows[: len(rows)], self._ys[: len(ys)] = rows, ys
+        self._start(kept)
+
+    def _make_room(self) -> None:
+        """Arrays for as many inputs as there are, and no device yet."""
+        d = self.V.shape[2]
+        self._rows, self._ys, self._z = np.empty((WAITING, d)), np.empty(WAITING), np.zeros(d)
+        self._placed = None
+        self._predict: Callable[[Array], float] = lambda z: 0.0
+        self._learn: Callable[[Array, float], object] = lambda z, y: None
+        self._device: engines.Device | None = None
+        self._native: Any = None
+        self._use_scale()
+
+    def _use_scale(self) -> None:
+        self._mean, self._factor = self.inputs.mean, SPREAD * self.inputs.factor
+        if self._native:
+            self._native.columns(tuple(self.keys), self._mean, self._factor, self._rows)
+
+    def _start(self, kept: DeviceState | None) -> None:
+        """Make the device, which continues from `kept`."""
+        if not self.V.shape[2]:
+            return
+        V = kernels.check(self.V, dtype=np.float32)
+        self._device = engines.make_device("auto", V, 0, self.rates, self.loss, "local")
+        if kept is not None:
+            self._device.resume(kept, [])
+        self._predict, self._learn = _predict_with(self._device), _learn_with(self._device)
+        if not self.loss.classifies:  # dictionaries are for numbers alone
+            self._native = getattr(self._device, "device", None)
+        self._use_scale()
+
+    def _keep(self) -> DeviceState | None:
+        return None if self._device is None else self._device.keep()
+
+    @np.errstate(all="ignore")  # `fill` replaces what overflows
+    def _place(self, x: Array) -> None:
+        """Scale x into z."""
+        z = self._z
+        np.subtract(x, self._mean, z)
+        np.multiply(z, self._factor, z)
+        self._placed = x
+
+    def _rescale(self) -> None:
+        """Update the scale; where the labels' unit has changed, the estimate is converted to it."""
+        self._update_scale()
+        factor, mean = float(self.labels.factor[0]), float(self.labels.mean[0])
+        moved = abs(factor * self.y_scale - 1) > STILL or abs(mean - self.y_mean) > STILL * self.y_scale
+        if moved and not self.loss.classifies:
+            old, self.y_mean = self.y_scale, mean
+            self.y_scale = 1 / factor if factor else old
+            self._convert(old / self.y_scale)
+        self.due = min(WAITING, max(1, self.learnt // 8))
+        self._placed = None
+
+    def _update_scale(self) -> None:
+        """With the samples that wait."""
+        if self.waiting:
+            with np.errstate(all="ignore"):  # values that are left out overflow
+                self.inputs.update(self._rows[: self.waiting])
+                self.labels.update(self._ys[: self.waiting, None])
+                self._use_scale()
+        self.learnt += self.waiting
+        self.waiting = 0
+
+    def _convert(self, ratio: float) -> None:
+        kept = self._keep()
+        if ratio != 1 and kept is not None and self._device is not None:
+            theta, lam = kept.theta * np.float32(ratio), kept.lam
+            self._device.resume(DeviceState(theta, lam, kept.L, kept.q), [])
+
+
+def _frequencies(spec: KernelSpec, key: Hashable) -> Array:
+    """An input's frequencies for every kernel, the same whatever the order in which inputs come. (P, D)"""
+    rng = np.random.default_rng(int.from_bytes(digest(key, spec.seed), "big"))
+    sigma = np.sqrt(spec.sigma2 if spec.read_as == "bandwidth" else 1 / np.asarray(spec.sigma2))
+    return np.asarray(rng.standard_normal((len(sigma), spec.D)) / sigma[:, None])
+
+
+def _predict_with(device: engines.Device) -> Callable[[Array], float]:
+    """The device's prediction for a scaled sample, which is filled in place if need be."""
+    if isinstance(device, engines.NumpyDevice):  # NumPy does not check whether a sample is finite
+        return lambda z: device.predict(fill(z).astype(np.float32))
+    predict = device.predict
+
+    def filled(z: Array) -> float:
+        try:
+            return predict(z)
+        except ValueError:
+            return predict(fill(z))
+
+    return filled
+
+
+def _learn_with(device: engines.Device) -> Callable[[Array, float], object]:
+    """The device's step for a scaled sample, which is filled in place if need be."""
+    if isinstance(device, engines.NumpyDevice):
+        return lambda z, y: device.alone(fill(z).astype(np.float32), y)
+    alone = device.device.alone  # type: ignore[attr-defined]
+
+    def filled(z: Array, y: float) -> None:
+        try:
+            alone(z, y)
+        except ValueError:
+            alone(fill(z), y)
+
+    return filled

@@ -1,0 +1,85 @@
+"""Runner of a whole graph in one process: `domkl.simulate`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import engines
+from ..base import checks
+from ..base.types import Float
+from ..exchange.graph import GraphLike
+from ..exchange.message import Exchange
+from ..learning.model import ModelMaker
+from ..learning.settings import Auto, ModelSettings, Paper, check_model
+from .blocks import Block
+from .paper import simulate_paper
+from .results import Progress, Run, RunOptions
+from .rows import simulate_rows
+
+__all__ = ["Block", "Progress", "Run", "simulate"]
+
+
+def simulate(
+    X: npt.ArrayLike | Iterable[Block],
+    y: npt.ArrayLike | None,
+    graph: GraphLike,
+    *,
+    model: ModelSettings | ModelMaker | None = None,
+    delay: int = 0,
+    exchange: Exchange | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+    dtype: Float = np.float64,
+    keep_state: bool = True,
+    weights_every: int = 0,
+    progress: Progress | None = None,
+) -> Run:
+    """Let a network of J learners learn for T rounds, in this process.
+
+    Parameters
+    ----------
+    X, y : streams of all learners, (J, T, d) and (J, T), perhaps memory-mapped; or, as X, an iterable of
+        blocks (X (J, B, d), y (J, B)) with y=None, for streams that do not fit into memory.
+    graph : networkx graph, adjacency, list of edges, or a name such as "ring".
+    model : `domkl.Auto()` (the default: nothing to tune, raw inputs of any scale, NaN where one is missing)
+        or `domkl.Paper(...)`, or one of your own: see docs/extend.md.
+    delay : a label becomes known this many rounds after its prediction, and is learnt then.
+    exchange : `domkl.Exchange(...)`: how messages are changed on their way; by default not at all.
+    engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
+        its bits; "mpi" spreads a network of `Paper` over the ranks of `mpiexec`, with the bits of "numpy".
+    threads : how many the native engine may use; one for each core by default.
+    dtype : numpy.float64 or numpy.float32.
+    keep_state : whether theta and lam are wanted; without them a huge network takes far less memory, and
+        the native engine reports progress only at the end.
+    weights_every : keep the weights of kernels (`Paper`) or experts (`Auto`) of every n-th round in `q_path`.
+    progress : called as progress(rounds done, T); T is 0 where the stream does not tell.
+
+    Examples
+    --------
+    >>> import domkl, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(5, 400, 2))
+    >>> y = np.sin(3 * X[..., 0]) * X[..., 1]
+    >>> run = domkl.simulate(X, y, "ring", model=domkl.Auto(size=200))
+    >>> bool(run.mse.max() < 0.05 * y.var())
+    True
+    """
+    model = check_model(Auto() if model is None else model)
+    how = RunOptions(
+        checks.count("delay", delay, least=0),
+        checks.count("weights_every", weights_every, least=0),
+        keep_state,
+        (Exchange() if exchange is None else exchange).check(),
+        engine,
+        checks.count("threads", (os.cpu_count() or 1) if threads is None else threads),
+        checks.float_type(dtype),
+        progress,
+    )
+    if isinstance(model, Paper):
+        with engines.guard(engine):
+            return simulate_paper(X, y, graph, model, how)
+    return simulate_rows(X, y, graph, model, how)

@@ -1,0 +1,50 @@
+"""What a simulation gives back, and how it is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.types import Array
+from ..exchange.graph import Graph
+from ..exchange.message import Exchange
+
+Progress: TypeAlias = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a simulation gives back: J learners, T rounds, P kernels or models of K parameters."""
+
+    y_hat: Array  # (J, T) predicted before the label was learnt; (J, T, m) where y was
+    mse: Array  # (J,) mean squared error
+    cv: Array  # (J,) consensus violation
+    theta: Array  # (J, P, K) final parameters
+    lam: Array  # (J, P, K) final duals
+    L: Array  # (J, P) cumulative losses
+    q: Array  # (J, n) final weights of the kernels (Paper) or experts (Auto)
+    kernel_mse: Array  # (J, P) of each kernel by itself: these are P runs of DOKL
+    kernel_cv: Array  # (J, P)
+    q_path: Array  # (rounds, J, n) weights every `weights_every` rounds
+    q_rounds: npt.NDArray[np.intp]  # (rounds,) the rounds of q_path
+    graph: Graph
+    sent: float  # numbers sent to each neighbour in a round, on average
+    bytes: float  # the same in bytes, without the message's envelope
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a simulation is carried out."""
+
+    delay: int
+    every: int
+    keep_state: bool
+    exchange: Exchange
+    engine: str
+    threads: int
+    dtype: Any
+    progress: Progress | None

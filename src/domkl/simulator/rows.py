@@ -1,0 +1,115 @@
+"""Models that go round by round, through the contract of `learning.model`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+
+from .. import engines
+from ..base import checks
+from ..base.errors import InputError
+from ..base.types import Array
+from ..exchange.graph import GraphLike, as_graph
+from ..exchange.network import Network
+from ..learning import losses
+from ..learning.auto import AutoRows
+from ..learning.model import Model, ModelMaker
+from ..learning.settings import Auto
+from .blocks import Block, open_stream
+from .results import Run, RunOptions
+
+
+def simulate_rows(X: Any, y: Any, graph: GraphLike, model: Auto | ModelMaker, how: RunOptions) -> Run:
+    """Let a network of any model but the paper's learn."""
+    blocks, (J, T, d), targets = open_stream(X, y, np.float64)
+    network = Network(as_graph(graph, J), how.exchange)
+    rounds = Rounds(_make_rows(model, d, network, how), network, how)
+    y_hat = np.stack(list(rounds.go_through(blocks, T)), axis=1)
+    return rounds.result(y_hat, targets)
+
+
+def _make_rows(model: Auto | ModelMaker, d: int, network: Network, how: RunOptions) -> Model:
+    J = network.graph.J
+    if not isinstance(model, Auto):
+        return model.make(J, d, how.dtype)
+    diagonal = engines.make_inverse(how.engine, how.threads)
+    weight, size = network.neighbours.weight, (J, network.diameter)
+    return AutoRows(model, J, d, weight, *size, dtype=how.dtype, diagonal=diagonal)
+
+
+class Rounds:
+    """Drives the rows of a model over a graph, and counts errors and gaps."""
+
+    def __init__(self, rows: Model, network: Network, how: RunOptions) -> None:
+        self.rows, self.network, self.how = rows, network, how
+        self.squares, self.gaps = np.zeros(rows.J), np.zeros(rows.J)
+        self.each_squares = self.each_gaps = np.zeros((rows.J, 1))  # of each model or kernel by itself
+        self.path: list[Array] = []
+        self.waiting: deque[tuple[Array, Any, Array]] = deque()  # samples whose labels are not known yet
+
+    def go_through(self, blocks: Iterator[Block], T: int) -> Iterator[Array]:
+        """Every round's predictions. (J,) each"""
+        rows, done = self.rows, 0
+        for X, y in blocks:
+            checks.shape("X", X, (rows.J, X.shape[1], rows.d), "all blocks need the same form")
+            checks.finite_or_missing("X", X)
+            y = losses.labels(rows.loss, checks.finite("y", y, done))
+            for t in range(X.shape[1]):
+                yield self._round(X[:, t], y[:, t], done)
+                done += 1
+                if self.how.progress is not None:
+                    self.how.progress(done, T)
+
+    def _round(self, x: Array, y: Array, t: int) -> Array:
+        if self.how.every and t % self.how.every == 0:
+            self.path.append(self.rows.weights.copy())
+        prediction = self.rows.predict(x)
+        self._count(prediction, y)
+        self.waiting.append((x, prediction, y))
+        if len(self.waiting) > self.how.delay:
+            sample, asked, label = self.waiting.popleft()
+            now = self.rows.predict(sample) if self.how.delay else asked
+            outgoing = self.rows.learn(now, label, asked)
+            self.rows.merge(self.network.exchange_round(self.rows, outgoing))
+        return cast(Array, prediction.y_hat)
+
+    def _count(self, prediction: Any, y: Array) -> None:
+        gaps, each = self.rows.gaps(prediction, self.network.around), self.rows.models(prediction)
+        self.squares += (prediction.y_hat - y) ** 2
+        self.gaps += gaps.mean(-1) ** 2
+        self.each_squares = self.each_squares + (each - y[:, None]) ** 2
+        self.each_gaps = self.each_gaps + gaps**2
+
+    def result(self, y_hat: Array, targets: tuple[int, ...]) -> Run:
+        """What the caller gets."""
+        T, weights = y_hat.shape[1], self.rows.weights
+        theta, lam, L = self._parameters(T)
+        return Run(
+            y_hat=y_hat.reshape(*y_hat.shape, *targets),
+            mse=self.squares / T,
+            cv=self.gaps / T,
+            theta=theta,
+            lam=lam,
+            L=L,
+            q=weights,
+            kernel_mse=self.each_squares / T,
+            kernel_cv=self.each_gaps / T,
+            q_path=np.array(self.path) if self.path else np.empty((0, *weights.shape)),
+            q_rounds=np.arange(len(self.path)) * max(1, self.how.every),
+            graph=self.network.graph,
+            sent=self.network.sent / T,
+            bytes=self.network.bytes / T,
+        )
+
+    def _parameters(self, T: int) -> tuple[Array, Array, Array]:
+        """theta, lam and L, as far as the model shows them and they are wanted."""
+        if self.how.delay >= T:
+            raise InputError(f"no label was learnt in {T} rounds; expected more rounds than delay; give more")
+        found = self.rows.parameters
+        if found is None:
+            return np.empty((0, 0, 0)), np.empty((0, 0, 0)), np.empty((self.rows.J, 0))
+        keep = slice(None) if self.how.keep_state else slice(0)
+        return found.theta[keep], found.lam[keep], found.L
