@@ -23,7 +23,7 @@ FILLS = {
     "lab": "#e6e1f5",
     "datasets": "#f6e7cf",
     "agent": "#f6e7cf",
-    "simulator.py": "#d5e8f7",
+    "simulator": "#d5e8f7",
     "learner": "#d5e8f7",
     "learning": "#d8efd9",
     "exchange": "#f9dcd6",
@@ -64,7 +64,7 @@ def architecture() -> str:
     computes = ["Auto, Paper or your own", "predict, learn, merge", "over J rows"]
     combines = ["messages, rules that combine", "them, edges with duals,", "screens"]
     parts = [
-        _box(4, 4, 210, 76, FILLS["simulator.py"], "domkl.simulate", first),
+        _box(4, 4, 210, 76, FILLS["simulator"], "domkl.simulate", first),
         _box(546, 4, 210, 76, FILLS["learner"], "domkl.Learner", second),
         _box(275, 104, 210, 92, FILLS["learning"], "model", computes),
         _box(275, 236, 210, 92, FILLS["exchange"], "exchange", combines),
