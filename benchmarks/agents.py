@@ -19,10 +19,11 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
+import domkl
 import faults
 from domkl.lab import fleet
-from domkl.lab.experiment import KernelSpec
 
+PAPER = domkl.Paper(rates=domkl.RateSpec(rho=0.5, eta=0.5, eta_g=1.0))
 RAW = pathlib.Path(__file__).parent / "raw_ring.py"
 
 
@@ -43,7 +44,7 @@ def bare(kind: str, rounds: int) -> float:
 
 def agents(kind: str, rounds: int) -> float:
     """The slowest agent's rate."""
-    experiment, source = faults.made(5, rounds, d=21, kernels=KernelSpec())
+    experiment, source = faults.made(5, rounds, d=21, model=PAPER)
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         transport = {"kind": kind}

@@ -19,11 +19,12 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
+import domkl
 import faults
 from domkl.lab import fleet
-from domkl.lab.experiment import KernelSpec
 
 SAMPLES = 100
+PAPER = domkl.Paper(rates=domkl.RateSpec(rho=0.5, eta=0.5, eta_g=1.0))
 
 
 def used(pid: int) -> float:
@@ -39,7 +40,7 @@ def peak(pid: int) -> float:
 
 def measure(kind: str, seconds: float) -> dict[str, object]:
     """The worse of two agents."""
-    experiment, source = faults.made(2, SAMPLES, d=21, graph="path", kernels=KernelSpec())
+    experiment, source = faults.made(2, SAMPLES, d=21, graph="path", model=PAPER)
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         transport = {"kind": kind}

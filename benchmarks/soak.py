@@ -1,6 +1,6 @@
 """A million rounds on two agents: does their memory stay flat?
 
-    python benchmarks/soak.py [--transport zenoh|mqtt] [--preset own|auto] [--rounds N] [--json]
+    python benchmarks/soak.py [--transport zenoh|mqtt] [--model paper|auto] [--rounds N] [--json]
 
 Resident memory of each process after the first 10,000 rounds, and the most after that.
 """
@@ -18,11 +18,17 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
+import domkl
 import faults
 from domkl.lab import fleet
-from domkl.lab.experiment import KernelSpec
 
 FIRST = 10_000
+MODELS = {
+    "paper": domkl.Paper(
+        kernels=domkl.KernelSpec(D=4, sigma2=(1.0, 4.0)), rates=domkl.RateSpec(rho=0.5, eta=0.5, eta_g=1.0)
+    ),
+    "auto": domkl.Auto(size=120),
+}
 
 
 def resident(pid: int) -> float:
@@ -31,9 +37,8 @@ def resident(pid: int) -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def soak(kind: str, rounds: int, preset: str) -> dict[str, Any]:
-    kernels = KernelSpec(D=4, sigma2=(1.0, 4.0))
-    experiment, source = faults.made(2, rounds, graph="path", kernels=kernels, preset=preset)
+def soak(kind: str, rounds: int, chosen: str) -> dict[str, Any]:
+    experiment, source = faults.made(2, rounds, graph="path", model=MODELS[chosen])
     more = {"output": {"predictions": ""}, "checkpoint": {"directory": "{name}.ckpt", "every_rounds": 20_000}}
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -51,7 +56,7 @@ def soak(kind: str, rounds: int, preset: str) -> dict[str, Any]:
         seconds = time.monotonic() - start
         done = [net.status(name)["samples"] for name in names]
     growth = {name: most[name] - at_first[name] for name in names}
-    facts = {"transport": kind, "preset": preset, "rounds": done, "seconds": seconds}
+    facts = {"transport": kind, "model": chosen, "rounds": done, "seconds": seconds}
     return {**facts, "at_first": at_first, "growth": growth}
 
 
@@ -69,11 +74,11 @@ def look(net: fleet.Fleet, at_first: dict[str, float], most: dict[str, float]) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--transport", choices=["zenoh", "mqtt"], default="zenoh")
-    parser.add_argument("--preset", choices=["own", "auto"], default="own")
+    parser.add_argument("--model", choices=MODELS, default="paper")
     parser.add_argument("--rounds", type=int, default=1_000_000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    found = soak(args.transport, args.rounds, args.preset)
+    found = soak(args.transport, args.rounds, args.model)
     if args.json:
         print(json.dumps(found))
         return

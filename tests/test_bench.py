@@ -288,12 +288,3 @@ def test_exponents_are_found_again():
     for k, fixed in ((1.0, 0.0), (1.0, 50.0), (1.3, 10.0)):
         found = script("scaling").exponent(x, [1e-6 * (fixed + 3 * v**k) for v in x])
         assert found["exponent"] == pytest.approx(k, abs=0.011)
-
-
-def test_the_pages_tables_are_those_of_the_kept_figures():
-    tables = script("tables")
-    page = tables.PAGE.read_text(encoding="utf-8")
-    assert all(f"<!-- bench:{name} -->" in page for name in tables.MADE)
-    assert tables.fill(page, tables.read("bench.json"), tables.read("scaling.json")) == page, (
-        "run: python benchmarks/tables.py"
-    )

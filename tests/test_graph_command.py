@@ -216,7 +216,7 @@ def test_nobody_there_is_one_line_and_exit_code_2(capsys):
         (["a-b", "--transport", "mqtt", "--broker", "127.0.0.1:9"], ["broker 127.0.0.1:9", "refused"]),
         (["a-b", "--connect", "127.0.0.1:9", "--ca", "ca.pem"], ["cert and key not given"]),
         (["a-b", "--connect", "127.0.0.1:9", "--version", "0"], ["--version is 0"]),
-        (["a-b,c-d", "--connect", "127.0.0.1:9"], ["in pieces", "'c'"]),
+        (["a-b,c-d", "--connect", "127.0.0.1:9"], ["not connected", "'c'"]),
         (["a-a", "--connect", "127.0.0.1:9"], ["'a' is linked to itself"]),
         (["a", "--connect", "127.0.0.1:9"], ["link 'a'", "a-b,b-c"]),
         (["a-b,", "--connect", "127.0.0.1:9"], ["link ''"]),

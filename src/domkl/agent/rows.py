@@ -1,4 +1,4 @@
-"""What a line says: JSON objects and CSV rows to numbers, or why they cannot be used."""
+"""Parsers of JSON and CSV lines; a line that cannot be used raises `Refused` with the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .files import LONGEST, Tail
 
 
 class Row(NamedTuple):
-    """What a line says, not yet checked for sense nor scaled."""
+    """A parsed line, not yet validated or scaled."""
 
     x: Sequence[float] | None
     y: float | None
@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
 
 class Refused(Exception):
-    """A row that cannot be used: the kind of fault, and what exactly is wrong."""
+    """A row that cannot be used: the kind of error, and its details."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(kind, reason)
@@ -46,7 +46,7 @@ class JsonRows:
         except self.errors as error:
             raise Refused("not a reading", str(error)) from None
         x = self._named(said.x) if isinstance(said.x, dict) else said.x
-        if x is not None and None in x:  # whether that may be is not for us to say
+        if x is not None and None in x:  # whether missing values are allowed is checked later
             x = [math.nan if value is None else value for value in x]
         return Row(x, said.y, None if said.id is None else str(said.id))
 
@@ -61,7 +61,7 @@ class JsonRows:
             raise Refused("no column", f"x has no {error.args[0]!r}") from None
 
     def _lacks(self, x: dict[str, Any]) -> bool:
-        """Whether inputs are missing, and not only called something else."""
+        """Whether inputs are missing, rather than under other names."""
         return x.keys() <= set(self.columns) and len(x) > 0
 
 
@@ -86,20 +86,20 @@ class CsvRows:
 
     def __init__(self, section: StreamSection, inputs: int) -> None:
         self.section, self.inputs = section, inputs
-        self.names = section.columns  # or else those of the first file, for all that follow
+        self.names = section.columns  # or else those of the first file, for all later ones
         self.opened = 0
         self._broken = ""  # what is wrong with a later file's header
         self._width, self._comma = 0, ","
 
     def begin(self, header: bytes, tail: Tail) -> None:
-        """Read a file's header. The first must be right; a later one that is not costs that file's rows."""
+        """Read a file's header. An unusable first header is an error; a later one costs that file's rows."""
         first, self.opened = not self.opened, tail.opened
         self._broken = ""
         try:
             self._read_header(header)
         except Refused as fault:
             if first:
-                raise DataError(f"{tail.path}, header: {fault.reason}; mend the file or [stream]") from None
+                raise DataError(f"{tail.path}, header: {fault.reason}; fix the file or [stream]") from None
             self._broken = fault.reason
 
     def _read_header(self, line: bytes) -> None:
@@ -120,17 +120,17 @@ class CsvRows:
             raise Refused("no column", f"the header is unusable: {self._broken}")
         cells = self._cells(_text(line))
         if len(cells) != self._width:
-            raise Refused("wrong length", f"there are {len(cells)} cells, expected {self._width}")
+            raise Refused("wrong length", f"the row has {len(cells)} cells, expected {self._width}")
         *x, y = self._pick(cells)
         try:
-            if b"_" in line:  # which Python's float takes for nothing
+            if b"_" in line:  # float() would accept it as a separator
                 raise ValueError
             return Row(list(map(float, x)), float(y) if y else None)
         except ValueError:
             return self._slowly(x, y)
 
     def _slowly(self, x: Sequence[str], y: str) -> Row:
-        """The same row, cell by cell, so that the bad one is known."""
+        """The same row, cell by cell, so that the error can name the column."""
         missing = self.section.missing
         numbers = [
             math.nan if missing and not cell.strip() else _number(name, cell)
