@@ -18,7 +18,7 @@ TWENTY = ("alone", "ring", "4-regular", "complete", "star")
 SMALL = {
     "diabetes": "diabetes",
     "digits": "digits as numbers",
-    "approval": "approval (used while developing)",
+    "approval": "approval, used while developing",
 }
 PEERS = {"linear": "linear", "ARF": "ARF", "KNN": "kNN"}
 
