@@ -247,7 +247,7 @@ def inverse_after(rounds, K, dtype, engine="numpy", seed=0):
         x = (0.95 * x + 0.3 * rng.standard_normal(3)).astype(dtype)
         z = first_order.features(V, x)
         learnt = second_order.local(
-            state, z, second_order.predict(state, z)[0], x[0], pulls, losses.get("squared")
+            state, z, first_order.predict(state, z)[0], x[0], pulls, losses.get("squared")
         )
         state = second_order.merge(state, learnt, pulls.deg * learnt[0], learnt[1], pulls, 1.0)
         M += 2 * np.einsum("pi,pj->pij", z.astype(float), z.astype(float))
@@ -274,7 +274,7 @@ def test_forgetting_is_stable_and_equals_the_weighted_sum(engine):
         z = rng.standard_normal((1, K)) * (t < 2000 or t % 2)  # a direction that is no longer excited too
         z[:, -1] *= t < 100
         learnt = second_order.local(
-            state, z, second_order.predict(state, z)[0], z[0, 0], pulls, losses.get("squared")
+            state, z, first_order.predict(state, z)[0], z[0, 0], pulls, losses.get("squared")
         )
         state = second_order.merge(state, learnt, pulls.deg * learnt[0], learnt[1], pulls, 1.0)
         state = second_order.forget(state, keep, pulls)
