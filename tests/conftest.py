@@ -1,4 +1,4 @@
-"""Fixtures that several files share."""
+"""Fixtures that several files share; what they need is imported by those who use them."""
 
 from __future__ import annotations
 
@@ -22,3 +22,23 @@ def log():
     yield lambda: [json.loads(line) for line in text.getvalue().splitlines()]
     logger.handlers[:], logger.propagate = before[0], before[2]
     logger.setLevel(before[1])
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory):
+    """A CA, with certificates for a, b, c, operator and mallory."""
+    from domkl.agent import certs
+
+    folder = tmp_path_factory.mktemp("certs")
+    certs.make(folder, ["a", "b", "c", "operator", "mallory"])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory):
+    """Another CA, with a certificate in the name of a."""
+    from domkl.agent import certs
+
+    folder = tmp_path_factory.mktemp("stranger")
+    certs.make(folder, ["a", "broker"])
+    return folder
