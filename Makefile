@@ -50,7 +50,7 @@ sanitize:  ## the engine's tests under the address and undefined-behaviour sanit
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 		build/sanitize/bin/python -m pytest -q -p no:cacheprovider tests/test_engines.py tests/test_learner.py \
-		tests/test_newton.py tests/test_same_everywhere.py
+		tests/test_second_order.py tests/test_inverse.py tests/test_same_everywhere.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

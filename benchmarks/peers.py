@@ -21,7 +21,7 @@ import domkl
 from domkl import datasets
 
 RESULTS = Path(__file__).parent / "results" / "peers.json"
-RHO, ETA, ETA_G = (0.01, 0.1, 1.0), (0.001, 0.01, 0.1), (0.01, 0.1)
+RHO, ETA, ETA_G = (0.01, 0.1, 1.0), (1e-4, 1e-3, 1e-2), (0.03, 0.1, 0.3)
 
 
 def newton(name: str) -> dict[str, float]:
@@ -45,7 +45,7 @@ def main() -> None:
             if who == "newton":
                 rows[who] = newton(name)
             else:
-                rows[who] = {"mse": follow(LEARNERS[who](), *streams(name, 5, 0), start=0.0)}
+                rows[who] = {"mse": follow(LEARNERS[who](0), *streams(name, 5, 0), start=0.0)}
             RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
             print(name, who, rows[who], flush=True)
 

@@ -16,9 +16,9 @@ STARTS = ("0", "1/4", "1/3", "1/2")
 TWENTY = ("alone", "ring", "4-regular", "complete", "star")
 #: Name in heldout.json: the table's.
 SMALL = {
-    "diabetes": "diabetes, 440 x 10",
-    "digits": "digits as numbers, 1795 x 64",
-    "approval": "approval, 1000 x 6, used while developing",
+    "diabetes": "diabetes",
+    "digits": "digits as numbers",
+    "approval": "approval, used while developing",
 }
 PEERS = {"linear": "linear", "ARF": "ARF", "KNN": "kNN"}
 
@@ -87,12 +87,22 @@ def twenty() -> str:
     return table(f"data | seeds | {' | '.join(TWENTY)}", map(row, REACH))
 
 
+def _seeds(values: list[float]) -> str:
+    """The mean, and the least to the greatest."""
+    ends = f" ({figure(min(values))} to {figure(max(values))})" if len(values) > 1 else ""
+    return f"{figure(float(np.mean(values)))}{ends}"
+
+
 def heldout() -> str:
     kept = read("heldout")
-    keys = ("ring", *PEERS, "variance")
-    rows = ([title, *(figure(kept[name][key]) for key in keys)] for name, title in SMALL.items())
+
+    def row(name: str) -> list[str]:
+        some = kept[name]
+        cells = [_seeds(some[key]) for key in ("ring", *PEERS)]
+        return [SMALL[name], f"{some['rows']:,} x {some['inputs']}", *cells, figure(some["variance"])]
+
     names = " | ".join(f"River {name}" for name in PEERS.values())
-    return table(f"data | ring of five | {names} | variance", rows)
+    return table(f"data | rows x inputs | ring of five | {names} | variance", map(row, SMALL))
 
 
 def regret() -> str:

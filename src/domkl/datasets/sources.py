@@ -137,7 +137,7 @@ SOURCES: dict[str, Source] = {
             File(name := f"{farm.title()}_Data.csv", (digest,), member=name, git=True)
             for farm, digest in WAVE_DIGESTS.items()
         ),
-        note="four farms of 72000 rows; Adelaide unless told otherwise",
+        note="four farms of 72000 rows; Adelaide unless another is chosen",
     ),
 }
 

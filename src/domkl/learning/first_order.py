@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -129,7 +129,19 @@ def dot(a: Array, b: Array) -> Array:
     return np.asarray(np.matmul(a[..., None, :], b[..., None])[..., 0, 0])
 
 
-def predict(state: State, z: Array) -> tuple[Array, Array]:
+class Weighted(Protocol):
+    """Parameters of kernels and their weights: of either local step."""
+
+    @property
+    def theta(self) -> Array:
+        """Parameters. (..., P, 2D)"""
+
+    @property
+    def q(self) -> Array:
+        """Kernel weights. (..., P)"""
+
+
+def predict(state: Weighted, z: Array) -> tuple[Array, Array]:
     """Each kernel's prediction f_p = theta_p . z_p, and their mixture y_hat. -> (..., P), (...)"""
     f = dot(state.theta, z)
     return f, dot(state.q, f)

@@ -168,12 +168,6 @@ def init(P: int, K: int, pulls: SecondOrderPulls, diagonal: Diagonal = Inverse.d
     return SecondOrderState(zeros, zeros, zeros, np.zeros_like(q), q, zeros, diagonal(c, K))
 
 
-def predict(state: SecondOrderState, z: Array) -> tuple[Array, Array]:
-    """Each kernel's prediction f_p = theta_p . z_p, and their mixture y_hat. -> (..., P), (...)"""
-    f = first_order.dot(state.theta, z)
-    return f, first_order.dot(state.q, f)
-
-
 def parabola(loss: Loss, s: Array, y: Array) -> tuple[Array, Array]:
     """h and k of the parabola h/2 v^2 - k y v that touches the loss at s and lies above it everywhere.
 

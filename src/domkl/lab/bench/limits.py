@@ -4,7 +4,7 @@ One learner, one step and one kernel need, whatever the program:
 
     D d           multiplications with addition, at the measured peak,
     D             pairs of sin and cos, by the engine's own polynomials, from L1 to L1,
-    (8 + 2 deg) 2D  vector operations on numbers in L1: eight of the update, two for each neighbour,
+    (8 + 2 deg) 2D  vector operations on values in L1: eight of the update, two for each neighbour,
 
 one after the other. Where the state is larger than the last cache, its bytes must also come from memory
 and go back; the larger of the two bounds counts.

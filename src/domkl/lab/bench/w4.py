@@ -42,7 +42,7 @@ class Shape(NamedTuple):
     d: int  # 0: the features are given
 
     @property
-    def numbers(self) -> int:
+    def elements(self) -> int:
         """Different elements of one symmetric matrix."""
         return self.D * (2 * self.D + 1)
 
@@ -52,7 +52,7 @@ class Shape(NamedTuple):
         Kernels meet only in Hedge: each runs through many rounds by itself, with all learners' matrices.
         A device takes its kernels in turn, and threads share them.
         """
-        return self.numbers * (self.J if self.J > 1 else -(-self.P // threads))
+        return self.elements * (self.J if self.J > 1 else -(-self.P // threads))
 
 
 NETWORK = Shape(J=5, P=17, D=50, d=21)
@@ -121,7 +121,7 @@ def bound(shape: Shape, bits: int, fma: float, sincos: float, read: float) -> di
     >>> {name: round(us, 1) for name, us in parts.items()}
     {'compute': 21.2, 'reading': 8.6}
     """
-    n, features = shape.numbers, shape.D if shape.d else 0
+    n, features = shape.elements, shape.D if shape.d else 0
     compute = (5 * n + features * shape.d) / fma + features / sincos
     return {"compute": 1e6 * shape.P * compute, "reading": 1e6 * shape.P * n * bits / 8 / read}
 
@@ -143,7 +143,7 @@ def _limit_trials(shape: Shape, run: Contender, isa: str, seconds: float) -> dic
 
 def _name(loop: str, shape: Shape, run: Contender) -> str:
     """The reading loop alone depends on how much there is to read."""
-    held = f", {shape.held(run.threads)} numbers" if loop == "read" else ""
+    held = f", {shape.held(run.threads)} elements" if loop == "read" else ""
     return f"{loop}, float{run.bits}, {run.threads} threads{held}"
 
 
