@@ -22,14 +22,16 @@ check: $(VENV)/.dev  ## lint, format, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.dev  ## write the reference and the picture anew
+docs: $(VENV)/.dev  ## write the reference, the tables and the pictures again
 	$(BIN)/python scripts/make_reference.py
+	$(BIN)/python scripts/make_diagrams.py
+	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python scripts/make_images.py
 
 reproduce: $(VENV)/.dev  ## the paper's tables beside the printed figures
 	$(BIN)/domkl reproduce
 
-bench: $(PEERS)/.ready  ## measure engines, limit and peers; write results, pictures and tables anew
+bench: $(PEERS)/.ready  ## measure engines, limit and peers; write results, pictures and tables
 	$(PEERS)/bin/domkl bench --out benchmarks/results
 	$(PEERS)/bin/python benchmarks/scaling.py
 	$(PEERS)/bin/python benchmarks/plot.py

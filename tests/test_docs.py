@@ -109,6 +109,41 @@ def test_no_page_names_a_machines_own_paths(page):
     assert not re.search(r"(?<![\w.])/(home|root|work|tmp|Users)/", text(page))
 
 
+#: Words that hide what is meant, and what to write instead.
+PRIVATE = {
+    "preset": "model",
+    "anew": "again",
+    "afresh": "again",
+    "heard": "received",
+    "hears": "receives",
+    "told": "informed, sent",
+    "mend": "fix",
+    "mended": "fixed",
+    "whole mind": "complete state",
+    "AutoLearner": "Learner",
+}
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem != "reference"], ids=lambda path: path.name
+)
+def test_pages_use_plain_words(page):
+    found = {word for word in PRIVATE if re.search(rf"\b{word}\b", text(page))}
+    assert not found, {word: PRIVATE[word] for word in found}
+
+
+def test_the_glossary_explains_each_term_once_in_one_sentence():
+    page = text(ROOT / "docs" / "glossary.md")
+    rows = re.findall(r"^\| (?!term|---)(.*?) \| (.*) \|$", page, flags=re.MULTILINE)
+    terms = [term for names, _ in rows for term in names.split(", ")]
+    assert len(terms) == len(set(terms)) > 80
+    assert all(meaning and ". " not in meaning for _, meaning in rows)
+    needed = {"learner", "neighbour", "peer", "round", "update", "message", "theta", "dual", "edge", "scale"}
+    needed |= {"statistics", "expert", "memory", "screen", "exchange", "row", "hand-over model", "rule"}
+    needed |= {"checkpoint", "journal", "engine", "runner", "fingerprint", "settings", "model", "part"}
+    assert not needed - set(terms)
+
+
 def test_the_table_of_constants_is_that_of_the_code():
     page = text(ROOT / "docs" / "auto.md")
     table = page.split("<!-- table: constants -->")[1].split("<!-- end -->")[0]
