@@ -1,3 +1,5 @@
+"""Checkpoints: right to the last bit, or not believed."""
+
 from __future__ import annotations
 
 import errno
@@ -5,7 +7,6 @@ import hashlib
 import json
 import os
 import pathlib
-import runpy
 import shutil
 import stat
 import subprocess
@@ -13,25 +14,18 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import forgeries
 from domkl.agent.checkpoint import Journal, load, save
 from domkl.base.errors import DataError, InputError, MissingExtra
-from domkl.learner import files
-
-FUZZ = runpy.run_path(str(pathlib.Path(__file__).parent.parent / "benchmarks" / "fuzz.py"))
-ARRAYS = {"theta": np.arange(6.0).reshape(2, 3), "round": np.array([7])}
-META = {"name": "a", "edges": {"b": [1, 2, None, True, 0.1]}}
-shared = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+from domkl.learner import files as store
+from saved import ARRAYS, META, anything, one_folder, put
 
 
-def put(directory, round, **arrays):
-    return save(directory, round, ARRAYS | arrays, META, sync=False)
-
-
-def files(directory):
+def listed(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
@@ -54,16 +48,11 @@ def rewritten(content, change):
     return len(text).to_bytes(8, "little") + text + content[8 + size :]
 
 
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-kinds = st.sampled_from([*files.DTYPES.values(), ">f8", ">i8"])
+kinds = st.sampled_from([*store.DTYPES.values(), ">f8", ">i8"])
 arrays = kinds.flatmap(lambda kind: hnp.arrays(kind, hnp.array_shapes(min_dims=0, min_side=0)))
 
 
-@shared
+@one_folder
 @given(st.dictionaries(st.text(), arrays, max_size=4), st.dictionaries(st.text(), anything, max_size=4))
 def test_a_checkpoint_comes_back_to_the_last_bit(tmp_path, arrays, meta):
     path = save(tmp_path, 7, arrays, meta, sync=False)
@@ -102,7 +91,7 @@ def test_the_newest_two_stay_and_what_is_not_ours_is_not_touched(tmp_path):
     for name in ("notes.txt", "round-x.safetensors", ".round-abc.tmp", "journal-1.jsonl", "journal-x.jsonl"):
         (tmp_path / name).write_text("x")
     paths = [put(tmp_path, t) for t in (1, 5, 10, 100)]
-    assert files(tmp_path) == sorted(
+    assert listed(tmp_path) == sorted(
         ["notes.txt", "round-x.safetensors", "journal-x.jsonl", paths[2].name, paths[3].name]
     )
     assert load(tmp_path).round == 100  # not "10" or "5", as text would sort
@@ -134,11 +123,11 @@ def test_a_damaged_checkpoint_is_passed_over_and_left_alone(tmp_path, how):
     put(tmp_path, 1)
     newer = put(tmp_path, 2)
     harm(how, newer)
-    before = files(tmp_path)
+    before = listed(tmp_path)
     found = load(tmp_path)
     assert found.round == 1
     assert found.skipped == (f"{newer.name}: its content is not what its name says",)
-    assert files(tmp_path) == before
+    assert listed(tmp_path) == before
 
 
 def test_saving_after_damage_leaves_two_intact_ones(tmp_path):
@@ -146,17 +135,17 @@ def test_saving_after_damage_leaves_two_intact_ones(tmp_path):
     harm("bit", put(tmp_path, 3))
     assert load(tmp_path).round == 1
     put(tmp_path, 2)  # the history in which round 3 was saved is given up
-    assert [name.split("-")[1] for name in files(tmp_path)] == ["1", "2"]
+    assert [name.split("-")[1] for name in listed(tmp_path)] == ["1", "2"]
     harm("bit", put(tmp_path, 4))
     put(tmp_path, 5)
-    assert [name.split("-")[1] for name in files(tmp_path)] == ["2", "5"]
+    assert [name.split("-")[1] for name in listed(tmp_path)] == ["2", "5"]
     assert load(tmp_path).skipped == ()
 
 
 def test_a_round_saved_twice_is_the_second(tmp_path):
     put(tmp_path, 3, x=np.zeros(1))
     put(tmp_path, 3, x=np.ones(1))
-    assert len(files(tmp_path)) == 1
+    assert len(listed(tmp_path)) == 1
     assert load(tmp_path).arrays["x"] == 1
 
 
@@ -202,7 +191,7 @@ def test_if_none_can_be_used_it_says_so(tmp_path):
         put(tmp_path, t)
     for path in tmp_path.iterdir():
         harm("half", path)
-    expected = "restore one from a backup, or move these files away to begin anew"
+    expected = "restore one from a backup, or move these files away to start again"
     with pytest.raises(DataError, match=rf"no checkpoint in .* can be used \(round-2-.*round-1-.*{expected}"):
         load(tmp_path)
 
@@ -210,7 +199,7 @@ def test_if_none_can_be_used_it_says_so(tmp_path):
 @pytest.mark.parametrize("where", ["write", "fsync", "replace"])
 def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch, where):
     put(tmp_path, 1)
-    before = files(tmp_path)
+    before = listed(tmp_path)
 
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -221,7 +210,7 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch, where):
     ):
         save(tmp_path, 2, ARRAYS, META)
     monkeypatch.undo()
-    assert files(tmp_path) == before
+    assert listed(tmp_path) == before
     assert load(tmp_path).round == 1
 
 
@@ -291,12 +280,12 @@ def test_an_unreadable_checkpoint_is_passed_over(tmp_path, monkeypatch):
 def test_the_callers_faults(tmp_path, round, arrays, meta, fault):
     with pytest.raises(InputError, match=fault):
         save(tmp_path, round, arrays, meta)
-    assert files(tmp_path) == []
+    assert listed(tmp_path) == []
 
 
 KILLED = """
 import os, sys, numpy as np
-from domkl import checkpoint
+from domkl.agent import checkpoint
 directory, where = sys.argv[1:]
 checkpoint.save(directory, 1, {"x": np.ones(3)}, {})
 setattr(*{"fsync": (os, "fsync"), "replace": (os, "replace"), "tidy": (checkpoint, "_tidy")}[where],
@@ -313,7 +302,7 @@ def test_a_process_killed_in_the_middle_of_a_save(tmp_path, where, round):
     assert (found.round, found.skipped) == (round, ())
     put(tmp_path, 3)
     assert not list(tmp_path.glob(".*"))
-    assert [name.split("-")[1] for name in files(tmp_path)] == [str(round), "3"]
+    assert [name.split("-")[1] for name in listed(tmp_path)] == [str(round), "3"]
 
 
 def test_without_safetensors_it_says_what_to_install(tmp_path, monkeypatch):
@@ -322,141 +311,9 @@ def test_without_safetensors_it_says_what_to_install(tmp_path, monkeypatch):
         put(tmp_path, 1)
 
 
-RECORDS = [{"round": t, "peer": "b\n\r\u2028", "deep": {"x": [1.5, None]}} for t in range(5)]
-
-
-def written(directory, round=7, records=RECORDS):
-    with Journal(directory) as journal:
-        journal.start(round, sync=False)
-        for record in records:
-            journal.append(record)
-    return directory / f"journal-{round}.jsonl"
-
-
-@shared
-@given(st.lists(st.dictionaries(st.text(), anything, max_size=3), max_size=6), st.booleans())
-def test_records_come_back(tmp_path, records, sync):
-    with Journal(tmp_path) as journal:
-        journal.start(7, sync=False)
-        for record in records:
-            journal.append(record, sync)
-        assert journal.read() == records
-    with Journal(tmp_path) as journal:
-        assert journal.resume(7) == records
-        journal.append({"more": 1})
-        assert journal.read() == [*records, {"more": 1}]
-
-
-def test_a_journal_cut_anywhere_keeps_its_whole_lines_and_goes_on(tmp_path):
-    path = written(tmp_path)
-    content = path.read_bytes()
-    for size in range(len(content)):
-        path.write_bytes(content[:size])
-        whole = content[:size].count(b"\n")
-        with Journal(tmp_path) as journal:
-            assert journal.resume(7) == RECORDS[:whole]
-            journal.append({"more": 1})
-            assert journal.read() == [*RECORDS[:whole], {"more": 1}]
-
-
-def test_damage_in_the_last_line_is_ignored_and_damage_before_it_is_told(tmp_path):
-    path = written(tmp_path)
-    content = path.read_bytes()
-    last = content.rindex(b"\n", 0, -1) + 1
-    for where in (last, last + 3, last + 20, len(content) - 1):
-        path.write_bytes(content[:where] + bytes([content[where] ^ 4]) + content[where + 1 :])
-        with Journal(tmp_path) as journal:
-            assert journal.resume(7) == RECORDS[:-1]
-    path.write_bytes(content[:20] + b"?" + content[21:])
-    with (
-        Journal(tmp_path) as journal,
-        pytest.raises(DataError, match=r"is damaged at line 1; .*move it away to go"),
-    ):
-        journal.resume(7)
-    assert path.stat().st_size == len(content)
-
-
-@pytest.mark.parametrize("change", ["swapped", "twice", "without"])
-def test_lines_have_their_place(tmp_path, change):
-    path = written(tmp_path)
-    a, b, *rest = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join({"swapped": [b, a], "twice": [a, a, b], "without": [b]}[change] + rest))
-    with Journal(tmp_path) as journal, pytest.raises(DataError, match="is damaged at line"):
-        journal.resume(7)
-
-
-def test_a_journal_belongs_to_one_checkpoint(tmp_path):
-    path = written(tmp_path, 7)
-    path.rename(tmp_path / "journal-8.jsonl")
-    with Journal(tmp_path) as journal:
-        with pytest.raises(DataError, match="is damaged at line 1"):
-            journal.resume(8)
-        assert journal.resume(9) == []
-
-
-def test_journals_go_with_their_checkpoints(tmp_path):
-    with Journal(tmp_path) as journal:
-        journal.start(0)
-        for t in (10, 20, 30):
-            put(tmp_path, t)
-            journal.start(t)
-            journal.append({"after": t})
-        assert journal.read() == [{"after": 30}]
-    assert [path.name for path in sorted(tmp_path.glob("journal-*"))] == [
-        "journal-20.jsonl",
-        "journal-30.jsonl",
-    ]
-    put(tmp_path, 30, x=np.ones(1))  # the round again: its old records are part of it
-    with Journal(tmp_path) as journal:
-        assert journal.resume(30) == []
-        assert journal.resume(20) == [{"after": 20}]
-
-
-def test_half_a_line_is_taken_back_when_the_disk_is_full(tmp_path, monkeypatch):
-    with Journal(tmp_path) as journal:
-        journal.start(7)
-        journal.append({"good": 1})
-
-        def half(file, line, sync):
-            file.write(line[:5])
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        monkeypatch.setattr(store, "write", half)
-        with pytest.raises(DataError, match="No space left on device"):
-            journal.append({"bad": 1})
-        monkeypatch.undo()
-        journal.append({"good": 2})
-        assert journal.read() == [{"good": 1}, {"good": 2}]
-
-
-def test_a_journal_must_be_open_and_its_records_plain(tmp_path):
-    journal = Journal(tmp_path)
-    for call in (journal.read, lambda: journal.append({})):
-        with pytest.raises(InputError, match=r"no journal is open; .*start\(\) or resume\(\)"):
-            call()
-    with journal:
-        journal.start(1)
-        with pytest.raises(InputError, match="record cannot be written as JSON"):
-            journal.append({"x": object()})
-        assert journal.read() == []
-    with pytest.raises(InputError, match="round is -1"):
-        journal.start(-1)
-
-
-def test_a_journal_that_cannot_be_read(tmp_path):
-    (tmp_path / "journal-1.jsonl").mkdir()
-    with pytest.raises(DataError, match=r"journal-1.jsonl cannot be read \(Is a directory\)"):
-        Journal(tmp_path).resume(1)
-    with pytest.raises(DataError, match=r"cannot be written \(Is a directory\)"):
-        Journal(tmp_path).start(1)
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_no_damaged_file_is_believed_and_no_forged_one_crashes(seed):
-    tallies = FUZZ["checkpoints"](400, seed)
+    tallies = forgeries.checkpoints(400, seed)
     assert not tallies["damaged"].bad
     assert not tallies["forged"].bad
     assert tallies["damaged"]["refused"] > 190
-    journals = FUZZ["journals"](200, seed)["damaged"]
-    assert not journals.bad
-    assert journals["cut short"] > 0

@@ -86,7 +86,7 @@ def load(directory: str | Path) -> Checkpoint | None:
     if skipped:
         raise DataError(
             f"no checkpoint in {directory} can be used ({'; '.join(skipped)}); expected an intact one; "
-            "restore one from a backup, or move these files away to begin anew"
+            "restore one from a backup, or move these files away to start again"
         )
     return None
 

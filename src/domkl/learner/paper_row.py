@@ -42,7 +42,9 @@ class PaperRow:
     ) -> None:
         self.V = kernels.check(settings.draw(_inputs(settings, inputs)), dtype=dtype)
         self.rates, self.loss, self.hedge = settings.rates_at(0), settings.loss_function, settings.hedge
-        self.step, self.memory, self.exchange, self.engine = settings.step, settings.memory, exchange, engine
+        self.step, self.memory, self.exchange = settings.step, settings.memory, exchange
+        # Where messages are changed on their way the simulator computes in NumPy, and so must its devices.
+        self.engine = "numpy" if engine == "auto" and not exchange.is_plain else engine
         if not lockstep and self.hedge == "messages":
             raise InputError(
                 "hedge is 'messages' for an asynchronous learner; expected rounds that all share; "
@@ -50,7 +52,7 @@ class PaperRow:
             )
         self.settings_digest = self._digest(lockstep)
         # The native device checks samples itself, and quicker; what it refuses is looked at here.
-        self._quick = engines.chosen(engine) == "native" and not self.loss.classifies
+        self._quick = engines.chosen(self.engine) == "native" and not self.loss.classifies
         self.known: Mapping[Hashable, Neighbour] = {}
         self.device = self._make_device()
         self._is_new = True

@@ -197,13 +197,17 @@ class ModelRow:
             return [None] * len(theirs)
         name = self.layout.theta.name
         return [
-            near.slots[k].weight * (mine[name][0] - message[name][0]) if moves[k] else None
+            self._weighed(near.slots[k].weight, mine[name] - message[name])[0] if moves[k] else None
             for k, message in enumerate(theirs)
         ]
 
+    def _weighed(self, weight: Array, values: Array) -> Array:
+        """Values (1, P, K) times a weight (1,), in the model's precision, as the simulator has them."""
+        return np.asarray(np.asarray(weight, self.model.dtype) * values)
+
     def _take_back_rounding(self, sent: Array, theta: Array, moving: Array) -> None:
         """Neighbours have theta as it was sent, and so must the duals."""
-        rounded = (theta - sent) * moving
+        rounded = self._weighed(moving, theta - sent)
         if rounded.any():
             self.model.take_back(rounded)
 

@@ -1,0 +1,53 @@
+"""Streams of readings for tests: what comes out of one, and where its lines come from."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from domkl.agent.config import StreamSection
+from domkl.agent.streams import open_stream
+
+
+def plain(reading):
+    return reading.index, None if reading.x is None else reading.x.tolist(), reading.y, reading.id
+
+
+async def collect(stream, at_most=None):
+    found = []
+    async for reading in stream:
+        found.append(plain(reading))
+        if len(found) == at_most:
+            break
+    await stream.aclose()
+    return found
+
+
+def all_of(section, inputs=2, skip=0, **given):
+    stream = open_stream(section, inputs, skip, **given)
+    return asyncio.run(asyncio.wait_for(collect(stream), 20)), dict(stream.refused)
+
+
+def from_bytes(tmp_path, data, kind="jsonl", inputs=2, skip=0, **settings):
+    path = tmp_path / f"in.{kind}"
+    path.write_bytes(data)
+    return all_of(StreamSection(kind=kind, path=str(path), **settings), inputs, skip)
+
+
+def from_pipe(data, **settings):
+    ours, theirs = os.pipe()
+    with os.fdopen(theirs, "wb") as file:
+        file.write(data)
+    try:
+        return all_of(StreamSection(**settings), stdin=ours)
+    finally:
+        os.close(ours)
+
+
+def append(path, data):
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def row(i):
+    return b'{"x": [%d]}\n' % i

@@ -1,0 +1,179 @@
+"""Agents that are killed, stopped, or start again: nothing is lost, and nothing is learnt twice."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import domkl
+import problems
+from domkl.agent import Agent, checkpoint
+from domkl.agent.config import CheckpointSection, OutputSection, StreamSection
+from domkl.agent.streams import Reading, aiter_of
+from domkl.base.errors import DataError
+from inmemory import (
+    AUTO,
+    PAPER,
+    config,
+    configs,
+    d,
+    duals,
+    paced,
+    paper,
+    restarted,
+    run_all,
+    saved_state,
+    until,
+)
+
+MODELS = {"paper": PAPER, "newton": paper(step="newton", memory=20, hedge="messages"), "auto": AUTO}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("payload", ["float64", "float16"])
+def test_a_kill_and_a_restart_give_the_same_bits(kind, payload, tmp_path):
+    model, graph = MODELS[kind], nx.path_graph(3)
+    X, y = problems.streams(3, 100, d)
+    agents, y_hat = restarted(configs(graph, model=model, payload=payload), X, y, tmp_path, at=75)
+    run = domkl.simulate(X, y, graph, model=model, exchange=domkl.Exchange(payload=payload))
+    np.testing.assert_array_equal(y_hat, run.y_hat)
+    for agent, theta in zip(agents, run.theta, strict=True):
+        np.testing.assert_array_equal(agent.learner.state.theta.reshape(theta.shape), theta)
+    assert duals(agents) < 1e-9
+    assert not any(agent.refused["message"] for agent in agents)
+
+
+def test_a_restart_while_the_scale_is_still_taken_gives_the_same_bits(tmp_path):
+    graph = nx.path_graph(3)
+    X, y = problems.streams(3, 60, d)
+    for at in (5, 17):  # statistics of the common scale are under way, and known
+        folder = tmp_path / str(at)
+        _, y_hat = restarted(configs(graph, model=AUTO), X, y, folder, at=at, every=1)
+        np.testing.assert_array_equal(y_hat, domkl.simulate(X, y, graph, model=AUTO).y_hat)
+
+
+def test_late_labels_outlive_a_restart(tmp_path):
+    """What was predicted for an input is remembered until its label comes, by whoever judges experts."""
+    X, y = problems.streams(1, 90, d)
+    section = CheckpointSection(str(tmp_path), every_rounds=1, sync=False)
+    one, outs = config("a", model=AUTO, checkpoint=section), []
+
+    async def events(first, last):
+        for n in range(first, last):
+            t, is_label = divmod(n, 2)
+            if not is_label:
+                yield Reading(n, X[0, t], None, str(t))
+            elif t >= 3:
+                yield Reading(n, None, y[0, t - 3], str(t - 3))
+
+    for first, last in ((0, 81), (81, 180)):
+        agent = Agent(one, stream=events(first, last), out=outs.append)
+        assert agent.memory.readings == first
+        asyncio.run(asyncio.wait_for(agent.run(), 30))
+    run = domkl.simulate(X, y, nx.empty_graph(1), model=AUTO, delay=3)
+    np.testing.assert_array_equal([record["y_hat"] for record in outs], run.y_hat[0])
+
+
+def test_bounds_outlive_a_restart(tmp_path):
+    X, y = problems.streams(2, 80, d)
+    both = configs(nx.path_graph(2), output=OutputSection(coverage=0.8))
+    agents, _ = restarted(both, X, y, tmp_path, at=40)
+    assert [agent.memory.errors.n for agent in agents] == [79, 79]
+
+
+@pytest.mark.parametrize("kind", ["paper", "auto"])
+def test_readings_that_cannot_come_again_are_noted_before_they_are_learnt(kind, tmp_path):
+    X, y = problems.streams(1, 30, d)
+    X[0, 12, 1] = np.nan if kind == "auto" else 0.5
+    section = CheckpointSection(str(tmp_path / "a"), every_rounds=8, sync=False)
+    stream = StreamSection(kind="stdin", journal=True)
+    one = config("a", model=MODELS[kind], stream=stream, checkpoint=section)
+
+    async def live(first, last):
+        for t in range(first, last):
+            yield Reading(t, X[0, t], y[0, t], None)
+        if last < 30:
+            await asyncio.sleep(60)  # the sensor is silent, and the device is killed
+
+    async def main():
+        first = Agent(one, stream=live(0, 21), out=len)
+        life = asyncio.create_task(first.run())
+        while first.learner.round < 21:
+            await asyncio.sleep(0)
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+        again = Agent(one, stream=live(21, 30), out=len)
+        assert again.learner.round < 21
+        await asyncio.wait_for(again.run(), 10)
+        return again
+
+    again = asyncio.run(main())
+    alone = domkl.simulate(X, y, nx.empty_graph(1), model=MODELS[kind])
+    assert again.memory.readings == 30
+    np.testing.assert_array_equal(np.reshape(again.learner.state.theta, alone.theta[0].shape), alone.theta[0])
+
+
+def test_stopping_in_the_middle_saves_what_was_learnt(tmp_path):
+    X, y = problems.streams(1, 5000, d)
+    section = CheckpointSection(str(tmp_path / "a"), every_rounds=10_000, sync=False)
+
+    async def main():
+        agent = Agent(config("a", checkpoint=section), stream=aiter_of(paced(X[0], y[0], 0.001), d), out=len)
+        task = asyncio.create_task(agent.run())
+        await until(lambda: agent.learner.round > 20)
+        agent.stop()
+        await asyncio.wait_for(task, 5)
+        return agent
+
+    agent = asyncio.run(main())
+    assert checkpoint.load(tmp_path / "a").round == agent.learner.round > 20
+    assert saved_state(tmp_path / "a")["readings"] == agent.memory.readings
+
+
+# Checkpoints that do not fit
+
+
+def stopped(folder, **options):
+    """The configuration of an agent that has learnt a little and was saved."""
+    X, y = problems.streams(1, 10, d)
+    section = CheckpointSection(str(folder), sync=False)
+    given = config("a", checkpoint=section, **options)
+    run_all([given], X, y)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("changes", "use"),
+    [
+        ({"model": paper(hedge="local")}, "kernels, rates, loss, step, hedge and payload"),
+        ({"payload": "float32"}, "kernels, rates, loss, step, hedge and payload"),
+        ({"model": AUTO}, "model, inputs, dtype and payload"),
+    ],
+)
+def test_the_state_of_another_learner_is_refused_in_one_line(tmp_path, changes, use):
+    given = dataclasses.replace(stopped(tmp_path), **changes)
+    with pytest.raises(DataError, match=f"the saved learner has fingerprint .* use the {use}") as error:
+        Agent(given)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("part", ["learner", "agent"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "is of version 2 of schema '{part}'; expected 1 or earlier; install"),
+        ({"schema": "model"}, "has schema 'model'; expected '{part}'"),
+    ],
+)
+def test_the_state_of_another_version_is_refused_in_one_line(tmp_path, part, change, message):
+    given = stopped(tmp_path)
+    found = checkpoint.load(tmp_path)
+    meta = {**found.meta, part: {**found.meta[part], **change}}
+    checkpoint.save(tmp_path, found.round, found.arrays, meta, sync=False)
+    with pytest.raises(DataError, match=message.format(part=part)) as error:
+        Agent(given)
+    assert "\n" not in str(error.value)

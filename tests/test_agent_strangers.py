@@ -1,0 +1,113 @@
+"""Rubbish, forgeries, replays and strangers: refused, counted, and never fatal."""
+
+from __future__ import annotations
+
+import asyncio
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import domkl
+import problems
+from domkl.agent import Agent, wire
+from domkl.agent.streams import aiter_of
+from domkl.agent.transports import topics
+from domkl.exchange.edges import Held
+from inmemory import AUTO, PAPER, configs, d, paced, until, y_hats
+
+T = 90
+#: What once ended agents: too deep, infinite, too large.
+CRUEL = (
+    b"[" * 100_000,
+    b'{"version": 1e400, "links": []}',
+    b'{"version": 99999999999999999999999, "links": []}',
+)
+
+
+def pester(victim_neighbour):
+    """Somebody who can publish under the name of a neighbour sends rubbish, old and foreign messages."""
+    send = victim_neighbour.transport._hub.send
+    for message in forgeries(victim_neighbour.learner):
+        send(topics.topic("net", "l1", "theta"), message, False)
+    for message in (b"no json", b"{}", b'{"version": "x", "links": 3}', *CRUEL):
+        send(topics.topic("net", topics.OPERATOR, "graph"), message, False)
+    send(topics.topic("net", "nobody", "theta"), b"", False)
+
+
+def forgeries(learner):
+    shapes, mark = learner.shapes, learner.fingerprint
+    theta, scalars = np.ones(shapes.theta), np.ones(shapes.scalars) if shapes.scalars else None
+    update = domkl.Update(3, theta, scalars, mark)
+    hello = wire.Hello(mark, 2**62, 0, 0, {}, {}, False, 0)
+    return [
+        b"",
+        b"rubbish",
+        wire.encode_update(update._replace(fingerprint="0" * 16), 2**62, 0),
+        wire.encode_update(update._replace(theta=np.ones((1, 7))), 2**62, 0),
+        wire.encode_update(update, 1, 0),  # right, but of an earlier life
+        wire.encode(wire.Again(mark, 2**62, [b"x", wire.encode(hello)])),
+    ]
+
+
+@pytest.mark.parametrize("model", [PAPER, AUTO], ids=["paper", "auto"])
+def test_strangers_forgers_and_noise_are_refused_counted_and_never_fatal(model):
+    X, y = problems.streams(2, T, d)
+    outs, graph = [[], []], nx.path_graph(2)
+
+    async def main():
+        agents = [
+            Agent(each, stream=aiter_of(paced(X[j], y[j], 0.001), d), out=outs[j].append)
+            for j, each in enumerate(configs(graph, model=model))
+        ]
+        tasks = [asyncio.create_task(agent.run()) for agent in agents]
+        await until(lambda: agents[0].learner.round > 10)
+        pester(agents[1])
+        await asyncio.wait_for(asyncio.gather(*tasks), 30)
+        return agents
+
+    agents = asyncio.run(main())
+    np.testing.assert_array_equal(y_hats(outs), domkl.simulate(X, y, graph, model=model).y_hat)
+    assert agents[0].refused["message"] == 5
+    assert agents[0].refused["replayed"] == 1
+    assert agents[0].refused["graph"] == 5  # and one too large to be sent on is ignored
+
+
+def poisoned(agent, **changes):
+    """What an agent of `Auto` might have sent in round 5, with other values in it."""
+    learner, shapes = agent.learner, agent.learner.shapes
+    edges = {"l0": Held()}
+    update = domkl.Update(5, np.zeros(shapes.theta), np.zeros(shapes.scalars), learner.fingerprint, edges, 1)
+    return wire.encode_update(update._replace(**changes), agent.memory.incarnation, 0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"more": np.array([3.0, 0.5, 9.0, 1.0])},
+        {"more": np.array([3.0, 7.0, 9.0, 1.0, 0.0])},
+        {"links": {"l9": (2**53 - 1, ())}},
+        {"links": {f"x{i}": (0, ("l0",)) for i in range(1000)}},
+        {"links": {"l0": (10, ("l1", "l7"))}},
+    ],
+)
+def test_what_a_forged_update_of_auto_says_of_the_network_does_no_lasting_harm(changes):
+    """Whoever forges its neighbour's updates can mislead it; it must not fail, nor forget its links."""
+    X, y = problems.streams(2, T, d)
+    graph = nx.path_graph(2)
+
+    async def main():
+        agents = [
+            Agent(each, stream=aiter_of(paced(X[j], y[j], 0.001), d), out=len)
+            for j, each in enumerate(configs(graph, model=AUTO))
+        ]
+        tasks = [asyncio.create_task(agent.run()) for agent in agents]
+        await until(lambda: agents[0].learner.round > 10)
+        message = poisoned(agents[1], **changes)
+        agents[1].transport._hub.send(topics.topic("net", "l1", "theta"), message, False)
+        await asyncio.wait_for(asyncio.gather(*tasks), 30)
+        return agents
+
+    agents = asyncio.run(main())
+    assert [agent.progress.samples for agent in agents] == [T, T]
+    assert agents[0].learner.topology.known["l0"][1] == ("l1",)

@@ -1,0 +1,270 @@
+"""Messages that are damaged, forged or wrong: each fault is named in one line, and nothing else happens."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import msgspec
+import numpy as np
+import pytest
+
+import forgeries
+from domkl.agent import wire
+from domkl.agent.wire import Again, Hello
+from domkl.base.errors import InputError, PeerError
+from domkl.exchange.edges import Held
+from forgeries import resealed
+from updates import HELLO, MARK, SHAPE, THETA, UPDATE, changed, decoder
+
+THETA_BYTES = THETA.tobytes()
+NAN = np.full(SHAPE, np.nan).tobytes()
+SIGNAL = b"\1\0\x80\x7f"  # a signalling NaN: to convert it would raise a warning
+
+
+@pytest.mark.parametrize(
+    ("message", "fault"),
+    [
+        (b"", "a message has 0 bytes; expected 8 or more; send it again"),
+        (b"dk\2\0", "a message has 4 bytes"),
+        (b'{"round": 7}', "a message begins with b'{\"'; expected b'dk'; let only learners send here"),
+        (b"dk\1" + changed()[3:], "a message has format 1; expected 2; let all learners run the same major"),
+        (changed()[:-1], "the checksum of a message is wrong; expected no damage; send it again"),
+        (changed() + b"\0", "checksum"),
+        (resealed(changed()[8:] + b"\0"), "malformed: .*trailing characters"),
+        (resealed(b""), "malformed: Input data was truncated"),
+        (resealed(b"\xc1"), "malformed"),
+        (resealed(b"\x82\xa4type\xa6update\xa1x" + b"\x91" * 100_000), "malformed: maximum recursion depth"),
+        (resealed(b"\xdf\xff\xff\xff\xff\xa4type\xa6update"), "malformed"),
+        (resealed(msgspec.msgpack.encode([1, 2])), "malformed: Expected `object`, got `array`"),
+        (changed(type="bye"), "malformed: Invalid value 'bye'"),
+        (changed(type="x" * 10_000), "malformed: Invalid value 'x{105}; fix its sender"),
+        (changed(type="a\nb"), r"malformed: Invalid value 'a\\nb'"),
+        (changed(type=...), "malformed: Object missing required field `type`"),
+        (changed(theta=...), "missing required field `theta`"),
+        (
+            changed(fingerprint="feed"),
+            "a message has fingerprint 'feed'; expected '0123456789abcdef'; give all",
+        ),
+        (changed(fingerprint="x" * 65), "malformed: .*length <= 64"),
+        (changed(fingerprint=7), "malformed: Expected `str`, got `int`"),
+        (changed(dtype="int8"), "malformed: Invalid enum value 'int8'"),
+        (changed(dtype="float32"), "theta has 48 bytes; expected 24; fix its sender"),
+        (changed(scalars=np.array([1e308, np.nan]).tobytes()), "scalars is not finite"),
+        (changed(theta=THETA_BYTES[:-1]), "theta has 47 bytes; expected 48"),
+        (changed(theta=THETA_BYTES + b"\0"), "theta has 49 bytes"),
+        (changed(theta=b""), "theta has 0 bytes"),
+        (changed(theta=NAN), "theta is not finite; expected finite numbers; fix its sender"),
+        (changed(theta=SIGNAL * 6, dtype="float32"), "theta is not finite"),
+        (changed(theta="text"), "malformed: Expected `bytes`, got `str`"),
+        (changed(theta=None), "malformed: Expected `bytes`, got `None`"),
+        (changed(scalars=THETA_BYTES), "scalars has 48 bytes; expected 16"),
+        (changed(scalars=np.array([1, np.inf]).tobytes()), "scalars is not finite"),
+        (changed(scalars=None), "an update has no scalars; expected scalars; fix its sender"),
+        (changed(round=-1), "malformed: Expected `int` >= 0"),
+        (changed(round=2**53), "malformed: Expected `int` <"),
+        (changed(round=7.0), "malformed: Expected `int`, got `float`"),
+        (changed(round=True), "malformed: Expected `int`, got `bool`"),
+        (changed(durable=-1), "malformed"),
+        (changed(incarnation=2**63), "malformed"),
+        (
+            changed(edges={"a/b": Held()}),
+            "a message has a name that cannot be sent; expected letters, digits",
+        ),
+        (changed(edges={"ä": Held()}), "a name that cannot be sent"),
+        (changed(edges={"a\n": Held()}), "a name that cannot be sent"),
+        (changed(edges={"": Held()}), "malformed: Expected `str` of length >= 1"),
+        (changed(edges={"x" * 65: Held()}), "malformed: Expected `str` of length <= 64"),
+        (
+            changed(edges={str(i): Held() for i in range(1025)}),
+            "malformed: Expected `object` of length <= 1024",
+        ),
+        (changed(edges={"a": Held(-1)}), "a message has an edge with numbers out of range"),
+        (changed(edges={"a": Held(0, 2**63)}), "out of range"),
+        (changed(edges={"a": Held(seen=-2)}), "out of range"),
+        (changed(edges={"a": Held(moved=2**53)}), "out of range"),
+        (changed(edges={"a": Held(before=2**53)}), "out of range"),
+        (changed(edges={"a": [0, 0, 0.5]}), "malformed: Expected `int`, got `float`"),
+        (changed(edges={"a": [0] * 6}), "malformed: Expected `array`"),
+        (changed(links={"a/b": [0, []]}), "a name that cannot be sent"),
+        (changed(links={"a": [0, ["b", "a b"]]}), "a name that cannot be sent"),
+        (changed(links={"a": [-1, []]}), "malformed: Expected `int` >= 0"),
+        (changed(links={"a": [2**53, []]}), "malformed: Expected `int` <"),
+        (changed(links={"a": [0, ["b"] * 1025]}), "malformed: .*length <= 1024"),
+        (changed(links={str(i): [0, []] for i in range(1025)}), "malformed: .*length <= 1024"),
+        (changed(links={"a": [0]}), "malformed: Expected `array` of length 2"),
+        (changed(links={"a": [0, "b"]}), "malformed: Expected `array`, got `str`"),
+        (changed(degree=1025), "malformed: Expected `int` <= 1024"),
+        (changed(degree=-1), "malformed: Expected `int` >= 0"),
+        (changed(wire.encode(HELLO), links={"a": [0, ["b/c"]]}), "a name that cannot be sent"),
+        (changed(wire.encode(HELLO), ended={"b/c": 1}), "a name that cannot be sent"),
+        (changed(wire.encode(HELLO), wants={"a b": 1}), "a name that cannot be sent"),
+        (changed(wire.encode(HELLO), wants={"a": -1}), "malformed"),
+        (changed(wire.encode(HELLO), done=0), "malformed: Expected `bool`, got `int`"),
+        (changed(wire.encode(HELLO), fingerprint="feed"), "fingerprint 'feed'"),
+        (changed(wire.encode(Again(MARK, 1, [])), updates=[b""] * 65), "malformed: .*length <= 64"),
+        (changed(wire.encode(Again(MARK, 1, [])), updates=["text"]), "malformed: Expected `bytes`"),
+    ],
+)
+def test_each_fault_is_named_in_one_line(message, fault):
+    with pytest.raises(PeerError, match=fault) as caught:
+        decoder().decode(message)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (bytes(8 * 7), "more has 56 bytes; expected 48"),
+        (bytes(7), "more has 7 bytes; expected 0"),
+        (np.array([np.nan]).tobytes(), "more is not finite"),
+        ("text", "malformed"),
+    ],
+)
+def test_further_numbers_that_cannot_be_are_refused(more, message):
+    with pytest.raises(PeerError, match=message):
+        decoder(more=6).decode(changed(more=more))
+    with pytest.raises(PeerError, match=r"expected 0|malformed|not finite"):
+        decoder().decode(changed(more=bytes(8)))
+
+
+def test_scalars_must_not_come_where_they_stay_at_home():
+    with pytest.raises(PeerError, match="an update has scalars; expected no scalars"):
+        decoder(has_scalars=False).decode(changed())
+
+
+def test_too_long_messages_are_not_looked_at():
+    with pytest.raises(PeerError, match="a message has 100 bytes; expected at most 99; fix its sender"):
+        decoder(max_bytes=99).decode(bytes(100))
+    longest = Again(MARK, 1, [wire.encode_update(UPDATE, 1, 1)] * wire.MOST_UPDATES)
+    assert decoder().decode(wire.encode(longest)) == longest
+    with pytest.raises(PeerError, match="expected at most"):
+        decoder().decode(bytes(20_000_000))
+
+
+@pytest.mark.parametrize("payload", ["text", None, bytearray(8), 7])
+def test_payloads_are_bytes(payload):
+    with pytest.raises(InputError, match=r"expected bytes; convert it with bytes\(\)"):
+        decoder().decode(payload)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_one_number_that_is_not_finite_is_enough(bad, dtype):
+    theta = np.full(SHAPE, 3e38)  # the squares overflow, the numbers do not
+    narrow = theta.astype(dtype)
+    wide = narrow.astype(float).tobytes()
+    np.testing.assert_array_equal(
+        decoder(dtype=dtype).decode(changed(theta=wide, scalars=bytes(16))).update.theta, narrow
+    )
+    narrow[1, 2] = bad
+    wide = narrow.astype(float).tobytes()
+    with pytest.raises(PeerError, match="theta is not finite"):
+        decoder(dtype=dtype).decode(changed(theta=wide))
+
+
+@pytest.mark.parametrize("value", [0.1, 1e300, 1e-300])
+def test_nothing_is_rounded_on_the_way_in(value):
+    message = wire.encode_update(UPDATE._replace(theta=np.full(SHAPE, value)), 0, 0)
+    with pytest.raises(
+        PeerError, match=r"theta does not fit into float32.*let its sender compute in float32"
+    ):
+        decoder(dtype=np.float32).decode(message)
+
+
+def test_what_a_precision_cannot_hold_is_refused():
+    theta = THETA.copy()
+    theta[1, 2] = 65520.0
+    message = r"theta\[1, 2\] is 65520.0; float16 holds at most 65504; choose float32"
+    with pytest.raises(InputError, match=message):
+        wire.encode_update(UPDATE._replace(theta=theta), 0, 0, "float16")
+    with pytest.raises(InputError, match=r"float32 holds at most 3.4028235e\+38; choose float64"):
+        wire.encode_update(UPDATE._replace(theta=theta * 1e300), 0, 0, "float32")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "fault"),
+    [
+        ({"round": -1}, {}, "round is -1; expected a whole number from 0 to 9007199254740991"),
+        ({"round": np.int64(3)}, {}, "round is .*3"),
+        ({}, {"incarnation": 2**63}, "incarnation is 9223372036854775808"),
+        ({}, {"durable": None}, "durable is None"),
+        ({}, {"dtype": "float8"}, "dtype is 'float8'; expected one of float64, float32, float16"),
+        (
+            {"edges": {"a b": Held()}},
+            {},
+            "edges or links have a name that cannot be sent; .*; rename that learner",
+        ),
+        ({"edges": {7: Held()}}, {}, "edges or links have a name that cannot be sent"),
+        ({"edges": {"a": Held(2**70)}}, {}, "a message cannot be encoded"),
+        ({"links": {"a": (0, ("b c",))}}, {}, "edges or links have a name that cannot be sent"),
+        ({"links": {7: (0, ())}}, {}, "edges or links have a name that cannot be sent"),
+        ({"fingerprint": object()}, {}, "a message cannot be encoded"),
+    ],
+)
+def test_the_callers_faults(change, options, fault):
+    with pytest.raises(InputError, match=fault):
+        wire.encode_update(UPDATE._replace(**change), **{"incarnation": 1, "durable": 1} | options)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Again(MARK, 1, [b""] * 65),
+        Again(MARK, -1, []),
+        Hello(MARK, 1, 1, 1, {"a/b": 1}, {}, False, 1),
+        Hello(MARK, 1, 1, 1, {}, {"a": Held(-1)}, False, 1),
+        Hello(MARK, 1, 1, 1, {}, {}, None, 1),
+    ],
+)
+def test_what_no_peer_would_take_is_not_sent(message):
+    with pytest.raises(InputError, match="this message cannot be sent: a message "):
+        wire.encode(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"shape": (0, 3)}, "shape is 0; expected a whole number of at least 1"),
+        ({"dtype": np.float16}, "dtype is float16; expected float64 or float32"),
+        ({"max_bytes": 0}, "max_bytes is 0"),
+    ],
+)
+def test_decoders_are_made_of_sound_settings(options, fault):
+    with pytest.raises(InputError, match=fault):
+        decoder(**options)
+
+
+def test_every_single_flipped_bit_is_seen():
+    message = wire.encode_update(UPDATE, 3, 5)
+    for bit in range(8 * len(message)):
+        damaged = bytearray(message)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(PeerError):
+            decoder().decode(bytes(damaged))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_damaged_message_is_believed_and_no_forged_one_crashes(seed):
+    tallies = forgeries.messages(4000, seed)
+    assert not tallies["damaged"].bad
+    assert not tallies["forged"].bad
+    assert tallies["damaged"]["refused"] > 1900
+    assert tallies["forged"]["sound"] > 0
+
+
+def test_refused_messages_leave_no_memory_behind():
+    rng = np.random.default_rng(0)
+    subject = forgeries.Messages(SHAPE, rng)
+    forgeries.run(subject, subject.forged, 200, rng, may_differ=True)
+    tracemalloc.start()
+    try:
+        forgeries.run(subject, subject.forged, 50, rng, may_differ=True)
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        forgeries.run(subject, subject.forged, 1000, rng, may_differ=True)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 50_000
+    finally:
+        tracemalloc.stop()
