@@ -59,11 +59,10 @@ def test_ranks_are_straight_between_quantiles_and_half_at_ties():
     rng = np.random.default_rng(0)
     X = np.stack([rng.standard_exponential(160), rng.uniform(size=160) < 0.5], -1)
     stats = statistics(X)
-    np.testing.assert_allclose(
-        stats.quantiles, np.quantile(X, np.linspace(0, 1, C.quantile_steps + 1), axis=0)
-    )
+    steps = np.linspace(0, 1, C.quantile_steps + 1)
+    np.testing.assert_allclose(stats.quantiles, np.quantile(X, steps, axis=0))
     x = rng.standard_exponential(50)
-    expected = np.interp(x, stats.quantiles[:, 0], np.linspace(0, 1, C.quantile_steps + 1))
+    expected = np.interp(x, stats.quantiles[:, 0], steps)
     ranks = scaled(np.stack([x, np.ones(50)], -1), stats)[..., 4:] / C.rank_size + 0.5
     np.testing.assert_allclose(ranks[:, 0], expected)
     assert 0.5 < ranks[0, 1] < 1
