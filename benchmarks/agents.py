@@ -19,10 +19,12 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
+import domkl
 import faults
 from domkl.lab import fleet
-from domkl.lab.experiment import KernelSpec
 
+#: 17 kernels with D = 50.
+MODEL = domkl.Paper(rates=faults.RATES)
 RAW = pathlib.Path(__file__).parent / "raw_ring.py"
 
 
@@ -43,7 +45,7 @@ def bare(kind: str, rounds: int) -> float:
 
 def agents(kind: str, rounds: int) -> float:
     """The slowest agent's rate."""
-    experiment, source = faults.made(5, rounds, d=21, kernels=KernelSpec())
+    experiment, source = faults.made(5, rounds, d=21, model=MODEL)
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         transport = {"kind": kind}

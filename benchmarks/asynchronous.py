@@ -40,8 +40,9 @@ def streams(part: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def learn(step: str, mode: str, rates: domkl.Rates, part: bool) -> dict[str, float]:
     X, y, everywhere = streams(part)
     near = [[] if mode == "alone" else [(j - 1) % J, (j + 1) % J] for j in range(J)]
-    options = {"step": step, "asynchronous": mode == "asynchronous", "engine": "numpy"}
-    learners = [domkl.Learner(V, near[j], rates, name=j, **options) for j in range(J)]
+    model = domkl.Paper(kernels=V, rates=rates, step=step)
+    options = {"asynchronous": mode == "asynchronous", "engine": "numpy"}
+    learners = [domkl.Learner(model, near[j], name=j, **options) for j in range(J)]
     squares = 0.0
     for t in range(T):
         updates = [one.observe(X[j, t], y[j, t]) for j, one in enumerate(learners)]

@@ -28,21 +28,21 @@ LIMIT = 15 * 60.0  # seconds for all
 
 
 def kill_zenoh(folder: pathlib.Path) -> Facts:
-    return faults.killed(folder, ZENOH, T=50_000, kills=100, J=5, pause=(0.2, 1.0), seconds=280.0)
+    return faults.killed(folder, ZENOH, T=50_000, kills=100, J=5, seconds=280.0)
 
 
 def kill_mqtt(folder: pathlib.Path) -> Facts:
     with brokers.running(folder) as broker:
         transport = {"kind": "mqtt", "broker": broker.address}
-        return faults.killed(folder / "net", transport, T=10_000, kills=20, pause=(0.5, 1.5), seconds=120.0)
+        return faults.killed(folder / "net", transport, T=10_000, kills=20, seconds=120.0)
 
 
 def kill_auto(folder: pathlib.Path) -> Facts:
-    return faults.killed(folder, ZENOH, T=6000, kills=20, J=5, pause=(0.3, 1.0), seconds=120.0, preset="auto")
+    return faults.killed(folder, ZENOH, T=6000, kills=20, J=5, seconds=120.0, model=faults.AUTO)
 
 
 def hang_auto(folder: pathlib.Path) -> Facts:
-    return faults.hung(folder, ZENOH, T=4000, seconds=6.0, deadline=1.0, preset="auto")
+    return faults.hung(folder, ZENOH, T=4000, seconds=6.0, deadline=1.0, model=faults.AUTO)
 
 
 def broker(folder: pathlib.Path) -> Facts:
@@ -69,8 +69,8 @@ def partition_mqtt(folder: pathlib.Path) -> Facts:
 SCENARIOS: dict[str, tuple[str, Callable[[pathlib.Path], Facts]]] = {
     "kill-zenoh": ("SIGKILL 100 times, Zenoh", kill_zenoh),
     "kill-mqtt": ("SIGKILL 20 times, MQTT", kill_mqtt),
-    "kill-auto": ("SIGKILL 20 times, preset auto", kill_auto),
-    "hang-auto": ("a neighbour hangs for 6 s, preset auto", hang_auto),
+    "kill-auto": ("SIGKILL 20 times, Auto", kill_auto),
+    "hang-auto": ("a neighbour hangs for 6 s, Auto", hang_auto),
     "broker": ("broker killed 5 times", broker),
     "hang": ("a neighbour hangs for 6 s, deadline 1 s", hang),
     "loss": ("5 % loss, 50 ms delay", loss),
@@ -108,7 +108,7 @@ def main() -> None:
 
 def good(facts: Facts) -> bool:
     """Whether a fault did no harm."""
-    most = 1e-3 if facts["name"].endswith("auto") else 1e-9  # duals of preset auto are of float32
+    most = 1e-3 if facts["name"].endswith("auto") else 1e-9  # duals of Auto are of float32
     return bool(facts["whole"] and facts["duals"] < most and facts["error_ratio"] < 1.05)
 
 

@@ -19,11 +19,13 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
+import domkl
 import faults
 from domkl.lab import fleet
-from domkl.lab.experiment import KernelSpec
 
 SAMPLES = 100
+#: 17 kernels with D = 50.
+MODEL = domkl.Paper(rates=faults.RATES)
 
 
 def used(pid: int) -> float:
@@ -39,7 +41,7 @@ def peak(pid: int) -> float:
 
 def measure(kind: str, seconds: float) -> dict[str, object]:
     """The worse of two agents."""
-    experiment, source = faults.made(2, SAMPLES, d=21, graph="path", kernels=KernelSpec())
+    experiment, source = faults.made(2, SAMPLES, d=21, graph="path", model=MODEL)
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         transport = {"kind": kind}

@@ -1,6 +1,6 @@
 """A million rounds on two agents: does their memory stay flat?
 
-    python benchmarks/soak.py [--transport zenoh|mqtt] [--preset own|auto] [--rounds N] [--json]
+    python benchmarks/soak.py [--transport zenoh|mqtt] [--model paper|auto] [--rounds N] [--json]
 
 Resident memory of each process after the first 10,000 rounds, and the most after that.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import pathlib
 import sys
@@ -20,9 +21,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
 import faults
 from domkl.lab import fleet
-from domkl.lab.experiment import KernelSpec
+from domkl.learning.settings import KernelSpec
 
 FIRST = 10_000
+SMALL = KernelSpec(D=4, sigma2=(1.0, 4.0))
+MODELS = {"paper": dataclasses.replace(faults.FIRST, kernels=SMALL), "auto": faults.AUTO}
 
 
 def resident(pid: int) -> float:
@@ -31,9 +34,8 @@ def resident(pid: int) -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def soak(kind: str, rounds: int, preset: str) -> dict[str, Any]:
-    kernels = KernelSpec(D=4, sigma2=(1.0, 4.0))
-    experiment, source = faults.made(2, rounds, graph="path", kernels=kernels, preset=preset)
+def soak(kind: str, rounds: int, model: str) -> dict[str, Any]:
+    experiment, source = faults.made(2, rounds, graph="path", model=MODELS[model])
     more = {"output": {"predictions": ""}, "checkpoint": {"directory": "{name}.ckpt", "every_rounds": 20_000}}
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -51,7 +53,7 @@ def soak(kind: str, rounds: int, preset: str) -> dict[str, Any]:
         seconds = time.monotonic() - start
         done = [net.status(name)["samples"] for name in names]
     growth = {name: most[name] - at_first[name] for name in names}
-    facts = {"transport": kind, "preset": preset, "rounds": done, "seconds": seconds}
+    facts = {"transport": kind, "model": model, "rounds": done, "seconds": seconds}
     return {**facts, "at_first": at_first, "growth": growth}
 
 
@@ -69,11 +71,11 @@ def look(net: fleet.Fleet, at_first: dict[str, float], most: dict[str, float]) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--transport", choices=["zenoh", "mqtt"], default="zenoh")
-    parser.add_argument("--preset", choices=["own", "auto"], default="own")
+    parser.add_argument("--model", choices=MODELS, default="paper")
     parser.add_argument("--rounds", type=int, default=1_000_000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    found = soak(args.transport, args.rounds, args.preset)
+    found = soak(args.transport, args.rounds, args.model)
     if args.json:
         print(json.dumps(found))
         return

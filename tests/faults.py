@@ -192,9 +192,15 @@ def longest_stall(net, name, seconds):
 def wait_for_rounds(net, name, rounds, seconds=30.0):
     """Until a learner has gone through so many rounds."""
     path, end = net.folder / f"{name}.predictions.jsonl", time.monotonic() + seconds
-    while not path.exists() or path.read_bytes().count(b"\n") <= rounds:
-        assert time.monotonic() < end, f"{name} does not start: {net.log(name).read_text()[-500:]}"
+    read, count = 0, 0
+    while count <= rounds:
+        assert time.monotonic() < end, f"{name} does not get there: {net.log(name).read_text()[-500:]}"
         time.sleep(0.02)
+        if path.exists():
+            with path.open("rb") as file:
+                file.seek(read)
+                new = file.read()
+            read, count = read + len(new), count + new.count(b"\n")
 
 
 def events(net, name):
