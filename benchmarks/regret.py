@@ -18,12 +18,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import domkl
+from domkl import engines
 from domkl.exchange.graph import as_graph
-from domkl.learning import auto, losses
+from domkl.exchange.network import Network
+from domkl.learning.auto import AutoRows
 
 RESULTS = Path(__file__).parent / "results" / "regret.json"
 ROUNDS = (250, 500, 1000, 2000, 4000)
@@ -38,29 +41,31 @@ def friedman(J: int, T: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y + 10 * X[..., 3] + 5 * X[..., 4] + rng.standard_normal((J, T))
 
 
-def learn(X: np.ndarray, y: np.ndarray, size: int, seed: int) -> tuple[auto.Network, np.ndarray]:
-    """A ring of learners after all rounds, and what it predicted.
+class Kept:
+    """Settings whose rows are kept, so that their features can be asked for after a run."""
 
-    `simulate` does the same, but does not give back the learners, whose features are needed here.
-    """
-    J, _, d = X.shape
-    start = float(np.median(y))
-    network = auto.Network(as_graph("ring", J), d, losses.get("squared"), seed=seed, size=size, start=start)
-    y_hat = np.empty_like(y)
-    for t in range(y.shape[1]):
-        look = network.look(X[:, t])
-        y_hat[:, t] = look.y_hat
-        network.learn(look, y[:, t])
-    return network, y_hat
+    def __init__(self, settings: domkl.Auto) -> None:
+        self.settings = settings
+        self.rows: AutoRows | None = None
+
+    def make(self, J: int, d: int, dtype: Any) -> AutoRows:
+        network = Network(as_graph("ring", J), domkl.Exchange())
+        edges = network.neighbours.weight, J, network.diameter
+        self.rows = AutoRows(self.settings, J, d, *edges, dtype=dtype, diagonal=engines.make_inverse("auto"))
+        return self.rows
 
 
 def regrets(X: np.ndarray, y: np.ndarray, size: int, seed: int, lengths: tuple[int, ...]) -> list[float]:
     """Of the first T rounds, for each T. The learner knows no horizon: one run serves all."""
-    network, y_hat = learn(X, y, size, seed)
+    kept = Kept(domkl.Auto(size=size, seed=seed, start=float(np.median(y)), forgetting="none"))
+    y_hat = domkl.simulate(X, y, "ring", model=kept).y_hat
+    assert kept.rows is not None
+    assert kept.rows.scale is not None
+    features, scale = kept.rows.joint.features, kept.rows.scale.inputs
     found = []
     for T in lengths:
-        z = network.features.of(X[:, :T], network.stats)  # (J, T, MODELS, K)
-        best = min(_least(z[:, :, p], y[:, :T]) for p in range(auto.MODELS))
+        z = features.of(X[:, :T], scale)  # (J, T, models, K)
+        best = min(_least(z[:, :, p], y[:, :T]) for p in range(z.shape[2]))
         found.append(float(((y_hat - y)[:, :T] ** 2).sum() - best))
     return found
 
