@@ -177,8 +177,6 @@ def _state(payload: bytes, before: GraphState) -> GraphState:
 def _document(
     version: int, links: list[Link], found: dict[str, GraphState], late: list[str]
 ) -> dict[str, Any]:
-    version: int, links: list[Link], found: dict[str, GraphState], late: list[str]
-) -> dict[str, Any]:
     learners = [{"name": name, **state._asdict(), "taken": name not in late} for name, state in found.items()]
     return {"version": version, "links": links, "learners": learners, "taken": not late}
 
