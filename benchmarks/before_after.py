@@ -24,7 +24,10 @@ LEARNERS: dict[str, tuple[str, ...]] = {
         *("facade.auto:Auto", "auto.learners:Learners", "auto.one:One", "auto.network:Network"),
         *("auto.model:Model", "auto.learner:AutoLearner"),
     ),
-    "after": (),
+    "after": (
+        *("learner.learner:Learner", "learning.paper:PaperRows", "learning.auto.rows:AutoRows"),
+        *("faces.online:OnlineRows", "faces.auto:SingleAuto", "faces.paper:SinglePaper"),
+    ),
 }
 #: Classes that hold an order of their own of a round's steps: predict, learn, exchange, merge.
 ROUNDS: dict[str, tuple[str, ...]] = {
@@ -34,7 +37,11 @@ ROUNDS: dict[str, tuple[str, ...]] = {
         *("engines.devices:NewtonDevice", "engines.native:NativeDevice", "engines.native:NativeNewtonDevice"),
         *("auto.network:Network", "auto.learner:AutoLearner"),
     ),
-    "after": (),
+    "after": (
+        *("engines.arrays:NumpyEngine", "engines.mpi:MpiEngine", "engines.native:NativeEngine"),
+        *("engines.devices:NumpyDevice", "engines.native_device:NativeDevice"),
+        *("simulator.rows:Rounds", "learner.learner:Learner", "faces.online:OnlineRows"),
+    ),
 }
 
 
