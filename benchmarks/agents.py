@@ -23,7 +23,8 @@ import domkl
 import faults
 from domkl.lab import fleet
 
-PAPER = domkl.Paper(rates=domkl.RateSpec(rho=0.5, eta=0.5, eta_g=1.0))
+#: 17 kernels with D = 50.
+MODEL = domkl.Paper(rates=faults.RATES)
 RAW = pathlib.Path(__file__).parent / "raw_ring.py"
 
 
@@ -44,7 +45,7 @@ def bare(kind: str, rounds: int) -> float:
 
 def agents(kind: str, rounds: int) -> float:
     """The slowest agent's rate."""
-    experiment, source = faults.made(5, rounds, d=21, model=PAPER)
+    experiment, source = faults.made(5, rounds, d=21, model=MODEL)
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         transport = {"kind": kind}

@@ -41,7 +41,7 @@ def learn(step: str, mode: str, rates: domkl.Rates, part: bool) -> dict[str, flo
     X, y, everywhere = streams(part)
     near = [[] if mode == "alone" else [(j - 1) % J, (j + 1) % J] for j in range(J)]
     model = domkl.Paper(kernels=V, rates=rates, step=step)
-    options = {"inputs": 3, "engine": "numpy", "asynchronous": mode == "asynchronous"}
+    options = {"asynchronous": mode == "asynchronous", "engine": "numpy"}
     learners = [domkl.Learner(model, near[j], name=j, **options) for j in range(J)]
     squares = 0.0
     for t in range(T):

@@ -19,32 +19,30 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
-import domkl
 import faults
 import netns
 
 Facts = dict[str, Any]
 ZENOH = {"kind": "zenoh"}
-AUTO = domkl.Auto(size=120)
 LIMIT = 15 * 60.0  # seconds for all
 
 
 def kill_zenoh(folder: pathlib.Path) -> Facts:
-    return faults.killed(folder, ZENOH, T=50_000, kills=100, J=5, pause=(0.2, 1.0), seconds=280.0)
+    return faults.killed(folder, ZENOH, T=50_000, kills=100, J=5, seconds=280.0)
 
 
 def kill_mqtt(folder: pathlib.Path) -> Facts:
     with brokers.running(folder) as broker:
         transport = {"kind": "mqtt", "broker": broker.address}
-        return faults.killed(folder / "net", transport, T=10_000, kills=20, pause=(0.5, 1.5), seconds=120.0)
+        return faults.killed(folder / "net", transport, T=10_000, kills=20, seconds=120.0)
 
 
 def kill_auto(folder: pathlib.Path) -> Facts:
-    return faults.killed(folder, ZENOH, T=6000, kills=20, J=5, pause=(0.3, 1.0), seconds=120.0, model=AUTO)
+    return faults.killed(folder, ZENOH, T=6000, kills=20, J=5, seconds=120.0, model=faults.AUTO)
 
 
 def hang_auto(folder: pathlib.Path) -> Facts:
-    return faults.hung(folder, ZENOH, T=4000, seconds=6.0, deadline=1.0, model=AUTO)
+    return faults.hung(folder, ZENOH, T=4000, seconds=6.0, deadline=1.0, model=faults.AUTO)
 
 
 def broker(folder: pathlib.Path) -> Facts:

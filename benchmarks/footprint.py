@@ -24,7 +24,8 @@ import faults
 from domkl.lab import fleet
 
 SAMPLES = 100
-PAPER = domkl.Paper(rates=domkl.RateSpec(rho=0.5, eta=0.5, eta_g=1.0))
+#: 17 kernels with D = 50.
+MODEL = domkl.Paper(rates=faults.RATES)
 
 
 def used(pid: int) -> float:
@@ -40,7 +41,7 @@ def peak(pid: int) -> float:
 
 def measure(kind: str, seconds: float) -> dict[str, object]:
     """The worse of two agents."""
-    experiment, source = faults.made(2, SAMPLES, d=21, graph="path", model=PAPER)
+    experiment, source = faults.made(2, SAMPLES, d=21, graph="path", model=MODEL)
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         transport = {"kind": kind}

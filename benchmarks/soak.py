@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import pathlib
 import sys
@@ -18,17 +19,13 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
-import domkl
 import faults
 from domkl.lab import fleet
+from domkl.learning.settings import KernelSpec
 
 FIRST = 10_000
-MODELS = {
-    "paper": domkl.Paper(
-        kernels=domkl.KernelSpec(D=4, sigma2=(1.0, 4.0)), rates=domkl.RateSpec(rho=0.5, eta=0.5, eta_g=1.0)
-    ),
-    "auto": domkl.Auto(size=120),
-}
+SMALL = KernelSpec(D=4, sigma2=(1.0, 4.0))
+MODELS = {"paper": dataclasses.replace(faults.FIRST, kernels=SMALL), "auto": faults.AUTO}
 
 
 def resident(pid: int) -> float:
@@ -37,8 +34,8 @@ def resident(pid: int) -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def soak(kind: str, rounds: int, chosen: str) -> dict[str, Any]:
-    experiment, source = faults.made(2, rounds, graph="path", model=MODELS[chosen])
+def soak(kind: str, rounds: int, model: str) -> dict[str, Any]:
+    experiment, source = faults.made(2, rounds, graph="path", model=MODELS[model])
     more = {"output": {"predictions": ""}, "checkpoint": {"directory": "{name}.ckpt", "every_rounds": 20_000}}
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -56,7 +53,7 @@ def soak(kind: str, rounds: int, chosen: str) -> dict[str, Any]:
         seconds = time.monotonic() - start
         done = [net.status(name)["samples"] for name in names]
     growth = {name: most[name] - at_first[name] for name in names}
-    facts = {"transport": kind, "model": chosen, "rounds": done, "seconds": seconds}
+    facts = {"transport": kind, "model": model, "rounds": done, "seconds": seconds}
     return {**facts, "at_first": at_first, "growth": growth}
 
 

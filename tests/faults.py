@@ -12,50 +12,52 @@ import numpy as np
 import domkl
 from domkl.agent import checkpoint
 from domkl.datasets import Split
+from domkl.exchange.topology import Topology
 from domkl.lab import fleet, trial
-from domkl.lab.experiment import AutoSpec, Experiment, KernelSpec, LearningSpec, RateSpec
+from domkl.lab.experiment import Experiment
+from domkl.learner import schema
+from domkl.learning.settings import KernelSpec
 
 KERNELS = KernelSpec(D=20, sigma2=(0.3, 3.0))
-RATES = RateSpec(rho=0.5, eta=0.5, eta_g=1.0)
-FIRST, NEWTON = LearningSpec(), LearningSpec(step="newton", memory=300)
+RATES = domkl.Rates(rho=0.5, eta=0.5, eta_g=1.0)
+FIRST = domkl.Paper(kernels=KERNELS, rates=RATES)
+NEWTON = domkl.Paper(kernels=KERNELS, rates=RATES, step="newton", memory=300)
+AUTO = domkl.Auto(size=120)
 
 
-def made(J, T, seed=0, d=3, graph="ring", kernels=KERNELS, learning=FIRST, preset="own"):
+def made(J, T, seed=0, d=3, graph="ring", model=FIRST, delay=0):
     """Learners that see the same function: an experiment, and its streams."""
     rng = np.random.default_rng(seed)
     X = rng.random((J, T, d))
     y = np.sin(4 * X[..., 0]) / 2 + X[..., 1] * X[..., 2] + 0.05 * rng.standard_normal((J, T))
-    split = Split(X, y, tuple(f"l{j}" for j in range(J)))
-    common = {"graphs": (graph,), "kernels": kernels, "rates": RATES, "learning": learning}
-    experiment = Experiment("made", preset=preset, auto=AutoSpec(size=120), **common)
-    return experiment, trial.Source("made", split)
+    split = Split(X, y, tuple(f"l{j}" for j in range(J)), delay=delay)
+    return Experiment("made", graphs=(graph,), model=model), trial.Source("made", split)
 
 
-def simulated(experiment, source):
-    X, y = source.split.X, source.split.y
-    if experiment.preset == "auto":
-        size = experiment.auto.size
-        return domkl.simulate(X, y, experiment.graphs[0], preset="auto", size=size, dtype=np.float32)
-    V, rates = experiment.kernels.draw(X.shape[2]), experiment.rates.at(X.shape[1])
-    step = {"step": experiment.learning.step, "memory": experiment.learning.memory}
-    return domkl.simulate(X, y, experiment.graphs[0], kernels=V, rates=rates, **step)
+def simulated(experiment, source, payload="float64"):
+    split, model = source.split, experiment.model
+    how = {"delay": split.delay, "dtype": trial.DTYPES[model.kind], "exchange": domkl.Exchange(payload)}
+    return domkl.simulate(split.X, split.y, experiment.graphs[0], model=model, **how)
 
 
-def sections(deadline=60.0, every=50, **more):
+def sections(deadline=60.0, every=50, payload="float64", **more):
     """What a scenario adds to every configuration."""
     return {
+        "payload": payload,
         "rounds": {"deadline": deadline, "start": 30.0, "resend": 0.2, **more},
         "checkpoint": {"directory": "{name}.ckpt", "every_rounds": every, "sync": False},
     }
 
 
-def judged(net, experiment, source):
+def judged(net, experiment, source, payload="float64"):
     """The facts that every scenario ends with."""
-    run = simulated(experiment, source)
-    said = [net.predictions(name) for name in net.names]
-    y_hat = [np.array([each["y_hat"] for each in one]) for one in said]
-    whole = all([each["index"] for each in one] == list(range(source.split.y.shape[1])) for one in said)
-    rounds = [np.array([each["round"] for each in one]) for one in said]
+    run = simulated(experiment, source, payload)
+    predicted = [net.predictions(name) for name in net.names]
+    y_hat = [np.array([each["y_hat"] for each in one]) for one in predicted]
+    T, delay = source.split.y.shape[1], source.split.delay
+    inputs = [t + max(0, t - delay) * (delay > 0) for t in range(T)]  # labels that come late take numbers too
+    whole = all([each["index"] for each in one] == inputs for one in predicted)
+    rounds = [np.array([each["round"] for each in one]) for one in predicted]
     everything = np.ones_like(source.split.y, bool)
     return {
         "whole": whole,
@@ -64,6 +66,7 @@ def judged(net, experiment, source):
         "error_ratio_in_company": error_ratio(y_hat, run, source, in_company(rounds)) if whole else np.nan,
         "duals": duals(net),
         "learnt": [learnt(net, name) for name in net.names],
+        "sizes": {size(net, name) for name in net.names},
     }
 
 
@@ -91,37 +94,46 @@ def duals(net):
 
 
 def lam(found):
-    """A saved learner's duals, of either preset."""
-    if ".state.lam" in found.arrays:
-        return found.arrays[".state.lam"].astype(np.float64)
-    return found.arrays["lam"] * found.meta["learner"]["unit"]
+    """A saved learner's duals, of either model."""
+    row = schema.read("learner", found.arrays, found.meta["learner"])["row"]
+    if "model" in row:
+        return row["model"]["joint"]["state"]["lam"].astype(np.float64)
+    return row["lam"] * row["unit"]
 
 
 def learnt(net, name):
     """How many readings a learner has learnt."""
-    return saved(net, name).meta["readings"]
+    found = saved(net, name)
+    return schema.read("agent", found.arrays, found.meta["agent"])["readings"]
 
 
-def undisturbed(folder, transport, J=5, T=60, **options):
+def size(net, name):
+    """Learners and diameter of the network, as a learner of `Auto` that was saved knows them."""
+    found = saved(net, name)
+    topology = Topology(name, ())
+    topology.restore(schema.read("learner", found.arrays, found.meta["learner"])["links"])
+    return topology.size
+
+
+def undisturbed(folder, transport, J=5, T=60, payload="float64", **options):
     experiment, source = made(J, T, **options)
-    names = fleet.lay_out(folder, experiment, source, transport, sections())
+    names = fleet.lay_out(folder, experiment, source, transport, sections(payload=payload))
     with fleet.Fleet(folder, names) as net:
         net.start()
         net.wait(60)
-        return judged(net, experiment, source)
+        return judged(net, experiment, source, payload)
 
 
-def killed(folder, transport, T, kills, J=3, seed=0, pause=(0.2, 0.9), seconds=120.0, **options):
-    """SIGKILL of random learners under load; each starts again at once."""
+def killed(folder, transport, T, kills, J=3, seed=0, seconds=120.0, every=20, **options):
+    """SIGKILL of random learners under load, spread over all rounds; each starts again at once."""
     experiment, source = made(J, T, **options)
-    names = fleet.lay_out(folder, experiment, source, transport, sections(every=20))
+    names = fleet.lay_out(folder, experiment, source, transport, sections(every=every))
     rng, done = random.Random(seed), 0
     with fleet.Fleet(folder, names) as net:
         net.start()
-        wait_for_rounds(net, names[0], 1)
         end = time.monotonic() + seconds
         while done < kills and time.monotonic() < end:
-            time.sleep(rng.uniform(*pause))
+            wait_for_rounds(net, names[0], (done + rng.random()) * T / (kills + 1), seconds)
             running = net.running
             if len(running) < J:  # somebody has come to the end of its stream
                 break
@@ -180,9 +192,15 @@ def longest_stall(net, name, seconds):
 def wait_for_rounds(net, name, rounds, seconds=30.0):
     """Until a learner has gone through so many rounds."""
     path, end = net.folder / f"{name}.predictions.jsonl", time.monotonic() + seconds
-    while not path.exists() or path.read_bytes().count(b"\n") <= rounds:
-        assert time.monotonic() < end, f"{name} does not start: {net.log(name).read_text()[-500:]}"
+    read, count = 0, 0
+    while count <= rounds:
+        assert time.monotonic() < end, f"{name} does not get there: {net.log(name).read_text()[-500:]}"
         time.sleep(0.02)
+        if path.exists():
+            with path.open("rb") as file:
+                file.seek(read)
+                new = file.read()
+            read, count = read + len(new), count + new.count(b"\n")
 
 
 def events(net, name):

@@ -19,11 +19,11 @@ import time
 
 import numpy as np
 
+import domkl
 import faults
 from brokers import MOSQUITTO
 from domkl.agent import certs
 from domkl.lab import fleet
-from domkl.lab.experiment import RateSpec
 
 #: Of the networks of this process; also in the names, with its id, so that those of others stay apart.
 _count = itertools.count()
@@ -31,7 +31,7 @@ BROKER = "broker"
 #: Readings that are there from the start.
 FEW = 5
 #: With these a learner errs as much alone as among others, so that an error above that is the network's work.
-RATES = RateSpec(rho=0.5, eta=5.0, eta_g=1.0)
+MODEL = dataclasses.replace(faults.FIRST, rates=domkl.Rates(rho=0.5, eta=5.0, eta_g=1.0))
 #: Checked by each arriving packet: `loss` and `cut` hold what the tests put there.
 TABLE = """
 table inet domkl {
@@ -226,8 +226,7 @@ def partitioned(folder, kind, seconds, J=4, deadline=1.0, pause=0.02, before=2.0
 @contextlib.contextmanager
 def scene(folder, kind, J, rounds, deadline, paced=False, **bad):
     """Learners, each on its own machine; facts are filled in once they have ended by themselves."""
-    made, source = faults.made(J, rounds)
-    experiment = dataclasses.replace(made, rates=RATES)
+    experiment, source = faults.made(J, rounds, model=MODEL)
     names = list(source.split.names)
     machines = [*names, BROKER] if kind == "mqtt" else names
     sections = faults.sections(deadline, start=20.0, resend=0.3)

@@ -126,3 +126,16 @@ def fed(learners, graph, X, y, rng):
         feed(learners, range(len(learners)), graph, X[:, t], y[:, t], rng)
         y_hat[:, t] = [learner.step.y_hat for learner in learners]
     return y_hat
+
+
+def online(graph, d, **settings):
+    """Rows of `Auto` over a graph, a round at a time; of one device where the graph is None."""
+    from domkl.faces.online import OnlineRows
+
+    network = {} if graph is None else {"graph": domkl.graph.as_graph(graph)}
+    return OnlineRows(domkl.Auto(**{"size": 160, **settings}), d, **network)
+
+
+def taught_alone(model, X, y):
+    """What one device predicts of a stream (T, d), each before its label is learnt. (T,)"""
+    return taught(model, X[:, None], y[:, None]).reshape(-1)

@@ -56,6 +56,15 @@ def test_a_restart_while_the_scale_is_still_taken_gives_the_same_bits(tmp_path):
         np.testing.assert_array_equal(y_hat, domkl.simulate(X, y, graph, model=AUTO).y_hat)
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_restart_before_the_second_checkpoint_gives_the_same_bits(kind, tmp_path):
+    """There is a checkpoint of round 0: who goes back to it is not new to the network."""
+    graph = nx.path_graph(2)
+    X, y = problems.streams(2, 30, d)
+    _, y_hat = restarted(configs(graph, model=MODELS[kind]), X, y, tmp_path, at=4, every=100)
+    np.testing.assert_array_equal(y_hat, domkl.simulate(X, y, graph, model=MODELS[kind]).y_hat)
+
+
 def test_late_labels_outlive_a_restart(tmp_path):
     """What was predicted for an input is remembered until its label comes, by whoever judges experts."""
     X, y = problems.streams(1, 90, d)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import brokers
+import domkl
 from domkl import cli
 from domkl.agent import certs, load
 from domkl.agent.loop import Agent
@@ -31,13 +32,8 @@ network = "field"
 name = "{name}"
 neighbours = {neighbours}
 inputs = 1
-[kernels]
-D = 5
-sigma2 = [0.1, 1.0]
-[rates]
-rho = 1.0
-eta = 1.0
-eta_g = 1.0
+[model]
+size = 60
 [transport]
 kind = "memory"
 """
@@ -91,12 +87,13 @@ def test_learners_take_a_graph_and_say_so(tmp_path):
             await until(lambda: all(agent.learner.round > 3 for agent in agents.values()))
             links = graph.parse("a-b,a-c")
             found = await graph._announce(operator(hub), ["a", "b", "c"], links, 7, wait=20)
-            assert found == dict.fromkeys("abc", graph.State("ready", 7))
+            assert found == dict.fromkeys("abc", graph.GraphState("ready", 7))
             await until(lambda: sorted(agents["a"].learner.neighbours) == ["b", "c"])
             await until(lambda: agents["b"].learner.neighbours == ("a",))
             await until(lambda: agents["c"].learner.neighbours == ("a",))
             before = agents["c"].learner.round
             await until(lambda: agents["c"].learner.round > before + 3)
+            await until(lambda: agents["b"].learner.topology.known["c"][1] == ("a",))  # which a passed on
             older = await graph._announce(operator(hub), ["a", "b"], [("a", "b")], 6, wait=0.5)
             assert {state.graph for state in older.values()} == {7}  # which they keep
 
@@ -110,7 +107,7 @@ def test_whoever_does_not_answer_is_named_and_graphs_are_said_again(tmp_path):
         await heard.open()
         heard.subscribe("domkl/field/operator/#")
         found = await graph._announce(operator(hub), ["a", "b"], [("a", "b")], 7, wait=1.5)
-        assert found == dict.fromkeys("ab", graph.State("not heard", 0))
+        assert found == dict.fromkeys("ab", graph.GraphState("not heard", 0))
         said = [json.loads(payload) for topic, payload in await heard.receive() if topic.endswith("graph")]
         assert said == [{"version": 7, "links": [["a", "b"]]}] * len(said)
         assert len(said) >= 2
@@ -130,7 +127,7 @@ def test_whoever_does_not_answer_is_named_and_graphs_are_said_again(tmp_path):
     ],
 )
 def test_states(payload, expected):
-    assert graph._state(payload, graph.State("ready", 5)) == expected
+    assert graph._state(payload, graph.GraphState("ready", 5)) == expected
 
 
 @pytest.fixture
@@ -139,7 +136,8 @@ def stations(tmp_path):
 
     @contextlib.contextmanager
     def start(transport):
-        chosen = dataclasses.replace(experiment.load("three-stations"), graphs=("EWR-JFK,JFK-LGA",))
+        loaded, model = experiment.load("three-stations"), domkl.Auto(size=120)
+        chosen = dataclasses.replace(loaded, graphs=("EWR-JFK,JFK-LGA",), model=model)
         names = fleet.lay_out(tmp_path / "fleet", chosen, trial.prepare(chosen), transport)
         with fleet.Fleet(tmp_path / "fleet", names, rate=50) as network:
             network.start()

@@ -10,6 +10,8 @@ import sys
 import networkx as nx
 import numpy as np
 import pytest
+from domkl.learning.auto.learners import RATES
+from domkl.learning.auto.ties import Ties
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,8 +25,6 @@ from domkl.agent.streams import aiter_of
 from domkl.base.errors import DataError, InputError
 from domkl.faces import handover
 from domkl.learning import auto, second_order
-from domkl.learning.auto.learners import RATES
-from domkl.learning.auto.ties import Ties
 
 river = pytest.importorskip("domkl.river")
 sklearn = pytest.importorskip("domkl.sklearn")

@@ -77,7 +77,7 @@ def test_discrepancy_regret_is_T_times_the_violation():
 def test_what_has_no_exact_answer_is_refused():
     X, y = problems.streams(2, 5, 2)
     V = domkl.kernels.gaussian(2)
-    with pytest.raises(InputError, match="exactly for the squared loss, not logistic"):
+    with pytest.raises(InputError, match="loss is logistic; expected squared or ridge"):
         metrics.hindsight(X, y, V, "logistic")
     with pytest.raises(InputError, match="not above 0"):
         metrics.exponent([1, 2], [1.0, -1.0])

@@ -62,9 +62,9 @@ class Agent:
         self.config = config
         self.transport = transport or transports.make(config.transport_settings())
         self.memory = Memory(config.checkpoint, config.stream.journal, config.name, config.network)
-        self._remember()
+        restored = self._remember()
         names = self.memory.names if self.memory.graph else config.neighbours
-        self.around = Neighbourhood(self.learner, config.rounds, names, self.memory.graph)
+        self.around = Neighbourhood(self.learner, config.rounds, names, self.memory.graph, restored)
         self.post = Post(self.transport, self.learner, self.memory.incarnation)
         self.status, self.progress, self.refused = Status(), Progress(), Refused(LOG)
         self.connection = Connection(self.transport, self.around, config)
@@ -240,16 +240,17 @@ class Agent:
         """The first round to which a neighbour may go back."""
         return min([peer.durable for peer in self.peers.values()], default=self.learner.round)
 
-    def _remember(self) -> None:
-        """Go back to the last checkpoint."""
+    def _remember(self) -> bool:
+        """Go back to the last checkpoint; whether there is one."""
         found = self.memory.load(self.learner)
         if found is None:
-            return
+            return False
         for reason in found.skipped:
             tell(LOG, logging.WARNING, "checkpoint refused", reason=reason)
         if self.learner.asynchronous:
             self.learner.reset_edges(number())
         tell(LOG, logging.INFO, "resumed", round=self.learner.round, readings=self.memory.readings)
+        return True
 
     # The clock
 

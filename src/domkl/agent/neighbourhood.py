@@ -30,8 +30,11 @@ class Neighbourhood:
     deadline is let go, and its edge's dual with it; once it is in step again it is taken in, with a new edge.
     """
 
-    def __init__(self, learner: Learner, rounds: RoundSection, names: Iterable[str], graph: int) -> None:
+    def __init__(
+        self, learner: Learner, rounds: RoundSection, names: Iterable[str], graph: int, restored: bool = False
+    ) -> None:
         self.learner, self.rounds = learner, rounds
+        self.restored = restored  # from a checkpoint, perhaps of round 0
         self.peers = {name: Peer(name) for name in names}  # also those that are lost
         self.graph = graph  # the version of the graph
         self.wanted: tuple[str, ...] | None = None  # the neighbours in a graph that is yet to be followed
@@ -111,7 +114,7 @@ class Neighbourhood:
     @property
     def is_new(self) -> bool:
         """Whether the learner knows nothing yet."""
-        return self.learner.round == 0 and self.learner.step is None
+        return self.learner.round == 0 and self.learner.step is None and not self.restored
 
     def all_met(self) -> bool:
         """Whether every neighbour has sent something and, where we know nothing, its parameters; and whether

@@ -39,7 +39,7 @@ from ..base.types import Array
 from .config import StreamSection
 from .files import CHUNK, HEAD, Numbered, Splitter, T, Tail, Worker
 from .logs import Limited, tell
-from .rows import CsvRows, JsonRows, Refused, Row
+from .rows import CsvRows, JsonRows, Row, RowRefused
 
 POLL = 0.1  # seconds between two looks at a file that may have grown
 LOG = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class Stream(AsyncIterator[Reading]):
     Parameters
     ----------
     batches : items of the source, with line numbers.
-    parse : converts one item to a `Row`; raises `Refused`.
+    parse : converts one item to a `Row`; raises `RowRefused`.
     skip : number of readings of the source to skip.
     first : the number of the source's first reading.
     tail : the file that the batches come from, if it is one.
@@ -176,7 +176,7 @@ class Stream(AsyncIterator[Reading]):
     def _row(self, line: int, item: Any) -> Row | None:
         try:
             return self._checked(self._parse(item))
-        except Refused as fault:
+        except RowRefused as fault:
             self.refused[fault.kind] += 1
             self._limited.warn(fault.kind, "row refused", line=line, reason=fault.reason)
             return None
@@ -184,20 +184,20 @@ class Stream(AsyncIterator[Reading]):
     def _checked(self, row: Row) -> Row:
         """The row itself if it can be predicted or learnt."""
         if row.x is None and (row.y is None or row.id is None):
-            raise Refused("no x", "the row has neither x nor a label with the id of an earlier x")
+            raise RowRefused("no x", "the row has neither x nor a label with the id of an earlier x")
         if row.x is not None:
             self._check_x(row.x)
         if row.y is not None and not math.isfinite(self.scaling.y(row.y)):
-            raise Refused("not finite", f"y is {row.y}, expected a finite number")
+            raise RowRefused("not finite", f"y is {row.y}, expected a finite number")
         return row
 
     def _check_x(self, x: Sequence[float]) -> None:
         if len(x) != len(self.scaling.low):
-            raise Refused("wrong length", f"x has {len(x)} values, expected {len(self.scaling.low)}")
+            raise RowRefused("wrong length", f"x has {len(x)} values, expected {len(self.scaling.low)}")
         if not math.isfinite(sum(x)):  # a sum of finite values may overflow, too
             for i, value in enumerate(x):
                 if not (math.isfinite(value) or (self.scaling.missing and math.isnan(value))):
-                    raise Refused("not finite", f"x[{i}] is {value}, expected a finite number")
+                    raise RowRefused("not finite", f"x[{i}] is {value}, expected a finite number")
 
 
 def open_stream(
@@ -291,7 +291,7 @@ def _pair(sample: Any) -> Row:
         x, y = sample
         return Row(np.asarray(x, dtype=np.float64).reshape(-1).tolist(), None if y is None else float(y))
     except (TypeError, ValueError):
-        raise Refused("not numbers", "expected (x, y) of numbers") from None
+        raise RowRefused("not numbers", "expected (x, y) of numbers") from None
 
 
 async def _messages(messages: Queue) -> AsyncGenerator[Numbered[bytes], None]:
