@@ -45,6 +45,7 @@ def data(**options: Any) -> Change:
 
 
 CHANGES: dict[str, Change] = {
+    "none: the fit": lambda fit: fit,
     **{f"kappa {kappa:g}": rates(kappa=kappa) for kappa in (1, 0.1, 0.05, 0.02, 0.015, 0.005, 0.001)},
     **{f"eta_g times {factor:g}": rates(kappa_g=factor) for factor in (0.1, 0.5, 5)},
     "sigma² as the kernel's bandwidth": kernels(read_as="bandwidth"),

@@ -88,7 +88,7 @@ def changes() -> str:
     methods = ("DOMKL", "DOKL1", "DOKL2")
     rows = (
         [name, *(f"{row['mse'][method]:.2f}" for method in methods)]
-        for name, row in kept.items()
+        for name, row in sorted(kept.items(), key=lambda item: not item[0].startswith("none"))
         if name.removeprefix("kappa ") not in KAPPAS
     )
     return table(f"change | {' | '.join(f'MSE of {method}' for method in methods)}", rows)
