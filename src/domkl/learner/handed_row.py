@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.types import Array, Float
 from ..engines.devices import DeviceState
-from ..exchange.message import Exchange
+from ..exchange.message import Exchange, Layout, Update
 from ..exchange.topology import Topology
 from ..learning import losses
-from ..learning.auto import persistence
+from ..learning.auto import AutoRows, growth, persistence
 from ..learning.auto.message import packed
 from ..learning.settings import Paper
 from .auto_row import AutoRow
@@ -28,8 +29,8 @@ FAR = 1e6
 class HandedAutoRow(AutoRow):
     """Starts where the model ends, with its scale for good; all of a network must start so.
 
-    Each learner takes an equal part of the evidence, so the parts are made again while the network's size is
-    still being found out, until the first sample is learnt.
+    Each learner takes an equal part of the evidence. The parts are made when they are first needed, and again
+    if the network turns out to have another size before the first sample is learnt.
     """
 
     alike = "model file, dtype and payload"
@@ -45,36 +46,56 @@ class HandedAutoRow(AutoRow):
     ) -> None:
         first = handed.first_inputs
         super().__init__(handed.settings, first, exchange, topology, engine, dtype, lockstep)
-        self._alone = handed.alone()
-        whole = packed(persistence.whole_statistics(self._alone))
-        assert self._alone.joint.state is not None
-        self.settings_digest = digest(self.settings_digest, whole, self._alone.joint.state.theta)
-        self._is_started = False
-        self._start()
+        alone = handed.alone()
+        growth.widen(self.model, alone.d)
+        self.layout = Layout(self.model.parts)
+        assert alone.joint.state is not None
+        whole = packed(persistence.whole_statistics(alone))
+        self.settings_digest = digest(self.settings_digest, whole, alone.joint.state.theta)
+        self._alone: AutoRows | None = alone  # until the first sample is learnt
+        self._made_for: tuple[Any, ...] = ()
 
-    def _start(self) -> None:
-        self.model.weight = self.neighbours().weight
-        self.model.warm.resize(*self.topology.size)
-        persistence.inherit(self.model, self._alone)
-        self.layout = type(self.layout)(self.model.parts)
+    def _begin(self) -> None:
+        """Take our part of the evidence, as the network is known now; it takes O(K^3)."""
+        near, size = self.neighbours(), self.topology.size
+        now = near.weight.tolist(), size
+        if self._alone is not None and now != self._made_for:
+            self._made_for = now
+            self.model.weight = near.weight
+            self.model.warm.resize(*size)
+            persistence.inherit(self.model, self._alone)
 
-    def connect(self, known: Any) -> None:
-        super().connect(known)
-        self.resize()
+    @property
+    def parameters(self) -> Any:
+        self._begin()
+        return super().parameters
 
     def resize(self) -> None:
-        if self._is_started:
+        if self._alone is None:
             super().resize()
-        else:
-            self._start()
+
+    def predict(self, x: npt.ArrayLike, round: int) -> float:
+        self._begin()
+        return super().predict(x, round)
 
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
-        self._is_started = True
-        return super().learn(x, y, round)
+        self._begin()
+        learnt = super().learn(x, y, round)
+        self._alone = None
+        return learnt
 
-    def restore(self, state: Any) -> None:
-        self._is_started = True
+    def adopt(self, update: Update, share: float) -> None:
+        self._begin()
+        super().adopt(update, share)
+        self._alone = None
+
+    def state(self) -> dict[str, Any]:
+        self._begin()
+        return {**super().state(), "started": self._alone is None}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
+        self._alone = None if state["started"] else self._alone
 
 
 class HandedPaperRow(PaperRow):

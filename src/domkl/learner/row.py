@@ -237,8 +237,15 @@ class ModelRow:
             if update is not None:
                 self.degrees[name] = max(1, update.degree)
         deg = len(self.known)
-        degrees = np.array([self.degrees.get(name, deg) for name in self.known], np.float64)
+        degrees = np.array([self._degree(name) for name in self.known], np.float64)
         return Neighbours(np.array([deg], np.float64), [list(range(deg))], degrees)
+
+    def _degree(self, name: Hashable) -> int:
+        """As a neighbour has sent it, or else announced it; before that, as many as our own."""
+        if name in self.degrees:
+            return self.degrees[name]
+        _, links = self.topology.known.get(name, (0, ()))
+        return len(links) or len(self.known)
 
     def after(self, received: Mapping[Hashable, Update]) -> bool:
         return False
