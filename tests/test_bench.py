@@ -176,7 +176,7 @@ def test_a_thread_holds_its_own_matrices():
 def test_the_device_that_is_timed_learns(bits):
     shape = w4.StepShape(J=1, P=2, D=4, d=0)
     names = ["numpy"] if engines.available() else ["numpy", "native"]
-    states = [w4.device(shape, w1.Contender(name, name, bits, 1), 30)() for name in names]
+    states = [w4.device(shape, w1.EngineRun(name, name, bits, 1), 30)() for name in names]
     for state in states:
         assert np.abs(state.theta).min() > 0
         np.testing.assert_allclose(state.theta, states[0].theta, rtol=1e-2, atol=1e-4)
@@ -193,7 +193,7 @@ def test_missing_peers_are_named_with_the_line_that_installs_them(monkeypatch):
 
 
 def test_a_missing_peer_is_printed(monkeypatch, capsys):
-    monkeypatch.setattr(peers, "ALL", (peers.Peer("Some Peer", "no_such_package", peers.linear),))
+    monkeypatch.setattr(peers, "ALL", (peers.BenchPeer("Some Peer", "no_such_package", peers.linear),))
     monkeypatch.setattr(bench, "apart", bench.run)
     assert cli.main(["bench", "--quick", "--only", "w2"]) == 0
     assert "not installed: Some Peer; install it with: pip install -r" in capsys.readouterr().out
@@ -246,14 +246,14 @@ def test_the_random_graph_is_nearly_regular():
 
 
 def test_a_child_that_fails_is_told_in_one_line():
-    broken = w3.Network("small", J=0, T=1)
+    broken = w3.BenchNetwork("small", J=0, T=1)
     with pytest.raises(Error, match=r"^J = 0, one thread failed: .*memory was short$"):
         w3._child(broken)
 
 
 def test_peak_of_memory_is_the_childs_own():
     held = np.ones(60_000_000)  # 480 MB here
-    answer = w3._child(w3.Network("ring", J=10, T=3, P=3, D=4))
+    answer = w3._child(w3.BenchNetwork("ring", J=10, T=3, P=3, D=4))
     assert held.sum() > 0
     assert answer["peak_bytes"] is None or answer["peak_bytes"] < 300e6
 

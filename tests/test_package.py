@@ -68,7 +68,7 @@ def test_a_missing_extra_is_named_with_its_install_line():
     code = """
 import sys
 sys.modules["pyarrow"] = None
-from domkl._extras import need
+from domkl.base.extras import need
 try:
     need("pyarrow.parquet", "parquet")
 except ImportError as error:

@@ -10,11 +10,12 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 NEEDED = (
-    "domkl/experiments/three-stations.toml",
-    "domkl/experiments/paper-fitted.toml",
-    "domkl/experiments/paper-printed.toml",
-    "domkl/data/nyc_weather_2013.csv.gz",
-    "domkl/data/paper_tables.csv",
+    "domkl/lab/experiments/three-stations.toml",
+    "domkl/lab/experiments/paper-fitted.toml",
+    "domkl/lab/experiments/paper-printed.toml",
+    "domkl/datasets/data/nyc_weather_2013.csv.gz",
+    "domkl/lab/reproduce/paper_tables.csv",
+    "domkl/lab/report/page.html",
     "domkl/py.typed",
     "domkl/engines/native.py",
 )

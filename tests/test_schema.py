@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import runpy
+import shutil
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ from hypothesis.extra import numpy as arrays_of
 
 import domkl
 from domkl.base.errors import DataError
-from domkl.learner import files, schema
+from domkl.learner import files, handed, schema
 
 ROOT = pathlib.Path(__file__).parent.parent
 MAKE = runpy.run_path(str(ROOT / "scripts" / "make_fixtures.py"))
-FIXTURES = sorted((ROOT / "tests" / "fixtures").glob("learner-*.json"))
+FOLDER = ROOT / "tests" / "fixtures"
+FIXTURES = sorted(FOLDER.glob("learner-*.json"))
 
 arrays = arrays_of.arrays(np.float64, arrays_of.array_shapes(max_dims=2, max_side=3))
 leaves = (
@@ -97,3 +99,41 @@ def test_a_learner_with_other_settings_refuses_the_state():
     one, two = MAKE["pair"](domkl.Auto(size=60))[0], MAKE["pair"](domkl.Auto(size=80))[0]
     with pytest.raises(DataError, match="the saved learner has fingerprint"):
         two.load(*one.save())
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("checkpoint-*.json")), ids=lambda path: path.stem)
+def test_agents_checkpoints_of_every_version_load_with_their_journals(path, tmp_path):
+    shutil.copytree(path.with_suffix(""), tmp_path / "state")
+    learner, kept = (
+        MAKE["alone"](MAKE["MODELS"][path.stem.split("-", 2)[2]]),
+        MAKE["memory"](tmp_path / "state"),
+    )
+    assert kept.load(learner) is not None
+    again = list(kept.noted())
+    assert [reading.index for reading in again] == [kept.readings, kept.readings + 1]
+    for reading in again:
+        learner.observe(reading.x, reading.y)
+    kept.close()
+    found = [learner.predict(MAKE["sample"](t, 0)[0]) for t in range(5)]
+    np.testing.assert_allclose(found, json.loads(path.read_text()), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("handed-*.json")), ids=lambda path: path.stem)
+def test_handed_models_of_every_version_load(path):
+    model = handed.read(path.with_suffix(".model"))
+    assert model.names == ("first", "second")
+    learner = domkl.Learner(model, name="a", engine="numpy")
+    found = [learner.predict(MAKE["sample"](t, 0)[0]) for t in range(5)]
+    np.testing.assert_allclose(found, json.loads(path.read_text()), rtol=1e-5, atol=1e-6)
+
+
+def test_a_journal_of_a_later_version_is_refused(tmp_path):
+    kept = MAKE["memory"](tmp_path)
+    learner = MAKE["alone"](MAKE["MODELS"]["paper"])
+    kept.save(learner)
+    kept._journal.append({"version": 99, "index": 0, "x": [1.0, 2.0], "y": 1.0, "id": None})
+    kept.close()
+    later = MAKE["memory"](tmp_path)
+    with pytest.raises(DataError, match="version 99 of schema 'reading'; expected 1 or earlier"):
+        later.load(learner)
+    later.close()

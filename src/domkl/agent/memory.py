@@ -82,7 +82,8 @@ class Memory:
         """Write a reading down before it is learnt, where its source cannot give it again."""
         if self._journal is not None and reading not in self._again[:1]:
             x = None if reading.x is None else [None if v != v else v for v in reading.x.tolist()]  # no NaN
-            record = {"index": reading.index, "x": x, "y": reading.y, "id": reading.id}
+            about = {"version": schema.VERSIONS["reading"], "index": reading.index}
+            record = {**about, "x": x, "y": reading.y, "id": reading.id}
             self._journal.append(record, self.section.sync)
 
     def due(self, round: int) -> bool:
@@ -167,5 +168,6 @@ class Memory:
 
 
 def _reading(record: dict[str, Any]) -> Reading:
+    record = schema.migrate("reading", record["version"], record)
     x = None if record["x"] is None else np.array(record["x"], np.float64)
     return Reading(record["index"], x, record["y"], record["id"])

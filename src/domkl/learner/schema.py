@@ -24,7 +24,7 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Today's version of each schema.
-VERSIONS = {"learner": 1, "model": 1, "agent": 1}
+VERSIONS = {"learner": 1, "model": 1, "agent": 1, "reading": 1}
 #: What brings a state of (schema, version) to the next version.
 MIGRATIONS: dict[tuple[str, int], Migration] = {}
 
@@ -74,17 +74,17 @@ def read(schema: str, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> dic
             f"the state has schema {meta.get('schema')!r}; expected {schema!r}; "
             "use a file that this part of domkl has written"
         )
-    if version > VERSIONS[schema]:
-        raise DataError(
-            f"the state is of version {version} of schema {schema!r}; expected {VERSIONS[schema]} or "
-            "earlier; install the version of domkl that wrote it, or a later one"
-        )
     found: dict[str, Any] = nest(meta["state"], arrays)
     return migrate(schema, version, found)
 
 
 def migrate(schema: str, version: int, state: dict[str, Any]) -> dict[str, Any]:
-    """A state of an earlier version as one of today's."""
+    """A state of an earlier version as one of today's; refuses one of a later version."""
+    if version > VERSIONS[schema]:
+        raise DataError(
+            f"the state is of version {version} of schema {schema!r}; expected {VERSIONS[schema]} or "
+            "earlier; install the version of domkl that wrote it, or a later one"
+        )
     for each in range(version, VERSIONS[schema]):
         state = MIGRATIONS[schema, each](state)
     return state
