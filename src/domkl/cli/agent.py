@@ -56,7 +56,6 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Check, or learn until the stream ends or the process is asked to stop."""
     need("msgspec", "agent")
-    need("msgspec", "agent")  # before anything that imports it
     from ..agent import load
 
     config = load(args.config)
