@@ -62,6 +62,7 @@ class AutoRow(ModelRow):
         self.table: dict[int, dict[Hashable, Array]] = {}  # statistics for the scale of a round, by learner
         self.post: list[Array] = []  # statistics for the next message
         self.asked: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
+        self.behind: set[Hashable] = set()  # neighbours whose last message was on a lesser scale than ours
         self._seen: tuple[tuple[object, ...], Any] | None = None  # the last prediction, and its round
 
     @property
@@ -208,23 +209,37 @@ class AutoRow(ModelRow):
 
     def after(self, received: Mapping[Hashable, Update]) -> bool:
         """Where scales differ, the learner with the lesser one takes the other, which it is sent."""
-        scale = self.model.scale
+        scale, heads = self.model.scale, {name: self._head(update) for name, update in received.items()}
         ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
-        others = [update for update in received.values() if self._head(update)[1] != ours[1]]
-        if scale is not None and any(self._head(update) < ours for update in others):
+        self.behind -= {name for name, head in heads.items() if head >= ours or head[1] == ours[1]}
+        self.behind |= {name for name, head in heads.items() if head < ours and head[1] != ours[1]}
+        if scale is not None and self.behind & self.known.keys():
             kind = FIXED if self.model.warm.over else WHOLE
             self.post.append(headed(self.model.rounds, kind, scale.count, scale.whole, self.model.d + 1))
-        better = max([u for u in others if self._head(u) > ours], key=self._head, default=None)
-        for row in self._rows([] if better is None else [better]):
-            assert better is not None
-            if row[1] < 0 and scale_number(row[HEADER:]) == self._head(better)[1]:
-                self._take_scale(row, self._unpacked(better)["theta"])
-                return True
+        better = [name for name, head in heads.items() if head > ours and head[1] != ours[1]]
+        if better:
+            return self._take_scale(received[max(better, key=lambda name: heads[name])])
+        self._fix_with([head for head in heads.values() if head[1] == ours[1]])
         return False
 
-    def _take_scale(self, row: Array, theta: Array) -> None:
-        stats = parts.unpacked(row[HEADER:].copy(), self.model.d + 1)
-        rescale.take(self.model, stats, int(row[3]), row[1] == FIXED, theta)
+    def _fix_with(self, heads: Sequence[tuple[float, int]]) -> None:
+        """Fix another learner's scale when a neighbour has, or when it has been in use for long."""
+        warm = self.model.warm
+        is_fixed = any(rank >= parts.FIXED_RANK for rank, _ in heads)
+        if not warm.over and warm.is_anothers and (is_fixed or self.model.rounds >= 2 * warm.fixed):
+            rescale.fix(self.model)
+
+    def _take_scale(self, update: Update) -> bool:
+        """The sender's scale, if the update brings it."""
+        for row in self._rows([update]):
+            if row[1] < 0 and scale_number(row[HEADER:]) == self._head(update)[1]:
+                stats, theta = (
+                    parts.unpacked(row[HEADER:].copy(), self.model.d + 1),
+                    self._unpacked(update)["theta"],
+                )
+                rescale.take(self.model, stats, int(row[3]), row[1] == FIXED, theta)
+                return True
+        return False
 
     # The network
 
@@ -255,14 +270,15 @@ class AutoRow(ModelRow):
             for name, row in found.items()
         ]
         asked = [[np.frombuffer(key).copy(), values] for key, values in self.asked.items()]
-        return {**super().state(), "table": rows, "post": list(self.post), "asked": asked}
+        behind = sorted(self.behind, key=order)
+        return {**super().state(), "table": rows, "post": list(self.post), "asked": asked, "behind": behind}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
         self._seen, self.table = None, {}
         for t, name, row in state["table"]:
             self.table.setdefault(t, {})[name] = row[HEADER:]
-        self.post = list(state["post"])
+        self.post, self.behind = list(state["post"]), set(state["behind"])
         self.asked = {np.ascontiguousarray(x).tobytes(): values for x, values in state["asked"]}
 
 

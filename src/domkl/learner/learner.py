@@ -223,9 +223,7 @@ class Learner(UpdateInbox):
         self._pending = None
         self.round += 1
         if self._row.after(arrived):
-            for one in self._known.values():
-                one.edge.reset(one.edge.number + 1, one.edge.theirs)
-            self._resets = self._row.resets
+            self._reset_duals()
 
     def _settle(self, arrived: Mapping[Hashable, Update]) -> tuple[list[Array], list[bool]]:
         """Moves of duals that did not stand at the other end, and with whom duals move in this round."""
@@ -251,8 +249,14 @@ class Learner(UpdateInbox):
         """Models that have reset have no duals; everybody's do so in the same round."""
         if self._row.resets != self._resets:
             self._resets = self._row.resets
-            for one in self._known.values():
+            for one in self._known.values() if not self.asynchronous else ():
                 one.edge.restart()
+
+    def _reset_duals(self) -> None:
+        """Our model alone has reset; asynchronous learners have no duals."""
+        self._resets = self._row.resets
+        for one in self._known.values() if not self.asynchronous else ():
+            one.edge.reset(one.edge.number + 1, one.edge.theirs)
 
     # Neighbours
 

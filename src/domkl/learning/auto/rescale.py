@@ -23,7 +23,7 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
 
     In an open round the last sample is learnt as the round's own, so that neighbours receive its result.
     """
-    rows.warm.shared = rows.warm.will_be_shared(rows.rounds)
+    rows.warm.shared, rows.warm.own = rows.warm.will_be_shared(rows.rounds), True
     inputs = _set_scale(rows, pooled(known.each, known.who), known.who.shape[1])
     samples = _kept_samples(rows)
     rows.joint.reset(samples[:-1] if is_open else samples, inputs)
@@ -43,7 +43,7 @@ def rebuild_alone(rows: AutoRows) -> None:
 
 def take(rows: AutoRows, stats: Stats, count: int, fixed: bool, theta: Array) -> None:
     """Go on with another learner's scale, and from its theta (J, models, K) where no samples are kept."""
-    rows.warm.shared = True
+    rows.warm.shared, rows.warm.own = True, False
     inputs = _set_scale(rows, stats, count)
     samples = _kept_samples(rows)
     rows.joint.reset(samples, inputs)

@@ -19,7 +19,7 @@ class WarmUp:
 
     In lockstep, statistics of a round need as many rounds as the network's diameter to reach everybody. Until
     there are some that all can know, each learner takes its own and its neighbours'. Learners out of step
-    (asynchronous) take their own, and agree on one of them later.
+    (asynchronous) take their own, and agree on one of them; only the one it came from takes it again.
     """
 
     FIELDS: ClassVar = {
@@ -28,6 +28,7 @@ class WarmUp:
         "old": "old",
         "over": "over",
         "shared": "shared",
+        "own": "own",
         "learners": "learners",
         "diameter": "diameter",
     }
@@ -38,6 +39,7 @@ class WarmUp:
         self.before: list[Sample] = []  # those from before a change
         self.old = 0  # how many of the samples the long memory does not count
         self.over, self.shared = False, False  # the scale is fixed; it is common
+        self.own = True  # it was made here, and not taken from another learner
         self.resize(learners, diameter)
 
     def resize(self, learners: int, diameter: int) -> None:
@@ -66,7 +68,14 @@ class WarmUp:
 
     def _may_be_due(self, round: int) -> bool:
         doubled = round > 0 and (round & (round - 1) == 0 or round == self.first)
-        return not self.over and doubled and (round <= self.looks or not self.shared or round >= self.fixed)
+        if self.over or not doubled or self.is_anothers:
+            return False
+        return round <= self.looks or not self.shared or round >= self.fixed
+
+    @property
+    def is_anothers(self) -> bool:
+        """Whether the scale is up to another learner: one out of step, whose scale this is."""
+        return self.shared and not self.own and not self.lockstep
 
     def is_common(self, round: int) -> bool:
         """Whether that round's scale is of statistics that all can know by then."""
