@@ -12,7 +12,7 @@ from ..base import checks
 from ..base.errors import InputError, PeerError
 from ..base.types import Array
 from ..learning.model import Part
-from .combine import Screen
+from .combine import RULES, Screen
 from .edges import Held
 
 PAYLOADS = ("float64", "float32", "float16")
@@ -85,6 +85,8 @@ class Layout:
     """Where each part of a message stands: parameters in theta, the others in scalars."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
+        for part in parts:
+            _check_part(part)
         self.wide = [part for part in parts if part.rule == "pull"]
         self.small = [part for part in parts if part.rule != "pull"]
         self.parts = (*self.wide, *self.small)
@@ -119,6 +121,14 @@ class Layout:
         if self.theta is not None:
             found[self.theta.name] = found[self.theta.name].astype(dtype)
         return found
+
+
+def _check_part(part: Part) -> None:
+    if part.rule == "pull":
+        if len(part.shape) != 2:
+            raise InputError(f"part {part.name!r} is {part.shape}; expected (P, K) with 'pull'; reshape it")
+    elif part.rule not in RULES:
+        checks.one_of(f"rule of part {part.name!r}", part.rule, ("pull", *RULES))
 
 
 def check_update(neighbour: Hashable, update: Update, fingerprint: str, alike: str, shapes: Shapes) -> None:
