@@ -13,7 +13,7 @@ demo: $(VENV)/.demo  ## set up, then let three real weather stations learn toget
 	$(BIN)/domkl run
 
 test: $(VENV)/.dev $(VENV)/.system  ## set up, then run every test, docstring and README example
-	$(BIN)/pytest -n auto
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 check: $(VENV)/.dev  ## lint, format, types, direction of imports
 	$(BIN)/ruff check .
@@ -22,14 +22,16 @@ check: $(VENV)/.dev  ## lint, format, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.dev  ## write the reference and the picture anew
+docs: $(VENV)/.dev  ## write the reference, the tables and the pictures again
 	$(BIN)/python scripts/make_reference.py
+	$(BIN)/python scripts/make_diagrams.py
+	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python scripts/make_images.py
 
 reproduce: $(VENV)/.dev  ## the paper's tables beside the printed figures
 	$(BIN)/domkl reproduce
 
-bench: $(PEERS)/.ready  ## measure engines, limit and peers; write results, pictures and tables anew
+bench: $(PEERS)/.ready  ## measure engines, limit and peers; write results, pictures and tables
 	$(PEERS)/bin/domkl bench --out benchmarks/results
 	$(PEERS)/bin/python benchmarks/scaling.py
 	$(PEERS)/bin/python benchmarks/plot.py
@@ -48,7 +50,7 @@ sanitize:  ## the engine's tests under the address and undefined-behaviour sanit
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 		build/sanitize/bin/python -m pytest -q -p no:cacheprovider tests/test_engines.py tests/test_learner.py \
-		tests/test_newton.py tests/test_same_everywhere.py
+		tests/test_second_order.py tests/test_inverse.py tests/test_same_everywhere.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

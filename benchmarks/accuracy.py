@@ -1,4 +1,4 @@
-"""How accurate preset="auto" is: learners in a network, alone, and one that sees all the data.
+"""How accurate `domkl.Auto` is: learners in a network, alone, and one that sees all the data.
 
     python benchmarks/accuracy.py --seeds 10           five learners on a ring; then the comparisons
     python benchmarks/accuracy.py --seeds 3 --json     the kept results, as JSON, on standard output too
@@ -45,8 +45,8 @@ TWENTY = {
 
 
 def errors(X: np.ndarray, y: np.ndarray, graph: object, seed: int) -> tuple[np.ndarray, float, float]:
-    """Squared errors (J, T), x 100, numbers sent a round and neighbour, and mean consensus violation."""
-    run = domkl.simulate(X, y, graph, preset="auto", seed=seed, start=0.5, dtype=np.float32)
+    """Squared errors (J, T), x 100, parameters sent a round and neighbour, and mean consensus violation."""
+    run = domkl.simulate(X, y, graph, model=domkl.Auto(seed=seed, start=0.5), dtype=np.float32)
     return 100 * (run.y_hat - y) ** 2, run.sent, float(run.cv.mean())
 
 

@@ -61,10 +61,10 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "River StandardScaler + KNNClassifier": lambda seed: (
         preprocessing.StandardScaler() | neighbors.KNNClassifier()
     ),
-    "domkl.river first-order": lambda seed: MultiKernelClassifier(preset="first-order", seed=seed),
-    "domkl.river auto": lambda seed: MultiKernelClassifier(preset="auto", seed=seed),
+    "domkl.river Paper": lambda seed: MultiKernelClassifier(domkl.Paper(kernels=domkl.KernelSpec(seed=seed))),
+    "domkl.river Auto": lambda seed: MultiKernelClassifier(domkl.Auto(seed=seed)),
 }
-RING = "domkl ring of five, auto"
+RING = "domkl ring of five, Auto"
 #: These draw nothing.
 FIXED = [name for name in MODELS if "Logistic" in name or "KNN" in name]
 
@@ -84,7 +84,8 @@ def ring(X: np.ndarray, y: np.ndarray, seed: int) -> float:
     T = len(y) // LEARNERS
     Xs = X[: T * LEARNERS].reshape(T, LEARNERS, -1).swapaxes(0, 1)
     ys = y[: T * LEARNERS].reshape(T, LEARNERS).T
-    run = domkl.simulate(Xs, ys, "ring", preset="auto", loss="logistic", seed=seed, dtype=np.float32)
+    model = domkl.Auto(loss="logistic", seed=seed)
+    run = domkl.simulate(Xs, ys, "ring", model=model, dtype=np.float32)
     return float(np.mean(run.y_hat * (2 * ys - 1) > 0))
 
 

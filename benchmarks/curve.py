@@ -1,8 +1,9 @@
-"""The error of preset="auto" against the numbers it sends, for models of several sizes.
+"""The error of `domkl.Auto` against the parameters it sends, for models of several sizes.
 
     python benchmarks/curve.py            measures what is not kept yet, and draws docs/images/curve.png
 
-Five learners on a ring, one seed, as in accuracy.py; 1/3 is predicted before the first label.
+Five learners on a ring, one seed, as in accuracy.py, but without forgetting; 1/3 is predicted before the
+first label.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ import matplotlib
 import numpy as np
 from accuracy import SETS, streams
 
-from domkl import engines
-from domkl.exchange.graph import as_graph
+import domkl
 from domkl.lab.report.style import PALETTE, SETTINGS
-from domkl.learning import auto, losses
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -29,13 +28,11 @@ SIZES = (100, 200, 425, 850, 1700)
 
 
 def measure(name: str, size: int) -> dict[str, float]:
-    """Mean error x 1e-2, and numbers sent a round and neighbour."""
+    """Mean error x 1e-2, and parameters sent a round and neighbour."""
     X, y = streams(name, 5, 0)
-    graph, squared = as_graph("ring", 5), losses.get("squared")
-    network = auto.Network(graph, X.shape[-1], squared, size=size, start=1 / 3, dtype=np.float32)
-    sums = engines.Sums.zero(5, auto.MODELS)
-    y_hat = np.stack(list(auto.rounds(network, [(X, y)], 0, sums, lambda _: None)), 1)
-    return {"mse": float(100 * ((y_hat - y) ** 2).mean()), "sent": network.sent / y.shape[1]}
+    model = domkl.Auto(size=size, start=1 / 3, forgetting="none")
+    run = domkl.simulate(X, y, "ring", model=model, dtype=np.float32)
+    return {"mse": float(100 * run.mse.mean()), "sent": run.sent}
 
 
 def draw(kept: dict[str, dict[str, dict[str, float]]]) -> None:
@@ -46,7 +43,9 @@ def draw(kept: dict[str, dict[str, dict[str, float]]]) -> None:
             points = sorted((row["sent"], row["mse"] / SETS[name][1]) for row in rows.values())
             axes.plot(*zip(*points, strict=True), marker="o", color=PALETTE[k % len(PALETTE)], label=name)
         axes.axhline(1, color="#9aa4ae", linewidth=1)
-        axes.set(xscale="log", xlabel="numbers sent a round and neighbour", ylabel="error / error to reach")
+        axes.set(
+            xscale="log", xlabel="parameters sent a round and neighbour", ylabel="error / error to reach"
+        )
         axes.set_xticks(SIZES, [str(size) for size in SIZES])
         axes.minorticks_off()
         axes.legend()

@@ -1,4 +1,4 @@
-"""How preset="auto" follows a change, and what its watching costs where nothing changes.
+"""How `domkl.Auto` follows a change, and what its watching costs where nothing changes.
 
     python benchmarks/drift.py --seeds 10              changes, then streams without any; kept seeds stay
     python benchmarks/drift.py --kinds gra --json      one kind, and all kept results as JSON too
@@ -59,17 +59,9 @@ def stations(seed: int) -> tuple[np.ndarray, np.ndarray, int]:
 
 def errors(X: np.ndarray, y: np.ndarray, delay: int, seed: int, forgets: bool) -> np.ndarray:
     """Squared errors (J, T)."""
-    run = domkl.simulate(
-        X,
-        y,
-        "ring",
-        preset="auto",
-        seed=seed,
-        delay=delay,
-        dtype=np.float32,
-        start=float(y[:, 0].mean()),
-        forgets=forgets,
-    )
+    forgetting = "auto" if forgets else "none"
+    model = domkl.Auto(seed=seed, start=float(y[:, 0].mean()), forgetting=forgetting)
+    run = domkl.simulate(X, y, "ring", model=model, delay=delay, dtype=np.float32)
     return np.asarray((run.y_hat - y) ** 2)
 
 

@@ -4,33 +4,28 @@
     python benchmarks/drift_limit.py --only stations   the weather stations alone
 
 Local changes (`lea` of River's `FriedmanDrift`) fall into two boxes of few samples. Errors in the middle of
-rounds 200 to 250 after a change, by learners that get all samples of the five since the change: preset "auto"
-begun anew; trees taught what is left of the old function, which they are given; and an oracle that is given
-both functions, the inputs and the sides that bound each box, and of every sample whether it lies inside, and
-averages over the thresholds that all this leaves possible. For trees and oracle the level before is the
+rounds 200 to 250 after a change, by learners that get all samples of the five since the change: a fresh ring
+of `domkl.Auto`; trees taught what is left of the old function, which they are given; and an oracle that is
+given both functions, the inputs and the sides that bound each box, and whether each sample lies inside,
+and averages over the thresholds that all this leaves possible. For trees and oracle the level before is the
 noise, of variance 1.
 
 The stations' errors vary with the weather, so each change is compared with the same rounds of the same
-learners without it: learners of a whole year are copied at many times, and the copies' inputs exchanged.
-Beside it a network that begins at the same times, which knows no past and needs not notice anything.
+learners without it, at many times of a year. Beside it a network that begins at the same times, which knows
+no past and need not notice anything.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 import itertools
 import json
-from collections import deque
 from pathlib import Path
 
 import numpy as np
 
 import domkl
 from domkl import datasets
-from domkl.exchange.graph import as_graph
-from domkl.learning import losses
-from domkl.learning.auto import Network
 
 RESULTS = Path(__file__).parent / "results" / "drift_limit.json"
 #: Learners, the rounds after which they are judged, and samples to judge them by.
@@ -95,9 +90,9 @@ def limits(change: int, seed: int) -> dict[str, float]:
     from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor
 
     X, y = local(change, J * (ROUNDS + 25), seed)
-    T, told = local(change, JUDGED, seed + 1000)
+    T, labels = local(change, JUDGED, seed + 1000)
     streams = X.reshape(-1, J, 10).swapaxes(0, 1), y.reshape(-1, J).T
-    run = domkl.simulate(*streams, "ring", preset="auto", seed=seed, dtype=np.float32)
+    run = domkl.simulate(*streams, "ring", model=domkl.Auto(seed=seed), dtype=np.float32)
     n = J * ROUNDS
     left = y[:n] - old(X[:n])
     trees = {
@@ -106,43 +101,29 @@ def limits(change: int, seed: int) -> dict[str, float]:
     }
     y_hats = {"unchanged": old(T), "oracle": oracle(X[:n], T, change, seed)}
     y_hats |= {name: old(T) + model.fit(X[:n], left).predict(T) for name, model in trees.items()}
-    errors = {name: float(((y_hat - told) ** 2).mean()) for name, y_hat in y_hats.items()}
-    return {**errors, "auto_anew": float(((run.y_hat.T.ravel() - y)[-J * 50 :] ** 2).mean())}
+    errors = {name: float(((y_hat - labels) ** 2).mean()) for name, y_hat in y_hats.items()}
+    return {**errors, "auto_fresh": float(((run.y_hat.T.ravel() - y)[-J * 50 :] ** 2).mean())}
 
 
-class Run:
-    """Stations that learn hour by hour, labels `delay` late; a copy goes its own way."""
-
-    def __init__(self, split: datasets.Split, seed: int, start: float) -> None:
-        self.split, self.late = split, deque()
-        names, d = split.X.shape[0], split.X.shape[-1]
-        loss, ring = losses.get("squared"), as_graph("ring", names)
-        self.network = Network(ring, d, loss, seed=seed, start=start, dtype=np.float32, forgets=True)
-
-    def miss(self, t: int, exchanged: bool = False) -> float:
-        """The mean squared error of an hour, which is then learnt in its turn."""
-        x, y = self.split.X[:, t], self.split.y[:, t]
-        look = self.network.look(np.roll(x, 1, axis=-1) if exchanged else x)
-        self.late.append((look, y))
-        if len(self.late) > self.split.delay:
-            told, label = self.late.popleft()
-            self.network.learn(self.network.look(told.x), label, told)
-        return float(((look.y_hat - y) ** 2).mean())
+def misses(X: np.ndarray, y: np.ndarray, delay: int, seed: int) -> np.ndarray:
+    """Mean squared errors of the stations, hour by hour. (J, T, d), (J, T) -> (T,)"""
+    model = domkl.Auto(seed=seed, start=float(y[:, 0].mean()))
+    run = domkl.simulate(X, y, "ring", model=model, delay=delay, dtype=np.float32)
+    return np.asarray(((run.y_hat - y) ** 2).mean(0))
 
 
 def stations(seed: int) -> dict[str, list[list[float]]]:
     """Errors after each change, without it, and of networks that begin then; `WINDOW` rounds a point."""
     split = datasets.load_stations()
-    run = Run(split, seed, float(split.y[:, 0].mean()))
-    year, out = [], {"changed": [], "anew": []}
-    for t in range(TIMES[-1] + AFTER):
-        if t in TIMES:
-            changed, anew = copy.deepcopy(run), Run(split, seed, float(split.y[:, t].mean()))
-            hours = range(t, t + AFTER)
-            out["changed"].append([changed.miss(u, exchanged=True) for u in hours])
-            out["anew"].append([anew.miss(u) for u in hours])
-        year.append(run.miss(t))
-    out["unchanged"] = [year[t : t + AFTER] for t in TIMES]
+    X, y, delay = split.X, split.y, split.delay
+    year = misses(X[:, : TIMES[-1] + AFTER], y[:, : TIMES[-1] + AFTER], delay, seed)
+    out: dict[str, list[np.ndarray]] = {"changed": [], "fresh": [], "unchanged": []}
+    for t in TIMES:
+        exchanged = X[:, : t + AFTER].copy()
+        exchanged[:, t:] = np.roll(exchanged[:, t:], 1, axis=-1)
+        out["changed"].append(misses(exchanged, y[:, : t + AFTER], delay, seed)[t:])
+        out["fresh"].append(misses(X[:, t : t + AFTER], y[:, t : t + AFTER], delay, seed))
+        out["unchanged"].append(year[t : t + AFTER])
     return {name: np.reshape(rows, (len(TIMES), -1, WINDOW)).mean(-1).tolist() for name, rows in out.items()}
 
 
@@ -176,7 +157,7 @@ def main() -> None:
         for name in rows["0"]:
             found = np.array([row[name] for row in rows.values()])
             print(f"lea {change} {name:14} {found.mean():6.3f} +- {found.std():.3f}")
-    for name in ("changed", "anew") if kept["stations"] else ():
+    for name in ("changed", "fresh") if kept["stations"] else ():
         means, spread = ratio(kept["stations"], name)
         print(f"{name:8} / unchanged", *(f"{m:.2f}+-{s:.2f}" for m, s in zip(means, spread, strict=True)))
 

@@ -37,7 +37,8 @@ def problem():
     y = np.sin(2 * X[..., 0]) + 0.1 * rng.standard_normal((J, T))
     edges = [(j, (j + k) % J) for j in range(J) for k in range(1, REACH + 1)]
     V = domkl.kernels.gaussian(d, D, sigma2=[0.1, 1.0, 10.0])
-    return X, y, domkl.graph.as_graph(edges, J), V, domkl.Rates(rho=0.5, eta=0.5, eta_g=2.0)
+    model = domkl.Paper(kernels=V, rates=domkl.Rates(rho=0.5, eta=0.5, eta_g=2.0))
+    return X, y, domkl.graph.as_graph(edges, J), model
 
 
 def checksum(run):
@@ -47,10 +48,10 @@ def checksum(run):
 
 def work(engine):
     """One measured run, as JSON on the output: what the processes below are started for."""
-    X, y, graph, V, rates = problem()
-    domkl.simulate(X[:, :2], y[:, :2], graph, kernels=V, rates=rates, engine=engine)
+    X, y, graph, model = problem()
+    domkl.simulate(X[:, :2], y[:, :2], graph, model=model, engine=engine)
     start = time.perf_counter()
-    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, engine=engine)
+    run = domkl.simulate(X, y, graph, model=model, engine=engine)
     seconds = time.perf_counter() - start
     if engine != "mpi" or is_first():
         print(json.dumps({"seconds": seconds, "checksum": checksum(run)}))

@@ -25,7 +25,7 @@ def drift(rounds: int, K: int, dtype: type, engine: str, looks: int = 10) -> lis
     for t in range(1, rounds + 1):
         x = (0.99 * x + 0.1 * rng.standard_normal(3)).astype(dtype)
         z = first_order.features(V, x)
-        learnt = second_order.local(state, z, second_order.predict(state, z)[0], x[0], pulls, loss)
+        learnt = second_order.local(state, z, first_order.predict(state, z)[0], x[0], pulls, loss)
         state = second_order.merge(state, learnt, pulls.deg * learnt[0], learnt[1], pulls, 1.0)
         M += 2 * np.outer(z[0].astype(float), z[0].astype(float))
         if t % (rounds // looks) == 0:

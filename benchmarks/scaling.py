@@ -42,7 +42,8 @@ def trial(shape: dict[str, int], T: int) -> timing.Trial:
     X, y = w1.stream(J, T, shape["d"])
     V = domkl.kernels.gaussian(shape["d"], shape["D"], sigma2=np.logspace(-1, 1, shape["P"]).tolist())
     graph = domkl.graph.as_graph(lattice(J, shape["degree"]), J)
-    return timing.timed(lambda: domkl.simulate(X, y, graph, kernels=V, threads=1), T)
+    model = domkl.Paper(kernels=V)
+    return timing.timed(lambda: domkl.simulate(X, y, graph, model=model, threads=1), T)
 
 
 def exponent(x: list[int], seconds: list[float]) -> dict[str, float]:

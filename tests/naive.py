@@ -309,7 +309,7 @@ def cauchy_kernel(x, other, sigma2):
 
 
 def auto_joint(Z, y, neighbours, rho, eta, kept):
-    """One joint model of preset "auto", for squared losses, from features Z (J, T, K) and scaled targets.
+    """One joint model of kind "auto", for squared losses, from features Z (J, T, K) and scaled targets.
 
     The first `kept` samples are replayed as if the neighbours agreed; edges weigh 1/min(deg_i, deg_j).
     Returns theta and lam, (J, K) each.
@@ -358,7 +358,7 @@ def echo(errors, fade, doubt, few):
 
 
 def additive(Z, y, group, memory):
-    """A memory of preset "auto" on one device, from terms Z (T, K) and scaled targets: what its coefficients
+    """A memory of kind "auto" on one device, from terms Z (T, K) and scaled targets: what its coefficients
     and their variances become. `memory` is on how many rounds it looks back.
 
     Every matrix is made anew from all samples and their weights.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import networkx as nx
 import numpy as np
 from hypothesis import strategies as st
@@ -11,10 +13,12 @@ from domkl import engines
 
 #: The engines that can run here.
 ENGINES = ["numpy"] if engines.available() else ["numpy", "native"]
-#: The kinds of learner: of every engine, and of the second order.
+#: The kinds of the paper's learner: of every engine, and of the second order.
 DEVICES = [
     {"engine": engine, **order} for engine in ENGINES for order in ({}, {"step": "newton", "memory": 8})
 ]
+#: What `domkl.Paper` takes; the rest is for `simulate` and `Learner`.
+OF_PAPER = {field.name for field in dataclasses.fields(domkl.Paper)}
 
 
 @st.composite
@@ -73,6 +77,26 @@ def problems(draw, tree=False):
     return X, y, graph, draw(dictionaries(d)), draw(rates()), loss, naive_loss
 
 
+def paper(**options):
+    """The paper's model, and the options that are not its own but of `simulate` or `Learner`."""
+    own = {name: value for name, value in options.items() if name in OF_PAPER}
+    return domkl.Paper(**own), {name: value for name, value in options.items() if name not in own}
+
+
+def simulate_paper(X, y, graph, **options):
+    """`simulate` of the paper's model, all options in one."""
+    model, how = paper(**options)
+    return domkl.simulate(X, y, graph, model=model, **how)
+
+
+def learners(graph, model, **options):
+    """A learner for each node of a graph 0..J-1, which know the whole network."""
+    near = neighbours_of(graph)
+    made = [domkl.Learner(model, near[j], name=j, **options) for j in range(len(near))]
+    domkl.introduce(made)
+    return made
+
+
 def taught(model, X, y):
     """A model's predictions, each made before its label is learnt."""
     y_hat = []
@@ -93,3 +117,25 @@ def feed(learners, names, graph, x, y, rng):
     rng.shuffle(post)
     for sender, receiver in post:
         learners[receiver].receive(names[sender], updates[sender])
+
+
+def fed(learners, graph, X, y, rng):
+    """What learners predict in rounds in which nothing is lost. (J, T)"""
+    y_hat = np.empty_like(y)
+    for t in range(y.shape[1]):
+        feed(learners, range(len(learners)), graph, X[:, t], y[:, t], rng)
+        y_hat[:, t] = [learner.step.y_hat for learner in learners]
+    return y_hat
+
+
+def online(graph, d, **settings):
+    """Rows of `Auto` over a graph, a round at a time; of one device where the graph is None."""
+    from domkl.faces.online import OnlineRows
+
+    network = {} if graph is None else {"graph": domkl.graph.as_graph(graph)}
+    return OnlineRows(domkl.Auto(**{"size": 160, **settings}), d, **network)
+
+
+def taught_alone(model, X, y):
+    """What one device predicts of a stream (T, d), each before its label is learnt. (T,)"""
+    return taught(model, X[:, None], y[:, None]).reshape(-1)

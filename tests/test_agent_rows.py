@@ -86,8 +86,8 @@ def test_json_from_a_topic():
         (b'{"x": [1, 2], "y": 3', "not a reading", "truncated"),
         (b'{"x": [1, 2], "id": "\xff"}', "not a reading", ""),
         (b'{"o": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not a reading", "recursion"),
-        (b'{"x": [1, 2, 3], "y": 1}', "wrong length", "x has 3 numbers, expected 2"),
-        (b'{"x": [], "y": 1}', "wrong length", "x has 0 numbers"),
+        (b'{"x": [1, 2, 3], "y": 1}', "wrong length", "x has 3 values, expected 2"),
+        (b'{"x": [], "y": 1}', "wrong length", "x has 0 values"),
         (b'{"x": {"a": 1}, "y": 1}', "no column", "x has no 'b'"),
         (b'{"y": 1}', "no x", "neither x nor a label"),
         (b'{"id": "k"}', "no x", "neither x nor a label"),
@@ -131,8 +131,8 @@ def test_a_table_without_named_columns_gives_all_but_the_target(tmp_path):
 @pytest.mark.parametrize(
     ("line", "kind", "reason"),
     [
-        (b"1,2", "wrong length", "there are 2 cells, expected 3"),
-        (b"1,2,3,4", "wrong length", "there are 4 cells"),
+        (b"1,2", "wrong length", "the row has 2 cells, expected 3"),
+        (b"1,2,3,4", "wrong length", "the row has 4 cells"),
         (b"1,x,3", "not a number", "column 'b' is 'x', expected a number"),
         (b"1,,3", "not a number", "column 'b' is empty"),
         (b"1,1_000,3", "not a number", "column 'b' is '1_000'"),
@@ -163,7 +163,7 @@ def test_large_numbers_whose_sum_is_too_large_are_fine(tmp_path):
     ("text", "message"),
     [
         (b"", "the file is empty; expected a line with column names"),
-        (b"a,y\n1,2\n", "header: there are 0 columns 'b', expected one; mend the file or"),
+        (b"a,y\n1,2\n", "header: there are 0 columns 'b', expected one; fix the file or"),
         (b"a,b,a,y\n", "header: there are 2 columns 'a'"),
         (b"a,b\n", "header: there are 0 columns 'y'"),
         (b'a,"b,y\n', "header: unexpected end"),

@@ -146,7 +146,7 @@ def test_the_limit_grows_with_all_that_costs():
 
 
 def test_memory_bounds_what_the_cache_does_not_hold():
-    large = limits.Shape(J=100_000, P=17, D=50, d=21, deg=6, scattered=True)
+    large = limits.LimitShape(J=100_000, P=17, D=50, d=21, deg=6, scattered=True)
     bound = limits.bound(PEAK, large, last_cache=1 << 20)
     assert bound.by == "memory"
     rows = bound.ns * 20 / 800  # 20 bytes a nanosecond, 800 bytes a row
@@ -169,12 +169,12 @@ def test_the_second_orders_limit_is_the_larger_of_reading_and_computing():
 def test_a_thread_holds_its_own_matrices():
     assert w4.NETWORK.held(1) == w4.NETWORK.held(2) == 5 * 5050
     assert w4.DEVICE.held(1) == 2 * w4.DEVICE.held(2) == 850 * 851
-    assert w4.Shape(1, 3, 4, 0).held(2) == 2 * 36
+    assert w4.StepShape(1, 3, 4, 0).held(2) == 2 * 36
 
 
 @pytest.mark.parametrize("bits", [64, 32])
 def test_the_device_that_is_timed_learns(bits):
-    shape = w4.Shape(J=1, P=2, D=4, d=0)
+    shape = w4.StepShape(J=1, P=2, D=4, d=0)
     names = ["numpy"] if engines.available() else ["numpy", "native"]
     states = [w4.device(shape, w1.Contender(name, name, bits, 1), 30)() for name in names]
     for state in states:
@@ -288,12 +288,3 @@ def test_exponents_are_found_again():
     for k, fixed in ((1.0, 0.0), (1.0, 50.0), (1.3, 10.0)):
         found = script("scaling").exponent(x, [1e-6 * (fixed + 3 * v**k) for v in x])
         assert found["exponent"] == pytest.approx(k, abs=0.011)
-
-
-def test_the_pages_tables_are_those_of_the_kept_figures():
-    tables = script("tables")
-    page = tables.PAGE.read_text(encoding="utf-8")
-    assert all(f"<!-- bench:{name} -->" in page for name in tables.MADE)
-    assert tables.fill(page, tables.read("bench.json"), tables.read("scaling.json")) == page, (
-        "run: python benchmarks/tables.py"
-    )

@@ -8,15 +8,15 @@ import pytest
 import domkl
 import problems
 from domkl.base.errors import InputError
+from domkl.faces.online import OnlineRows
 from domkl.learning import conformal
 
 
 @pytest.mark.parametrize("delay", [0, 5])
-@pytest.mark.parametrize("preset", ["paper", "auto"])
-def test_bounds_of_a_run_are_calibrated_whatever_the_learner(preset, delay):
+@pytest.mark.parametrize("model", [domkl.Paper(rates=domkl.Rates(0.1, 0.1, 1.0)), domkl.Auto(size=60)])
+def test_bounds_of_a_run_are_calibrated_whatever_the_model(model, delay):
     X, y = problems.streams(3, 600, 2)
-    options = {"size": 60} if preset == "auto" else {"rates": domkl.Rates(0.1, 0.1, 1.0)}
-    run = domkl.simulate(X, y, "ring", preset=preset, delay=delay, **options)
+    run = domkl.simulate(X, y, "ring", model=model, delay=delay)
     low, high = conformal.bounds(run.y_hat, y, 0.8, delay)
     assert (np.abs(((low <= y) & (y <= high))[:, 100:].mean(1) - 0.8) < 0.06).all()
 
@@ -34,13 +34,13 @@ def test_bounds_use_no_label_before_it_is_known():
 
 def test_bounds_are_those_that_a_model_gives():
     X, y = problems.streams(1, 120, 2)
-    model, found, y_hat = domkl.DOMKL(size=40), [], []
+    model, found, y_hat = OnlineRows(domkl.Auto(size=40), 2), [], []
     for x, label in zip(X[0], y[0], strict=True):
-        found.append(model.interval(x, 0.7))
-        y_hat.append(model.predict(x))
-        model.learn(x, label)
-    low, high = conformal.bounds([y_hat], y, 0.7)
-    np.testing.assert_array_equal(np.array(found).T, [low[0], high[0]])
+        found.append(model.interval([x], 0.7))
+        y_hat.append(model.predict([x]))
+        model.learn([x], [label])
+    low, high = conformal.bounds(np.transpose(y_hat), y, 0.7)
+    np.testing.assert_array_equal(np.array(found)[..., 0].T, [low[0], high[0]])
 
 
 def test_an_error_grows_old():

@@ -30,7 +30,8 @@ def cluster():
 def sweep(rhos):
     X, y = problems.streams(4, 30, 2)
     one = joblib.delayed(domkl.simulate)
-    return [one(X, y, "ring", rates=domkl.Rates(rho, 1.0, 1.0), engine="numpy") for rho in rhos]
+    models = [domkl.Paper(rates=domkl.Rates(rho, 1.0, 1.0)) for rho in rhos]
+    return [one(X, y, "ring", model=model, engine="numpy") for model in models]
 
 
 def test_a_sweep_over_rates_is_the_same_on_the_cluster(cluster):

@@ -8,14 +8,16 @@ import pathlib
 import re
 import shlex
 
+import numpy as np
 import pytest
 
 from domkl import cli
+from domkl.learning import auto
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXPECTED = {"tutorial", "how-to", "math", "decisions", "reproduction", "privacy", "reference"}
-EXPECTED |= {"performance", "cluster"}
+EXPECTED |= {"performance", "cluster", "architecture", "extend", "glossary", "auto", "agents", "devices"}
 
 
 def text(path):
@@ -105,6 +107,64 @@ def test_every_module_and_test_that_the_mathematics_name_exists():
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_no_page_names_a_machines_own_paths(page):
     assert not re.search(r"(?<![\w.])/(home|root|work|tmp|Users)/", text(page))
+
+
+#: Words that hide what is meant, and what to write instead.
+PRIVATE = {
+    "preset": "model",
+    "anew": "again",
+    "afresh": "again",
+    "heard": "received",
+    "hears": "receives",
+    "told": "informed, sent",
+    "mend": "fix",
+    "mended": "fixed",
+    "whole mind": "complete state",
+    "AutoLearner": "Learner",
+}
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem != "reference"], ids=lambda path: path.name
+)
+def test_pages_use_plain_words(page):
+    found = {word for word in PRIVATE if re.search(rf"\b{word}\b", text(page))}
+    assert not found, {word: PRIVATE[word] for word in found}
+
+
+def test_the_glossary_explains_each_term_once_in_one_sentence():
+    page = text(ROOT / "docs" / "glossary.md")
+    rows = re.findall(r"^\| (?!term|---)(.*?) \| (.*) \|$", page, flags=re.MULTILINE)
+    terms = [term for names, _ in rows for term in names.split(", ")]
+    assert len(terms) == len(set(terms)) > 80
+    assert all(meaning and ". " not in meaning for _, meaning in rows)
+    needed = {"learner", "neighbour", "peer", "round", "update", "message", "theta", "dual", "edge", "scale"}
+    needed |= {"statistics", "expert", "memory", "screen", "exchange", "row", "hand-over model", "rule"}
+    needed |= {"checkpoint", "journal", "engine", "runner", "fingerprint", "settings", "model", "part"}
+    assert not needed - set(terms)
+
+
+def test_the_table_of_constants_is_that_of_the_code():
+    page = text(ROOT / "docs" / "auto.md")
+    table = page.split("<!-- table: constants -->")[1].split("<!-- end -->")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in table.strip().splitlines()[2:]
+    ]
+    found = auto.table()
+    assert [row[0] for row in rows] == [f"`{row.name}`" for row in found], "run: python benchmarks/tables.py"
+    assert [row[2:] for row in rows] == [[row.meaning, row.chosen] for row in found]
+    for (_, value, *_), row in zip(rows, found, strict=True):
+        numbers = [float(item) for item in re.findall(r"[\d.e+-]*\d", value)]
+        np.testing.assert_allclose(numbers, list(flat(row.value)), rtol=1e-5)
+
+
+def flat(value):
+    """All numbers in a constant; None, which the page shows as "all", is none."""
+    if isinstance(value, tuple):
+        for item in value:
+            yield from flat(item)
+    elif value is not None:
+        yield float(value)
 
 
 def test_privacy_is_not_promised():

@@ -1,4 +1,4 @@
-"""Whatever is lost, both ends of every edge agree on its dual; and a learner's mind survives a restart."""
+"""Whatever is lost, both ends of every edge agree on its dual; and a learner's state survives a restart."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.5, 1.0)
 
 
+def learner(neighbours, name, payload="float64", **options):
+    model, how = problems.paper(**{"kernels": V, "rates": RATES, **options})
+    return domkl.Learner(model, list(neighbours), name=name, exchange=domkl.Exchange(payload), **how)
+
+
 def network(graph, **options):
-    return [
-        domkl.Learner(V, [str(i) for i in graph.neighbors(j)], RATES, name=str(j), **options)
-        for j in sorted(graph)
-    ]
+    return [learner(map(str, graph.neighbors(j)), str(j), **options) for j in sorted(graph)]
 
 
 def deliver(learners, updates, lost, random):
@@ -45,7 +47,7 @@ def meet(learners):
     """What learners tell each other as they end, when nothing is lost any more."""
     for one in learners:
         for neighbour in one.neighbours:
-            learners[int(neighbour)].meet(one.name, one.heard[neighbour], one.round)
+            learners[int(neighbour)].meet(one.name, one.edges[neighbour], one.round)
 
 
 def assert_in_balance(learners):
@@ -110,11 +112,11 @@ def test_a_move_is_taken_back_when_the_other_end_did_not_move():
     assert edge.settle(Held(moved=3), known=5) is None  # only once
 
 
-def test_what_a_neighbour_said_before_it_closed_the_round_takes_nothing_back():
+def test_what_a_neighbour_sent_before_it_closed_the_round_takes_nothing_back():
     X, y = problems.streams(2, 3, 2)
     a, b = network(nx.path_graph(2))
     from_a, from_b = a.observe(X[0, 0], y[0, 0]), b.observe(X[1, 0], y[1, 0])
-    early = b.heard["0"], b.round  # b's round is still open
+    early = b.edges["0"], b.round  # b's round is still open
     a.receive("1", from_b)
     a.meet("1", *early)
     b.receive("0", from_a)
@@ -122,7 +124,7 @@ def test_what_a_neighbour_said_before_it_closed_the_round_takes_nothing_back():
     assert_in_balance([a, b])
 
 
-def test_words_from_later_rounds_than_a_restarted_learner_knows_take_nothing_back():
+def test_news_of_later_rounds_than_a_restarted_learner_knows_takes_nothing_back():
     edge = Edge((1,), np.float64)
     edge.move(4, np.array([1.0]), hoping=True)
     assert edge.settle(Held(moved=20, before=19), known=20) is None
@@ -131,18 +133,18 @@ def test_words_from_later_rounds_than_a_restarted_learner_knows_take_nothing_bac
     assert edge.moved == 4
 
 
-def test_a_new_life_at_either_end_begins_the_edge_anew():
+def test_a_new_life_at_either_end_resets_the_edge():
     X, y = problems.streams(2, 10, 2)
     learners, rng = network(nx.path_graph(2)), np.random.default_rng(0)
     play(learners, X, y, range(4), lambda *_: False, rng)
-    learners[1] = domkl.Learner(V, ["0"], RATES, name="1", number=77)
+    learners[1] = learner("0", "1", number=77)
     learners[1].skip_to(4)
     play(learners, X, y, range(4, 6), lambda *_: False, rng)
     assert learners[0]._known["1"].edge.theirs == 77
     play(learners, X, y, range(6, 10), lambda *_: False, rng)
     meet(learners)
     assert_in_balance(learners)
-    learners[0].begin_anew(5)
+    learners[0].reset_edges(5)
     assert np.abs(learners[0].state.lam).max() < 1e-15
     meet(learners)
     assert_in_balance(learners)
@@ -169,7 +171,7 @@ def test_a_saved_learner_goes_on_with_the_same_bits(device, hedge, payload):
         assert old.round == new.round == 12
         for a, b in zip(old.state, new.state, strict=True):
             np.testing.assert_array_equal(a, b)
-        assert old.heard == new.heard
+        assert old.edges == new.edges
 
 
 @pytest.mark.skipif(len(problems.ENGINES) < 2, reason="the native engine was not built")
@@ -195,13 +197,13 @@ def test_a_loaded_learner_forgets_what_it_predicted_before(device):
     saved, meta = old.save()
     new.load(saved, meta)
     assert new.predict(x) == old.predict(x) != 0
-    assert new.observe(x, 1.0).losses.tolist() == old.observe(x, 1.0).losses.tolist()
+    assert new.observe(x, 1.0).scalars.tolist() == old.observe(x, 1.0).scalars.tolist()
 
 
 def test_a_saved_learner_of_other_settings_is_refused():
     one, other = network(nx.path_graph(2))
     saved = one.save()
-    stranger = domkl.Learner(V, ["1"], domkl.Rates(0.5, 0.5, 2.0), name="0")
+    stranger = learner("1", "0", rates=domkl.Rates(0.5, 0.5, 2.0))
     with pytest.raises(domkl.errors.DataError, match="the saved learner has fingerprint"):
         stranger.load(*saved)
     assert other.round == 0
@@ -244,19 +246,19 @@ def test_a_straggler_goes_on_where_the_others_are():
 
 def test_far_ahead_is_not_kept_where_it_is_only_ahead():
     one = network(nx.path_graph(2))[0]
-    update = domkl.Learner(V, ["0"], RATES, name="1").observe([0.1, 0.2], 1.0)
-    with_us = update._replace(round=100, heard={"0": Held(seen=99)})
+    update = learner("0", "1").observe([0.1, 0.2], 1.0)
+    with_us = update._replace(round=100, edges={"0": Held(seen=99)})
     assert not one.receive("1", with_us)
     assert one.ahead == 0
 
 
 def test_a_newcomer_starts_from_what_a_neighbour_knows():
     X, y = problems.streams(2, 30, 2)
-    old = domkl.Learner(V, ["1"], RATES, name="0")
+    old = learner("1", "0")
     for t in range(30):
         update = old.observe(X[0, t], y[0, t])
         old.close()
-    new = domkl.Learner(V, ["0"], RATES, name="1", number=3)
+    new = learner("0", "1", number=3)
     new.adopt(update, share=0.5)
     np.testing.assert_allclose(new.state.theta, update.theta / 2)
     new.adopt(update)
@@ -264,7 +266,7 @@ def test_a_newcomer_starts_from_what_a_neighbour_knows():
     assert new.predict(X[0, 0]) == pytest.approx(old.predict(X[0, 0]), rel=0.1)
 
 
-def test_an_asynchronous_learner_keeps_each_neighbours_newest_word_and_no_duals():
+def test_an_asynchronous_learner_keeps_each_neighbours_newest_update_and_no_duals():
     X, y = problems.streams(2, 30, 2)
     a, b = network(nx.path_graph(2), asynchronous=True)
     updates = [b.observe(X[1, t], y[1, t]) for t in range(5)]
@@ -275,7 +277,7 @@ def test_an_asynchronous_learner_keeps_each_neighbours_newest_word_and_no_duals(
     a.observe(X[0, 1], y[0, 1])
     np.testing.assert_array_equal(a.state.theta_sum, a.state.theta)  # nothing new: no pull
     assert np.abs(a.state.lam).max() == 0
-    reborn = domkl.Learner(V, ["0"], RATES, name="1", asynchronous=True, number=5)
+    reborn = learner("0", "1", asynchronous=True, number=5)
     assert a.receive("1", reborn.observe(X[1, 0], y[1, 0]))
 
 
@@ -289,7 +291,7 @@ def test_asynchronous_learners_learn_together_without_waiting():
             x = rng.random(2)
             a.receive("1", b.observe(x, float(np.sin(3 * x[0]) + x[1])))
     assert (a.round, b.round) == (400, 40)
-    alone = domkl.Learner(V, [], RATES)
+    alone = learner((), None)
     rng = np.random.default_rng(1)
     for _ in range(40):
         x = rng.random(2)
@@ -306,11 +308,11 @@ def test_asynchronous_learners_learn_together_without_waiting():
 
 def test_messages_need_rounds_that_all_share():
     with pytest.raises(domkl.errors.InputError, match="use 'neighbours' or 'local'"):
-        domkl.Learner(V, ["b"], RATES, hedge="messages", asynchronous=True)
+        learner("b", "a", hedge="messages", asynchronous=True)
 
 
 def test_a_payload_too_small_for_the_estimate_is_refused():
-    one = domkl.Learner(V, ["b"], domkl.Rates(1e-3, 1e-3, 1.0), payload="float16")
+    one = learner("b", "a", rates=domkl.Rates(1e-3, 1e-3, 1.0), payload="float16")
     with pytest.raises(domkl.errors.InputError, match="too large for payload 'float16'"):
         one.observe([0.1, 0.2], 1e6)
     assert not one.waiting

@@ -36,8 +36,8 @@ def test_where_there_is_a_compiler_the_native_engine_was_built():
 def both(problem, hedge="neighbours", delay=0, **options):
     X, y, graph, V, rates, loss, _ = problem
     common = {"kernels": V, "rates": rates, "loss": loss, "hedge": hedge, "delay": delay}
-    slow = domkl.simulate(X, y, graph, engine="numpy", **common)
-    return slow, domkl.simulate(X, y, graph, engine="native", **common, **options)
+    slow = problems.simulate_paper(X, y, graph, engine="numpy", **common)
+    return slow, problems.simulate_paper(X, y, graph, engine="native", **common, **options)
 
 
 def check_same(slow, fast, tolerance=1e-12, cv=1e-10):
@@ -73,10 +73,10 @@ def test_native_equals_numpy_with_messages_on_trees(problem, delay):
 def test_blocks_of_any_length_give_the_same_bits(problem, length, delay):
     X, y, graph, V, rates, loss, _ = problem
     common = {"kernels": V, "rates": rates, "loss": loss, "delay": delay, "engine": "native"}
-    whole = domkl.simulate(X, y, graph, **common)
+    whole = problems.simulate_paper(X, y, graph, **common)
     cuts = range(0, y.shape[1], length)
     blocks = ((X[:, t : t + length], y[:, t : t + length]) for t in cuts)
-    parts = domkl.simulate(blocks, None, graph, **common)
+    parts = problems.simulate_paper(blocks, None, graph, **common)
     for name in ("y_hat", "theta", "lam", "L", "q"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name), err_msg=name)
 
@@ -92,7 +92,7 @@ def test_every_instruction_set_and_every_width(isa, dtype, D):
     graph, rates = domkl.graph.named("ring", 4), domkl.Rates(0.5, 0.5, 1.0)
     engine = NativeEngine(engines.Setting(V, graph, rates, domkl.losses.squared(), "neighbours", 0), isa)
     y_hat = engine.advance(X.astype(dtype), y.astype(dtype))
-    slow = domkl.simulate(X, y, graph, kernels=V, rates=rates, engine="numpy")
+    slow = problems.simulate_paper(X, y, graph, kernels=V, rates=rates, engine="numpy")
     np.testing.assert_allclose(y_hat, slow.y_hat, atol=1e-12 if dtype == np.float64 else 2e-5)
 
 
@@ -100,7 +100,7 @@ def test_every_instruction_set_and_every_width(isa, dtype, D):
 def test_at_the_papers_size_float64_and_float32():
     X, y = problems.streams(5, 400, 21)
     runs = {
-        (engine, dtype): domkl.simulate(
+        (engine, dtype): problems.simulate_paper(
             X, y, "complete", engine=engine, dtype=dtype, rates=domkl.Rates(1, 1, 5)
         )
         for engine in ("numpy", "native")
@@ -119,7 +119,7 @@ def test_angles_of_any_size(scale):
     X, y = problems.streams(2, 30, 2)
     V = domkl.kernels.gaussian(2, D=9, sigma2=1.0) * scale
     slow, fast = (
-        domkl.simulate(X, y, "path", kernels=V, rates=domkl.Rates(1, 1, 1), engine=name)
+        problems.simulate_paper(X, y, "path", kernels=V, rates=domkl.Rates(1, 1, 1), engine=name)
         for name in ("numpy", "native")
     )
     np.testing.assert_allclose(fast.y_hat, slow.y_hat, atol=1e-13 * max(1, 10 * scale))
@@ -133,7 +133,7 @@ def test_every_degree(degree):
     V, rates = domkl.kernels.gaussian(2, D=6, sigma2=[0.5, 2]), domkl.Rates(0.3, 0.6, 1)
     check_same(
         *(
-            domkl.simulate(X, y, "star", kernels=V, rates=rates, engine=name, delay=2)
+            problems.simulate_paper(X, y, "star", kernels=V, rates=rates, engine=name, delay=2)
             for name in ("numpy", "native")
         )
     )
@@ -148,10 +148,10 @@ def test_without_the_state_everything_else_is_the_same(engine, options, delay):
     X, y = problems.streams(4, 50, 2)
     V, rates = domkl.kernels.gaussian(2, D=6, sigma2=[0.5, 2]), domkl.Rates(0.3, 0.6, 1)
     common = {"kernels": V, "rates": rates, "engine": engine, "delay": delay, **options}
-    whole = domkl.simulate(X, y, "ring", **common)
-    light = domkl.simulate(X, y, "ring", keep_state=False, **common)
+    whole = problems.simulate_paper(X, y, "ring", **common)
+    light = problems.simulate_paper(X, y, "ring", keep_state=False, **common)
     halves = [(X[:, :20], y[:, :20]), (X[:, 20:], y[:, 20:])]
-    stream = domkl.simulate(halves, None, "ring", keep_state=False, **common)
+    stream = problems.simulate_paper(halves, None, "ring", keep_state=False, **common)
     assert light.theta.shape == (0, 2, 12)
     for name in ("y_hat", "mse", "cv", "L", "q", "kernel_mse", "kernel_cv"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(light, name), err_msg=name)
@@ -170,7 +170,7 @@ def test_threads_that_share_the_learners_of_a_round_change_no_bit(hedge, delay, 
     V, rates = domkl.kernels.gaussian(2, D=5, sigma2=[0.5, 1, 2]), domkl.Rates(0.3, 0.6, 1)
     common = {"kernels": V, "rates": rates, "hedge": hedge, "delay": delay, "keep_state": keep_state}
     one, *others = (
-        domkl.simulate(X, y, "path", engine="native", threads=n, **common) for n in (1, 2, 3, 5, 8)
+        problems.simulate_paper(X, y, "path", engine="native", threads=n, **common) for n in (1, 2, 3, 5, 8)
     )
     for other in others:
         for name in ALL:
@@ -187,9 +187,10 @@ def test_a_network_that_no_cache_holds():
     graph = domkl.graph.as_graph({tuple(sorted(map(int, edge))) for edge in edges + hub}, J)
     X, y = problems.streams(J, 3, 2)
     common = {"kernels": domkl.kernels.gaussian(2, D=50, sigma2=1.0), "rates": domkl.Rates(0.3, 0.6, 1)}
-    slow = domkl.simulate(X, y, graph, engine="numpy", keep_state=False, **common)
+    slow = problems.simulate_paper(X, y, graph, engine="numpy", keep_state=False, **common)
     one, two = (
-        domkl.simulate(X, y, graph, engine="native", keep_state=False, threads=n, **common) for n in (1, 2)
+        problems.simulate_paper(X, y, graph, engine="native", keep_state=False, threads=n, **common)
+        for n in (1, 2)
     )
     check_same(slow, one)
     for name in ALL:
@@ -201,10 +202,14 @@ def test_memory_mapped_and_strided_streams(engine, tmp_path):
     X, y = problems.streams(3, 40, 4)
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    plain = domkl.simulate(X, y, "ring", engine=engine)
-    np.testing.assert_array_equal(domkl.simulate(mapped, y, "ring", engine=engine).y_hat, plain.y_hat)
+    plain = problems.simulate_paper(X, y, "ring", engine=engine)
+    np.testing.assert_array_equal(
+        problems.simulate_paper(mapped, y, "ring", engine=engine).y_hat, plain.y_hat
+    )
     backwards = np.ascontiguousarray(X[..., ::-1])[..., ::-1]
-    np.testing.assert_array_equal(domkl.simulate(backwards, y, "ring", engine=engine).y_hat, plain.y_hat)
+    np.testing.assert_array_equal(
+        problems.simulate_paper(backwards, y, "ring", engine=engine).y_hat, plain.y_hat
+    )
 
 
 @pytest.mark.parametrize("engine", problems.ENGINES)
@@ -213,31 +218,31 @@ def test_bad_values_in_a_later_block_are_told_in_the_whole_stream(engine):
     y[1, 7] = np.nan
     blocks = [(X[:, t : t + 3], y[:, t : t + 3]) for t in (0, 3, 6)]
     with pytest.raises(InputError, match=r"y\[1, 7\] is nan"):
-        domkl.simulate(blocks, None, "path", rates=domkl.Rates(1, 1, 1), engine=engine)
+        problems.simulate_paper(blocks, None, "path", rates=domkl.Rates(1, 1, 1), engine=engine)
 
 
 def test_streams_of_blocks_are_checked():
     X, y = problems.streams(2, 9, 2)
-    with pytest.raises(InputError, match="no known length; expected rates"):
-        domkl.simulate([(X, y)], None, "path")
+    with pytest.raises(InputError, match="rho, eta, eta_g and horizon are not given"):
+        problems.simulate_paper([(X, y)], None, "path")
     with pytest.raises(InputError, match="X holds no block"):
-        domkl.simulate([], None, "path", rates=domkl.Rates(1, 1, 1))
+        problems.simulate_paper([], None, "path", rates=domkl.Rates(1, 1, 1))
     with pytest.raises(InputError, match="all blocks need the same form"):
-        domkl.simulate([(X, y), (X[..., :1], y)], None, "path", rates=domkl.Rates(1, 1, 1))
+        problems.simulate_paper([(X, y), (X[..., :1], y)], None, "path", rates=domkl.Rates(1, 1, 1))
 
 
 def test_choosing_an_engine(monkeypatch):
     X, y = problems.streams(2, 5, 2)
     with pytest.raises(InputError, match=r"engine is 'natve'.*did you mean 'native'"):
-        domkl.simulate(X, y, "path", engine="natve")
+        problems.simulate_paper(X, y, "path", engine="natve")
     with pytest.raises(InputError, match="threads is 0"):
-        domkl.simulate(X, y, "path", threads=0)
+        problems.simulate_paper(X, y, "path", threads=0)
     monkeypatch.setitem(sys.modules, "domkl.engines._native._engine", None)
     monkeypatch.delattr(importlib.import_module("domkl.engines._native"), "_engine", raising=False)
     assert "was not built" in engines.available()
-    domkl.simulate(X, y, "path")  # "auto" falls back to NumPy
+    problems.simulate_paper(X, y, "path")  # "auto" falls back to NumPy
     with pytest.raises(InputError, match=r"native engine was not built.*install a C\+\+ compiler"):
-        domkl.simulate(X, y, "path", engine="native")
+        problems.simulate_paper(X, y, "path", engine="native")
 
 
 @needs_native

@@ -38,7 +38,7 @@ def test_a_square_array_is_read_by_the_number_of_learners():
     two_edges = np.array([[0, 1], [1, 2]])
     for edges in (two_edges, two_edges.astype(float)):
         assert graph.as_graph(edges, 3).edges == [(0, 1), (1, 2)]
-    with pytest.raises(InputError, match="other numbers than 0 and 1"):
+    with pytest.raises(InputError, match="values other than 0 and 1"):
         graph.as_graph(two_edges)
     both = np.array([[0, 1], [1, 0]])
     assert graph.as_graph(both).edges == graph.as_graph(both, 2).edges == [(0, 1)]
@@ -84,12 +84,12 @@ def test_the_papers_networks_are_marked_as_inferred():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (nx.Graph([(0, 1), (2, 3)]), "in pieces: no way leads from learner 0 to 2"),
+        (nx.Graph([(0, 1), (2, 3)]), "not connected: no path leads from learner 0 to 2"),
         (nx.Graph([(0, 0), (0, 1)]), "learner 0 is linked to itself"),
         ([(0, 1)], "learner 2 has no neighbour"),
         (nx.DiGraph([(0, 1), (1, 2)]), "directed"),
         (np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]]), "not symmetric"),
-        (np.array([[0, 0.5, 0], [0.5, 0, 1], [0, 1, 0]]), "other numbers than 0 and 1"),
+        (np.array([[0, 0.5, 0], [0.5, 0, 1], [0, 1, 0]]), "values other than 0 and 1"),
         (np.eye(3), "linked to itself"),
         (7, "cannot be read"),
         ([(0, 1, 2)], "cannot be read"),

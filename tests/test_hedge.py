@@ -35,7 +35,7 @@ def test_messages_on_trees_equal_the_remarks_delayed_sums(tree, seed):
     steps = dict(nx.all_pairs_shortest_path_length(tree))
     distance = np.array([[steps[j][i] for i in range(J)] for j in range(J)])
     runs = [
-        domkl.simulate(X[:, :t], y[:, :t], tree, kernels=V, rates=rates, hedge="messages")
+        problems.simulate_paper(X[:, :t], y[:, :t], tree, kernels=V, rates=rates, hedge="messages")
         for t in range(1, T + 1)
     ]
     L = np.array([np.zeros_like(runs[0].L), *(run.L for run in runs)])
@@ -51,7 +51,10 @@ def test_on_a_long_path_everybodys_losses_arrive_with_messages_but_not_with_neig
     X, y = problems.streams(6, 40, 2)
     y[0] += 5  # only learner 0 sees what tells the kernels apart
     V, rates = domkl.kernels.gaussian(2, D=10, sigma2=[0.01, 1.0]), domkl.Rates(0.01, 1.0, 20.0)
-    far = {rule: domkl.simulate(X, y, "path", kernels=V, rates=rates, hedge=rule) for rule in hedge.RULES}
+    far = {
+        rule: problems.simulate_paper(X, y, "path", kernels=V, rates=rates, hedge=rule)
+        for rule in hedge.RULES
+    }
     head = {rule: run.q[0] for rule, run in far.items()}
     for rule, run in far.items():
         assert np.allclose(run.q.sum(1), 1), rule

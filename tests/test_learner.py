@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 import domkl
 import problems
 from domkl.base.errors import InputError, PeerError
-from domkl.learner.member import EARLIEST
+from domkl.learner.inbox import EARLIEST
 
 V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.5, 1.0)
+MODEL = domkl.Paper(kernels=V, rates=RATES)
 
 
 def learner(neighbours=("b", "c"), **options):
-    return domkl.Learner(V, list(neighbours), RATES, **options)
+    model, how = problems.paper(**{"kernels": V, "rates": RATES, **options})
+    return domkl.Learner(model, list(neighbours), **how)
 
 
 def snapshot(one):
@@ -57,9 +59,9 @@ def test_neighbours_one_round_ahead_change_nothing(engine, graph, random):
     """Each learner goes on as soon as its own round is closed; messages wait in random order."""
     J, T = len(graph), 6
     X, y = problems.streams(J, T, 2)
-    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, engine=engine)
+    run = domkl.simulate(X, y, graph, model=MODEL, engine=engine)
     near = problems.neighbours_of(graph)
-    devices = [domkl.Learner(V, near[j], RATES, engine=engine) for j in range(J)]
+    devices = [domkl.Learner(MODEL, near[j], engine=engine) for j in range(J)]
     post = []
     while any(device.round < T for device in devices):
         ready = [j for j, device in enumerate(devices) if not device.waiting and device.round < T]
@@ -87,7 +89,7 @@ def test_close_goes_on_without_the_missing():
 
 def test_a_round_in_which_both_ends_miss_each_other_keeps_the_duals_in_balance():
     X, y = problems.streams(2, 8, 2)
-    a, b = domkl.Learner(V, ["b"], RATES), domkl.Learner(V, ["a"], RATES)
+    a, b = learner("b"), learner("a")
     for t in range(8):
         from_a, from_b = a.observe(X[0, t], y[0, t]), b.observe(X[1, t], y[1, t])
         if t in (2, 5):
@@ -127,8 +129,8 @@ def test_a_learner_without_neighbours_learns_alone():
 
 
 def test_losses_stay_on_the_device_with_local_hedge():
-    assert learner(hedge="local").observe([0.1, 0.2], 1.0).losses is None
-    assert learner(hedge="neighbours").observe([0.1, 0.2], 1.0).losses is not None
+    assert learner(hedge="local").observe([0.1, 0.2], 1.0).scalars is None
+    assert learner(hedge="neighbours").observe([0.1, 0.2], 1.0).scalars is not None
 
 
 @pytest.mark.parametrize(
@@ -181,11 +183,11 @@ def test_observing_twice_in_a_round_is_refused():
 
 
 def other_kernels():
-    return domkl.Learner(V + 1e-9, ["a"], RATES).observe([0.1, 0.2], 1.0)
+    return learner("a", kernels=V + 1e-9).observe([0.1, 0.2], 1.0)
 
 
 def other_rates():
-    return domkl.Learner(V, ["a"], domkl.Rates(0.6, 0.5, 1.0)).observe([0.1, 0.2], 1.0)
+    return learner("a", rates=domkl.Rates(0.6, 0.5, 1.0)).observe([0.1, 0.2], 1.0)
 
 
 def tampered(**changes):
@@ -204,8 +206,8 @@ def tampered(**changes):
         ("b", other_rates, "'b' sent fingerprint"),
         ("b", tampered(theta=np.zeros((2, 9))), r"theta of 'b' is not \(2, 10\) finite numbers"),
         ("b", tampered(theta=np.full((2, 10), np.nan)), "theta of 'b' is not"),
-        ("b", tampered(losses=None), "losses of 'b' is not"),
-        ("b", tampered(losses=np.array([1.0, np.inf])), "losses of 'b' is not"),
+        ("b", tampered(scalars=None), "scalars of 'b' is not"),
+        ("b", tampered(scalars=np.array([1.0, np.inf])), "scalars of 'b' is not"),
         ("b", tampered(round=-1), "'b' sent no update"),
         ("b", lambda: None, "'b' sent no update"),
         ("b", tampered(round=None), "'b' sent no update"),
@@ -233,15 +235,15 @@ def test_memory_for_early_updates_is_bounded():
 def test_neighbours_must_have_different_names():
     for bad in (["b", "b"], "bc", None):
         with pytest.raises(InputError, match="expected a list of different names"):
-            domkl.Learner(V, bad, RATES)
+            domkl.Learner(MODEL, bad)
 
 
 @pytest.mark.parametrize("engine", problems.ENGINES)
 def test_float32_learners_equal_the_float32_simulator(engine):
     X, y = problems.streams(3, 10, 2)
-    run = domkl.simulate(X, y, "complete", kernels=V, rates=RATES, dtype=np.float32, engine=engine)
+    run = domkl.simulate(X, y, "complete", model=MODEL, dtype=np.float32, engine=engine)
     near = problems.neighbours_of(nx.complete_graph(3))
-    devices = [domkl.Learner(V, near[j], RATES, dtype=np.float32, engine=engine) for j in range(3)]
+    devices = [domkl.Learner(MODEL, near[j], dtype=np.float32, engine=engine) for j in range(3)]
     for t in range(10):
         problems.feed(devices, range(3), nx.complete_graph(3), X[:, t], y[:, t], np.random.default_rng(t))
     np.testing.assert_array_equal([device.state.theta for device in devices], run.theta)
@@ -261,16 +263,17 @@ def test_what_is_done_to_an_update_does_not_reach_the_learner(engine):
 
 def test_equal_settings_have_equal_fingerprints_and_others_not():
     def fingerprint(rates=RATES, **options):
-        return domkl.Learner(V, [], rates, **options).fingerprint
+        return learner((), rates=rates, **options).fingerprint
 
     assert fingerprint(domkl.Rates(3, 3, 3)) == fingerprint(domkl.Rates(3.0, np.float64(3), np.int64(3)))
     losses = [domkl.losses.huber(1.0), domkl.losses.huber(1.0000001), domkl.losses.squared()]
-    assert len({fingerprint(loss=loss) for loss in losses} | {fingerprint(hedge="local")}) == 4
+    others = {"hedge": "local"}, {"asynchronous": True}, {"exchange": domkl.Exchange("float32")}
+    found = {fingerprint(loss=loss) for loss in losses} | {fingerprint(**other) for other in others}
+    assert len(found) == 6
 
 
 def test_learners_with_names_count_losses_right_after_a_one_sided_loss():
-    V2, rates = domkl.kernels.gaussian(2, D=3, sigma2=[0.3, 3.0]), domkl.Rates(0.5, 0.5, 1.0)
-    a, b = (domkl.Learner(V2, [x], rates, hedge="messages", name=y) for x, y in ("ba", "ab"))
+    a, b = (learner(x, hedge="messages", name=y) for x, y in ("ba", "ab"))
     X, y = problems.streams(2, 6, 2)
     for t in range(6):
         from_a, from_b = a.observe(X[0, t], y[0, t]), b.observe(X[1, t], y[1, t])
@@ -290,3 +293,15 @@ def test_huge_inputs_never_leave_a_state_that_is_not_finite(engine):
         with contextlib.suppress(InputError):
             one.observe(x, 1.0)
         assert all(np.isfinite(part).all() for part in one.state)
+
+
+def test_a_sample_without_known_inputs_or_a_name_is_refused_where_they_are_needed():
+    with pytest.raises(InputError, match="inputs is not given"):
+        domkl.Learner(domkl.Paper(rates=RATES), ["b"])
+    with pytest.raises(InputError, match="inputs is not given"):
+        domkl.Learner(domkl.Auto(), ["b"], name="a")
+    with pytest.raises(InputError, match=r"name is not given; expected one with model Auto\(\)"):
+        domkl.Learner(neighbours=["b"], inputs=2)
+    with pytest.raises(InputError, match="payload is 'float8'"):
+        learner(exchange=domkl.Exchange("float8"))
+    assert domkl.Learner(domkl.Paper(rates=RATES), ["b"], inputs=2).shapes.theta == (17, 100)

@@ -66,10 +66,13 @@ def checksum(run, names=FIELDS):
 
 def checksums(engine):
     """Of all cases, and of one more that comes in blocks and leaves the state away."""
-    found = [checksum(domkl.simulate(*data, engine=engine, **options)) for data, options in map(case, CASES)]
+    found = [
+        checksum(problems.simulate_paper(*data, engine=engine, **options))
+        for data, options in map(case, CASES)
+    ]
     (X, y, graph), options = case(1)
     blocks = ((X[:, t : t + 2], y[:, t : t + 2]) for t in range(0, y.shape[1], 2))
-    run = domkl.simulate(blocks, None, graph, engine=engine, keep_state=False, **options)
+    run = problems.simulate_paper(blocks, None, graph, engine=engine, keep_state=False, **options)
     assert len(run.theta) == len(run.lam) == 0
     return [*found, checksum(run)]
 
@@ -111,9 +114,9 @@ graph, rates = domkl.graph.named("ring", 12), domkl.Rates(1, 1, 1)
 def test_a_rank_reads_the_streams_of_its_own_learners_alone():
     code = """
 others = mpi.owners(mpi.communicator(), graph) != rank
-whole = domkl.simulate(X, y, graph, engine="numpy")
+whole = problems.simulate_paper(X, y, graph, engine="numpy")
 X[others], y[others] = np.nan, np.nan
-run = domkl.simulate(X, y, graph, engine="mpi")
+run = problems.simulate_paper(X, y, graph, engine="mpi")
 assert np.array_equal(run.y_hat, whole.y_hat) and np.array_equal(run.theta, whole.theta)
 """
     done = start(2, "-c", COMMON + code)
@@ -125,19 +128,20 @@ assert np.array_equal(run.y_hat, whole.y_hat) and np.array_equal(run.theta, whol
     ("code", "message"),
     [
         (
-            "y[7, 4] = np.nan\ndomkl.simulate(X, y, graph, engine='mpi')",
+            "y[7, 4] = np.nan\nproblems.simulate_paper(X, y, graph, engine='mpi')",
             r"InputError: y\[7, 4\] is nan; expected finite numbers.*",
         ),
         (
-            "domkl.simulate(X, y, graph, engine='mpi', progress=lambda *_: 1 / (1 - rank))",
+            "problems.simulate_paper(X, y, graph, engine='mpi', progress=lambda *_: 1 / (1 - rank))",
             r"ZeroDivisionError: division by zero",
         ),
         (
-            "V = domkl.kernels.gaussian(2, seed=rank)\ndomkl.simulate(X, y, graph, kernels=V, engine='mpi')",
+            "V = domkl.kernels.gaussian(2, seed=rank)\n"
+            "problems.simulate_paper(X, y, graph, kernels=V, engine='mpi')",
             r"InputError: this rank's kernels.* are not those of rank 0; .*seed what is drawn at random",
         ),
         (
-            "domkl.simulate(X[:1], y[:1], domkl.graph.Graph((0,), ((),)), engine='mpi')",
+            "problems.simulate_paper(X[:1], y[:1], domkl.graph.Graph((0,), ((),)), engine='mpi')",
             r"InputError: there are 2 ranks for 1 learners; .*use mpiexec -n 1 or less",
         ),
     ],
@@ -152,7 +156,8 @@ def test_a_rank_that_fails_ends_all_with_one_line(code, message):
 @needs_mpi
 def test_alone_an_error_is_an_error():
     code = (
-        "y[7, 4] = np.nan\ntry: domkl.simulate(X, y, graph, engine='mpi')\nexcept ValueError as e: print(e)"
+        "y[7, 4] = np.nan\n"
+        "try: problems.simulate_paper(X, y, graph, engine='mpi')\nexcept ValueError as e: print(e)"
     )
     done = start(1, "-c", COMMON + code)
     assert done.stdout.startswith("y[7, 4] is nan")
@@ -163,13 +168,13 @@ def test_without_mpi4py_the_install_line_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     X, y = problems.streams(3, 4, 2)
     with pytest.raises(MissingExtra, match=r'pip install "domkl\[mpi\]"'):
-        domkl.simulate(X, y, "ring", engine="mpi")
+        problems.simulate_paper(X, y, "ring", engine="mpi")
     assert "mpi" in engines.NAMES
 
 
 @needs_mpi
 def test_without_an_mpi_library_the_install_line_is_told():
-    code = "import domkl, problems\ndomkl.simulate(*problems.streams(3, 4, 2), 'ring', engine='mpi')"
+    code = "import problems\nproblems.simulate_paper(*problems.streams(3, 4, 2), 'ring', engine='mpi')"
     program = f"import os\nos.environ['MPI4PY_LIBMPI'] = 'nowhere'\n{code}"
     done = start(1, "-c", program)
     assert re.search(r'MissingExtra: mpi4py finds no MPI library.*pip install "domkl\[mpi\]"$', done.stderr)

@@ -12,23 +12,27 @@ import domkl
 import naive
 import problems
 from domkl import engines
-from domkl.agent import checkpoint
 from domkl.base.errors import DataError, InputError, PeerError
-from domkl.learning import second_order
+from domkl.learner import files
 
 V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.1, 1.0)
-NEWTON = {"step": "newton"}
 every_engine = pytest.mark.parametrize("engine", problems.ENGINES)
 needs_native = pytest.mark.skipif(engines.available() is not None, reason="needs the native engine")
 
 
-def network(graph, **options):
+def network(graph, payload="float64", **options):
+    """Second-order learners called "0", "1", ..."""
+    model, how = problems.paper(**{"kernels": V, "rates": RATES, "step": "newton", **options})
     near = problems.neighbours_of(graph)
     return [
-        domkl.Learner(V, [str(i) for i in near[j]], RATES, name=str(j), **NEWTON, **options)
+        domkl.Learner(model, [*map(str, near[j])], name=str(j), exchange=domkl.Exchange(payload), **how)
         for j in range(len(near))
     ]
+
+
+def simulate(X, y, graph, **options):
+    return problems.simulate_paper(X, y, graph, **{"kernels": V, "rates": RATES, "step": "newton", **options})
 
 
 def play(learners, X, y, rounds, heard=lambda t, a, b: True):
@@ -47,7 +51,7 @@ def play(learners, X, y, rounds, heard=lambda t, a, b: True):
     return np.array(y_hat).T
 
 
-def mind(one):
+def state(one):
     """All that a learner keeps, to the last bit."""
     arrays, meta = one.save()
     return {name: array.tobytes() for name, array in arrays.items()}, meta
@@ -59,14 +63,13 @@ def mind(one):
 def test_naive_simulator_and_learners_are_the_same(engine, problem, hedge, random):
     X, y, graph, V, rates, loss, naive_loss = problem
     near = problems.neighbours_of(graph)
-    common = {"loss": loss, "hedge": hedge, "engine": engine, **NEWTON}
+    common = {"kernels": V, "rates": rates, "loss": loss, "hedge": hedge, "engine": engine}
     twin = naive.newton(X, y, near, V, rates.rho, rates.eta, rates.eta_g, hedge=hedge, **naive_loss)
-    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, **common)
+    run = simulate(X, y, graph, **common)
     np.testing.assert_allclose(run.theta, twin["theta"], rtol=1e-9, atol=1e-9)
-    learners = [domkl.Learner(V, near[j], rates, name=j, **common) for j in range(len(near))]
-    for t in range(y.shape[1]):
-        problems.feed(learners, range(len(near)), graph, X[:, t], y[:, t], random)
-        np.testing.assert_array_equal([one.step.y_hat for one in learners], run.y_hat[:, t])
+    model, how = problems.paper(**common, step="newton")
+    learners = problems.learners(graph, model, **how)
+    np.testing.assert_array_equal(problems.fed(learners, graph, X, y, random), run.y_hat)
     same_state(learners, run)
 
 
@@ -85,22 +88,19 @@ def test_learners_have_the_simulators_bits_whatever_is_forgotten(engine, data):
     graph = draw(problems.graphs(tree=hedge == "messages"))
     d, T = draw(st.integers(1, 3)), draw(st.integers(1, 70))
     loss, _ = draw(problems.losses())
-    V, rates = draw(problems.dictionaries(d)), draw(problems.rates())
     X, y = problems.streams(len(graph), T, d, draw(st.integers(0, 9999)), loss.classifies)
     common = {
+        "kernels": draw(problems.dictionaries(d)),
+        "rates": draw(problems.rates()),
         "loss": loss,
         "hedge": hedge,
         "dtype": draw(st.sampled_from([np.float64, np.float32])),
         "memory": draw(st.none() | st.floats(1, 200)),
         "engine": engine,
-        **NEWTON,
     }
     threads = draw(st.integers(1, 3)) if engine == "native" else 1
-    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, threads=threads, **common)
-    near = problems.neighbours_of(graph)
-    learners = [
-        domkl.Learner(V, [str(i) for i in near[j]], rates, name=str(j), **common) for j in range(len(near))
-    ]
+    run = simulate(X, y, graph, threads=threads, **common)
+    learners = network(graph, **common)
     np.testing.assert_array_equal(play(learners, X, y, range(T)), run.y_hat)
     same_state(learners, run)
 
@@ -113,7 +113,7 @@ def test_bits_agree_beyond_the_waiting_terms_and_what_is_forgotten(engine, dtype
     X, y = problems.streams(4, 110, 2, classify=loss == "logistic")
     common = {"loss": loss, "hedge": hedge, "dtype": dtype, "memory": memory, "engine": engine}
     graph = nx.path_graph(4)
-    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, **NEWTON, **common)
+    run = simulate(X, y, graph, **common)
     learners = network(graph, **common)
     np.testing.assert_array_equal(play(learners, X, y, range(110)), run.y_hat)
     assert learners[0].state.theta.dtype == dtype
@@ -132,7 +132,7 @@ def test_bits_agree_on_every_processor(isa, dtype, monkeypatch):
     X, y = problems.streams(4, 60, 2)
     common = {"loss": "huber", "dtype": dtype, "engine": "native", "memory": 40}
     graph = nx.star_graph(3)
-    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, **NEWTON, **common)
+    run = simulate(X, y, graph, **common)
     learners = network(graph, **common)
     np.testing.assert_array_equal(play(learners, X, y, range(60)), run.y_hat)
     same_state(learners, run)
@@ -176,38 +176,11 @@ def change_edges(learners, edges):
             one.join(name)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_change_of_degree_is_exact_however_ill_conditioned(dtype):
-    rng, K, c, rho = np.random.default_rng(0), 12, 1e-3 + 2 * 0.5, 0.5
-    Z = rng.standard_normal((300, K)) * np.logspace(0, -4, K)
-    S = Z.T @ Z
-    inverse = second_order.Inverse(np.linalg.inv(c * np.eye(K) + S)[None].astype(dtype))
-    for by in (-rho, -rho, rho, rho, rho):
-        inverse = second_order.shift(inverse, c, by)
-        c += by
-        expected = np.linalg.inv(c * np.eye(K) + S)
-        P = inverse.settle()[0]
-        np.testing.assert_array_equal(P, P.T)
-        assert P.dtype == dtype
-        error = np.linalg.norm(P - expected) / np.linalg.norm(expected)
-        assert error < (1e-12 if dtype == np.float64 else 1e-3)
-
-
-def test_the_last_neighbour_may_leave_where_hardly_anything_else_holds_the_matrix():
-    rho, eta, K = 1.0, 1e-9, 8
-    one = second_order.Inverse(
-        np.full((1, K, K), 1e-8, np.float32) + np.eye(K, dtype=np.float32) / (eta + rho)
-    )
-    P = second_order.shift(one, eta + rho, -rho).settle()[0]
-    assert np.isfinite(P).all()
-    assert np.linalg.eigvalsh(P.astype(float)).max() <= 1.001 / eta
-
-
 @every_engine
 @pytest.mark.parametrize("step", ["first", "newton"])
-def test_a_neighbour_that_was_not_heard_yet_does_not_pull(engine, step):
+def test_a_neighbour_that_has_not_sent_yet_does_not_pull(engine, step):
     X, y = problems.streams(1, 60, 2)
-    one = domkl.Learner(V, [], RATES, name="0", step=step, engine=engine)
+    one = network(nx.empty_graph(1), step=step, engine=engine)[0]
     for t in range(60):
         one.observe(X[0, t], y[0, t])
     before = one.state.theta
@@ -221,27 +194,27 @@ def test_a_neighbour_that_was_not_heard_yet_does_not_pull(engine, step):
 @every_engine
 @pytest.mark.parametrize("payload", ["float64", "float16"])
 @pytest.mark.parametrize("memory", [None, 25])
-def test_a_checkpoint_goes_on_with_the_same_bits_from_any_round(tmp_path, engine, payload, memory):
+def test_a_file_goes_on_with_the_same_bits_from_any_round(engine, payload, memory):
     X, y = problems.streams(3, 80, 2)
     options = {"payload": payload, "memory": memory, "engine": engine}
     moments = (0, 6, 7, 8, 30, 31, 32, 59)  # terms wait, are as many as may wait, are subtracted
-    whole = network(nx.path_graph(3), **options)
+    whole, kept = network(nx.path_graph(3), **options), {}
     for t in range(80):
         play(whole, X, y, [t])
         if t in moments:
-            checkpoint.save(tmp_path / str(t), t, *whole[1].save(), sync=False)
-    end = mind(whole[1])
+            kept[t] = files.content({}, *whole[1].save())
+    end = state(whole[1])
     undisturbed = network(nx.path_graph(3), **options)
     play(undisturbed, X, y, range(80))
-    assert mind(undisturbed[1]) == end  # to save changes nothing
+    assert state(undisturbed[1]) == end  # to save changes nothing
     for t in moments:
         again = network(nx.path_graph(3), **options)
         play(again, X, y, range(t + 1))
-        found = checkpoint.load(tmp_path / str(t))
+        about, arrays = files.parsed(kept[t])
         again[1] = network(nx.path_graph(3), **options)[1]
-        again[1].load(found.arrays, found.meta)
+        again[1].load(arrays, files.meta(about))
         play(again, X, y, range(t + 1, 80))
-        assert mind(again[1]) == end
+        assert state(again[1]) == end
 
 
 @needs_native
@@ -264,19 +237,6 @@ def test_a_checkpoint_moves_to_the_other_engine(before, after, dtype):
 
 
 @every_engine
-def test_a_damaged_matrix_is_noticed(tmp_path, engine):
-    one = network(nx.path_graph(2), engine=engine)[0]
-    one.observe([0.1, 0.2], 1.0)
-    one.close()
-    path = checkpoint.save(tmp_path, 1, *one.save(), sync=False)
-    content = bytearray(path.read_bytes())
-    content[content.index(one.save()[0]["inverse"].tobytes()) + 11] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"no checkpoint in .* can be used"):
-        checkpoint.load(tmp_path)
-
-
-@every_engine
 def test_what_is_saved_does_not_change_while_the_learner_goes_on(engine):
     one = network(nx.empty_graph(1), engine=engine)[0]
     X, y = problems.streams(1, 90, 2)
@@ -292,20 +252,20 @@ def test_what_is_saved_does_not_change_while_the_learner_goes_on(engine):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("looked", [True, False])
 def test_refused_samples_leave_a_learner_as_it_was(engine, dtype, looked):
-    options = {"payload": "float16", "engine": engine, "dtype": dtype, **NEWTON}
-    one, twin = (domkl.Learner(V, ["1"], domkl.Rates(1e-3, 1e-3, 1.0), **options) for _ in range(2))
+    options = {"payload": "float16", "engine": engine, "dtype": dtype, "rates": domkl.Rates(1e-3, 1e-3, 1.0)}
+    one, twin = (network(nx.path_graph(2), **options)[0] for _ in range(2))
     X, labels = problems.streams(1, 40, 2)
     huge = 1e200 if dtype == np.float64 else 3e38
     for t in range(40):
-        before = mind(one) if looked else None
+        before = state(one) if looked else None
         for y, reason in ((1e6, "too large for payload 'float16'"), (huge, "overflow"), (np.nan, "y")):
             with pytest.raises(InputError, match=reason):
                 one.observe([0.1, 0.2], y)
-            assert not looked or mind(one) == before
+            assert not looked or state(one) == before
         for each in (one, twin):
             each.observe(X[0, t], labels[0, t])
             each.close()
-    assert mind(one) == mind(twin)
+    assert state(one) == state(twin)
 
 
 @needs_native
@@ -322,20 +282,15 @@ def test_the_extension_refuses_what_does_not_fit():
 
 
 def test_learners_of_another_step_or_memory_do_not_understand_each_other():
-    kinds = [{}, {"step": "newton"}, {"step": "newton", "memory": 100}, {"step": "newton", "memory": 200}]
-    learners = [domkl.Learner(V, ["b"], RATES, name="a", **kind) for kind in kinds]
+    kinds = [{"step": "first"}, {}, {"memory": 100}, {"memory": 200}]
+    learners = [network(nx.path_graph(2), **kind)[0] for kind in kinds]
     assert len({one.fingerprint for one in learners}) == 4
-    same = domkl.Learner(V, ["b"], RATES, step="newton", memory=100.0)
+    same = network(nx.path_graph(2), memory=100.0)[1]
     assert same.fingerprint == learners[2].fingerprint
     with pytest.raises(PeerError, match="the same kernels, rates, loss, step"):
-        learners[0].receive("b", learners[1].observe([0.1, 0.2], 1.0))
+        learners[0].receive("1", learners[1].observe([0.1, 0.2], 1.0))
     with pytest.raises(DataError, match="fingerprint"):
         learners[2].load(*learners[3].save())
-
-
-def test_the_fingerprint_of_the_first_order_is_what_it_was():
-    """Checkpoints and networks of earlier versions stay valid."""
-    assert domkl.Learner(V, ["b"], RATES).fingerprint == "73c1bb2929f0d542"
 
 
 @every_engine
@@ -350,7 +305,7 @@ def test_a_network_that_lost_messages_comes_back_to_the_undisturbed_one(engine):
         assert np.abs(a.state.theta - b.state.theta).max() < 0.05 * size
 
 
-def test_asynchronous_learners_hear_of_what_they_do_not_see():
+def test_asynchronous_learners_learn_what_they_do_not_see():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (2, 300, 2))
     X[0, :, 0], X[1, :, 0] = -np.abs(X[0, :, 0]), np.abs(X[1, :, 0])  # each sees one half
@@ -371,16 +326,7 @@ def test_asynchronous_learners_hear_of_what_they_do_not_see():
     assert error(a) < 0.8 * error(alone)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"step": "newten"}, "did you mean 'newton'"),
-        ({"step": "newton", "memory": 0}, "above 0"),
-        ({"memory": 100}, "memory is for step='newton'"),
-        ({"step": "newton", "engine": "mpi"}, "has no second-order step"),
-    ],
-)
-def test_wrong_steps_are_refused_in_one_line(wrong, message):
-    with pytest.raises(InputError, match=message) as caught:
-        domkl.Learner(V, ["b"], RATES, **wrong)
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("step", ["first", "newton"])
+def test_an_engine_that_has_no_devices_is_refused(step):
+    with pytest.raises(InputError, match="engine 'mpi' is for simulate"):
+        network(nx.path_graph(2), step=step, engine="mpi")

@@ -21,7 +21,9 @@ def check_naive(problem, hedge):
         X, y, problems.neighbours_of(graph), V, rates.rho, rates.eta, rates.eta_g, hedge=hedge, **naive_loss
     )
     for engine in problems.ENGINES:
-        run = domkl.simulate(X, y, graph, kernels=V, rates=rates, loss=loss, hedge=hedge, engine=engine)
+        run = problems.simulate_paper(
+            X, y, graph, kernels=V, rates=rates, loss=loss, hedge=hedge, engine=engine
+        )
         for name, expected in twin.items():
             np.testing.assert_allclose(getattr(run, name), expected, err_msg=f"{engine} {name}", **CLOSE)
         assert np.abs(run.lam.sum(0)).max() <= 1e-12 * max(1, np.abs(run.lam).max())
@@ -55,15 +57,10 @@ def test_learners_equal_simulate_bit_for_bit(engine, problem, hedge, random):
 
 def check_learners(problem, hedge, random, engine):
     X, y, graph, V, rates, loss, _ = problem
-    common = {"loss": loss, "hedge": hedge, "engine": engine}
-    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, **common)
-    near = problems.neighbours_of(graph)
-    learners = [domkl.Learner(V, near[j], rates, name=j, **common) for j in range(len(near))]
-    y_hat = np.empty_like(y)
-    for t in range(y.shape[1]):
-        problems.feed(learners, range(len(near)), graph, X[:, t], y[:, t], random)
-        y_hat[:, t] = [learner.step.y_hat for learner in learners]
-    np.testing.assert_array_equal(y_hat, run.y_hat)
+    model = domkl.Paper(kernels=V, rates=rates, loss=loss, hedge=hedge)
+    run = domkl.simulate(X, y, graph, model=model, engine=engine)
+    learners = problems.learners(graph, model, engine=engine)
+    np.testing.assert_array_equal(problems.fed(learners, graph, X, y, random), run.y_hat)
     for name in ("theta", "lam", "L", "q"):
         np.testing.assert_array_equal(
             [getattr(learner.state, name) for learner in learners], getattr(run, name)
@@ -76,12 +73,12 @@ def test_bits_agree_at_the_papers_size_whatever_the_layout(engine, order):
     X, y = problems.streams(J=5, T=20, d=21)
     X = np.asarray(X, order=order)
     graph, V, rates = nx.complete_graph(5), domkl.kernels.gaussian(21), domkl.Rates.paper(20)
-    run = domkl.simulate(X, y, graph, kernels=V, rates=rates, engine=engine)
+    model = domkl.Paper(kernels=V, rates=rates)
+    run = domkl.simulate(X, y, graph, model=model, engine=engine)
     near = problems.neighbours_of(graph)
-    learners = [domkl.Learner(V, near[j], rates, engine=engine) for j in range(5)]
-    for t in range(20):
-        problems.feed(learners, range(5), graph, X[:, t], y[:, t], np.random.default_rng(t))
-        assert [learner.step.y_hat for learner in learners] == run.y_hat[:, t].tolist()
+    learners = [domkl.Learner(model, near[j], engine=engine) for j in range(5)]  # without names
+    y_hat = problems.fed(learners, graph, X, y, np.random.default_rng(0))
+    np.testing.assert_array_equal(y_hat, run.y_hat)
 
 
 @settings(max_examples=25, deadline=None)
@@ -91,7 +88,7 @@ def test_lemma_1_distributed_updates_equal_oadmm_with_explicit_matrices(graph, r
     V = domkl.kernels.gaussian(2, D=3, seed=seed, sigma2=1.0)
     edges = [tuple(sorted(edge)) for edge in graph.edges]
     for t, (theta, lam) in enumerate(naive.oadmm(X, y, edges, V[0], rates.rho, rates.eta), start=1):
-        run = domkl.simulate(X[:, :t], y[:, :t], graph, kernels=V, rates=rates)
+        run = problems.simulate_paper(X[:, :t], y[:, :t], graph, kernels=V, rates=rates)
         np.testing.assert_allclose(run.theta[:, 0], theta, **CLOSE)
         np.testing.assert_allclose(run.lam[:, 0], lam, **CLOSE)
 
@@ -115,8 +112,8 @@ def test_omkl_equals_its_twin(engine, d, N, mu, eta_g, reg):
 def test_one_run_of_domkl_holds_a_run_of_dokl_for_each_kernel():
     X, y = problems.streams(J=4, T=60, d=2)
     V, rates = domkl.kernels.gaussian(2, D=8, sigma2=[0.1, 1, 10]), domkl.Rates(1.0, 0.5, 2.0)
-    run = domkl.simulate(X, y, "ring", kernels=V, rates=rates)
+    run = problems.simulate_paper(X, y, "ring", kernels=V, rates=rates)
     for p in range(3):
-        single = domkl.simulate(X, y, "ring", kernels=V[p : p + 1], rates=rates)
+        single = problems.simulate_paper(X, y, "ring", kernels=V[p : p + 1], rates=rates)
         np.testing.assert_allclose(run.kernel_mse[:, p], single.mse, rtol=1e-12)
         np.testing.assert_allclose(run.kernel_cv[:, p], single.cv, rtol=1e-9)

@@ -9,15 +9,16 @@ from hypothesis import strategies as st
 import domkl
 import problems
 from domkl.base.errors import InputError
-from domkl.engines import Links
+from domkl.exchange.links import Links
 
 V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.5, 1.0)
+MODEL = domkl.Paper(kernels=V, rates=RATES)
 
 
 def test_the_network_learns_and_agrees():
     X, y = problems.streams(5, 800, 2)
-    run = domkl.simulate(X, y, "ring", rates=domkl.Rates(0.05, 0.05, 1.0))
+    run = problems.simulate_paper(X, y, "ring", rates=domkl.Rates(0.05, 0.05, 1.0))
     late = ((run.y_hat - y) ** 2)[:, 400:].mean(1)
     assert late.max() < 0.03  # the noise alone is 0.01, the labels' variance 0.6
     assert run.cv.max() < 0.1
@@ -28,9 +29,9 @@ def test_a_delayed_label_is_learnt_when_it_is_known(engine):
     """By hand: predict now, learn the sample of `delay` rounds ago."""
     X, y = problems.streams(3, 12, 2)
     graph, delay = nx.complete_graph(3), 4
-    run = domkl.simulate(X, y, graph, kernels=V, rates=RATES, delay=delay, engine=engine)
+    run = domkl.simulate(X, y, graph, model=MODEL, delay=delay, engine=engine)
     near = problems.neighbours_of(graph)
-    devices = [domkl.Learner(V, near[j], RATES, engine=engine) for j in range(3)]
+    devices = [domkl.Learner(MODEL, near[j], engine=engine) for j in range(3)]
     for t in range(12):
         assert [device.predict(X[j, t]) for j, device in enumerate(devices)] == run.y_hat[:, t].tolist()
         if t >= delay:
@@ -45,7 +46,7 @@ def test_no_prediction_depends_on_a_label_that_is_not_known_yet(delay, t):
     X, y = problems.streams(2, 10, 2)
     changed = y.copy()
     changed[:, t] += 100
-    runs = [domkl.simulate(X, labels, "path", kernels=V, rates=RATES, delay=delay) for labels in (y, changed)]
+    runs = [domkl.simulate(X, labels, "path", model=MODEL, delay=delay) for labels in (y, changed)]
     known = t + delay + 1
     np.testing.assert_array_equal(runs[0].y_hat[:, :known], runs[1].y_hat[:, :known])
     if known < 10:
@@ -66,44 +67,45 @@ def test_links_sum_over_neighbours(graph, seed):
 
 def test_duals_sum_to_zero_over_a_long_run():
     X, y = problems.streams(5, 500, 2)
-    run = domkl.simulate(X, y, "star", kernels=V, rates=RATES)
+    run = domkl.simulate(X, y, "star", model=MODEL)
     assert np.abs(run.lam.sum(0)).max() <= 1e-12
 
 
 def test_one_learner_alone():
     X, y = problems.streams(1, 30, 2)
-    run = domkl.simulate(X, y, nx.empty_graph(1), kernels=V, rates=RATES)
+    run = domkl.simulate(X, y, nx.empty_graph(1), model=MODEL)
     assert run.cv.tolist() == [0.0]
     assert (run.lam == 0).all()
 
 
 def test_float32_stays_near_float64():
     X, y = problems.streams(4, 300, 2)
-    runs = [domkl.simulate(X, y, "ring", rates=RATES, dtype=t) for t in (np.float64, np.float32)]
+    runs = [problems.simulate_paper(X, y, "ring", rates=RATES, dtype=t) for t in (np.float64, np.float32)]
     np.testing.assert_allclose(runs[0].mse, runs[1].mse, rtol=1e-4)
 
 
 def test_the_paths_of_the_weights_are_kept_on_request():
     X, y = problems.streams(3, 10, 2)
-    run = domkl.simulate(X, y, "ring", kernels=V, rates=RATES, weights_every=4)
+    run = domkl.simulate(X, y, "ring", model=MODEL, weights_every=4)
     assert run.q_rounds.tolist() == [0, 4, 8]
     assert run.q_path.shape == (3, 3, 2)
     np.testing.assert_array_equal(run.q_path[0], 0.5)
-    assert domkl.simulate(X, y, "ring", kernels=V).q_path.shape == (0, 3, 2)
+    assert domkl.simulate(X, y, "ring", model=MODEL).q_path.shape == (0, 3, 2)
 
 
 def test_progress_is_told_after_each_round():
     X, y = problems.streams(2, 3, 2)
     seen = []
-    domkl.simulate(X, y, "path", kernels=V, progress=lambda done, T: seen.append((done, T)))
+    domkl.simulate(X, y, "path", model=MODEL, progress=lambda done, T: seen.append((done, T)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_classification_separates_two_classes():
     X, y = problems.streams(4, 600, 2, classify=True)
-    run = domkl.simulate(X, y, "ring", loss="logistic", rates=domkl.Rates(0.02, 0.02, 1.0))
+    model = domkl.Paper(loss="logistic", rates=domkl.Rates(0.02, 0.02, 1.0))
+    run = domkl.simulate(X, y, "ring", model=model)
     assert (np.sign(run.y_hat) == y)[:, 300:].mean() > 0.9
-    zeros = domkl.simulate(X, (y + 1) / 2, "ring", loss="logistic", rates=domkl.Rates(0.02, 0.02, 1.0))
+    zeros = domkl.simulate(X, (y + 1) / 2, "ring", model=model)
     np.testing.assert_array_equal(run.y_hat, zeros.y_hat)
 
 
@@ -113,11 +115,23 @@ def test_huber_shrugs_off_outliers():
     spoilt[:, ::20] += 50
     clean = np.arange(600) % 20 != 0
     rates = domkl.Rates(0.2, 0.2, 1.0)
-    errors = {
-        loss: ((domkl.simulate(X, spoilt, "ring", rates=rates, loss=loss).y_hat - y) ** 2)[:, clean].mean()
-        for loss in ("squared", "huber")
-    }
+    runs = {n: problems.simulate_paper(X, spoilt, "ring", rates=rates, loss=n) for n in ("squared", "huber")}
+    errors = {name: ((run.y_hat - y) ** 2)[:, clean].mean() for name, run in runs.items()}
     assert errors["huber"] < errors["squared"] / 10
+
+
+@pytest.mark.parametrize("model", [MODEL, domkl.Auto(size=40)])
+def test_one_target_may_have_an_axis_of_its_own(model):
+    X, y = problems.streams(3, 6, 2)
+    flat, deep = (domkl.simulate(X, labels, "ring", model=model).y_hat for labels in (y, y[..., None]))
+    np.testing.assert_array_equal(deep, flat[..., None])
+
+
+def test_without_a_model_it_is_auto():
+    X, y = problems.streams(2, 4, 2)
+    runs = [domkl.simulate(X, y, "path", **given) for given in ({}, {"model": domkl.Auto()})]
+    np.testing.assert_array_equal(runs[0].theta, runs[1].theta)
+    assert runs[0].theta.shape[-1] > 500
 
 
 def good():
@@ -150,6 +164,8 @@ def with_value(name, where, value):
         (good() | {"weights_every": 0.5}, "weights_every is 0.5"),
         (good() | {"graph": "paper3"}, "the graph has 5 learners but the data has 3"),
         (good() | {"rates": (1, 1, 1)}, r"rates is \(1, 1, 1\); expected domkl.Rates"),
+        (good() | {"y": np.zeros((3, 5, 2))}, "y has 2 targets; expected one"),
+        (good() | {"delta": 0.5}, "delta is 0.5 but the loss is 'squared'"),
         (good() | {"dtype": int}, "dtype is int64; expected float64 or float32"),
         (good() | {"X": np.ma.masked_less(good()["X"], 0)}, "X has masked values"),
         (good() | {"X": good()["X"] * 1e308, "y": good()["y"] * 1e200}, "predictions overflowed.*scale them"),
@@ -158,13 +174,19 @@ def with_value(name, where, value):
 @pytest.mark.parametrize("engine", problems.ENGINES)
 def test_bad_input_is_named_in_one_line(case, message, engine):
     with pytest.raises(InputError, match=message) as error:
-        domkl.simulate(**case, engine=engine)
+        problems.simulate_paper(**case, engine=engine)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (
+            lambda: domkl.simulate(**good(), model="auto"),
+            r"model is 'auto'; expected domkl.Auto\(\.\.\.\) or",
+        ),
+        (lambda: domkl.simulate(**good(), model=domkl.Auto), "expected domkl.Auto"),
+        (lambda: domkl.simulate(**good(), delay=5), "no label was learnt in 5 rounds"),
         (lambda: domkl.Rates(0, 1, 1), "rho is 0; expected a finite number above 0"),
         (lambda: domkl.Rates("1", 1, 1), "rho is '1'; expected a finite number above 0"),
         (lambda: domkl.Rates(1, None, 1), "eta is None"),

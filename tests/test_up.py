@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -16,9 +17,12 @@ import time
 import pytest
 
 import brokers
+import domkl
 from domkl import cli
 from domkl.agent import load
-from domkl.lab import fleet
+from domkl.base import toml
+from domkl.lab import experiment, fleet
+from domkl.learning import settings
 
 pytest.importorskip("zenoh")
 
@@ -71,8 +75,8 @@ def wait_for(what, seconds=LONG):
 
 @pytest.mark.parametrize(
     "more",
-    [[], ["--step", "newton", "--memory", "30"], ["--preset", "auto"]],
-    ids=["first", "newton", "auto"],
+    [[], ["--model", "paper"], ["--model", "paper", "--step", "newton", "--memory", "30"]],
+    ids=["auto", "paper", "newton"],
 )
 def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_path, more):
     argv = [*UP, "--rounds", "40", "--json", *more]
@@ -81,6 +85,7 @@ def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_
     document = json.loads(done.stdout)
     assert document["same_bits"] is True
     assert (document["rounds"], document["unit"], document["transport"]) == (40, "°F", "zenoh")
+    assert document["model"]["kind"] == ("paper" if more else "auto")
     assert [learner["name"] for learner in document["learners"]] == ["EWR", "JFK", "LGA"]
     for learner in document["learners"]:
         assert learner["rmse"] == learner["simulator_rmse"] == pytest.approx(130 * learner["mse"] ** 0.5)
@@ -96,14 +101,14 @@ def test_over_mqtt_and_at_a_rate_with_a_live_view_on_a_terminal(environ, tmp_pat
     folder = tmp_path / "kept"
     with brokers.running(tmp_path) as broker:
         argv = ["--transport", "mqtt", "--broker", broker.address, "--rounds", "60", "--rate", "25"]
-        argv += ["--graph", "EWR-JFK,JFK-LGA", "--folder", str(folder)]
+        argv += ["--graph", "EWR-JFK,JFK-LGA", "--model", "paper", "--folder", str(folder)]
         with started(environ, *argv, stdin=below, stdout=below, stderr=below) as process:
             os.close(below)
             shown = read_all(above)
             assert process.wait(LONG) == 0, shown
     os.close(above)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|`", "", shown)
-    for expected in ("1/1 up", "2/2 up", "σ²=", "of 54, error", "B/s", "over mqtt", "own: yes", "kept"):
+    for expected in ("1/1 up", "2/2 up", "σ²=", "of 54, error", "B/s", "over mqtt", "paper: yes", "kept"):
         assert expected in shown, expected
     assert {path.name for path in folder.glob("EWR.*")} == {
         f"EWR.{kind}" for kind in ("toml", "jsonl", "log", "predictions.jsonl")
@@ -152,12 +157,15 @@ class TestEnds:
 
 def test_a_folder_is_laid_out_for_agents(tmp_path, capsys):
     folder = tmp_path / "stations"
-    given = ["--graph", "path", "--step", "newton", "--memory", "500"]
+    given = ["--graph", "path", "--model", "paper", "--step", "newton", "--memory", "500"]
     assert cli.main(["up", "--rounds", "30", "--folder", str(folder), "--no-start", *given]) == 0
     assert f"domkl agent {folder}/EWR.toml" in capsys.readouterr().out
     config = load(folder / "JFK.toml", {})
     assert config.neighbours == ("EWR", "LGA")
-    assert (config.learning.step, config.learning.memory) == ("newton", 500.0)
+    paper = experiment.load("three-stations").paper
+    rates = dataclasses.replace(paper.rates, horizon=30)
+    assert config.model == dataclasses.replace(paper, rates=rates, step="newton", memory=500.0)
+    assert config.dtype == "float64"
     for name in ("EWR", "JFK", "LGA"):
         assert cli.main(["agent", str(folder / f"{name}.toml"), "--check", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["name"] == name
@@ -174,8 +182,11 @@ def test_a_folder_is_laid_out_for_agents(tmp_path, capsys):
         (["--broker", "127.0.0.1:1883"], ["--broker is for MQTT", "--transport mqtt"]),
         (["--transport", "pigeon"], ["'pigeon'"]),
         (["--rate", "0"], ["--rate is 0.0"]),
-        (["--step", "newten"], ["did you mean 'newton'"]),
-        (["--memory", "9"], ["memory is for step='newton'"]),
+        (["--model", "paper", "--step", "newten"], ["did you mean 'newton'"]),
+        (["--model", "paper", "--memory", "9"], ["memory is for step='newton'"]),
+        (["--step", "newton"], ["--step is a setting of model paper", "--model paper"]),
+        (["--model", "paper", "--size", "99"], ["--size is a setting of model auto"]),
+        (["--model", "own"], ["'own'"]),
         (["--rounds", "0"], ["rounds is 0"]),
         (["--graph", "EWR-JFK"], ["'LGA' has no neighbour"]),
         (["--no-start"], ["--no-start without --folder"]),
@@ -195,6 +206,27 @@ def test_bad_requests_give_one_line_and_exit_code_2(tmp_path, monkeypatch, capsy
     assert captured.err.count("\n") == 1, captured.err
     for part in parts:
         assert part in captured.err
+
+
+@pytest.mark.parametrize("given", [["--size", "200"], ["--model", "paper"]], ids=["auto", "paper"])
+def test_the_files_of_agents_hold_the_model_and_no_other_learner(tmp_path, capsys, given):
+    folder = tmp_path / "net"
+    assert cli.main(["up", "--rounds", "30", "--folder", str(folder), "--no-start", *given]) == 0
+    table = toml.read(folder / "JFK.toml", "a configuration", "agent")
+    auto = given[0] == "--size"
+    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    assert plain == {
+        "network": "three-stations",
+        "name": "JFK",
+        "neighbours": ["EWR", "LGA"],
+        "inputs": 15,
+        "dtype": "float32" if auto else "float64",
+    }
+    assert set(table) - set(plain) == {"model", "stream", "transport", "output", "checkpoint"}
+    model = settings.from_table(table["model"], "JFK.toml [model]")
+    paper = experiment.load("three-stations").paper
+    horizon = dataclasses.replace(paper.rates, horizon=30)
+    assert model == (domkl.Auto(size=200) if auto else dataclasses.replace(paper, rates=horizon))
 
 
 def test_samples_are_given_with_the_labels_known_by_then():

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from . import datasets
     from .base import errors
     from .exchange import graph
+    from .exchange.message import Exchange, Update
     from .faces.estimator import DOMKL
     from .lab.central import CentralRun, omkl
     from .learner import Learner, introduce
-    from .exchange.message import Exchange, Update
     from .learning import conformal, hedge, kernels, losses, metrics
     from .learning.first_order import Rates, State, Step
     from .learning.settings import Auto, KernelSpec, Paper, RateSpec

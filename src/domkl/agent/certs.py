@@ -47,7 +47,7 @@ def make(
         if name in RESERVED:
             raise InputError(f"learner is {name!r}; expected a name other than {RESERVED}; choose another")
     if not 1 <= days <= CA_DAYS:
-        raise InputError(f"days is {days}; expected 1 to {CA_DAYS}; choose such a number")
+        raise InputError(f"days is {days}; expected 1 to {CA_DAYS}; choose a number in that range")
     folder = pathlib.Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     made, authority = _authority(folder)
@@ -74,7 +74,7 @@ def make_broker(
 
 
 def mosquitto_conf(directory: pathlib.Path, port: int) -> str:
-    """A broker that knows every client by its certificate, and believes no other claim."""
+    """Configuration of a broker that identifies every client by its certificate only."""
     return f"""\
 # Start with: mosquitto -c {directory / "mosquitto.conf"}
 # The user that mosquitto runs as must be able to read broker.key.
@@ -102,7 +102,9 @@ def _authority(folder: pathlib.Path) -> tuple[list[Made], tuple[Any, Any]]:
     certificate, key = folder / "ca.pem", folder / "ca.key"
     if certificate.exists() != key.exists():
         there, gone = (certificate, key) if certificate.exists() else (key, certificate)
-        raise DataError(f"{there} is there but {gone.name} is not; expected both; restore it or start afresh")
+        raise DataError(
+            f"{there} is there but {gone.name} is not; expected both; restore it or use a new directory"
+        )
     made_key, private = _private_key(key)
     if not certificate.exists():
         _write(certificate, _pem(_sign_authority(private)), 0o644)
@@ -195,12 +197,12 @@ def _alternative(host: str) -> Any:
         return x509.DNSName(host)
     except ValueError:
         raise InputError(
-            f"host is {host!r}; expected an IP address or an ASCII host name; write it so"
+            f"host is {host!r}; expected an IP address or an ASCII host name; fix the host"
         ) from None
 
 
 def _private_key(path: pathlib.Path) -> tuple[Made, Any]:
-    """The key in a file; made if there is none, never changed if there is one."""
+    """The key in a file; generated if there is none, never changed if there is one."""
     if path.exists():
         return Made(path, False), _load_key(path)
     ec = need("cryptography.hazmat.primitives.asymmetric.ec", "agent")
@@ -226,7 +228,7 @@ def _load_certificate(path: pathlib.Path) -> Any:
         return need("cryptography.x509", "agent").load_pem_x509_certificate(path.read_bytes())
     except ValueError as error:
         raise DataError(
-            f"{path} is not a certificate: {error}; expected PEM; restore it or start afresh"
+            f"{path} is not a certificate: {error}; expected PEM; restore it or use a new directory"
         ) from None
 
 
@@ -244,6 +246,6 @@ def _keep(path: pathlib.Path, text: str) -> Made:
 
 
 def _write(path: pathlib.Path, content: bytes, mode: int) -> None:
-    """Create a file with its mode from the first moment on; never replace one."""
+    """Create a file with its final mode from the start; never replace one."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)

@@ -18,6 +18,7 @@ from .neighbourhood import Neighbourhood
 from .peers import Peer
 from .post import AT_ONCE, CHANNELS, Post
 from .transports import topics
+from .wire_names import announced
 
 #: The least time between two questions to a neighbour, or two answers, in seconds.
 PAUSE = 0.02
@@ -129,7 +130,7 @@ class Conversation:
             self.around.receive(peer, update)
 
     def _hear_hello(self, peer: Peer, hello: wire.Hello) -> None:
-        self.learner.take_links(wire.announced(hello.links))
+        self.learner.take_links(announced(hello.links))
         if len(hello.links) < len(self.learner.links) and time.monotonic() - self.hello_at > PAUSE:
             self.hello({})  # it has yet to find out about the network
         peer.done = hello.round if hello.done else None

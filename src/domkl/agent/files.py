@@ -1,4 +1,4 @@
-"""Lines of files that may grow or be replaced, read without holding up the event loop."""
+"""Lines of files that may grow or be replaced, read without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .logs import tell
 
 CHUNK = 1 << 16  # bytes read at once: some hundred rows, a few milliseconds of work
 LONGEST = 1 << 20  # bytes of one row
-HEAD = 1024  # bytes at a file's top that tell it from others; inodes are used again
+HEAD = 1024  # bytes at a file's top that identify it; inodes are reused
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ Numbered: TypeAlias = "list[tuple[int, T]]"  # items with their line, as an edit
 class Worker:
     """A thread that makes blocking calls, one after the other.
 
-    asyncio's own pool is waited for at the end, so that a silent standard input would hold up the exit.
+    asyncio waits for its own pool at exit, so an idle standard input would block the exit.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Worker:
         threading.Thread(target=self._work, name="domkl-stream", daemon=True).start()
 
     async def run(self, call: Callable[[], T]) -> T:
-        """The result of a call, made in the thread."""
+        """Run a call in the thread and return its result."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._jobs.put((call, future))
         return await future
@@ -75,25 +75,25 @@ def _hand_over(future: asyncio.Future[Any], result: object, error: Exception | N
 
 
 class Splitter:
-    """Bytes to whole lines that are not blank; what has no end yet waits for it."""
+    """Splits bytes into whole lines that are not blank; an unfinished line is held until its end."""
 
     def __init__(self) -> None:
         self.line, self.rest = 1, b""
 
     def feed(self, data: bytes) -> Numbered[bytes]:
         *lines, rest = (self.rest + data).split(b"\n")
-        self.rest = rest[: LONGEST + 1]  # enough to know that it is too long
+        self.rest = rest[: LONGEST + 1]  # enough to see that it is too long
         found = [(n, line) for n, line in enumerate(lines, self.line) if line and not line.isspace()]
         self.line += len(lines)
         return found
 
     def end(self) -> Numbered[bytes]:
-        """The last line, if nothing ended it."""
+        """The last line, if it has no line break."""
         return self.feed(b"\n") if self.rest else []
 
 
 class Tail:
-    """A file read from its top; with `follow` for ever, and from the top of whatever takes its place."""
+    """Reads a file from its top; with `follow` for ever, and from the top of any file that replaces it."""
 
     def __init__(self, path: Path, follow: bool) -> None:
         if not follow and not path.is_file():
@@ -111,7 +111,7 @@ class Tail:
             return []  # between rotation's two steps, or not written yet
         except OSError as error:
             raise DataError(
-                f"{self.path} cannot be read: {error.strerror}; expected a file; mend it"
+                f"{self.path} cannot be read: {error.strerror}; expected a readable file; fix the file"
             ) from None
 
     def _read(self) -> Numbered[bytes] | None:
@@ -137,7 +137,7 @@ class Tail:
         return (now.st_dev, now.st_ino) != (ours.st_dev, ours.st_ino) or now.st_size < file.tell()
 
     def _start_again(self) -> None:
-        # Half a number can look like a number: a line that nothing ended is not read.
+        # Half a number can look like a number: a line without a line break is not read.
         fields = {"path": str(self.path), "unfinished_bytes": len(self._splitter.rest)}
         tell(LOG, logging.INFO, "file replaced or truncated, reading from its top", **fields)
         self.close()

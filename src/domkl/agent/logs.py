@@ -12,15 +12,15 @@ from typing import Any, TextIO
 
 from .config import LogSection
 
-LONGEST = 500  # characters of one field; the rest of it comes from a peer or a file, not from us
-KINDS = 1000  # that are counted apart; a peer that invents names must not fill the memory
+LONGEST = 500  # characters of one field, as fields may come from a peer or a file
+KINDS = 1000  # counted separately; a peer that invents names must not fill the memory
 FIRST = 5
 
 Fields = dict[str, Any]
 
 
 def setup(section: LogSection, learner: str, stream: TextIO | None = None) -> logging.Logger:
-    """Let the package's logger write to standard error, once however often this is called."""
+    """Set up the package's logger on standard error; may be called more than once."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter((JsonFormat if section.format == "json" else TextFormat)(learner))
     logger = logging.getLogger("domkl")
@@ -36,7 +36,7 @@ def tell(logger: logging.Logger, level: int, event: str, **fields: object) -> No
 
 
 class Limited:
-    """Warnings that a flood cannot fill a disk with: the first 5 of a kind, then every power of two.
+    """Rate-limited warnings: the first 5 of a kind, then every power of two.
 
     >>> limited = Limited(logging.getLogger("doctest"))
     >>> [n for n in range(1, 40) if limited.due("bad row")]
@@ -66,7 +66,7 @@ class Limited:
 
 
 class Refused(Counter[str]):
-    """What was refused, by kind: counted for /metrics, and logged."""
+    """Refused messages by kind: counted for /metrics, and logged."""
 
     def __init__(self, logger: logging.Logger) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class _Format(logging.Formatter):
         self.learner = learner
 
     def parts(self, record: logging.LogRecord) -> Fields:
-        """What a line says, in order; an event's own fields cannot displace the first four."""
+        """Fields of a line, in order; an event's own fields cannot replace the first four."""
         time = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
         head: Fields = {
             "time": time.replace("+00:00", "Z"),
@@ -112,12 +112,12 @@ class TextFormat(_Format):
     def format(self, record: logging.LogRecord) -> str:
         time, level, event, learner, *rest = self.parts(record).items()
         words = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in rest]
-        shown = json.dumps(event[1], ensure_ascii=False)[1:-1]  # a line break in it must not begin a line
+        shown = json.dumps(event[1], ensure_ascii=False)[1:-1]  # a line break in it must not start a new line
         return " ".join([time[1], level[1].upper(), learner[1], shown, *words])
 
 
 def _plain(value: object) -> object:
-    """What JSON can hold, and not too much of it."""
+    """A value that JSON can hold, shortened if it is long."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):

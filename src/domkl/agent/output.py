@@ -1,4 +1,4 @@
-"""Where predictions go: standard output, or a file that grows."""
+"""Predictions as JSON lines: to standard output, a file or a topic."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .config import OutputSection
 from .post import Post
 from .streams import Reading, Scaling
 
-#: A line is visible to whoever reads along after at most so many seconds.
+#: Seconds after which a line is flushed at the latest.
 DELAY = 0.02
 
 Out = Callable[[dict[str, Any]], None]
 
 
 class Lines:
-    """JSON lines on a place that is opened with the first of them: "-" is standard output, "" is nowhere."""
+    """Writes JSON lines to a file that is opened with the first; "-" is standard output, "" nowhere."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -30,7 +30,7 @@ class Lines:
         self._flushed_at = 0.0
 
     def write(self, said: dict[str, Any]) -> None:
-        """One more line."""
+        """Write a line."""
         if not self.place:
             return
         if self._file is None:
@@ -40,20 +40,20 @@ class Lines:
             self.flush()
 
     def flush(self) -> None:
-        """Let readers see what is written so far."""
+        """Flush what is written so far."""
         if self._file is not None:
             self._file.flush()
             self._flushed_at = time.monotonic()
 
     def close(self) -> None:
-        """Let go of the file; standard output is not ours to close."""
+        """Close the file, but not standard output."""
         self.flush()
         if self._file is not None and self.place != "-":
             self._file.close()
 
 
 class Predictions:
-    """Each prediction in the labels' own unit, to `out` (by default a line) and, if published, to a topic.
+    """Writes each prediction in the labels' unit to `out` (by default a line) and, if published, a topic.
 
     `errors` are those of earlier predictions, from which bounds follow if the settings ask for them.
     """
@@ -66,7 +66,7 @@ class Predictions:
         self._coverage, self._errors = section.coverage, errors
 
     def tell(self, reading: Reading, round: int, y_hat: float) -> None:
-        """What was predicted for a reading."""
+        """Write the prediction of a reading."""
         said: dict[str, Any]
         said = {"index": reading.index, "round": round, "y_hat": self._scaling.original(y_hat)}
         if reading.y is not None:
@@ -80,7 +80,7 @@ class Predictions:
             self._post.say("prediction", said)
 
     def _bounds(self, y_hat: float, coverage: float) -> dict[str, float | None]:
-        """What y lies between in `coverage` of all cases; null while too few errors are known."""
+        """Bounds that hold y in `coverage` of all cases; null while too few errors are known."""
         wide = float(self._errors.width(coverage)[0])
         if not math.isfinite(wide):
             return {"low": None, "high": None}

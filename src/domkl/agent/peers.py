@@ -1,4 +1,4 @@
-"""What an agent knows of one neighbour beside its estimate: whether it is there, and at which round."""
+"""Liveness of a neighbour: whether it responds, and at which round it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..exchange.message import Update
 
-#: The longest that a neighbour which keeps getting lost is left alone, in seconds.
+#: The longest time, in seconds, for which a neighbour that is lost repeatedly is not waited for.
 LONGEST_PENALTY = 60.0
 
 
@@ -19,29 +19,29 @@ class Peer:
     incarnation: int = 0
     round: int = 0  # the latest it is known to be at
     durable: int = 0
-    met: bool = False  # it has spoken since we started
+    met: bool = False  # a message arrived since we started
     lost: bool = False  # it missed a deadline; we no longer wait for it
     done: int | None = None  # the round at which its stream ended
-    holds: bool = False  # our edge was still its own when its stream ended
-    knows: bool = False  # it has heard that our stream has ended
+    holds: bool = False  # our edge was in use there when its stream ended
+    knows: bool = False  # it was informed that our stream has ended
     latest: Update | None = None
-    direct: int = -1  # the round of the last update that came without our asking
+    direct: int = -1  # the round of the last update that was not resent
     heard_at: float = field(default_factory=time.monotonic)
     asked_at: float = 0.0
     answered_at: float = 0.0
     losses: int = 0  # deadlines missed
-    welcome_at: float = 0.0  # from when on it may be waited for again
+    welcome_at: float = 0.0  # when it may be waited for again
 
     def hear(self, incarnation: int, round: int, durable: int) -> None:
-        """Take note of a message's head."""
-        if incarnation > self.incarnation:  # it has started again, perhaps further back
+        """Record the header of a message."""
+        if incarnation > self.incarnation:  # it was restarted, perhaps at an earlier round
             self.incarnation, self.round, self.latest, self.done = incarnation, 0, None, None
             self.direct = -1
         self.durable, self.heard_at, self.met = durable, time.monotonic(), True
         self.round = max(self.round, round)
 
     def take(self, update: Update) -> None:
-        """Take note of an update."""
+        """Record an update."""
         self.round = max(self.round, update.round)
         if self.latest is None or update.round >= self.latest.round:
             self.latest = update
@@ -49,21 +49,21 @@ class Peer:
             self.lost = False
 
     def lose(self, deadline: float, now: float) -> None:
-        """It missed a deadline. One that does so again and again is left alone for longer and longer."""
+        """Record a missed deadline; repeated ones double the time until it is waited for again."""
         self.lost = True
         self.welcome_at = now + min(deadline * (2**self.losses - 1), LONGEST_PENALTY)
         self.losses = min(self.losses + 1, 16)
 
     def waits(self, now: float, patience: float) -> bool:
-        """Whether it is there, and its own round is open: it waits for somebody else."""
-        if self.latest is None:  # it waits to meet all of its neighbours
+        """Whether it is up and its own round is open: it waits for another neighbour."""
+        if self.latest is None:  # it waits for a first message of all its neighbours
             return self.up(now, patience)
         return self.latest.round >= self.round and self.up(now, patience)
 
     def is_unheard(self, now: float) -> bool:
-        """Whether it is there and goes on, and yet its updates do not reach us."""
+        """Whether it is up and making progress, but its updates do not arrive here."""
         return self.up(now, 3.0) and self.done is None and self.round > self.direct + 1
 
     def up(self, now: float, patience: float) -> bool:
-        """Whether it was heard of lately."""
+        """Whether a message of it arrived within `patience` seconds."""
         return self.met and now - self.heard_at < patience

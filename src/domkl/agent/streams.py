@@ -1,11 +1,11 @@
-"""Readings: from standard input, a file, a topic or Python, one after the other.
+"""Streams of readings: from standard input, a file, a topic or Python.
 
     stream = open_stream(config.stream, config.inputs, skip=learnt)
     async for reading in stream:
         ...
 
 Whatever the source, a stream numbers its readings from 0. A bad row is refused, counted in `stream.refused`,
-logged, and takes its number all the same: a restarted agent skips as many as it has learnt.
+and logged; it takes a number too, so that a restarted agent skips as many as it has learnt.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ..base.types import Array
 from .config import StreamSection
 from .files import CHUNK, HEAD, Numbered, Splitter, T, Tail, Worker
 from .logs import Limited, tell
-from .rows import CsvRows, JsonRows, Refused, Row
+from .rows import CsvRows, JsonRows, Row, RowRefused
 
 POLL = 0.1  # seconds between two looks at a file that may have grown
 LOG = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Reading:
 
 
 class Origin(NamedTuple):
-    """Which file a reading came from, so that a restart can tell whether it is still there."""
+    """The file that a reading came from, so that a restart can find out whether it was replaced."""
 
     first: int  # the number of the file's first reading
     size: int  # bytes read of it
@@ -66,18 +66,18 @@ class Origin(NamedTuple):
 
 
 class Scaling(NamedTuple):
-    """Fixed bounds to 0 and 1; inputs stop there, a target may go beyond."""
+    """Scaling by fixed bounds to [0, 1]; inputs are clipped, a target may lie outside."""
 
     low: Array  # (d,)
     span: Array  # (d,)
     bounded: bool
     target_low: float = 0.0
     target_span: float = 1.0
-    missing: bool = False  # whether inputs may be
+    missing: bool = False  # whether inputs may be missing
 
     @classmethod
     def of(cls, section: StreamSection, inputs: int) -> Scaling:
-        """The scaling that a configuration asks for; without bounds, none."""
+        """The scaling of a configuration; without bounds, none."""
         low = np.array(section.low or [0.0] * inputs)
         high = np.array(section.high or [1.0] * inputs)
         bounds = low, high - low, bool(section.low)
@@ -93,7 +93,7 @@ class Scaling(NamedTuple):
             return np.clip((X - self.low) / self.span, 0.0, 1.0)
 
     def y(self, y: float) -> float:
-        """A target as it is learnt."""
+        """A target in the unit that is learnt."""
         return (y - self.target_low) / self.target_span
 
     def original(self, y: float) -> float:
@@ -104,14 +104,14 @@ class Scaling(NamedTuple):
 class Stream(AsyncIterator[Reading]):
     """The readings of a source, in order.
 
-    A wait for the next one must not be cancelled and begun anew, as `asyncio.wait_for` would: that ends the
-    stream. Keep the task, and wait for it with `asyncio.wait`.
+    A wait for the next one must not be cancelled and started again, as `asyncio.wait_for` would: that ends
+    the stream. Hold the task, and wait for it with `asyncio.wait`.
 
     Parameters
     ----------
-    batches : what the source holds, with line numbers.
-    parse : what one item says; raises `Refused`.
-    skip : how many readings of the source to pass over.
+    batches : items of the source, with line numbers.
+    parse : converts one item to a `Row`; raises `RowRefused`.
+    skip : number of readings of the source to skip.
     first : the number of the source's first reading.
     tail : the file that the batches come from, if it is one.
     """
@@ -138,11 +138,11 @@ class Stream(AsyncIterator[Reading]):
         return self._readings.__anext__()
 
     def ready(self) -> Reading | None:
-        """The next reading, if it needs no waiting for."""
+        """The next reading if it is there already, else None."""
         return next(self._parsed, None)
 
     async def aclose(self) -> None:
-        """Let go of the source."""
+        """Close the source."""
         await self._readings.aclose()
         await self._batches.aclose()
 
@@ -152,7 +152,7 @@ class Stream(AsyncIterator[Reading]):
             self._parsed = self._batch(batch)
             for reading in self._parsed:
                 yield reading
-            await asyncio.sleep(0)  # a long file must not keep the event loop to itself
+            await asyncio.sleep(0)  # a long file must not block the event loop
 
     def _note_origin(self) -> None:
         if self._tail is None:
@@ -176,28 +176,28 @@ class Stream(AsyncIterator[Reading]):
     def _row(self, line: int, item: Any) -> Row | None:
         try:
             return self._checked(self._parse(item))
-        except Refused as fault:
+        except RowRefused as fault:
             self.refused[fault.kind] += 1
             self._limited.warn(fault.kind, "row refused", line=line, reason=fault.reason)
             return None
 
     def _checked(self, row: Row) -> Row:
-        """The row itself if there is something to do with it."""
+        """The row itself if it can be predicted or learnt."""
         if row.x is None and (row.y is None or row.id is None):
-            raise Refused("no x", "there is neither x nor a label with the id of an earlier x")
+            raise RowRefused("no x", "the row has neither x nor a label with the id of an earlier x")
         if row.x is not None:
             self._check_x(row.x)
         if row.y is not None and not math.isfinite(self.scaling.y(row.y)):
-            raise Refused("not finite", f"y is {row.y}, expected a finite number")
+            raise RowRefused("not finite", f"y is {row.y}, expected a finite number")
         return row
 
     def _check_x(self, x: Sequence[float]) -> None:
         if len(x) != len(self.scaling.low):
-            raise Refused("wrong length", f"x has {len(x)} numbers, expected {len(self.scaling.low)}")
-        if not math.isfinite(sum(x)):  # which finite numbers can be too large for
+            raise RowRefused("wrong length", f"x has {len(x)} values, expected {len(self.scaling.low)}")
+        if not math.isfinite(sum(x)):  # a sum of finite values may overflow, too
             for i, value in enumerate(x):
                 if not (math.isfinite(value) or (self.scaling.missing and math.isnan(value))):
-                    raise Refused("not finite", f"x[{i}] is {value}, expected a finite number")
+                    raise RowRefused("not finite", f"x[{i}] is {value}, expected a finite number")
 
 
 def open_stream(
@@ -209,16 +209,16 @@ def open_stream(
     messages: Queue | None = None,
     stdin: int = 0,
 ) -> Stream:
-    """The stream that a configuration names.
+    """The stream of a configuration.
 
-    A file begins anew after a restart, so its first `skip` readings are passed over. Standard input and a
-    topic are live: nothing of them is passed over, and their numbers go on from `skip`.
+    A file is read from its top after a restart, so its first `skip` readings are skipped. Standard input and
+    a topic are live: nothing of them is skipped, and their numbers continue from `skip`.
 
     Parameters
     ----------
-    origin : what `Stream.origin` was at the last reading of those to skip. Without it, a file that was
-        rotated since the first reading loses as many rows as its predecessors had.
-    messages : for kind = "topic": the topic's payloads as they come; None ends the stream.
+    origin : `Stream.origin` at the last reading of those to skip. Without it, a file that was rotated since
+        the first reading loses as many rows as its predecessors had.
+    messages : for kind = "topic": a queue of the topic's payloads; None ends the stream.
     stdin : the file descriptor to read for kind = "stdin".
     """
     section.check_inputs(inputs)
@@ -247,7 +247,7 @@ def _first(path: Path, origin: Origin, skip: int) -> int:
         if same and path.stat().st_size >= origin.size:
             return min(origin.first, skip)
     except OSError:
-        pass  # reading it says so
+        pass  # reading the file reports it
     tell(LOG, logging.WARNING, "another file since the last start, reading from its top", path=str(path))
     return skip
 
@@ -263,7 +263,7 @@ def aiter_of(
 ) -> Stream:
     """Any iterable of (x, y), asynchronous or not, as a stream; y may be None.
 
-    The agent stands still while a synchronous one computes its next sample: let a slow one be asynchronous.
+    A synchronous one blocks the agent while it computes its next sample: make a slow one asynchronous.
 
     >>> async def main():
     ...     return [(r.index, r.x.tolist(), r.y) async for r in aiter_of([([1, 2], 3), ([4, 5], None)], 2)]
@@ -291,7 +291,7 @@ def _pair(sample: Any) -> Row:
         x, y = sample
         return Row(np.asarray(x, dtype=np.float64).reshape(-1).tolist(), None if y is None else float(y))
     except (TypeError, ValueError):
-        raise Refused("not numbers", "expected (x, y) of numbers") from None
+        raise RowRefused("not numbers", "expected (x, y) of numbers") from None
 
 
 async def _messages(messages: Queue) -> AsyncGenerator[Numbered[bytes], None]:
@@ -313,7 +313,7 @@ async def _stdin(fd: int) -> AsyncGenerator[Numbered[bytes], None]:
 
 
 async def _lines(tail: Tail) -> AsyncGenerator[Numbered[bytes], None]:
-    """The lines of a file, and of those that take its place."""
+    """Lines of a file, and of the files that replace it."""
     worker = Worker()
     try:
         while (lines := await worker.run(tail.read)) is not None:

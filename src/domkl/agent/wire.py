@@ -16,11 +16,8 @@ quarter of BLAKE2. It is no help against forgery, nor would an unkeyed hash be; 
 
 from __future__ import annotations
 
-import functools
-import re
 import struct
 import zlib
-from collections.abc import Hashable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -30,15 +27,15 @@ from msgspec import Meta
 from ..base import checks
 from ..base.errors import InputError, PeerError
 from ..base.types import Array, Float
-from ..exchange.edges import NEVER, Held
+from ..exchange.edges import Held
 from ..exchange.message import Shapes, Update
-from ..exchange.topology import Links
 from .wire_arrays import DTYPES, all_finite, named, narrowed
+from .wire_names import MOST_NAMES, NUMBER_END, ROUND_END, announced, check_names, names_of, strange_names
 
 #: Major and minor version of the format.
 VERSION = (2, 0)
-#: The most updates in one `Again`, and the most learners that one message may name.
-MOST_UPDATES, MOST_NAMES = 64, 1024
+#: The most updates in one `Again`.
+MOST_UPDATES = 64
 
 _SCALARS = DTYPES["float64"]
 _HEADER = struct.Struct("<2sBBI")
@@ -46,11 +43,9 @@ _MAGIC = b"dk"
 _PREFIX = _MAGIC + bytes(VERSION)
 _START = zlib.crc32(_PREFIX)
 _ROOM = 4096 + 128 * MOST_NAMES  # bytes of an update besides theta and losses
-_ROUND_END, _NUMBER_END = 2**53, 2**63
-_NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")
 
-Round = Annotated[int, Meta(ge=0, lt=_ROUND_END)]
-Number = Annotated[int, Meta(ge=0, le=_NUMBER_END - 1)]
+Round = Annotated[int, Meta(ge=0, lt=ROUND_END)]
+Number = Annotated[int, Meta(ge=0, le=NUMBER_END - 1)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Fingerprint = Annotated[str, Meta(max_length=64)]
 Edges = Annotated[dict[Name, Held], Meta(max_length=MOST_NAMES)]
@@ -125,16 +120,16 @@ def encode_update(update: Update, incarnation: int, durable: int, dtype: str = "
     >>> decoder.decode(message.replace(b"f00d", b"food"))
     Traceback (most recent call last):
     ...
-    domkl.errors.PeerError: the checksum of a message is wrong; expected no damage; send it again
+    domkl.base.errors.PeerError: the checksum of a message is wrong; expected no damage; send it again
     """
-    _check_whole("incarnation", incarnation, _NUMBER_END)
-    _check_whole("durable", durable, _ROUND_END)
-    _check_whole("round", update.round, _ROUND_END)
+    _check_whole("incarnation", incarnation, NUMBER_END)
+    _check_whole("durable", durable, ROUND_END)
+    _check_whole("round", update.round, ROUND_END)
     theta = narrowed("theta", update.theta, named(dtype)).data
     scalars = None if update.scalars is None else narrowed("scalars", update.scalars, _SCALARS).data
     edges: dict[Any, Held] = dict(update.edges)
     links: dict[Any, Any] = dict(update.links)
-    if strange := _strange([*edges, *names_of(links)]):
+    if strange := strange_names([*edges, *names_of(links)]):
         raise InputError(f"edges or links have {strange}; rename that learner")
     more = None if update.more is None else narrowed("more", update.more, _SCALARS).data
     head = update.fingerprint, incarnation, durable, update.round, dtype
@@ -288,7 +283,7 @@ def _opened(payload: bytes) -> _Update | Hello | Again:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PeerError(f"a message is malformed: {_shown(error)}; fix its sender") from None
     if not isinstance(message, Again):
-        _check_learners(message)
+        check_names(message)
     return message
 
 
@@ -305,48 +300,6 @@ def _checksum(payload: bytes) -> int:
             "let all learners run the same major version of domkl"
         )
     return int(checksum)
-
-
-def _check_learners(message: _Update | Hello) -> None:
-    names = [*message.edges, *names_of(message.links)]
-    if isinstance(message, Hello):
-        names += [*message.wants, *message.ended]
-    if strange := _strange(names):
-        raise PeerError(f"a message has {strange}; fix its sender")
-    if not _in_range(message.edges.values()):
-        raise PeerError(
-            f"a message has an edge with numbers out of range; expected at most {_NUMBER_END - 1}, "
-            f"and rounds of at most {_ROUND_END - 1}; fix its sender"
-        )
-
-
-def names_of(links: Mapping[str, Any]) -> list[str]:
-    """All learners that announcements name."""
-    return [*links, *(name for _, near in links.values() for name in near)]
-
-
-def announced(links: Mapping[str, tuple[int, list[str]]]) -> dict[Hashable, Links]:
-    """Announcements as `Topology` takes them."""
-    return {name: (version, tuple(near)) for name, (version, near) in links.items()}
-
-
-def _strange(names: Iterable[str]) -> str:
-    good = all(map(_is_sendable, names))
-    return "" if good else "a name that cannot be sent; expected letters, digits, '_', '.' and '-'"
-
-
-@functools.lru_cache(4 * MOST_NAMES)
-def _is_sendable(name: Any) -> bool:
-    return isinstance(name, str) and _NAME_CHARACTERS.fullmatch(name) is not None
-
-
-def _in_range(edges: Iterable[Held]) -> bool:
-    for mine, theirs, seen, moved, before in edges:
-        if not (0 <= mine < _NUMBER_END and 0 <= theirs < _NUMBER_END):
-            return False
-        if not (NEVER <= seen < _ROUND_END and NEVER <= moved < _ROUND_END and NEVER <= before < _ROUND_END):
-            return False
-    return True
 
 
 def _check_whole(name: str, value: int, end: int) -> None:

@@ -12,7 +12,7 @@ from ..base.errors import InputError
 from ..base.extras import need
 from ..exchange import graph
 from ..lab import compare, experiment, trial
-from ..lab.compare import Row, figure
+from ..lab.compare import ComparisonRow, figure
 from ..lab.trial import Source
 from ..learning import losses
 from . import own, show
@@ -76,12 +76,12 @@ def _source(args: argparse.Namespace) -> Source:
     return trial.prepare(dataclasses.replace(chosen, data=data, learners=J), args.rounds)
 
 
-def _picture(rows: list[Row], source: Source, folder: str) -> Path:
+def _picture(rows: list[ComparisonRow], source: Source, folder: str) -> Path:
     Path(folder).mkdir(parents=True, exist_ok=True)
     return figure.write(rows, source.name, source.unit, Path(folder) / "compare.png")
 
 
-def _document(source: Source, network: str, rows: list[Row], files: list[Path]) -> dict[str, Any]:
+def _document(source: Source, network: str, rows: list[ComparisonRow], files: list[Path]) -> dict[str, Any]:
     J, T, d = source.split.X.shape
     what = {"data": source.name, "unit": source.unit, "learners": J, "rounds": T, "features": d}
     found = {"rows": compare.document(rows), "files": [str(f) for f in files]}
@@ -93,7 +93,7 @@ def _notes(source: Source) -> list[str]:
     return list(trial.scaled(source, losses.squared()).notes)
 
 
-def _show(source: Source, network: str, rows: list[Row], files: list[Path]) -> None:
+def _show(source: Source, network: str, rows: list[ComparisonRow], files: list[Path]) -> None:
     J, T, d = source.split.X.shape
     title = f"{source.name}: {J} learners, {network}, {T} rounds, {d} features"
     table = need("rich.table", "cli").Table(title=title, title_justify="left")

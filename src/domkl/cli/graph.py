@@ -18,7 +18,7 @@ Link = tuple[str, str]
 AGAIN = 1.0
 
 
-class State(NamedTuple):
+class GraphState(NamedTuple):
     """What a learner last said of itself."""
 
     state: str = "not heard"
@@ -129,12 +129,12 @@ def _transport(args: argparse.Namespace, names: list[str]) -> Any:
 
 async def _announce(
     transport: Any, names: list[str], links: list[Link], version: int, wait: float
-) -> dict[str, State]:
+) -> dict[str, GraphState]:
     """What each learner says, once all have taken the graph or the time is over."""
     from ..agent import transports
 
     network = transport.settings.network
-    found = dict.fromkeys(names, State())
+    found = dict.fromkeys(names, GraphState())
     await transport.open()
     try:
         for name in names:
@@ -154,7 +154,7 @@ async def _announce(
     return found
 
 
-async def _hear(transport: Any, found: dict[str, State], version: int) -> None:
+async def _hear(transport: Any, found: dict[str, GraphState], version: int) -> None:
     """Listen until all have taken the graph."""
     from ..agent.transports import sender_of
 
@@ -165,21 +165,23 @@ async def _hear(transport: Any, found: dict[str, State], version: int) -> None:
                 found[name] = _state(payload, found[name])
 
 
-def _state(payload: bytes, before: State) -> State:
+def _state(payload: bytes, before: GraphState) -> GraphState:
     """What a learner's state says; one that has gone has still taken what it took."""
     try:
         said = json.loads(payload)
-        return State(str(said["state"]), int(said["graph"]))
+        return GraphState(str(said["state"]), int(said["graph"]))
     except (ValueError, KeyError, TypeError):
-        return State("lost", before.graph)
+        return GraphState("lost", before.graph)
 
 
-def _document(version: int, links: list[Link], found: dict[str, State], late: list[str]) -> dict[str, Any]:
+def _document(
+    version: int, links: list[Link], found: dict[str, GraphState], late: list[str]
+) -> dict[str, Any]:
     learners = [{"name": name, **state._asdict(), "taken": name not in late} for name, state in found.items()]
     return {"version": version, "links": links, "learners": learners, "taken": not late}
 
 
-def _print(version: int, found: dict[str, State], late: list[str]) -> None:
+def _print(version: int, found: dict[str, GraphState], late: list[str]) -> None:
     print(f"graph {version}")
     for name, state in found.items():
         print(f"{name}: {'not taken' if name in late else 'taken'} ({state.state})")

@@ -13,7 +13,7 @@ from typing import IO
 from ..base import checks
 from ..base.errors import DataError
 from .files import File, cache_dir, find, read_bytes
-from .sources import SOURCES, STATIONS, WAVE_DIGESTS, Source
+from .sources import SOURCES, STATIONS, WAVE_DIGESTS, DataSource
 from .uci import _files, _only, _resolve
 
 UCI = "https://archive.ics.uci.edu/static/public"
@@ -77,7 +77,7 @@ def _kept(files: tuple[File, ...], directory: Path) -> Path | None:
     return path
 
 
-def _url(source: Source, base_url: str) -> str:
+def _url(source: DataSource, base_url: str) -> str:
     return f"{base_url.rstrip('/')}/{source.uci}/{source.slug}.zip"
 
 

@@ -12,7 +12,7 @@ LICENCE = "CC BY 4.0"
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """One UCI dataset; several names may be made of it."""
 
     uci: int
@@ -44,7 +44,7 @@ class Entry:
     note: str = ""
 
 
-METRO = Source(
+METRO = DataSource(
     492,
     "metro+interstate+traffic+volume",
     "Hogue (2019), Metro Interstate Traffic Volume, UCI Machine Learning Repository",
@@ -71,8 +71,8 @@ WAVE_DIGESTS = {
     "tasmania": "9c8ffd5b6d9fe4767a9012c5e815be5b2bcef461",
 }
 
-SOURCES: dict[str, Source] = {
-    "weather": Source(
+SOURCES: dict[str, DataSource] = {
+    "weather": DataSource(
         514,
         "bias+correction+of+numerical+prediction+model+temperature+forecast",
         "Cho et al. (2020), Bias correction of numerical prediction model temperature forecast, UCI",
@@ -86,7 +86,7 @@ SOURCES: dict[str, Source] = {
         ),
         "10.24432/C59K76",
     ),
-    "conductivity": Source(
+    "conductivity": DataSource(
         464,
         "superconductivty+data",
         "Hamidieh (2018), Superconductivty Data, UCI Machine Learning Repository",
@@ -106,7 +106,7 @@ SOURCES: dict[str, Source] = {
         "10.24432/C53P47",
         "UCI's train.csv (21263 rows) or a recomputed copy that lacks 2126 of them: other first 11000 rows",
     ),
-    "air_quality": Source(
+    "air_quality": DataSource(
         360,
         "air+quality",
         "De Vito et al. (2008), Air Quality, UCI Machine Learning Repository",
@@ -129,7 +129,7 @@ SOURCES: dict[str, Source] = {
     ),
     "traffic": METRO,
     "temperature": METRO,
-    "wave_energy": Source(
+    "wave_energy": DataSource(
         494,
         "wave+energy+converters",
         "Neshat et al., Wave Energy Converters, UCI Machine Learning Repository",
@@ -137,7 +137,7 @@ SOURCES: dict[str, Source] = {
             File(name := f"{farm.title()}_Data.csv", (digest,), member=name, git=True)
             for farm, digest in WAVE_DIGESTS.items()
         ),
-        note="four farms of 72000 rows; Adelaide unless told otherwise",
+        note="four farms of 72000 rows; Adelaide unless another is chosen",
     ),
 }
 

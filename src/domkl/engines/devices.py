@@ -117,7 +117,8 @@ class NumpyDevice:
 
     @property
     def q(self) -> Array:
-        return self.rows.now.q[0]
+        q: Array = self.rows.now.q[0]
+        return q
 
     @property
     def state(self) -> State:
@@ -165,14 +166,15 @@ class NumpyDevice:
 
     def resume(self, state: DeviceState, thetas: Sequence[Array]) -> None:
         self.last = list(thetas)
-        rows = [value[None] for value in (state.theta, state.lam, self._sum(self.last), state.L, state.q)]
+        near = self._sum(self.last)
+        first = State(*(value[None] for value in (state.theta, state.lam, near, state.L, state.q)))
         if state.past is None:
-            self.rows.resume(State(*rows))
+            self.rows.resume(first)
             return
         inverse = state.past.at(self.deg, self.rates, self.loss)
         self.rows.samples = state.past.samples
         many = second_order.Inverse.of_halves(*(half[None] for half in inverse.halves()))
-        self.rows.resume(second_order.SecondOrderState(*rows, state.past.m[None], many))
+        self.rows.resume(second_order.SecondOrderState(*first, m=state.past.m[None], inverse=many))
 
     def _sum(self, thetas: list[Array]) -> Array:
         return sum_in_order(np.asarray(thetas)) if thetas else np.zeros_like(self.rows.now.theta[0])

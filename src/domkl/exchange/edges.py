@@ -1,8 +1,8 @@
-"""What a learner keeps of each neighbour, and how both ends of an edge agree on its dual, whatever is lost.
+"""State of each edge, and how its two ends agree on the dual when messages are lost.
 
-Each update says, of every neighbour, which moves of their common dual stand at the sender (`Held`). An end
-moves its dual as soon as a round closes with the neighbour's update, hoping that the neighbour heard ours
-too; the neighbour's next update tells, and if it did not, the move is taken back.
+Each update holds, for every neighbour, which moves of their common dual are in force at the sender (`Held`).
+An end moves its dual as soon as a round closes with the neighbour's update, before it knows whether the
+neighbour received its own. The neighbour's next update shows that; if it did not, the move is taken back.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ NEVER = -1
 
 
 class Held(NamedTuple):
-    """What one end of an edge says about it."""
+    """State of one end of an edge, as the other end receives it."""
 
-    mine: int = 0  # the number of my end; a new one resets the edge, with a dual of zero
-    theirs: int = 0  # the number of your end, as I know it
-    seen: int = NEVER  # the last round of yours that I used
-    moved: int = NEVER  # the last round in which my dual moved, and still stands
+    mine: int = 0  # the sender's number for its end; a new one resets the edge, with a dual of zero
+    theirs: int = 0  # the receiver's number, as the sender knows it
+    seen: int = NEVER  # the receiver's last round that the sender used
+    moved: int = NEVER  # the last round in which the sender's dual moved, and that is in force
     before: int = NEVER  # the one before that
 
 
@@ -39,21 +39,21 @@ class Edge:
 
     @property
     def held(self) -> Held:
-        """What the other end must know."""
+        """State of this end, for the other end."""
         return Held(self.number, self.theirs, self.seen, self.moved, self.before)
 
     def agrees(self, held: Held) -> bool:
-        """Whether both ends mean the same edge, and not one that either has reset."""
+        """Whether both ends have the same numbers: neither has reset the edge without the other."""
         return held.mine == self.theirs and held.theirs == self.number
 
     def move(self, round: int, by: Array, hoping: bool) -> None:
-        """The dual's step of a round, whose array it takes; `hoping`: the other end has yet to move too."""
+        """The dual's step of a round, whose array it takes; `hoping`: it is not confirmed yet."""
         self.settled = self.dual if hoping else None
         self.dual = np.add(self.dual, by, out=by)
         self.moved, self.before = round, self.moved
 
     def settle(self, held: Held, known: int) -> Array | None:
-        """Learn from the other end which moves stand there up to round `known`.
+        """Compare with the moves that are in force at the other end, up to round `known`.
 
         Returns what this end must take back from its dual, if anything.
         """
@@ -61,7 +61,7 @@ class Edge:
             return self.reset(self.number, held.mine)
         if self.settled is None or self.moved > known or held.theirs != self.number:
             return None
-        if held.before > self.moved:  # from a time that we, after a restart, have yet to go through again
+        if held.before > self.moved:  # of a later round than ours, which is replayed after a restart
             return None
         settled, self.settled = self.settled, None
         if self.moved in (held.moved, held.before):
@@ -71,7 +71,7 @@ class Edge:
         return moved - settled
 
     def restart(self) -> None:
-        """Both ends drop the dual in the same round, by an agreement that each keeps for itself.
+        """Drop the dual in a round in which the other end does so too, without a message about it.
 
         Where only one of them does, their numbers no longer fit, and the edge resets.
         """
@@ -80,14 +80,14 @@ class Edge:
         self.seen = seen
 
     def reset(self, number: int, theirs: int) -> Array | None:
-        """Drop the dual, because one of the two ends has; returns what to take back."""
+        """Drop the dual because one of the two ends did; returns what to take back."""
         back = self.dual if self.moved != NEVER else None
         self.__init__(self.dual.shape, self.dual.dtype, number)  # type: ignore[misc]
         self.theirs = theirs
         return back
 
     def state(self) -> dict[str, Any]:
-        """All of it, by name."""
+        """Complete state, by name."""
         rounds = {"seen": self.seen, "moved": self.moved, "before": self.before}
         numbers = {"number": self.number, "theirs": self.theirs}
         return {"dual": self.dual, "settled": self.settled, **numbers, **rounds}
@@ -102,28 +102,28 @@ class Edge:
 
 
 class Neighbour:
-    """All that a learner knows of one neighbour."""
+    """State that a learner has of one neighbour."""
 
     def __init__(self, P: int, K: int, dtype: Any, number: int = 0) -> None:
         self.edge = Edge((P, K), dtype, number)
-        self.theta: Array = np.zeros((P, K), dtype)  # last heard
-        self.losses: Array = np.zeros(P, dtype)  # last heard
+        self.theta: Array = np.zeros((P, K), dtype)  # last received
+        self.losses: Array = np.zeros(P, dtype)  # last received
         # Losses in transit, for hedge="messages": M_{i->j}, and M_{j->i} by the round it was sent in.
         self.received: Array = np.zeros(P, dtype)
         self.sent: dict[int, Array] = {NEVER: np.zeros(P, dtype)}
 
     def pass_on(self, round: int, belief: Array) -> None:
-        """Remember what this round's message tells the neighbour: everything but what came from there."""
+        """Store what this round's message contains for the neighbour: all losses but its own."""
         self.sent[round] = belief - self.received
 
     def take_losses(self, belief: Array, used: int) -> None:
-        """M_{i->j}: what the neighbour believes, less what it had from us in round `used`."""
+        """M_{i->j}: the neighbour's total, less what it had from us in round `used`."""
         if used in self.sent:
             self.received = belief - self.sent[used]
             self.sent = {round: message for round, message in self.sent.items() if round >= used}
 
     def state(self) -> dict[str, Any]:
-        """All of it, by name."""
+        """Complete state, by name."""
         sent = [[round, message] for round, message in sorted(self.sent.items())]
         last = {"theta": self.theta, "losses": self.losses, "received": self.received}
         return {"edge": self.edge.state(), "sent": sent, **last}

@@ -1,4 +1,4 @@
-"""Who talks to whom: networkx graphs, edge lists and adjacencies become neighbour lists."""
+"""The communication graph: networkx graphs, edge lists and adjacencies become neighbour lists."""
 
 from __future__ import annotations
 
@@ -55,22 +55,22 @@ class Graph:
 
 
 def as_graph(graph: GraphLike, J: int | None = None) -> Graph:
-    """Any description of a network as a `Graph`; refuses what no network of learners can be.
+    """Any description of a network as a checked `Graph`.
 
     Parameters
     ----------
     graph : a networkx graph, an adjacency (J, J) of 0 and 1, a list of edges, or a name: ring, path, star,
         complete, paper1 .. paper4.
-        Whole-number nodes 0..J-1 are learners by that number; other nodes count in their own order.
+        Integer nodes 0..J-1 are learners by that index; other nodes are numbered in their own order.
         A (2, 2) array is an adjacency if J is 2 or not given, else two edges.
-    J : the number of learners there must be. With it an adjacency may be a list of lists.
+    J : the expected number of learners. With it an adjacency may be a list of lists.
 
     Examples
     --------
-    >>> from domkl.graph import as_graph
-    >>> as_graph([("a", "b"), ("b", "c")]).neighbours
+    >>> from domkl import graph
+    >>> graph.as_graph([("a", "b"), ("b", "c")]).neighbours
     ((1,), (0, 2), (1,))
-    >>> as_graph("ring", J=4).edges
+    >>> graph.as_graph("ring", J=4).edges
     [(0, 1), (0, 3), (1, 2), (2, 3)]
     """
     if isinstance(graph, str):
@@ -98,7 +98,7 @@ def named(name: str, J: int | None = None) -> Graph:
 def paper(number: int) -> Graph:
     """The paper's network 1, 2, 3 or 4. Its figure is not in the text: these are inferred.
 
-    They are what the printed tables fit best (see docs/reproduction.md): 1 and 3 complete graphs of 3
+    They fit the printed tables best (see docs/reproduction.md): 1 and 3 complete graphs of 3
     and 5 learners, 2 a star around learner 1, 4 a star around learner 2.
     """
     name = f"paper{number}"
@@ -124,7 +124,7 @@ def star(J: int, hub: int = 0) -> list[Edge]:
 
 
 def complete(J: int) -> list[Edge]:
-    """Every learner next to every other."""
+    """Every learner linked to every other."""
     return [(j, i) for j in range(J) for i in range(j + 1, J)]
 
 
@@ -169,9 +169,7 @@ def _is_matrix_of_lists(graph: Any, J: int | None) -> bool:
 
 def _from_networkx(graph: Any) -> tuple[list[Hashable], list[tuple[Hashable, Hashable]]]:
     if graph.is_directed():
-        raise InputError(
-            "the graph is directed; expected links that work both ways; use graph.to_undirected()"
-        )
+        raise InputError("the graph is directed; expected undirected links; use graph.to_undirected()")
     return list(graph.nodes), [(edge[0], edge[1]) for edge in graph.edges]
 
 
@@ -179,11 +177,9 @@ def _from_adjacency(matrix: Array) -> tuple[list[Hashable], list[tuple[Hashable,
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"the adjacency is {matrix.shape}; expected (J, J); give a row for each learner")
     if not np.isin(matrix, (0, 1)).all():
-        raise InputError(
-            "the adjacency holds other numbers than 0 and 1; expected links or none; use (A != 0)"
-        )
+        raise InputError("the adjacency holds values other than 0 and 1; expected only those; use (A != 0)")
     if not np.array_equal(matrix, matrix.T):
-        raise InputError("the adjacency is not symmetric; expected links that work both ways; use A | A.T")
+        raise InputError("the adjacency is not symmetric; expected undirected links; use A | A.T")
     edges: list[tuple[Hashable, Hashable]] = [(int(j), int(i)) for j, i in np.argwhere(matrix) if j <= i]
     return list(range(len(matrix))), edges
 
@@ -240,6 +236,6 @@ def _refuse_unconnected(nodes: Sequence[Hashable], near: list[set[int]]) -> None
     if len(reached) < len(nodes):
         cut = next(node for j, node in enumerate(nodes) if j not in reached)
         raise InputError(
-            f"the graph is in pieces: no way leads from learner {nodes[0]!r} to {cut!r}; "
-            "expected a connected graph; link the pieces or run each alone"
+            f"the graph is not connected: no path leads from learner {nodes[0]!r} to {cut!r}; "
+            "expected one connected graph; link its parts or run each alone"
         )

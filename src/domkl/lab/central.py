@@ -51,7 +51,7 @@ def omkl(
     kernels : frequencies V (P, D, d); the paper's 17 Gaussian kernels with D = 50 by default.
     mu : step size of the gradient descent; 1/sqrt(N) by default.
     eta_g : temperature of Hedge; sqrt(N) by default.
-    loss : as in `domkl.simulate`.
+    loss : as in `domkl.Paper`.
     delay : a label becomes known this many samples after its prediction, and is learnt then.
     engine : "auto", "native" or "numpy", as in `domkl.simulate`.
 

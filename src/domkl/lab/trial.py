@@ -214,7 +214,7 @@ def carry_out(experiment: Experiment, source: Source, progress: Progress | None 
     in_range = scaled(source, paper.loss_function)
     seen = source if isinstance(model, Auto) else in_range
     run = _learn(model, seen.split, graph, progress)
-    factor = in_range.scale / seen.scale  # from the paper's scale to the one that `run` is told in
+    factor = in_range.scale / seen.scale  # from the paper's scale to that of `run`
     beside = {} if model is paper else {"paper": factor * _learn(paper, in_range.split, graph).mse}
     T, d = seen.split.X.shape[1:]
     return Outcome(

@@ -152,6 +152,10 @@ class ModelRow:
     def check(self, update: Update) -> None:
         if not 0 <= update.degree <= 2**16:
             raise PeerError(f"degree is {update.degree}; expected 0 to {2**16}; fix that learner")
+        most = min(self.model.largest, float(np.finfo(self.model.dtype).max))
+        largest = float(np.abs(update.theta).max(initial=0.0))
+        if largest > most:
+            raise PeerError(f"a message holds {largest:.3g}; expected at most {most:.3g}; fix that learner")
 
     def same(self, update: Update) -> bool:
         return True

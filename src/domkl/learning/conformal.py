@@ -1,4 +1,4 @@
-"""Bounds that hold the label as often as asked, whatever the learner: conformal, from its last errors.
+"""Conformal prediction intervals for any learner, from its last errors.
 
 The width is a weighted quantile of the last 500 absolute errors, each made before its label was known; an
 error's weight falls by 1 % with every newer one, so the width follows a stream that changes (conformal
@@ -14,7 +14,7 @@ from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
 
-#: Errors that are looked back on, and how much of an error's weight stays with every newer one.
+#: Number of errors in the window, and the factor of an error's weight with every newer one.
 KEPT, FADING = 500, 0.99
 
 
@@ -26,12 +26,12 @@ class Errors:
         self.n = 0
 
     def note(self, miss: npt.ArrayLike) -> None:
-        """A label becomes known to each: how far the prediction was off. (J,)"""
+        """Add the error of one prediction of each stream. (J,)"""
         self.misses[:, self.n % KEPT] = np.abs(miss)
         self.n += 1
 
     def width(self, coverage: float) -> Array:
-        """How far from the next prediction its label will be at most, in `coverage` of all cases. (J,)"""
+        """Half-width of the interval that holds the next label in `coverage` of all cases. (J,)"""
         known = min(self.n, KEPT)
         age = (self.n - 1 - np.arange(known)) % KEPT
         weights = FADING ** age.astype(np.float64)
@@ -39,9 +39,9 @@ class Errors:
 
 
 def check_coverage(coverage: float) -> float:
-    """A share of all cases."""
+    """`coverage` itself if it lies between 0 and 1."""
     if not 0 < coverage < 1:
-        raise InputError(f"coverage is {coverage}; expected a number between 0 and 1; for example 0.9")
+        raise InputError(f"coverage is {coverage}; expected a number between 0 and 1; write for example 0.9")
     return float(coverage)
 
 
@@ -50,13 +50,13 @@ def bounds(
 ) -> tuple[Array, Array]:
     """Low and high (J, T) around predictions (J, T), each from errors known when it was made.
 
-    `delay` as in `simulate`. The first prediction's error says nothing about a model, and does not count.
+    `delay` as in `simulate`. The error of the first prediction, made before any label, does not count.
 
     >>> import domkl, numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(3, 300, 2))
     >>> y = X[..., 0] + 0.1 * rng.standard_normal((3, 300))
-    >>> run = domkl.simulate(X, y, "ring", preset="auto", size=100)
+    >>> run = domkl.simulate(X, y, "ring", model=domkl.Auto(size=100))
     >>> low, high = domkl.conformal.bounds(run.y_hat, y, coverage=0.8)
     >>> bool(abs(((low <= y) & (y <= high))[:, 50:].mean() - 0.8) < 0.05)
     True

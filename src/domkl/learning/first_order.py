@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,13 +22,13 @@ from .losses import Loss
 
 @dataclass(frozen=True)
 class Rates:
-    """How strongly each force pulls.
+    """Rates of the paper's algorithm: penalty, step size and temperature.
 
     Parameters
     ----------
-    rho : pull towards the neighbours (ρ).
+    rho : penalty that pulls towards the neighbours (ρ).
     eta : pull towards the last estimate (η); 1/eta is the step size.
-    eta_g : temperature of Hedge (η_g); smaller means quicker to drop a kernel.
+    eta_g : temperature of Hedge (η_g); smaller drops a bad kernel sooner.
     """
 
     rho: float
@@ -60,12 +60,12 @@ def check_rates(rates: Rates) -> Rates:
     raise InputError(f"rates is {rates!r}; expected domkl.Rates; write Rates(rho=, eta=, eta_g=)")
 
 
-#: The local steps: the paper's, and the one of `newton`.
+#: The local steps: the paper's, and that of `second_order`.
 STEPS = ("first", "newton")
 
 
 def check_step(step: str, memory: float | None) -> str:
-    """`step` itself, if there is such a one and `memory` goes with it."""
+    """`step` itself if it is one of STEPS and `memory` is allowed with it."""
     checks.one_of("step", step, STEPS)
     if memory is not None:
         if step != "newton":
@@ -75,7 +75,7 @@ def check_step(step: str, memory: float | None) -> str:
 
 
 class State(NamedTuple):
-    """All that a learner knows between two rounds."""
+    """Complete state of a learner between two rounds."""
 
     theta: Array  # (..., P, 2D) the estimates
     lam: Array  # (..., P, 2D) duals; over the whole network they sum to zero
@@ -92,7 +92,7 @@ class Step(NamedTuple):
     y: Array | float  # (...)
     y_hat: Array | float  # (...) predicted before y was learnt
     q: Array  # (..., P) the weights that made the prediction
-    gap: Array | None = None  # (...) sum over i of f_j(x_j) - f_i(x_j); a device cannot know it
+    gap: Array | None = None  # (...) sum over i of f_j(x_j) - f_i(x_j); unknown to a device
 
 
 def init(V: Array, leading: tuple[int, ...] = ()) -> State:
@@ -114,7 +114,7 @@ def features(V: Array, x: Array) -> Array:
     )
     angle *= 0.5
     t = np.tan(angle, out=angle)
-    # sin a = 2t/(1 + t^2) and cos a = 2/(1 + t^2) - 1 with t = tan(a/2): one slow function, not two.
+    # sin a = 2t/(1 + t^2) and cos a = 2/(1 + t^2) - 1 with t = tan(a/2): one expensive function, not two.
     w = t * t
     w += 1
     np.divide(2 / math.sqrt(D), w, out=w)
@@ -129,14 +129,26 @@ def dot(a: Array, b: Array) -> Array:
     return np.asarray(np.matmul(a[..., None, :], b[..., None])[..., 0, 0])
 
 
-def predict(state: State, z: Array) -> tuple[Array, Array]:
+class Weighted(Protocol):
+    """Parameters of kernels and their weights: of either local step."""
+
+    @property
+    def theta(self) -> Array:
+        """Parameters. (..., P, 2D)"""
+
+    @property
+    def q(self) -> Array:
+        """Kernel weights. (..., P)"""
+
+
+def predict(state: Weighted, z: Array) -> tuple[Array, Array]:
     """Each kernel's prediction f_p = theta_p . z_p, and their mixture y_hat. -> (..., P), (...)"""
     f = dot(state.theta, z)
     return f, dot(state.q, f)
 
 
 class Pulls(NamedTuple):
-    """The coefficients of the local step: what a learner's degree, rates and loss make of it."""
+    """Coefficients of the local step, from a learner's degree, rates and loss."""
 
     deg: Array  # (...) number of neighbours
     c: Array  # (..., 1, 1) of |v|^2 / 2 in the local problem
@@ -153,7 +165,7 @@ class Pulls(NamedTuple):
 def local(state: State, z: Array, f: Array, y: Array, pulls: Pulls, loss: Loss) -> tuple[Array, Array]:
     """The local step: OADMM on this datum (eq. theta-update), and the losses of the old estimates.
 
-    Returns theta' (..., P, 2D) and L' (..., P), all that the neighbours need to hear.
+    Returns theta' (..., P, 2D) and L' (..., P), which is what the neighbours receive.
     """
     b = state.theta * pulls.own  # (..., P, 2D)
     b += pulls.neighbours * state.theta_sum
@@ -187,10 +199,10 @@ def merge(
     rates: Rates,
     heard: tuple[Array, Array] | None = None,
 ) -> State:
-    """Close the round: dual step and kernel weights, from what the neighbours sent.
+    """Close the round with the neighbours' messages: dual step and kernel weights.
 
-    `total` (..., P) are the losses that the Hedge rule counts. `heard`, where some neighbours were not,
-    is the number and the sum of those that were: only their edges' duals move.
+    `total` (..., P) are the losses that the Hedge rule counts. `heard`, where some messages are missing,
+    is the number of those that arrived and their sum: only the duals of their edges move.
     """
     n, present = (pulls.deg, theta_sum) if heard is None else heard
     lam = dual(state.lam, theta, n, present, pulls)

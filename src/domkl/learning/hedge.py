@@ -1,15 +1,15 @@
-"""Hedge: how much each kernel counts, from the losses it has made.
+"""Hedge: weights of the kernels, from their cumulative losses.
 
-Weights are kept as cumulative losses L and turned into q = exp(-L/eta_g) / sum only when needed:
+The state is the cumulative losses L, which become q = exp(-L/eta_g) / sum only when needed:
 the weights themselves underflow after a few thousand rounds.
 
-Three rules say whose losses count (`total` below is what enters the exponent):
+Three rules define whose losses count (`total` below is what enters the exponent):
 - "neighbours": a learner's own and its neighbours' losses (the paper's rule);
 - "messages": everybody's losses, passed along the edges of a tree (the paper's remark), one hop a
   round. M_{j->i}' = L_j' + sum over l != i of M_{l->j}; total_j = L_j' + sum over l of M_{l->j};
 - "local": a learner's own losses; nothing about losses leaves the device.
 
-With "messages", learner j broadcasts total_j alone. Its neighbour i gets its own message back out of
+With "messages", learner j broadcasts total_j alone. Its neighbour i computes its own message from
 it: M_{j->i}' = total_j - M_{i->j}. So every rule sends at most P numbers, the same to all neighbours.
 """
 

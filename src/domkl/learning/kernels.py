@@ -1,6 +1,6 @@
 """Kernel dictionaries as random features: each kernel p becomes D frequencies, V[p] of shape (D, d).
 
-The learner sees z_p(x) = [sin V_p x, cos V_p x] / sqrt(D), whose inner products approach the kernel
+A learner computes with z_p(x) = [sin V_p x, cos V_p x] / sqrt(D), whose inner products approach the kernel
 as D grows (Bochner's theorem). All learners of a network must hold the same V: make it from the same
 seed, and compare `fingerprint(V)`.
 """
@@ -69,7 +69,7 @@ def cauchy(d: int, D: int = 50, seed: Seed = 0, sigma2: float | Sequence[float] 
 
 
 def fingerprint(V: Array) -> str:
-    """Sixteen hexadecimal digits that differ when V differs in shape or in any bit.
+    """A hash of V, sixteen hexadecimal digits: differs when V differs in shape or in any bit.
 
     >>> from domkl import kernels
     >>> same = kernels.gaussian(3, 4, seed="key"), kernels.gaussian(3, 4, seed="key")
@@ -81,7 +81,7 @@ def fingerprint(V: Array) -> str:
 
 
 def check(V: npt.ArrayLike, d: int | None = None, dtype: npt.DTypeLike = np.float64) -> Array:
-    """V as an array of shape (P, D, d), or an error that says what is wrong with it."""
+    """V as an array of shape (P, D, d), converted and checked; raises InputError."""
     array = checks.finite("kernels", checks.floats("kernels", V, checks.float_type(dtype)))
     if array.ndim != 3 or 0 in array.shape:
         raise InputError(
@@ -96,7 +96,7 @@ def check(V: npt.ArrayLike, d: int | None = None, dtype: npt.DTypeLike = np.floa
 
 
 def _inputs_last(V: Array) -> Array:
-    """The same V, laid out in memory as the matrix (d, P*D) that `core.features` multiplies x with."""
+    """The same V, laid out in memory as the matrix (d, P*D) that `first_order.features` multiplies x with."""
     P, D, d = V.shape
     return np.asarray(np.ascontiguousarray(V.reshape(P * D, d).T).T.reshape(P, D, d))
 
@@ -114,7 +114,7 @@ def _dictionary(sample: Sampler, d: int, D: int, seed: Seed, sigma2: float | Seq
 
 
 def _entropy(seed: Seed) -> int:
-    """Text and bytes become 256 bits, so that a key gives a V that nobody without it can guess."""
+    """Text and bytes become 256 bits, so that V cannot be guessed without the key."""
     if isinstance(seed, str):
         seed = seed.encode()
     if isinstance(seed, bytes):

@@ -1,7 +1,7 @@
 """Convex losses g(s, y) of a score s = theta . z, and the one-dimensional problem behind the local step.
 
 The local step minimises g(v . z, y) + reg |v|^2 + (c0/2)|v|^2 - b . v over v. Because |z| = 1, its
-minimiser is (b - a z)/c with c = c0 + 2 reg, where the number a = g'(s) solves c s + g'(s) = z . b:
+minimiser is (b - a z)/c with c = c0 + 2 reg, where the scalar a = g'(s) solves c s + g'(s) = z . b:
 one scalar equation whatever the number of features. `Loss.prox_slope(u, c, y)` returns that a for
 u = z . b.
 """
@@ -30,7 +30,7 @@ class Loss(NamedTuple):
     prox_slope: Callable[[Array, Array, Array], Array]
     reg: float = 0.0
     classifies: bool = False
-    delta: float = 1.0  # where the Huber loss becomes straight
+    delta: float = 1.0  # where the Huber loss becomes linear
 
 
 def squared(reg: float = 0.0) -> Loss:
@@ -50,7 +50,7 @@ def ridge(reg: float = 1e-2) -> Loss:
 
 
 def huber(delta: float = 1.0, reg: float = 0.0) -> Loss:
-    """(s - y)^2 while |s - y| <= delta, a straight line beyond: outliers pull with bounded force."""
+    """(s - y)^2 while |s - y| <= delta, linear beyond: the gradient of an outlier is bounded."""
     delta = checks.positive("delta", delta)
 
     def value(s: Array, y: Array) -> Array:
@@ -89,7 +89,7 @@ def get(loss: str | Loss) -> Loss:
 
 
 def labels(loss: Loss, y: Array, name: str = "y") -> Array:
-    """y as `loss` wants it: unchanged for regression, -1 or +1 for classification."""
+    """Labels in the form that `loss` needs: unchanged for regression, -1 or +1 for classification."""
     if not loss.classifies:
         return y
     bad = ~np.isin(y, (-1.0, 0.0, 1.0))
@@ -103,7 +103,7 @@ def labels(loss: Loss, y: Array, name: str = "y") -> Array:
 
 
 def one_label(loss: Loss, y: float, dtype: npt.DTypeLike = np.float64) -> Array:
-    """A single label as `loss` wants it. ()"""
+    """A single label, checked, in the form that `loss` needs. ()"""
     label = checks.finite("y", checks.floats("y", y, dtype))
     return labels(loss, checks.shape("y", label, (), "give one label at a time"))
 
@@ -136,7 +136,7 @@ def _sigmoid(x: Array) -> Array:
 def _logistic_prox(u: Array, c: Array, y: Array) -> Array:
     """Newton's method on h(s) = c s + g'(s) - u, kept inside the bracket that |g'| <= 1 gives.
 
-    An element stops by itself once it has converged, so the result does not depend on its company.
+    An element stops by itself once it has converged, so its result does not depend on the other elements.
     """
     low, high = (u - 1) / c, (u + 1) / c
     s = u / c

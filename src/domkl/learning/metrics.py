@@ -1,4 +1,4 @@
-"""Regret: how much worse than the best function in hindsight, and how it grows with T."""
+"""Regret against the best function in hindsight, and its growth with T."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .losses import Loss
 
 
 class Hindsight(NamedTuple):
-    """The best fixed function of the dictionary, found after the fact."""
+    """The best fixed function of the dictionary in hindsight."""
 
     kernel: int  # the index p of the best kernel
     theta: Array  # (2D,)
@@ -26,14 +26,14 @@ class Hindsight(NamedTuple):
 def hindsight(X: Array, y: Array, V: Array, loss: str | Loss = "squared") -> Hindsight:
     """The one theta, of the one kernel, with the least loss over all learners' data (θ* of the paper).
 
-    Exact: a least-squares problem for each kernel. Other losses than squared and ridge are refused.
+    Exact: one least-squares problem for each kernel. Losses other than squared and ridge are refused.
     With ridge the penalty chooses theta, and regrets compare squared errors.
     """
     X, y = checks.finite("X", checks.floats("X", X)), checks.finite("y", checks.floats("y", y))
     loss = losses.get(loss)
     if loss.name not in ("squared", "ridge"):
         raise InputError(
-            f"regret is found exactly for the squared loss, not {loss.name}; use squared or ridge"
+            f"loss is {loss.name}; expected squared or ridge, for which the regret is exact; use one of them"
         )
     J, T, d = X.shape
     checks.shape("y", y, (J, T), "give one label for each sample of X")
@@ -52,7 +52,7 @@ class _Fit(NamedTuple):
 def _fit(V: Array, X: Array, y: Array, reg: float) -> _Fit:
     """Ridge regression on one kernel's features."""
     Z = first_order.features(V, X)[:, 0]  # (N, 2D)
-    # A triangle with the same least squares: a few hundred rows at a time, so that it stays quick.
+    # A triangle with the same least squares: a few hundred rows at a time, so that it stays fast.
     R = np.sqrt(reg * len(y)) * np.eye(Z.shape[1] + 1)[:-1]
     rows = np.column_stack([Z, y])
     for start in range(0, len(y), 4096):
@@ -82,9 +82,9 @@ def exponent(T: npt.ArrayLike, regret: npt.ArrayLike) -> float:
     """
     T, regret = checks.floats("T", T), checks.floats("regret", regret)
     if T.size < 2:
-        raise InputError(f"there are {T.size} lengths; expected at least 2 to fit a line; run more of them")
+        raise InputError(f"T has {T.size} lengths; expected at least 2 to fit a line; run more of them")
     if (regret <= 0).any():
         raise InputError(
-            "a regret is not above 0; expected positive numbers for a power law; use longer streams"
+            "a regret is not above 0; expected positive values to fit a power law; use longer streams"
         )
     return float(np.polyfit(np.log(T), np.log(regret), 1)[0])

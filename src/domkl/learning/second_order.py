@@ -1,4 +1,4 @@
-"""The second-order local step: every past loss stays in the local problem, not the last one only.
+"""The second-order local step: the local problem holds every past loss, not only the last.
 
 A learner minimises, for each kernel by itself,
 
@@ -10,7 +10,7 @@ curvature h and its slope k y at zero this is a matrix and a vector that grow by
     M' = M + h z z^T,  m' = m + k y z,  theta' = M'^-1 (m' + rho (deg theta + theta_sum)/2 - lam),
 
 and M starts at (eta + rho deg + 2 reg) I. The squared loss is its own parabola, h = k = 2: nothing is
-approximated. What is sent, merged and weighed is the same as in `core`. Shapes as there, K = 2D.
+approximated. Messages, merge and Hedge are those of `first_order`, and so are the shapes, with K = 2D.
 
 `deg` and `theta_sum` may be weighted sums over neighbours, if both ends of an edge give it the same weight.
 """
@@ -28,7 +28,7 @@ from . import first_order, hedge
 from .first_order import Rates
 from .losses import Loss
 
-#: How many rank-one terms wait until they are subtracted from the stored matrix at once.
+#: Rank-one terms that are collected before they are subtracted from the stored matrix at once.
 WAITING = 32
 
 
@@ -46,11 +46,11 @@ class Inverse:
 
     @classmethod
     def diagonal(cls, c: Array, K: int) -> Inverse:
-        """Of M = c I. c (...,)"""
+        """Inverse of M = c I. c (...,)"""
         return cls(np.eye(K, dtype=c.dtype) / c[..., None, None])
 
     def like(self, base: Array) -> Inverse:
-        """Of the same kind, with another matrix. (..., K, K)"""
+        """A new inverse of the same class, with another matrix. (..., K, K)"""
         return Inverse(base)
 
     def times(self, z: Array, b: Array) -> tuple[Array, Array]:
@@ -110,12 +110,12 @@ class Inverse:
         return self.base
 
     def halves(self) -> tuple[Array, Array]:
-        """Copies of base at and below the diagonal, row by row, and of what waits (..., n, K)."""
+        """Copies of base at and below the diagonal, row by row, and of the collected terms (..., n, K)."""
         rows, columns = np.tril_indices(self.base.shape[-1])
         return self.base[..., rows, columns], np.swapaxes(self.waiting[..., : self.used], -1, -2).copy()
 
     def from_halves(self, half: Array, terms: Array) -> Inverse:
-        """Another of the same kind, from what `halves` gave."""
+        """A new inverse of the same class, from the arrays that `halves` returned."""
         return Inverse.of_halves(half, terms)
 
     @classmethod
@@ -136,7 +136,7 @@ Diagonal: TypeAlias = Callable[[Array, int], Inverse]
 
 
 class SecondOrderState(NamedTuple):
-    """All that a second-order learner knows between two rounds."""
+    """Complete state of a second-order learner between two rounds."""
 
     theta: Array  # (..., P, K) the first five as in first_order.State
     lam: Array  # (..., P, K)
@@ -148,7 +148,7 @@ class SecondOrderState(NamedTuple):
 
 
 class SecondOrderPulls(NamedTuple):
-    """What a learner's (weighted) degree, rates and loss make of the local step."""
+    """Coefficients of the local step, from a learner's (weighted) degree, rates and loss."""
 
     deg: Array  # (...)
     c: Array  # (..., 1) what M starts with, and never falls below
@@ -166,12 +166,6 @@ def init(P: int, K: int, pulls: SecondOrderPulls, diagonal: Diagonal = Inverse.d
     c = np.broadcast_to(pulls.c, (*leading, P))
     q = np.full((*leading, P), 1 / P, dtype)
     return SecondOrderState(zeros, zeros, zeros, np.zeros_like(q), q, zeros, diagonal(c, K))
-
-
-def predict(state: SecondOrderState, z: Array) -> tuple[Array, Array]:
-    """Each kernel's prediction f_p = theta_p . z_p, and their mixture y_hat. -> (..., P), (...)"""
-    f = first_order.dot(state.theta, z)
-    return f, first_order.dot(state.q, f)
 
 
 def parabola(loss: Loss, s: Array, y: Array) -> tuple[Array, Array]:
@@ -193,7 +187,7 @@ def parabola(loss: Loss, s: Array, y: Array) -> tuple[Array, Array]:
 def local(
     state: SecondOrderState, z: Array, f: Array, y: Array, pulls: SecondOrderPulls, loss: Loss
 ) -> tuple[Array, Array, Array]:
-    """The local step: theta' (..., P, K) and L' (..., P), which the neighbours hear, and m' (..., P, K).
+    """The local step: theta' (..., P, K) and L' (..., P), which the neighbours receive, and m' (..., P, K).
 
     The inverse changes in place, unless a result is not finite: then nothing has changed.
     """
@@ -212,18 +206,18 @@ def merge(
     pulls: SecondOrderPulls,
     eta_g: float,
 ) -> SecondOrderState:
-    """Close the round with what the neighbours sent: dual step and kernel weights, as `first_order.merge`."""
+    """Close the round with the neighbours' messages: dual step and kernel weights."""
     theta, L, m = learnt
     lam, q = state.inverse.merge(state.lam, theta, theta_sum, total, pulls, eta_g)
     return SecondOrderState(theta, lam, theta_sum, L, q, m, state.inverse)
 
 
 def forget(state: SecondOrderState, keep: float, pulls: SecondOrderPulls) -> SecondOrderState:
-    """Past losses count `keep` times as much from now on; the pulls count as before.
+    """Multiply the weight of all past losses by `keep`; pulls and ridge stay as they are.
 
     M' = keep M + (1 - keep) c I and m' = keep m: M never falls below c I, however often this happens. That
     term has full rank, so a system is solved for the new inverse.
-    Called every n rounds with keep = a^n it is exponential forgetting; `pace` tells an n that costs little.
+    Called every n rounds with keep = a^n it is exponential forgetting; `pace` returns an n that costs little.
     """
     P = faded(state.inverse.settle(), keep, pulls.c)
     return state._replace(m=state.m * keep, inverse=state.inverse.like(P))
@@ -244,14 +238,14 @@ def faded(P: Array, keep: float, c: Array) -> Array:
 
 
 def pace(memory: float, K: int) -> int:
-    """How often to call `forget` for a memory of so many samples: about as seldom as it may be."""
+    """Rounds between two calls of `forget` for a memory of so many samples: about as many as may be."""
     return max(1, min(K, math.ceil(memory / 8)))
 
 
 def fade(
     state: SecondOrderState, learnt: int, memory: float | None, pulls: SecondOrderPulls
 ) -> SecondOrderState:
-    """The state after so many samples, if about `memory` of them shall count; None for all."""
+    """Forget, if it is due after `learnt` samples, so that about `memory` of them count; None: all."""
     if memory is None:
         return state
     n = pace(memory, state.m.shape[-1])
@@ -259,12 +253,12 @@ def fade(
 
 
 def shift(inverse: Inverse, c: float, by: float, keep: float = 1.0) -> Inverse:
-    """Of keep M + by I, where M >= c I and keep c + by > 0. O(K^3) a kernel.
+    """Inverse of keep M + by I, where M >= c I and keep c + by > 0. O(K^3) a kernel.
 
-    A change of degree makes this of M, and so does handing a part of what was learnt to each of many.
+    M changes like this with the degree, and where a model is divided over several learners.
     """
     P = inverse.settle()
     w, Q = np.linalg.eigh(P.astype(np.float64))
-    w = np.clip(w, 0, 1 / c)  # where it belongs, whatever rounding has left
+    w = np.clip(w, 0, 1 / c)  # its exact range, which rounding may leave
     R = Q * np.sqrt(w / (keep + by * w))[..., None, :]
     return Inverse(np.matmul(R, np.swapaxes(R, -1, -2)).astype(P.dtype))

@@ -1,4 +1,4 @@
-"""How learners reach each other: in memory, learner to learner (Zenoh), or through a broker (MQTT)."""
+"""Transports of messages: in memory, learner to learner (Zenoh), or through a broker (MQTT)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def check(settings: TransportSettings) -> None:
-    """Refuse settings that no transport would open with: other machines without certificates, or bad ones."""
+    """Refuse settings that a transport could not open with: missing or invalid certificates."""
     from .security import uses_tls
 
     addresses = (settings.broker,) if settings.kind == "mqtt" else (*settings.listen, *settings.connect)

@@ -1,4 +1,4 @@
-"""What all transports do alike; each adds how to connect, send and listen."""
+"""Common part of all transports; each adds how to connect, send and subscribe."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from .base import Counts, TransportSettings
 from .inbox import Handler, Inbox, Message
 from .topics import STATE, check_pattern, is_topic, matches, topic
 
-#: Own topics that need no second check; a learner has a handful.
+#: Most own topics that are remembered as checked; a learner has a few.
 MOST_TOPICS = 1024
 
 
 class Adapter:
-    """The common half of a transport."""
+    """Base class of the transports."""
 
     def __init__(self, settings: TransportSettings):
         self.settings = settings
@@ -26,7 +26,7 @@ class Adapter:
         self._is_open = False
 
     async def open(self) -> None:
-        """Join the network; `InputError` if that cannot be done."""
+        """Connect; raises `InputError` if that fails."""
         if self._is_open:
             return
         self._inbox.open()
@@ -38,7 +38,7 @@ class Adapter:
         self._is_open = True
 
     async def close(self) -> None:
-        """Leave it; closing twice is fine."""
+        """Disconnect; may be called twice."""
         if not self._is_open:
             return
         self._is_open = False
@@ -48,7 +48,7 @@ class Adapter:
             self._inbox.close()
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send under this learner's own name, without waiting and without errors from the network."""
+        """Send on one of this learner's topics; does not wait, and raises no network errors."""
         if topic not in self._own:
             self._check_own(topic)
         if not self._inbox.fits(len(payload)):
@@ -62,33 +62,33 @@ class Adapter:
             self.counts.dropped += 1
 
     def subscribe(self, pattern: str) -> None:
-        """Receive what matches from now on, and what is retained there."""
+        """Receive matching messages from now on, and those retained there."""
         if check_pattern(pattern) not in self._patterns:
             self._patterns = (*self._patterns, pattern)
             if self._is_open:
                 self._listen(pattern)
 
     def unsubscribe(self, pattern: str) -> None:
-        """Stop that; a pattern that was not subscribed to is fine."""
+        """Undo `subscribe`; an unknown pattern is ignored."""
         if pattern in self._patterns:
             self._patterns = tuple(each for each in self._patterns if each != pattern)
             if self._is_open:
                 self._unlisten(pattern)
 
     def expect(self, count: int) -> None:
-        """Let `receive` wait for as many messages, until this is called again."""
+        """Let `receive` wait for this many messages, until it is called again."""
         self._inbox.expect(count)
 
     def deliver(self, handler: Handler) -> None:
-        """From now on call `handler` with all that is in, in the event loop, instead of `receive`."""
+        """From now on pass messages to `handler`, in the event loop, instead of `receive`."""
         self._inbox.deliver(handler)
 
     async def receive(self) -> list[Message]:
-        """Wait for a message, then return all that are in."""
+        """Wait for a message, then return all that have arrived."""
         return await self._inbox.receive()
 
     async def admit(self, peers: tuple[str, ...]) -> None:
-        """Nothing to do where this end does not decide whom to believe."""
+        """Does nothing where the broker, not this end, checks senders."""
 
     def _check_own(self, topic: str) -> None:
         if not topic.startswith(self._prefix) or not is_topic(topic):
@@ -110,14 +110,14 @@ class Adapter:
         return any(matches(pattern, topic) for pattern in self._patterns)
 
     async def _connect(self) -> None:
-        """Join, and listen to all of `_patterns`."""
+        """Connect, and subscribe to all of `_patterns`."""
         raise NotImplementedError
 
     async def _disconnect(self) -> None:
         raise NotImplementedError
 
     def _send(self, topic: str, payload: bytes, retain: bool) -> bool:
-        """Hand over a message; whether it could be."""
+        """Send a message; returns whether that was possible."""
         raise NotImplementedError
 
     def _listen(self, pattern: str) -> None:

@@ -1,4 +1,4 @@
-"""What every transport is: the rest of domkl sees this, and never a socket."""
+"""Interface of a transport: the rest of domkl uses this, and never a socket."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ KINDS = ("memory", "zenoh", "mqtt")
 
 @dataclasses.dataclass(frozen=True)
 class TransportSettings:
-    """How a learner reaches the others.
+    """Settings of a transport: addresses, certificates and limits.
 
     Parameters
     ----------
     kind
         `memory` (one process), `zenoh` (learner to learner) or `mqtt` (through a broker).
     network, name
-        Which network, and who this is in it. With certificates the name is the certificate's.
+        The network, and this learner's name in it; with certificates, the certificate's common name.
     listen, connect
-        Zenoh: `host:port` addresses to listen on, and those of some learners to start from;
-        the others are found from them.
+        Zenoh: `host:port` addresses to listen on, and those of some learners to connect to;
+        the others are discovered through them.
     broker
         MQTT: `host:port` of the broker.
     ca, cert, key
@@ -37,7 +37,7 @@ class TransportSettings:
     max_bytes
         Longer messages are refused, going out and coming in.
     inbox
-        So many messages may wait to be received; what comes on top is refused.
+        Most messages that may wait to be received; further ones are refused.
     """
 
     kind: str
@@ -67,8 +67,8 @@ class TransportSettings:
 
 @dataclasses.dataclass
 class Counts:
-    """What a transport has done so far. `refused`: too long, or the inbox was full. `dropped`: not sent,
-    because there was no connection or it was congested."""
+    """Counters of a transport. `refused`: too long, or the inbox was full. `dropped`: not sent, because
+    there was no connection or it was congested."""
 
     sent: int = 0
     sent_bytes: int = 0
@@ -79,47 +79,47 @@ class Counts:
 
 
 class Transport(Protocol):
-    """Messages between learners. Delivery is not promised: what cannot be sent now is dropped.
+    """Messages between learners. Delivery is not guaranteed: what cannot be sent now is dropped.
 
-    A transport may be closed and opened again: its subscriptions, its retained messages and what was not
-    yet received stay.
+    A transport may be closed and opened again: subscriptions, retained messages and messages that were
+    not received yet are preserved.
     """
 
     settings: TransportSettings
     counts: Counts
 
     async def open(self) -> None:
-        """Join the network; `InputError` if that cannot be done (no broker, bad certificate, ...)."""
+        """Connect; raises `InputError` if that fails (no broker, bad certificate, ...)."""
 
     async def close(self) -> None:
-        """Leave it: subscribers of this learner's state hear `LOST`. Closing twice is fine."""
+        """Disconnect: subscribers of this learner's state receive `LOST`. May be called twice."""
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send under this learner's own name, without waiting and without errors from the network.
+        """Send on one of this learner's topics; does not wait, and raises no network errors.
 
-        A retained message also reaches those who subscribe later; an empty one takes it back.
+        A retained message also reaches later subscribers; an empty payload removes it.
         """
 
     def subscribe(self, pattern: str) -> None:
-        """Receive what matches from now on, and what is retained there.
+        """Receive matching messages from now on, and those retained there.
 
-        What is retained, and what several overlapping patterns match, may come more than once.
+        Retained messages, and those that several patterns match, may arrive more than once.
         """
 
     def unsubscribe(self, pattern: str) -> None:
-        """Stop that; a pattern that was not subscribed to is fine."""
+        """Undo `subscribe`; an unknown pattern is ignored."""
 
     def expect(self, count: int) -> None:
-        """Whoever cannot go on before `count` messages are in saves time by saying so: messages are then
-        handed out once there are as many, until this is called again. From the event loop's thread only."""
+        """Deliver messages only once `count` of them have arrived, until this is called again: saves wake-ups
+        where nothing can be done with fewer. From the event loop's thread only."""
 
     def deliver(self, handler: Callable[[list[tuple[str, bytes]]], None]) -> None:
-        """From now on call `handler` with all that is in, in the event loop's thread, instead of `receive`:
-        a wait less in each round."""
+        """From now on pass messages to `handler`, in the event loop's thread, instead of `receive`: one turn
+        of the loop less in each round."""
 
     async def receive(self) -> list[tuple[str, bytes]]:
-        """Wait for messages, then return all that are in: (topic, payload), in order for each sender."""
+        """Wait for messages, then return all so far: (topic, payload), in order for each sender."""
         ...
 
     async def admit(self, peers: tuple[str, ...]) -> None:
-        """Accept exactly these learners and the operator, where certificates tell them apart."""
+        """Accept exactly these learners and the operator, where certificates identify them."""

@@ -1,4 +1,4 @@
-"""What has arrived: filled from any thread, emptied by one coroutine."""
+"""Queue of received messages: filled from any thread, emptied by one coroutine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Handler = Callable[[list[Message]], None]
 
 
 class Inbox:
-    """A bounded list of messages. The event loop is woken only when somebody waits for it to be."""
+    """A bounded queue of messages; wakes the event loop only when somebody waits."""
 
     def __init__(self, settings: TransportSettings, counts: Counts):
         self._max_bytes, self._limit = settings.max_bytes, settings.inbox
@@ -27,21 +27,21 @@ class Inbox:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._handler: Handler | None = None
-        self._called = False  # the handler is about to be
+        self._called = False  # the handler's call is scheduled
 
     def open(self) -> None:
-        """Let the running event loop receive."""
+        """Deliver to the running event loop."""
         self._loop, self._called = asyncio.get_running_loop(), False
 
     def close(self) -> None:
-        """Nothing comes in any more, and whoever waits is told so."""
+        """Take no further messages, and end a pending `receive` with an error."""
         with self._lock:
             waiter, self._loop, self._waiter = self._waiter, None, None
         if waiter is not None:
             _wake(waiter)
 
     def fits(self, size: int) -> bool:
-        """Whether a message of that size may be passed on; counted as refused if not."""
+        """Whether a message of that size is allowed; counted as refused if not."""
         if size <= self._max_bytes:
             return True
         with self._lock:
@@ -68,7 +68,7 @@ class Inbox:
                 loop.call_soon_threadsafe(wake)
 
     def expect(self, count: int) -> None:
-        """Wake nobody for fewer messages than this, until it is called again."""
+        """Deliver nothing before this many messages have arrived, until it is called again."""
         with self._lock:
             self._expected = count
             wake = self._whom_to_wake()
@@ -76,12 +76,12 @@ class Inbox:
             wake()
 
     def deliver(self, handler: Handler) -> None:
-        """Call `handler` with all messages, in the event loop, each time there are as many as expected."""
+        """Pass all messages to `handler`, in the event loop, each time as many as expected have arrived."""
         self._handler = handler
         self.expect(self._expected)
 
     def _whom_to_wake(self) -> Callable[[], None] | None:
-        """What must be called now that messages are in, if anything; called with the lock held."""
+        """The callback that is due with the messages so far, or None; call with the lock held."""
         if len(self._messages) < self._expected:
             return None
         if self._handler is not None:
@@ -98,7 +98,7 @@ class Inbox:
             self._handler(messages)
 
     async def receive(self) -> list[Message]:
-        """All messages, once there are as many as are expected."""
+        """All messages, once as many as expected have arrived."""
         while True:
             with self._lock:
                 if len(self._messages) >= self._expected:

@@ -1,4 +1,4 @@
-"""Learners of one process and one event loop, without a network: for tests, yours and ours."""
+"""In-memory transport between learners of one process and one event loop, for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .topics import LOST, matches
 
 
 class Hub:
-    """Where in-memory transports meet. Messages are handed over at once, in the order of joining."""
+    """Connects in-memory transports. Messages are delivered at once, in the order of joining."""
 
     def __init__(self) -> None:
         self.members: list[MemoryTransport] = []
@@ -76,4 +76,4 @@ class MemoryTransport(Adapter):
                 self._inbox.add(topic, payload)
 
     def _unlisten(self, pattern: str) -> None:
-        """The hub asks `deliver`, which looks at the patterns."""
+        """Nothing to do: `take` looks at the patterns."""

@@ -1,4 +1,4 @@
-"""Through an MQTT 5 broker, with paho-mqtt's own thread. At most once (QoS 0): the latest is what counts."""
+"""Transport through an MQTT 5 broker, with paho-mqtt's own thread; delivery at most once (QoS 0)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .base import TransportSettings
 from .security import context, parse, uses_tls
 from .topics import LOST
 
-#: Seconds of silence after which each end asks whether the other is still there.
+#: Seconds without a message after which each end sends a ping.
 KEEPALIVE = 5
 
-#: Seconds between attempts to come back to a broker that has gone.
+#: Seconds between attempts to reconnect.
 RETRY = 1
 
-#: So many messages, and `max_bytes`, may wait to be sent.
+#: Most messages that may wait to be sent; their bytes are limited by `max_bytes`.
 MOST_UNSENT = 4096
 
 #: Seconds to wait for the broker when opening.
 OPEN_TIMEOUT = 5.0
 
-#: A little above `max_bytes`: what is just too long is counted here, what is far too long never gets here.
+#: Above `max_bytes`: slightly longer messages arrive and are counted, far longer ones are cut off before.
 SLACK = 65536
 
 
 class MqttTransport(Adapter):
-    """Through a broker. Its last will tells the others when this learner has gone."""
+    """Transport through a broker; its last will informs the others when this learner is gone."""
 
     def __init__(self, settings: TransportSettings):
         super().__init__(settings)
@@ -60,7 +60,7 @@ class MqttTransport(Adapter):
         self._client = client
 
     async def _reach(self, client: Any, answer: asyncio.Future[str]) -> str:
-        """Connect for the first time; why not, if not. Later paho connects again by itself."""
+        """Connect for the first time; returns why that failed, or "". Later paho reconnects by itself."""
         limit = need("paho.mqtt.properties", "mqtt").Properties(_packets().CONNECT)
         limit.MaximumPacketSize = self.settings.max_bytes + SLACK
         connect = functools.partial(client.connect, keepalive=KEEPALIVE, clean_start=True, properties=limit)
@@ -89,7 +89,7 @@ class MqttTransport(Adapter):
         return client
 
     def _tell(self, client: Any, answer: asyncio.Future[str]) -> None:
-        """Resolve `answer` with why the first connection failed, or with nothing if it did not."""
+        """Resolve `answer` with why the first connection failed, or with "" if it did not."""
         loop = asyncio.get_running_loop()
 
         def resolve(reason: str) -> None:
@@ -107,7 +107,7 @@ class MqttTransport(Adapter):
         client.on_connect, client.on_disconnect = connected, disconnected
 
     def _start_again(self, client: Any) -> None:
-        """At every connection: a broker that was restarted remembers nothing."""
+        """Subscribe and publish retained messages at every connection, as a restarted broker has neither."""
         for pattern in self._patterns:
             client.subscribe(pattern, qos=0)
         for topic, payload in tuple(self._retained.items()):
@@ -151,7 +151,7 @@ def _resolve(answer: asyncio.Future[str], reason: str) -> None:
 
 
 def _send_at_once(client: Any, data: Any, sock: Any) -> None:
-    """Small messages wait for nothing."""
+    """Send small messages without delay."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -164,7 +164,7 @@ def _is_done(info: Any) -> bool:
 
 
 def _stop(client: Any) -> None:
-    """Disconnect such that the broker publishes the last will: whoever leaves is lost to the others."""
+    """Disconnect such that the broker publishes the last will, so that the others see it leave."""
     codes = need("paho.mqtt.reasoncodes", "mqtt").ReasonCode
     client.disconnect(reasoncode=codes(_packets().DISCONNECT, "Disconnect with will message"))
     client.loop_stop()

@@ -1,4 +1,4 @@
-"""Who may talk to whom: mutual TLS for anything but loopback, and no way around it by accident."""
+"""Mutual TLS for anything but loopback, unless it is switched off explicitly."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def parse(address: str, what: str = "address") -> tuple[str, int]:
     ambiguous = ":" in bare and bare == host
     if not bare or ambiguous or "/" in bare or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise InputError(
-            f"{what} is {address!r}; expected host:port, or [address]:port for IPv6; write it so"
+            f"{what} is {address!r}; expected host:port, or [address]:port for IPv6; fix the address"
         )
     return bare, int(port)
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address never leaves this machine."""
+    """Whether an address is on this machine."""
     host, _ = parse(address)
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -42,7 +42,7 @@ def is_loopback(address: str) -> bool:
 
 
 def uses_tls(settings: TransportSettings, addresses: tuple[str, ...]) -> bool:
-    """Whether to use TLS; an error if it has to be and cannot."""
+    """Whether to use TLS; raises InputError where it is required and not possible."""
     outside = [each for each in addresses if not is_loopback(each)]
     files = {"ca": settings.ca, "cert": settings.cert, "key": settings.key}
     missing = [what for what, path in files.items() if path is None]
@@ -54,8 +54,8 @@ def uses_tls(settings: TransportSettings, addresses: tuple[str, ...]) -> bool:
         raise InputError(f"{' and '.join(missing)} not given; TLS needs ca, cert and key together; {remedy}")
     if outside and not settings.insecure:
         raise InputError(
-            f"{outside[0]} is not a loopback address and no certificates are given; other machines are "
-            f"reached with mutual TLS (ca, cert, key); {remedy} (or set insecure = true)"
+            f"{outside[0]} is not a loopback address and no certificates are given; other machines need "
+            f"mutual TLS (ca, cert, key); {remedy} (or set insecure = true)"
         )
     if outside:
         log.warning("insecure: %s without TLS; anyone there can read and forge messages", ", ".join(outside))
@@ -63,7 +63,7 @@ def uses_tls(settings: TransportSettings, addresses: tuple[str, ...]) -> bool:
 
 
 def context(settings: TransportSettings) -> ssl.SSLContext:
-    """For a client that shows its certificate and checks the server's."""
+    """TLS context of a client that sends its certificate and checks the server's."""
     made = ssl.create_default_context(cafile=settings.ca)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.load_cert_chain(str(settings.cert), settings.key)
@@ -71,7 +71,7 @@ def context(settings: TransportSettings) -> ssl.SSLContext:
 
 
 def _check_files(settings: TransportSettings) -> None:
-    """Certificates that cannot work are the commonest mistake: say which and why, before connecting."""
+    """Check the certificates before connecting: errors of TLS itself do not name the file."""
     try:
         context(settings)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError

@@ -18,11 +18,11 @@ from ...base.errors import InputError
 
 ROOT = "domkl"
 
-#: The channel on which a learner says how it is, and on which others hear `LOST` when it has gone.
+#: The channel of a learner's own state, on which others receive `LOST` when it is gone.
 STATE = "state"
 LOST = b"lost"
 
-#: The name under which a person or a program directs a network.
+#: The name under which a person or a program changes a network.
 OPERATOR = "operator"
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -31,7 +31,7 @@ _LEVEL = re.compile(rf"\+|{_NAME.pattern}")
 
 
 def check_name(name: str, what: str = "name") -> str:
-    """`name` itself, if it can stand in a topic and in a certificate."""
+    """`name` itself, if it is valid in a topic and in a certificate."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(
             f"{what} is {name!r}; expected 1 to 64 letters, digits, '.', '_' or '-' (no accents); rename it"
@@ -67,7 +67,7 @@ def check_pattern(pattern: str) -> str:
     if levels[0] != ROOT or len(levels) < 3 or not all(map(_LEVEL.fullmatch, body)):
         raise InputError(
             f"pattern is {pattern!r}; expected {ROOT}/<network>/<learner>/... where '+' is one level and a "
-            "last '#' any number; subscribe to such a one"
+            "last '#' any number; fix the pattern"
         )
     return pattern
 

@@ -1,4 +1,4 @@
-"""Learner to learner over Zenoh: no broker, TCP or TLS.
+"""Transport from learner to learner over Zenoh, without a broker; TCP or TLS.
 
 The settings below are measured, not guessed: with Zenoh's own defaults one learner that is cut off stalls
 its healthy neighbours for seconds. Run the fault tests after every upgrade of Zenoh.
@@ -23,29 +23,29 @@ from .base import TransportSettings
 from .security import parse, uses_tls
 from .topics import LOST, OPERATOR, ROOT, STATE, is_topic
 
-#: Threads for each part of Zenoh that can be held up by a neighbour that does not answer.
+#: Threads for each part of Zenoh that a neighbour which does not answer can block.
 WORKERS = 16
 
 #: Seconds to wait for what others retain.
 FETCH_TIMEOUT = 2.0
 
-#: A little above `max_bytes`: what is just too long is counted here, what is far too long never gets here.
+#: Above `max_bytes`: slightly longer messages arrive and are counted, far longer ones are cut off before.
 SLACK = 65536
 
 
 def load() -> Any:
-    """The package `zenoh`, with threads enough that one bad neighbour does not hold up the others."""
+    """The package `zenoh`, with enough threads that one bad neighbour does not block the others."""
     each = ",".join(f"{part}:(worker_threads:{WORKERS})" for part in ("tx", "net", "rx"))
     os.environ.setdefault("ZENOH_RUNTIME", f"({each})")  # read once, when Zenoh first starts a thread
     return need("zenoh", "zenoh")
 
 
 def configuration(settings: TransportSettings) -> dict[str, Any]:
-    """Zenoh's own configuration; an error if the addresses or certificates cannot be used."""
+    """Zenoh's own configuration; raises InputError if addresses or certificates cannot be used."""
     if not settings.listen + settings.connect:
         raise InputError(
-            "neither listen nor connect is given; a Zenoh learner needs an address to be found at or one "
-            "to start from; give listen = ['127.0.0.1:7447'] or the like"
+            "neither listen nor connect is given; expected an address to listen on or one "
+            "to connect to; give listen = ['127.0.0.1:7447'] or the like"
         )
     tls = uses_tls(settings, settings.listen + settings.connect)
     protocol = "tls" if tls else "tcp"
@@ -80,7 +80,7 @@ def configuration(settings: TransportSettings) -> dict[str, Any]:
 
 
 def access(settings: TransportSettings) -> dict[str, Any]:
-    """Who may say what here: each certificate speaks under its own common name, all others not at all."""
+    """Access rules: each certificate may publish under its own common name only, others not at all."""
     everything = f"{ROOT}/{settings.network}/**"
     names = sorted({*settings.peers, OPERATOR} - {settings.name})
     questions = ["declare_subscriber", "query", "declare_liveliness_subscriber", "liveliness_query"]
@@ -127,12 +127,12 @@ def _certificates(settings: TransportSettings) -> dict[str, Any]:
 
 
 def as_key(pattern: str) -> str:
-    """An MQTT pattern in Zenoh's words."""
+    """An MQTT pattern as a key expression of Zenoh."""
     return "/".join({"+": "*", "#": "**"}.get(level, level) for level in pattern.split("/"))
 
 
 class ZenohTransport(Adapter):
-    """Learner to learner. A retained message is answered by its own learner, as long as that is there."""
+    """Transport from learner to learner; a retained message is served by its own learner while that is up."""
 
     def __init__(self, settings: TransportSettings):
         super().__init__(settings)
@@ -145,7 +145,7 @@ class ZenohTransport(Adapter):
         self._sending = threading.Lock()  # so that a retained message never overtakes its successor
 
     async def admit(self, peers: tuple[str, ...]) -> None:
-        """Accept exactly these learners. Zenoh reads its rules once, so the session is opened anew."""
+        """Accept exactly these learners. Zenoh reads its rules once, so the session is opened again."""
         changed = set(peers) != set(self.settings.peers)
         self.settings = dataclasses.replace(self.settings, peers=tuple(peers))
         if changed and self._is_open and self.settings.ca is not None:
@@ -206,7 +206,7 @@ class ZenohTransport(Adapter):
         self._subscribers.pop(pattern).undeclare()
 
     def _on_topic(self, topic: str, sample: Any) -> None:
-        self._inbox.add(topic, sample.payload.to_bytes())  # Zenoh has seen to it that it is not far too long
+        self._inbox.add(topic, sample.payload.to_bytes())  # Zenoh has refused far longer ones
 
     def _on_sample(self, sample: Any) -> None:
         payload = sample.payload
@@ -225,7 +225,7 @@ class ZenohTransport(Adapter):
                 self._loop.call_soon_threadsafe(self._fetch, topic.removesuffix(STATE) + "**")
 
     def _fetch(self, key: str) -> None:
-        """Ask those who publish on `key` for what they retain."""
+        """Request the retained messages on `key`."""
         if self._session is None:
             return
         with contextlib.suppress(self._zenoh.ZError):

@@ -38,6 +38,7 @@ template <class T> bool stores_losses(const Settings& settings, const Block<T>& 
 // Whether the label that round t learns from has arrived. If not, theta and all predictions are zero.
 template <class T> bool learns(const Block<T>& block, int64_t t) { return block.start + t >= block.delay; }
 
+// The label of learner j in round t.
 template <class T> double label(const Block<T>& block, int64_t t, int64_t j) {
     return double(block.y[j * block.y_learner + t * block.y_round]);
 }

@@ -8,8 +8,11 @@
 
 namespace domkl {
 
+// The loss of a prediction.
 enum class Loss { squared, huber, logistic };
-enum class Rule { neighbours, messages, local };  // which losses enter Hedge
+
+// Whose losses enter a learner's Hedge.
+enum class Rule { neighbours, messages, local };
 
 // What stays the same during a run.
 struct Settings {
@@ -43,13 +46,18 @@ template <class T> struct Block {
 template <class T> class Network {
   public:
     virtual ~Network() = default;
+    // Runs all learners through the rounds of a block.
     virtual void advance(const Block<T>& block) = 0;
-    virtual void state(T* theta, T* lam) const = 0;  // (J, P, 2D)
-    virtual const double* L() const = 0;             // (J, P) accumulated losses
-    virtual const double* q() const = 0;             // (J, P) weights
+    // Writes the estimates and their duals (J, P, 2D).
+    virtual void state(T* theta, T* lam) const = 0;
+    // Accumulated losses (J, P).
+    virtual const double* L() const = 0;
+    // Weights of the kernels (J, P).
+    virtual const double* q() const = 0;
 
-    // Second-order step only. M^-1 of kernel p (J, 2D, 2D), and its replacement; m is multiplied by `factor`.
+    // Writes M^-1 of kernel p (J, 2D, 2D). Second-order step only.
     virtual void inverse(int64_t p, T* dense) = 0;
+    // Replaces M^-1 of kernel p (J, 2D, 2D), and multiplies its m by `factor`. Second-order step only.
     virtual void replace(int64_t p, const T* dense, T factor) = 0;
 };
 
@@ -62,46 +70,66 @@ template <class T> struct NewtonRound {
     T *next, *next_m;
 };
 
-// n symmetric (K, K) matrices P = M^-1 of the second-order step; inverse.hpp says how they are stored.
+// n symmetric (K, K) matrices P = M^-1 of the second-order step; inverse.hpp describes their storage.
 template <class T> class Inverses {
   public:
     virtual ~Inverses() = default;
-    virtual void set_diagonal(const T* x) = 0;                                     // (n,)
-    virtual void multiply(const T* x, const T* b, T* Px, T* Pb, int threads) = 0;  // (n, K)
-    // Computes theta' and m', and makes P the inverse of M + h z z^T. If any P, theta' or L is not finite,
-    // it returns false and leaves P unchanged.
+    // Sets the diagonals (n,) of new matrices, which are zero elsewhere.
+    virtual void set_diagonal(const T* x) = 0;
+    // Writes P x and P b (n, K).
+    virtual void multiply(const T* x, const T* b, T* Px, T* Pb, int threads) = 0;
+    // Computes theta' and m', and makes P the inverse of M + h z z^T. If any theta', L or new P is not
+    // finite, it returns false and leaves P unchanged.
     virtual bool learn(const NewtonRound<T>& round, int threads) = 0;
-    virtual void downdate(const T* u) = 0;     // P -= u u^T; (n, K)
-    virtual void dense(T* out) = 0;            // (n, K, K)
-    virtual void replace(const T* from) = 0;   // (n, K, K)
-    virtual void save(T* half, T* terms) = 0;  // (n, K (K + 1) / 2), (n, capacity, K)
-    virtual void restore(const T* half, const T* terms, int64_t used) = 0;  // terms: (n, used, K)
-    virtual int capacity() const = 0;                                       // pending terms that fit
-    virtual int pending() const = 0;                                        // terms not yet subtracted
+    // Subtracts u u^T from P; u (n, K).
+    virtual void downdate(const T* u) = 0;
+    // Writes P (n, K, K).
+    virtual void dense(T* out) = 0;
+    // Replaces P (n, K, K).
+    virtual void replace(const T* from) = 0;
+    // Writes the lower halves (n, K (K + 1) / 2) and the terms (n, capacity, K), of which `pending` are in
+    // use.
+    virtual void save(T* half, T* terms) = 0;
+    // Inverse of `save`, from terms (n, used, K) that are all in use.
+    virtual void restore(const T* half, const T* terms, int64_t used) = 0;
+    // Number of terms that fit beside a matrix before they are subtracted.
+    virtual int capacity() const = 0;
+    // Number of terms that are not yet subtracted.
+    virtual int pending() const = 0;
 };
 
 // One learner, which receives its neighbours' estimates from outside.
 template <class T> class Device {
   public:
     virtual ~Device() = default;
+    // The prediction at x (d,).
     virtual double predict(const T* x) = 0;
-    // Returns y_hat and writes theta' (P, 2D), if asked for, and L' (P,).
+    // Returns the prediction; writes L' (P,) and, unless it is null, theta' (P, 2D). Ended by `close_round`.
     virtual double observe(const T* x, double y, T* theta, double* L) = 0;
-    virtual void receive(int64_t i, const T* theta) = 0;                      // neighbour i's theta' (P, 2D)
-    virtual void close_round(const bool* received, const double* total) = 0;  // (deg,), (P,)
-    virtual void state(T* theta, T* lam, T* theta_sum) const = 0;             // (P, 2D)
-    virtual void save(T* theta, T* mu) const = 0;                             // (P, 2D), mu = lam / c
+    // Stores neighbour i's theta' (P, 2D).
+    virtual void receive(int64_t i, const T* theta) = 0;
+    // Ends the round: which neighbours count (deg,), and the losses that enter Hedge (P,).
+    virtual void close_round(const bool* received, const double* total) = 0;
+    // Writes the estimate, its dual and the sum of the neighbours' estimates (P, 2D).
+    virtual void state(T* theta, T* lam, T* theta_sum) const = 0;
+    // Writes the estimate and its scaled dual mu = lam / c (P, 2D).
+    virtual void save(T* theta, T* mu) const = 0;
+    // Inverse of `save`, with L and q (P,); the neighbours' estimates have to be received again.
     virtual void restore(const T* theta, const T* mu, const double* L, const double* q) = 0;
-    virtual const double* L() const = 0;  // (P,)
-    virtual const double* q() const = 0;  // (P,)
+    // Accumulated losses (P,).
+    virtual const double* L() const = 0;
+    // Weights of the kernels (P,).
+    virtual const double* q() const = 0;
 
-    // Second-order step only: m (P, 2D), and the P matrices M^-1, which the device continues to use.
+    // Writes m (P, 2D). Second-order step only.
     virtual void save_m(T* m) const = 0;
+    // Inverse of `save_m`.
     virtual void restore_m(const T* m) = 0;
+    // The P matrices M^-1, which the device continues to use. Second-order step only.
     virtual std::shared_ptr<Inverses<T>> inverses() const = 0;
 };
 
-// Each instruction set has its own implementation. V: frequencies (P, D, d).
+// Each instruction set has its own implementations; V are the frequencies (P, D, d).
 #define DOMKL_DECLARE(ISA)                                                                             \
     namespace ISA {                                                                                    \
     template <class T> std::unique_ptr<Network<T>> make_network(const Settings& settings, const T* V); \

@@ -43,6 +43,7 @@ template <class T> class Hedge {
         });
     }
 
+    // Accumulated losses and weights (J, P).
     const double* L() const { return L_.data(); }
     const double* q() const { return q_.data(); }
 
@@ -69,6 +70,7 @@ template <class T> class Hedge {
         block.gaps[j] += (deg * y_hat - others) * (deg * y_hat - others);
     }
 
+    // Adds the losses of round t to learner j's.
     void add_losses(const Block<T>& block, const Predictions<T>& predictions, int64_t t, int64_t j) {
         const bool stored = stores_losses(settings, block);
         const double y = label(block, t, j);

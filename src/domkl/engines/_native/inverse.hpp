@@ -66,6 +66,7 @@ template <class T> class Inverse {
         }
         return sum<T>(zero + none);
     }
+    // P' = P - u u^T with the u of `solve`.
     void downdate() { ++pending_; }
 
     // P' = P - u u^T for any u (K,), at any time.
@@ -117,11 +118,12 @@ template <class T> class Inverse {
         pending_ = 0;
     }
 
+    // Number of terms that are not yet subtracted.
     int pending() const { return pending_; }
 
   private:
     bool full() const { return pending_ == limit; }
-    // Where the next term is written; `multiply` leaves room for it.
+    // Where the next term is written; `multiply` leaves space for it.
     T* next() { return U + pending_ * Kp; }
 
     static constexpr int W = WIDTH<T>;

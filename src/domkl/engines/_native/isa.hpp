@@ -25,6 +25,7 @@ template <class T> struct Factories {
     decltype(&baseline::make_inverses<T>) inverses;
 };
 
+// The implementations of an instruction set, which this processor must run.
 template <class T> Factories<T> factories(const std::string& isa) {
     require_isa(isa);
 #if defined(DOMKL_X86)

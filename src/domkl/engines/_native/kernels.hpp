@@ -50,10 +50,10 @@ template <class T> class Kernels {
         exchanged = exchanged || learns(block, block.rounds - 1);
     }
 
-    // Those of the last block.
+    // The kernels' predictions in the last block.
     const Predictions<T>& predictions() const { return predictions_; }
 
-    // theta and lam (J, P, 2D); kernels whose state was dropped are left out.
+    // Writes theta and lam (J, P, 2D), except of kernels whose state was dropped.
     DOMKL_COLD void state(T* out_theta, T* out_lam) const {
         Buffer<T> dual(map.K);
         for (int64_t j = 0; j < settings.J; ++j)
@@ -66,10 +66,11 @@ template <class T> class Kernels {
             }
     }
 
-    // Second-order step only: M^-1 of kernel p (J, 2D, 2D), and its replacement; m is multiplied by `factor`.
+    // Writes M^-1 of kernel p (J, 2D, 2D).
     DOMKL_COLD void inverse(int64_t p, T* dense) {
         for (auto& one : inverses[p]) one.dense(dense), dense += 4 * map.D * map.D;
     }
+    // Replaces M^-1 of kernel p (J, 2D, 2D), and multiplies its m by `factor`.
     DOMKL_COLD void replace(int64_t p, const T* dense, T factor) {
         for (auto& one : inverses[p]) one.replace(dense), dense += 4 * map.D * map.D;
         for (size_t k = 0; k < m[p].size(); ++k) m[p].data()[k] *= factor;
@@ -135,6 +136,7 @@ template <class T> class Kernels {
         return std::move(old);
     }
 
+    // Allocates what a kernel needs for the block, and its state before the first one.
     void begin_kernel(int64_t p, const Block<T>& block, Spare& spare) {
         const size_t cells = size_t(block.rounds) * settings.J, size = size_t(settings.J) * map.K;
         resize(predictions_.own[p], cells);
@@ -156,6 +158,7 @@ template <class T> class Kernels {
         }
     }
 
+    // Allocates a thread's memory.
     void prepare(const Block<T>& block, Scratch& scratch) const {
         resize(scratch.z, TILE * map.K);
         if (block.delay) resize(scratch.past, TILE * map.K);
@@ -163,6 +166,7 @@ template <class T> class Kernels {
         if (settings.newton) resize(scratch.newton, 6 * row_width(map));
     }
 
+    // Drops the kernel's state if it is no longer needed.
     void end_kernel(int64_t p, Spare& spare) {
         if (settings.keep_state) return;
         spare.theta = std::move(theta[p]);  // for the next kernel

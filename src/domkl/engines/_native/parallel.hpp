@@ -1,4 +1,4 @@
-// Threads for one long piece of work, and what they wait on, asleep.
+// Threads for one long piece of work, and what they wait on without polling.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -46,11 +46,13 @@ class Progress {
   public:
     explicit Progress(int64_t kernels) : rounds(kernels, 0) {}
 
+    // Records that kernel p has completed so many rounds.
     void set(int64_t p, int64_t round) {
         std::lock_guard<std::mutex> lock(mutex);
         rounds[p] = round;
         changed.notify_all();
     }
+    // Returns when kernel p has completed so many rounds.
     void wait(int64_t p, int64_t round) {
         std::unique_lock<std::mutex> lock(mutex);
         changed.wait(lock, [&] { return rounds[p] >= round; });

@@ -60,7 +60,7 @@ template <class T, int N> class Prefetch {
             rows[n] = theta + neighbours[std::min(first[AHEAD] + i + n, first[AHEAD + 1] - 1)] * K;
     }
     // Must be inlined: on its own, GCC considers it a function without effect.
-    __attribute__((always_inline)) void row(int64_t k) const {
+    __attribute__((always_inline)) void column(int64_t k) const {
         if (N == 0 || k * sizeof(T) % LINE) return;
 #pragma GCC unroll 6
         for (int n = 0; n < N; ++n)
@@ -80,7 +80,7 @@ inline void gather_pass(const T* theta, int64_t K, const int64_t* neighbours, co
     for (int i = 0; i < N; ++i) rows[i] = theta + neighbours[i] * K;
     Vec<T> products[N] = {};
     for (int64_t k = 0; k < K; k += WIDTH<T>) {
-        prefetch.row(k);
+        prefetch.column(k);
         const Vec<T> zk = load(z + k);
         Vec<T> total = accumulate ? load(s + k) : Vec<T>{};
 #pragma GCC unroll 4
@@ -96,8 +96,8 @@ inline void gather_pass(const T* theta, int64_t K, const int64_t* neighbours, co
 
 constexpr int LAST_PASS = 6;  // neighbours of the last pass, as many as the registers have sums for
 
-// The last N <= LAST_PASS neighbours, the dual step, v and all scores in one pass. `v` holds
-// the sum of the neighbours before if `accumulate`.
+// The last N <= LAST_PASS neighbours, the dual step, v and all scores in one pass. If `accumulate`, v
+// contains the sum of the other neighbours.
 template <class T, int N, bool DELAYED, int M>
 inline Scores last_pass(const T* theta, int64_t K, int64_t j, const int64_t* neighbours,
                         const Prefetch<T, M>& prefetch, T deg, const Coefficients& coef, bool move_dual,
@@ -109,7 +109,7 @@ inline Scores last_pass(const T* theta, int64_t K, int64_t j, const int64_t* nei
                  h = broadcast(T(move_dual ? coef.pull : 0)), n = broadcast(deg);
     Vec<T> products[N + 1] = {}, f = {}, fp = {}, u = {};
     for (int64_t k = 0; k < K; k += WIDTH<T>) {
-        prefetch.row(k);
+        prefetch.column(k);
         const Vec<T> zk = load(z + k), tk = load(mine + k);
         Vec<T> s = accumulate ? load(v + k) : Vec<T>{};
 #pragma GCC unroll 6
@@ -137,8 +137,8 @@ inline Scores last_pass(const T* theta, int64_t K, int64_t j, const int64_t* nei
 }
 
 // Everything that reads the old estimates: predictions at z across each edge and of the learner itself, mu,
-// v, and the scores at `past`, the features of the sample to learn from.
-// The neighbours are neighbours[first[0]] up to neighbours[first[1]]; those of later learners follow.
+// v, and the scores at `past`, the features of the sample to learn from. The neighbours are
+// neighbours[first[0]] up to neighbours[first[1]]; those of later learners follow.
 template <class T, bool DELAYED, bool PREFETCH>
 Scores sweep(const T* theta, int64_t K, int64_t j, const int64_t* neighbours, const int64_t* first,
              const Coefficients& coef, bool move_dual, const T* z, const T* past, T* mu, T* v, T* edge,

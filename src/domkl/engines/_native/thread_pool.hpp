@@ -58,6 +58,7 @@ class ThreadPool {
 class LazyThreadPool {
   public:
     ~LazyThreadPool() { drop_after_fork(); }
+    // The pool, with so many threads.
     ThreadPool& get(int64_t threads);
 
   private:

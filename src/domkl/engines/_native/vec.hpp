@@ -21,6 +21,7 @@
 
 namespace domkl::DOMKL_ISA {
 
+// The vector types for numbers of type T.
 template <class T> struct VectorOf;
 template <> struct VectorOf<double> {
     typedef double type __attribute__((vector_size(DOMKL_BYTES), may_alias));

@@ -19,7 +19,7 @@ from ...learning.first_order import Rates
 from ...learning.settings import Paper
 from ...simulator import simulate
 from . import w1
-from .w3 import DEGREE, Network
+from .w3 import DEGREE, BenchNetwork
 
 Made = TypeVar("Made")
 
@@ -50,7 +50,7 @@ def peak_bytes() -> int | None:
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def run(network: Network) -> dict[str, Any]:
+def run(network: BenchNetwork) -> dict[str, Any]:
     """Microseconds for a learner and step: all of `simulate`, and its rounds without the graph's set-up."""
     J, T, d = network.J, network.T, network.d
     before = peak_bytes()
@@ -77,7 +77,7 @@ def run(network: Network) -> dict[str, Any]:
     }
 
 
-def _graph(network: Network) -> Graph:
+def _graph(network: BenchNetwork) -> Graph:
     J = network.J
     if network.key == "lattice":
         return as_graph([(j, (j + step) % J) for j in range(J) for step in range(1, DEGREE // 2 + 1)], J)
@@ -91,4 +91,4 @@ def _timed(call: Callable[[], Made]) -> tuple[Made, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(Network(**json.loads(sys.argv[1])))))
+    print(json.dumps(run(BenchNetwork(**json.loads(sys.argv[1])))))

@@ -4,7 +4,7 @@ One learner, one step and one kernel need, whatever the program:
 
     D d           multiplications with addition, at the measured peak,
     D             pairs of sin and cos, by the engine's own polynomials, from L1 to L1,
-    (8 + 2 deg) 2D  vector operations on numbers in L1: eight of the update, two for each neighbour,
+    (8 + 2 deg) 2D  vector operations on values in L1: eight of the update, two for each neighbour,
 
 one after the other. Where the state is larger than the last cache, its bytes must also come from memory
 and go back; the larger of the two bounds counts.
@@ -22,7 +22,7 @@ LOOPS = ("fma", "sincos", "vector", "stored", "triad")
 WINDOWS = 4  # short ones: between two interruptions, one shows what is possible
 
 
-class Shape(NamedTuple):
+class LimitShape(NamedTuple):
     """What the cost of a step depends on."""
 
     J: int
@@ -70,12 +70,12 @@ class Bound(NamedTuple):
     parts: dict[str, float]  # ns
 
 
-def bound(limits: Limits, shape: Shape, last_cache: int | None = None) -> Bound:
+def bound(limits: Limits, shape: LimitShape, last_cache: int | None = None) -> Bound:
     """The limit for a shape, by the model above.
 
-    >>> from domkl.lab.bench.limits import Limits, Shape, bound
+    >>> from domkl.lab.bench.limits import Limits, LimitShape, bound
     >>> peak = Limits(64, 1, fma=44e9, sincos=1.33e9, vector=44e9, stored=22e9, triad=20e9)
-    >>> limit = bound(peak, Shape(5, 17, 50, 81, 4), last_cache=32 << 20)
+    >>> limit = bound(peak, LimitShape(5, 17, 50, 81, 4), last_cache=32 << 20)
     >>> round(limit.ns), limit.by
     (166, 'compute')
     """
@@ -91,7 +91,7 @@ def bound(limits: Limits, shape: Shape, last_cache: int | None = None) -> Bound:
     return Bound(max(compute, parts["memory"]), by, parts)
 
 
-def memory_bytes(shape: Shape, limits: Limits, last_cache: int | None = None) -> float:
+def memory_bytes(shape: LimitShape, limits: Limits, last_cache: int | None = None) -> float:
     """Bytes that one learner, step and kernel move between memory and the last cache.
 
     Of the state: theta and mu are read, the new ones written; of the data, x is read. In a scattered graph

@@ -16,7 +16,7 @@ INSTALL = "pip install -r benchmarks/requirements.txt"
 Act: TypeAlias = Callable[[int], Any]
 
 
-class Peer(NamedTuple):
+class BenchPeer(NamedTuple):
     """An online learner of another library."""
 
     name: str
@@ -24,7 +24,7 @@ class Peer(NamedTuple):
     make: Callable[[Array, Array], Act]  # from the stream X (n, d), y (n,)
 
 
-def present() -> list[Peer]:
+def present() -> list[BenchPeer]:
     """Those whose package is installed."""
     return [peer for peer in ALL if installed(peer.module)]
 
@@ -139,13 +139,13 @@ def vowpal(X: Array, y: Array) -> Act:
 
 
 ALL = (
-    Peer("domkl.river, 17 kernels, dictionaries", "river", facade),
-    Peer("River LinearRegression", "river", linear),
-    Peer("River HoeffdingTreeRegressor", "river", tree),
-    Peer("River KNNRegressor", "river", neighbours),
-    Peer("River ARFRegressor(10)", "river", forest),
-    Peer("River RBFSampler(100) + LinearRegression", "river", fourier),
-    Peer("River Hedge over 17 of those", "river", hedge),
-    Peer("scikit-learn RBFSampler(100) + SGDRegressor", "sklearn", scikit),
-    Peer("Vowpal Wabbit, linear", "vowpalwabbit", vowpal),
+    BenchPeer("domkl.river, 17 kernels, dictionaries", "river", facade),
+    BenchPeer("River LinearRegression", "river", linear),
+    BenchPeer("River HoeffdingTreeRegressor", "river", tree),
+    BenchPeer("River KNNRegressor", "river", neighbours),
+    BenchPeer("River ARFRegressor(10)", "river", forest),
+    BenchPeer("River RBFSampler(100) + LinearRegression", "river", fourier),
+    BenchPeer("River Hedge over 17 of those", "river", hedge),
+    BenchPeer("scikit-learn RBFSampler(100) + SGDRegressor", "sklearn", scikit),
+    BenchPeer("Vowpal Wabbit, linear", "vowpalwabbit", vowpal),
 )

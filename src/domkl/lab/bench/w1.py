@@ -14,13 +14,13 @@ from ...learning.first_order import Rates
 from ...learning.settings import Paper
 from ...simulator import simulate
 from . import limits, machine, timing, twin
-from .limits import Limits, Shape
+from .limits import Limits, LimitShape
 from .timing import Report, Trial
 
-SHAPE = Shape(J=5, P=17, D=50, d=81, deg=4)
+SHAPE = LimitShape(J=5, P=17, D=50, d=81, deg=4)
 
 
-class Size(NamedTuple):
+class W1Size(NamedTuple):
     T: int
     twin_T: int
     rounds: int  # how often each contender runs
@@ -28,29 +28,29 @@ class Size(NamedTuple):
     megabytes: int  # of each array of the memory's loop
 
 
-FULL = Size(T=2200, twin_T=4, rounds=9, seconds=0.008, megabytes=128)
-QUICK = Size(T=100, twin_T=1, rounds=2, seconds=0.001, megabytes=8)
+FULL = W1Size(T=2200, twin_T=4, rounds=9, seconds=0.008, megabytes=128)
+QUICK = W1Size(T=100, twin_T=1, rounds=2, seconds=0.001, megabytes=8)
 
 
-class Contender(NamedTuple):
+class EngineRun(NamedTuple):
     name: str
     engine: str
     bits: int
     threads: int
 
 
-TWIN = Contender("literal twin", "twin", 64, 1)
+TWIN = EngineRun("literal twin", "twin", 64, 1)
 
 
-def contenders(native: bool) -> list[Contender]:
+def contenders(native: bool) -> list[EngineRun]:
     """What runs W1: the native engine by precision and threads, then NumPy."""
     counts = (1, 2) if machine.usable_cores() > 1 else (1,)
     words = {1: "one thread", 2: "two threads"}
     found = [
-        Contender(f"native, float{bits}, {words[n]}", "native", bits, n) for bits in (64, 32) for n in counts
+        EngineRun(f"native, float{bits}, {words[n]}", "native", bits, n) for bits in (64, 32) for n in counts
     ]
     return (found if native else []) + [
-        Contender(f"NumPy, float{bits}", "numpy", bits, 1) for bits in (64, 32)
+        EngineRun(f"NumPy, float{bits}", "numpy", bits, 1) for bits in (64, 32)
     ]
 
 
@@ -68,7 +68,7 @@ def measure(quick: bool, runs_too: bool, report: Report) -> tuple[dict[str, Any]
 
 
 def _document(
-    least: dict[str, float], runs: list[Contender], found: dict[tuple[int, int], Limits], size: Size
+    least: dict[str, float], runs: list[EngineRun], found: dict[tuple[int, int], Limits], size: W1Size
 ) -> dict[str, Any]:
     rows = [_row(run, least[run.name], found.get((run.bits, run.threads))) for run in runs]
     if TWIN.name in least:
@@ -90,7 +90,7 @@ def stream(J: int, T: int, d: int, bits: int = 64) -> tuple[Array, Array]:
     return X, y.astype(dtype)
 
 
-def _limit_trials(isa: str | None, runs: list[Contender], size: Size) -> dict[str, Trial]:
+def _limit_trials(isa: str | None, runs: list[EngineRun], size: W1Size) -> dict[str, Trial]:
     found: dict[str, Trial] = {}
     for run in runs:
         if isa and run.engine == "native":
@@ -98,25 +98,25 @@ def _limit_trials(isa: str | None, runs: list[Contender], size: Size) -> dict[st
     return found
 
 
-def _limits(least: dict[str, float], runs: list[Contender]) -> dict[tuple[int, int], Limits]:
+def _limits(least: dict[str, float], runs: list[EngineRun]) -> dict[tuple[int, int], Limits]:
     pairs = [(run.bits, run.threads) for run in runs if run.engine == "native"]
     return {pair: limits.of(least, *pair) for pair in pairs}
 
 
-def _run_trials(runs: list[Contender], size: Size) -> dict[str, Trial]:
+def _run_trials(runs: list[EngineRun], size: W1Size) -> dict[str, Trial]:
     trials = {run.name: timing.timed(_call(run, size), SHAPE.J * size.T) for run in runs}
     slow = _twin_trial(size)
     return trials if slow is None else {**trials, TWIN.name: slow}
 
 
-def _call(run: Contender, size: Size) -> Callable[[], object]:
+def _call(run: EngineRun, size: W1Size) -> Callable[[], object]:
     X, y = stream(SHAPE.J, size.T, SHAPE.d, run.bits)
     model = Paper(kernels=kernels.gaussian(SHAPE.d, SHAPE.D))
     options: Any = {"engine": run.engine, "threads": run.threads, "dtype": X.dtype.type}
     return lambda: simulate(X, y, "complete", model=model, **options)
 
 
-def _twin_trial(size: Size) -> Trial | None:
+def _twin_trial(size: W1Size) -> Trial | None:
     module = twin.load()
     if module is None:
         return None
@@ -128,11 +128,11 @@ def _twin_trial(size: Size) -> Trial | None:
     )
 
 
-def _row(run: Contender, seconds: float, limit: Limits | None) -> dict[str, Any]:
+def _row(run: EngineRun, seconds: float, limit: Limits | None) -> dict[str, Any]:
     return {**run._asdict(), "us": 1e6 * seconds, **against(limit, SHAPE, seconds)}
 
 
-def against(limit: Limits | None, shape: Shape, seconds: float) -> dict[str, Any]:
+def against(limit: Limits | None, shape: LimitShape, seconds: float) -> dict[str, Any]:
     """Seconds of one learner and step beside the limit for all its kernels."""
     if limit is None:
         return {}

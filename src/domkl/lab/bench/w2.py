@@ -13,22 +13,22 @@ from ...learning import kernels
 from ...learning.first_order import Rates
 from ...learning.settings import Paper
 from . import peers, timing, w1
-from .limits import Limits, Shape
+from .limits import Limits, LimitShape
 from .peers import Act
 from .timing import Report, Trial
 
 OURS = "domkl Learner, 17 kernels"
-SHAPE = Shape(J=1, P=17, D=50, d=21, deg=0)
+SHAPE = LimitShape(J=1, P=17, D=50, d=21, deg=0)
 
 
-class Size(NamedTuple):
+class W2Size(NamedTuple):
     samples: int  # of the stream
     seconds: float  # that a contender's turn lasts
     rounds: int
 
 
-FULL = Size(samples=20_000, seconds=0.15, rounds=8)
-QUICK = Size(samples=200, seconds=0.005, rounds=2)
+FULL = W2Size(samples=20_000, seconds=0.15, rounds=8)
+QUICK = W2Size(samples=200, seconds=0.005, rounds=2)
 
 
 def measure(quick: bool, report: Report, limit: Limits | None = None) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def ours(X: Array, y: Array, dtype: Float = np.float64) -> Act:
     return act
 
 
-def _turn(act: Act, size: Size) -> Trial:
+def _turn(act: Act, size: W2Size) -> Trial:
     """CPU seconds for a sample, over as many samples as a turn's time allows."""
     at = 0
 

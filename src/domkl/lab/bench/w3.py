@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from ...base.errors import Error
 from . import machine, timing, w1
-from .limits import Limits, Shape
+from .limits import Limits, LimitShape
 from .timing import Report
 
 DEGREE = 6
 
 
-class Size(NamedTuple):
+class W3Size(NamedTuple):
     """Learners and rounds of the three networks, and how often all of it is run."""
 
     small: tuple[int, int]
@@ -24,11 +24,11 @@ class Size(NamedTuple):
     rounds: int
 
 
-FULL = Size(small=(1000, 200), large=(100_000, 5), ring=(1_000_000, 3), rounds=2)
-QUICK = Size(small=(60, 10), large=(300, 5), ring=(1000, 3), rounds=1)
+FULL = W3Size(small=(1000, 200), large=(100_000, 5), ring=(1_000_000, 3), rounds=2)
+QUICK = W3Size(small=(60, 10), large=(300, 5), ring=(1000, 3), rounds=1)
 
 
-class Network(NamedTuple):
+class BenchNetwork(NamedTuple):
     """What a child process runs."""
 
     key: str  # "small", "large", "lattice" or "ring"
@@ -50,13 +50,13 @@ class Network(NamedTuple):
         return f"{kind}{self.J:,}, {words}{', float32' * (self.bits == 32)}"
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> LimitShape:
         """What its limit depends on."""
         scattered = self.key in ("small", "large")
-        return Shape(self.J, self.P, self.D, self.d, 2 if self.key == "ring" else DEGREE, scattered)
+        return LimitShape(self.J, self.P, self.D, self.d, 2 if self.key == "ring" else DEGREE, scattered)
 
 
-def networks(size: Size) -> list[Network]:
+def networks(size: W3Size) -> list[BenchNetwork]:
     """A network that the cache holds, two that it does not, and a very long ring.
 
     Of the large ones, neighbours lie anywhere in one (a random graph), and side by side in the other.
@@ -64,11 +64,11 @@ def networks(size: Size) -> list[Network]:
     counts = (1, 2) if machine.usable_cores() > 1 else (1,)
     most = counts[-1]
     return [
-        *(Network("small", *size.small, threads=n, repeats=4) for n in counts),
-        Network("small", *size.small, threads=most, bits=32, repeats=4),
-        *(Network("large", *size.large, threads=n, keep_state=False) for n in counts),
-        Network("lattice", *size.large, keep_state=False),
-        Network("ring", *size.ring, P=3, D=16, threads=most, keep_state=False),
+        *(BenchNetwork("small", *size.small, threads=n, repeats=4) for n in counts),
+        BenchNetwork("small", *size.small, threads=most, bits=32, repeats=4),
+        *(BenchNetwork("large", *size.large, threads=n, keep_state=False) for n in counts),
+        BenchNetwork("lattice", *size.large, keep_state=False),
+        BenchNetwork("ring", *size.ring, P=3, D=16, threads=most, keep_state=False),
     ]
 
 
@@ -84,7 +84,7 @@ def measure(quick: bool, report: Report, known: list[Limits]) -> dict[str, Any]:
     return {"rows": rows, "ratios": ratios}
 
 
-def _trial(network: Network, answers: dict[str, dict[str, Any]]) -> timing.Trial:
+def _trial(network: BenchNetwork, answers: dict[str, dict[str, Any]]) -> timing.Trial:
     """Runs a child, and keeps the fastest one's answer."""
 
     def trial() -> float:
@@ -97,13 +97,13 @@ def _trial(network: Network, answers: dict[str, dict[str, Any]]) -> timing.Trial
     return trial
 
 
-def _row(network: Network, answer: dict[str, Any], known: list[Limits]) -> dict[str, Any]:
+def _row(network: BenchNetwork, answer: dict[str, Any], known: list[Limits]) -> dict[str, Any]:
     same = (one for one in known if (one.bits, one.threads) == (network.bits, network.threads))
     beside = w1.against(next(same, None), network.shape, answer["us"] / 1e6)
     return {"name": network.name, **network._asdict(), "deg": network.shape.deg, **answer, **beside}
 
 
-def _child(network: Network) -> dict[str, Any]:
+def _child(network: BenchNetwork) -> dict[str, Any]:
     """Run a network in a process of its own, so that its peak memory is its own."""
     command = [sys.executable, "-m", "domkl.lab.bench.child", json.dumps(network._asdict())]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

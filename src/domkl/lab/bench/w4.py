@@ -27,13 +27,13 @@ from ...learning.settings import Paper
 from ...simulator import simulate
 from . import machine, timing, w1
 from .timing import Report, Trial
-from .w1 import Contender
+from .w1 import EngineRun
 
 LOOPS = ("fma", "sincos", "read")
 RATES = Rates(rho=0.2, eta=0.01, eta_g=1.0)
 
 
-class Shape(NamedTuple):
+class StepShape(NamedTuple):
     """What the cost of a step depends on."""
 
     J: int
@@ -42,7 +42,7 @@ class Shape(NamedTuple):
     d: int  # 0: the features are given
 
     @property
-    def numbers(self) -> int:
+    def elements(self) -> int:
         """Different elements of one symmetric matrix."""
         return self.D * (2 * self.D + 1)
 
@@ -52,22 +52,22 @@ class Shape(NamedTuple):
         Kernels meet only in Hedge: each runs through many rounds by itself, with all learners' matrices.
         A device takes its kernels in turn, and threads share them.
         """
-        return self.numbers * (self.J if self.J > 1 else -(-self.P // threads))
+        return self.elements * (self.J if self.J > 1 else -(-self.P // threads))
 
 
-NETWORK = Shape(J=5, P=17, D=50, d=21)
-DEVICE = Shape(J=1, P=2, D=425, d=0)
+NETWORK = StepShape(J=5, P=17, D=50, d=21)
+DEVICE = StepShape(J=1, P=2, D=425, d=0)
 
 
-class Size(NamedTuple):
+class W4Size(NamedTuple):
     T: int  # rounds of the network
     steps: int  # of the device
     rounds: int  # how often each contender runs
     seconds: float  # of each loop of the limits
 
 
-FULL = Size(T=100, steps=20, rounds=15, seconds=0.008)
-QUICK = Size(T=10, steps=2, rounds=2, seconds=0.001)
+FULL = W4Size(T=100, steps=20, rounds=15, seconds=0.008)
+QUICK = W4Size(T=10, steps=2, rounds=2, seconds=0.001)
 
 
 def measure(quick: bool, report: Report) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def measure(quick: bool, report: Report) -> dict[str, Any]:
     }
 
 
-def _document(shape: Shape, key: str, runs: list[Contender], least: dict[str, float]) -> dict[str, Any]:
+def _document(shape: StepShape, key: str, runs: list[EngineRun], least: dict[str, float]) -> dict[str, Any]:
     rows = [_row(shape, run, least[f"{key}, {run.name}"], least) for run in runs]
     us = {row["name"]: row["us"] for row in rows}
     ours = us.get("native, float64, one thread")
@@ -95,7 +95,7 @@ def _document(shape: Shape, key: str, runs: list[Contender], least: dict[str, fl
     return {"setting": shape._asdict(), "rows": rows, "ratios": ratios}
 
 
-def _row(shape: Shape, run: Contender, seconds: float, least: dict[str, float]) -> dict[str, Any]:
+def _row(shape: StepShape, run: EngineRun, seconds: float, least: dict[str, float]) -> dict[str, Any]:
     row = {**run._asdict(), "us": 1e6 * seconds}
     if run.engine != "native":
         return row
@@ -113,7 +113,7 @@ def _row(shape: Shape, run: Contender, seconds: float, least: dict[str, float]) 
     }
 
 
-def bound(shape: Shape, bits: int, fma: float, sincos: float, read: float) -> dict[str, float]:
+def bound(shape: StepShape, bits: int, fma: float, sincos: float, read: float) -> dict[str, float]:
     """The least microseconds of one learner and step by computing and by reading; rates per second.
 
     >>> from domkl.lab.bench import w4
@@ -121,12 +121,12 @@ def bound(shape: Shape, bits: int, fma: float, sincos: float, read: float) -> di
     >>> {name: round(us, 1) for name, us in parts.items()}
     {'compute': 21.2, 'reading': 8.6}
     """
-    n, features = shape.numbers, shape.D if shape.d else 0
+    n, features = shape.elements, shape.D if shape.d else 0
     compute = (5 * n + features * shape.d) / fma + features / sincos
     return {"compute": 1e6 * shape.P * compute, "reading": 1e6 * shape.P * n * bits / 8 / read}
 
 
-def _limit_trials(shape: Shape, run: Contender, isa: str, seconds: float) -> dict[str, Trial]:
+def _limit_trials(shape: StepShape, run: EngineRun, isa: str, seconds: float) -> dict[str, Trial]:
     from ...engines._native import _engine
 
     def trial(loop: str) -> Trial:
@@ -141,26 +141,26 @@ def _limit_trials(shape: Shape, run: Contender, isa: str, seconds: float) -> dic
     return {_name(loop, shape, run): trial(loop) for loop in LOOPS}
 
 
-def _name(loop: str, shape: Shape, run: Contender) -> str:
+def _name(loop: str, shape: StepShape, run: EngineRun) -> str:
     """The reading loop alone depends on how much there is to read."""
-    held = f", {shape.held(run.threads)} numbers" if loop == "read" else ""
+    held = f", {shape.held(run.threads)} elements" if loop == "read" else ""
     return f"{loop}, float{run.bits}, {run.threads} threads{held}"
 
 
-def _run_trial(shape: Shape, run: Contender, size: Size) -> Trial:
+def _run_trial(shape: StepShape, run: EngineRun, size: W4Size) -> Trial:
     if shape.J > 1:
         return timing.timed(_network(shape, run, size), shape.J * size.T)
     return timing.timed(device(shape, run, size.steps), size.steps)
 
 
-def _network(shape: Shape, run: Contender, size: Size) -> Callable[[], object]:
+def _network(shape: StepShape, run: EngineRun, size: W4Size) -> Callable[[], object]:
     X, y = w1.stream(shape.J, size.T, shape.d, run.bits)
     model = Paper(kernels=kernels.gaussian(shape.d, shape.D), rates=RATES, step="newton")
     options: Any = {"engine": run.engine, "threads": run.threads, "dtype": X.dtype.type}
     return lambda: simulate(X, y, "ring", model=model, **options)
 
 
-def device(shape: Shape, run: Contender, steps: int) -> Callable[[], second_order.SecondOrderState]:
+def device(shape: StepShape, run: EngineRun, steps: int) -> Callable[[], second_order.SecondOrderState]:
     """Steps of one device without neighbours, on features that are given; it goes on where it was."""
     dtype, loss = np.dtype(f"f{run.bits // 8}"), losses.get("squared")
     pulls = second_order.SecondOrderPulls.of(np.zeros((), dtype), RATES, loss)
@@ -178,7 +178,7 @@ def device(shape: Shape, run: Contender, steps: int) -> Callable[[], second_orde
     return act
 
 
-def _samples(shape: Shape, count: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+def _samples(shape: StepShape, count: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
     """Features of length 1, (count, P, K), and labels."""
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((count, shape.P, 2 * shape.D))

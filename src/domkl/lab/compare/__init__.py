@@ -26,7 +26,7 @@ Report = Callable[[int, int, str], object]
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """A contender's figures; `reason` says why there are none."""
 
     name: str
@@ -38,7 +38,9 @@ class Row:
     reason: str | None = None
 
 
-def table(source: Source, graph: Graph, seed: int = 0, report: Report = lambda i, n, name: None) -> list[Row]:
+def table(
+    source: Source, graph: Graph, seed: int = 0, report: Report = lambda i, n, name: None
+) -> list[ComparisonRow]:
     """Everyone's error, time and traffic on the same samples; the best first, those left out last."""
     contenders = [*networks.contenders(graph, seed), *lone.contenders(seed), *peers.contenders(seed)]
     in_range = scaled(source, losses.squared())
@@ -49,18 +51,18 @@ def table(source: Source, graph: Graph, seed: int = 0, report: Report = lambda i
     return sorted(rows, key=lambda row: (row.mse is None, row.mse or 0.0))
 
 
-def document(rows: list[Row]) -> list[dict[str, Any]]:
+def document(rows: list[ComparisonRow]) -> list[dict[str, Any]]:
     """Rows as plain dictionaries."""
     return [dataclasses.asdict(row) for row in rows]
 
 
-def _row(contender: Contender, source: Source) -> Row:
+def _row(contender: Contender, source: Source) -> ComparisonRow:
     name, sees = contender.name, contender.sees
     try:
         y_hat, sent, seconds = contender.run(source)
     except Missing as missing:
-        return Row(name, sees, reason=str(missing))
+        return ComparisonRow(name, sees, reason=str(missing))
     except Error as error:
-        return Row(name, sees, reason=f"failed: {error}")
+        return ComparisonRow(name, sees, reason=f"failed: {error}")
     mse = source.scale * float(np.mean((y_hat - source.split.y) ** 2))
-    return Row(name, sees, mse, mse**0.5, 1e6 * seconds / source.split.y.size, sent)
+    return ComparisonRow(name, sees, mse, mse**0.5, 1e6 * seconds / source.split.y.size, sent)

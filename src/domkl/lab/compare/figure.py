@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ...base.extras import need
-from . import Row
+from . import ComparisonRow
 
 OURS, OTHERS = "#2a6f97", "#b0b0b0"
 
 
-def write(rows: list[Row], title: str, unit: str, path: Path) -> Path:
+def write(rows: list[ComparisonRow], title: str, unit: str, path: Path) -> Path:
     """A bar of the error for each contender, the best on top, as a PNG."""
     shown = [row for row in rows if row.rmse is not None][::-1]
     figure = need("matplotlib.figure", "cli").Figure(
@@ -23,7 +23,7 @@ def write(rows: list[Row], title: str, unit: str, path: Path) -> Path:
     return path
 
 
-def _draw(axes: Any, shown: list[Row], title: str, unit: str) -> None:
+def _draw(axes: Any, shown: list[ComparisonRow], title: str, unit: str) -> None:
     colours = [OURS if row.name.startswith("domkl") else OTHERS for row in shown]
     bars = axes.barh([row.name for row in shown], [row.rmse for row in shown], color=colours)
     axes.bar_label(bars, fmt="%.3g", padding=3)

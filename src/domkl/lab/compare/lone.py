@@ -23,7 +23,7 @@ from .vaw import Vaw
 ALONE = Rates(rho=1.0, eta=4.0, eta_g=1.0)
 
 
-class Model(Protocol):
+class LoneModel(Protocol):
     """What the driver calls; x is (d,)."""
 
     def predict(self, x: Array) -> float:
@@ -72,7 +72,7 @@ def _alone(source: Source, model: ModelSettings) -> Result:
     return Result(_back(run.y_hat[0], len(split.y)), _raw(source), time.process_time() - start)
 
 
-def learn_all(source: Source, model: Model) -> Result:
+def learn_all(source: Source, model: LoneModel) -> Result:
     """Every sample once, in order of rounds: predict, and learn what has become known."""
     X, labels = _order(source.split.X), _order(source.split.y).tolist()
     late, y_hat = source.split.delay * len(source.split.y), np.empty(len(labels))

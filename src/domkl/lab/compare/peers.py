@@ -10,10 +10,10 @@ from ...base.types import Array
 from ..bench.peers import installed
 from ..trial import Source
 from .contender import Contender, Missing, Result, Run
-from .lone import Model, learn_all
+from .lone import LoneModel, learn_all
 
 #: Makes a model from a function that imports modules, and a seed.
-Build: TypeAlias = Callable[[Any, int], Model]
+Build: TypeAlias = Callable[[Any, int], LoneModel]
 
 
 def contenders(seed: int) -> list[Contender]:
@@ -65,24 +65,24 @@ class _Scikit:
         self.fitted = True
 
 
-def _linear(load: Any, seed: int) -> Model:
+def _linear(load: Any, seed: int) -> LoneModel:
     return _River(load("river.linear_model").LinearRegression())
 
 
-def _scaled_linear(load: Any, seed: int) -> Model:
+def _scaled_linear(load: Any, seed: int) -> LoneModel:
     scaler = load("river.preprocessing").StandardScaler()
     return _River(scaler | load("river.linear_model").LinearRegression())
 
 
-def _tree(load: Any, seed: int) -> Model:
+def _tree(load: Any, seed: int) -> LoneModel:
     return _River(load("river.tree").HoeffdingTreeRegressor())
 
 
-def _neighbours(load: Any, seed: int) -> Model:
+def _neighbours(load: Any, seed: int) -> LoneModel:
     return _River(load("river.neighbors").KNNRegressor())
 
 
-def _forest(load: Any, seed: int) -> Model:
+def _forest(load: Any, seed: int) -> LoneModel:
     return _River(load("river.forest").ARFRegressor(n_models=10, seed=seed))
 
 

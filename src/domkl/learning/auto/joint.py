@@ -93,7 +93,7 @@ class Joint:
         assert self.learnt is not None
         learnt, self.learnt, self.mean = self.learnt, None, mean
         pulls = self.pulls._replace(deg=np.asarray(moving, self.dtype))
-        state = second_order.merge(self.state, tuple(learnt), moved, np.zeros_like(learnt.L), pulls, 1.0)
+        state = second_order.merge(self.state, learnt, moved, np.zeros_like(learnt.L), pulls, 1.0)
         self.state = state._replace(theta_sum=near)
 
     def merge_alone(self) -> None:

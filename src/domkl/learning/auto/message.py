@@ -63,7 +63,7 @@ def check(message: Mapping[str, Array]) -> None:
     least, most = np.array([0.0, 0.0, -1.0]), np.array([2.0**32, MOST_RANK, 1.0])
     if not ((about == np.floor(about)) & (about >= least) & (about <= most)).all():
         raise PeerError(f"scale, rank and turn are {about}; expected {least} to {most}; fix that learner")
-    small = [message[name] for name in ("theta", "terms", "errors", "surplus", "votes")]
+    small = [message[name] for name in ("errors", "surplus", "votes")]
     largest = max(float(np.abs(values).max()) for values in small)
     if largest > LARGEST:
         raise PeerError(f"a message holds {largest:.3g}; expected at most {LARGEST:g}; fix that learner")

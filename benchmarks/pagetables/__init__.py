@@ -1,0 +1,17 @@
+"""Tables and figures of the pages, made from benchmarks/results.
+
+A module for each subject; each has `MADE`, by the name that stands in a page's marker. `tables.py` writes
+them, and `tests/test_tables.py` compares.
+"""
+
+from __future__ import annotations
+
+from . import accuracy, agents, changes, constants, fits, performance, stations, streams
+from .common import Maker
+
+MADE: dict[str, Maker] = {}
+for module in (performance, accuracy, constants, stations, streams, changes, agents, fits):
+    assert not MADE.keys() & module.MADE.keys()
+    MADE |= module.MADE
+
+__all__ = ["MADE", "Maker"]

@@ -1,0 +1,60 @@
+"""Names and numbers that a message may hold."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from ..base.errors import PeerError
+from ..exchange.edges import NEVER, Held
+from ..exchange.topology import Links
+
+ROUND_END, NUMBER_END = 2**53, 2**63
+NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")
+#: The most learners that one message may name.
+MOST_NAMES = 1024
+
+
+def check_names(message: Any) -> None:
+    """Refuse names that cannot be sent, and edges with numbers out of range."""
+    names = [*message.edges, *names_of(message.links)]
+    if hasattr(message, "wants"):
+        names += [*message.wants, *message.ended]
+    if strange := strange_names(names):
+        raise PeerError(f"a message has {strange}; fix its sender")
+    if not _in_range(message.edges.values()):
+        raise PeerError(
+            f"a message has an edge with numbers out of range; expected at most {NUMBER_END - 1}, "
+            f"and rounds of at most {ROUND_END - 1}; fix its sender"
+        )
+
+
+def names_of(links: Mapping[str, Any]) -> list[str]:
+    """All learners that announcements name."""
+    return [*links, *(name for _, near in links.values() for name in near)]
+
+
+def announced(links: Mapping[str, tuple[int, list[str]]]) -> dict[Hashable, Links]:
+    """Announcements as `Topology` takes them."""
+    return {name: (version, tuple(near)) for name, (version, near) in links.items()}
+
+
+def strange_names(names: Iterable[str]) -> str:
+    good = all(map(_is_sendable, names))
+    return "" if good else "a name that cannot be sent; expected letters, digits, '_', '.' and '-'"
+
+
+@functools.lru_cache(4 * MOST_NAMES)
+def _is_sendable(name: Any) -> bool:
+    return isinstance(name, str) and NAME_CHARACTERS.fullmatch(name) is not None
+
+
+def _in_range(edges: Iterable[Held]) -> bool:
+    for mine, theirs, seen, moved, before in edges:
+        if not (0 <= mine < NUMBER_END and 0 <= theirs < NUMBER_END):
+            return False
+        if not (NEVER <= seen < ROUND_END and NEVER <= moved < ROUND_END and NEVER <= before < ROUND_END):
+            return False
+    return True

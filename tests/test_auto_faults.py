@@ -1,0 +1,150 @@
+"""Learners without settings in bad networks: lost and forged updates, cuts, latecomers."""
+
+from __future__ import annotations
+
+import random
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import domkl
+import problems
+from auto_networks import duals, learners, scales, simulated
+
+
+def lossy(members, graph, X, y, rng, loss):
+    """Rounds in which updates are lost; whoever misses one goes on without it."""
+    y_hat = np.empty_like(y)
+    for t in range(y.shape[1]):
+        updates = [member.observe(X[j, t], y[j, t]) for j, member in enumerate(members)]
+        for j, member in enumerate(members):
+            y_hat[j, t] = member.step.y_hat
+            for i in graph.neighbors(j):
+                if not loss(t, i, j, rng):
+                    member.receive(i, updates[i])
+        for member in members:
+            if member.waiting:
+                member.close()
+    return y_hat
+
+
+def test_lost_updates_leave_one_scale_and_duals_that_cancel():
+    graph, T = nx.cycle_graph(4), 200
+    X, y = problems.streams(4, T, 2)
+    members, rng = learners(graph, 2), random.Random(1)
+    y_hat = lossy(members, graph, X, y, rng, lambda t, i, j, rng: t < 150 and rng.random() < 0.1)
+    assert len(scales(members)) == 1
+    assert 0 not in scales(members)
+    assert duals(members) < 1e-9
+    calm = simulated(graph, X, y)[0]
+    errors = [((found - y)[:, 100:] ** 2).mean() for found in (y_hat, calm)]
+    assert errors[0] < 1.3 * errors[1]
+
+
+def test_two_halves_that_were_apart_find_one_scale():
+    graph, T = nx.cycle_graph(4), 120
+    X, y = problems.streams(4, T, 2)
+    X[2:] = 10 * X[2:] + 5
+    members = learners(graph, 2)
+    apart = lambda t, i, j, rng: t < 90 and (i < 2) != (j < 2)  # noqa: E731
+    lossy(members, graph, X[:, :90], y[:, :90], None, apart)
+    assert len(scales(members)) == 2
+    lossy(members, graph, X[:, 90:], y[:, 90:], None, lambda *given: False)
+    assert len(scales(members)) == 1
+    assert duals(members) < 1e-9
+
+
+def test_who_comes_later_gets_scale_and_estimate_from_a_neighbour():
+    graph, T = nx.path_graph(3), 100
+    X, y = problems.streams(3, T, 2)
+    first = learners(graph, 2)[:2]
+    first[1].leave(2)
+    small = nx.path_graph(2)
+    problems.fed(first, small, X[:2, :90], y[:2, :90], random.Random(0))
+    late = learners(graph, 2)[2]
+    late.skip_to(90)
+    first[1].join(2, number=7)
+    members = [*first, late]
+    y_hat = problems.fed(members, graph, X[:, 90:], y[:, 90:], random.Random(0))
+    assert len(scales(members)) == 1
+    assert ((y_hat - y[:, 90:])[2, 4:] ** 2).mean() < 0.2 * y.var()
+    assert duals(members) < 1e-9
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 5, 20, 40])
+@pytest.mark.parametrize("to", [4, 7, 8, 15, 31, 62, 63, 64, 126, 127, 510, 511, 1023])
+def test_who_skips_rounds_finds_the_others_again(at, to):
+    if to < at:
+        return
+    graph = nx.path_graph(3)
+    X, y = problems.streams(3, at + 8, 2)
+    members = learners(graph, 2)
+    problems.fed(members, graph, X[:, :at], y[:, :at], random.Random(0))
+    members[2].skip_to(to)
+    for t in range(at, at + 3):
+        members[2].observe(X[2, t], y[2, t])
+        members[2].close()
+    assert np.isfinite(members[2].predict(X[2, 0]))
+
+
+def cut_after(first, then):
+    """A triangle that loses an edge after `first` rounds, and goes on for some."""
+    graph = nx.cycle_graph(3)
+    X, y = problems.streams(3, first + then, 2)
+    members = learners(graph, 2)
+    problems.fed(members, graph, X[:, :first], y[:, :first], random.Random(0))
+    members[0].leave(1), members[1].leave(0)
+    problems.fed(members, nx.from_edgelist([(0, 2), (1, 2)]), X[:, first:], y[:, first:], random.Random(0))
+    return members
+
+
+def test_duals_of_memories_cancel_after_a_change_of_edges():
+    members = cut_after(75, 3)
+    for k in (0, 1):
+        lam = sum(member._row.model.memories.all[k].state.lam for member in members)
+        assert np.abs(lam).max() < 1e-9
+
+
+def test_neighbours_that_leave_take_their_duals_along():
+    members = cut_after(40, 20)
+    assert duals(members) < 1e-9
+    assert members[0]._row.model.weight == 1
+    assert members[2]._row.model.weight == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("seed", range(3))
+def test_forged_numbers_break_nothing(dtype, seed):
+    graph = nx.path_graph(2)
+    X, y = problems.streams(2, 150, 2)
+    members, rng = learners(graph, 2, dtype=dtype), np.random.default_rng(seed)
+    refused = 0
+    for t in range(150):
+        updates = [member.observe(X[j, t], y[j, t]) for j, member in enumerate(members)]
+        try:
+            members[0].receive(1, forged(updates[1], t, rng))
+        except domkl.errors.PeerError as error:
+            refused += "\n" not in str(error)
+            members[0].close()
+        members[1].receive(0, updates[0])
+        assert np.isfinite(members[0].predict(X[0, t]))
+        assert len(members[0]._row.table) <= 3
+    assert members[0].round == members[1].round == 150
+    assert 20 < refused < 150
+    assert all(array.dtype != object for array in members[0].save()[0].values())
+
+
+def forged(update, t, rng):
+    """A message in which some numbers are others."""
+    strange = [-1.0, 0.0, 0.5, 1.0, 2.0, t + 1, t + 2, 1e9, 1e40, -1e300]
+    fields = {}
+    for name in ("theta", "scalars", "more"):
+        value = getattr(update, name)
+        if value is not None and rng.uniform() < 0.3:
+            changed = value.copy()
+            changed.flat[rng.integers(0, value.size, 2)] = rng.choice(strange, 2)
+            fields[name] = changed
+    if rng.uniform() < 0.1:
+        fields["more"] = rng.standard_normal(40) * 3
+    return update._replace(**fields)
