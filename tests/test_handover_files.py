@@ -69,10 +69,10 @@ def rewritten(path, change):
 
 
 def set_array(ending, value):
-    """Puts a value into the first array whose name ends so."""
+    """Puts a value into the array whose name ends so; of several, that of the joint models."""
 
     def change(arrays, meta):
-        name = next(name for name in arrays if name.endswith(ending))
+        name = min((name for name in arrays if name.endswith(ending)), key=len)
         arrays[name] = value if isinstance(value, np.ndarray) else np.full_like(arrays[name], value)
 
     return change
