@@ -139,7 +139,7 @@ def restarted(all_configs, X, y, folder, at, every=7):
         tasks[0].cancel()  # without a last message, as when it is killed
         await asyncio.gather(tasks[0], return_exceptions=True)
         again = Agent(ours[0], out=outs[0].append)
-        assert again.around.restored
+        assert again.neighbourhood.restored
         assert again.learner.round <= at
         again.stream = stream(X[0], y[0], skip=again.memory.readings)
         await asyncio.wait_for(asyncio.gather(again.run(), *tasks[1:]), 60)

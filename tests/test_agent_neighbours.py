@@ -124,7 +124,7 @@ def test_the_graph_changes_while_it_runs(model):
 
     agents = asyncio.run(main())
     assert [set(agent.peers) for agent in agents] == [{"l2"}, {"l2"}, {"l0", "l1"}]
-    assert [agent.around.graph for agent in agents] == [7, 7, 7]
+    assert [agent.neighbourhood.graph for agent in agents] == [7, 7, 7]
     assert [agent.progress.samples for agent in agents] == [200, 200, 200]
     assert duals(agents) < 1e-9
 

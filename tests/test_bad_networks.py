@@ -48,7 +48,7 @@ def test_learners_cut_off_from_each_other_go_on_and_meet_again(kind, tmp_path):
     facts = netns.partitioned(tmp_path, kind, seconds=3.0, after=5.0)
     check(facts, T=500, deadline=1.0)
     assert all(events.get("neighbour lost") for events in facts["events"].values()), facts
-    assert any(events.get("neighbour taken in") for events in facts["events"].values()), facts
+    assert any(events.get("neighbour joined") for events in facts["events"].values()), facts
 
 
 def test_a_network_delays_loses_and_is_cut():

@@ -107,7 +107,7 @@ def test_whoever_does_not_answer_is_named_and_graphs_are_said_again(tmp_path):
         await heard.open()
         heard.subscribe("domkl/field/operator/#")
         found = await graph._announce(operator(hub), ["a", "b"], [("a", "b")], 7, wait=1.5)
-        assert found == dict.fromkeys("ab", graph.GraphState("not heard", 0))
+        assert found == dict.fromkeys("ab", graph.GraphState("no answer", 0))
         said = [json.loads(payload) for topic, payload in await heard.receive() if topic.endswith("graph")]
         assert said == [{"version": 7, "links": [["a", "b"]]}] * len(said)
         assert len(said) >= 2
@@ -198,7 +198,7 @@ def test_nobody_there_is_one_line_and_exit_code_2(capsys):
     argv = ["graph", "a-b", "--network", "field", "--connect", f"127.0.0.1:{port}", "--version", "3"]
     assert cli.main([*argv, "--wait", "0.3"]) == 2
     captured = capsys.readouterr()
-    assert captured.out == "graph 3\na: not taken (not heard)\nb: not taken (not heard)\n"
+    assert captured.out == "graph 3\na: not taken (no answer)\nb: not taken (no answer)\n"
     assert captured.err.startswith("domkl: a, b did not take graph 3 within 0.3 s; expected")
     assert captured.err.count("\n") == 1
 

@@ -265,7 +265,7 @@ def test_an_agent_that_is_killed_before_its_first_sample_starts_from_the_model_a
     first = Agent(config(file, "a", ["b"], checkpoint=section))
     first.memory.save(first.learner)
     again = Agent(config(file, "a", ["b"], checkpoint=section))
-    assert again.around.restored
+    assert again.neighbourhood.restored
     again.learner.take_links({"b": (1, ("a", "c")), "c": (0, ("b",))})
     other = Agent(dataclasses.replace(config(file, "a", ["b"])))
     other.learner.take_links({"b": (1, ("a", "c")), "c": (0, ("b",))})

@@ -1,7 +1,7 @@
-"""A learner's state on disk: if a write is cut off anywhere, the state before it is still there.
+"""A learner's state on disk: if a write is interrupted, the state before it remains.
 
     round-<n>-<digest>.safetensors   a checkpoint; the digest is of all its bytes
-    journal-<n>.jsonl                what happened after the checkpoint of round n, one line each
+    journal-<n>.jsonl                records since the checkpoint of round n, a line each
 
 One process writes to a directory at a time. A checkpoint has its name only once all of it is on disk, so a
 file whose digest is not that in its name was damaged later, or is not ours.
@@ -32,7 +32,7 @@ _JOURNAL = re.compile(r"journal-(0|[1-9][0-9]{0,15})\.jsonl", re.ASCII)
 
 
 class Checkpoint(NamedTuple):
-    """What `load` found."""
+    """A checkpoint that was loaded."""
 
     round: int
     arrays: dict[str, npt.NDArray[Any]]
@@ -48,10 +48,10 @@ def save(
     *,
     sync: bool = True,
 ) -> Path:
-    """Write a checkpoint; of those before it, the newest intact one stays, and the others go.
+    """Write a checkpoint; of those before it the newest intact one is kept, the others are removed.
 
-    Later ones go too: whoever saves round n has given them up. `meta` is anything JSON can hold. Without
-    `sync` the operating system may still lose the checkpoint when the power fails.
+    Later ones are removed too: they are of a history that was dropped. `meta` is anything JSON can hold.
+    Without `sync` the operating system may still lose the checkpoint when the power fails.
 
     >>> import tempfile, numpy as np
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -76,7 +76,7 @@ def save(
 
 
 def load(directory: str | Path) -> Checkpoint | None:
-    """The newest checkpoint that is right to the last bit; None if there are no files of that kind."""
+    """The newest intact checkpoint; None if there are no such files."""
     skipped: list[str] = []
     for path in _newest_first(Path(directory)):
         try:
@@ -92,10 +92,10 @@ def load(directory: str | Path) -> Checkpoint | None:
 
 
 class Journal:
-    """Small records between two checkpoints, each a line with a checksum over it and all before it.
+    """Records between two checkpoints, each a line with a checksum over it and all before it.
 
-    After each `save`, `start` it anew; after each `load`, `resume` it. Records belong to one checkpoint:
-    they go when it goes.
+    After each `save`, `start` it again; after each `load`, `resume` it. Records belong to one checkpoint
+    and are removed with it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -113,20 +113,20 @@ class Journal:
         self._round = self._checksum = self._size = 0
 
     def start(self, round: int, *, sync: bool = True) -> None:
-        """Begin the journal of the checkpoint of that round, with no records."""
+        """Start the empty journal of the checkpoint of that round."""
         self._open(round, _Lines([], 0, _seed(round)), sync)
 
     def resume(self, round: int) -> list[dict[str, Any]]:
-        """Go on with the journal of that checkpoint, and return what it holds.
+        """Continue the journal of that checkpoint, and return its records.
 
-        A last line that is half-written or damaged is cut off, so that the next one stands by itself.
+        A last line that is incomplete or damaged is removed.
         """
         lines = _lines(_journal_path(self._directory, round), round)
         self._open(round, lines, sync=True)
         return lines.records
 
     def later(self, round: int) -> list[dict[str, Any]]:
-        """What was noted after later checkpoints, for when those have turned out to be damaged."""
+        """Records after later checkpoints, for when those are damaged."""
         found = (_JOURNAL.fullmatch(path.name) for path in self._directory.iterdir())
         rounds = sorted(int(name[1]) for name in found if name is not None and int(name[1]) > round)
         paths = [(_journal_path(self._directory, each), each) for each in rounds]
@@ -151,7 +151,7 @@ class Journal:
         return _lines(_journal_path(self._directory, self._round), self._round).records
 
     def close(self) -> None:
-        """Let go of the file; `start` and `resume` open one again."""
+        """Close the file; `start` and `resume` open one again."""
         if self._file is not None:
             self._file.close()
         self._file = None
@@ -231,7 +231,7 @@ def _record(line: bytes, before: int) -> dict[str, Any] | None:
 
 
 def _seed(round: int) -> int:
-    """Where the checksums of a journal begin: another round's lines do not fit."""
+    """Start of a journal's checksums, so that lines of another round do not fit."""
     return zlib.crc32(b"journal %d" % round)
 
 
@@ -253,7 +253,7 @@ def _read(path: Path) -> Checkpoint:
 
 
 def _newest_first(directory: Path) -> list[Path]:
-    """What may be checkpoints: by round, since clocks of small devices jump."""
+    """Possible checkpoints, by round: clocks of small devices are not reliable."""
     try:
         names = os.listdir(directory)
     except FileNotFoundError:
@@ -280,7 +280,7 @@ def _round(path: Path) -> int:
 
 
 def _tidy(saved: Path, round: int) -> None:
-    """Remove what the checkpoint just saved has made useless."""
+    """Remove files that the checkpoint just saved has made useless."""
     others = [path for path in _newest_first(saved.parent) if path != saved and _round(path) >= 0]
     before = next((path for path in others if _round(path) < round and _intact(path)), saved)
     kept = {round, _round(before)}

@@ -1,7 +1,7 @@
 """The one loop of a device: stream <-> learner <-> transport.
 
-Two tasks and a callback share one learner, and none of them waits while it changes it: `_work` takes readings
-and opens rounds, `_hear_all` takes messages, `_watch` looks at the clock.
+Two tasks and a callback share one learner, and none of them awaits anything while it changes it: `_work`
+takes readings and opens rounds, `_receive` handles messages, `_watch` checks deadlines.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .streams import Reading, Scaling, Stream, open_stream
 from .transports.inbox import Message
 
 LOG = logging.getLogger(__name__)
-#: How long an agent that is told to stop waits for its open round, in seconds.
+#: How long an agent that is asked to stop waits for its open round, in seconds.
 LAST_MOMENT = 2.0
-#: An agent whose own clock jumps by as many seconds was suspended, or its machine was.
+#: If the clock jumps by more than so many seconds, the process or its machine was suspended.
 SUSPENDED = 0.5
-#: Seconds between two looks at the clock, at most.
+#: Seconds between two checks of deadlines, at most.
 LOOK = 0.05
 
 
@@ -62,42 +62,43 @@ class Agent:
         self.config = config
         self.transport = transport or transports.make(config.transport_settings())
         self.memory = Memory(config.checkpoint, config.stream.journal, config.name, config.network)
-        restored = self._remember()
+        restored = self._restore()
         names = self.memory.names if self.memory.graph else config.neighbours
-        self.around = Neighbourhood(self.learner, config.rounds, names, self.memory.graph, restored)
+        near = Neighbourhood(self.learner, config.rounds, names, self.memory.graph, restored)
+        self.neighbourhood = near
         self.post = Post(self.transport, self.learner, self.memory.incarnation)
         self.status, self.progress, self.refused = Status(), Progress(), Refused(LOG)
-        self.connection = Connection(self.transport, self.around, config)
-        self.talk = Conversation(config, self.learner, self.memory, self.around, self.post, self.refused)
+        self.connection = Connection(self.transport, near, config)
+        self.conversation = Conversation(config, self.learner, self.memory, near, self.post, self.refused)
         scaling = Scaling.of(config.stream, config.inputs)
         self.predictions = Predictions(config.output, scaling, self.post, out, self.memory.errors)
         self.stream = stream
         self._stopping = asyncio.Event()
-        self._is_open = self._is_going_on = False  # a round is; readings are being taken
+        self._is_open = self._is_going_on = False  # a round is open; readings are being taken
         self._over: asyncio.Future[None] | None = None  # done when no round is open and no reading ready
         self._opened_at = time.monotonic()
 
     @property
     def peers(self) -> dict[str, Peer]:
         """The neighbours, by name."""
-        return self.around.peers
+        return self.neighbourhood.peers
 
     async def run(self) -> None:
         """Learn until the stream ends or `stop` is called."""
         await self.transport.open()
         try:
-            self.talk.subscribe()
-            self.talk.say_state("init")
-            hearing, keeping = self.connection.listen(self._hear_all), self.connection.keep()
-            await _race(self._work(), hearing, self._watch(), keeping, self._stopped())
+            self.conversation.subscribe()
+            self.conversation.publish_state("init")
+            receiving, keeping = self.connection.receive(self._receive), self.connection.keep()
+            await _race(self._work(), receiving, self._watch(), keeping, self._stopped())
         finally:
-            self.talk.say_state("done")
+            self.conversation.publish_state("done")
             await self.connection.close()
             self.memory.close()
             self.predictions.lines.close()
 
     def stop(self) -> None:
-        """End in good order: an open round has a moment to close, or is learnt again after a restart."""
+        """Stop in good order: an open round may still close, or else is learnt again after a restart."""
         self._stopping.set()
 
     async def _stopped(self) -> None:
@@ -112,9 +113,9 @@ class Agent:
 
     async def _work(self) -> None:
         await self._meet()
-        self._save()  # before the first update leaves: a restart must be the same learner
+        self._save()  # before the first update is sent: after a restart it must be the same learner
         self.status.ready = True
-        self.talk.say_state("ready")
+        self.conversation.publish_state("ready")
         for reading in self.memory.noted():
             await self._learn_from(reading)
         if self.stream is None:
@@ -148,14 +149,14 @@ class Agent:
             self._over.set_result(None)
 
     def _try_to_go_on(self) -> None:
-        """If nobody is waited for any more, end the round and take what is ready."""
+        """Close the round if it is complete, and take the readings that are ready."""
         was_open = self._is_open
         self._close()
         if was_open and not self._is_open and not self._is_going_on:
             self._go_on(self._ready())
 
     def _ready(self) -> Reading | None:
-        """The next reading, if it is there and we are to go on."""
+        """The next reading, if one is ready and we are not stopping."""
         if self._stopping.is_set() or not isinstance(self.stream, Stream):
             return None
         return self.stream.ready()
@@ -163,11 +164,15 @@ class Agent:
     def _open_stream(self) -> Stream:
         section, memory = self.config.stream, self.memory
         return open_stream(
-            section, self.config.inputs, memory.readings, origin=memory.origin, messages=self.talk.readings
+            section,
+            self.config.inputs,
+            memory.readings,
+            origin=memory.origin,
+            messages=self.conversation.readings,
         )
 
     def _take(self, reading: Reading) -> None:
-        """Predict, and open a round where there is a label."""
+        """Predict, and open a round if there is a label."""
         self._between_rounds()
         self.memory.note(reading)
         x, y, y_hat = reading.x, reading.y, 0.0
@@ -175,7 +180,7 @@ class Agent:
             x, y_hat = self.memory.waiting.pop(str(reading.id), (None, 0.0))
         else:
             y_hat = self.learner.predict(x)
-            self.predictions.tell(reading, self.learner.round, y_hat)
+            self.predictions.write(reading, self.learner.round, y_hat)
         if x is None:
             self.refused.note("label without input", id=reading.id)
         elif y is None and reading.id is not None:
@@ -200,48 +205,48 @@ class Agent:
         self._is_open = True
         self._close()
         if self._is_open:
-            missing = self.around.missing()
+            missing = self.neighbourhood.missing()
             self.transport.expect(len(missing))
             # Updates that are known to exist are asked for at once, so that a replay runs at full speed.
             late = [peer for peer in missing if peer.round > update.round]
             if late and self._is_open:
-                self.talk.ask(late, PAUSE)
+                self.conversation.ask(late, PAUSE)
 
     def _close(self) -> None:
-        """End the open round, if there is one and nobody is waited for."""
-        if not self._is_open or not self.around.close_if_nobody_is_missing():
+        """Close the open round, if there is one and it is complete."""
+        if not self._is_open or not self.neighbourhood.close_if_complete():
             return
         self._is_open = False
         self.progress.end_round()
         self.status.beat()
 
     def _between_rounds(self) -> None:
-        """All that may change a learner but readings and updates happens here."""
-        before, following = self.peers, self.around.wanted is not None
-        changed = self.around.update(self.memory.readings)
+        """Everything that changes the learner, besides readings and updates, happens here."""
+        before, following = self.peers, self.neighbourhood.wanted is not None
+        changed = self.neighbourhood.update(self.memory.readings)
         if changed or self.memory.due(self.learner.round):
             self._save()
         if following:
-            self.post.ignore(before.keys() - self.peers.keys())
-            self.post.listen(self.peers.keys() - before.keys())
-            self.talk.say_state("ready")
+            self.post.unsubscribe(before.keys() - self.peers.keys())
+            self.post.subscribe(self.peers.keys() - before.keys())
+            self.conversation.publish_state("ready")
 
     # Memory
 
     def _save(self) -> None:
-        self.predictions.lines.flush()  # a restart will not predict again what is saved as learnt
+        self.predictions.lines.flush()  # what is saved as learnt is not predicted again after a restart
         if isinstance(self.stream, Stream):
             self.memory.origin = self.stream.origin
-        self.memory.graph, self.memory.names = self.around.graph, list(self.peers)
+        self.memory.graph, self.memory.names = self.neighbourhood.graph, list(self.peers)
         self.memory.forget(self._durable())
         self.memory.save(self.learner)
 
     def _durable(self) -> int:
-        """The first round to which a neighbour may go back."""
+        """The earliest round to which a neighbour may be restored."""
         return min([peer.durable for peer in self.peers.values()], default=self.learner.round)
 
-    def _remember(self) -> bool:
-        """Go back to the last checkpoint; whether there is one."""
+    def _restore(self) -> bool:
+        """Restore the last checkpoint; whether there is one."""
         found = self.memory.load(self.learner)
         if found is None:
             return False
@@ -252,33 +257,33 @@ class Agent:
         tell(LOG, logging.INFO, "resumed", round=self.learner.round, readings=self.memory.readings)
         return True
 
-    # The clock
+    # Deadlines
 
     async def _meet(self) -> None:
-        """Wait until every neighbour has spoken."""
+        """Wait until every neighbour has sent a message."""
         end = time.monotonic() + self.config.rounds.start
-        while not self.around.all_met() and time.monotonic() < end:
-            self.talk.hello(self.around.wants())
+        while not self.neighbourhood.all_met() and time.monotonic() < end:
+            self.conversation.hello(self.neighbourhood.wants())
             await asyncio.sleep(PAUSE * 2)
-        self.around.begin()
+        self.neighbourhood.start()
 
     async def _part(self) -> None:
-        """Tell the neighbours that our stream has ended, and stay while they may need what we sent."""
-        self.around.let_go_of_the_lost()  # and say so, with our last word
-        self.around.done = True
+        """Inform the neighbours that our stream has ended, and stay while they may need our updates."""
+        self.neighbourhood.drop_lost()  # so that our last hello lists the edges that remain
+        self.neighbourhood.done = True
         end = time.monotonic() + self.config.rounds.start
         while time.monotonic() < end:
-            self.talk.hello({})
+            self.conversation.hello({})
             await asyncio.sleep(PAUSE * 4)
-            learning = self.around.still_learning()
+            learning = self.neighbourhood.still_learning()
             if not learning:
                 break
-            if any(peer.up(time.monotonic(), 2.0) for peer in learning):
+            if any(peer.is_up(time.monotonic(), 2.0) for peer in learning):
                 end = time.monotonic() + self.config.rounds.start
-        for _ in range(3):  # the last word may be lost
-            self.talk.hello({})
+        for _ in range(3):  # the last message may be lost
+            self.conversation.hello({})
             await asyncio.sleep(PAUSE)
-        self.around.end()
+        self.neighbourhood.end()
         self._save()
 
     async def _watch(self) -> None:
@@ -288,33 +293,33 @@ class Agent:
         while True:
             await asyncio.sleep(tick)
             now = time.monotonic()
-            if now - last > tick + SUSPENDED:  # it was we who hung: first hear what has come meanwhile
+            if now - last > tick + SUSPENDED:  # we were suspended: first receive what has arrived meanwhile
                 self._opened_at = now
             last = now
-            self.transport.expect(1)  # whatever is in by now is worth hearing
+            self.transport.expect(1)  # hand out whatever has arrived
             self.predictions.lines.flush()
             self.status.beat()
             if self.learner.waiting:
-                self._look_at_the_open_round(now - self._opened_at + tick)  # as old as it can get till then
-            if now - self.talk.hello_at > 1.0:
-                self.talk.hello(self.around.wants_of_the_unheard(now))
+                self._check_open_round(now - self._opened_at + tick)  # its age at the next check
+            if now - self.conversation.hello_at > 1.0:
+                self.conversation.hello(self.neighbourhood.wants_of_missing(now))
             await self.connection.admit()
 
-    def _look_at_the_open_round(self, age: float) -> None:
-        self.around.lose(age)
+    def _check_open_round(self, age: float) -> None:
+        self.neighbourhood.drop_late(age)
         if age > self.config.rounds.resend:
-            self.talk.ask(self.around.missing(), self.config.rounds.resend)
+            self.conversation.ask(self.neighbourhood.missing(), self.config.rounds.resend)
         self._try_to_go_on()
 
-    # Others
+    # Messages and status
 
-    def _hear_all(self, messages: list[Message]) -> None:
+    def _receive(self, messages: list[Message]) -> None:
         for topic, payload in messages:
-            self.talk.hear(topic, payload)
+            self.conversation.receive(topic, payload)
         self._try_to_go_on()
 
     def summary(self) -> dict[str, Any]:
-        """How it goes, for people."""
+        """Rounds, errors and traffic so far, for the status line."""
         now, q, counts = time.monotonic(), self.learner.weights, self.transport.counts
         return {
             "round": self.learner.round,
@@ -323,7 +328,7 @@ class Agent:
             "error": self.progress.error,
             "kernel": int(np.argmax(q)),
             "weight": float(q.max()),
-            "up": sum(peer.up(now, 3.0) for peer in self.peers.values()),
+            "up": sum(peer.is_up(now, 3.0) for peer in self.peers.values()),
             "neighbours": len(self.peers),
             "messages_sent": counts.sent,
             "bytes_sent": counts.sent_bytes,
@@ -332,7 +337,7 @@ class Agent:
 
 
 async def _race(*ways: Coroutine[Any, Any, None]) -> None:
-    """Run all until the first ends, and end the rest."""
+    """Run all until the first ends, and cancel the rest."""
     tasks = [asyncio.create_task(way) for way in ways]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

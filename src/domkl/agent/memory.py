@@ -1,7 +1,7 @@
-"""What an agent must remember so that a restart, its own or a neighbour's, changes nothing.
+"""State of an agent that makes restarts, its own and its neighbours', exact.
 
 A checkpoint holds the learner between two rounds, how many readings it has learnt, and the updates it sent
-since its neighbours' last checkpoints: a neighbour that goes back to its own needs them again.
+since its neighbours' last checkpoints: a neighbour that is restored needs them again.
 """
 
 from __future__ import annotations
@@ -21,48 +21,48 @@ from . import checkpoint
 from .config import CheckpointSection
 from .streams import Reading
 
-#: Own updates kept for neighbours: at least, and at most whatever they say.
+#: Own updates kept for neighbours: at least, and at most.
 FEW, MANY = 64, 512
-#: Inputs that wait for their label; the oldest goes first.
+#: The most inputs that wait for their label; the oldest is dropped first.
 WAITING = 10_000
 
 
 class Memory:
-    """An agent's past, in memory and, where a directory is given, on disk."""
+    """State beside the learner: in memory and, where a directory is given, in checkpoints."""
 
     def __init__(
         self, section: CheckpointSection, journal: bool = False, name: str = "", network: str = ""
     ) -> None:
         self.section, self.name, self.network = section, name, network
-        self._most = 2 * FEW  # updates to keep before looking for those that nobody needs
+        self._most = 2 * FEW  # updates to keep before dropping those that nobody needs
         self.history: dict[int, bytes] = {}  # own updates as they were sent, by round
-        self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and what was predicted for it
-        self.errors = Errors()  # of predictions, in the labels' scaled unit
+        self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and its prediction
+        self.errors = Errors()  # of predictions, in the scaled unit of the labels
         self.readings = 0  # the number of the next reading
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
-        self.origin: Any = None  # where its source was then, in the source's own words
+        self.origin: Any = None  # position of the stream, as the stream describes it
         self.incarnation = time.time_ns()
         self.saved = 0  # the round of the last checkpoint
         self._saved_at = time.monotonic()
         directory = section.directory
         if directory is not None:
-            need("safetensors", "agent")  # now, and not when there is something to save
+            need("safetensors", "agent")  # fails now, not at the first checkpoint
         self._journal = checkpoint.Journal(directory) if journal and directory is not None else None
-        self._again: list[Reading] = []  # noted before a restart, and not yet learnt again
+        self._again: list[Reading] = []  # in the journal, and not yet learnt again
 
     def durable(self, round: int) -> int:
-        """The round to which a restart would go back."""
+        """The round to which a restart would restore."""
         return round if self.section.directory is None else self.saved
 
     def remember(self, round: int, sent: bytes, durable: int) -> None:
-        """Keep an update for neighbours that missed it; `durable`: none of them goes back to before this."""
+        """Keep an update for neighbours that missed it; `durable`: none is restored to before this round."""
         self.history[round] = sent
         if len(self.history) > self._most:
             self.forget(durable)
             self._most = 2 * max(FEW, len(self.history))
 
     def forget(self, before: int) -> None:
-        """Let go of updates that no neighbour can need any more."""
+        """Drop updates that no neighbour can need any more."""
         last = max(self.history, default=0)
         first = max(min(before - 1, last - FEW), last - MANY)
         self.history = {round: sent for round, sent in self.history.items() if round > first}
@@ -79,7 +79,7 @@ class Memory:
             del self.waiting[next(iter(self.waiting))]
 
     def note(self, reading: Reading) -> None:
-        """Write a reading down before it is learnt, where its source cannot give it again."""
+        """Write a reading to the journal before it is learnt, where its source cannot repeat it."""
         if self._journal is not None and reading not in self._again[:1]:
             x = None if reading.x is None else [None if v != v else v for v in reading.x.tolist()]  # no NaN
             about = {"version": schema.VERSIONS["reading"], "index": reading.index}
@@ -87,7 +87,7 @@ class Memory:
             self._journal.append(record, self.section.sync)
 
     def due(self, round: int) -> bool:
-        """Whether it is time for a checkpoint."""
+        """Whether a checkpoint is due."""
         if self.section.directory is None or round == self.saved:
             return False
         late = time.monotonic() - self._saved_at >= self.section.every_seconds
@@ -122,7 +122,7 @@ class Memory:
         self.saved, self._saved_at = learner.round, time.monotonic()
 
     def load(self, learner: Learner) -> checkpoint.Checkpoint | None:
-        """Go back to the last checkpoint; None where there is none."""
+        """Restore the last checkpoint; None where there is none."""
         directory = self.section.directory
         found = None if directory is None else checkpoint.load(directory)
         if found is None:
@@ -134,13 +134,13 @@ class Memory:
         self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
         self.readings, self.origin, self.saved = state["readings"], json.loads(state["origin"]), found.round
         self.graph, self.names = state["graph"]["version"], state["graph"]["neighbours"]
-        # Messages of an earlier start must look older than those of this one, even if the clock went back.
+        # Messages of an earlier start must have a smaller number, even if the clock was set back.
         self.incarnation = max(self.incarnation, state["incarnation"] + 1)
         self._open_journal()
         return found
 
     def noted(self) -> Iterator[Reading]:
-        """The readings that were written down since the checkpoint, to be learnt again."""
+        """Readings from the journal since the checkpoint, to be learnt again."""
         while self._again:
             yield self._again[0]
             del self._again[0]
@@ -153,7 +153,7 @@ class Memory:
             self._rewrite(self.saved)
 
     def _rewrite(self, round: int) -> None:
-        """Begin the journal of a checkpoint, with what has yet to be learnt again."""
+        """Start the journal of a checkpoint, with the readings that are not yet learnt again."""
         assert self._journal is not None
         self._journal.start(round, sync=self.section.sync)
         again, self._again = self._again, []
@@ -162,7 +162,7 @@ class Memory:
         self._again = again
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close files."""
         if self._journal is not None:
             self._journal.close()
 

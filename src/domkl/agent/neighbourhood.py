@@ -1,4 +1,4 @@
-"""The neighbours of a learner as they come and go: who is waited for, let go, taken in, followed."""
+"""The neighbours of a learner as they come and go: which are waited for, dropped, and joined again."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ LOG = logging.getLogger(__name__)
 
 
 def number() -> int:
-    """Of a new life, or of a new edge; 0 is nobody's."""
+    """A random number that identifies a start of a learner, or an edge; never 0."""
     return secrets.randbelow(2**62) + 1
 
 
 class Neighbourhood:
     """A learner's neighbours.
 
-    All that changes the learner's edges happens in `update`, between two rounds. A neighbour that misses a
-    deadline is let go, and its edge's dual with it; once it is in step again it is taken in, with a new edge.
+    All changes of the learner's edges happen in `update`, between two rounds. A neighbour that misses a
+    deadline is dropped, with its edge's dual; once it sends updates again it joins with a new edge.
     """
 
     def __init__(
@@ -35,21 +35,21 @@ class Neighbourhood:
     ) -> None:
         self.learner, self.rounds = learner, rounds
         self.restored = restored  # from a checkpoint, perhaps of round 0
-        self.peers = {name: Peer(name) for name in names}  # also those that are lost
+        self.peers = {name: Peer(name) for name in names}  # including those that are lost
         self.graph = graph  # the version of the graph
-        self.wanted: tuple[str, ...] | None = None  # the neighbours in a graph that is yet to be followed
+        self.wanted: tuple[str, ...] | None = None  # neighbours in a new graph, from the next round on
         self.done = False  # our own stream has ended
-        self.cut_off = False  # they no longer have what our replay needs
-        self.late = 0  # updates that came too late to be used
+        self.cut_off = False  # neighbours no longer have updates that our replay needs
+        self.late = 0  # updates that arrived too late to be used
 
     def update(self, learnt: int) -> bool:
-        """Bring the learner's edges up to date; whether anything changed. `learnt`: our samples so far."""
-        if self.wanted is None and not self.cut_off and self._is_all_well():
+        """Update the learner's edges; whether anything changed. `learnt`: number of our samples so far."""
+        if self.wanted is None and not self.cut_off and self._is_unchanged():
             return False  # which is so in nearly every round
-        return self._follow_graph() | self._let_go() | self._take_in() | self._catch_up(learnt)
+        return self._follow_graph() | self._drop_gone() | self._join_ready() | self._catch_up(learnt)
 
-    def _is_all_well(self) -> bool:
-        """Whether all are there, in the learner, and in step."""
+    def _is_unchanged(self) -> bool:
+        """Whether all neighbours are up, have an edge, and are at our round."""
         knows, peers = self.learner.knows, self.peers
         for name, peer in peers.items():
             if peer.lost or peer.done is not None or not knows(name):
@@ -59,14 +59,14 @@ class Neighbourhood:
     # Rounds
 
     def missing(self) -> list[Peer]:
-        """Whose update of the open round is not in."""
+        """Neighbours whose update of the open round has not arrived."""
         return [self.peers[str(name)] for name in self.learner.missing if name in self.peers]
 
-    def close_if_nobody_is_missing(self) -> bool:
-        """Close the open round if all that can come has come; whether no round is open now."""
+    def close_if_complete(self) -> bool:
+        """Close the open round if no further update can arrive; whether no round is open now."""
         if not self.learner.waiting:
             return True
-        if self._is_all_well() or self._is_anybody_waited_for():
+        if self._is_unchanged() or self._is_anybody_waited_for():
             return False
         self.learner.close()
         return True
@@ -75,8 +75,8 @@ class Neighbourhood:
         awaited = [name for name in self.learner.missing if not self._is_over(str(name))]
         return bool(awaited) and not self.learner.gone.keys() >= set(awaited)
 
-    def lose(self, age: float) -> None:
-        """Give up those who have missed the deadline of a round of this age."""
+    def drop_late(self, age: float) -> None:
+        """Mark neighbours as lost that have missed the deadline of a round of this age."""
         now = time.monotonic()
         for peer in self.missing():
             if age > self.rounds.deadline and not peer.lost and not self._is_excused(peer, age, now):
@@ -84,25 +84,25 @@ class Neighbourhood:
                 tell(LOG, logging.WARNING, "neighbour lost", neighbour=peer.name, round=self.learner.round)
 
     def _is_excused(self, peer: Peer, age: float, now: float) -> bool:
-        """One that itself waits for a neighbour will go on when its own deadline has passed."""
+        """Whether it itself waits for a neighbour: it will go on when its own deadline has passed."""
         most = 3 * self.rounds.deadline if peer.latest is not None else self.rounds.start
-        return age < most and peer.waits(now, 2 * self.rounds.resend + 0.1)
+        return age < most and peer.is_waiting(now, 2 * self.rounds.resend + 0.1)
 
-    # What they say
+    # Received
 
     def agree(self, peer: Peer, held: Held | None, round: int) -> None:
-        """Learn the number of the edge's other end, and which of its moves stand, as early as we can."""
+        """Learn the state of the edge's other end as early as possible."""
         if held is not None and self.learner.knows(peer.name) and not self.learner.waiting:
             self.learner.meet(peer.name, held, round)
 
     def receive(self, peer: Peer, update: Update) -> None:
-        """Take an update."""
-        peer.take(update)
+        """Pass an update on to the learner."""
+        peer.note_update(update)
         if self.learner.knows(peer.name) and not self.learner.receive(peer.name, update, decoded=True):
             self.late += 1
 
     def receive_again(self, peer: Peer, updates: Sequence[Update]) -> None:
-        """Take updates that we missed; if they begin too late, our past and theirs no longer fit."""
+        """Take updates that we missed; if the first is too late for us, a replay is impossible."""
         for update in updates:
             self.receive(peer, update)
         first = min([update.round for update in updates], default=0)
@@ -113,12 +113,12 @@ class Neighbourhood:
 
     @property
     def is_new(self) -> bool:
-        """Whether the learner knows nothing yet."""
+        """Whether the learner has neither learnt nor been restored."""
         return self.learner.round == 0 and self.learner.step is None and not self.restored
 
     def all_met(self) -> bool:
-        """Whether every neighbour has sent something and, where we know nothing, its parameters; and whether
-        everybody's links are known, where the model needs them."""
+        """Whether every neighbour has sent a message and, if we are new, its parameters; and whether the
+        network's links are known, where the model needs them."""
         return self.learner.knows_network and all(
             peer.met and (peer.latest is not None or not self.is_new or peer.round == 0)
             for peer in self.peers.values()
@@ -129,12 +129,12 @@ class Neighbourhood:
         here = self.learner.round
         return {name: max(0, peer.round - 1) if self.is_new else here for name, peer in self.peers.items()}
 
-    def wants_of_the_unheard(self, now: float) -> dict[str, int]:
-        """From neighbours that are there but whose updates do not come: the last one."""
-        return {name: max(0, peer.round - 1) for name, peer in self.peers.items() if peer.is_unheard(now)}
+    def wants_of_missing(self, now: float) -> dict[str, int]:
+        """The last update of each neighbour that is up but whose updates do not arrive."""
+        return {name: max(0, peer.round - 1) for name, peer in self.peers.items() if peer.lacks_updates(now)}
 
-    def begin(self) -> None:
-        """Give up those who have not spoken, and start from what the others know if we know nothing."""
+    def start(self) -> None:
+        """Mark silent neighbours as lost; if we are new, start from the parameters of one that is ahead."""
         for peer in self.peers.values():
             if not peer.met:
                 tell(LOG, logging.WARNING, "neighbour absent", neighbour=peer.name)
@@ -152,17 +152,17 @@ class Neighbourhood:
     # The end
 
     def still_learning(self) -> list[Peer]:
-        """Neighbours that may yet need what we sent."""
+        """Neighbours that may still need our updates."""
         now = time.monotonic()
         return [peer for peer in self.peers.values() if not peer.lost and self._may_need_us(peer, now)]
 
     @staticmethod
     def _may_need_us(peer: Peer, now: float) -> bool:
-        """Until it knows that we have ended; but whoever has ended too, and is silent, has gone."""
-        return peer.done is None or (not peer.knows and peer.up(now, 2.0))
+        """Whether it may not know yet that our stream ended; one that ended too and is silent has gone."""
+        return peer.done is None or (not peer.knows and peer.is_up(now, 2.0))
 
-    def let_go_of_the_lost(self) -> None:
-        """They have missed our last rounds."""
+    def drop_lost(self) -> None:
+        """Remove the edges of lost neighbours, which have missed our last rounds."""
         for name in self.learner.neighbours:
             if self.peers[str(name)].lost:
                 self.learner.leave(name)
@@ -172,8 +172,8 @@ class Neighbourhood:
         return {name: peer.done for name, peer in self.peers.items() if peer.done is not None}
 
     def end(self) -> None:
-        """An edge between learners that ended at different rounds is gone, and so is one that the other end
-        has let go; each end sees that for itself."""
+        """Remove edges to learners that ended at another round, and those that the other end has removed;
+        both ends come to the same result."""
         for name in self.learner.neighbours:
             peer = self.peers[str(name)]
             if peer.done != self.learner.round or not peer.holds:
@@ -189,8 +189,8 @@ class Neighbourhood:
         tell(LOG, logging.INFO, "graph changed", version=self.graph, neighbours=list(names))
         return True
 
-    def _let_go(self) -> bool:
-        """Take lost neighbours, and those whose stream has ended, out of the learner."""
+    def _drop_gone(self) -> bool:
+        """Remove the edges of lost neighbours, and of those whose stream has ended."""
         over = [name for name in self.learner.neighbours if self._is_over(str(name))]
         for name in over:
             self.learner.leave(name)
@@ -200,37 +200,37 @@ class Neighbourhood:
         peer = self.peers.get(name)
         return peer is None or peer.lost or (peer.done is not None and self.learner.round >= peer.done)
 
-    def _take_in(self) -> bool:
-        """Take neighbours in that are in step."""
+    def _join_ready(self) -> bool:
+        """Make edges to neighbours that send updates near our round."""
         coming = [peer for peer in self.peers.values() if self._may_join(peer)]
         for peer in coming:
             self.learner.join(peer.name, number())
             if peer.latest is not None:
                 self.receive(peer, peer.latest)
-            tell(LOG, logging.INFO, "neighbour taken in", neighbour=peer.name, round=self.learner.round)
+            tell(LOG, logging.INFO, "neighbour joined", neighbour=peer.name, round=self.learner.round)
         return bool(coming)
 
     def _may_join(self, peer: Peer) -> bool:
         if self.learner.knows(peer.name):
             return False
-        out = not peer.lost and peer.done is None
+        learns = not peer.lost and peer.done is None
         near = peer.round >= self.learner.round - AT_ONCE or self.learner.asynchronous
-        return out and near and peer.latest is not None
+        return learns and near and peer.latest is not None
 
     def _catch_up(self, learnt: int) -> bool:
-        """Go on where the others are, if they have gone on without us."""
+        """Skip to the others' round, if they went on without us."""
         to = self.learner.ahead
         if self.cut_off:
             self.cut_off = False
             self.learner.reset_edges(number())
             to = max([to, *(peer.round for peer in self.peers.values())])
-            tell(LOG, logging.WARNING, "neighbours no longer have what was missed; duals begin anew")
+            tell(LOG, logging.WARNING, "missed updates are no longer available, duals reset")
         if to == self.learner.round:
             return False
         newest = self._newest()
         if to - self.learner.round > AT_ONCE and newest is not None:
-            # After a long absence: from what a neighbour knows and what we know, by the samples of each.
+            # After a long absence: a mean of a neighbour's parameters and ours, weighted by samples.
             self.learner.adopt(newest, share=to / (to + learnt))
-            tell(LOG, logging.INFO, "went on where the others are", round=to)
+            tell(LOG, logging.INFO, "skipped to the round of the others", round=to)
         self.learner.skip_to(to)
         return True

@@ -29,13 +29,13 @@ class Lines:
         self._file: BinaryIO | None = sys.stdout.buffer if place == "-" else None
         self._flushed_at = 0.0
 
-    def write(self, said: dict[str, Any]) -> None:
+    def write(self, record: dict[str, Any]) -> None:
         """Write a line."""
         if not self.place:
             return
         if self._file is None:
             self._file = open(self.place, "ab")  # noqa: SIM115  closed by close()
-        self._file.write(msgspec.json.encode(said) + b"\n")
+        self._file.write(msgspec.json.encode(record) + b"\n")
         if time.monotonic() - self._flushed_at > DELAY:
             self.flush()
 
@@ -65,19 +65,19 @@ class Predictions:
         self._out, self._is_published = out or self.lines.write, section.publish
         self._coverage, self._errors = section.coverage, errors
 
-    def tell(self, reading: Reading, round: int, y_hat: float) -> None:
+    def write(self, reading: Reading, round: int, y_hat: float) -> None:
         """Write the prediction of a reading."""
-        said: dict[str, Any]
-        said = {"index": reading.index, "round": round, "y_hat": self._scaling.original(y_hat)}
+        record: dict[str, Any]
+        record = {"index": reading.index, "round": round, "y_hat": self._scaling.original(y_hat)}
         if reading.y is not None:
-            said["y"] = self._scaling.original(reading.y)
+            record["y"] = self._scaling.original(reading.y)
         if reading.id is not None:
-            said["id"] = reading.id
+            record["id"] = reading.id
         if self._coverage is not None:
-            said |= self._bounds(y_hat, self._coverage)
-        self._out(said)
+            record |= self._bounds(y_hat, self._coverage)
+        self._out(record)
         if self._is_published:
-            self._post.say("prediction", said)
+            self._post.publish_json("prediction", record)
 
     def _bounds(self, y_hat: float, coverage: float) -> dict[str, float | None]:
         """Bounds that hold y in `coverage` of all cases; null while too few errors are known."""

@@ -26,21 +26,21 @@ class Peer:
     knows: bool = False  # it was informed that our stream has ended
     latest: Update | None = None
     direct: int = -1  # the round of the last update that was not resent
-    heard_at: float = field(default_factory=time.monotonic)
+    received_at: float = field(default_factory=time.monotonic)
     asked_at: float = 0.0
     answered_at: float = 0.0
     losses: int = 0  # deadlines missed
     welcome_at: float = 0.0  # when it may be waited for again
 
-    def hear(self, incarnation: int, round: int, durable: int) -> None:
+    def note_message(self, incarnation: int, round: int, durable: int) -> None:
         """Record the header of a message."""
         if incarnation > self.incarnation:  # it was restarted, perhaps at an earlier round
             self.incarnation, self.round, self.latest, self.done = incarnation, 0, None, None
             self.direct = -1
-        self.durable, self.heard_at, self.met = durable, time.monotonic(), True
+        self.durable, self.received_at, self.met = durable, time.monotonic(), True
         self.round = max(self.round, round)
 
-    def take(self, update: Update) -> None:
+    def note_update(self, update: Update) -> None:
         """Record an update."""
         self.round = max(self.round, update.round)
         if self.latest is None or update.round >= self.latest.round:
@@ -54,16 +54,16 @@ class Peer:
         self.welcome_at = now + min(deadline * (2**self.losses - 1), LONGEST_PENALTY)
         self.losses = min(self.losses + 1, 16)
 
-    def waits(self, now: float, patience: float) -> bool:
+    def is_waiting(self, now: float, patience: float) -> bool:
         """Whether it is up and its own round is open: it waits for another neighbour."""
         if self.latest is None:  # it waits for a first message of all its neighbours
-            return self.up(now, patience)
-        return self.latest.round >= self.round and self.up(now, patience)
+            return self.is_up(now, patience)
+        return self.latest.round >= self.round and self.is_up(now, patience)
 
-    def is_unheard(self, now: float) -> bool:
+    def lacks_updates(self, now: float) -> bool:
         """Whether it is up and making progress, but its updates do not arrive here."""
-        return self.up(now, 3.0) and self.done is None and self.round > self.direct + 1
+        return self.is_up(now, 3.0) and self.done is None and self.round > self.direct + 1
 
-    def up(self, now: float, patience: float) -> bool:
+    def is_up(self, now: float, patience: float) -> bool:
         """Whether a message of it arrived within `patience` seconds."""
-        return self.met and now - self.heard_at < patience
+        return self.met and now - self.received_at < patience

@@ -1,4 +1,4 @@
-"""What an agent says and hears: topics, and messages as bytes."""
+"""Topics of an agent, and its messages as bytes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .transports import Transport, topics
 
 #: Updates in one answer to a neighbour that missed them.
 AT_ONCE = 16
-#: What an agent hears of a neighbour.
+#: The channels of a neighbour that an agent subscribes to.
 CHANNELS = ("theta", "hello", "to")
 
 
 class Post:
-    """One learner's letter box.
+    """Publishes and subscribes for one learner.
 
-    Its topics are `domkl/<network>/<name>/` and then theta (updates), hello (I am here, and this I lack),
-    to/<neighbour> (what that one lacked), state, prediction.
+    Its topics are `domkl/<network>/<name>/` and then theta (updates), hello (its round, and which updates it
+    misses), to/<neighbour> (updates that one missed), state, prediction.
     """
 
     def __init__(self, transport: Transport, learner: Learner, incarnation: int) -> None:
@@ -34,17 +34,17 @@ class Post:
         self.decoder = wire.Decoder.of(learner.shapes, learner.fingerprint)
 
     def topic(self, name: str, *channel: str) -> str:
-        """Where a learner of this network publishes."""
+        """The topic of a learner of this network."""
         return "/".join((topics.ROOT, self.network, name, *channel))
 
-    def listen(self, names: Iterable[str]) -> None:
-        """Hear these neighbours."""
+    def subscribe(self, names: Iterable[str]) -> None:
+        """Receive from these neighbours."""
         for name in names:
             for topic in self._topics_of(name):
                 self.transport.subscribe(topic)
 
-    def ignore(self, names: Iterable[str]) -> None:
-        """Hear them no longer."""
+    def unsubscribe(self, names: Iterable[str]) -> None:
+        """Stop receiving from them."""
         for name in names:
             for topic in self._topics_of(name):
                 self.transport.unsubscribe(topic)
@@ -53,23 +53,24 @@ class Post:
         return self.topic(name, "theta"), self.topic(name, "hello"), self.topic(name, "to", self.name)
 
     def send(self, update: Update, durable: int) -> bytes:
-        """An update to all neighbours; returns it as it was sent."""
+        """Send an update to all neighbours; returns its bytes."""
         sent = wire.encode_update(update, self.incarnation, durable, self.payload)
         self.transport.publish(self._theta, sent)
         return sent
 
     def send_again(self, name: str, updates: list[bytes]) -> None:
-        """Updates that one neighbour missed, as they were sent."""
+        """Send updates again to a neighbour that missed them, byte for byte."""
         again = wire.encode(wire.Again(self.fingerprint, self.incarnation, updates))
         self.transport.publish(self.topic(self.name, "to", name), again)
 
     def hello(
         self, round: int, durable: int, wants: dict[str, int], edges: dict[str, Held], **more: Any
     ) -> None:
-        """That we are here and at this round, and whose updates we lack."""
+        """Send our round, and which updates of which neighbours we miss."""
         hello = wire.Hello(self.fingerprint, self.incarnation, round, durable, wants, edges, **more)
         self.transport.publish(self.topic(self.name, "hello"), wire.encode(hello))
 
-    def say(self, channel: str, said: dict[str, Any], retain: bool = False) -> None:
-        """JSON for whoever is interested."""
-        self.transport.publish(self.topic(self.name, channel), msgspec.json.encode(said), retain=retain)
+    def publish_json(self, channel: str, document: dict[str, Any], retain: bool = False) -> None:
+        """Publish a JSON document on one of our channels."""
+        payload = msgspec.json.encode(document)
+        self.transport.publish(self.topic(self.name, channel), payload, retain=retain)

@@ -23,7 +23,7 @@ EVERY = 1.0
 
 
 async def serve(config: AgentConfig) -> None:
-    """Run an agent until its stream ends or it is told to stop."""
+    """Run an agent until its stream ends or it is asked to stop."""
     logs.setup(config.log, config.name)
     agent = Agent(config)
     loop = asyncio.get_running_loop()
@@ -73,11 +73,11 @@ def snapshot(agent: Agent) -> Snapshot:
         "samples": agent.progress.samples,
         "readings_refused": {**rows, **from_stream},
         "squared_error_rolling": agent.progress.error,
-        "neighbour_up": {name: float(peer.up(now, 3.0)) for name, peer in peers.items()},
-        "neighbour_age_seconds": {name: now - peer.heard_at for name, peer in peers.items()},
+        "neighbour_up": {name: float(peer.is_up(now, 3.0)) for name, peer in peers.items()},
+        "neighbour_age_seconds": {name: now - peer.received_at for name, peer in peers.items()},
         "bytes_sent": counts.sent_bytes,
         "bytes_received": counts.received_bytes,
-        "messages_refused": {**refused, "late": agent.around.late, "transport": counts.refused},
+        "messages_refused": {**refused, "late": agent.neighbourhood.late, "transport": counts.refused},
         "kernel_weight": {str(p): float(weight) for p, weight in enumerate(agent.learner.weights)},
         "checkpoint_round": agent.memory.saved,
     }

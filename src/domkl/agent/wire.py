@@ -57,7 +57,7 @@ Updates = Annotated[list[bytes], Meta(max_length=MOST_UPDATES)]
 
 
 class Envelope(NamedTuple):
-    """An update, and what its sender says beside it."""
+    """An update with the header that its sender added."""
 
     incarnation: int  # of the sender; grows at each start
     durable: int  # the sender's first round that is not yet safe on disk
@@ -153,7 +153,7 @@ def encode(message: Hello | Again) -> bytes:
 
 
 class Decoder:
-    """Reads what neighbours send; a `PeerError` says what is wrong with a message, and nothing else happens.
+    """Reads what neighbours send; a message that is wrong raises `PeerError` and changes nothing.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def _opened(payload: bytes) -> _Update | Hello | Again:
 
 
 def _checksum(payload: bytes) -> int:
-    """What the header says, if the header is one that can be understood."""
+    """The checksum in a header, if magic and version are ours."""
     if len(payload) < _HEADER.size:
         raise PeerError(f"a message has {len(payload)} bytes; expected {_HEADER.size} or more; send it again")
     magic, major, _, checksum = _HEADER.unpack_from(payload)

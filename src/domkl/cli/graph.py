@@ -1,4 +1,4 @@
-"""`domkl graph LINKS`: tell the learners of a running network who talks to whom from now on."""
+"""`domkl graph LINKS`: change who talks to whom in a running network."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..exchange import graph
 from . import show
 
 Link = tuple[str, str]
-#: Seconds after which the graph is said again: a learner may have missed it.
+#: Seconds after which the graph is sent again: a learner may have missed it.
 AGAIN = 1.0
 
 
 class GraphState(NamedTuple):
-    """What a learner last said of itself."""
+    """The state that a learner last published."""
 
-    state: str = "not heard"
+    state: str = "no answer"
     graph: int = 0
 
 
@@ -55,7 +55,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Publish the graph, and say who has taken it."""
+    """Publish the graph, and print who has taken it."""
     need("msgspec", "agent")
     links = parse(args.links)
     version = time.time_ns() if args.version is None else args.version
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     if late:
         raise InputError(
             f"{', '.join(late)} did not take graph {version} within {args.wait:g} s; expected all it "
-            f"names; see that they run and get readings, then say it again with --version {version}"
+            f"names; see that they run and get readings, then run it again with --version {version}"
         )
 
 
@@ -130,7 +130,7 @@ def _transport(args: argparse.Namespace, names: list[str]) -> Any:
 async def _announce(
     transport: Any, names: list[str], links: list[Link], version: int, wait: float
 ) -> dict[str, GraphState]:
-    """What each learner says, once all have taken the graph or the time is over."""
+    """The state of each learner, once all have taken the graph or the time is over."""
     from ..agent import transports
 
     network = transport.settings.network
@@ -139,23 +139,23 @@ async def _announce(
     try:
         for name in names:
             transport.subscribe(transports.topic(network, name, transports.STATE))
-        hearing = asyncio.create_task(_hear(transport, found, version))
-        said = json.dumps({"version": version, "links": links}).encode()
+        receiving = asyncio.create_task(_receive(transport, found, version))
+        document = json.dumps({"version": version, "links": links}).encode()
         end = time.monotonic() + wait
-        while not hearing.done():
-            transport.publish(transports.topic(network, transports.OPERATOR, "graph"), said, retain=True)
-            await asyncio.wait([hearing], timeout=max(0.0, min(AGAIN, end - time.monotonic())))
+        while not receiving.done():
+            transport.publish(transports.topic(network, transports.OPERATOR, "graph"), document, retain=True)
+            await asyncio.wait([receiving], timeout=max(0.0, min(AGAIN, end - time.monotonic())))
             if time.monotonic() >= end:
-                hearing.cancel()
+                receiving.cancel()
                 break
-        await asyncio.gather(hearing, return_exceptions=True)
+        await asyncio.gather(receiving, return_exceptions=True)
     finally:
         await transport.close()
     return found
 
 
-async def _hear(transport: Any, found: dict[str, GraphState], version: int) -> None:
-    """Listen until all have taken the graph."""
+async def _receive(transport: Any, found: dict[str, GraphState], version: int) -> None:
+    """Receive states until all have taken the graph."""
     from ..agent.transports import sender_of
 
     while any(state.graph < version for state in found.values()):
@@ -166,10 +166,10 @@ async def _hear(transport: Any, found: dict[str, GraphState], version: int) -> N
 
 
 def _state(payload: bytes, before: GraphState) -> GraphState:
-    """What a learner's state says; one that has gone has still taken what it took."""
+    """A published state; a learner that has gone keeps the graph that it took."""
     try:
-        said = json.loads(payload)
-        return GraphState(str(said["state"]), int(said["graph"]))
+        found = json.loads(payload)
+        return GraphState(str(found["state"]), int(found["graph"]))
     except (ValueError, KeyError, TypeError):
         return GraphState("lost", before.graph)
 

@@ -109,22 +109,39 @@ def write(path: str | os.PathLike[str], model: HandedModel) -> None:
 
 def read(path: str | os.PathLike[str]) -> HandedModel:
     """The model in a file."""
+    arrays, meta = _intact(path)
+    try:
+        return _model(schema.read("model", arrays, meta))
+    except DataError as error:  # of another schema, or a newer version
+        raise DataError(f"{path} cannot be used as a model: {error}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, InputError):
+        raise _unusable(path, "it is not whole") from None
+
+
+def _intact(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """What a file holds, if it is as it was written."""
     try:
         about, arrays = files.parsed(Path(path).read_bytes())
         meta = dict(files.meta(about))
-        if meta.pop("digest", None) != _digest(arrays, meta):
-            raise DataError("it is no model, or not as it was written")
-        return _model(schema.read("model", arrays, meta))
     except OSError as error:
         raise DataError(
             f"{path} cannot be read as a model ({error.strerror}); expected a file of hand_over(); "
             "fix its path or permissions"
         ) from None
-    except (DataError, LookupError, TypeError, ValueError, AttributeError) as error:
-        reason = error if isinstance(error, DataError | InputError) else "it is not whole"
-        raise DataError(
-            f"{path} cannot be used as a model: {reason}; expected a file of hand_over(); write it again"
-        ) from None
+    except DataError as error:
+        raise _unusable(path, str(error)) from None
+    if meta.pop("digest", None) != _digest(arrays, meta):
+        raise _unusable(path, "it is no model, or not as it was written")
+    strange = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    if strange:
+        raise _unusable(path, f"{strange[0]} is not finite")
+    return arrays, meta
+
+
+def _unusable(path: str | os.PathLike[str], reason: str) -> DataError:
+    return DataError(
+        f"{path} cannot be used as a model: {reason}; expected a file of hand_over(); write it again"
+    )
 
 
 def _model(state: Mapping[str, Any]) -> HandedModel:
@@ -132,12 +149,17 @@ def _model(state: Mapping[str, Any]) -> HandedModel:
     if state["kind"] == HandedAuto.kind:
         settings = from_table(state["settings"], "[model]")
         assert isinstance(settings, Auto)
-        found = HandedAuto(settings, state["rows"], state["errors"], names)
-        found.alone()  # refuses now what would fail later
-        return found
+        auto = HandedAuto(settings, state["rows"], state["errors"], names)
+        auto.alone().predict(np.zeros((1, auto.inputs)))  # refuses now what would fail later
+        return auto
     arrays = {name: state[name] for name in HandedPaper.ARRAYS}
     scale = {name: state[name] for name in ("y_mean", "y_scale", "loss")}
-    return HandedPaper(**arrays, **scale, rates=Rates(*state["rates"]), names=names)
+    paper = HandedPaper(**arrays, **scale, rates=Rates(*state["rates"]), names=names)
+    P, D, d = paper.V.shape
+    shapes = (P, D, d), (P, 2 * D), (P,), (P,), (d,), (d,)
+    if tuple(array.shape for array in arrays.values()) != shapes:
+        raise ValueError("shapes differ")
+    return paper
 
 
 def refuse_untaught(n: int) -> None:
