@@ -19,71 +19,79 @@ from collections.abc import Callable
 from typing import Any
 
 
-def cases() -> dict[str, Callable[[], object]]:
-    """What is timed: whole networks, devices, and the face for River."""
-    import numpy as np
+class Cases:
+    """What is timed: whole networks, devices, and the face for River; in the words of either version."""
 
-    import domkl
+    def __init__(self) -> None:
+        import numpy as np
 
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(5, 400, 10))
-    y = np.sin(3 * X[..., 0]) * X[..., 1]
-    V, rates = domkl.kernels.gaussian(10, 50, seed=0), domkl.Rates(0.1, 0.1, 1.0)
-    is_new = hasattr(domkl, "Paper")
+        import domkl
 
-    def paper(engine: str, **more: Any) -> Callable[[], object]:
-        given = {"kernels": V, "rates": rates, **more}
-        given = {"model": domkl.Paper(**given)} if is_new else given
-        return lambda: domkl.simulate(X, y, "ring", engine=engine, threads=1, **given)
+        self.domkl: Any = domkl
+        self.is_new = hasattr(domkl, "Paper")
+        self.X = np.random.default_rng(0).uniform(size=(5, 400, 10))
+        self.y = np.sin(3 * self.X[..., 0]) * self.X[..., 1]
+        self.paper: dict[str, Any] = {
+            "kernels": domkl.kernels.gaussian(10, 50, seed=0),
+            "rates": domkl.Rates(0.1, 0.1, 1.0),
+        }
 
-    def auto(size: int) -> Callable[[], object]:
-        given = {"model": domkl.Auto(size=size)} if is_new else {"preset": "auto", "size": size}
-        return lambda: domkl.simulate(X, y, "ring", threads=1, **given)
+    def all(self) -> dict[str, Callable[[], object]]:
+        """By name."""
+        return {
+            "paper, native": lambda: self.network("native"),
+            "paper, NumPy": lambda: self.network("numpy"),
+            "second order, native": lambda: self.network("native", step="newton"),
+            "auto, size 400": lambda: self.auto(400),
+            "auto, size 1700": lambda: self.auto(1700),
+            "a learner alone": self.alone,
+            "two learners": lambda: self.pair("first"),
+            "two learners, second order": lambda: self.pair("newton"),
+            "River, paper": self.river,
+        }
 
-    def learner(name: str, near: list[str], step: str) -> Any:
-        if is_new:
-            return domkl.Learner(domkl.Paper(kernels=V, rates=rates, step=step), near, name=name)
-        return domkl.Learner(V, near, rates, step=step, name=name)  # type: ignore[arg-type,call-arg,misc]
+    def network(self, engine: str, **more: Any) -> object:
+        given = {**self.paper, **more}
+        given = {"model": self.domkl.Paper(**given)} if self.is_new else given
+        return self.domkl.simulate(self.X, self.y, "ring", engine=engine, threads=1, **given)
 
-    def alone() -> None:
-        one = learner("a", [], "first")
-        for x, label in zip(X[0], y[0], strict=True):
+    def auto(self, size: int) -> object:
+        given = {"model": self.domkl.Auto(size=size)} if self.is_new else {"preset": "auto", "size": size}
+        return self.domkl.simulate(self.X, self.y, "ring", threads=1, **given)
+
+    def learner(self, name: str, near: list[str], step: str) -> Any:
+        if self.is_new:
+            return self.domkl.Learner(self.domkl.Paper(**self.paper, step=step), near, name=name)
+        V, rates = self.paper.values()
+        return self.domkl.Learner(V, near, rates, step=step, name=name)
+
+    def alone(self) -> None:
+        one = self.learner("a", [], "first")
+        for x, label in zip(self.X[0], self.y[0], strict=True):
             one.predict(x)
             one.observe(x, float(label))
 
-    def pair(step: str) -> None:
-        a, b = learner("a", ["b"], step), learner("b", ["a"], step)
-        for x, label in zip(X[0], y[0], strict=True):
+    def pair(self, step: str) -> None:
+        a, b = self.learner("a", ["b"], step), self.learner("b", ["a"], step)
+        for x, label in zip(self.X[0], self.y[0], strict=True):
             from_a, from_b = a.observe(x, float(label)), b.observe(x, float(label))
             a.receive("b", from_b)
             b.receive("a", from_a)
 
-    def river() -> None:
+    def river(self) -> None:
         from domkl.river import MultiKernelRegressor
 
-        model = MultiKernelRegressor(domkl.Paper()) if is_new else MultiKernelRegressor()
-        for x, label in zip(X[0].tolist(), y[0].tolist(), strict=True):
+        model = MultiKernelRegressor(self.domkl.Paper()) if self.is_new else MultiKernelRegressor()
+        for x, label in zip(self.X[0].tolist(), self.y[0].tolist(), strict=True):
             row = dict(enumerate(x))
             model.predict_one(row)
             model.learn_one(row, label)
-
-    return {
-        "paper, native": paper("native"),
-        "paper, NumPy": paper("numpy"),
-        "second order, native": paper("native", step="newton"),
-        "auto, size 400": auto(400),
-        "auto, size 1700": auto(1700),
-        "a learner alone": alone,
-        "two learners": lambda: pair("first"),
-        "two learners, second order": lambda: pair("newton"),
-        "River, paper": river,
-    }
 
 
 def measure() -> dict[str, float]:
     """The best of three times of each case, after one that warms up."""
     best = {}
-    for name, act in cases().items():
+    for name, act in Cases().all().items():
         act()
         times = []
         for _ in range(3):
