@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -81,6 +82,12 @@ class Shapes(NamedTuple):
     targets: int = 1
 
 
+@functools.lru_cache(64)
+def layout_of(parts: tuple[Part, ...]) -> Layout:
+    """The layout of a message with these parts; a model has the same ones in nearly every round."""
+    return Layout(parts)
+
+
 class Layout:
     """Where each part of a message stands: parameters in theta, the others in scalars."""
 
@@ -90,16 +97,13 @@ class Layout:
         self.wide = [part for part in parts if part.rule == "pull"]
         self.small = [part for part in parts if part.rule != "pull"]
         self.parts = (*self.wide, *self.small)
+        #: Values in theta and in scalars.
+        self.sizes = sum(part.size for part in self.wide), sum(part.size for part in self.small)
 
     @property
     def theta(self) -> Part | None:
         """The part that edges have duals of: the first that is pulled, if any."""
         return self.wide[0] if self.wide else None
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Numbers in theta and in scalars."""
-        return sum(part.size for part in self.wide), sum(part.size for part in self.small)
 
     def pack(self, message: Mapping[str, Array]) -> tuple[Array, Array]:
         """One learner's message (1, ...) as theta (1, n) and scalars (n,)."""

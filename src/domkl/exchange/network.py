@@ -11,7 +11,7 @@ from ..base.types import Array
 from ..learning.model import Model, Statistics
 from .combine import Neighbours
 from .graph import Graph
-from .message import Exchange, Layout
+from .message import Exchange, Layout, layout_of
 from .topology import order
 
 #: Numbers before the statistics of one learner in a message: of which round, whose, how many, of how many.
@@ -32,7 +32,7 @@ class Network:
 
     def exchange_round(self, model: Model, outgoing: Mapping[str, Array]) -> dict[str, Any]:
         """Combine the messages of a round; moves of duals that rounding took away are taken back."""
-        layout, sent = Layout(model.parts), dict(outgoing)
+        layout, sent = layout_of(model.parts), dict(outgoing)
         for part in layout.wide:
             sent[part.name] = self.exchange.outgoing(outgoing[part.name], model.largest)
         if layout.theta is not None and self.exchange.payload != "float64":

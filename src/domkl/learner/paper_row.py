@@ -50,6 +50,8 @@ class PaperRow:
                 "hedge is 'messages' for an asynchronous learner; expected rounds that all share; "
                 "use 'neighbours' or 'local'"
             )
+        P, D, _ = self.V.shape
+        self.shapes = Shapes((P, 2 * D), P if self.hedge != "local" else 0, dtype=self.V.dtype)
         self.settings_digest = self._digest(lockstep)
         # The native device checks samples itself, and quicker; what it refuses is looked at here.
         self._quick = engines.chosen(self.engine) == "native" and not self.loss.classifies
@@ -71,11 +73,6 @@ class PaperRow:
         device = engines.make_device(self.engine, *setting, self.step, self.memory)
         self._observe = device.observe if self.known else device.alone
         return device
-
-    @property
-    def shapes(self) -> Shapes:
-        P, D, _ = self.V.shape
-        return Shapes((P, 2 * D), P if self.hedge != "local" else 0, dtype=self.V.dtype)
 
     @property
     def weights(self) -> Array:
@@ -148,12 +145,11 @@ class PaperRow:
     ) -> list[Array | None]:
         assert self.open is not None
         (theta, L), self.open = self.open, None
-        arrived = {name: u for name, u in zip(self.known, received, strict=True) if u is not None}
         thetas = self._screened(own.theta, [theta if u is None else u.theta for u in received])
         for one, value in zip(self.known.values(), thetas, strict=True):
             one.theta = value
         moving = [k for k, moved in enumerate(moves) if moved]
-        self.device.close(thetas, moving, self._total(L, arrived, own.round))
+        self.device.close(thetas, moving, self._total(L, received, own.round))
         back = [*backs]
         if own.theta is not theta and moving:  # neighbours have the rounded estimate, so the duals must too
             back.append(len(moving) * (theta - own.theta))
@@ -176,19 +172,21 @@ class PaperRow:
     def _belief(self, L: Array) -> Array:
         return L + self._sum([one.received for one in self.known.values()])
 
-    def _total(self, L: Array, arrived: Mapping[Hashable, Update], round: int) -> Array:
+    def _total(self, L: Array, received: Sequence[Update | None], round: int) -> Array:
         """The losses that enter Hedge's exponent, (P,)."""
         if self.hedge == "local":
             return L
         if self.hedge == "neighbours":
-            for name, update in arrived.items():
-                self.known[name].losses = _losses(update)
+            for one, update in zip(self.known.values(), received, strict=True):
+                if update is not None:
+                    one.losses = _losses(update)
             return L + self._sum([one.losses for one in self.known.values()])
         belief = self._belief(L)
-        for name, update in arrived.items():
-            held = update.edges.get(self.name)
-            used = held.seen if held is not None else round - 1
-            self.known[name].take_losses(_losses(update), used)
+        for one, update in zip(self.known.values(), received, strict=True):
+            if update is not None:
+                held = update.edges.get(self.name)
+                used = held.seen if held is not None else round - 1
+                one.take_losses(_losses(update), used)
         return belief
 
     name: Hashable = None  # of the learner, by which neighbours call its edges

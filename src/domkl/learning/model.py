@@ -35,7 +35,7 @@ class Part(NamedTuple):
     @property
     def size(self) -> int:
         """How many numbers that is."""
-        return int(np.prod(self.shape, dtype=int))
+        return math.prod(self.shape)
 
 
 class Pull(NamedTuple):
