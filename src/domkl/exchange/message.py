@@ -44,10 +44,10 @@ class Exchange(NamedTuple):
 
     def outgoing(self, theta: Array, most: float = np.inf) -> Array:
         """Parameters as the neighbours will have them, within `most` where that is given. (..., P, K)"""
-        if np.isfinite(most):
+        if most < np.inf:
             most = min(most, float(np.finfo(self.payload).max))
             theta = np.clip(theta, -most, most)
-        if np.dtype(self.payload).itemsize >= theta.itemsize:
+        if self.payload == "float64" or np.dtype(self.payload).itemsize >= theta.itemsize:
             return theta
         with np.errstate(over="ignore"):
             sent: Array = theta.astype(self.payload).astype(theta.dtype)

@@ -130,8 +130,8 @@ class HandedPaperRow(PaperRow):
         label = float(losses.one_label(self.loss, y))  # in full: its distance from the mean may be small
         with np.errstate(over="ignore"):  # what is too large is refused in words
             scaled = (label - self.handed.y_mean) / self.handed.y_scale
-            learnt = super().learn(self._scaled(x), scaled, round)
-        return learnt._replace(y=label, y_hat=self._in_units(learnt.y_hat))
+            y_hat, _, weights, theta, scalars, more = super().learn(self._scaled(x), scaled, round)
+        return self._in_units(y_hat), label, weights, theta, scalars, more
 
     def _in_units(self, y: float) -> float:
         return self.handed.y_mean + self.handed.y_scale * y

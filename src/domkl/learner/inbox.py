@@ -84,7 +84,8 @@ class UpdateInbox(ABC):
         """
         self._refuse_stranger(neighbour)
         self.check(neighbour, update, decoded=decoded)
-        self.take_links(update.links)
+        if update.links:
+            self.take_links(update.links)
         if self.asynchronous:
             return self._keep_newest(neighbour, update)
         if update.round < self.round or neighbour in self._inbox.get(update.round, {}):

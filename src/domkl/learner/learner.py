@@ -177,25 +177,18 @@ class Learner(UpdateInbox):
         A label that comes late is observed when it comes: `step.y_hat` is then what the learner predicts at
         that moment, not what `predict` gave when x was new.
         """
-        self._refuse_open("receive() them or close() the round")
+        if self._pending is not None:
+            self._refuse_open("receive() them or close() the round")
         t = self.round
-        learnt = self._row.learn(x, y, t)
-        self._last = t, self.name, learnt.y, learnt.y_hat, learnt.weights
+        y_hat, y, weights, theta, scalars, more = self._row.learn(x, y, t)
+        self._last = t, self.name, y, y_hat, weights
         if not self._known and self._row.closes_alone:
             self.round = t + 1
-            return Update(t, learnt.theta, learnt.scalars, self.fingerprint)
+            return Update(t, theta, scalars, self.fingerprint)
         self._restart_edges()
         news = self.topology.take_news() if self._row.floods else {}
-        update = Update(
-            t,
-            learnt.theta,
-            learnt.scalars,
-            self.fingerprint,
-            self.edges,
-            len(self._known),
-            learnt.more,
-            news,
-        )
+        about = self.fingerprint, self.edges, len(self._known)
+        update = Update(t, theta, scalars, *about, more, news)
         self._pending = update
         if self.asynchronous or not self._known:
             self.close()
@@ -213,8 +206,8 @@ class Learner(UpdateInbox):
             raise InputError("no round is open; expected one; call observe() first")
         own = self._pending
         arrived = self._inbox.pop(0 if self.asynchronous else self.round, {})
-        backs, moves = self._settle(arrived)
         received = [arrived.get(name) for name in self._known]
+        backs, moves = self._settle(received)
         moved = self._row.merge(own, received, moves, backs)
         for one, by in zip(self._known.values(), moved, strict=True):
             if by is not None:
@@ -225,17 +218,19 @@ class Learner(UpdateInbox):
         if self._row.after(arrived):
             self._reset_duals()
 
-    def _settle(self, arrived: Mapping[Hashable, Update]) -> tuple[list[Array], list[bool]]:
+    def _settle(self, received: Sequence[Update | None]) -> tuple[list[Array], list[bool]]:
         """Moves of duals that did not stand at the other end, and with whom duals move in this round."""
         backs, moves = [], []
-        for name, one in self._known.items():
-            update = arrived.get(name)
-            held = None if update is None else update.edges.get(self.name)
-            if update is not None:
-                back = None if held is None else one.edge.settle(held, update.round - 1)
-                backs += [] if back is None else [back]
-                one.edge.seen = update.round
-            moves.append(update is not None and self._row.same(update) and self._agrees(one, held))
+        for one, update in zip(self._known.values(), received, strict=True):
+            if update is None:
+                moves.append(False)
+                continue
+            held = update.edges.get(self.name)
+            back = None if held is None else one.edge.settle(held, update.round - 1)
+            if back is not None:
+                backs.append(back)
+            one.edge.seen = update.round
+            moves.append(self._row.same(update) and self._agrees(one, held))
         return backs, moves
 
     def _agrees(self, one: Neighbour, held: Held | None) -> bool:

@@ -100,7 +100,7 @@ class PaperRow:
         q = self.device.q
         y_hat, theta, L = self._learn(x, y)
         if not self.known:
-            return Learnt(y_hat, y, q, theta, L if self.hedge != "local" else None)
+            return y_hat, y, q, theta, L if self.hedge != "local" else None, None
         sent = self.exchange.outgoing(theta)
         sent.flags.writeable = theta.flags.writeable = False  # they leave in an Update, and stay our state
         self.open = theta, L
@@ -108,7 +108,7 @@ class PaperRow:
             belief = self._belief(L)
             for one in self.known.values():
                 one.pass_on(round, belief)
-        return Learnt(y_hat, y, q, sent, self._shared(L))
+        return y_hat, y, q, sent, self._shared(L), None
 
     def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         if self._quick:
