@@ -14,14 +14,13 @@ import problems
 from domkl.agent import wire
 from inmemory import d
 
-T = 60
+T = 40
 models = pytest.mark.parametrize("model", liars.MODELS.values(), ids=liars.MODELS)
 
 
-def as_undisturbed(graph, model, disturb, labels=lambda y: y):
+def as_undisturbed(graph, model, disturb):
     """Agents that end with the bits of an undisturbed network, whatever `disturb` sends meanwhile."""
     X, y = problems.streams(len(graph), T, d)
-    y = labels(y)
     agents, y_hat = liars.run_with(graph, X, y, model, disturb)
     np.testing.assert_array_equal(y_hat, domkl.simulate(X, y, graph, model=model).y_hat)
     assert [agent.learner.round for agent in agents] == [T] * len(graph)
@@ -29,7 +28,7 @@ def as_undisturbed(graph, model, disturb, labels=lambda y: y):
 
 
 @models
-@pytest.mark.parametrize("round", [2**52 - 1, 2**51, 2**41, 10**6])
+@pytest.mark.parametrize("round", [2**52 - 1, 10**6])
 def test_a_round_far_ahead_moves_nobody(model, round):
     async def disturb(agents):
         liars.send(agents[1], liars.lie(agents[1], round, theta=1e6))
@@ -88,28 +87,24 @@ def test_a_fault_that_nobody_foresaw_is_a_refusal_of_its_sender(model, monkeypat
     assert agents[0].refused["fault"] == 1
 
 
+async def nothing(agents):
+    pass
+
+
 @models
-@pytest.mark.parametrize("at", [1, 30])
-@pytest.mark.parametrize("label", [1e12, 1e100])
+@pytest.mark.parametrize(("at", "label"), [(1, 1e100), (70, -1e12)])
 def test_one_huge_label_is_refused_by_no_neighbour(model, at, label):
-    def labels(y):
-        y[0, at] = label
-        return y
-
-    async def disturb(agents):
-        pass
-
-    if model is liars.MODELS["auto"]:
-        agents = as_undisturbed(nx.path_graph(3), model, disturb, labels)
-    else:  # whose parameters are larger than what is sent, so the bits differ
-        X, y = problems.streams(3, T, d)
-        agents, y_hat = liars.run_with(nx.path_graph(3), X, labels(y), model, disturb)
-        assert np.isfinite(y_hat).all()
+    X, y = problems.streams(3, 80, d)
+    y[0, at] = label
+    agents, y_hat = liars.run_with(nx.path_graph(3), X, y, model, nothing)
     assert [sum(agent.refused.values()) for agent in agents] == [0, 0, 0]
-    assert [agent.progress.samples for agent in agents] == [T] * 3
+    assert [agent.progress.samples for agent in agents] == [80] * 3
+    assert np.isfinite(y_hat).all()
+    if model is liars.MODELS["auto"]:
+        np.testing.assert_array_equal(y_hat, domkl.simulate(X, y, nx.path_graph(3), model=model).y_hat)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @models
 def test_messages_with_any_values_in_their_fields_end_in_refusals_only(model, seed):
     """Afterwards everybody still learns; what a liar does to errors is another matter."""

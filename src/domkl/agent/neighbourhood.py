@@ -118,10 +118,12 @@ class Neighbourhood:
             return True
         if believed.at_plausible_rate(here, round, time.monotonic() - peer.level_at):
             return True
-        return believed.reached_by_others(round, [each.claimed for each in self._taking_part()])
+        return believed.reached_by_others(round, [each.claimed for each in self._learning()])
 
-    def _taking_part(self) -> list[Peer]:
-        return [peer for peer in self.peers.values() if peer.takes_part]
+    def _learning(self) -> list[Peer]:
+        """The neighbours that are up and whose streams have not ended."""
+        now = time.monotonic()
+        return [peer for peer in self.peers.values() if peer.is_up(now, 3.0) and peer.done is None]
 
     def agree(self, peer: Peer, held: Held | None, round: int) -> None:
         """Learn the state of the edge's other end as early as possible."""
@@ -178,7 +180,7 @@ class Neighbourhood:
             if not peer.met:
                 tell(LOG, logging.WARNING, "neighbour absent", neighbour=peer.name)
                 peer.lost = True
-        up = self._taking_part()
+        up = self._learning()
         to = believed.reached_by_most(peer.latest.round if peer.latest else peer.round for peer in up)
         if self.is_new and to > 0:
             self.learner.adopt(self._updates_near(to))

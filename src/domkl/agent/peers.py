@@ -65,11 +65,6 @@ class Peer:
         self.welcome_at = now + min(deadline * (2**self.losses - 1), LONGEST_PENALTY)
         self.losses = min(self.losses + 1, 16)
 
-    @property
-    def takes_part(self) -> bool:
-        """Whether it has been met and neither lost nor ended."""
-        return self.met and not self.lost and self.done is None
-
     def is_waiting(self, now: float, patience: float) -> bool:
         """Whether it is up and its own round is open: it waits for another neighbour."""
         if self.latest is None:  # it waits for a first message of all its neighbours

@@ -27,11 +27,11 @@ from msgspec import Meta
 from ..base import checks
 from ..base.errors import InputError, PeerError
 from ..base.types import Array, Float
-from ..exchange.edges import Held
+from ..exchange.edges import NUMBER_END, Held
 from ..exchange.message import Shapes, Update
 from ..exchange.topology import MOST_VERSION
 from .wire_arrays import DTYPES, all_finite, named, narrowed
-from .wire_names import MOST_NAMES, NUMBER_END, ROUND_END, announced, check_names, names_of, strange_names
+from .wire_names import MOST_NAMES, ROUND_END, announced, check_names, names_of, strange_names
 
 #: Major and minor version of the format.
 VERSION = (2, 0)

@@ -120,15 +120,15 @@ class PaperRow:
                 return self._observe(x, y)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
-        sample, label = self._sample(x), float(losses.one_label(self.loss, y, self.V.dtype))
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
+            sample, label = self._sample(x), float(losses.one_label(self.loss, y, self.V.dtype))
+            try:
                 return self._observe(sample, label)
-        except ValueError:
-            raise InputError(
-                "learning this sample would overflow; expected x and y of moderate size; "
-                "scale them, for example to [0, 1]"
-            ) from None
+            except ValueError:
+                raise InputError(
+                    "learning this sample would overflow; expected x and y of moderate size; "
+                    "scale them, for example to [0, 1]"
+                ) from None
 
     def _sample(self, x: npt.ArrayLike) -> Array:
         array = checks.floats("x", x, self.device.takes)
