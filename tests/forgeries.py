@@ -151,7 +151,7 @@ class Messages:
             return len(message.updates) <= 64 and all(type(update) is bytes for update in message.updates)
         if isinstance(message, wire.Hello):
             rounds = [*message.wants.items(), *message.ended.items()]
-            good = all(named(name) and 0 <= t < 2**53 for name, t in rounds)
+            good = all(named(name) and 0 <= t < 2**52 for name, t in rounds)
             return good and sound_edges(message.edges) and sound_links(message.links)
         update = message.update
         arrays = [(update.theta, self.shape), (update.scalars, self.shape[:1])]
@@ -163,7 +163,7 @@ class Messages:
             and 0 <= update.degree <= 1024
             and sound_links(update.links)
             and (type(update.round), type(message.durable), type(message.incarnation)) == (int, int, int)
-            and 0 <= update.round < 2**53
+            and 0 <= message.durable <= update.round < 2**52
             and update.fingerprint == self.fingerprint
             and sound_edges(update.edges)
         )
@@ -197,7 +197,7 @@ def sound_edges(edges):
 
 def sound_links(links):
     return all(
-        named(name) and type(version) is int and 0 <= version < 2**53 and all(map(named, near))
+        named(name) and type(version) is int and 0 <= version <= 2**62 and all(map(named, near))
         for name, (version, near) in links.items()
     )
 

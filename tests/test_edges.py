@@ -252,18 +252,39 @@ def test_far_ahead_is_not_kept_where_it_is_only_ahead():
     assert one.ahead == 0
 
 
-def test_a_newcomer_starts_from_what_a_neighbour_knows():
+def test_a_newcomer_starts_from_what_two_neighbours_know_and_not_from_one():
     X, y = problems.streams(2, 30, 2)
     old = learner("1", "0")
     for t in range(30):
         update = old.observe(X[0, t], y[0, t])
         old.close()
     new = learner("0", "1", number=3)
-    new.adopt(update, share=0.5)
+    new.adopt([update])
+    assert not new.state.theta.any()
+    assert not new.state.L.any()
+    new.adopt([update, update], share=0.5)
     np.testing.assert_allclose(new.state.theta, update.theta / 2)
-    new.adopt(update)
+    new.adopt([update, update])
     np.testing.assert_array_equal(new.state.L, old.state.L)
     assert new.predict(X[0, 0]) == pytest.approx(old.predict(X[0, 0]), rel=0.1)
+
+
+def test_losses_that_a_neighbour_never_acknowledges_do_not_fill_the_memory():
+    X, y = problems.streams(1, 200, 2)
+    one = learner("1", "0", hedge="messages")
+    for t in range(200):
+        update = one.observe(X[0, t], y[0, t])
+        one.receive("1", update._replace(edges={"0": Held()}))
+    assert len(one._known["1"].sent) <= 65
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**62, 0])
+def test_numbers_of_edges_stay_in_the_range_of_messages(number):
+    edge = Edge((1, 2), float, 5)
+    edge.settle(Held(mine=number), 0)
+    for _ in range(3):
+        edge.restart()
+        assert all(0 <= each < 2**63 for each in edge.held[:2])
 
 
 def test_an_asynchronous_learner_keeps_each_neighbours_newest_update_and_no_duals():

@@ -9,7 +9,17 @@ from hypothesis import given, settings
 import problems
 from domkl.base.errors import PeerError
 from domkl.exchange import topology
-from domkl.exchange.topology import MOST_AHEAD, MOST_LEARNERS, MOST_LINKS, MOST_VERSION, Topology
+from domkl.exchange.topology import (
+    MOST_AHEAD,
+    MOST_ALL_LINKS,
+    MOST_DIAMETER,
+    MOST_LEARNERS,
+    MOST_LINKS,
+    MOST_VERSION,
+    Topology,
+)
+from domkl.learning.auto import C
+from domkl.learning.auto.warmup import WarmUp
 
 
 def network(graph):
@@ -150,11 +160,26 @@ def test_memory_and_time_are_bounded_whatever_is_announced():
     node = Topology("a", ["b"])
     node.receive({"b": (0, tuple(f"x{j}" for j in range(MOST_LINKS)))})
     for k in range(20):
-        many = {f"x{100 * k + j}": (0, tuple(f"y{k}-{j}-{i}" for i in range(50))) for j in range(100)}
+        many = {f"x{100 * k + j}": (0, tuple(f"y{k}-{j}-{i}" for i in range(9))) for j in range(100)}
         node.receive(many)
     assert len(node.known) == MOST_LEARNERS
     assert node.size == (MOST_LEARNERS, 2)
     assert len(node.members) == MOST_LEARNERS
+
+
+def test_all_links_together_are_bounded_so_that_they_fit_into_a_message():
+    node = Topology("a", ["b"])
+    node.receive({"b": (0, tuple(f"x{j}" for j in range(MOST_LINKS)))})
+    for j in range(100):
+        node.receive({f"x{j}": (0, tuple(f"y{j}-{i}" for i in range(MOST_LINKS)))})
+    assert MOST_ALL_LINKS - MOST_LINKS < sum(len(near) for _, near in node.known.values()) <= MOST_ALL_LINKS
+
+
+def test_a_forged_diameter_cannot_make_the_warm_up_longer():
+    node = Topology("x0", ["x1"])
+    node.receive({f"x{j}": (0, (f"x{j - 1}", f"x{j + 1}")) for j in range(1, MOST_LEARNERS)})
+    assert node.size == (MOST_LEARNERS, MOST_DIAMETER)
+    assert WarmUp(*node.size).fixed == WarmUp(2, 1).fixed == C.warm_up
 
 
 def test_learners_that_have_left_make_room_for_others(monkeypatch):

@@ -14,7 +14,7 @@ from . import wire
 from .config import AgentConfig
 from .logs import Refused
 from .memory import Memory
-from .neighbourhood import Neighbourhood
+from .neighbourhood import Neighbourhood, RoundRefused
 from .peers import Peer
 from .post import AT_ONCE, CHANNELS, Post
 from .transports import topics
@@ -93,10 +93,18 @@ class Conversation:
         elif sender not in self.neighbourhood.peers or channel not in CHANNELS:
             self.refused.note("stranger", sender=sender)
         else:
-            try:
-                self._receive_from(self.neighbourhood.peers[sender], payload)
-            except PeerError as error:
-                self.refused.note("message", sender=sender, reason=str(error))
+            self._receive_guarded(self.neighbourhood.peers[sender], payload)
+
+    def _receive_guarded(self, peer: Peer, payload: bytes) -> None:
+        """The one place where a neighbour's message comes in: whatever is wrong with it is its refusal."""
+        try:
+            self._receive_from(peer, payload)
+        except RoundRefused as error:
+            self.refused.note("round", sender=peer.name, reason=str(error))
+        except PeerError as error:
+            self.refused.note("message", sender=peer.name, reason=str(error))
+        except Exception as error:  # nothing that a neighbour sends may end us
+            self.refused.note("fault", sender=peer.name, reason=f"{type(error).__name__}: {error}")
 
     def _receive_reading(self, payload: bytes) -> None:
         if self.readings.full():
@@ -121,14 +129,18 @@ class Conversation:
             updates = [self.post.decoder.update(each).update for each in message.updates]
             self.neighbourhood.receive_again(peer, updates)
         elif isinstance(message, wire.Hello):
-            peer.note_message(message.incarnation, message.round, message.durable)
+            self.neighbourhood.believe(peer, message.incarnation, message.round, message.durable)
             self._receive_hello(peer, message)
         else:
-            update = message.update
-            peer.note_message(message.incarnation, update.round, message.durable)
-            peer.direct = update.round
-            self.neighbourhood.agree(peer, update.edges.get(self.name), update.round)
-            self.neighbourhood.receive(peer, update)
+            self._receive_update(peer, message)
+
+    def _receive_update(self, peer: Peer, message: wire.Envelope) -> None:
+        update = message.update
+        self.learner.check(peer.name, update, decoded=True)  # before anything of it is stored
+        self.neighbourhood.believe(peer, message.incarnation, update.round, message.durable)
+        peer.direct = update.round
+        self.neighbourhood.agree(peer, update.edges.get(self.name), update.round)
+        self.neighbourhood.receive(peer, update)
 
     def _receive_hello(self, peer: Peer, hello: wire.Hello) -> None:
         self.learner.take_links(announced(hello.links))

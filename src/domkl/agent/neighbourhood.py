@@ -7,9 +7,11 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence
 
+from ..base.errors import PeerError
 from ..exchange.edges import Held
 from ..exchange.message import Update
 from ..learner import Learner
+from . import rounds as believed
 from .config import RoundSection
 from .logs import tell
 from .peers import Peer
@@ -21,6 +23,10 @@ LOG = logging.getLogger(__name__)
 def number() -> int:
     """A random number that identifies a start of a learner, or an edge; never 0."""
     return secrets.randbelow(2**62) + 1
+
+
+class RoundRefused(PeerError):
+    """A neighbour's message has a round that is not believed."""
 
 
 class Neighbourhood:
@@ -38,6 +44,7 @@ class Neighbourhood:
         self.peers = {name: Peer(name) for name in names}  # including those that are lost
         self.graph = graph  # the version of the graph
         self.wanted: tuple[str, ...] | None = None  # neighbours in a new graph, from the next round on
+        self.started = False
         self.done = False  # our own stream has ended
         self.cut_off = False  # neighbours no longer have updates that our replay needs
         self.late = 0  # updates that arrived too late to be used
@@ -90,19 +97,53 @@ class Neighbourhood:
 
     # Received
 
+    def believe(self, peer: Peer, incarnation: int, round: int, durable: int) -> None:
+        """Record the header of a message that is sound, or refuse its round."""
+        peer.note_message(incarnation, round, self.learner.round)
+        self._refuse_unbelieved(peer, round)
+        peer.note_round(round, durable)
+
+    def _refuse_unbelieved(self, peer: Peer, round: int) -> None:
+        if not self._believes(peer, round):
+            raise RoundRefused(
+                f"a message is of round {round}, and we are at {self.learner.round}; expected a round that "
+                "most neighbours have reached, or a plausible rate; check that learner"
+            )
+
+    def _believes(self, peer: Peer, round: int) -> bool:
+        here = self.learner.round
+        if not believed.in_reach(here, round):
+            return False
+        if self.learner.asynchronous or (not self.started and self.is_new):  # `start` asks more than half
+            return True
+        if believed.at_plausible_rate(here, round, time.monotonic() - peer.level_at):
+            return True
+        return believed.reached_by_others(round, [each.claimed for each in self._learning()])
+
+    def _learning(self) -> list[Peer]:
+        """The neighbours that are up and whose streams have not ended."""
+        now = time.monotonic()
+        return [peer for peer in self.peers.values() if peer.is_up(now, 3.0) and peer.done is None]
+
     def agree(self, peer: Peer, held: Held | None, round: int) -> None:
         """Learn the state of the edge's other end as early as possible."""
         if held is not None and self.learner.knows(peer.name) and not self.learner.waiting:
             self.learner.meet(peer.name, held, round)
 
     def receive(self, peer: Peer, update: Update) -> None:
-        """Pass an update on to the learner."""
+        """Pass on an update that is checked and believed to the learner."""
         peer.note_update(update)
-        if self.learner.knows(peer.name) and not self.learner.receive(peer.name, update, decoded=True):
+        is_far = not self.started and update.round > self.learner.round + believed.SLACK
+        if is_far or not self.learner.knows(peer.name):
+            return
+        if not self.learner.receive(peer.name, update, checked=True):
             self.late += 1
 
     def receive_again(self, peer: Peer, updates: Sequence[Update]) -> None:
         """Take updates that we missed; if the first is too late for us, a replay is impossible."""
+        for update in updates:
+            self.learner.check(peer.name, update, decoded=True)
+            self._refuse_unbelieved(peer, update.round)
         for update in updates:
             self.receive(peer, update)
         first = min([update.round for update in updates], default=0)
@@ -134,20 +175,26 @@ class Neighbourhood:
         return {name: max(0, peer.round - 1) for name, peer in self.peers.items() if peer.lacks_updates(now)}
 
     def start(self) -> None:
-        """Mark silent neighbours as lost; if we are new, start from the parameters of one that is ahead."""
+        """Mark silent neighbours as lost; if we are new, start at the round that most have reached."""
         for peer in self.peers.values():
             if not peer.met:
                 tell(LOG, logging.WARNING, "neighbour absent", neighbour=peer.name)
                 peer.lost = True
-        newest = self._newest()
-        if self.is_new and newest is not None and newest.round > 0:
-            self.learner.adopt(newest)
-            self.learner.skip_to(newest.round + 1)
-            tell(LOG, logging.INFO, "started from a neighbour", round=self.learner.round)
+        up = self._learning()
+        to = believed.reached_by_most(peer.latest.round if peer.latest else peer.round for peer in up)
+        if self.is_new and to > 0:
+            self.learner.adopt(self._updates_near(to))
+            self.learner.skip_to(to + 1)
+            tell(LOG, logging.INFO, "started at the round of the others", round=self.learner.round)
+        self.started = True
+        for peer in self.peers.values():
+            if not self._believes(peer, peer.round):
+                peer.forget()
 
-    def _newest(self) -> Update | None:
+    def _updates_near(self, round: int) -> list[Update]:
+        """The neighbours' last updates, of those that are about at that round."""
         known = [peer.latest for peer in self.peers.values() if peer.latest is not None]
-        return max(known, key=lambda update: update.round, default=None)
+        return [update for update in known if abs(update.round - round) <= AT_ONCE]
 
     # The end
 
@@ -222,15 +269,16 @@ class Neighbourhood:
         to = self.learner.ahead
         if self.cut_off:
             self.cut_off = False
-            self.learner.reset_edges(number())
-            to = max([to, *(peer.round for peer in self.peers.values())])
+            here = self.learner.round
+            ahead = [peer for peer in self.peers.values() if not peer.met or peer.round > here + 1]
+            self.learner.reset_edges(number(), [peer.name for peer in ahead])
+            to = max([to, *(peer.round for peer in ahead)])
             tell(LOG, logging.WARNING, "missed updates are no longer available, duals reset")
         if to == self.learner.round:
             return False
-        newest = self._newest()
-        if to - self.learner.round > AT_ONCE and newest is not None:
-            # After a long absence: a mean of a neighbour's parameters and ours, weighted by samples.
-            self.learner.adopt(newest, share=to / (to + learnt))
+        if to - self.learner.round > AT_ONCE:
+            # After a long absence: a mean of the neighbours' median and ours, weighted by samples.
+            self.learner.adopt(self._updates_near(to), share=to / (to + learnt))
             tell(LOG, logging.INFO, "skipped to the round of the others", round=to)
         self.learner.skip_to(to)
         return True

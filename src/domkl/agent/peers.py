@@ -17,7 +17,8 @@ class Peer:
 
     name: str
     incarnation: int = 0
-    round: int = 0  # the latest it is known to be at
+    claimed: int = 0  # the round in its last message, believed or not
+    round: int = 0  # the latest that it is believed to be at
     durable: int = 0
     met: bool = False  # a message arrived since we started
     lost: bool = False  # it missed a deadline; we no longer wait for it
@@ -27,21 +28,31 @@ class Peer:
     latest: Update | None = None
     direct: int = -1  # the round of the last update that was not resent
     received_at: float = field(default_factory=time.monotonic)
+    level_at: float = field(default_factory=time.monotonic)  # when it was last not ahead of us
     asked_at: float = 0.0
     answered_at: float = 0.0
     losses: int = 0  # deadlines missed
     welcome_at: float = 0.0  # when it may be waited for again
 
-    def note_message(self, incarnation: int, round: int, durable: int) -> None:
-        """Record the header of a message."""
+    def note_message(self, incarnation: int, round: int, here: int) -> None:
+        """Record that it is up, and the round in its message; we are at round `here`."""
         if incarnation > self.incarnation:  # it was restarted, perhaps at an earlier round
-            self.incarnation, self.round, self.latest, self.done = incarnation, 0, None, None
-            self.direct = -1
-        self.durable, self.received_at, self.met = durable, time.monotonic(), True
-        self.round = max(self.round, round)
+            self.incarnation, self.done = incarnation, None
+            self.forget()
+        self.claimed, self.received_at, self.met = round, time.monotonic(), True
+        if round <= here + 1:
+            self.level_at = self.received_at
+
+    def note_round(self, round: int, durable: int) -> None:
+        """Record a round that is believed."""
+        self.round, self.durable = max(self.round, round), durable
+
+    def forget(self) -> None:
+        """Drop what it sent: it was of another life, or is not believed."""
+        self.round, self.latest, self.direct = 0, None, -1
 
     def note_update(self, update: Update) -> None:
-        """Record an update."""
+        """Record an update that is believed."""
         self.round = max(self.round, update.round)
         if self.latest is None or update.round >= self.latest.round:
             self.latest = update

@@ -27,10 +27,11 @@ from msgspec import Meta
 from ..base import checks
 from ..base.errors import InputError, PeerError
 from ..base.types import Array, Float
-from ..exchange.edges import Held
+from ..exchange.edges import NUMBER_END, Held
 from ..exchange.message import Shapes, Update
+from ..exchange.topology import MOST_VERSION
 from .wire_arrays import DTYPES, all_finite, named, narrowed
-from .wire_names import MOST_NAMES, NUMBER_END, ROUND_END, announced, check_names, names_of, strange_names
+from .wire_names import MOST_NAMES, ROUND_END, announced, check_names, names_of, strange_names
 
 #: Major and minor version of the format.
 VERSION = (2, 0)
@@ -51,8 +52,9 @@ Fingerprint = Annotated[str, Meta(max_length=64)]
 Edges = Annotated[dict[Name, Held], Meta(max_length=MOST_NAMES)]
 Wants = Annotated[dict[Name, Round], Meta(max_length=MOST_NAMES)]
 Degree = Annotated[int, Meta(ge=0, le=MOST_NAMES)]
+Version = Annotated[int, Meta(ge=0, le=MOST_VERSION)]
 Names = Annotated[list[Name], Meta(max_length=MOST_NAMES)]
-Announced = Annotated[dict[Name, tuple[Round, Names]], Meta(max_length=MOST_NAMES)]
+Announced = Annotated[dict[Name, tuple[Version, Names]], Meta(max_length=MOST_NAMES)]
 Updates = Annotated[list[bytes], Meta(max_length=MOST_UPDATES)]
 
 
@@ -123,8 +125,8 @@ def encode_update(update: Update, incarnation: int, durable: int, dtype: str = "
     domkl.base.errors.PeerError: the checksum of a message is wrong; expected no damage; send it again
     """
     _check_whole("incarnation", incarnation, NUMBER_END)
-    _check_whole("durable", durable, ROUND_END)
     _check_whole("round", update.round, ROUND_END)
+    _check_whole("durable", durable, update.round + 1)
     theta = narrowed("theta", update.theta, named(dtype)).data
     scalars = None if update.scalars is None else narrowed("scalars", update.scalars, _SCALARS).data
     edges: dict[Any, Held] = dict(update.edges)

@@ -8,10 +8,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from ..base.errors import PeerError
-from ..exchange.edges import NEVER, Held
+from ..exchange.edges import NEVER, NUMBER_END, Held
 from ..exchange.topology import Links
 
-ROUND_END, NUMBER_END = 2**53, 2**63
+#: Rounds in messages are below this.
+ROUND_END = 2**52
 NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")
 #: The most learners that one message may name.
 MOST_NAMES = 1024
@@ -28,6 +29,11 @@ def check_names(message: Any) -> None:
         raise PeerError(
             f"a message has an edge with numbers out of range; expected at most {NUMBER_END - 1}, "
             f"and rounds of at most {ROUND_END - 1}; fix its sender"
+        )
+    if message.durable > message.round:
+        raise PeerError(
+            f"a message of round {message.round} is durable up to {message.durable}; expected no later "
+            "round than its own; fix its sender"
         )
 
 

@@ -16,6 +16,10 @@ from ..base.types import Array
 
 #: Before the first round.
 NEVER = -1
+#: Numbers of edges are below this, so that they fit into messages.
+NUMBER_END = 2**63
+#: Sent losses that are kept for one neighbour, at most.
+MOST_SENT = 64
 
 
 class Held(NamedTuple):
@@ -75,8 +79,8 @@ class Edge:
 
         Where only one of them does, their numbers no longer fit, and the edge resets.
         """
-        theirs, seen = self.theirs + 1, self.seen
-        self.reset(self.number + 1, theirs)
+        theirs, seen = next_number(self.theirs), self.seen
+        self.reset(next_number(self.number), theirs)
         self.seen = seen
 
     def reset(self, number: int, theirs: int) -> Array | None:
@@ -115,6 +119,8 @@ class Neighbour:
     def pass_on(self, round: int, belief: Array) -> None:
         """Store what this round's message contains for the neighbour: all losses but its own."""
         self.sent[round] = belief - self.received
+        if len(self.sent) > MOST_SENT:  # a neighbour that never acknowledges must not fill our memory
+            del self.sent[min(self.sent)]
 
     def take_losses(self, belief: Array, used: int) -> None:
         """M_{i->j}: the neighbour's total, less what it had from us in round `used`."""
@@ -137,3 +143,8 @@ class Neighbour:
         one.theta, one.losses, one.received = state["theta"], state["losses"], state["received"]
         one.sent = dict(state["sent"])
         return one
+
+
+def next_number(number: int) -> int:
+    """The number after this one; it starts again at 0, so that a forged one cannot leave the range."""
+    return (number + 1) % NUMBER_END

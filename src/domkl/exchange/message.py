@@ -17,6 +17,9 @@ from .combine import RULES, Screen
 from .edges import Held
 
 PAYLOADS = ("float64", "float32", "float16")
+#: The largest parameter that is sent or accepted, by the precision of computation: squares and their sums
+#: over many rounds stay finite. A model may have a smaller bound of its own (`Model.largest`).
+LARGEST = {"float64": 1e100, "float32": 1e12}
 
 
 class Exchange(NamedTuple):
@@ -45,8 +48,7 @@ class Exchange(NamedTuple):
     def outgoing(self, theta: Array, most: float = np.inf) -> Array:
         """Parameters as the neighbours will have them, within `most` where that is given. (..., P, K)"""
         if most < np.inf:
-            most = min(most, float(np.finfo(self.payload).max))
-            theta = np.clip(theta, -most, most)
+            theta = within(theta, min(most, float(np.finfo(self.payload).max)))
         if self.payload == "float64" or np.dtype(self.payload).itemsize >= theta.itemsize:
             return theta
         with np.errstate(over="ignore"):
@@ -125,6 +127,28 @@ class Layout:
         if self.theta is not None:
             found[self.theta.name] = found[self.theta.name].astype(dtype)
         return found
+
+
+def most_parameter(dtype: Any, own: float = np.inf) -> float:
+    """The largest parameter of a model that computes in `dtype` and has a bound of its `own`."""
+    return min(own, LARGEST[np.dtype(dtype).name])
+
+
+def within(values: Array, most: float) -> Array:
+    """Values, clipped to [-most, most]; the array itself where nothing is outside."""
+    return np.clip(values, -most, most) if largest(values) > most else values
+
+
+def largest(values: Array) -> float:
+    """The largest absolute value."""
+    return float(np.abs(values).max(initial=0.0))
+
+
+def check_within(values: Array, most: float) -> None:
+    """Refuse larger values than any learner sends."""
+    found = largest(values)
+    if not found <= most:
+        raise PeerError(f"a message holds {found:.3g}; expected at most {most:.3g}; fix that learner")
 
 
 def _check_part(part: Part) -> None:

@@ -17,10 +17,12 @@ from .edges import NEVER
 
 #: A learner's links: their version, and its neighbours.
 Links: TypeAlias = "tuple[int, tuple[Hashable, ...]]"
-#: The most learners of a network that are kept track of, and the most links of one.
-MOST_LEARNERS, MOST_LINKS = 1024, 1024
+#: The most learners of a network that are kept track of, the most links of one, and of all together.
+MOST_LEARNERS, MOST_LINKS, MOST_ALL_LINKS = 1024, 1024, 16_384
+#: The largest diameter that counts: half the rounds of the warm-up, which no larger one can then make longer.
+MOST_DIAMETER = 256
 #: The largest version, and how far it may be ahead of the last: a forged one must leave room to outrun it.
-MOST_VERSION, MOST_AHEAD = 2**53, 2**32
+MOST_VERSION, MOST_AHEAD = 2**62, 2**26
 
 
 def order(name: Hashable) -> tuple[int, str]:
@@ -56,7 +58,7 @@ class Topology:
                 continue
             if name == self.name:
                 self._outrun(found)
-            elif version > self._version(name) and self._has_room(name):
+            elif version > self._version(name) and self._has_room(name, len(neighbours)):
                 self._learn(name, found)
 
     def _version(self, name: Hashable) -> int:
@@ -68,12 +70,16 @@ class Topology:
         if found[0] > version or (found[0] == version and found[1] != mine):
             self._learn(self.name, (min(found[0] + 1, MOST_VERSION), mine))
 
-    def _has_room(self, name: Hashable) -> bool:
-        """Whether that learner can be kept track of; those that have left make room."""
-        if name not in self.known and len(self.known) >= MOST_LEARNERS:
+    def _has_room(self, name: Hashable, links: int) -> bool:
+        """Whether that learner can be kept track of with so many links; those that have left make room."""
+        if not self._fits(name, links):
             members = {self.name, *self.members}
-            self.known = {other: links for other, links in self.known.items() if other in members}
-        return name in self.known or len(self.known) < MOST_LEARNERS
+            self.known = {other: near for other, near in self.known.items() if other in members}
+        return self._fits(name, links)
+
+    def _fits(self, name: Hashable, links: int) -> bool:
+        others = [len(near) for other, (_, near) in self.known.items() if other != name]
+        return len(others) < MOST_LEARNERS and sum(others) + links <= MOST_ALL_LINKS
 
     def _learn(self, name: Hashable, links: Links) -> None:
         self.known[name] = self.news[name] = links
@@ -121,7 +127,7 @@ class Topology:
                 functools.reduce(or_, (reach[k] for k in others), own)
                 for own, others in zip(reach, near, strict=True)
             ]
-            if wider == reach:
+            if wider == reach or steps == MOST_DIAMETER:
                 return steps
             reach, steps = wider, steps + 1
 

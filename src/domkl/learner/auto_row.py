@@ -13,7 +13,7 @@ from .. import engines
 from ..base import checks
 from ..base.errors import PeerError
 from ..base.types import Array, Float
-from ..exchange.combine import Neighbours
+from ..exchange.combine import Neighbours, median
 from ..exchange.message import Exchange, Shapes, Update
 from ..exchange.network import HEADER
 from ..exchange.topology import Topology, order
@@ -130,7 +130,9 @@ class AutoRow(ModelRow):
             self.table.setdefault(round, {})[self.topology.name] = own
             if self.known:
                 rows.append(headed(round, name_number(self.topology.name), 1, own, self.model.d + 1))
-        return np.concatenate(rows)[: self.shapes.more] if rows else None
+        fits = np.cumsum([len(row) for row in rows]) <= self.shapes.more
+        self.post = rows[int(fits.sum()) :]  # the next message brings the rest
+        return np.concatenate(rows[: int(fits.sum())]) if rows else None
 
     def check(self, update: Update) -> None:
         super().check(update)
@@ -138,7 +140,7 @@ class AutoRow(ModelRow):
         read = 0
         for row in self._rows([update]):
             head = row[:HEADER]
-            if not (head == np.floor(head)).all() or not 1 <= head[3] <= 2**16:
+            if not (head == np.floor(head)).all() or not 1 <= head[3] <= parts.MOST_COUNT:
                 raise PeerError("a message holds statistics with a broken head; fix that learner")
             parts.check_statistics(parts.unpacked(row[HEADER:], self.model.d + 1))
             read += len(row)
@@ -208,7 +210,12 @@ class AutoRow(ModelRow):
     # Scales that differ
 
     def after(self, received: Mapping[Hashable, Update]) -> bool:
-        """Where scales differ, the learner with the lesser one takes the other, which it is sent."""
+        """Where scales differ, the learner with the lesser one takes the other, which it is sent.
+
+        One neighbour's word is enough while our scale may still change: the samples that we keep are learnt
+        again on the other. A fixed one is given up only where more than half of our neighbours, and at least
+        two, have the other: with it goes what we have learnt.
+        """
         scale, heads = self.model.scale, {name: self._head(update) for name, update in received.items()}
         ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
         self.behind -= {name for name, head in heads.items() if head >= ours or head[1] == ours[1]}
@@ -216,9 +223,11 @@ class AutoRow(ModelRow):
         if scale is not None and self.behind & self.known.keys():
             kind = FIXED if self.model.warm.over else WHOLE
             self.post.append(headed(self.model.rounds, kind, scale.count, scale.whole, self.model.d + 1))
-        better = [name for name, head in heads.items() if head > ours and head[1] != ours[1]]
+        better = [head for head in heads.values() if head > ours and head[1] != ours[1]]
         if better:
-            return self._take_scale(received[max(better, key=lambda name: heads[name])])
+            best = max(better)
+            fans = [received[name] for name, head in heads.items() if head == best]
+            return self._may_take(len(fans)) and self._take_scale(fans)
         self._fix_with([head for head in heads.values() if head[1] == ours[1]])
         return False
 
@@ -229,16 +238,25 @@ class AutoRow(ModelRow):
         if not warm.over and warm.is_anothers and (is_fixed or self.model.rounds >= 2 * warm.fixed):
             rescale.fix(self.model)
 
-    def _take_scale(self, update: Update) -> bool:
-        """The sender's scale, if the update brings it."""
-        for row in self._rows([update]):
-            if row[1] < 0 and scale_number(row[HEADER:]) == self._head(update)[1]:
-                stats, theta = (
-                    parts.unpacked(row[HEADER:].copy(), self.model.d + 1),
-                    self._unpacked(update)["theta"],
-                )
-                rescale.take(self.model, stats, int(row[3]), row[1] == FIXED, theta)
-                return True
+    def _may_take(self, voices: int) -> bool:
+        scale = self.model.scale
+        is_loose = scale is None or not scale.number or not self.model.warm.over
+        return is_loose or voices >= max(2, len(self.known) // 2 + 1)
+
+    def _take_scale(self, updates: Sequence[Update]) -> bool:
+        """The senders' scale, if one of their updates brings it; theta only where more than one has it."""
+        for update in updates:
+            rank, number = self._head(update)
+            for row in self._rows([update]):
+                is_fixed = row[1] == FIXED
+                whole = row[1] < 0 and row[3] + parts.FIXED_RANK * is_fixed == rank
+                if whole and scale_number(row[HEADER:]) == number:
+                    stats = parts.unpacked(row[HEADER:].copy(), self.model.d + 1)
+                    is_new = not self.model.warm.samples
+                    rescale.take(self.model, stats, int(row[3]), bool(is_fixed))
+                    if is_new:
+                        self.adopt(updates, 1.0)
+                    return True
         return False
 
     # The network
@@ -250,15 +268,16 @@ class AutoRow(ModelRow):
     def _reweigh(self, near: Neighbours) -> None:
         self.model.reweigh(near.weight, *self.topology.size)
 
-    def adopt(self, update: Update, share: float) -> None:
-        """Move the parameters a share of the way to a neighbour's, if both have the same scale.
+    def adopt(self, updates: Sequence[Update], share: float) -> None:
+        """Move the parameters a share of the way to the median of those with the same scale.
 
-        Whoever has none gets it, with the parameters, from a neighbour's next message.
+        Whoever has no scale gets it from a neighbour's next message.
         """
         state = self.model.joint.state
-        if state is not None and self.same(update):
-            theirs = self._unpacked(update)["theta"]
-            self.model.joint.adopt(state.theta + share * (theirs - state.theta))
+        thetas = [self._unpacked(update)["theta"] for update in updates if self.same(update)]
+        if state is not None and thetas:
+            theta = median(state.theta, thetas)
+            self.model.joint.adopt(state.theta + share * (theta - state.theta))
 
     # State
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,9 +84,9 @@ class HandedAutoRow(AutoRow):
         self._alone = None
         return learnt
 
-    def adopt(self, update: Update, share: float) -> None:
+    def adopt(self, updates: Sequence[Update], share: float) -> None:
         self._begin()
-        super().adopt(update, share)
+        super().adopt(updates, share)
         self._alone = None
 
     def state(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 from ..base.errors import InputError, PeerError
 from ..exchange.edges import Held, Neighbour
@@ -12,6 +12,8 @@ from ..exchange.topology import Links
 
 #: How many rounds ahead of ours an update may wait; more would let a peer fill our memory.
 EARLIEST = 64
+#: No round is skipped to that is later than this; messages end at twice that, which leaves room to go on.
+LAST_SKIP = 2**51
 
 
 class UpdateInbox(ABC):
@@ -77,13 +79,14 @@ class UpdateInbox(ABC):
         """The last round to which neighbours have gone on without us; our own where none has."""
         return max(self.gone.values(), default=self.round)
 
-    def receive(self, neighbour: Hashable, update: Update, *, decoded: bool = False) -> bool:
+    def receive(self, neighbour: Hashable, update: Update, *, checked: bool = False) -> bool:
         """Take a neighbour's update; False if it came late, too early or twice, and was not used.
 
-        `decoded`: a decoder has already made sure that it is whole, finite and of our fingerprint.
+        `checked`: it has already passed `check`.
         """
         self._refuse_stranger(neighbour)
-        self.check(neighbour, update, decoded=decoded)
+        if not checked:
+            self.check(neighbour, update)
         if update.links:
             self.take_links(update.links)
         if self.asynchronous:
@@ -103,6 +106,8 @@ class UpdateInbox(ABC):
         self._refuse_open("close() the round")
         if round < self.round:
             raise InputError(f"round {round} is over; expected {self.round} or later; skip forwards")
+        if round > LAST_SKIP:
+            raise InputError(f"round {round} is too late; expected at most {LAST_SKIP}; skip less far")
         self.round = round
         self._inbox = {t: box for t, box in self._inbox.items() if t >= round}
 
@@ -140,3 +145,14 @@ class UpdateInbox(ABC):
             raise PeerError(
                 f"{neighbour!r} is not a neighbour; expected one of {self.neighbours}; check the graph"
             )
+
+
+def distinct(neighbours: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """The names, if each is there once."""
+    if (
+        not isinstance(neighbours, Sequence)
+        or isinstance(neighbours, str)
+        or len(set(neighbours)) < len(neighbours)
+    ):
+        raise InputError(f"neighbours is {neighbours!r}; expected a list of different names; name each once")
+    return tuple(neighbours)

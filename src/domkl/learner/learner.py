@@ -21,9 +21,9 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
-from ..exchange.edges import Held, Neighbour
+from ..exchange.edges import Held, Neighbour, next_number
 from ..exchange.message import Exchange, Shapes, Update, check_update
-from ..exchange.topology import Links, Topology
+from ..exchange.topology import Links, Topology, check_links
 from ..learning.first_order import Step
 from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
@@ -31,7 +31,7 @@ from . import schema
 from .auto_row import AutoRow
 from .handed import HandedAuto, HandedModel, HandedPaper
 from .handed_row import HandedAutoRow, HandedPaperRow
-from .inbox import UpdateInbox
+from .inbox import UpdateInbox, distinct
 from .paper_row import PaperRow
 from .row import LearnerRow, ModelRow, digest
 
@@ -251,7 +251,7 @@ class Learner(UpdateInbox):
         """Our model alone has reset; asynchronous learners have no duals."""
         self._resets = self._row.resets
         for one in self._known.values() if not self.asynchronous else ():
-            one.edge.reset(one.edge.number + 1, one.edge.theirs)
+            one.edge.reset(next_number(one.edge.number), one.edge.theirs)
 
     # Neighbours
 
@@ -259,6 +259,8 @@ class Learner(UpdateInbox):
         """Refuse an update that cannot be right; `decoded`: a decoder has checked all but its meaning."""
         if not decoded:
             check_update(neighbour, update, self.fingerprint, self._row.alike, self.shapes)
+        for name, links in update.links.items():
+            check_links(name, links)
         self._row.check(update)
 
     def meet(self, neighbour: Hashable, held: Held, round: int) -> None:
@@ -275,10 +277,11 @@ class Learner(UpdateInbox):
         back = edge.settle(held, round - 1)
         self._row.take_back([] if back is None else [back])
 
-    def reset_edges(self, number: int) -> None:
-        """Drop the duals of all edges, where our state and the neighbours' no longer agree."""
+    def reset_edges(self, number: int, neighbours: Iterable[Hashable] | None = None) -> None:
+        """Drop the duals of edges whose ends no longer agree: of all, or of those to `neighbours`."""
         self._refuse_open("close() the round")
-        edges = [one.edge for one in self._known.values()]
+        names = self.neighbours if neighbours is None else neighbours
+        edges = [self._known[name].edge for name in names if name in self._known]
         backs = [edge.reset(number, edge.theirs) for edge in edges]
         self._row.take_back([back for back in backs if back is not None])
 
@@ -303,10 +306,16 @@ class Learner(UpdateInbox):
         self.topology.set_neighbours(tuple(self._known))
         self._resize()
 
-    def adopt(self, update: Update, share: float = 1.0) -> None:
-        """Move the parameters a share of the way to a neighbour's."""
+    def adopt(self, updates: Sequence[Update], share: float = 1.0) -> None:
+        """Move the parameters a share of the way to the median of our own and the neighbours'.
+
+        One neighbour alone changes nothing: of two middle values the median is the one nearer to our own.
+        """
         self._refuse_open("close() the round")
-        self._row.adopt(update, share)
+        for update in updates:
+            self._row.check(update)
+        if updates:
+            self._row.adopt(updates, share)
 
     # State
 
@@ -318,17 +327,6 @@ class Learner(UpdateInbox):
     def load(self, arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]) -> None:
         """Inverse of `save`: with the same engine, to the last bit."""
         schema.load_learner(self, arrays, meta)
-
-
-def distinct(neighbours: Sequence[Hashable]) -> tuple[Hashable, ...]:
-    """The names, if each is there once."""
-    if (
-        not isinstance(neighbours, Sequence)
-        or isinstance(neighbours, str)
-        or len(set(neighbours)) < len(neighbours)
-    ):
-        raise InputError(f"neighbours is {neighbours!r}; expected a list of different names; name each once")
-    return tuple(neighbours)
 
 
 def introduce(learners: Iterable[Learner]) -> None:

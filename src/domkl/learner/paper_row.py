@@ -14,8 +14,9 @@ from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..engines.devices import DeviceState
+from ..exchange.combine import median
 from ..exchange.edges import Neighbour
-from ..exchange.message import Exchange, Shapes, Update
+from ..exchange.message import Exchange, Shapes, Update, check_within, most_parameter, within
 from ..learning import hedge as hedging
 from ..learning import kernels, losses
 from ..learning.first_order import State
@@ -101,7 +102,7 @@ class PaperRow:
         y_hat, theta, L = self._learn(x, y)
         if not self.known:
             return y_hat, y, q, theta, L if self.hedge != "local" else None, None
-        sent = self.exchange.outgoing(theta)
+        sent = self.exchange.outgoing(within(theta, self._most))
         sent.flags.writeable = theta.flags.writeable = False  # they leave in an Update, and stay our state
         self.open = theta, L
         if self.hedge == "messages":
@@ -116,15 +117,15 @@ class PaperRow:
                 return self._observe(x, y)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
-        sample, label = self._sample(x), float(losses.one_label(self.loss, y, self.V.dtype))
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
+            sample, label = self._sample(x), float(losses.one_label(self.loss, y, self.V.dtype))
+            try:
                 return self._observe(sample, label)
-        except ValueError:
-            raise InputError(
-                "learning this sample would overflow; expected x and y of moderate size; "
-                "scale them, for example to [0, 1]"
-            ) from None
+            except ValueError:
+                raise InputError(
+                    "learning this sample would overflow; expected x and y of moderate size; "
+                    "scale them, for example to [0, 1]"
+                ) from None
 
     def _sample(self, x: npt.ArrayLike) -> Array:
         array = checks.floats("x", x, self.device.takes)
@@ -134,8 +135,15 @@ class PaperRow:
 
     # Messages
 
+    @property
+    def _most(self) -> float:
+        """The largest parameter that is sent or accepted; losses are at most its square."""
+        return most_parameter(self.V.dtype)
+
     def check(self, update: Update) -> None:
-        pass
+        check_within(update.theta, self._most)
+        if update.scalars is not None:
+            check_within(update.scalars, self._most**2)
 
     def same(self, update: Update) -> bool:
         return True
@@ -167,7 +175,7 @@ class PaperRow:
         """What the neighbours receive about our losses."""
         if self.hedge == "local":
             return None
-        return L if self.hedge == "neighbours" else self._belief(L)
+        return within(L if self.hedge == "neighbours" else self._belief(L), self._most**2)
 
     def _belief(self, L: Array) -> Array:
         return L + self._sum([one.received for one in self.known.values()])
@@ -222,14 +230,17 @@ class PaperRow:
             lam = state.lam - sum(moves) * (self.rates.rho / 2 / self.device.unit)
             self.device.resume(state._replace(lam=lam), self._thetas())
 
-    def adopt(self, update: Update, share: float) -> None:
-        """Move the parameters a share of the way to a neighbour's; the whole way takes over its losses."""
+    def adopt(self, updates: Sequence[Update], share: float) -> None:
+        """Move the parameters a share of the way to the median; the whole way takes over losses too."""
         state = self.device.keep()
-        theta = update.theta if share == 1 else state.theta + share * (update.theta - state.theta)
+        theta = median(state.theta, [update.theta for update in updates])
+        if share != 1:
+            theta = state.theta + share * (theta - state.theta)
         state = state._replace(theta=theta)
-        if share == 1 and update.scalars is not None and self.hedge != "messages":
-            q = hedging.weights(update.scalars * (1 + len(self.known)), self.rates.eta_g)
-            state = state._replace(L=update.scalars, q=q)
+        if share == 1 and self.hedge in ("neighbours", "local") and self.shapes.scalars:
+            L = median(state.L, [_losses(update) for update in updates])
+            q = hedging.weights(L * (1 + len(self.known)), self.rates.eta_g)
+            state = state._replace(L=L, q=q)
         self.start_from(state)
 
     def start_from(self, state: DeviceState) -> None:

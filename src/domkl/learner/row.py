@@ -14,7 +14,7 @@ from ..base.errors import PeerError
 from ..base.types import Array
 from ..exchange.combine import MISSING, Neighbours
 from ..exchange.edges import Neighbour
-from ..exchange.message import Exchange, Layout, Shapes, Update
+from ..exchange.message import Exchange, Layout, Shapes, Update, check_within, most_parameter
 from ..exchange.topology import Topology
 from ..learning import losses
 from ..learning.model import Model, Statistics
@@ -74,8 +74,8 @@ class LearnerRow(Protocol):
     def take_back(self, moves: Sequence[Array]) -> None:
         """Take moves of edges' duals out of lam, between two rounds."""
 
-    def adopt(self, update: Update, share: float) -> None:
-        """Move the parameters a share of the way to a neighbour's."""
+    def adopt(self, updates: Sequence[Update], share: float) -> None:
+        """Move the parameters a share of the way to the median of our own and the neighbours'."""
 
     def state(self) -> dict[str, Any]:
         """State between two rounds, by name."""
@@ -131,7 +131,7 @@ class ModelRow:
         weights = self.weights
         self.outgoing = self.model.learn(prediction, label[None], self._asked(prediction))
         theta, scalars = self.layout.pack(self.outgoing)
-        sent = self.exchange.outgoing(theta, self.model.largest)
+        sent = self.exchange.outgoing(theta, self._most)
         sent.flags.writeable = False  # it leaves in an Update, and the edges' duals need it
         return float(prediction.y_hat[0]), float(label), weights, sent, scalars, self._more()
 
@@ -145,10 +145,12 @@ class ModelRow:
     def check(self, update: Update) -> None:
         if not 0 <= update.degree <= 2**16:
             raise PeerError(f"degree is {update.degree}; expected 0 to {2**16}; fix that learner")
-        most = min(self.model.largest, float(np.finfo(self.model.dtype).max))
-        largest = float(np.abs(update.theta).max(initial=0.0))
-        if largest > most:
-            raise PeerError(f"a message holds {largest:.3g}; expected at most {most:.3g}; fix that learner")
+        check_within(update.theta, self._most)
+
+    @property
+    def _most(self) -> float:
+        """The largest parameter that is sent or accepted."""
+        return most_parameter(self.model.dtype, self.model.largest)
 
     def same(self, update: Update) -> bool:
         return True
@@ -251,7 +253,7 @@ class ModelRow:
         if moves:
             self.model.take_back(np.asarray(sum(moves))[None])
 
-    def adopt(self, update: Update, share: float) -> None:
+    def adopt(self, updates: Sequence[Update], share: float) -> None:
         """A model that does not say how keeps its own parameters."""
 
     def state(self) -> dict[str, Any]:

@@ -35,8 +35,12 @@ SMALL_PARTS = (
 SCALARS = sum(part.size for part in SMALL_PARTS) + 1
 #: Rows of statistics besides quantiles.
 OTHERS = 5
-#: The largest coefficient or error, all of scaled targets, that can be sent; and the largest rank of a scale.
-LARGEST, MOST_RANK = 1e8, 2.0**31
+#: The largest coefficient that is sent; also how far from the centre, in widths, a label counts at most.
+LARGEST = 1e8
+#: The most learners whose statistics make a scale.
+MOST_COUNT = 2**16
+#: The least and the largest value of parts of a message, as they are sent and accepted.
+RANGES = {"errors": (0.0, LARGEST**2), "surplus": (-LARGEST, LARGEST), "votes": (0.0, 1.0)}
 #: What a scale that is fixed has in rank before one that may still change.
 FIXED_RANK = 2.0**30
 
@@ -60,25 +64,31 @@ def interpret(rows: AutoRows, message: Mapping[str, Array], own: Mapping[str, Ar
 def check(message: Mapping[str, Array]) -> None:
     """Refuse numbers that no learner can have."""
     about = np.array([float(message[name][0]) for name in ("scale", "rank", "turn")])
-    least, most = np.array([0.0, 0.0, -1.0]), np.array([2.0**32, MOST_RANK, 1.0])
+    least, most = np.array([0.0, 0.0, -1.0]), np.array([2.0**32, FIXED_RANK + MOST_COUNT, 1.0])
     if not ((about == np.floor(about)) & (about >= least) & (about <= most)).all():
         raise PeerError(f"scale, rank and turn are {about}; expected {least} to {most}; fix that learner")
-    small = [message[name] for name in ("errors", "surplus", "votes")]
-    largest = max(float(np.abs(values).max()) for values in small)
-    if largest > LARGEST:
-        raise PeerError(f"a message holds {largest:.3g}; expected at most {LARGEST:g}; fix that learner")
+    for name, (low, high) in RANGES.items():
+        values = message[name]
+        if not ((values >= low) & (values <= high)).all():
+            raise PeerError(f"{name} are {values}; expected {low:g} to {high:g}; fix that learner")
+
+
+def within_ranges(message: dict[str, Array]) -> dict[str, Array]:
+    """What leaves a learner, so that `check` accepts it whatever its labels are."""
+    return message | {name: np.clip(message[name], *ends) for name, ends in RANGES.items()}
 
 
 def check_statistics(stats: Stats) -> None:
     """Refuse statistics that no data can have."""
+    low, high = stats.low, stats.high
     with np.errstate(over="ignore"):
-        spans = stats.high - stats.low
-    good = (
-        ((stats.n >= 0) & (stats.n <= 2.0**53) & (stats.sd >= 0)).all()
-        and ((stats.low <= stats.high) & (spans < np.inf)).all()
-        and (np.diff(stats.quantiles, axis=1) >= -1e-9 * np.maximum(1, spans)[:, None]).all()
-    )
-    if not good:
+        spans = high - low
+        slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))  # rounding, where a column is all but constant
+        inside = [(v >= low - slack) & (v <= high + slack) for v in (stats.mean, *stats.quantiles[0])]
+        sound = (stats.n >= 0) & (stats.n <= 2.0**53) & (low <= high) & (spans < np.inf)
+        sound &= (stats.sd >= 0) & (stats.sd <= spans + slack)
+        ordered = np.diff(stats.quantiles, axis=1) >= -slack[:, None]
+    if not (sound.all() and ordered.all() and np.all(inside)):
         raise PeerError("a message holds statistics of no data; expected true ones; fix that learner")
 
 

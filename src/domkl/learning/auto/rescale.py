@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.types import Array
 from .. import first_order
 from ..model import Statistics
 from .features import Stats, pooled
@@ -41,14 +40,12 @@ def rebuild_alone(rows: AutoRows) -> None:
     rebuild(rows, Statistics(rows.warm.statistics(), np.eye(rows.J, dtype=bool)), is_open=False)
 
 
-def take(rows: AutoRows, stats: Stats, count: int, fixed: bool, theta: Array) -> None:
-    """Go on with another learner's scale, and from its theta (J, models, K) where no samples are kept."""
+def take(rows: AutoRows, stats: Stats, count: int, fixed: bool) -> None:
+    """Go on with another learner's scale, on which the samples that are kept are learnt again."""
     rows.warm.shared, rows.warm.own = True, False
     inputs = _set_scale(rows, stats, count)
     samples = _kept_samples(rows)
     rows.joint.reset(samples, inputs)
-    if not samples:
-        rows.joint.adopt(theta)
     _start_memories(rows, samples)
     if fixed:
         fix(rows)

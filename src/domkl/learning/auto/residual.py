@@ -8,6 +8,7 @@ import numpy as np
 
 from ...base.types import Array
 from .constants import C
+from .message import LARGEST
 
 
 class ResidualModel:
@@ -29,6 +30,7 @@ class ResidualModel:
 
     def rescale(self, ratio: Array) -> None:
         """Targets have another scale: errors are so many times as large (J,)."""
+        ratio = np.minimum(ratio, LARGEST)  # its square must be finite
         self.last, self.m = self.last * ratio[:, None], self.m * (ratio**2)[:, None]
         self.M, self.size = self.M * (ratio**2)[:, None, None], self.size * ratio**2
 

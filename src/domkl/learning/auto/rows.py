@@ -25,9 +25,9 @@ from .features import Features, Stats
 from .growth import take_late
 from .joint import Joint
 from .memories import NOBODY, Memories
-from .message import LARGEST, SCALARS, SMALL_PARTS, interpret
+from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges
 from .residual import ResidualModel
-from .scale import TargetScale
+from .scale import TargetScale, in_widths
 from .warmup import WarmUp
 
 
@@ -244,7 +244,7 @@ class AutoRows(Model):
         theta, J = self.joint.learnt, self.J
         blank = np.zeros((J, C.models, self.joint.features.K), self.dtype)
         number, rank = (0.0, 0.0) if self.scale is None else (self.scale.number, self.scale.rank)
-        return {
+        message = {
             "theta": blank if theta is None else theta.theta,
             "low": self.low,
             "high": self.high,
@@ -253,6 +253,7 @@ class AutoRows(Model):
             "rank": np.full(J, rank),
             "turn": np.full(J, float(self.memories.turn)),
         }
+        return within_ranges(message)
 
     def _judge(self, asked: AutoPrediction, y: Array) -> None:
         if self.joint.state is None or self.scale is None:
@@ -261,17 +262,17 @@ class AutoRows(Model):
         self.experts.judge(self._misses(asked, y), errors)
         if len(asked.residual):
             last, together = asked.residual[:, :2], asked.residual[:, 2]
-            self.residual.learn(last, (y - together) / self.scale.width)
+            self.residual.learn(last, in_widths(y - together, self.scale.width))
 
     def _misses(self, prediction: AutoPrediction, y: Array) -> Array:
         """The experts' squared errors, scaled like the targets. (J, n)"""
         assert self.scale is not None
-        return np.asarray(((prediction.experts - y[:, None]) / self.scale.width[:, None]) ** 2)
+        return np.asarray(in_widths(prediction.experts - y[:, None], self.scale.width[:, None]) ** 2)
 
     def scaled_target(self, y: Array) -> Array:
         """Targets (J,) as the models learn them."""
         assert self.scale is not None
-        return np.asarray((y - self.scale.centre) / self.scale.width, self.dtype)
+        return np.asarray(in_widths(y - self.scale.centre, self.scale.width), self.dtype)
 
     # Following changes
 
@@ -280,7 +281,7 @@ class AutoRows(Model):
             return
         assert self.scale is not None
         self.memories.learn(asked.x, target, self.scale.inputs, self.rounds)
-        error = ((asked.y_hat - y) / self.scale.width) ** 2
+        error = in_widths(asked.y_hat - y, self.scale.width) ** 2
         self.memories.detector.observe(error, self._misses(asked, y)[:, :EXPERTS])
 
     def _decide(self, incoming: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.types import Array
 from .features import Stats
-from .message import FIXED_RANK, packed
+from .message import FIXED_RANK, LARGEST, packed
 
 
 @dataclass
@@ -43,6 +43,12 @@ class TargetScale:
     def rank(self) -> float:
         """Which scale stays where two differ: one that is fixed, then one of more learners."""
         return self.count + FIXED_RANK * self.fixed if len(self.whole) else 0.0
+
+
+def in_widths(distance: Array, width: Array) -> Array:
+    """A distance between targets in widths, `LARGEST` at most, so that its square is finite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.clip(distance / width, -LARGEST, LARGEST))
 
 
 def scale_number(whole: Array) -> int:

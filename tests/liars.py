@@ -1,0 +1,119 @@
+"""Neighbours with valid certificates that send what no honest learner would."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+
+import domkl
+from domkl.agent import Agent, wire
+from domkl.agent.streams import aiter_of
+from domkl.agent.transports import topics
+from domkl.exchange.edges import Held
+from inmemory import PAPER, configs, d, paced, paper, until, y_hats
+
+#: Every kind of learner: what it is called, and its model.
+MODELS = {"first": PAPER, "newton": paper(step="newton"), "auto": domkl.Auto(size=60)}
+LARGE = (0, 1, 5, 2**31, 2**40, 2**51, 2**52 - 1)
+WILD = (0.0, -1.0, 0.5, 3.0, 1e3, 1e8, -1e8, 1e9, 1e40, -1e100, 1e300, -1.7e308, 2.0**53)
+
+
+def lie(agent, round, theta=0.0, **changes):
+    """An update under the name of an agent, of any round and with any parameters."""
+    learner, shapes = agent.learner, agent.learner.shapes
+    scalars = np.zeros(shapes.scalars) if shapes.scalars else None
+    update = domkl.Update(round, np.full(shapes.theta, theta), scalars, learner.fingerprint, {}, 1)
+    return wire.encode_update(update._replace(**changes), agent.memory.incarnation, 0)
+
+
+def send(agent, message, channel="theta"):
+    """Publish under the name of an agent."""
+    agent.transport._hub.send(topics.topic("net", agent.config.name, *channel.split("/")), message, False)
+
+
+def run_with(graph, X, y, model, disturb, after=10):
+    """Agents on a graph, disturbed at round `after`; they, and their predictions (J, T)."""
+    outs = [[] for _ in graph]
+
+    async def main():
+        agents = [
+            Agent(each, stream=aiter_of(paced(X[j], y[j], 0.001), d), out=outs[j].append)
+            for j, each in enumerate(configs(graph, model=model))
+        ]
+        tasks = [asyncio.create_task(agent.run()) for agent in agents]
+        await until(lambda: min(agent.learner.round for agent in agents) > after)
+        await disturb(agents)
+        await asyncio.wait_for(asyncio.gather(*tasks), 30)
+        return agents
+
+    agents = asyncio.run(main())
+    return agents, y_hats(outs)
+
+
+def wild_message(agent, to, rng):
+    """A message in an agent's name whose frame is right and whose fields are anywhere in their range."""
+    kind = rng.integers(3)
+    if kind == 0:
+        return wild_hello(agent, to, rng), "hello"
+    updates = [wild_update(agent, to, rng) for _ in range(kind + 1)]
+    if kind == 1:
+        return updates[0], "theta"
+    again = wire.Again(agent.learner.fingerprint, agent.memory.incarnation, updates)
+    return wire.encode(again), f"to/{to}"
+
+
+def any_round(agent, rng):
+    near = agent.learner.round + int(rng.integers(-3, 70))
+    return max(0, near) if rng.random() < 0.6 else int(rng.choice(LARGE))
+
+
+def wild_edges(agent, to, rng):
+    held = agent.learner.edges.get(to, Held())
+    changes = {name: any_round(agent, rng) for name in Held._fields if rng.random() < 0.2}
+    return {to: held._replace(**changes)} if rng.random() < 0.8 else {}
+
+
+def wild_links(rng):
+    names = [f"l{j}" for j in range(6)]
+    chosen = rng.choice(names, 2, replace=False)
+    return {str(n): (int(rng.choice(LARGE)), [str(rng.choice(names))]) for n in chosen}
+
+
+def wild_hello(agent, to, rng):
+    round = any_round(agent, rng)
+    durable, done = int(rng.integers(0, round + 1)), bool(rng.random() < 0.1)
+    head = agent.learner.fingerprint, agent.memory.incarnation, round, durable
+    wants, ended = {to: any_round(agent, rng)}, {to: any_round(agent, rng)}
+    edges, graph = wild_edges(agent, to, rng), int(rng.choice(LARGE))
+    return wire.encode(wire.Hello(*head, wants, edges, done, graph, ended, wild_links(rng)))
+
+
+def wild_update(agent, to, rng):
+    learner, shapes = agent.learner, agent.learner.shapes
+    changes = {"edges": wild_edges(agent, to, rng), "degree": int(rng.choice([0, 1, 2, 1024]))}
+    if shapes.more:
+        changes["links"] = {name: (v, tuple(near)) for name, (v, near) in wild_links(rng).items()}
+        changes["more"] = wild_statistics(learner, rng) if rng.random() < 0.5 else None
+    for name, size in (("theta", shapes.theta), ("scalars", shapes.scalars)):
+        values = rng.normal(size=size)
+        wild = rng.random(values.shape) < rng.choice([0.0, 0.1, 1.0])
+        changes[name] = np.where(wild, rng.choice(WILD, values.shape), values) if values.size else None
+    if shapes.more and rng.random() < 0.7:  # so that some pass the checks
+        changes["scalars"] = np.abs(np.where(np.abs(changes["scalars"]) > 1, 1.0, 0.0))
+    return lie(agent, any_round(agent, rng), **changes)
+
+
+def wild_statistics(learner, rng):
+    """Statistics of one learner, or a whole scale, with the right form."""
+    columns, steps = learner._row.model.d + 1, int(rng.integers(2, 17))
+    edges = np.sort(rng.normal(size=(steps, columns)) * rng.choice([1e-300, 1.0, 1e300]), 0)
+    n, mean = np.full(columns, 100.0), edges.mean(0)
+    sd = (edges[-1] - edges[0]) / 2
+    rows = np.vstack([n, mean, sd, edges[0], edges[-1], edges]).ravel()
+    whose = rng.choice([-2, -1, 0, 5])
+    return np.concatenate([[any_round_of(learner, rng), whose, steps, rng.choice([1, 2, 2**16])], rows])
+
+
+def any_round_of(learner, rng):
+    return learner.round + int(rng.integers(-2, 5))
