@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from domkl.agent import checkpoint, wire
+from domkl.agent.journal import Journal
 from domkl.base.errors import DataError, PeerError
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update
@@ -258,7 +259,7 @@ class Journals:
     def __init__(self, directory, rng):
         self.directory, self.path = directory, pathlib.Path(directory) / "journal-7.jsonl"
         self.records = [{"round": int(t), "peer": "b", "x": float(rng.normal())} for t in range(8)]
-        with checkpoint.Journal(directory) as journal:
+        with Journal(directory) as journal:
             journal.start(7, sync=False)
             for record in self.records:
                 journal.append(record)
@@ -270,7 +271,7 @@ class Journals:
     def outcome(self, data, may_differ):
         self.path.write_bytes(data)
         try:
-            with checkpoint.Journal(self.directory) as journal:
+            with Journal(self.directory) as journal:
                 found = journal.resume(7)
                 journal.append({"more": 1})
                 again = journal.read()

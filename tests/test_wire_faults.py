@@ -28,7 +28,7 @@ SIGNAL = b"\1\0\x80\x7f"  # a signalling NaN: to convert it would raise a warnin
         (b"", "a message has 0 bytes; expected 8 or more; send it again"),
         (b"dk\2\0", "a message has 4 bytes"),
         (b'{"round": 7}', "a message begins with b'{\"'; expected b'dk'; let only learners send here"),
-        (b"dk\1" + changed()[3:], "a message has format 1; expected 2; let all learners run the same major"),
+        (b"dk\1" + changed()[3:], "a message has version 1 of the format; expected 2; let all"),
         (changed()[:-1], "the checksum of a message is wrong; expected no damage; send it again"),
         (changed() + b"\0", "checksum"),
         (resealed(changed()[8:] + b"\0"), "malformed: .*trailing characters"),

@@ -96,7 +96,8 @@ class Conversation:
             try:
                 self._receive_from(self.neighbourhood.peers[sender], payload)
             except PeerError as error:
-                self.refused.note("message", sender=sender, reason=str(error))
+                kind = "version" if isinstance(error, wire.OtherVersion) else "message"
+                self.refused.note(kind, sender=sender, reason=str(error))
 
     def _receive_reading(self, payload: bytes) -> None:
         if self.readings.full():

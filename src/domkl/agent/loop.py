@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from .post import Post
 from .progress import Progress
 from .service import Status
 from .streams import Reading, Scaling, Stream, open_stream
+from .tasks import race
 from .transports.inbox import Message
 
 LOG = logging.getLogger(__name__)
@@ -90,12 +91,13 @@ class Agent:
             self.conversation.subscribe()
             self.conversation.publish_state("init")
             receiving, keeping = self.connection.receive(self._receive), self.connection.keep()
-            await _race(self._work(), receiving, self._watch(), keeping, self._stopped())
+            await race(self._work(), receiving, self._watch(), keeping, self._stopped())
         finally:
             self.conversation.publish_state("done")
             await self.connection.close()
             self.memory.close()
             self.predictions.lines.close()
+        self.memory.check_saved()
 
     def stop(self) -> None:
         """Stop in good order: an open round may still close, or else is learnt again after a restart."""
@@ -241,6 +243,14 @@ class Agent:
         self.memory.forget(self._durable())
         self.memory.save(self.learner)
 
+    def _note_faults(self) -> None:
+        """Report what cannot be written, and try to save again even if no reading comes."""
+        memory = self.memory
+        attempts = (memory.saving, memory.noting, self.predictions.lines.writing)
+        self.status.faults = tuple(each.fault for each in attempts if each.fault)
+        if memory.saving.retry_due and not self.learner.waiting:
+            self._save()
+
     def _durable(self) -> int:
         """The earliest round to which a neighbour may be restored."""
         return min([peer.durable for peer in self.peers.values()], default=self.learner.round)
@@ -299,6 +309,7 @@ class Agent:
             self.transport.expect(1)  # hand out whatever has arrived
             self.predictions.lines.flush()
             self.status.beat()
+            self._note_faults()
             if self.learner.waiting:
                 self._check_open_round(now - self._opened_at + tick)  # its age at the next check
             if now - self.conversation.hello_at > 1.0:
@@ -334,16 +345,3 @@ class Agent:
             "bytes_sent": counts.sent_bytes,
             "bytes_received": counts.received_bytes,
         }
-
-
-async def _race(*ways: Coroutine[Any, Any, None]) -> None:
-    """Run all until the first ends, and cancel the rest."""
-    tasks = [asyncio.create_task(way) for way in ways]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

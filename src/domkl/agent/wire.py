@@ -56,6 +56,10 @@ Announced = Annotated[dict[Name, tuple[Round, Names]], Meta(max_length=MOST_NAME
 Updates = Annotated[list[bytes], Meta(max_length=MOST_UPDATES)]
 
 
+class OtherVersion(PeerError):
+    """A message is of another major version of the format."""
+
+
 class Envelope(NamedTuple):
     """An update with the header that its sender added."""
 
@@ -208,7 +212,7 @@ class Decoder:
         if message.fingerprint != self._fingerprint:
             raise PeerError(
                 f"a message has fingerprint {message.fingerprint!r}; expected {self._fingerprint!r}; "
-                "give all learners the same [model], inputs, dtype and payload"
+                "give all learners the same [model], inputs, dtype, payload and version of domkl"
             )
         return self._envelope(message) if isinstance(message, _Update) else message
 
@@ -295,9 +299,9 @@ def _checksum(payload: bytes) -> int:
     if magic != _MAGIC:
         raise PeerError(f"a message begins with {magic!r}; expected {_MAGIC!r}; let only learners send here")
     if major != VERSION[0]:
-        raise PeerError(
-            f"a message has format {major}; expected {VERSION[0]}; "
-            "let all learners run the same major version of domkl"
+        raise OtherVersion(
+            f"a message has version {major} of the format; expected {VERSION[0]}; "
+            "let all learners run versions of domkl with the same"
         )
     return int(checksum)
 
