@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from domkl.agent import Agent, checkpoint, wire
+from domkl.agent.lives import Life
 from domkl.base.errors import DataError
 from domkl.learner import files, handed, schema
 from domkl.learning.auto import constants
@@ -131,6 +132,6 @@ def test_another_major_version_is_refused_in_one_line_that_names_both(caplog):
 
 def test_a_later_minor_version_with_more_fields_is_understood():
     (major, minor), agent = wire.VERSION, Agent(config("a", ["b"]))
-    hello = wire.Hello(agent.learner.fingerprint, 1, 7, 5, {"b": 6}, {}, False, 1)
+    hello = wire.Hello(agent.learner.fingerprint, Life(1, 2), 7, 5, {"b": 6}, {}, False, 1)
     fields = {**msgspec.msgpack.decode(wire.encode(hello)[8:]), "colour": "red", "more": [1, {"x": 2}]}
     assert agent.post.decoder.decode(sealed(major, minor + 1, fields)) == hello

@@ -19,6 +19,7 @@ from . import transports
 from .config import AgentConfig
 from .connection import Connection
 from .conversation import PAUSE, Conversation
+from .lives import Identity
 from .logs import Refused, tell
 from .making import make
 from .memory import Memory
@@ -67,7 +68,7 @@ class Agent:
         names = self.memory.names if self.memory.graph else config.neighbours
         near = Neighbourhood(self.learner, config.rounds, names, self.memory.graph, restored)
         self.neighbourhood = near
-        self.post = Post(self.transport, self.learner, self.memory.incarnation)
+        self.post = Post(self.transport, self.learner, Identity(config.name, self.memory.starts))
         self.status, self.progress, self.refused = Status(), Progress(), Refused(LOG)
         self.connection = Connection(self.transport, near, config)
         self.conversation = Conversation(config, self.learner, self.memory, near, self.post, self.refused)
@@ -240,15 +241,17 @@ class Agent:
         if isinstance(self.stream, Stream):
             self.memory.origin = self.stream.origin
         self.memory.graph, self.memory.names = self.neighbourhood.graph, list(self.peers)
+        self.memory.starts = self.post.identity.life.starts
         self.memory.forget(self._durable())
         self.memory.save(self.learner)
 
-    def _note_faults(self) -> None:
+    def _check_faults(self, now: float) -> None:
         """Report what cannot be written, and try to save again even if no reading comes."""
-        memory = self.memory
-        attempts = (memory.saving, memory.noting, self.predictions.lines.writing)
-        self.status.faults = tuple(each.fault for each in attempts if each.fault)
-        if memory.saving.retry_due and not self.learner.waiting:
+        self.conversation.check_name(now)
+        attempts = (self.memory.saving, self.memory.noting, self.predictions.lines.writing)
+        faults = (self.post.identity.conflict, *(each.fault for each in attempts))
+        self.status.faults = tuple(filter(None, faults))
+        if self.memory.saving.retry_due and not self.learner.waiting:
             self._save()
 
     def _durable(self) -> int:
@@ -309,10 +312,10 @@ class Agent:
             self.transport.expect(1)  # hand out whatever has arrived
             self.predictions.lines.flush()
             self.status.beat()
-            self._note_faults()
+            self._check_faults(now)
             if self.learner.waiting:
                 self._check_open_round(now - self._opened_at + tick)  # its age at the next check
-            if now - self.conversation.hello_at > 1.0:
+            if self.conversation.is_hello_due(now):
                 self.conversation.hello(self.neighbourhood.wants_of_missing(now))
             await self.connection.admit()
 

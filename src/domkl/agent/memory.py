@@ -55,7 +55,7 @@ class Memory:
         self.readings = 0  # the number of the next reading
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
         self.origin: Any = None  # position of the stream, as the stream describes it
-        self.incarnation = time.time_ns()
+        self.starts = 1  # from checkpoints, including this one: the count of our life
         self.saved = 0  # the round of the last checkpoint
         self.saving = Attempts("state cannot be saved")
         self.noting = Attempts("readings cannot be written to the journal")
@@ -146,7 +146,7 @@ class Memory:
                 "errors": {"last": self.errors.misses, "count": self.errors.n},
                 "graph": {"version": self.graph, "neighbours": self.names},
                 "origin": json.dumps(self.origin),
-                "incarnation": self.incarnation,
+                "starts": self.starts,
                 "history": [[r, np.frombuffer(self.history[r], np.uint8)] for r in rounds],
                 "waiting": [[id, x, y_hat] for id, (x, y_hat) in self.waiting.items()],
             },
@@ -219,8 +219,7 @@ class Memory:
         self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
         self.readings, self.origin, self.saved = state["readings"], json.loads(state["origin"]), round
         self.graph, self.names = state["graph"]["version"], state["graph"]["neighbours"]
-        # Messages of an earlier start must have a smaller number, even if the clock was set back.
-        self.incarnation = max(self.incarnation, state["incarnation"] + 1)
+        self.starts = operator.index(state["starts"]) + 1
 
     def noted(self) -> Iterator[Reading]:
         """Readings from the journal since the checkpoint, to be learnt again."""

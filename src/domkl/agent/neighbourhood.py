@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..exchange.edges import Held
 from ..exchange.message import Update
@@ -128,6 +129,12 @@ class Neighbourhood:
         """From which round on we need each neighbour's updates."""
         here = self.learner.round
         return {name: max(0, peer.round - 1) if self.is_new else here for name, peer in self.peers.items()}
+
+    def lives(self, now: float) -> dict[str, Any]:
+        """What a hello says of the neighbours' lives: those that are known, and names that two agents use."""
+        known = {name: peer.lives.known(now) for name, peer in self.peers.items()}
+        rivals = [name for name, peer in self.peers.items() if peer.lives.has_rival(now)]
+        return {"lives": {name: life for name, life in known.items() if life}, "rivals": rivals}
 
     def wants_of_missing(self, now: float) -> dict[str, int]:
         """The last update of each neighbour that is up but whose updates do not arrive."""

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from ..exchange.message import Update
+from .lives import Life, Lives
 
 #: The longest time, in seconds, for which a neighbour that is lost repeatedly is not waited for.
 LONGEST_PENALTY = 60.0
@@ -16,7 +17,9 @@ class Peer:
     """A neighbour, as its messages show it."""
 
     name: str
-    incarnation: int = 0
+    lives: Lives = field(default_factory=Lives)
+    life: Life | None = None  # of its last message
+    answered: Life | None = None  # the last of its lives that we sent a hello at once
     round: int = 0  # the latest it is known to be at
     durable: int = 0
     met: bool = False  # a message arrived since we started
@@ -32,10 +35,10 @@ class Peer:
     losses: int = 0  # deadlines missed
     welcome_at: float = 0.0  # when it may be waited for again
 
-    def note_message(self, incarnation: int, round: int, durable: int) -> None:
+    def note_message(self, life: Life, round: int, durable: int) -> None:
         """Record the header of a message."""
-        if incarnation > self.incarnation:  # it was restarted, perhaps at an earlier round
-            self.incarnation, self.round, self.latest, self.done = incarnation, 0, None, None
+        if life != self.life:  # it was restarted, perhaps at an earlier round
+            self.life, self.round, self.latest, self.done = life, 0, None, None
             self.direct = -1
         self.durable, self.received_at, self.met = durable, time.monotonic(), True
         self.round = max(self.round, round)

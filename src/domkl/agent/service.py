@@ -54,6 +54,7 @@ METRICS = {
     "bytes_received": Metric("counter", "Bytes received from the transport."),
     "messages_refused": Metric("counter", "Messages that could not be used.", "reason"),
     "kernel_weight": Metric("gauge", "Weight of each kernel, or of each expert of an auto model.", "kernel"),
+    "name_conflict": Metric("gauge", "1 while another agent runs under the same name."),
     "checkpoint_round": Metric("gauge", "Round of the last checkpoint."),
     "checkpoint_age_seconds": Metric("gauge", "Time since the state was last saved, or the start."),
     "saves_failed": Metric("counter", "Attempts to save the state that failed."),

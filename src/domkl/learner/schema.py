@@ -27,9 +27,16 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Today's version of each schema.
-VERSIONS = {"learner": 1, "model": 1, "agent": 1, "reading": 1}
+VERSIONS = {"learner": 1, "model": 1, "agent": 2, "reading": 1}
+
+
+def _count_starts(state: dict[str, Any]) -> dict[str, Any]:
+    """Agents are told apart by a count of starts instead of a time."""
+    return {**{name: value for name, value in state.items() if name != "incarnation"}, "starts": 0}
+
+
 #: What brings a state of (schema, version) to the next version.
-MIGRATIONS: dict[tuple[str, int], Migration] = {}
+MIGRATIONS: dict[tuple[str, int], Migration] = {("agent", 1): _count_starts}
 
 
 def flatten(value: Any, path: str, arrays: Arrays) -> Any:
