@@ -17,6 +17,7 @@ import numpy as np
 
 import domkl
 from domkl import faces
+from domkl.agent import lock
 from domkl.agent.config import CheckpointSection
 from domkl.agent.memory import Memory
 from domkl.agent.streams import Reading
@@ -101,6 +102,7 @@ def write_checkpoints() -> None:
             kept.note(Reading(t, x, y, None))
             learner.observe(x, y)
         kept.close()
+        (FIXTURES / stem / lock.NAME).unlink()
         keep(f"{stem}.json", [learner.predict(sample(t, 0)[0]) for t in range(5)])
 
 

@@ -17,6 +17,8 @@ import msgspec
 import numpy as np
 
 from domkl.agent import checkpoint, wire
+from domkl.agent.journal import Journal
+from domkl.agent.lives import Life
 from domkl.base.errors import DataError, PeerError
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update
@@ -28,6 +30,7 @@ WEIRD = [
     *({"a": [0, ["b", "a/b"]]}, {"a": [-1, []]}, {"a": [2**60, ["b"]]}, {"a": [0, ["b"]]}, {"a": [0, "b"]}),
     *({"a": 1}, {"a": [1, 2]}, {"a": [0, 0, 0, 0, 2**60]}, {"a/b": [0, 0]}, {1: 2}, [b"x"] * 100, [1] * 5),
 ]
+LIFE = Life(3, 7)
 #: Further numbers in an update, at most.
 MORE = 6
 
@@ -117,12 +120,12 @@ class Messages:
         theta, scalars, more = rng.normal(size=shape), rng.uniform(size=shape[0]), rng.normal(size=MORE)
         updates = [
             wire.encode_update(
-                Update(t, theta + t, scalars, self.fingerprint, edges, 2, more, links), 3, t, dtype
+                Update(t, theta + t, scalars, self.fingerprint, edges, 2, more, links), LIFE, t, dtype
             )
             for t, dtype in enumerate(("float64", "float32", "float16"))
         ]
-        hello = wire.Hello(self.fingerprint, 3, 7, 5, {"a": 6, "b": 0}, edges, False, 1, {"b": 4}, links)
-        again = wire.Again(self.fingerprint, 3, updates)
+        hello = wire.Hello(self.fingerprint, LIFE, 7, 5, {"a": 6, "b": 0}, edges, False, 1, {"b": 4}, links)
+        again = wire.Again(self.fingerprint, LIFE, updates)
         self.all = [*updates, wire.encode(hello), wire.encode(again)]
 
     def damaged(self, rng):
@@ -162,7 +165,7 @@ class Messages:
             and type(update.degree) is int
             and 0 <= update.degree <= 1024
             and sound_links(update.links)
-            and (type(update.round), type(message.durable), type(message.incarnation)) == (int, int, int)
+            and (type(update.round), type(message.durable), type(message.life)) == (int, int, Life)
             and 0 <= message.durable <= update.round < 2**52
             and update.fingerprint == self.fingerprint
             and sound_edges(update.edges)
@@ -258,7 +261,7 @@ class Journals:
     def __init__(self, directory, rng):
         self.directory, self.path = directory, pathlib.Path(directory) / "journal-7.jsonl"
         self.records = [{"round": int(t), "peer": "b", "x": float(rng.normal())} for t in range(8)]
-        with checkpoint.Journal(directory) as journal:
+        with Journal(directory) as journal:
             journal.start(7, sync=False)
             for record in self.records:
                 journal.append(record)
@@ -270,7 +273,7 @@ class Journals:
     def outcome(self, data, may_differ):
         self.path.write_bytes(data)
         try:
-            with checkpoint.Journal(self.directory) as journal:
+            with Journal(self.directory) as journal:
                 found = journal.resume(7)
                 journal.append({"more": 1})
                 again = journal.read()

@@ -174,7 +174,9 @@ def test_the_state_of_another_learner_is_refused_in_one_line(tmp_path, changes, 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "is of version 2 of schema '{part}'; expected 1 or earlier; install"),
+        ({"version": 9}, "'{part}' was written by a newer version of domkl .version 9 .* upgrade domkl"),
+        ({"version": 0}, "'{part}' has version 0; expected a whole number"),
+        ({"state": {"fields": {}}}, "'{part}' is not whole"),
         ({"schema": "model"}, "has schema 'model'; expected '{part}'"),
     ],
 )

@@ -37,7 +37,12 @@ SNAPSHOT = {
     "bytes_received": 2000,
     "messages_refused": {"fingerprint": 3, 'odd "\n name': 1},
     "kernel_weight": {"0": 0.75, "1": 0.25},
+    "name_conflict": 0,
     "checkpoint_round": 10,
+    "checkpoint_age_seconds": 2.5,
+    "saves_failed": 1,
+    "readings_unjournalled": 2,
+    "predictions_lost": 3,
 }
 
 

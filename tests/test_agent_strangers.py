@@ -11,12 +11,14 @@ import pytest
 import domkl
 import problems
 from domkl.agent import Agent, wire
+from domkl.agent.lives import Life
 from domkl.agent.streams import aiter_of
 from domkl.agent.transports import topics
 from domkl.exchange.edges import Held
 from inmemory import AUTO, PAPER, configs, d, paced, until, y_hats
 
 T = 90
+OTHER = Life(2**62, 1)
 #: What once ended agents: too deep, infinite, too large.
 CRUEL = (
     b"[" * 100_000,
@@ -28,25 +30,25 @@ CRUEL = (
 def pester(victim_neighbour):
     """Somebody who can publish under the name of a neighbour sends rubbish, old and foreign messages."""
     send = victim_neighbour.transport._hub.send
-    for message in forgeries(victim_neighbour.learner):
+    for message in forgeries(victim_neighbour.learner, victim_neighbour.post.identity.life):
         send(topics.topic("net", "l1", "theta"), message, False)
     for message in (b"no json", b"{}", b'{"version": "x", "links": 3}', *CRUEL):
         send(topics.topic("net", topics.OPERATOR, "graph"), message, False)
     send(topics.topic("net", "nobody", "theta"), b"", False)
 
 
-def forgeries(learner):
+def forgeries(learner, life):
     shapes, mark = learner.shapes, learner.fingerprint
     theta, scalars = np.ones(shapes.theta), np.ones(shapes.scalars) if shapes.scalars else None
     update = domkl.Update(3, theta, scalars, mark)
-    hello = wire.Hello(mark, 2**62, 0, 0, {}, {}, False, 0)
+    hello = wire.Hello(mark, OTHER, 0, 0, {}, {}, False, 0)
     return [
         b"",
         b"rubbish",
-        wire.encode_update(update._replace(fingerprint="0" * 16), 2**62, 0),
-        wire.encode_update(update._replace(theta=np.ones((1, 7))), 2**62, 0),
-        wire.encode_update(update, 1, 0),  # right, but of an earlier life
-        wire.encode(wire.Again(mark, 2**62, [b"x", wire.encode(hello)])),
+        wire.encode_update(update._replace(fingerprint="0" * 16), OTHER, 0),
+        wire.encode_update(update._replace(theta=np.ones((1, 7))), OTHER, 0),
+        wire.encode_update(update, OTHER, 0),  # right, but of an earlier life
+        wire.encode(wire.Again(mark, life, [b"x", wire.encode(hello)])),
     ]
 
 
@@ -78,7 +80,7 @@ def poisoned(agent, **changes):
     learner, shapes = agent.learner, agent.learner.shapes
     edges = {"l0": Held()}
     update = domkl.Update(5, np.zeros(shapes.theta), np.zeros(shapes.scalars), learner.fingerprint, edges, 1)
-    return wire.encode_update(update._replace(**changes), agent.memory.incarnation, 0)
+    return wire.encode_update(update._replace(**changes), agent.post.identity.life, 0)
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,10 @@ def test_an_only_neighbour_that_lies_about_its_round_moves_nobody_that_has_learn
 @models
 def test_a_hello_or_a_repeated_update_with_such_a_round_moves_nobody_either(model):
     async def disturb(agents):
-        learner, incarnation = agents[1].learner, agents[1].memory.incarnation
-        hello = wire.Hello(learner.fingerprint, incarnation, 2**50, 2**50, {}, {}, True, 2**62)
+        learner, life = agents[1].learner, agents[1].post.identity.life
+        hello = wire.Hello(learner.fingerprint, life, 2**50, 2**50, {}, {}, True, 2**62)
         liars.send(agents[1], wire.encode(hello), "hello")
-        again = wire.Again(learner.fingerprint, incarnation, [liars.lie(agents[1], 2**50)])
+        again = wire.Again(learner.fingerprint, life, [liars.lie(agents[1], 2**50)])
         liars.send(agents[1], wire.encode(again), "to/l0")
 
     agents = as_undisturbed(nx.cycle_graph(3), model, disturb)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import forgeries
-from domkl.agent.checkpoint import Journal
+from domkl.agent.journal import Journal
 from domkl.base.errors import DataError, InputError
 from domkl.learner import files as store
 from saved import anything, one_folder, put
@@ -108,9 +108,9 @@ def test_journals_go_with_their_checkpoints(tmp_path):
         "journal-20.jsonl",
         "journal-30.jsonl",
     ]
-    put(tmp_path, 30, x=np.ones(1))  # the round again: its old records are part of it
+    put(tmp_path, 30, x=np.ones(1))  # the round again: its records are still since that round
     with Journal(tmp_path) as journal:
-        assert journal.resume(30) == []
+        assert journal.resume(30) == [{"after": 30}]
         assert journal.resume(20) == [{"after": 20}]
 
 
@@ -123,10 +123,12 @@ def test_half_a_line_is_taken_back_when_the_disk_is_full(tmp_path, monkeypatch):
             file.write(line[:5])
             raise OSError(errno.ENOSPC, "No space left on device")
 
+        size = (tmp_path / "journal-7.jsonl").stat().st_size
         monkeypatch.setattr(store, "write", half)
         with pytest.raises(DataError, match="No space left on device"):
             journal.append({"bad": 1})
         monkeypatch.undo()
+        assert (tmp_path / "journal-7.jsonl").stat().st_size == size + 5
         journal.append({"good": 2})
         assert journal.read() == [{"good": 1}, {"good": 2}]
 
@@ -134,7 +136,7 @@ def test_half_a_line_is_taken_back_when_the_disk_is_full(tmp_path, monkeypatch):
 def test_a_journal_must_be_open_and_its_records_plain(tmp_path):
     journal = Journal(tmp_path)
     for call in (journal.read, lambda: journal.append({})):
-        with pytest.raises(InputError, match=r"no journal is open; .*start\(\) or resume\(\)"):
+        with pytest.raises(InputError, match=r"no journal is started; .*start\(\) or resume\(\)"):
             call()
     with journal:
         journal.start(1)
@@ -151,6 +153,7 @@ def test_a_journal_that_cannot_be_read(tmp_path):
         Journal(tmp_path).resume(1)
     with pytest.raises(DataError, match=r"cannot be written \(Is a directory\)"):
         Journal(tmp_path).start(1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["journal-1.jsonl"]
 
 
 @pytest.mark.parametrize("seed", range(2))

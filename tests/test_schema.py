@@ -9,12 +9,12 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 import domkl
-from domkl.base.errors import DataError
+from domkl.base.errors import DataError, InputError
 from domkl.learner import files, handed, schema
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -43,6 +43,7 @@ def same(a, b):
     return type(a) is type(b) and a == b
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(states)
 def test_a_state_survives_its_file(state):
     found, meta = schema.document("learner", state)
@@ -60,16 +61,60 @@ def test_an_older_state_is_migrated_step_by_step(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 99}, "version 99 of schema 'learner'; expected 1 or earlier; install the version"),
+        ({"version": 99}, "newer version of domkl .version 99 .*; expected 1 or earlier; upgrade domkl"),
+        ({"version": 2**63}, "was written by a newer version of domkl"),
         ({"schema": "model"}, "schema 'model'; expected 'learner'"),
-        ({"version": "1"}, "schema 'learner'; expected 'learner'"),
-        ({"state": {"pickle": "x"}}, "holds 'pickle'; expected array, float or fields"),
+        ({"schema": ["learner"]}, "schema .'learner'.; expected 'learner'"),
+        ({"version": "1"}, "version '1'; expected a whole number from 1 to 1"),
+        ({"version": 0}, "version 0; expected a whole number"),
+        ({"version": -1}, "version -1; expected a whole number"),
+        ({"version": True}, "version True; expected a whole number"),
+        ({"version": 1.0}, "version 1.0; expected a whole number"),
+        ({"version": None}, "version None; expected a whole number"),
+        (
+            {"state": {"pickle": "x"}},
+            "holds {'pickle': 'x'}; expected an array of the file",
+        ),
+        ({"state": {}}, "holds {}; expected an array"),
+        ({"state": {"fields": {}, "more": 1}}, "expected an array of the file"),
+        ({"state": {"fields": []}}, "holds {'fields': ..}; expected an array"),
+        (
+            {"state": {"array": "learner.gone"}},
+            "'learner.gone'}; expected an array of the file",
+        ),
+        ({"state": {"array": ["x"]}}, "expected an array of the file"),
+        ({"state": {"float": 1}}, "expected an array of the file"),
+        ({"state": {"float": "one"}}, "'learner' is not whole .ValueError"),
+        ({"state": {"fields": {"a": {"float": "0x1p99999"}}}}, "'learner' is not whole .OverflowError"),
+        ({"state": 1.5}, "holds 1.5; expected"),
+        ({"state": []}, "'learner' is not whole .TypeError: it has no fields"),
+        ({"state": None}, "'learner' is not whole"),
+        ({"state": json.loads("[" * 900 + "]" * 900)}, "'learner' is not whole"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_one_line(change, message):
     found, meta = schema.document("learner", {"a": 1})
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=message) as refused:
         schema.read("learner", found, {**meta, **change})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "meta", [None, [], "learner", {}, {"schema": "learner"}, {"schema": "learner", "version": 1}]
+)
+def test_a_document_that_is_not_whole_is_refused(meta):
+    with pytest.raises(DataError, match=r"; expected .*; "):
+        schema.read("learner", {}, meta)
+
+
+def test_dots_in_keys_do_not_let_two_arrays_share_a_name():
+    """Names of learners may have dots; {"a.b": x} and {"a": {"b": y}} are different arrays."""
+    state = {"a.b": np.zeros(2), "a": {"b": np.ones(2)}, "a%2Eb": np.full(2, 3.0)}
+    found, meta = schema.document("learner", state)
+    assert len(found) == 3
+    assert same(schema.read("learner", found, meta), state)
+    with pytest.raises(InputError, match="a state has the key 1; expected texts as keys"):
+        schema.document("learner", {1: np.zeros(2), "1": np.ones(2)})
 
 
 def test_every_version_before_todays_has_a_migration():
@@ -134,6 +179,6 @@ def test_a_journal_of_a_later_version_is_refused(tmp_path):
     kept._journal.append({"version": 99, "index": 0, "x": [1.0, 2.0], "y": 1.0, "id": None})
     kept.close()
     later = MAKE["memory"](tmp_path)
-    with pytest.raises(DataError, match="version 99 of schema 'reading'; expected 1 or earlier"):
+    with pytest.raises(DataError, match="'reading' was written by a newer version of domkl"):
         later.load(learner)
     later.close()

@@ -13,17 +13,19 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from domkl.agent import wire
+from domkl.agent.lives import Life
 from domkl.agent.wire import Again, Envelope, Hello
 from domkl.base.errors import PeerError
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update
-from updates import HELLO, MARK, SCALARS, SHAPE, THETA, UPDATE, changed, decoder
+from updates import HELLO, LIFE, MARK, SCALARS, SHAPE, THETA, UPDATE, changed, decoder
 
 numbers = st.integers(0, 2**63 - 1)
 rounds = st.integers(0, 2**52 - 1)
 lasts = st.integers(-1, 2**52 - 1)
 versions = st.integers(0, 2**62)
 names = st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True)
+lives = st.builds(Life, numbers, numbers)
 edges = st.dictionaries(names, st.builds(Held, numbers, numbers, lasts, lasts, lasts), max_size=5)
 links = st.dictionaries(names, st.tuples(versions, st.lists(names, max_size=3).map(tuple)), max_size=3)
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -32,18 +34,19 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 @settings(max_examples=50, deadline=None)
 @given(hnp.arrays(float, SHAPE, elements=finite), hnp.arrays(float, 2, elements=finite), edges, st.data())
 def test_an_update_comes_back_to_the_last_bit(theta, scalars, edges, data):
-    incarnation, (durable, t) = data.draw(numbers), sorted((data.draw(rounds), data.draw(rounds)))
+    life, (durable, t) = data.draw(lives), sorted((data.draw(rounds), data.draw(rounds)))
     degree, known = data.draw(st.integers(0, 1024)), data.draw(links)
     sent = Update(t, theta, scalars, MARK, edges, degree, None, known)
-    message = wire.encode_update(sent, incarnation, durable, "float64")
+    message = wire.encode_update(sent, life, durable, "float64")
     found = decoder().decode(message)
-    assert found[:3] == (incarnation, durable, "float64")
+    assert found[:3] == (life, durable, "float64")
+    assert type(found.life) is Life
     assert found.update.theta.tobytes() == theta.tobytes()
     assert found.update.scalars.tobytes() == scalars.tobytes()
     assert (found.update.round, found.update.fingerprint, found.update.edges) == (t, MARK, edges)
     assert (found.update.degree, found.update.links) == (degree, known)
     assert all(type(held) is Held for held in found.update.edges.values())
-    assert wire.encode_update(found.update, incarnation, durable, "float64") == message
+    assert wire.encode_update(found.update, life, durable, "float64") == message
 
 
 @settings(max_examples=50, deadline=None)
@@ -51,9 +54,10 @@ def test_an_update_comes_back_to_the_last_bit(theta, scalars, edges, data):
 def test_hello_and_again_come_back(data):
     wants = data.draw(st.dictionaries(names, rounds, max_size=5))
     known = {name: (version, list(near)) for name, (version, near) in data.draw(links).items()}
-    told = {"done": True, "graph": 2, "ended": wants, "links": known}
-    hello = Hello(MARK, data.draw(numbers), data.draw(rounds), 0, wants, data.draw(edges), **told)
-    again = Again(MARK, data.draw(numbers), data.draw(st.lists(st.binary(), max_size=64)))
+    told = {"done": True, "graph": 2, "ended": wants, "links": known, "rivals": list(wants)}
+    told["lives"] = {name: data.draw(lives) for name in wants}
+    hello = Hello(MARK, data.draw(lives), data.draw(rounds), 0, wants, data.draw(edges), **told)
+    again = Again(MARK, data.draw(lives), data.draw(st.lists(st.binary(), max_size=64)))
     assert decoder().decode(wire.encode(hello)) == hello
     assert decoder().decode(wire.encode(again)) == again
 
@@ -62,14 +66,14 @@ def test_hello_and_again_come_back(data):
 @settings(max_examples=50, deadline=None)
 @given(theta=hnp.arrays(float, SHAPE, elements=st.floats(-6e4, 6e4)))
 def test_rounded_is_what_receivers_hold(dtype, theta):
-    message = wire.encode_update(Update(0, theta, SCALARS, MARK), 0, 0, dtype)
+    message = wire.encode_update(Update(0, theta, SCALARS, MARK), LIFE, 0, dtype)
     found = decoder().decode(message)
     assert found.dtype == dtype
     held = theta.astype(dtype).astype(float)
     assert held.dtype == float
     assert found.update.theta.tobytes() == held.tobytes()
     assert found.update.scalars.tobytes() == SCALARS.tobytes()  # never rounded
-    again = wire.encode_update(Update(0, held, SCALARS, MARK), 0, 0, dtype)
+    again = wire.encode_update(Update(0, held, SCALARS, MARK), LIFE, 0, dtype)
     assert again == message
 
 
@@ -77,7 +81,7 @@ def test_rounded_is_what_receivers_hold(dtype, theta):
 @pytest.mark.parametrize("sent", ["float64", "float32", "float16"])
 def test_arrays_are_aligned_contiguous_and_read_only(dtype, sent):
     update = Update(7, THETA.astype(dtype), SCALARS.astype(dtype), MARK)
-    found = decoder(dtype=dtype).decode(wire.encode_update(update, 0, 0, sent)).update
+    found = decoder(dtype=dtype).decode(wire.encode_update(update, LIFE, 0, sent)).update
     for array in (found.theta, found.scalars):
         assert array.dtype == dtype
         assert array.flags.c_contiguous
@@ -89,13 +93,13 @@ def test_arrays_are_aligned_contiguous_and_read_only(dtype, sent):
 def test_the_order_of_an_array_in_memory_does_not_matter():
     turned = np.asfortranarray(THETA)
     assert not turned.flags.c_contiguous
-    message = wire.encode_update(UPDATE._replace(theta=turned, scalars=np.repeat(SCALARS, 2)[::2]), 3, 5)
-    assert message == wire.encode_update(UPDATE, 3, 5)
+    message = wire.encode_update(UPDATE._replace(theta=turned, scalars=np.repeat(SCALARS, 2)[::2]), LIFE, 5)
+    assert message == wire.encode_update(UPDATE, LIFE, 5)
 
 
 @given(hnp.arrays(float, st.integers(0, 6), elements=finite))
 def test_further_numbers_come_back_to_the_last_bit(more):
-    message = wire.encode_update(UPDATE._replace(more=more), 3, 5, "float16")
+    message = wire.encode_update(UPDATE._replace(more=more), LIFE, 5, "float16")
     found = decoder(more=6).decode(message).update.more
     assert found.tobytes() == more.tobytes()
     assert not found.flags.writeable
@@ -103,12 +107,12 @@ def test_further_numbers_come_back_to_the_last_bit(more):
 
 def test_scalars_that_stay_at_home():
     update = UPDATE._replace(scalars=None)
-    assert decoder(has_scalars=False).decode(wire.encode_update(update, 3, 5)).update.scalars is None
+    assert decoder(has_scalars=False).decode(wire.encode_update(update, LIFE, 5)).update.scalars is None
 
 
 def test_again_holds_updates_byte_for_byte():
-    first = [wire.encode_update(UPDATE._replace(round=t), 3, t) for t in range(3)]
-    again = decoder().decode(wire.encode(Again(MARK, 4, first)))
+    first = [wire.encode_update(UPDATE._replace(round=t), LIFE, t) for t in range(3)]
+    again = decoder().decode(wire.encode(Again(MARK, LIFE, first)))
     assert again.updates == first
     assert [decoder().update(one).update.round for one in again.updates] == [0, 1, 2]
     with pytest.raises(PeerError, match="a message is Hello; expected an update"):

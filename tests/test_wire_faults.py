@@ -11,11 +11,12 @@ import pytest
 
 import forgeries
 from domkl.agent import wire
+from domkl.agent.lives import Life
 from domkl.agent.wire import Again, Hello
 from domkl.base.errors import InputError, PeerError
 from domkl.exchange.edges import Held
 from forgeries import resealed
-from updates import HELLO, MARK, SHAPE, THETA, UPDATE, changed, decoder
+from updates import HELLO, LIFE, MARK, SHAPE, THETA, UPDATE, changed, decoder
 
 THETA_BYTES = THETA.tobytes()
 NAN = np.full(SHAPE, np.nan).tobytes()
@@ -28,7 +29,7 @@ SIGNAL = b"\1\0\x80\x7f"  # a signalling NaN: to convert it would raise a warnin
         (b"", "a message has 0 bytes; expected 8 or more; send it again"),
         (b"dk\2\0", "a message has 4 bytes"),
         (b'{"round": 7}', "a message begins with b'{\"'; expected b'dk'; let only learners send here"),
-        (b"dk\1" + changed()[3:], "a message has format 1; expected 2; let all learners run the same major"),
+        (b"dk\1" + changed()[3:], "a message has version 1 of the format; expected 3; let all"),
         (changed()[:-1], "the checksum of a message is wrong; expected no damage; send it again"),
         (changed() + b"\0", "checksum"),
         (resealed(changed()[8:] + b"\0"), "malformed: .*trailing characters"),
@@ -68,7 +69,14 @@ SIGNAL = b"\1\0\x80\x7f"  # a signalling NaN: to convert it would raise a warnin
         (changed(durable=-1), "malformed"),
         (changed(round=7, durable=8), "a message of round 7 is durable up to 8; expected no later round"),
         (changed(wire.encode(HELLO), durable=2**51), "is durable up to 2251799813685248"),
-        (changed(incarnation=2**63), "malformed"),
+        (changed(life=[2**63, 1]), "malformed"),
+        (changed(life=[1, 2**63]), "malformed"),
+        (changed(life=7), "malformed"),
+        (changed(life=[1]), "malformed"),
+        (changed(wire.encode(HELLO), lives={"b": [1, -1]}), "malformed"),
+        (changed(wire.encode(HELLO), lives={"b/c": [1, 1]}), "a name that cannot be sent"),
+        (changed(wire.encode(HELLO), rivals=["b/c"]), "a name that cannot be sent"),
+        (changed(wire.encode(HELLO), rivals=["b"] * 1025), "malformed: .*length <= 1024"),
         (
             changed(edges={"a/b": Held()}),
             "a message has a name that cannot be sent; expected letters, digits",
@@ -104,8 +112,8 @@ SIGNAL = b"\1\0\x80\x7f"  # a signalling NaN: to convert it would raise a warnin
         (changed(wire.encode(HELLO), wants={"a": -1}), "malformed"),
         (changed(wire.encode(HELLO), done=0), "malformed: Expected `bool`, got `int`"),
         (changed(wire.encode(HELLO), fingerprint="feed"), "fingerprint 'feed'"),
-        (changed(wire.encode(Again(MARK, 1, [])), updates=[b""] * 65), "malformed: .*length <= 64"),
-        (changed(wire.encode(Again(MARK, 1, [])), updates=["text"]), "malformed: Expected `bytes`"),
+        (changed(wire.encode(Again(MARK, LIFE, [])), updates=[b""] * 65), "malformed: .*length <= 64"),
+        (changed(wire.encode(Again(MARK, LIFE, [])), updates=["text"]), "malformed: Expected `bytes`"),
     ],
 )
 def test_each_fault_is_named_in_one_line(message, fault):
@@ -139,7 +147,7 @@ def test_scalars_must_not_come_where_they_stay_at_home():
 def test_too_long_messages_are_not_looked_at():
     with pytest.raises(PeerError, match="a message has 100 bytes; expected at most 99; fix its sender"):
         decoder(max_bytes=99).decode(bytes(100))
-    longest = Again(MARK, 1, [wire.encode_update(UPDATE, 1, 1)] * wire.MOST_UPDATES)
+    longest = Again(MARK, LIFE, [wire.encode_update(UPDATE, LIFE, 1)] * wire.MOST_UPDATES)
     assert decoder().decode(wire.encode(longest)) == longest
     with pytest.raises(PeerError, match="expected at most"):
         decoder().decode(bytes(20_000_000))
@@ -168,7 +176,7 @@ def test_one_number_that_is_not_finite_is_enough(bad, dtype):
 
 @pytest.mark.parametrize("value", [0.1, 1e300, 1e-300])
 def test_nothing_is_rounded_on_the_way_in(value):
-    message = wire.encode_update(UPDATE._replace(theta=np.full(SHAPE, value)), 0, 0)
+    message = wire.encode_update(UPDATE._replace(theta=np.full(SHAPE, value)), LIFE, 0)
     with pytest.raises(
         PeerError, match=r"theta does not fit into float32.*let its sender compute in float32"
     ):
@@ -180,9 +188,9 @@ def test_what_a_precision_cannot_hold_is_refused():
     theta[1, 2] = 65520.0
     message = r"theta\[1, 2\] is 65520.0; float16 holds at most 65504; choose float32"
     with pytest.raises(InputError, match=message):
-        wire.encode_update(UPDATE._replace(theta=theta), 0, 0, "float16")
+        wire.encode_update(UPDATE._replace(theta=theta), LIFE, 0, "float16")
     with pytest.raises(InputError, match=r"float32 holds at most 3.4028235e\+38; choose float64"):
-        wire.encode_update(UPDATE._replace(theta=theta * 1e300), 0, 0, "float32")
+        wire.encode_update(UPDATE._replace(theta=theta * 1e300), LIFE, 0, "float32")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +198,8 @@ def test_what_a_precision_cannot_hold_is_refused():
     [
         ({"round": -1}, {}, "round is -1; expected a whole number from 0 to 4503599627370495"),
         ({"round": np.int64(3)}, {}, "round is .*3"),
-        ({}, {"incarnation": 2**63}, "incarnation is 9223372036854775808"),
+        ({}, {"life": Life(2**63, 1)}, "life.starts is 9223372036854775808"),
+        ({}, {"life": Life(1, -1)}, "life.key is -1"),
         ({}, {"durable": None}, "durable is None"),
         ({}, {"durable": 8}, "durable is 8; expected a whole number from 0 to 7"),
         ({}, {"dtype": "float8"}, "dtype is 'float8'; expected one of float64, float32, float16"),
@@ -208,17 +217,17 @@ def test_what_a_precision_cannot_hold_is_refused():
 )
 def test_the_callers_faults(change, options, fault):
     with pytest.raises(InputError, match=fault):
-        wire.encode_update(UPDATE._replace(**change), **{"incarnation": 1, "durable": 1} | options)
+        wire.encode_update(UPDATE._replace(**change), **{"life": LIFE, "durable": 1} | options)
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        Again(MARK, 1, [b""] * 65),
-        Again(MARK, -1, []),
-        Hello(MARK, 1, 1, 1, {"a/b": 1}, {}, False, 1),
-        Hello(MARK, 1, 1, 1, {}, {"a": Held(-1)}, False, 1),
-        Hello(MARK, 1, 1, 1, {}, {}, None, 1),
+        Again(MARK, LIFE, [b""] * 65),
+        Again(MARK, Life(-1, 1), []),
+        Hello(MARK, LIFE, 1, 1, {"a/b": 1}, {}, False, 1),
+        Hello(MARK, LIFE, 1, 1, {}, {"a": Held(-1)}, False, 1),
+        Hello(MARK, LIFE, 1, 1, {}, {}, None, 1),
     ],
 )
 def test_what_no_peer_would_take_is_not_sent(message):
@@ -240,7 +249,7 @@ def test_decoders_are_made_of_sound_settings(options, fault):
 
 
 def test_every_single_flipped_bit_is_seen():
-    message = wire.encode_update(UPDATE, 3, 5)
+    message = wire.encode_update(UPDATE, LIFE, 5)
     for bit in range(8 * len(message)):
         damaged = bytearray(message)
         damaged[bit // 8] ^= 1 << bit % 8

@@ -84,7 +84,6 @@ certfile {directory / "broker.pem"}
 keyfile {directory / "broker.key"}
 require_certificate true
 use_identity_as_username true
-use_username_as_clientid true
 allow_anonymous false
 acl_file {directory / "mosquitto.acl"}
 set_tcp_nodelay true

@@ -22,6 +22,11 @@ from .wire_names import announced
 
 #: The least time between two requests to a neighbour, or two answers, in seconds.
 PAUSE = 0.02
+#: Seconds between two hellos, at most.
+HELLO_EVERY = 1.0
+#: Seconds after which our state is published again: others see it as lost when an earlier connection of ours,
+#: or another agent under our name, is gone.
+STATE_EVERY = 10.0
 #: The most readings from a topic that wait to be learnt.
 MOST_READINGS = 10_000
 #: Versions of a graph are below this, so that they fit into messages.
@@ -42,7 +47,10 @@ class Conversation:
     ) -> None:
         self.name, self.learner, self.memory = config.name, learner, memory
         self.neighbourhood, self.post, self.refused = neighbourhood, post, refused
+        self.identity = post.identity
         self.hello_at = time.monotonic()  # when the last hello was sent
+        self._is_hello_due = False
+        self._state, self._state_at = "init", self.hello_at  # as last published
         self.readings: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_READINGS)  # from a sensor's topic
         self._sensor = config.stream.topic
 
@@ -57,14 +65,34 @@ class Conversation:
 
     def hello(self, wants: dict[str, int]) -> None:
         """Send our round, and from which round on we miss which neighbours' updates."""
-        self.hello_at = time.monotonic()
+        self.hello_at, self._is_hello_due = time.monotonic(), False
         learner = self.learner
         edges = {str(name): held for name, held in learner.edges.items()}
         links = {str(name): (version, [*map(str, near)]) for name, (version, near) in learner.links.items()}
         durable = self.memory.durable(learner.round)
         near = self.neighbourhood
         about = {"done": near.done, "graph": near.graph, "ended": near.ended(), "links": links}
-        self.post.hello(learner.round, durable, wants, edges, **about)
+        self.post.hello(learner.round, durable, wants, edges, **about, **near.lives(self.hello_at))
+        if self.hello_at - self._state_at > STATE_EVERY:
+            self.publish_state(self._state)
+
+    def is_hello_due(self, now: float) -> bool:
+        """Whether it is time for the next regular hello, or one could not be sent at once."""
+        return self._is_hello_due or now - self.hello_at > HELLO_EVERY
+
+    def check_name(self, now: float) -> None:
+        """Refuse to run under a name that another agent has."""
+        if self.identity.is_taken(now):
+            raise InputError(
+                f"another agent runs under the name {self.name!r}; expected one; stop it or rename this one"
+            )
+
+    def _hello_soon(self) -> None:
+        """Send a hello now, or at the next check if there was one just before."""
+        if time.monotonic() - self.hello_at > PAUSE:
+            self.hello({})
+        else:
+            self._is_hello_due = True
 
     def ask(self, peers: list[Peer], pause: float) -> None:
         """Ask neighbours for missing updates, each at most once in `pause` seconds."""
@@ -77,6 +105,7 @@ class Conversation:
 
     def publish_state(self, state: str) -> None:
         """Publish "init", "ready" or "done", with our round and the version of our graph."""
+        self._state, self._state_at = state, time.monotonic()
         document = {"state": state, "round": self.learner.round, "graph": self.neighbourhood.graph}
         self.post.publish_json(topics.STATE, document, retain=True)
 
@@ -102,7 +131,8 @@ class Conversation:
         except RoundRefused as error:
             self.refused.note("round", sender=peer.name, reason=str(error))
         except PeerError as error:
-            self.refused.note("message", sender=peer.name, reason=str(error))
+            kind = "version" if isinstance(error, wire.OtherVersion) else "message"
+            self.refused.note(kind, sender=peer.name, reason=str(error))
         except Exception as error:  # nothing that a neighbour sends may end us
             self.refused.note("fault", sender=peer.name, reason=f"{type(error).__name__}: {error}")
 
@@ -123,13 +153,13 @@ class Conversation:
 
     def _receive_from(self, peer: Peer, payload: bytes) -> None:
         message = self.post.decoder.decode(payload)
-        if message.incarnation < peer.incarnation:
-            self.refused.note("replayed", sender=peer.name)
-        elif isinstance(message, wire.Again):
+        if not self._is_of_current_life(peer, message):
+            return
+        if isinstance(message, wire.Again):
             updates = [self.post.decoder.update(each).update for each in message.updates]
             self.neighbourhood.receive_again(peer, updates)
         elif isinstance(message, wire.Hello):
-            self.neighbourhood.believe(peer, message.incarnation, message.round, message.durable)
+            self.neighbourhood.believe(peer, message.life, message.round, message.durable)
             self._receive_hello(peer, message)
         else:
             self._receive_update(peer, message)
@@ -137,10 +167,35 @@ class Conversation:
     def _receive_update(self, peer: Peer, message: wire.Envelope) -> None:
         update = message.update
         self.learner.check(peer.name, update, decoded=True)  # before anything of it is stored
-        self.neighbourhood.believe(peer, message.incarnation, update.round, message.durable)
+        self.neighbourhood.believe(peer, message.life, update.round, message.durable)
         peer.direct = update.round
         self.neighbourhood.agree(peer, update.edges.get(self.name), update.round)
         self.neighbourhood.receive(peer, update)
+
+    def _is_of_current_life(self, peer: Peer, message: wire.Envelope | wire.Hello | wire.Again) -> bool:
+        """Whether a message counts. One of another life is refused; its first hello is a greeting, which ours
+        answers so that the new life can name ours."""
+        now, before = time.monotonic(), peer.lives.current
+        hello = message if isinstance(message, wire.Hello) else None
+        named = None if hello is None else hello.lives.get(self.name)
+        refusal = peer.lives.judge(message.life, hello is not None, named, self.identity.life, now)
+        if refusal == "unconfirmed":
+            if hello is None:  # not worth a warning: starts begin so
+                self.refused[refusal] += 1
+        elif refusal:
+            self.refused.note(refusal, sender=peer.name)
+        if hello is not None and refusal != "replayed":
+            self._note_lives(peer, hello, before != peer.lives.current, now)
+        return not refusal
+
+    def _note_lives(self, peer: Peer, hello: wire.Hello, is_accepted: bool, now: float) -> None:
+        is_greeting = peer.answered != hello.life
+        peer.answered = hello.life
+        is_renewed = self.identity.note(peer.name, hello.lives.get(self.name), self.name in hello.rivals, now)
+        if is_accepted or is_renewed:
+            self.hello({})  # before any other message: it accepts them only after this
+        elif is_greeting:
+            self._hello_soon()
 
     def _receive_hello(self, peer: Peer, hello: wire.Hello) -> None:
         self.learner.take_links(announced(hello.links))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from . import transports
 from .config import AgentConfig
 from .connection import Connection
 from .conversation import PAUSE, Conversation
+from .lives import Identity
 from .logs import Refused, tell
 from .making import make
 from .memory import Memory
@@ -29,6 +30,7 @@ from .post import Post
 from .progress import Progress
 from .service import Status
 from .streams import Reading, Scaling, Stream, open_stream
+from .tasks import race
 from .transports.inbox import Message
 
 LOG = logging.getLogger(__name__)
@@ -66,7 +68,7 @@ class Agent:
         names = self.memory.names if self.memory.graph else config.neighbours
         near = Neighbourhood(self.learner, config.rounds, names, self.memory.graph, restored)
         self.neighbourhood = near
-        self.post = Post(self.transport, self.learner, self.memory.incarnation)
+        self.post = Post(self.transport, self.learner, Identity(config.name, self.memory.starts))
         self.status, self.progress, self.refused = Status(), Progress(), Refused(LOG)
         self.connection = Connection(self.transport, near, config)
         self.conversation = Conversation(config, self.learner, self.memory, near, self.post, self.refused)
@@ -90,12 +92,13 @@ class Agent:
             self.conversation.subscribe()
             self.conversation.publish_state("init")
             receiving, keeping = self.connection.receive(self._receive), self.connection.keep()
-            await _race(self._work(), receiving, self._watch(), keeping, self._stopped())
+            await race(self._work(), receiving, self._watch(), keeping, self._stopped())
         finally:
             self.conversation.publish_state("done")
             await self.connection.close()
             self.memory.close()
             self.predictions.lines.close()
+        self.memory.check_saved()
 
     def stop(self) -> None:
         """Stop in good order: an open round may still close, or else is learnt again after a restart."""
@@ -238,8 +241,18 @@ class Agent:
         if isinstance(self.stream, Stream):
             self.memory.origin = self.stream.origin
         self.memory.graph, self.memory.names = self.neighbourhood.graph, list(self.peers)
+        self.memory.starts = self.post.identity.life.starts
         self.memory.forget(self._durable())
         self.memory.save(self.learner)
+
+    def _check_faults(self, now: float) -> None:
+        """Report what cannot be written, and try to save again even if no reading comes."""
+        self.conversation.check_name(now)
+        attempts = (self.memory.saving, self.memory.noting, self.predictions.lines.writing)
+        faults = (self.post.identity.conflict, *(each.fault for each in attempts))
+        self.status.faults = tuple(filter(None, faults))
+        if self.memory.saving.retry_due and not self.learner.waiting:
+            self._save()
 
     def _durable(self) -> int:
         """The earliest round to which a neighbour may be restored."""
@@ -299,9 +312,10 @@ class Agent:
             self.transport.expect(1)  # hand out whatever has arrived
             self.predictions.lines.flush()
             self.status.beat()
+            self._check_faults(now)
             if self.learner.waiting:
                 self._check_open_round(now - self._opened_at + tick)  # its age at the next check
-            if now - self.conversation.hello_at > 1.0:
+            if self.conversation.is_hello_due(now):
                 self.conversation.hello(self.neighbourhood.wants_of_missing(now))
             await self.connection.admit()
 
@@ -334,16 +348,3 @@ class Agent:
             "bytes_sent": counts.sent_bytes,
             "bytes_received": counts.received_bytes,
         }
-
-
-async def _race(*ways: Coroutine[Any, Any, None]) -> None:
-    """Run all until the first ends, and cancel the rest."""
-    tasks = [asyncio.create_task(way) for way in ways]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -2,23 +2,37 @@
 
 A checkpoint holds the learner between two rounds, how many readings it has learnt, and the updates it sent
 since its neighbours' last checkpoints: a neighbour that is restored needs them again.
+
+**A disk that is full or read-only does not stop the agent.** It goes on predicting and learning, and tries to
+save again every few seconds (`attempts.RETRY`). Should it crash meanwhile, it is restored to the last
+checkpoint that was saved: a file is read again from there, but readings of a topic or of standard input since
+then are lost unless they are in the journal. `durable` stays at that checkpoint, so neighbours keep their
+updates since then, up to `MANY` rounds; after a longer time a replay is impossible, and the duals of its
+edges are reset.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..base.errors import DataError, DiskError, InputError
 from ..base.extras import need
 from ..base.types import Array
-from ..learner import Learner, schema
+from ..learner import Learner, files, schema
 from ..learning.conformal import Errors
 from . import checkpoint
+from .attempts import Attempts
 from .config import CheckpointSection
+from .journal import Journal
+from .lock import Lock
 from .streams import Reading
 
 #: Own updates kept for neighbours: at least, and at most.
@@ -41,13 +55,15 @@ class Memory:
         self.readings = 0  # the number of the next reading
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
         self.origin: Any = None  # position of the stream, as the stream describes it
-        self.incarnation = time.time_ns()
+        self.starts = 1  # from checkpoints, including this one: the count of our life
         self.saved = 0  # the round of the last checkpoint
-        self._saved_at = time.monotonic()
-        directory = section.directory
-        if directory is not None:
+        self.saving = Attempts("state cannot be saved")
+        self.noting = Attempts("readings cannot be written to the journal")
+        self._directory = None if section.directory is None else Path(section.directory)
+        self._lock = None if self._directory is None else Lock(self._directory)
+        if self._directory is not None:
             need("safetensors", "agent")  # fails now, not at the first checkpoint
-        self._journal = checkpoint.Journal(directory) if journal and directory is not None else None
+        self._journal = Journal(self._directory) if journal and self._directory is not None else None
         self._again: list[Reading] = []  # in the journal, and not yet learnt again
 
     def durable(self, round: int) -> int:
@@ -79,24 +95,46 @@ class Memory:
             del self.waiting[next(iter(self.waiting))]
 
     def note(self, reading: Reading) -> None:
-        """Write a reading to the journal before it is learnt, where its source cannot repeat it."""
-        if self._journal is not None and reading not in self._again[:1]:
-            x = None if reading.x is None else [None if v != v else v for v in reading.x.tolist()]  # no NaN
-            about = {"version": schema.VERSIONS["reading"], "index": reading.index}
-            record = {**about, "x": x, "y": reading.y, "id": reading.id}
-            self._journal.append(record, self.section.sync)
+        """Write a reading to the journal before it is learnt, where its source cannot repeat it.
+
+        One that cannot be written is learnt all the same, and counted; a crash before the next checkpoint
+        loses it.
+        """
+        if self._journal is None or reading in self._again[:1]:
+            return
+        try:
+            if self._journal.round is None:
+                raise DiskError("no journal without a checkpoint", "there is no checkpoint yet")
+            self._journal.append(_record(reading), self.section.sync)
+        except DiskError as error:
+            self.noting.fail(error.reason)
+        else:
+            self.noting.succeed()
 
     def due(self, round: int) -> bool:
         """Whether a checkpoint is due."""
-        if self.section.directory is None or round == self.saved:
+        if self._directory is None or (round == self.saved and not self.saving.fault):
             return False
-        late = time.monotonic() - self._saved_at >= self.section.every_seconds
+        if self.saving.fault:
+            return self.saving.retry_due
+        late = time.monotonic() - self.saving.well_at >= self.section.every_seconds
         return late or round - self.saved >= self.section.every_rounds
 
     def save(self, learner: Learner) -> None:
-        """Write a checkpoint; only between two rounds."""
-        if self.section.directory is None:
+        """Write a checkpoint, only between two rounds; one that fails is counted and tried again."""
+        if self._directory is None:
             return
+        try:
+            if holder := self._take_lock(self._directory):
+                raise DiskError("the directory is in use", f"{holder} uses {self._directory}")
+            self._write(self._directory, learner)
+        except DiskError as error:
+            self.saving.fail(error.reason)
+        else:
+            self.saved = learner.round
+            self.saving.succeed()
+
+    def _write(self, directory: Path, learner: Learner) -> None:
         arrays, meta = learner.save()
         rounds = sorted(self.history)
         more, about = schema.document(
@@ -108,36 +146,80 @@ class Memory:
                 "errors": {"last": self.errors.misses, "count": self.errors.n},
                 "graph": {"version": self.graph, "neighbours": self.names},
                 "origin": json.dumps(self.origin),
-                "incarnation": self.incarnation,
+                "starts": self.starts,
                 "history": [[r, np.frombuffer(self.history[r], np.uint8)] for r in rounds],
                 "waiting": [[id, x, y_hat] for id, (x, y_hat) in self.waiting.items()],
             },
         )
         arrays |= more
         ours = {"learner": meta, "agent": about}
-        sync = self.section.sync
-        checkpoint.save(self.section.directory, learner.round, arrays, ours, sync=sync)
-        if self._journal is not None:
-            self._rewrite(learner.round)
-        self.saved, self._saved_at = learner.round, time.monotonic()
+        # The journal is started before the checkpoint has its name: a crash in between loses nothing.
+        start = functools.partial(self._start_journal, learner.round)
+        checkpoint.save(directory, learner.round, arrays, ours, sync=self.section.sync, ready=start)
 
     def load(self, learner: Learner) -> checkpoint.Checkpoint | None:
-        """Restore the last checkpoint; None where there is none."""
-        directory = self.section.directory
-        found = None if directory is None else checkpoint.load(directory)
+        """Take the directory's lock and restore the last checkpoint; None where there is none."""
+        if self._directory is None:
+            return None
+        self._open_directory(self._directory)
+        try:
+            return self._load(self._directory, learner)
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, directory: Path, learner: Learner) -> checkpoint.Checkpoint | None:
+        found = checkpoint.load(directory)
         if found is None:
             return None
-        state = schema.read("agent", found.arrays, found.meta["agent"])
-        learner.load(found.arrays, found.meta["learner"])
+        state = schema.read("agent", found.arrays, found.meta.get("agent", {}))
+        with schema.whole("agent"):
+            self._check_owner(state["name"], state["network"])
+            self._restore(state, found.round)
+        learner.load(found.arrays, found.meta.get("learner", {}))
+        self._open_journal()
+        return found
+
+    def _open_directory(self, directory: Path) -> None:
+        """Refuse a directory that another agent uses; one that cannot be written is reported, not refused."""
+        try:
+            holder = self._take_lock(directory)
+        except DiskError as error:
+            self.saving.fail(error.reason)
+            return
+        if holder:
+            raise InputError(
+                f"{directory} is in use by {holder}; expected one agent for a state directory; "
+                "stop the other, or choose another [checkpoint] directory"
+            )
+
+    def _take_lock(self, directory: Path) -> str:
+        """Take the lock; who else has it, or ""."""
+        assert self._lock is not None
+        if self._lock.is_held:
+            return ""
+        with files.writing(directory):
+            files.make_directory(directory, self.section.sync)
+            holder = self._lock.take()
+        if not holder:
+            checkpoint.sweep(directory)
+        return holder
+
+    def _check_owner(self, name: str, network: str) -> None:
+        if (name, network) != (self.name, self.network):
+            raise DataError(
+                f"the checkpoint in {self._directory} is of {name!r} in network {network!r}; "
+                f"expected {self.name!r} in {self.network!r}; choose another [checkpoint] directory, "
+                "or move the files away to start again"
+            )
+
+    def _restore(self, state: dict[str, Any], round: int) -> None:
         self.errors.misses, self.errors.n = state["errors"]["last"], state["errors"]["count"]
         self.history = {round: sent.tobytes() for round, sent in state["history"]}
         self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
-        self.readings, self.origin, self.saved = state["readings"], json.loads(state["origin"]), found.round
+        self.readings, self.origin, self.saved = state["readings"], json.loads(state["origin"]), round
         self.graph, self.names = state["graph"]["version"], state["graph"]["neighbours"]
-        # Messages of an earlier start must have a smaller number, even if the clock was set back.
-        self.incarnation = max(self.incarnation, state["incarnation"] + 1)
-        self._open_journal()
-        return found
+        self.starts = operator.index(state["starts"]) + 1
 
     def noted(self) -> Iterator[Reading]:
         """Readings from the journal since the checkpoint, to be learnt again."""
@@ -146,28 +228,42 @@ class Memory:
             del self._again[0]
 
     def _open_journal(self) -> None:
-        if self._journal is not None:
-            later = self._journal.later(self.saved)  # of checkpoints that turned out to be damaged
-            found = [_reading(record) for record in [*self._journal.resume(self.saved), *later]]
-            self._again = [reading for reading in found if reading.index >= self.readings]
-            self._rewrite(self.saved)
+        if self._journal is None:
+            return
+        # Later ones are of checkpoints that were damaged, or interrupted; two may hold the same reading.
+        records = [*self._journal.resume(self.saved), *self._journal.later(self.saved)]
+        found = {reading.index: reading for reading in map(_reading, records)}
+        self._again = [found[index] for index in sorted(found) if index >= self.readings]
 
-    def _rewrite(self, round: int) -> None:
+    def _start_journal(self, round: int) -> None:
         """Start the journal of a checkpoint, with the readings that are not yet learnt again."""
-        assert self._journal is not None
-        self._journal.start(round, sync=self.section.sync)
-        again, self._again = self._again, []
-        for reading in again:
-            self.note(reading)
-        self._again = again
+        if self._journal is not None and self._journal.round != round:
+            self._journal.start(round, map(_record, self._again), sync=self.section.sync)
 
     def close(self) -> None:
-        """Close files."""
+        """Close files, and let another agent use the directory."""
         if self._journal is not None:
             self._journal.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def check_saved(self) -> None:
+        """Refuse to end in silence if the last state could not be saved."""
+        if self.saving.fault:
+            raise DataError(
+                f"{self.saving.fault}; expected room and permission in {self._directory}; free some space; "
+                f"the next start goes on from round {self.saved}"
+            )
+
+
+def _record(reading: Reading) -> dict[str, Any]:
+    x = None if reading.x is None else [None if v != v else v for v in reading.x.tolist()]  # JSON has no NaN
+    about = {"version": schema.VERSIONS["reading"], "index": reading.index}
+    return {**about, "x": x, "y": reading.y, "id": reading.id}
 
 
 def _reading(record: dict[str, Any]) -> Reading:
-    record = schema.migrate("reading", record["version"], record)
-    x = None if record["x"] is None else np.array(record["x"], np.float64)
-    return Reading(record["index"], x, record["y"], record["id"])
+    record = schema.migrate("reading", record.get("version"), record)
+    with schema.whole("reading"):
+        x = None if record["x"] is None else np.array(record["x"], np.float64)
+        return Reading(operator.index(record["index"]), x, record["y"], record["id"])

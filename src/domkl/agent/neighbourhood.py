@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..base.errors import PeerError
 from ..exchange.edges import Held
@@ -13,6 +14,7 @@ from ..exchange.message import Update
 from ..learner import Learner
 from . import rounds as believed
 from .config import RoundSection
+from .lives import Life
 from .logs import tell
 from .peers import Peer
 from .post import AT_ONCE
@@ -97,9 +99,9 @@ class Neighbourhood:
 
     # Received
 
-    def believe(self, peer: Peer, incarnation: int, round: int, durable: int) -> None:
+    def believe(self, peer: Peer, life: Life, round: int, durable: int) -> None:
         """Record the header of a message that is sound, or refuse its round."""
-        peer.note_message(incarnation, round, self.learner.round)
+        peer.note_message(life, round, self.learner.round)
         self._refuse_unbelieved(peer, round)
         peer.note_round(round, durable)
 
@@ -169,6 +171,12 @@ class Neighbourhood:
         """From which round on we need each neighbour's updates."""
         here = self.learner.round
         return {name: max(0, peer.round - 1) if self.is_new else here for name, peer in self.peers.items()}
+
+    def lives(self, now: float) -> dict[str, Any]:
+        """What a hello says of the neighbours' lives: those that are known, and names that two agents use."""
+        known = {name: peer.lives.known(now) for name, peer in self.peers.items()}
+        rivals = [name for name, peer in self.peers.items() if peer.lives.has_rival(now)]
+        return {"lives": {name: life for name, life in known.items() if life}, "rivals": rivals}
 
     def wants_of_missing(self, now: float) -> dict[str, int]:
         """The last update of each neighbour that is up but whose updates do not arrive."""

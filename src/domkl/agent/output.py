@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
 import math
+import os
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -11,45 +16,102 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ..learning.conformal import Errors
+from .attempts import Attempts
 from .config import OutputSection
+from .logs import tell
 from .post import Post
 from .streams import Reading, Scaling
 
+LOG = logging.getLogger(__name__)
 #: Seconds after which a line is flushed at the latest.
 DELAY = 0.02
+#: Bytes that are written at once, and those that wait at most while the place cannot be written.
+FULL, MOST = 8192, 2**20
 
 Out = Callable[[dict[str, Any]], None]
 
 
 class Lines:
-    """Writes JSON lines to a file that is opened with the first; "-" is standard output, "" nowhere."""
+    """Writes JSON lines to a file that is opened with the first; "-" is standard output, "" nowhere.
+
+    A place that cannot be written is tried again with every flush. Meanwhile lines wait, up to `MOST` bytes;
+    further ones are lost and counted. Only a closed pipe at standard output is an error: its reader has gone.
+    """
 
     def __init__(self, place: str) -> None:
-        self.place = place
-        self._file: BinaryIO | None = sys.stdout.buffer if place == "-" else None
+        self.place, self.lost = place, 0
+        shown = "standard output" if place == "-" else place
+        self.writing = Attempts(f"predictions cannot be written to {shown}")
+        self._file: io.RawIOBase | BinaryIO | None = None
+        self._waiting = bytearray()
         self._flushed_at = 0.0
 
     def write(self, record: dict[str, Any]) -> None:
         """Write a line."""
         if not self.place:
             return
-        if self._file is None:
-            self._file = open(self.place, "ab")  # noqa: SIM115  closed by close()
-        self._file.write(msgspec.json.encode(record) + b"\n")
-        if time.monotonic() - self._flushed_at > DELAY:
+        line = msgspec.json.encode(record) + b"\n"
+        if self.writing.fault and len(self._waiting) + len(line) > MOST:
+            self.lost += 1
+        else:
+            self._waiting += line
+        if len(self._waiting) >= FULL or time.monotonic() - self._flushed_at > DELAY:
             self.flush()
 
     def flush(self) -> None:
-        """Flush what is written so far."""
-        if self._file is not None:
-            self._file.flush()
-            self._flushed_at = time.monotonic()
+        """Write all lines so far, or record why that failed."""
+        if not self._waiting:
+            return
+        try:
+            self._write_waiting()
+        except OSError as error:
+            if self.place == "-" and isinstance(error, BrokenPipeError):
+                raise
+            self.writing.fail(error.strerror or str(error))
+        else:
+            self.writing.succeed()
+        self._flushed_at = time.monotonic()
+
+    def _write_waiting(self) -> None:
+        self._file = self._file or _opened(self.place)
+        while self._waiting:
+            count = self._file.write(bytes(self._waiting))
+            if count is None:
+                raise BlockingIOError("its reader is slow")
+            del self._waiting[:count]
+        self._file.flush()
 
     def close(self) -> None:
-        """Close the file, but not standard output."""
+        """Close the file, but not standard output; lines that still wait are lost."""
         self.flush()
+        if self._waiting:
+            self.lost += self._waiting.count(b"\n")
+            tell(LOG, logging.ERROR, "predictions lost", lines=self.lost, reason=self.writing.fault)
         if self._file is not None and self.place != "-":
             self._file.close()
+
+
+def _opened(place: str) -> io.RawIOBase | BinaryIO:
+    """Where lines go; a file is continued on a new line if a full disk has cut its last one."""
+    if place == "-":
+        sys.stdout.flush()
+        return getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+    file = io.FileIO(place, "ab")
+    if _is_cut(place):
+        try:
+            file.write(b"\n")
+        except OSError:
+            file.close()
+            raise
+    return file
+
+
+def _is_cut(place: str) -> bool:
+    with contextlib.suppress(OSError), open(place, "rb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    return False
 
 
 class Predictions:

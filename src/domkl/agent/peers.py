@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from ..exchange.message import Update
+from .lives import Life, Lives
 
 #: The longest time, in seconds, for which a neighbour that is lost repeatedly is not waited for.
 LONGEST_PENALTY = 60.0
@@ -16,7 +17,9 @@ class Peer:
     """A neighbour, as its messages show it."""
 
     name: str
-    incarnation: int = 0
+    lives: Lives = field(default_factory=Lives)
+    life: Life | None = None  # of its last message
+    answered: Life | None = None  # the last of its lives that we sent a hello at once
     claimed: int = 0  # the round in its last message, believed or not
     round: int = 0  # the latest that it is believed to be at
     durable: int = 0
@@ -34,10 +37,10 @@ class Peer:
     losses: int = 0  # deadlines missed
     welcome_at: float = 0.0  # when it may be waited for again
 
-    def note_message(self, incarnation: int, round: int, here: int) -> None:
+    def note_message(self, life: Life, round: int, here: int) -> None:
         """Record that it is up, and the round in its message; we are at round `here`."""
-        if incarnation > self.incarnation:  # it was restarted, perhaps at an earlier round
-            self.incarnation, self.done = incarnation, None
+        if life != self.life:  # it was restarted, perhaps at an earlier round
+            self.life, self.done = life, None
             self.forget()
         self.claimed, self.received_at, self.met = round, time.monotonic(), True
         if round <= here + 1:

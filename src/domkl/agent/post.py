@@ -11,6 +11,7 @@ from ..exchange.edges import Held
 from ..exchange.message import Update
 from ..learner import Learner
 from . import wire
+from .lives import Identity
 from .transports import Transport, topics
 
 #: Updates in one answer to a neighbour that missed them.
@@ -26,8 +27,8 @@ class Post:
     misses), to/<neighbour> (updates that one missed), state, prediction.
     """
 
-    def __init__(self, transport: Transport, learner: Learner, incarnation: int) -> None:
-        self.transport, self.incarnation = transport, incarnation
+    def __init__(self, transport: Transport, learner: Learner, identity: Identity) -> None:
+        self.transport, self.identity = transport, identity
         self.network, self.name = transport.settings.network, transport.settings.name
         self.payload, self.fingerprint = learner.exchange.payload, learner.fingerprint
         self._theta = self.topic(self.name, "theta")
@@ -54,20 +55,20 @@ class Post:
 
     def send(self, update: Update, durable: int) -> bytes:
         """Send an update to all neighbours; returns its bytes."""
-        sent = wire.encode_update(update, self.incarnation, durable, self.payload)
+        sent = wire.encode_update(update, self.identity.life, durable, self.payload)
         self.transport.publish(self._theta, sent)
         return sent
 
     def send_again(self, name: str, updates: list[bytes]) -> None:
         """Send updates again to a neighbour that missed them, byte for byte."""
-        again = wire.encode(wire.Again(self.fingerprint, self.incarnation, updates))
+        again = wire.encode(wire.Again(self.fingerprint, self.identity.life, updates))
         self.transport.publish(self.topic(self.name, "to", name), again)
 
     def hello(
         self, round: int, durable: int, wants: dict[str, int], edges: dict[str, Held], **more: Any
     ) -> None:
         """Send our round, and which updates of which neighbours we miss."""
-        hello = wire.Hello(self.fingerprint, self.incarnation, round, durable, wants, edges, **more)
+        hello = wire.Hello(self.fingerprint, self.identity.life, round, durable, wants, edges, **more)
         self.transport.publish(self.topic(self.name, "hello"), wire.encode(hello))
 
     def publish_json(self, channel: str, document: dict[str, Any], retain: bool = False) -> None:

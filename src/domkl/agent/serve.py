@@ -79,5 +79,10 @@ def snapshot(agent: Agent) -> Snapshot:
         "bytes_received": counts.received_bytes,
         "messages_refused": {**refused, "late": agent.neighbourhood.late, "transport": counts.refused},
         "kernel_weight": {str(p): float(weight) for p, weight in enumerate(agent.learner.weights)},
+        "name_conflict": float(bool(agent.post.identity.conflict)),
         "checkpoint_round": agent.memory.saved,
+        "checkpoint_age_seconds": now - agent.memory.saving.well_at,
+        "saves_failed": agent.memory.saving.failed,
+        "readings_unjournalled": agent.memory.noting.failed,
+        "predictions_lost": agent.predictions.lines.lost,
     }

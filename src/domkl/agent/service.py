@@ -54,7 +54,12 @@ METRICS = {
     "bytes_received": Metric("counter", "Bytes received from the transport."),
     "messages_refused": Metric("counter", "Messages that could not be used.", "reason"),
     "kernel_weight": Metric("gauge", "Weight of each kernel, or of each expert of an auto model.", "kernel"),
+    "name_conflict": Metric("gauge", "1 while another agent runs under the same name."),
     "checkpoint_round": Metric("gauge", "Round of the last checkpoint."),
+    "checkpoint_age_seconds": Metric("gauge", "Time since the state was last saved, or the start."),
+    "saves_failed": Metric("counter", "Attempts to save the state that failed."),
+    "readings_unjournalled": Metric("counter", "Readings that could not be written to the journal."),
+    "predictions_lost": Metric("counter", "Predictions that could not be written."),
 }
 
 
@@ -64,6 +69,7 @@ class Status:
 
     alive_at: float = field(default_factory=time.monotonic)
     ready: bool = False  # has its neighbours, or has gone on without them
+    faults: tuple[str, ...] = ()  # what keeps it from being ready although it learns
 
     def beat(self) -> None:
         """Say that the loop makes progress."""
@@ -146,9 +152,10 @@ def _health(status: Status, patience: float) -> Page:
 
 
 def _readiness(status: Status) -> Page:
-    if status.ready:
+    faults = status.faults if status.ready else ("waiting for neighbours", *status.faults)
+    if not faults:
         return Page(HTTPStatus.OK, b"ready\n")
-    return Page(HTTPStatus.SERVICE_UNAVAILABLE, b"waiting for neighbours\n")
+    return Page(HTTPStatus.SERVICE_UNAVAILABLE, "; ".join(faults).encode() + b"\n")
 
 
 class _Collector:

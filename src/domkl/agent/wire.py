@@ -30,11 +30,12 @@ from ..base.types import Array, Float
 from ..exchange.edges import NUMBER_END, Held
 from ..exchange.message import Shapes, Update
 from ..exchange.topology import MOST_VERSION
+from .lives import Life, Number
 from .wire_arrays import DTYPES, all_finite, named, narrowed
 from .wire_names import MOST_NAMES, ROUND_END, announced, check_names, names_of, strange_names
 
 #: Major and minor version of the format.
-VERSION = (2, 0)
+VERSION = (3, 0)
 #: The most updates in one `Again`.
 MOST_UPDATES = 64
 
@@ -46,7 +47,6 @@ _START = zlib.crc32(_PREFIX)
 _ROOM = 4096 + 128 * MOST_NAMES  # bytes of an update besides theta and losses
 
 Round = Annotated[int, Meta(ge=0, lt=ROUND_END)]
-Number = Annotated[int, Meta(ge=0, le=NUMBER_END - 1)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Fingerprint = Annotated[str, Meta(max_length=64)]
 Edges = Annotated[dict[Name, Held], Meta(max_length=MOST_NAMES)]
@@ -55,13 +55,18 @@ Degree = Annotated[int, Meta(ge=0, le=MOST_NAMES)]
 Version = Annotated[int, Meta(ge=0, le=MOST_VERSION)]
 Names = Annotated[list[Name], Meta(max_length=MOST_NAMES)]
 Announced = Annotated[dict[Name, tuple[Version, Names]], Meta(max_length=MOST_NAMES)]
+KnownLives = Annotated[dict[Name, Life], Meta(max_length=MOST_NAMES)]
 Updates = Annotated[list[bytes], Meta(max_length=MOST_UPDATES)]
+
+
+class OtherVersion(PeerError):
+    """A message is of another major version of the format."""
 
 
 class Envelope(NamedTuple):
     """An update with the header that its sender added."""
 
-    incarnation: int  # of the sender; grows at each start
+    life: Life  # of the sender
     durable: int  # the sender's first round that is not yet safe on disk
     dtype: str  # the precision it was sent in
     update: Update
@@ -71,7 +76,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """I am alive, at this round, and want from each of these neighbours its updates from that round on."""
 
     fingerprint: Fingerprint
-    incarnation: Number
+    life: Life
     round: Round
     durable: Round
     wants: Wants
@@ -80,19 +85,21 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     graph: Number
     ended: Wants = {}  # the neighbours whose streams have ended, and at which rounds
     links: Announced = {}  # of the network, as far as they are known
+    lives: KnownLives = {}  # of the neighbours
+    rivals: Names = []  # neighbours under whose names two agents send
 
 
 class Again(msgspec.Struct, frozen=True, tag="again"):
     """Updates once more, each byte for byte as it was first sent; `Decoder.update` reads them."""
 
     fingerprint: Fingerprint
-    incarnation: Number
+    life: Life
     updates: Updates
 
 
 class _Update(msgspec.Struct, frozen=True, tag="update", omit_defaults=True):
     fingerprint: Fingerprint
-    incarnation: Number
+    life: Life
     durable: Round
     round: Round
     dtype: Literal["float64", "float32", "float16"]
@@ -108,15 +115,15 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Update | Hello | Again)
 
 
-def encode_update(update: Update, incarnation: int, durable: int, dtype: str = "float64") -> bytes:
+def encode_update(update: Update, life: Life, durable: int, dtype: str = "float64") -> bytes:
     """The message with which an update goes to every neighbour.
 
     >>> theta, scalars = np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([1.0, 2.0])
-    >>> message = encode_update(Update(7, theta, scalars, "f00d"), incarnation=1, durable=5, dtype="float32")
+    >>> message = encode_update(Update(7, theta, scalars, "f00d"), Life(1, 2), durable=5, dtype="float32")
     >>> decoder = Decoder(shape=(2, 2), fingerprint="f00d", has_scalars=True)
     >>> envelope = decoder.decode(message)
-    >>> envelope.update.round, envelope.incarnation, envelope.durable, envelope.dtype
-    (7, 1, 5, 'float32')
+    >>> envelope.update.round, envelope.life, envelope.durable, envelope.dtype
+    (7, Life(starts=1, key=2), 5, 'float32')
     >>> envelope.update.theta.tolist() == theta.astype("float32").tolist()
     True
     >>> decoder.decode(message.replace(b"f00d", b"food"))
@@ -124,7 +131,8 @@ def encode_update(update: Update, incarnation: int, durable: int, dtype: str = "
     ...
     domkl.base.errors.PeerError: the checksum of a message is wrong; expected no damage; send it again
     """
-    _check_whole("incarnation", incarnation, NUMBER_END)
+    _check_whole("life.starts", life.starts, NUMBER_END)
+    _check_whole("life.key", life.key, NUMBER_END)
     _check_whole("round", update.round, ROUND_END)
     _check_whole("durable", durable, update.round + 1)
     theta = narrowed("theta", update.theta, named(dtype)).data
@@ -134,7 +142,7 @@ def encode_update(update: Update, incarnation: int, durable: int, dtype: str = "
     if strange := strange_names([*edges, *names_of(links)]):
         raise InputError(f"edges or links have {strange}; rename that learner")
     more = None if update.more is None else narrowed("more", update.more, _SCALARS).data
-    head = update.fingerprint, incarnation, durable, update.round, dtype
+    head = update.fingerprint, life, durable, update.round, dtype
     sent = (*head, theta, scalars, edges, update.degree, more, links)
     return _sealed(_Update(*sent))  # type: ignore[arg-type]
 
@@ -142,7 +150,7 @@ def encode_update(update: Update, incarnation: int, durable: int, dtype: str = "
 def encode(message: Hello | Again) -> bytes:
     """The bytes of a message that is no update.
 
-    >>> hello = Hello("f00d", 1, round=7, durable=5, wants={"b": 6}, edges={}, done=False, graph=1)
+    >>> hello = Hello("f00d", Life(1, 2), round=7, durable=5, wants={"b": 6}, edges={}, done=False, graph=1)
     >>> Decoder(shape=(2, 2), fingerprint="f00d", has_scalars=True).decode(encode(hello)) == hello
     True
     """
@@ -210,7 +218,7 @@ class Decoder:
         if message.fingerprint != self._fingerprint:
             raise PeerError(
                 f"a message has fingerprint {message.fingerprint!r}; expected {self._fingerprint!r}; "
-                "give all learners the same [model], inputs, dtype and payload"
+                "give all learners the same [model], inputs, dtype, payload and version of domkl"
             )
         return self._envelope(message) if isinstance(message, _Update) else message
 
@@ -234,7 +242,7 @@ class Decoder:
         links = announced(sent.links)
         head = sent.round, theta, scalars, sent.fingerprint, sent.edges
         update = Update(*head, sent.degree, more, links)  # type: ignore[arg-type]
-        return Envelope(sent.incarnation, sent.durable, sent.dtype, update)
+        return Envelope(sent.life, sent.durable, sent.dtype, update)
 
     def _further(self, data: memoryview) -> Array:
         count = min(data.nbytes // 8, self._more)
@@ -297,9 +305,9 @@ def _checksum(payload: bytes) -> int:
     if magic != _MAGIC:
         raise PeerError(f"a message begins with {magic!r}; expected {_MAGIC!r}; let only learners send here")
     if major != VERSION[0]:
-        raise PeerError(
-            f"a message has format {major}; expected {VERSION[0]}; "
-            "let all learners run the same major version of domkl"
+        raise OtherVersion(
+            f"a message has version {major} of the format; expected {VERSION[0]}; "
+            "let all learners run versions of domkl with the same"
         )
     return int(checksum)
 

@@ -22,7 +22,7 @@ def check_names(message: Any) -> None:
     """Refuse names that cannot be sent, and edges with numbers out of range."""
     names = [*message.edges, *names_of(message.links)]
     if hasattr(message, "wants"):
-        names += [*message.wants, *message.ended]
+        names += [*message.wants, *message.ended, *message.lives, *message.rivals]
     if strange := strange_names(names):
         raise PeerError(f"a message has {strange}; fix its sender")
     if not _in_range(message.edges.values()):

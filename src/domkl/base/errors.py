@@ -4,6 +4,7 @@ Error
 ├── InputError     the caller gave something unusable        (also a ValueError)
 ├── PeerError      another learner sent something unusable   (also a ValueError)
 ├── DataError      a file or a download is not what it must be (also a ValueError)
+│   └── DiskError  a file cannot be written now
 └── MissingExtra   an optional package is not installed      (also an ImportError)
 
 Each message is one line: the fact, the expectation, the remedy.
@@ -26,6 +27,14 @@ class PeerError(Error, ValueError):
 
 class DataError(Error, ValueError):
     """A data file is missing, damaged or of the wrong form."""
+
+
+class DiskError(DataError):
+    """A file cannot be written now: no room, no permission, or a fault; what was there before still is."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason  # as the operating system words it
 
 
 class MissingExtra(Error, ImportError):

@@ -8,14 +8,14 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..base.errors import DataError, InputError
+from ..base.errors import DataError, DiskError, InputError
 from ..base.extras import need
 
 #: The types of arrays that a file may hold, as safetensors calls them.
@@ -94,12 +94,15 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
-def replace(path: Path, content: bytes, sync: bool) -> None:
-    """Write `path` so that it is there as a whole or not at all."""
-    number, temporary = tempfile.mkstemp(SUFFIX, PREFIX, path.parent)  # with mode 0600
+def replace(path: Path, content: bytes, sync: bool, ready: Callable[[], None] | None = None) -> None:
+    """Write `path` so that it is there as a whole or not at all; `ready` is called when only its name is
+    missing."""
+    number, temporary = tempfile.mkstemp(SUFFIX, f"{PREFIX}{os.getpid()}-", path.parent)  # with mode 0600
     try:
         with open(number, "wb", buffering=0) as file:
             write(file, content, sync)
+        if ready is not None:
+            ready()
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -116,6 +119,16 @@ def write(file: io.FileIO, content: bytes, sync: bool) -> None:
         view = view[file.write(view) :]
     if sync:
         os.fsync(file.fileno())
+
+
+def make_directory(directory: Path, sync: bool) -> None:
+    """Make a directory, and those above it, for its owner alone."""
+    if directory.is_dir():
+        return
+    make_directory(directory.parent, sync)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    if sync:
+        sync_directory(directory.parent)
 
 
 def sync_directory(directory: Path) -> None:
@@ -135,7 +148,9 @@ def writing(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(
-            f"{directory} cannot be written ({error.strerror}); expected room and permission; "
-            "free some space or choose another directory; what was saved before is still there"
+        reason = error.strerror or str(error)
+        raise DiskError(
+            f"{directory} cannot be written ({reason}); expected room and permission; "
+            "free some space or choose another directory; what was saved before is still there",
+            reason,
         ) from None

@@ -2,19 +2,22 @@
 
 A state is a nest of dictionaries and lists with arrays, numbers and texts in it. `flatten` makes of it arrays
 by dotted names and a description fit for JSON; `nest` is its inverse. Every document says which schema it has
-and in which version; `migrate` brings an older one up to date, step by step.
+and in which version; `migrate` brings an older one up to date, step by step. Whatever is wrong with a
+document ends in a `DataError` of one line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ..base.errors import DataError
+from ..base.errors import DataError, InputError
 from ..exchange.edges import Neighbour
+from ..learning.auto import constants
 from ..learning.settings import Auto, Paper, describe
 
 if TYPE_CHECKING:
@@ -24,9 +27,16 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Today's version of each schema.
-VERSIONS = {"learner": 1, "model": 1, "agent": 1, "reading": 1}
+VERSIONS = {"learner": 1, "model": 1, "agent": 2, "reading": 1}
+
+
+def _count_starts(state: dict[str, Any]) -> dict[str, Any]:
+    """Agents are told apart by a count of starts instead of a time."""
+    return {**{name: value for name, value in state.items() if name != "incarnation"}, "starts": 0}
+
+
 #: What brings a state of (schema, version) to the next version.
-MIGRATIONS: dict[tuple[str, int], Migration] = {}
+MIGRATIONS: dict[tuple[str, int], Migration] = {("agent", 1): _count_starts}
 
 
 def flatten(value: Any, path: str, arrays: Arrays) -> Any:
@@ -39,24 +49,51 @@ def flatten(value: Any, path: str, arrays: Arrays) -> Any:
     if isinstance(value, float):
         return {"float": value.hex()}
     if isinstance(value, Mapping):
-        return {"fields": {str(key): flatten(item, f"{path}.{key}", arrays) for key, item in value.items()}}
+        return {
+            "fields": {key: flatten(item, f"{path}.{_level(key)}", arrays) for key, item in value.items()}
+        }
     return [flatten(item, f"{path}.{i}", arrays) for i, item in enumerate(value)]
+
+
+def _level(key: Any) -> str:
+    """A key as part of a dotted name, without dots of its own: {"a.b": x} and {"a": {"b": x}} differ."""
+    if not isinstance(key, str):
+        raise InputError(f"a state has the key {key!r}; expected texts as keys; convert it")
+    return key.replace("%", "%25").replace(".", "%2E")
 
 
 def nest(about: Any, arrays: Mapping[str, Any]) -> Any:
     """Inverse of `flatten`; tuples come back as lists."""
     if isinstance(about, list):
         return [nest(item, arrays) for item in about]
-    if not isinstance(about, dict):
+    if about is None or isinstance(about, bool | int | str):
         return about
-    ((kind, inside),) = about.items()
-    if kind == "array":
+    kind, inside = next(iter(about.items())) if isinstance(about, dict) and len(about) == 1 else ("", None)
+    if kind == "array" and isinstance(inside, str) and inside in arrays:
         return arrays[inside]
-    if kind == "float":
+    if kind == "float" and isinstance(inside, str):
         return float.fromhex(inside)
-    if kind == "fields":
+    if kind == "fields" and isinstance(inside, dict):
         return {key: nest(item, arrays) for key, item in inside.items()}
-    raise DataError(f"a state holds {kind!r}; expected array, float or fields; write it again")
+    shown = ascii(about)[:80]
+    raise DataError(
+        f"a state holds {shown}; expected an array of the file, a float or fields; write it again"
+    )
+
+
+@contextlib.contextmanager
+def whole(schema: str) -> Iterator[None]:
+    """Refuse a document in which something is missing or of another kind, instead of failing inside."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
+        fault = ascii(f"{type(error).__name__}: {error}")[1:-1][:120]
+        raise DataError(
+            f"a saved {schema!r} is not whole ({fault}); expected every field of version {VERSIONS[schema]}; "
+            "restore the file from a backup, or move it away to start again"
+        ) from None
 
 
 def document(schema: str, state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
@@ -68,26 +105,40 @@ def document(schema: str, state: Mapping[str, Any]) -> tuple[Arrays, dict[str, A
 
 def read(schema: str, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
     """Inverse of `document`, migrated to today's version."""
-    version = meta.get("version")
-    if meta.get("schema") != schema or not isinstance(version, int):
+    found = meta.get("schema") if isinstance(meta, Mapping) else None
+    if found != schema:
         raise DataError(
-            f"the state has schema {meta.get('schema')!r}; expected {schema!r}; "
+            f"the state has schema {ascii(found)[:80]}; expected {schema!r}; "
             "use a file that this part of domkl has written"
         )
-    found: dict[str, Any] = nest(meta["state"], arrays)
-    return migrate(schema, version, found)
+    _check_version(schema, meta.get("version"))
+    with whole(schema):
+        return migrate(schema, meta["version"], nest(meta["state"], arrays))
 
 
-def migrate(schema: str, version: int, state: dict[str, Any]) -> dict[str, Any]:
+def migrate(schema: str, version: Any, state: dict[str, Any]) -> dict[str, Any]:
     """A state of an earlier version as one of today's; refuses one of a later version."""
-    if version > VERSIONS[schema]:
-        raise DataError(
-            f"the state is of version {version} of schema {schema!r}; expected {VERSIONS[schema]} or "
-            "earlier; install the version of domkl that wrote it, or a later one"
-        )
-    for each in range(version, VERSIONS[schema]):
-        state = MIGRATIONS[schema, each](state)
+    _check_version(schema, version)
+    with whole(schema):
+        if not isinstance(state, dict):
+            raise TypeError("it has no fields")
+        for each in range(version, VERSIONS[schema]):
+            state = MIGRATIONS[schema, each](state)
     return state
+
+
+def _check_version(schema: str, version: Any) -> None:
+    today = VERSIONS[schema]
+    if type(version) is not int or version < 1:
+        raise DataError(
+            f"a saved {schema!r} has version {ascii(version)[:80]}; expected a whole number from 1 to "
+            f"{today}; restore the file from a backup, or move it away to start again"
+        )
+    if version > today:
+        raise DataError(
+            f"a saved {schema!r} was written by a newer version of domkl (version {version} of its schema); "
+            f"expected {today} or earlier; upgrade domkl"
+        )
 
 
 # A learner
@@ -96,7 +147,8 @@ def migrate(schema: str, version: int, state: dict[str, Any]) -> dict[str, Any]:
 def _about(model: Any) -> dict[str, Any]:
     """A model's settings, or the kind of one that was handed over."""
     known = isinstance(model, Auto | Paper)
-    return describe(model) if known else {"kind": getattr(model, "kind", type(model).__name__)}
+    about = describe(model) if known else {"kind": getattr(model, "kind", type(model).__name__)}
+    return {**about, "constants": constants.VERSION} if about["kind"] == Auto.kind else about
 
 
 def save_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
@@ -118,17 +170,31 @@ def save_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
     )
 
 
+def _check_alike(learner: Learner, fingerprint: str, model: Mapping[str, Any]) -> None:
+    """Refuse the state of a learner with other settings, or with other constants of `Auto`."""
+    if fingerprint == learner.fingerprint:
+        return
+    version = model.get("constants", 1)
+    if model["kind"] == Auto.kind and version != constants.VERSION:
+        raise DataError(
+            f"the saved learner has version {version} of the constants of auto; expected "
+            f"{constants.VERSION}, which this version of domkl has; install the domkl that saved it, or move "
+            "its directory away: the learner then starts from its neighbours"
+        )
+    raise DataError(
+        f"the saved learner has fingerprint {fingerprint}; expected {learner.fingerprint}; "
+        f"use the {learner._row.alike} it was saved with, or remove its directory to start again"
+    )
+
+
 def load_learner(learner: Learner, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
     """Inverse of `save_learner`; refuses the state of a learner with other settings."""
     state = read("learner", arrays, meta)
-    if state["fingerprint"] != learner.fingerprint:
-        raise DataError(
-            f"the saved learner has fingerprint {state['fingerprint']}; expected {learner.fingerprint}; "
-            f"use the {learner._row.alike} it was saved with, or remove its directory to start again"
-        )
-    learner._known = {name: Neighbour.of(kept) for name, kept in state["neighbours"]}
-    learner._inbox, learner._pending = {}, None
-    learner.round, learner._resets = state["round"], state["resets"]
-    learner.topology.restore(state["links"])
-    learner._row.connect(learner._known)
-    learner._row.restore(state["row"])
+    with whole("learner"):
+        _check_alike(learner, state["fingerprint"], state["model"])
+        learner._known = {name: Neighbour.of(kept) for name, kept in state["neighbours"]}
+        learner._inbox, learner._pending = {}, None
+        learner.round, learner._resets = state["round"], state["resets"]
+        learner.topology.restore(state["links"])
+        learner._row.connect(learner._known)
+        learner._row.restore(state["row"])

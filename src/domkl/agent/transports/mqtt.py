@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import secrets
 import socket
 from collections import deque
 from typing import Any
@@ -39,6 +40,7 @@ class MqttTransport(Adapter):
         super().__init__(settings)
         self._paho: Any = need("paho.mqtt.client", "mqtt")
         self._client: Any = None
+        self._key = secrets.token_hex(8)
         self._unsent: deque[tuple[Any, int]] = deque()
         self._unsent_bytes = 0
 
@@ -75,7 +77,8 @@ class MqttTransport(Adapter):
         paho = self._paho
         client = paho.Client(
             paho.CallbackAPIVersion.VERSION2,
-            client_id=f"{self.settings.network}-{self.settings.name}",
+            # Of this process alone: a broker would let two agents of one name disconnect each other for ever.
+            client_id=f"{self.settings.network}-{self.settings.name}-{self._key}",
             protocol=paho.MQTTv5,
         )
         client.connect_timeout = OPEN_TIMEOUT

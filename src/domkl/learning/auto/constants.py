@@ -12,6 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+#: Raised whenever a constant changes, so that a refusal can name both versions.
 VERSION = 1
 
 

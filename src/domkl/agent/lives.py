@@ -1,0 +1,157 @@
+"""Lives: which start of an agent a message belongs to, without trusting clocks.
+
+A life is the number of starts from one state directory, and a random key. Every message names its sender's
+life, and every hello also the lives that the sender knows of its neighbours. A neighbour's new life is
+accepted with a hello that names our own: that hello was made since we started, and is no recording.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections import deque
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+
+from ..exchange.edges import NUMBER_END
+from .logs import Limited, tell
+
+LOG = logging.getLogger(__name__)
+#: Seconds of silence after which any other life may follow; hellos come every second.
+QUIET = 3.0
+#: A life with so many more starts follows only after silence, too.
+LEAP = 2**32
+#: Ended lives of a neighbour that are remembered.
+ENDED = 256
+#: Above this, starts are counted from 1 again, so that they always fit into messages.
+MOST_STARTS = 2**62
+#: Seconds between two new lives of a running agent.
+RENEWAL = 10.0
+#: Seconds by which messages of an ended life may come late.
+LATE = 0.2
+
+Number = Annotated[int, Meta(ge=0, le=NUMBER_END - 1)]
+
+
+class Life(NamedTuple):
+    """One start of an agent: how many there were with this one, and a random key."""
+
+    starts: Number
+    key: Number
+
+
+def new_life(starts: int) -> Life:
+    """A life after so many starts."""
+    return Life(starts if 0 < starts <= MOST_STARTS else 1, secrets.randbelow(2**62) + 1)
+
+
+class Lives:
+    """The lives of one neighbour: the current one, and those that have ended.
+
+    Another life follows the current one if its hello names our own life, it has not ended before, and either
+    it has more starts or the current one has been silent for `QUIET` seconds.
+    """
+
+    def __init__(self) -> None:
+        self.current: Life | None = None
+        self._ended: deque[Life] = deque(maxlen=ENDED)
+        self._other: Life | None = None  # sent a hello, and was not accepted
+        self._received_at = self._other_at = self._rival_at = -QUIET
+
+    def judge(self, life: Life, hello: bool, named: Life | None, ours: Life, now: float) -> str:
+        """Why a message is refused, or "". `named`: the life of ours that a hello names."""
+        if life == self.current:
+            self._received_at = now
+            return ""
+        if life in self._ended or (self.current is not None and not hello and life != self._other):
+            return "replayed"
+        if hello and life != self._other:
+            self._other, self._other_at = life, now
+        if named != ours:
+            return "unconfirmed" if named is None or self.current is None else "replayed"
+        if self.current is None or self._may_follow(self.current, life, now):
+            self._accept(life, now)
+            return ""
+        return self._note_rival(now)
+
+    def _may_follow(self, current: Life, life: Life, now: float) -> bool:
+        return current.starts < life.starts <= current.starts + LEAP or now - self._received_at >= QUIET
+
+    def _accept(self, life: Life, now: float) -> None:
+        if self.current is not None:
+            self._ended.append(self.current)
+        self.current, self._other, self._received_at = life, None, now
+
+    def _note_rival(self, now: float) -> str:
+        """Two lives at once are two agents; one that only waits until the other's silence is long enough is
+        not."""
+        if self._received_at <= self._other_at + LATE:
+            return "unconfirmed"
+        self._rival_at = now
+        return "duplicate name"
+
+    def known(self, now: float) -> Life | None:
+        """The life to name in our hellos: the current one while it is not silent, or one that greets us."""
+        return self.current if now - self._received_at < QUIET else self._other
+
+    def has_rival(self, now: float) -> bool:
+        """Whether two agents have sent messages under this name in the last seconds."""
+        return now - self._rival_at < QUIET
+
+
+class Identity:
+    """Our own life, as the neighbours' hellos name it.
+
+    A neighbour that named our life and then another was misled: by a forged hello, or by a second agent with
+    our name. We report it and take a new life, with one more start, which the neighbour accepts once the
+    other is silent: a forgery passes within seconds, and two agents do not replace each other in turns.
+    """
+
+    def __init__(self, name: str, starts: int) -> None:
+        self.name, self.life = name, new_life(starts)
+        self._named: dict[str, tuple[Life | None, float]] = {}  # by neighbours: our life, and when
+        self._knowing: set[str] = set()  # neighbours that have named our present life
+        self._was_known = False  # some neighbour has named a life of ours
+        self._taken_at: float | None = None  # since when most neighbours have named another's life
+        self._renewed_at = self._conflict_at = -2 * RENEWAL
+        self._limited = Limited(LOG)
+
+    def note(self, neighbour: str, named: Life | None, is_rival: bool, now: float) -> bool:
+        """Record what a neighbour's hello says of us; whether we have taken a new life."""
+        self._named[neighbour] = named, now
+        is_replaced = neighbour in self._knowing and named is not None and named != self.life
+        if named == self.life:
+            self._knowing.add(neighbour)
+            self._was_known = True
+        if is_replaced or is_rival:
+            self._report(neighbour, now)
+        if is_replaced and now - self._renewed_at >= RENEWAL:
+            self.life, self._renewed_at = new_life(self.life.starts + 1), now
+            self._knowing.clear()
+            return True
+        return False
+
+    def _report(self, neighbour: str, now: float) -> None:
+        self._conflict_at = now
+        if self._limited.due("name"):
+            tell(LOG, logging.ERROR, "another agent has our name", name=self.name, seen_by=neighbour)
+
+    @property
+    def conflict(self) -> str:
+        """What to report while another agent seems to have our name, or ""."""
+        recent = time.monotonic() - self._conflict_at < 2 * QUIET
+        return f"another agent runs under the name {self.name!r}" if recent else ""
+
+    def is_taken(self, now: float) -> bool:
+        """Whether our name belongs to another that is up: no neighbour has ever named us, and for longer than
+        a dead agent's life is named, more than half of those that are up have named another life."""
+        up = [named for named, at in self._named.values() if now - at < QUIET]
+        others = [named for named in up if named is not None and named != self.life]
+        if self._was_known or 2 * len(others) <= len(up):
+            self._taken_at = None
+            return False
+        if self._taken_at is None:
+            self._taken_at = now
+        return now - self._taken_at >= 2 * QUIET
