@@ -82,13 +82,13 @@ def revoke(directory: str | os.PathLike[str], names: Sequence[str]) -> pathlib.P
     return folder / REVOKED
 
 
-def _issued(folder: pathlib.Path) -> list[crl.Entry]:
+def _issued(folder: pathlib.Path) -> list[crl.RevokedCertificate]:
     """All certificates that the CA has made."""
     path = folder / ISSUED
     lines = path.read_text(encoding="ascii").split("\n") if path.exists() else []
     pairs = [line.split() for line in lines if line]
     try:
-        return [crl.Entry(int(serial, 16), name) for serial, name in pairs]
+        return [crl.RevokedCertificate(int(serial, 16), name) for serial, name in pairs]
     except ValueError:
         raise DataError(f"{path} is damaged; expected lines of a number and a name; restore it") from None
 

@@ -26,14 +26,14 @@ LONGEST = 4 * 2**20
 NAME = "2.25.203450498327471265948417394855931264519"
 
 
-class Entry(NamedTuple):
+class RevokedCertificate(NamedTuple):
     """A certificate that was revoked."""
 
     serial: int
     name: str
 
 
-def sign(authority: tuple[Any, Any], entries: Iterable[Entry]) -> bytes:
+def sign(authority: tuple[Any, Any], entries: Iterable[RevokedCertificate]) -> bytes:
     """A list of these entries, signed by the CA."""
     x509 = need("cryptography.x509", "agent")
     certificate, key = authority
@@ -54,7 +54,7 @@ def sign(authority: tuple[Any, Any], entries: Iterable[Entry]) -> bytes:
     return found
 
 
-def _revoked(entry: Entry, now: datetime.datetime) -> Any:
+def _revoked(entry: RevokedCertificate, now: datetime.datetime) -> Any:
     x509 = need("cryptography.x509", "agent")
     name = entry.name.encode()
     text = b"\x0c" + bytes([len(name)]) + name  # a UTF8String; names have at most 64 letters
@@ -63,7 +63,7 @@ def _revoked(entry: Entry, now: datetime.datetime) -> Any:
     return builder.add_extension(extension, critical=False).build()
 
 
-def read(path: str | os.PathLike[str], ca: str | os.PathLike[str]) -> list[Entry]:
+def read(path: str | os.PathLike[str], ca: str | os.PathLike[str]) -> list[RevokedCertificate]:
     """The entries of a list; an error unless it is one of this CA."""
     x509 = need("cryptography.x509", "agent")
     remedy = "expected the crl.pem beside that CA; copy it again, or make it with: domkl certs"
@@ -72,7 +72,7 @@ def read(path: str | os.PathLike[str], ca: str | os.PathLike[str]) -> list[Entry
             found = x509.load_pem_x509_crl(file.read(LONGEST))
         issuers = x509.load_pem_x509_certificates(pathlib.Path(ca).read_bytes())
         signed = any(found.is_signature_valid(issuer.public_key()) for issuer in issuers)
-        entries = [Entry(each.serial_number, _name(each)) for each in found]
+        entries = [RevokedCertificate(each.serial_number, _name(each)) for each in found]
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{path} is no list of revoked certificates: {error}; {remedy}") from None
     if not signed:

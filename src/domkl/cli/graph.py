@@ -11,7 +11,7 @@ from ..base.errors import InputError
 from ..base.extras import need
 from ..exchange import graph
 from . import show
-from .operator import Device, Link, Network, connected, link
+from .operator import Link, LiveNetwork, PublishedState, connected, link
 
 
 def add_to(commands: Any) -> None:
@@ -59,7 +59,7 @@ class Change(NamedTuple):
     names: list[str]  # that must hold it
 
     @classmethod
-    def of(cls, network: Network, links: list[Link], args: argparse.Namespace) -> Change:
+    def of(cls, network: LiveNetwork, links: list[Link], args: argparse.Namespace) -> Change:
         """The change from the present graph to these links; refuses what may be a slip."""
         names = sorted({name for each in links for name in each})
         _check(network.live, names, args)
@@ -136,7 +136,7 @@ def _transport(args: argparse.Namespace) -> Any:
     return transports.make(settings)
 
 
-def _check(live: dict[str, Device], names: list[str], args: argparse.Namespace) -> None:
+def _check(live: dict[str, PublishedState], names: list[str], args: argparse.Namespace) -> None:
     """Refuse learners that are not there and those that are left out, unless the options name them."""
     there = ", ".join(live) or "nobody"
     unknown = [name for name in names if name not in live and name not in args.add]
@@ -190,7 +190,7 @@ async def _change(transport: Any, links: list[Link], args: argparse.Namespace) -
     _report(network, change, args)
 
 
-async def _send(network: Network, change: Change, wait: float) -> None:
+async def _send(network: LiveNetwork, change: Change, wait: float) -> None:
     from ..agent.graphs import encode
 
     devices = {name: network.live[name] for name in change.names if name in network.live}
@@ -202,7 +202,7 @@ async def _send(network: Network, change: Change, wait: float) -> None:
     await network.send(change.version, make, change.names, wait)
 
 
-def _addresses(network: Network, name: str, device: Device) -> tuple[str, ...]:
+def _addresses(network: LiveNetwork, name: str, device: PublishedState) -> tuple[str, ...]:
     """Where a learner can be reached; what learners would refuse is left out, and shown."""
     from ..agent.transports import security
 
@@ -223,11 +223,11 @@ def _is_confirmed(args: argparse.Namespace) -> bool:
     return input("Change it? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _report(network: Network, change: Change, args: argparse.Namespace) -> None:
+def _report(network: LiveNetwork, change: Change, args: argparse.Namespace) -> None:
     late = [name for name in change.names if not network.holds(change.version, [name])]
     if not args.json:
         for name in [*change.names, *change.later]:
-            device = network.devices.get(name, Device())
+            device = network.devices.get(name, PublishedState())
             taken = "taken" if network.holds(change.version, [name]) else "not taken"
             print(f"{name}: {taken} ({device.state}, graph {device.graph})")
     if late:
@@ -253,11 +253,11 @@ def _words(links: list[Link]) -> str:
     return ", ".join(f"{a}:{b}" if "-" in a + b else f"{a}-{b}" for a, b in links) or "-"
 
 
-def _learners(network: Network, names: list[str]) -> list[dict[str, Any]]:
-    return [{"name": name, **network.devices.get(name, Device())._asdict()} for name in names]
+def _learners(network: LiveNetwork, names: list[str]) -> list[dict[str, Any]]:
+    return [{"name": name, **network.devices.get(name, PublishedState())._asdict()} for name in names]
 
 
-def _document(network: Network, change: Change) -> dict[str, Any]:
+def _document(network: LiveNetwork, change: Change) -> dict[str, Any]:
     learners = _learners(network, [*change.names, *change.later])
     for learner in learners:
         learner["taken"] = learner["graph"] == change.version

@@ -23,7 +23,7 @@ MOST = 10_000
 STATES = {state: state for state in ("init", "ready", "done")}
 
 
-class Device(NamedTuple):
+class PublishedState(NamedTuple):
     """The state that a learner last published."""
 
     state: str = "no answer"
@@ -37,7 +37,7 @@ class Device(NamedTuple):
         return self.state in ("init", "ready")
 
     @classmethod
-    def of(cls, payload: bytes) -> Device:
+    def of(cls, payload: bytes) -> PublishedState:
         """A published state; one that cannot be read is of a learner that is gone."""
         from ..agent.graphs import MOST_ADDRESSES
         from ..agent.transports import check_name
@@ -52,11 +52,11 @@ class Device(NamedTuple):
         return cls(state, version, near, addresses)
 
 
-class Network:
+class LiveNetwork:
     """All learners of a network, by name, as their published states show them."""
 
     def __init__(self, transport: Any) -> None:
-        self.transport, self.devices = transport, dict[str, Device]()
+        self.transport, self.devices = transport, dict[str, PublishedState]()
         self._changed_at = time.monotonic()
 
     def handle(self, messages: Iterable[tuple[str, bytes]]) -> None:
@@ -64,7 +64,7 @@ class Network:
         from ..agent.transports import OPERATOR, sender_of
 
         for topic, payload in messages:
-            name, found = sender_of(topic), Device.of(payload)
+            name, found = sender_of(topic), PublishedState.of(payload)
             before = self.devices.get(name)
             if before is None:
                 self._changed_at = time.monotonic()
@@ -74,7 +74,7 @@ class Network:
                 self.devices[name] = found
 
     @property
-    def live(self) -> dict[str, Device]:
+    def live(self) -> dict[str, PublishedState]:
         """The learners that run."""
         return {name: device for name, device in sorted(self.devices.items()) if device.is_live}
 
@@ -132,7 +132,7 @@ class Network:
 
     def holds(self, version: int, names: Collection[str]) -> bool:
         """Whether all these learners hold exactly this version."""
-        return all(self.devices.get(name, Device()).graph == version for name in names)
+        return all(self.devices.get(name, PublishedState()).graph == version for name in names)
 
 
 def link(a: str, b: str) -> Link:
@@ -147,11 +147,11 @@ async def _until(fact: Callable[[], bool], seconds: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def connected(transport: Any) -> AsyncIterator[Network]:
+async def connected(transport: Any) -> AsyncIterator[LiveNetwork]:
     """The network that a transport leads to, watched while the block runs."""
     from ..agent.transports import STATE
 
-    found = Network(transport)
+    found = LiveNetwork(transport)
     await transport.open()
     try:
         transport.deliver(found.handle)
