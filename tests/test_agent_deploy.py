@@ -23,7 +23,8 @@ EXAMPLES = [
     *("model path", "model reg", "model delta", "model memory", "model.kernels sigma2"),
     *("model.rates horizon", "model.rates rho", "model.rates eta", "model.rates eta_g"),
     *("stream path", "stream topic", "stream low", "stream high", "stream target_low", "stream target_high"),
-    *("transport connect", "transport ca", "transport cert", "transport key", "checkpoint directory"),
+    *("transport connect", "transport announce", "transport ca", "transport cert", "transport key"),
+    *("transport revoked", "checkpoint directory"),
     *("output coverage", "http listen"),
 ]
 EXAMPLE_OF_AUTO = {" dtype": "float32", "model kind": "auto"}

@@ -187,14 +187,14 @@ def test_silent_clients_cannot_take_all_threads(monkeypatch, caplog):
         clients = [socket.create_connection(found.address, timeout=20) for _ in range(40)]
         try:
             for client in clients:
-                assert client.recv(1) == b""  # turned away, or out of patience
+                assert client.recv(1) == b""  # closed for another, or out of patience
             threads = [t for t in threading.enumerate() if "process_request" in t.name]
             assert len(threads) <= service.THREADS
             assert ask(found, "/healthz")[0] == 200
         finally:
             for client in clients:
                 client.close()
-    assert any(record.getMessage() == "request turned away" for record in caplog.records)
+    assert any(record.getMessage() == "slow connection closed" for record in caplog.records)
 
 
 def test_closing_frees_the_port_and_can_be_done_twice():

@@ -72,7 +72,7 @@ def test_strangers_forgers_and_noise_are_refused_counted_and_never_fatal(model):
     np.testing.assert_array_equal(y_hats(outs), domkl.simulate(X, y, graph, model=model).y_hat)
     assert agents[0].refused["message"] == 5
     assert agents[0].refused["replayed"] == 1
-    assert agents[0].refused["graph"] == 5  # and one too large to be sent on is ignored
+    assert agents[0].refused["graph"] == 6
 
 
 def poisoned(agent, **changes):

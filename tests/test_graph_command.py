@@ -16,10 +16,11 @@ import pytest
 import brokers
 import domkl
 from domkl import cli
-from domkl.agent import certs, load
+from domkl.agent import certs, graphs, load
 from domkl.agent.loop import Agent
 from domkl.agent.streams import aiter_of
 from domkl.agent.transports import Hub, MemoryTransport, TransportSettings
+from domkl.base.errors import InputError
 from domkl.cli import graph
 from domkl.lab import experiment, fleet, trial
 
@@ -39,27 +40,28 @@ kind = "memory"
 """
 
 
-async def samples():
+async def samples(pause=0.01):
     """A slow sensor."""
     rng = np.random.default_rng(0)
     while True:
         x = rng.uniform(size=1)
         yield x, float(x[0])
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(pause)
 
 
-def make_agent(folder, hub, name, neighbours):
+def make_agent(folder, hub, name, neighbours, pause=0.01):
     path = folder / f"{name}.toml"
     path.write_text(CONFIG.format(name=name, neighbours=json.dumps(neighbours)))
     config = load(path, {})
     transport = MemoryTransport(config.transport_settings(), hub)
-    return Agent(config, transport, aiter_of(samples(), 1), lambda said: None)
+    return Agent(config, transport, aiter_of(samples(pause), 1), lambda said: None)
 
 
 @contextlib.asynccontextmanager
-async def running(agents):
+async def running(agents, round=3):
     tasks = [asyncio.create_task(agent.run()) for agent in agents]
     try:
+        await until(lambda: all(agent.learner.round > round for agent in agents))
         yield
     finally:
         for agent in agents:
@@ -78,56 +80,124 @@ def operator(hub):
     return MemoryTransport(TransportSettings("memory", "field", "operator"), hub)
 
 
-def test_learners_take_a_graph_and_say_so(tmp_path):
+def path_of_three(folder, hub, pause=0.01):
+    near = {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
+    return {name: make_agent(folder, hub, name, near[name], pause) for name in near}
+
+
+async def ask(hub, *argv):
+    """`domkl graph` in this process; its arguments without those that reach the network."""
+    args = cli.parser().parse_args(["graph", *argv, "--network", "field", "--wait", "1.5"])
+    links = args.links and graph.parse(args.links)
+    await (graph._change(operator(hub), links, args) if links else graph._show(operator(hub), args))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("domkl.cli.operator.QUIET", 0.2)
+
+
+def test_learners_take_a_graph_and_say_so(tmp_path, capsys):
     async def main():
         hub = Hub()
-        near = {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
-        agents = {name: make_agent(tmp_path, hub, name, near[name]) for name in near}
+        agents = path_of_three(tmp_path, hub)
         async with running(agents.values()):
-            await until(lambda: all(agent.learner.round > 3 for agent in agents.values()))
-            links = graph.parse("a-b,a-c")
-            found = await graph._announce(operator(hub), ["a", "b", "c"], links, 7, wait=20)
-            assert found == dict.fromkeys("abc", graph.GraphState("ready", 7))
+            await ask(hub, "a-b,a-c", "--yes")
             await until(lambda: sorted(agents["a"].learner.neighbours) == ["b", "c"])
             await until(lambda: agents["b"].learner.neighbours == ("a",))
             await until(lambda: agents["c"].learner.neighbours == ("a",))
             before = agents["c"].learner.round
             await until(lambda: agents["c"].learner.round > before + 3)
             await until(lambda: agents["b"].learner.topology.known["c"][1] == ("a",))  # which a passed on
-            older = await graph._announce(operator(hub), ["a", "b"], [("a", "b")], 6, wait=0.5)
-            assert {state.graph for state in older.values()} == {7}  # which they keep
+            await ask(hub)
 
     asyncio.run(main())
+    assert capsys.readouterr().out == (
+        "graph 1\nadded: a-c\nremoved: b-c\n"
+        "a: taken (ready, graph 1)\nb: taken (ready, graph 1)\nc: taken (ready, graph 1)\n"
+        "a: graph 1, ready; neighbours b, c\nb: graph 1, ready; neighbours a\n"
+        "c: graph 1, ready; neighbours a\nlinks: a-b, a-c\n"
+    )
 
 
-def test_whoever_does_not_answer_is_named_and_graphs_are_said_again(tmp_path):
+def test_a_network_without_readings_takes_a_graph_at_once(tmp_path):
     async def main():
         hub = Hub()
-        heard = MemoryTransport(TransportSettings("memory", "field", "a"), hub)
-        await heard.open()
-        heard.subscribe("domkl/field/operator/#")
-        found = await graph._announce(operator(hub), ["a", "b"], [("a", "b")], 7, wait=1.5)
-        assert found == dict.fromkeys("ab", graph.GraphState("no answer", 0))
-        said = [json.loads(payload) for topic, payload in await heard.receive() if topic.endswith("graph")]
-        assert said == [{"version": 7, "links": [["a", "b"]]}] * len(said)
-        assert len(said) >= 2
-        await heard.close()
+        agents = path_of_three(tmp_path, hub, pause=3600)
+        async with running(agents.values(), round=0):
+            await ask(hub, "a-b,b-c,a-c", "--yes")
+            assert {agent.neighbourhood.graph for agent in agents.values()} == {1}
+            assert list(agents["a"].peers) == ["b", "c"]
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize(
-    ("payload", "expected"),
+    ("argv", "parts"),
     [
-        (b'{"state": "ready", "round": 3, "graph": 9}', ("ready", 9)),
-        (b"lost", ("lost", 5)),
-        (b"[]", ("lost", 5)),
-        (b"\xff", ("lost", 5)),
-        (b'{"state": "ready"}', ("lost", 5)),
+        (["a-b,b-z", "--yes"], ["z did not answer", "learners that run: a, b, c", "--add z"]),
+        (["a-b", "--yes"], ["leave out c", "--drop c"]),
+        (["a-b,b-c"], ["not confirmed", "--yes"]),
+        (["a-b,b-c", "--drop", "c", "--yes"], ["--drop names c"]),
+        (["a-b,b-c", "--add", "d", "--yes"], ["--add names d"]),
+        (["a-b,a-c", "--version", str(2**61), "--yes"], ["a, b, c did not take graph 2305843009213693952"]),
     ],
 )
-def test_states(payload, expected):
-    assert graph._state(payload, graph.GraphState("ready", 5)) == expected
+def test_what_may_be_a_slip_changes_nothing(tmp_path, argv, parts):
+    async def main():
+        hub = Hub()
+        agents = path_of_three(tmp_path, hub)
+        async with running(agents.values()):
+            with pytest.raises(InputError) as caught:
+                await ask(hub, *argv)
+            assert [list(agent.peers) for agent in agents.values()] == [["b"], ["a", "c"], ["b"]]
+            return str(caught.value)
+
+    error = asyncio.run(main())
+    for part in parts:
+        assert part in error
+
+
+def test_a_learner_is_dropped_by_name_and_another_added_before_it_starts(tmp_path, capsys):
+    async def main():
+        hub = Hub()
+        agents = path_of_three(tmp_path, hub)
+        async with running(agents.values()):
+            await ask(hub, "a-b,b-d", "--drop", "c", "--add", "d", "--yes", "--json")
+            await until(lambda: [*agents["c"].peers] == [] and [*agents["b"].peers] == ["a", "d"])
+            async with running([make_agent(tmp_path, hub, "d", ["b"])]):
+                await until(lambda: "d" in agents["b"].learner.neighbours)
+
+    asyncio.run(main())
+    document = json.loads(capsys.readouterr().out)
+    assert (document["dropped"], document["later"], document["taken"]) == (["c"], ["d"], True)
+    held = {learner["name"]: (learner["graph"], learner["taken"]) for learner in document["learners"]}
+    assert held == {"a": (1, True), "b": (1, True), "c": (1, True), "d": (0, False)}
+
+
+def test_nobody_locks_the_operator_out(tmp_path):
+    async def main():
+        hub = Hub()
+        agents = path_of_three(tmp_path, hub)
+        forged = operator(hub)
+        liar = MemoryTransport(TransportSettings("memory", "field", "liar"), hub)
+        lie = {"state": "ready", "graph": 2**61, "neighbours": [], "addresses": ["10.0.0.1:1", "x"]}
+        async with running(agents.values()):
+            await forged.open()
+            for version in (2**62, 2**62 - 1, graphs.STEP + 1, 2**63 - 1, -1, 0, True, 1.5):
+                links = [["a", "b"], ["b", "c"], ["c", "a"]]
+                forged.publish("domkl/field/operator/graph", graphs.encode(version, links, {}, ()))
+            agents["a"].neighbourhood.graph = 3 * graphs.STEP  # a version that somebody has used up there
+            await liar.open()
+            liar.publish("domkl/field/liar/state", json.dumps(lie).encode(), retain=True)
+            await ask(hub, "a-b,b-c,c-a", "--drop", "liar", "--yes", "--version", str(3 * graphs.STEP + 1))
+            assert {agent.neighbourhood.graph for agent in agents.values()} == {3 * graphs.STEP + 1}
+            assert agents["b"].refused["graph"] >= 8
+            await liar.close()
+            await forged.close()
+
+    with pytest.raises(InputError, match="liar did not take graph"):
+        asyncio.run(main())
 
 
 @pytest.fixture
@@ -154,7 +224,11 @@ def stations(tmp_path):
 def announce(*argv):
     command = [sys.executable, "-W", "error", "-m", "domkl", "graph", *argv, "--network", "three-stations"]
     return subprocess.run(
-        [*command, "--wait", "20", "--json"], capture_output=True, text=True, timeout=LONG, check=False
+        [*command, "--wait", "20", "--json", "--yes"],
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=False,
     )
 
 
@@ -195,12 +269,17 @@ def test_processes_over_mqtt(stations, tmp_path):
 
 def test_nobody_there_is_one_line_and_exit_code_2(capsys):
     (port,) = brokers.free_ports(1)
-    argv = ["graph", "a-b", "--network", "field", "--connect", f"127.0.0.1:{port}", "--version", "3"]
-    assert cli.main([*argv, "--wait", "0.3"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "graph 3\na: not taken (no answer)\nb: not taken (no answer)\n"
-    assert captured.err.startswith("domkl: a, b did not take graph 3 within 0.3 s; expected")
-    assert captured.err.count("\n") == 1
+    argv = ["graph", "--network", "field", "--connect", f"127.0.0.1:{port}", "--wait", "0.3"]
+    for links, error in (
+        (["a-b"], "a, b did not answer; expected learners that run: nobody"),
+        ([], "nobody answered"),
+    ):
+        assert cli.main([*argv, *links]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        warning, line, rest = captured.err.split("\n")
+        assert warning == "no certificates: anybody who reaches this network can change its graph"
+        assert (line.startswith(f"domkl: {error}"), rest) == (True, "")
 
 
 @pytest.mark.parametrize(
@@ -227,6 +306,6 @@ def test_bad_requests_give_one_line_and_exit_code_2(capsys, argv, parts):
     assert cli.main(["graph", *argv, "--network", "field", "--wait", "0.1"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.count("\n") == 1, captured.err
+    assert captured.err.replace("no certificates: anybody", "").count("\n") <= 2, captured.err
     for part in parts:
         assert part in captured.err

@@ -87,6 +87,8 @@ async def attacked(net, attack, *targets, seconds=0.6):
     [
         ("a", ("a",), {"a"}),  # the attack itself works, so that the others can fail
         ("a", ("a", "c"), {"a"}),
+        ("a", ("operator",), set()),  # only the operator's certificate changes the graph
+        ("operator", ("operator",), {"operator"}),
         ("stranger", ("a",), set()),
         ("nobody", ("a",), set()),
     ],

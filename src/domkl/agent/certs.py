@@ -1,7 +1,8 @@
 """Certificates for a network of learners: one CA, one certificate each, and a broker's configuration.
 
 Keys are elliptic (P-256), in PKCS8 PEM files that only their owner can read. A key that exists is never
-overwritten; a certificate is renewed by removing its .pem file and making it again.
+overwritten; a certificate is renewed by removing its .pem file and making it again. `crl.pem` lists revoked
+certificates, `issued.txt` the serial number and the name of each that was made.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from typing import Any
 
 from ..base.errors import DataError, InputError
 from ..base.extras import need
+from ..learner import files
+from . import crl
 from .transports.topics import ROOT, check_name
 
 CA_DAYS = 3650
 BROKER = "broker"
-RESERVED = ("ca", "mosquitto")
+RESERVED = ("ca", "crl", "mosquitto", "revoke")
+#: Lists in a CA's directory: of revoked certificates, and of all that were made.
+REVOKED, ISSUED = "crl.pem", "issued.txt"
 
 #: Hosts in every certificate, besides the name itself.
 HERE = ("localhost", "127.0.0.1")
@@ -51,9 +56,41 @@ def make(
     folder = pathlib.Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     made, authority = _authority(folder)
+    gone = {entry.name for entry in crl.read(folder / REVOKED, folder / "ca.pem")}
     for name in dict.fromkeys(names):
+        if name in gone:
+            raise InputError(f"{name!r} was revoked; expected a name that was not; give it another name")
         made += _leaf(folder, name, (name, *HERE, *hosts), days, authority)
     return made
+
+
+def revoke(directory: str | os.PathLike[str], names: Sequence[str]) -> pathlib.Path:
+    """Put every certificate of these names on the CA's list; returns the list's path."""
+    folder = pathlib.Path(directory)
+    if not (folder / "ca.key").exists():
+        raise InputError(f"{folder} has no ca.key; expected a directory of domkl certs; name that one")
+    _, authority = _authority(folder)
+    issued = _issued(folder)
+    entries = crl.read(folder / REVOKED, folder / "ca.pem")
+    for name in names:
+        found = [entry for entry in issued if entry.name == name]
+        if not found:
+            raise InputError(f"{name!r} has no certificate here; expected a name in {ISSUED}; correct it")
+        entries += found
+    files.replace(folder / REVOKED, crl.sign(authority, entries), sync=True)
+    (folder / REVOKED).chmod(0o644)  # nothing in it is secret, and a broker reads it
+    return folder / REVOKED
+
+
+def _issued(folder: pathlib.Path) -> list[crl.RevokedCertificate]:
+    """All certificates that the CA has made."""
+    path = folder / ISSUED
+    lines = path.read_text(encoding="ascii").split("\n") if path.exists() else []
+    pairs = [line.split() for line in lines if line]
+    try:
+        return [crl.RevokedCertificate(int(serial, 16), name) for serial, name in pairs]
+    except ValueError:
+        raise DataError(f"{path} is damaged; expected lines of a number and a name; restore it") from None
 
 
 def make_broker(
@@ -77,11 +114,12 @@ def mosquitto_conf(directory: pathlib.Path, port: int) -> str:
     """Configuration of a broker that identifies every client by its certificate only."""
     return f"""\
 # Start with: mosquitto -c {directory / "mosquitto.conf"}
-# The user that mosquitto runs as must be able to read broker.key.
+# The user that mosquitto runs as must be able to read broker.key. Restart it after a certificate was revoked.
 listener {port}
 cafile {directory / "ca.pem"}
 certfile {directory / "broker.pem"}
 keyfile {directory / "broker.key"}
+crlfile {directory / REVOKED}
 require_certificate true
 use_identity_as_username true
 allow_anonymous false
@@ -105,10 +143,14 @@ def _authority(folder: pathlib.Path) -> tuple[list[Made], tuple[Any, Any]]:
             f"{there} is there but {gone.name} is not; expected both; restore it or use a new directory"
         )
     made_key, private = _private_key(key)
-    if not certificate.exists():
+    new = not certificate.exists()
+    if new:
         _write(certificate, _pem(_sign_authority(private)), 0o644)
-        return [Made(certificate, True), made_key], (_load_certificate(certificate), private)
-    return [Made(certificate, False), made_key], (_load_certificate(certificate), private)
+    authority = _load_certificate(certificate), private
+    made = [Made(certificate, new), made_key, Made(folder / REVOKED, not (folder / REVOKED).exists())]
+    if made[-1].new:
+        _write(folder / REVOKED, crl.sign(authority, []), 0o644)
+    return made, authority
 
 
 def _leaf(
@@ -118,7 +160,10 @@ def _leaf(
     made_key, private = _private_key(folder / f"{name}.key")
     if path.exists():
         return [Made(path, False), made_key]
-    _write(path, _pem(_sign_leaf(name, hosts, days, private.public_key(), authority)), 0o644)
+    leaf = _sign_leaf(name, hosts, days, private.public_key(), authority)
+    with open(folder / ISSUED, "a", encoding="ascii") as issued:  # what is not in it cannot be revoked
+        issued.write(f"{leaf.serial_number:x} {name}\n")
+    _write(path, _pem(leaf), 0o644)
     return [Made(path, True), made_key]
 
 

@@ -26,7 +26,7 @@ LEVELS = ("debug", "info", "warning", "error")
 PATHS = {
     "model": ("path",),
     "stream": ("path",),
-    "transport": ("ca", "cert", "key"),
+    "transport": ("ca", "cert", "key", "revoked"),
     "checkpoint": ("directory",),
     "output": ("predictions",),
 }
@@ -106,10 +106,12 @@ class TransportSection:
     kind: str = "zenoh"
     listen: tuple[str, ...] = ()
     connect: tuple[str, ...] = ()
+    announce: tuple[str, ...] = ()
     broker: str = TransportSettings.broker
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
+    revoked: str | None = None
     insecure: bool = False
     max_bytes: int = TransportSettings.max_bytes
     inbox: int = TransportSettings.inbox
@@ -118,12 +120,15 @@ class TransportSection:
         checks.one_of("kind", self.kind, TRANSPORTS)
         checks.count("max_bytes", self.max_bytes)
         checks.count("inbox", self.inbox)
-        for key, given in {"listen": self.listen, "connect": self.connect, "broker": (self.broker,)}.items():
-            for address in given:
+        for key in ("listen", "connect", "announce"):
+            for address in getattr(self, key):
                 security.parse(address, key)
+        security.parse(self.broker, "broker")
         missing = [key for key in ("ca", "cert", "key") if getattr(self, key) is None]
         wrong = " and ".join(missing) + " not given; expected ca, cert and key together or none; add the rest"
         _need(len(missing) in (0, 3), wrong)
+        wrong = "revoked is given without ca, cert and key; expected them or none; leave revoked out"
+        _need(self.revoked is None or not missing, wrong)
 
 
 @dataclass(frozen=True)

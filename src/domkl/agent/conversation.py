@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import time
 
-from ..base import checks
 from ..base.errors import InputError, PeerError
 from ..learner import Learner
-from . import wire
+from . import graphs, wire
 from .config import AgentConfig
 from .logs import Refused
 from .memory import Memory
 from .neighbourhood import Neighbourhood, RoundRefused
 from .peers import Peer
 from .post import AT_ONCE, CHANNELS, Post
-from .transports import topics
+from .transports import security, topics
 from .wire_names import announced
 
 #: The least time between two requests to a neighbour, or two answers, in seconds.
@@ -29,8 +27,6 @@ HELLO_EVERY = 1.0
 STATE_EVERY = 10.0
 #: The most readings from a topic that wait to be learnt.
 MOST_READINGS = 10_000
-#: Versions of a graph are below this, so that they fit into messages.
-LAST_VERSION = 2**62
 
 
 class Conversation:
@@ -104,9 +100,11 @@ class Conversation:
             self.hello({peer.name: self.learner.round for peer in due})
 
     def publish_state(self, state: str) -> None:
-        """Publish "init", "ready" or "done", with our round and the version of our graph."""
+        """Publish "init", "ready" or "done", with our round, the graph that we hold, and our addresses."""
         self._state, self._state_at = state, time.monotonic()
-        document = {"state": state, "round": self.learner.round, "graph": self.neighbourhood.graph}
+        near, addresses = self.neighbourhood, security.announced(self.post.transport.settings)
+        document = {"state": state, "round": self.learner.round, "graph": near.graph}
+        document |= {"neighbours": [*near.peers], "addresses": addresses}
         self.post.publish_json(topics.STATE, document, retain=True)
 
     # Received
@@ -143,13 +141,16 @@ class Conversation:
             self.readings.put_nowait(payload)
 
     def _receive_graph(self, payload: bytes) -> None:
+        """Take a graph that is later than ours; the same one again is no news."""
+        near = self.neighbourhood
+        held, names = (near.graph, tuple(near.peers)) if near.wanted is None else near.wanted[:2]
         try:
-            version, names = _new_graph(payload, self.name)
-        except (ValueError, KeyError, TypeError, RecursionError, InputError) as error:
+            new = graphs.decode(payload, self.post.transport.settings)
+            if (new.version, set(new.neighbours)) != (held, set(names)):
+                graphs.check_version(new, held)
+                near.wanted = new
+        except InputError as error:
             self.refused.note("graph", reason=str(error))
-            return
-        if self.neighbourhood.graph < version < LAST_VERSION:
-            self.neighbourhood.graph, self.neighbourhood.wanted = version, names
 
     def _receive_from(self, peer: Peer, payload: bytes) -> None:
         message = self.post.decoder.decode(payload)
@@ -219,14 +220,3 @@ def _origin(topic: str) -> tuple[str, str]:
     """Name and channel of the learner that publishes on a topic."""
     _, _, sender, channel, *_ = topic.split("/")
     return sender, channel
-
-
-def _new_graph(payload: bytes, me: str) -> tuple[int, tuple[str, ...]]:
-    """Version of an operator's graph, and our neighbours in it."""
-    document = json.loads(payload)
-    version = checks.count("version", document["version"])
-    links = [(str(a), str(b)) for a, b in document["links"]]
-    names = [b if a == me else a for a, b in links if me in (a, b) and a != b]
-    for name in names:
-        topics.check_name(name)
-    return version, tuple(dict.fromkeys(names))

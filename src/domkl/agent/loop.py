@@ -67,10 +67,10 @@ class Agent:
         restored = self._restore()
         names = self.memory.names if self.memory.graph else config.neighbours
         near = Neighbourhood(self.learner, config.rounds, names, self.memory.graph, restored)
-        self.neighbourhood = near
+        self.neighbourhood, near.addresses = near, self.memory.addresses
         self.post = Post(self.transport, self.learner, Identity(config.name, self.memory.starts))
         self.status, self.progress, self.refused = Status(), Progress(), Refused(LOG)
-        self.connection = Connection(self.transport, near, config)
+        self.connection = Connection(self.transport, near, config, self.refused)
         self.conversation = Conversation(config, self.learner, self.memory, near, self.post, self.refused)
         scaling = Scaling.of(config.stream, config.inputs)
         self.predictions = Predictions(config.output, scaling, self.post, out, self.memory.errors)
@@ -240,7 +240,7 @@ class Agent:
         self.predictions.lines.flush()  # what is saved as learnt is not predicted again after a restart
         if isinstance(self.stream, Stream):
             self.memory.origin = self.stream.origin
-        self.memory.graph, self.memory.names = self.neighbourhood.graph, list(self.peers)
+        self.memory.hold_graph(self.neighbourhood.graph, list(self.peers), self.neighbourhood.addresses)
         self.memory.starts = self.post.identity.life.starts
         self.memory.forget(self._durable())
         self.memory.save(self.learner)
@@ -300,8 +300,7 @@ class Agent:
         self._save()
 
     async def _watch(self) -> None:
-        rounds = self.config.rounds
-        tick = min(rounds.resend / 5, rounds.deadline / 5, LOOK)
+        tick = min(self.config.rounds.resend / 5, self.config.rounds.deadline / 5, LOOK)
         last = time.monotonic()
         while True:
             await asyncio.sleep(tick)
@@ -315,6 +314,8 @@ class Agent:
             self._check_faults(now)
             if self.learner.waiting:
                 self._check_open_round(now - self._opened_at + tick)  # its age at the next check
+            elif self.status.ready and self.neighbourhood.follows:  # also while no reading arrives
+                self._between_rounds()
             if self.conversation.is_hello_due(now):
                 self.conversation.hello(self.neighbourhood.wants_of_missing(now))
             await self.connection.admit()

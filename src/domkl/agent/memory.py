@@ -54,6 +54,7 @@ class Memory:
         self.errors = Errors()  # of predictions, in the scaled unit of the labels
         self.readings = 0  # the number of the next reading
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
+        self.addresses: dict[str, tuple[str, ...]] = {}  # where those listen
         self.origin: Any = None  # position of the stream, as the stream describes it
         self.starts = 1  # from checkpoints, including this one: the count of our life
         self.saved = 0  # the round of the last checkpoint
@@ -65,6 +66,10 @@ class Memory:
             need("safetensors", "agent")  # fails now, not at the first checkpoint
         self._journal = Journal(self._directory) if journal and self._directory is not None else None
         self._again: list[Reading] = []  # in the journal, and not yet learnt again
+
+    def hold_graph(self, version: int, names: list[str], addresses: dict[str, tuple[str, ...]]) -> None:
+        """Note the graph that the next checkpoint holds."""
+        self.graph, self.names, self.addresses = version, names, addresses
 
     def durable(self, round: int) -> int:
         """The round to which a restart would restore."""
@@ -144,7 +149,7 @@ class Memory:
                 "network": self.network,
                 "readings": self.readings,
                 "errors": {"last": self.errors.misses, "count": self.errors.n},
-                "graph": {"version": self.graph, "neighbours": self.names},
+                "graph": {"version": self.graph, "neighbours": self.names, "addresses": self.addresses},
                 "origin": json.dumps(self.origin),
                 "starts": self.starts,
                 "history": [[r, np.frombuffer(self.history[r], np.uint8)] for r in rounds],
@@ -218,7 +223,9 @@ class Memory:
         self.history = {round: sent.tobytes() for round, sent in state["history"]}
         self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
         self.readings, self.origin, self.saved = state["readings"], json.loads(state["origin"]), round
-        self.graph, self.names = state["graph"]["version"], state["graph"]["neighbours"]
+        graph = state["graph"]
+        self.graph, self.names = graph["version"], graph["neighbours"]
+        self.addresses = {name: tuple(found) for name, found in graph.get("addresses", {}).items()}
         self.starts = operator.index(state["starts"]) + 1
 
     def noted(self) -> Iterator[Reading]:

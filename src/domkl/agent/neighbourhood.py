@@ -14,6 +14,7 @@ from ..exchange.message import Update
 from ..learner import Learner
 from . import rounds as believed
 from .config import RoundSection
+from .graphs import NewGraph
 from .lives import Life
 from .logs import tell
 from .peers import Peer
@@ -45,8 +46,9 @@ class Neighbourhood:
         self.restored = restored  # from a checkpoint, perhaps of round 0
         self.peers = {name: Peer(name) for name in names}  # including those that are lost
         self.graph = graph  # the version of the graph
-        self.wanted: tuple[str, ...] | None = None  # neighbours in a new graph, from the next round on
         self.started = False
+        self.addresses: dict[str, tuple[str, ...]] = {}  # where neighbours listen, as the graph says
+        self.wanted: NewGraph | None = None  # a new graph, followed from the next round on
         self.done = False  # our own stream has ended
         self.cut_off = False  # neighbours no longer have updates that our replay needs
         self.late = 0  # updates that arrived too late to be used
@@ -64,6 +66,11 @@ class Neighbourhood:
             if peer.lost or peer.done is not None or not knows(name):
                 return False
         return len(peers) == len(self.learner.neighbours) and not self.learner.gone
+
+    @property
+    def follows(self) -> bool:
+        """Whether a new graph waits to be followed; once our stream has ended, we stay as we are."""
+        return self.wanted is not None and not self.done
 
     # Rounds
 
@@ -239,7 +246,7 @@ class Neighbourhood:
     def _follow_graph(self) -> bool:
         if self.wanted is None:
             return False
-        names, self.wanted = self.wanted, None
+        (self.graph, names, self.addresses), self.wanted = self.wanted, None
         self.peers = {name: self.peers.get(name) or Peer(name) for name in names}
         tell(LOG, logging.INFO, "graph changed", version=self.graph, neighbours=list(names))
         return True

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import socketserver
@@ -26,8 +27,10 @@ from ..base.extras import need
 from .logs import Limited
 
 LOG = logging.getLogger(__name__)
-THREADS = 8  # requests at once; more are turned away
+THREADS = 8  # connections at once; one more closes the oldest
 PATIENCE = 2.0  # seconds for a client to send or receive something
+DEADLINE = 5.0  # seconds for a whole connection, however it dribbles
+LONGEST = 16_384  # bytes of a request
 BOUNDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # of the histogram, in s
 
 #: Numbers by the names in METRICS; a metric with a label has a mapping from the label's values.
@@ -192,7 +195,10 @@ def _bound(address: tuple[str, int], pages: Pages) -> _Server:
 
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
-    """No more than THREADS requests at once, and no error of one ends the server."""
+    """At most THREADS connections, each for at most DEADLINE seconds; one more closes the oldest.
+
+    So clients that send a byte now and then keep nobody from an answer. No error of one ends the server.
+    """
 
     daemon_threads = True
     request_queue_size = 64  # else clients that hang would keep others from even connecting
@@ -201,6 +207,8 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.limited = Limited(LOG)
         self._free = threading.Semaphore(THREADS)
+        self._open: dict[socket.socket, float] = {}  # since when, the oldest first
+        self._changing = threading.Lock()
         super().__init__(address, _Handler)
         self.set_app(_App(pages, self.limited))
 
@@ -212,19 +220,45 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):
-            self.limited.warn("busy", "request turned away", client=client_address[0])
-            return self.shutdown_request(request)
+            self._cut_off(oldest=True)
+            if not self._free.acquire(timeout=1.0):  # a page that takes so long, on all threads
+                self.limited.warn("busy", "request turned away", client=client_address[0])
+                return self.shutdown_request(request)
+        with self._changing:
+            self._open[request] = time.monotonic()
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread began that would set it free
-            self._free.release()
+            self._end(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self._end(request)
+
+    def _end(self, request: socket.socket) -> None:
+        with self._changing:
+            self._open.pop(request, None)
+        self._free.release()
+
+    def service_actions(self) -> None:
+        """Close connections whose time is over; the server calls it every half second."""
+        self._cut_off()
+
+    def _cut_off(self, oldest: bool = False) -> None:
+        """Close overdue connections or, with `oldest`, at least the oldest; its thread then ends."""
+        now = time.monotonic()
+        with self._changing:
+            for request, since in tuple(self._open.items()):
+                if not oldest and now - since <= DEADLINE:
+                    break
+                oldest = False
+                self.limited.warn("slow", "slow connection closed", seconds=round(now - since, 3))
+                del self._open[request]
+                with contextlib.suppress(OSError):  # it has just ended
+                    request.shutdown(socket.SHUT_RDWR)
 
     def wait(self, seconds: float) -> None:
         """Until no request is under way, or the time is over."""
@@ -237,9 +271,31 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.limited.warn("broken", "request broken off", client=client_address[0])
 
 
+class _Short:
+    """A request's bytes, up to LONGEST of them."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._left = file, LONGEST
+
+    def readline(self, limit: int = LONGEST) -> bytes:
+        """The next line; an error where the request is too long."""
+        line: bytes = self._file.readline(min(limit, self._left + 1))
+        self._left -= len(line)
+        if self._left < 0:
+            raise ValueError(f"a request is longer than {LONGEST} bytes")
+        return line
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 class _Handler(WSGIRequestHandler):
     timeout = PATIENCE
     server_version, sys_version = "domkl", ""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = _Short(self.rfile)  # type: ignore[assignment]
 
     def log_message(self, format: str, *args: Any) -> None:
         LOG.debug("http " + format, *args)

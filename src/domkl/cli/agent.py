@@ -26,7 +26,7 @@ settings of CONFIG (all of them, explained: deploy/agent.toml):
                   path: instead, a model written by hand_over()
   [stream]        kind, path, follow, topic, target, columns, low, high, target_low, target_high,
                   missing, journal
-  [transport]     kind, listen, connect, broker, ca, cert, key, insecure, max_bytes, inbox
+  [transport]     kind, listen, connect, announce, broker, ca, cert, key, revoked, insecure, max_bytes, inbox
   [rounds]        mode, deadline, start, resend
   [checkpoint]    directory, every_rounds, every_seconds, sync
   [output]        predictions, publish, coverage

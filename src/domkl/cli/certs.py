@@ -1,4 +1,7 @@
-"""`domkl certs DIRECTORY NAME ...`: a CA, a certificate for each learner, and a broker's configuration."""
+"""`domkl certs DIRECTORY NAME ...`: a CA, a certificate for each learner, and a broker's configuration.
+
+`domkl certs DIRECTORY revoke NAME ...` puts certificates on the list of revoked ones.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,17 @@ import argparse
 from typing import Any
 
 from ..agent import certs
+from ..base.errors import InputError
 from . import show
 
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    text = "make the certificates of a network's learners"
+    text = "make the certificates of a network's learners, or revoke some"
     command = commands.add_parser("certs", help=text, description=f"{text[0].upper()}{text[1:]}.")
     command.add_argument("directory", help="where the CA and the certificates are, or will be")
-    command.add_argument("names", nargs="+", metavar="NAME", help="a learner, or `operator`")
+    names = "a learner, or `operator`; after the word revoke: those to exclude"
+    command.add_argument("names", nargs="+", metavar="NAME", help=names)
     command.add_argument(
         "--host",
         action="append",
@@ -31,7 +36,10 @@ def add_to(commands: Any) -> None:
 
 
 def act(args: argparse.Namespace) -> None:
-    """Make what is missing, and say what was there."""
+    """Make what is missing, and say what was there; or revoke."""
+    if args.names[0] == "revoke":
+        _revoke(args)
+        return
     made = _make(args)
     if args.json:
         show.document({str(path): "made" if new else "kept" for path, new in made.items()})
@@ -42,6 +50,21 @@ def act(args: argparse.Namespace) -> None:
             f"made {path}" if new else f"kept {path}: it exists and is not overwritten", soft_wrap=True
         )
     console.print("Each learner needs ca.pem, its .pem and its .key; ca.key stays with you.")
+
+
+def _revoke(args: argparse.Namespace) -> None:
+    names = args.names[1:]
+    if not names:
+        raise InputError("nobody is named after revoke; expected learners; add their names")
+    path = certs.revoke(args.directory, names)
+    if args.json:
+        show.document({"revoked": names, "list": str(path)})
+        return
+    show.console().print(
+        f"revoked {', '.join(names)}\n"
+        f"Copy {path} to every learner ([transport] revoked) and restart the broker, if there is one.",
+        soft_wrap=True,
+    )
 
 
 def _make(args: argparse.Namespace) -> dict[Any, bool]:

@@ -1,36 +1,26 @@
-"""`domkl graph LINKS`: change who talks to whom in a running network."""
+"""`domkl graph [LINKS]`: show who talks to whom in a running network, or change it."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import time
+import sys
 from typing import Any, NamedTuple
 
 from ..base.errors import InputError
 from ..base.extras import need
 from ..exchange import graph
 from . import show
-
-Link = tuple[str, str]
-#: Seconds after which the graph is sent again: a learner may have missed it.
-AGAIN = 1.0
-
-
-class GraphState(NamedTuple):
-    """The state that a learner last published."""
-
-    state: str = "no answer"
-    graph: int = 0
+from .operator import Link, LiveNetwork, PublishedState, connected, link
 
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    text = "give a running network another graph, and wait until its learners have taken it"
+    text = "show the graph of a running network, or change it and wait until its learners hold the new one"
     command = commands.add_parser("graph", help=text, description=f"{text[0].upper()}{text[1:]}.")
     add = command.add_argument
-    add("links", metavar="LINKS", help="who talks to whom: a-b,b-c; with a : where names hold a -: x-1:x-2")
+    links = "who talks to whom: a-b,b-c; with a : where names hold a -: x-1:x-2 (default: only show)"
+    add("links", metavar="LINKS", nargs="?", help=links)
     add("--network", required=True, metavar="NAME", help="the network's name, as in the learners' files")
     add("--transport", choices=["zenoh", "mqtt"], default="zenoh", help="how they talk (default: zenoh)")
     add(
@@ -48,31 +38,51 @@ def add_to(commands: Any) -> None:
     ):
         add(f"--{option}", metavar="FILE", help=what)
     add("--insecure", action="store_true", help="other machines without certificates: anyone can forge")
-    add("--version", type=int, metavar="N", help="of the graph; learners take later ones only (default: now)")
+    add("--add", action="append", default=[], metavar="NAME", help="this learner starts later (repeatable)")
+    add("--drop", action="append", default=[], metavar="NAME", help="this one shall stay alone (repeatable)")
+    add("--yes", action="store_true", help="do not ask; needed where there is no terminal")
+    add("--version", type=int, metavar="N", help="of the graph (default: one above what the learners hold)")
     add("--wait", type=float, default=10.0, metavar="S", help="seconds to wait for them (default: 10)")
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
 
 
+class Change(NamedTuple):
+    """A new graph, and how it differs from the present one."""
+
+    version: int
+    links: list[Link]
+    added: list[Link]
+    removed: list[Link]
+    dropped: list[str]  # that run, and stay alone
+    later: list[str]  # that do not run yet
+    names: list[str]  # that must hold it
+
+    @classmethod
+    def of(cls, network: LiveNetwork, links: list[Link], args: argparse.Namespace) -> Change:
+        """The change from the present graph to these links; refuses what may be a slip."""
+        names = sorted({name for each in links for name in each})
+        _check(network.live, names, args)
+        new, old = {link(*each) for each in links}, network.links
+        dropped = [name for name in network.live if name in args.drop]
+        later = [name for name in names if name not in network.live]
+        version = network.next_version() if args.version is None else args.version
+        held = [name for name in [*names, *dropped] if name not in later]
+        return cls(version, links, sorted(new - old), sorted(old - new), dropped, later, held)
+
+
 def run(args: argparse.Namespace) -> None:
-    """Publish the graph, and print who has taken it."""
+    """Show the graph, or change it and show who has taken it."""
     need("msgspec", "agent")
-    links = parse(args.links)
-    version = time.time_ns() if args.version is None else args.version
-    if not 0 < version < 2**63:
-        raise InputError(f"--version is {version}; expected 1 to 2**63 - 1; leave it out")
-    names = list(dict.fromkeys(name for link in links for name in link))
-    found = asyncio.run(_announce(_transport(args, names), names, links, version, args.wait))
-    late = [name for name in names if found[name].graph < version]
-    if args.json:
-        show.document(_document(version, links, found, late))
-    else:
-        _print(version, found, late)
-    if late:
-        raise InputError(
-            f"{', '.join(late)} did not take graph {version} within {args.wait:g} s; expected all it "
-            f"names; see that they run and get readings, then run it again with --version {version}"
-        )
+    from ..agent.graphs import LAST
+
+    links = None if args.links is None else parse(args.links)
+    if args.version is not None and not 0 < args.version <= LAST:
+        raise InputError(f"--version is {args.version}; expected 1 to 2**62; leave it out")
+    transport = _transport(args)
+    if args.ca is None:
+        print("no certificates: anybody who reaches this network can change its graph", file=sys.stderr)
+    asyncio.run(_show(transport, args) if links is None else _change(transport, links, args))
 
 
 def parse(text: str) -> list[Link]:
@@ -103,7 +113,7 @@ def _link(text: str) -> Link:
     return ends[0].strip(), ends[1].strip()
 
 
-def _transport(args: argparse.Namespace, names: list[str]) -> Any:
+def _transport(args: argparse.Namespace) -> Any:
     """The operator's way to the learners; not yet open."""
     from ..agent import transports
 
@@ -121,67 +131,136 @@ def _transport(args: argparse.Namespace, names: list[str]) -> Any:
         ca=args.ca,
         cert=args.cert,
         key=args.key,
-        peers=tuple(names),
         insecure=args.insecure,
     )
     return transports.make(settings)
 
 
-async def _announce(
-    transport: Any, names: list[str], links: list[Link], version: int, wait: float
-) -> dict[str, GraphState]:
-    """The state of each learner, once all have taken the graph or the time is over."""
-    from ..agent import transports
-
-    network = transport.settings.network
-    found = dict.fromkeys(names, GraphState())
-    await transport.open()
-    try:
-        for name in names:
-            transport.subscribe(transports.topic(network, name, transports.STATE))
-        receiving = asyncio.create_task(_receive(transport, found, version))
-        document = json.dumps({"version": version, "links": links}).encode()
-        end = time.monotonic() + wait
-        while not receiving.done():
-            transport.publish(transports.topic(network, transports.OPERATOR, "graph"), document, retain=True)
-            await asyncio.wait([receiving], timeout=max(0.0, min(AGAIN, end - time.monotonic())))
-            if time.monotonic() >= end:
-                receiving.cancel()
-                break
-        await asyncio.gather(receiving, return_exceptions=True)
-    finally:
-        await transport.close()
-    return found
+def _check(live: dict[str, PublishedState], names: list[str], args: argparse.Namespace) -> None:
+    """Refuse learners that are not there and those that are left out, unless the options name them."""
+    there = ", ".join(live) or "nobody"
+    unknown = [name for name in names if name not in live and name not in args.add]
+    if unknown:
+        raise InputError(
+            f"{', '.join(unknown)} did not answer; expected learners that run: {there}; "
+            f"correct the name, or add --add {unknown[0]} if it starts later"
+        )
+    left = [name for name in live if name not in names and name not in args.drop]
+    if left:
+        raise InputError(
+            f"the links leave out {', '.join(left)}; expected all that run: {there}; "
+            f"link it, or add --drop {left[0]} so that it stays alone"
+        )
+    for option, wrong in (("--drop", {*args.drop} & {*names}), ("--add", {*args.add} - {*names})):
+        if wrong:
+            raise InputError(
+                f"{option} names {min(wrong)}; expected a learner {'not ' * (option == '--drop')}in the "
+                "links; correct one of them"
+            )
 
 
-async def _receive(transport: Any, found: dict[str, GraphState], version: int) -> None:
-    """Receive states until all have taken the graph."""
-    from ..agent.transports import sender_of
-
-    while any(state.graph < version for state in found.values()):
-        for topic, payload in await transport.receive():
-            name = sender_of(topic)
-            if name in found:
-                found[name] = _state(payload, found[name])
-
-
-def _state(payload: bytes, before: GraphState) -> GraphState:
-    """A published state; a learner that has gone keeps the graph that it took."""
-    try:
-        found = json.loads(payload)
-        return GraphState(str(found["state"]), int(found["graph"]))
-    except (ValueError, KeyError, TypeError):
-        return GraphState("lost", before.graph)
+async def _show(transport: Any, args: argparse.Namespace) -> None:
+    async with connected(transport) as network:
+        await network.find((), (), args.wait)
+    if not network.devices:
+        raise InputError(f"nobody answered within {args.wait:g} s; expected a learner; see that one runs")
+    if args.json:
+        links = sorted(network.links)
+        show.document({"links": links, "learners": _learners(network, sorted(network.devices))})
+        return
+    for name, device in sorted(network.devices.items()):
+        near = ", ".join(device.neighbours) or "-"
+        print(f"{name}: graph {device.graph}, {device.state}; neighbours {near}")
+    print(f"links: {_words(sorted(network.links))}")
 
 
-def _document(
-    version: int, links: list[Link], found: dict[str, GraphState], late: list[str]
-) -> dict[str, Any]:
-    learners = [{"name": name, **state._asdict(), "taken": name not in late} for name, state in found.items()]
-    return {"version": version, "links": links, "learners": learners, "taken": not late}
+async def _change(transport: Any, links: list[Link], args: argparse.Namespace) -> None:
+    names = {name for each in links for name in each}
+    async with connected(transport) as network:
+        await network.find(names, [*args.add, *args.drop], args.wait)
+        change = Change.of(network, links, args)
+        _print_difference(change, args)
+        confirmed = args.yes or _is_confirmed(args)
+        if confirmed:
+            await _send(network, change, args.wait)
+        if args.json:
+            show.document(_document(network, change))
+    if not confirmed:
+        raise InputError("the change is not confirmed; expected a yes; see the difference, then add --yes")
+    _report(network, change, args)
 
 
-def _print(version: int, found: dict[str, GraphState], late: list[str]) -> None:
-    print(f"graph {version}")
-    for name, state in found.items():
-        print(f"{name}: {'not taken' if name in late else 'taken'} ({state.state})")
+async def _send(network: LiveNetwork, change: Change, wait: float) -> None:
+    from ..agent.graphs import encode
+
+    devices = {name: network.live[name] for name in change.names if name in network.live}
+    addresses = {name: _addresses(network, name, device) for name, device in devices.items()}
+
+    def make(version: int) -> bytes:
+        return encode(version, change.links, addresses, change.dropped)
+
+    await network.send(change.version, make, change.names, wait)
+
+
+def _addresses(network: LiveNetwork, name: str, device: PublishedState) -> tuple[str, ...]:
+    """Where a learner can be reached; what learners would refuse is left out, and shown."""
+    from ..agent.transports import security
+
+    usable = []
+    for address in device.addresses:
+        try:
+            security.check_reachable(address, network.transport.settings)
+            usable.append(address)
+        except InputError as error:
+            print(f"an address of {name} is left out: {error}", file=sys.stderr)
+    return tuple(usable)
+
+
+def _is_confirmed(args: argparse.Namespace) -> bool:
+    """Whether a person says yes; without a terminal nobody is asked."""
+    if args.json or not sys.stdin.isatty():
+        return False
+    return input("Change it? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _report(network: LiveNetwork, change: Change, args: argparse.Namespace) -> None:
+    late = [name for name in change.names if not network.holds(change.version, [name])]
+    if not args.json:
+        for name in [*change.names, *change.later]:
+            device = network.devices.get(name, PublishedState())
+            taken = "taken" if network.holds(change.version, [name]) else "not taken"
+            print(f"{name}: {taken} ({device.state}, graph {device.graph})")
+    if late:
+        raise InputError(
+            f"{', '.join(late)} did not take graph {change.version} within {args.wait:g} s; expected all it "
+            f"names; see their logs, then run it again with --version {change.version}"
+        )
+
+
+def _print_difference(change: Change, args: argparse.Namespace) -> None:
+    if args.json:
+        return
+    print(f"graph {change.version}")
+    print(f"added: {_words(change.added)}")
+    print(f"removed: {_words(change.removed)}")
+    for what, names in (("stay alone", change.dropped), ("start later", change.later)):
+        if names:
+            print(f"{what}: {', '.join(names)}")
+    sys.stdout.flush()
+
+
+def _words(links: list[Link]) -> str:
+    return ", ".join(f"{a}:{b}" if "-" in a + b else f"{a}-{b}" for a, b in links) or "-"
+
+
+def _learners(network: LiveNetwork, names: list[str]) -> list[dict[str, Any]]:
+    return [{"name": name, **network.devices.get(name, PublishedState())._asdict()} for name in names]
+
+
+def _document(network: LiveNetwork, change: Change) -> dict[str, Any]:
+    learners = _learners(network, [*change.names, *change.later])
+    for learner in learners:
+        learner["taken"] = learner["graph"] == change.version
+    taken = all(learner["taken"] for learner in learners if learner["name"] in change.names)
+    about = {key: value for key, value in change._asdict().items() if key != "names"}
+    return {**about, "learners": learners, "taken": taken}

@@ -87,8 +87,8 @@ class Adapter:
         """Wait for a message, then return all that have arrived."""
         return await self._inbox.receive()
 
-    async def admit(self, peers: tuple[str, ...]) -> None:
-        """Does nothing where the broker, not this end, checks senders."""
+    async def admit(self, peers: tuple[str, ...], connect: tuple[str, ...] | None = None) -> None:
+        """Does nothing where the broker, not this end, checks senders and connects them."""
 
     def _check_own(self, topic: str) -> None:
         if not topic.startswith(self._prefix) or not is_topic(topic):

@@ -23,15 +23,21 @@ class TransportSettings:
     network, name
         The network, and this learner's name in it; with certificates, the certificate's common name.
     listen, connect
-        Zenoh: `host:port` addresses to listen on, and those of some learners to connect to;
-        the others are discovered through them.
+        Zenoh: `host:port` addresses to listen on, and those of neighbours to connect to. Of two
+        neighbours at least one must know the other's address; learners that are no neighbours are not
+        connected.
+    announce
+        Zenoh: addresses at which others reach this learner, if not those it listens on.
     broker
         MQTT: `host:port` of the broker.
     ca, cert, key
         PEM files for mutual TLS, as `domkl certs` makes them. Without them only loopback is allowed.
+    revoked
+        PEM file that lists revoked certificates; whoever receives messages reads it, not the transport.
     peers
         Zenoh with certificates: the learners whose messages are accepted, each under its own name
-        only. The operator is always accepted. Change it later with `Transport.admit`.
+        only. The operator is always accepted. Change it later with `Transport.admit`. Only the operator
+        may have none: it then accepts every certificate of the CA, to find out who is there.
     insecure
         Allow other machines without certificates: anyone there can then read and forge.
     max_bytes
@@ -45,10 +51,12 @@ class TransportSettings:
     name: str
     listen: tuple[str, ...] = ()
     connect: tuple[str, ...] = ()
+    announce: tuple[str, ...] = ()
     broker: str = "127.0.0.1:1883"
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
+    revoked: str | None = None
     peers: tuple[str, ...] = ()
     insecure: bool = False
     max_bytes: int = 16 * 2**20
@@ -121,5 +129,6 @@ class Transport(Protocol):
         """Wait for messages, then return all so far: (topic, payload), in order for each sender."""
         ...
 
-    async def admit(self, peers: tuple[str, ...]) -> None:
-        """Accept exactly these learners and the operator, where certificates identify them."""
+    async def admit(self, peers: tuple[str, ...], connect: tuple[str, ...] | None = None) -> None:
+        """Accept exactly these learners and the operator, where certificates identify them, and connect to
+        exactly these addresses, where learners are connected to each other (None: as before)."""

@@ -6,6 +6,7 @@ import datetime
 import ipaddress
 import logging
 import pathlib
+import re
 import ssl
 from typing import Any
 
@@ -14,6 +15,7 @@ from ...base.extras import need
 from .base import TransportSettings
 
 log = logging.getLogger("domkl.transports")
+_HOST = re.compile(r"[A-Za-z0-9._%:-]{1,255}")
 
 
 def parse(address: str, what: str = "address") -> tuple[str, int]:
@@ -25,7 +27,8 @@ def parse(address: str, what: str = "address") -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     ambiguous = ":" in bare and bare == host
-    if not bare or ambiguous or "/" in bare or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    is_port = len(port) <= 5 and port.isascii() and port.isdigit() and int(port) <= 65535
+    if not _HOST.fullmatch(bare) or ambiguous or not is_port:
         raise InputError(
             f"{what} is {address!r}; expected host:port, or [address]:port for IPv6; fix the address"
         )
@@ -39,6 +42,27 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def check_reachable(address: str, settings: TransportSettings) -> None:
+    """Refuse an address that a learner with these settings may not connect to."""
+    if settings.ca is None and not settings.insecure and not is_loopback(address):
+        raise InputError(
+            f"{address} is not a loopback address and no certificates are given; expected mutual TLS (ca, "
+            f"cert, key) or insecure = true; make them with: domkl certs DIRECTORY {settings.name}"
+        )
+
+
+def announced(settings: TransportSettings) -> tuple[str, ...]:
+    """Addresses at which others reach this learner; those for all of a machine's networks say nothing."""
+    return settings.announce or tuple(each for each in settings.listen if not _is_any(each))
+
+
+def _is_any(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(parse(address)[0]).is_unspecified
+    except ValueError:
+        return False
 
 
 def uses_tls(settings: TransportSettings, addresses: tuple[str, ...]) -> bool:

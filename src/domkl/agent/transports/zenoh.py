@@ -23,8 +23,8 @@ from .base import TransportSettings
 from .security import parse, uses_tls
 from .topics import LOST, OPERATOR, ROOT, STATE, is_topic
 
-#: Threads for each part of Zenoh that a neighbour which does not answer can block.
-WORKERS = 16
+#: Threads for each part of Zenoh that a neighbour which does not answer can block: at least, and at most.
+FEW_WORKERS, MOST_WORKERS = 4, 16
 
 #: Seconds to wait for what others retain.
 FETCH_TIMEOUT = 2.0
@@ -33,9 +33,10 @@ FETCH_TIMEOUT = 2.0
 SLACK = 65536
 
 
-def load() -> Any:
+def load(links: int = 2) -> Any:
     """The package `zenoh`, with enough threads that one bad neighbour does not block the others."""
-    each = ",".join(f"{part}:(worker_threads:{WORKERS})" for part in ("tx", "net", "rx"))
+    workers = max(FEW_WORKERS, min(links + 2, MOST_WORKERS))
+    each = ",".join(f"{part}:(worker_threads:{workers})" for part in ("tx", "net", "rx"))
     os.environ.setdefault("ZENOH_RUNTIME", f"({each})")  # read once, when Zenoh first starts a thread
     return need("zenoh", "zenoh")
 
@@ -62,7 +63,7 @@ def configuration(settings: TransportSettings) -> dict[str, Any]:
             "retry": {"period_init_ms": 250, "period_max_ms": 1000, "period_increase_factor": 2},
         },
         "open": {"return_conditions": {"connect_scouted": False, "declares": False}},  # peers may come later
-        "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": True}},
+        "scouting": {"multicast": {"enabled": False}, "gossip": _gossip(settings)},
         "transport": {
             "unicast": {"open_timeout": 2000},
             "shared_memory": {"enabled": False},  # containers have little of it, and other machines none
@@ -79,9 +80,18 @@ def configuration(settings: TransportSettings) -> dict[str, Any]:
     return made
 
 
+def _gossip(settings: TransportSettings) -> dict[str, Any]:
+    """Learners pass on who is connected to them, and only the operator connects to all: with Zenoh's default
+    every learner would."""
+    whom = ["router", "peer"] if settings.name == OPERATOR else []
+    return {"enabled": True, "multihop": False, "autoconnect": {"router": [], "peer": whom}}
+
+
 def access(settings: TransportSettings) -> dict[str, Any]:
     """Access rules: each certificate may publish under its own common name only, others not at all."""
     everything = f"{ROOT}/{settings.network}/**"
+    if settings.name == OPERATOR and not settings.peers:
+        return {"enabled": False}
     names = sorted({*settings.peers, OPERATOR} - {settings.name})
     questions = ["declare_subscriber", "query", "declare_liveliness_subscriber", "liveliness_query"]
     statements = ["put", "delete", "reply", "declare_queryable", "liveliness_token"]
@@ -136,7 +146,7 @@ class ZenohTransport(Adapter):
 
     def __init__(self, settings: TransportSettings):
         super().__init__(settings)
-        self._zenoh: Any = load()
+        self._zenoh: Any = load(MOST_WORKERS if settings.name == OPERATOR else len(settings.peers))
         self._session: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._publishers: dict[str, Any] = {}
@@ -144,18 +154,20 @@ class ZenohTransport(Adapter):
         self._declared: list[Any] = []
         self._sending = threading.Lock()  # so that a retained message never overtakes its successor
 
-    async def admit(self, peers: tuple[str, ...]) -> None:
-        """Accept exactly these learners. Zenoh reads its rules once, so the session is opened again."""
-        changed = set(peers) != set(self.settings.peers)
-        self.settings = dataclasses.replace(self.settings, peers=tuple(peers))
-        if changed and self._is_open and self.settings.ca is not None:
+    async def admit(self, peers: tuple[str, ...], connect: tuple[str, ...] | None = None) -> None:
+        """Accept exactly these learners. Zenoh reads its settings once, so the session is opened again."""
+        before, connect = self.settings, self.settings.connect if connect is None else connect
+        self.settings = dataclasses.replace(before, peers=peers, connect=connect)
+        rules = before.ca is not None and set(peers) != set(before.peers)
+        if self._is_open and (rules or set(connect) != set(before.connect)):
             await self.close()
             await self.open()
 
     async def _connect(self) -> None:
         self._loop = asyncio.get_running_loop()
-        config = self._zenoh.Config.from_json5(json.dumps(configuration(self.settings)))
+        given = json.dumps(configuration(self.settings))
         try:
+            config = self._zenoh.Config.from_json5(given)
             self._session = await asyncio.to_thread(self._zenoh.open, config)
         except self._zenoh.ZError as error:
             listen = ", ".join(self.settings.listen) or "nothing"

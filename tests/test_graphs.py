@@ -1,0 +1,98 @@
+"""Graphs of an operator as agents check them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from domkl.agent import graphs
+from domkl.agent.transports import TransportSettings
+from domkl.base.errors import InputError
+
+LOCAL = TransportSettings("zenoh", "field", "a", listen=("127.0.0.1:1",))
+LINKS = [["a", "b"], ["b", "c"]]
+ADDRESSES = {"b": ["127.0.0.1:7447"], "c": ["127.0.0.1:7448"]}
+
+
+def document(**changes):
+    return json.dumps(
+        {"version": 3, "links": LINKS, "addresses": ADDRESSES, "dropped": [], **changes}
+    ).encode()
+
+
+def test_a_learner_sees_its_neighbours_and_their_addresses():
+    found = graphs.decode(document(), LOCAL)
+    assert found == (3, ("b",), {"b": ("127.0.0.1:7447",)})
+    again = graphs.encode(3, [("a", "b"), ("b", "c")], {"b": ("127.0.0.1:7447",)}, ())
+    assert graphs.decode(again, LOCAL) == found
+
+
+def test_only_who_is_dropped_by_name_stays_alone():
+    links = [["b", "c"]]
+    assert graphs.decode(document(links=links, dropped=["a"]), LOCAL).neighbours == ()
+    with pytest.raises(InputError, match="the graph leaves a out"):
+        graphs.decode(document(links=links), LOCAL)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"version": 3}',
+        b"[" * 100_000,
+        document(version=True),
+        document(version=-1),
+        document(version=1e300),
+        document(version=float("nan")),
+        document(links=[["a", "b", "c"]]),
+        document(links=[["a", "a"]]),
+        document(links=[["a", "b"], ["c", "d"]]),
+        document(links=[["a", "operator"]]),
+        document(links=[["a", "b/#"]]),
+        document(links=[["a", f"n{i}"] for i in range(graphs.MOST_NAMES)]),
+        document(links=7),
+        document(dropped=7),
+        document(addresses=7),
+        document(addresses={"b": "127.0.0.1:7447"}),
+        document(addresses={"b": [7]}),
+        document(addresses={"b": ["127.0.0.1:7447"] * 9}),
+        document(addresses={"b": ["127.0.0.1"]}),
+        document(addresses={"b": ["127.0.0.1#iface=eth0:1"]}),
+        document(addresses={"b": [f"{'x' * 300}:1"]}),
+        document(addresses={"b": ["10.0.0.1:7447"]}),  # without certificates only loopback
+    ],
+)
+def test_what_cannot_be_right_is_refused(payload):
+    with pytest.raises(InputError):
+        graphs.decode(payload, LOCAL)
+
+
+@pytest.mark.parametrize("changes", [{"ca": "ca.pem", "cert": "a.pem", "key": "a.key"}, {"insecure": True}])
+def test_other_machines_need_certificates_or_permission(changes):
+    settings = TransportSettings("zenoh", "field", "a", **changes)
+    found = graphs.decode(document(addresses={"b": ["10.0.0.1:7447"]}), settings)
+    assert found.addresses == {"b": ("10.0.0.1:7447",)}
+
+
+@pytest.mark.parametrize(("held", "version", "good"), [(0, 1, True), (7, 7, False), (7, 6, False)])
+def test_versions_grow(held, version, good):
+    new = graphs.NewGraph(version, (), {})
+    assert_accepted(new, held, good)
+
+
+@pytest.mark.parametrize("held", [0, 5, 2**61])
+def test_a_version_far_ahead_is_refused(held):
+    assert_accepted(graphs.NewGraph(held + graphs.STEP, (), {}), held, True)
+    assert_accepted(graphs.NewGraph(held + graphs.STEP + 1, (), {}), held, False)
+
+
+def assert_accepted(new, held, good):
+    try:
+        graphs.check_version(new, held)
+    except InputError:
+        assert not good
+    else:
+        assert good
