@@ -9,12 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from typing import Any
 
-import numpy as np
-
-from ..base.errors import InputError
 from . import transports
 from .config import AgentConfig
 from .connection import Connection
@@ -27,8 +24,12 @@ from .output import Out, Predictions
 from .peers import Peer
 from .post import Post
 from .progress import Progress
+from .refusals import RefusedRows, letters_of
+from .rows import RowRefused, fault_of
+from .scaling import Scaling
 from .service import Status
-from .streams import Reading, Scaling, Stream, open_stream
+from .streams import Reading, Stream, open_stream
+from .tasks import race
 from .transports.inbox import Message
 
 LOG = logging.getLogger(__name__)
@@ -68,6 +69,8 @@ class Agent:
         self.neighbourhood = near
         self.post = Post(self.transport, self.learner, self.memory.incarnation)
         self.status, self.progress, self.refused = Status(), Progress(), Refused(LOG)
+        self.rows = RefusedRows(letters_of(config))
+        self.has_ended = False  # the stream has
         self.connection = Connection(self.transport, near, config)
         self.conversation = Conversation(config, self.learner, self.memory, near, self.post, self.refused)
         scaling = Scaling.of(config.stream, config.inputs)
@@ -90,12 +93,13 @@ class Agent:
             self.conversation.subscribe()
             self.conversation.publish_state("init")
             receiving, keeping = self.connection.receive(self._receive), self.connection.keep()
-            await _race(self._work(), receiving, self._watch(), keeping, self._stopped())
+            await race(self._work(), receiving, self._watch(), keeping, self._stopped())
         finally:
             self.conversation.publish_state("done")
             await self.connection.close()
             self.memory.close()
             self.predictions.lines.close()
+            self.rows.letters.close()
 
     def stop(self) -> None:
         """Stop in good order: an open round may still close, or else is learnt again after a restart."""
@@ -118,14 +122,16 @@ class Agent:
         self.conversation.publish_state("ready")
         for reading in self.memory.noted():
             await self._learn_from(reading)
-        if self.stream is None:
-            self.stream = self._open_stream()
+        self.stream = self.stream or self._open_stream()
+        if isinstance(self.stream, Stream):
+            self.stream.refused = self.rows
         try:
             async for reading in self.stream:
                 await self._learn_from(reading)
         finally:
             if isinstance(self.stream, Stream):
                 await self.stream.aclose()
+        self.has_ended = True
         await self._part()
 
     async def _learn_from(self, reading: Reading) -> None:
@@ -172,43 +178,55 @@ class Agent:
         )
 
     def _take(self, reading: Reading) -> None:
-        """Predict, and open a round if there is a label."""
+        """Use a reading, or refuse it whatever is wrong with it; either way the next is another."""
         self._between_rounds()
         self.memory.note(reading)
-        x, y, y_hat = reading.x, reading.y, 0.0
-        if x is None:
-            x, y_hat = self.memory.waiting.pop(str(reading.id), (None, 0.0))
-        else:
+        self.memory.readings = reading.index + 1  # from here to the open round nothing can be saved
+        try:
+            self._use(reading)
+            self.rows.used += 1
+        except OSError:  # of the place that predictions are written to, not of the reading
+            raise
+        except Exception as error:
+            line, row = reading.source or (None, reading)
+            self.rows.note(fault_of(error), reading.index, line, row)
+        if self._is_open:
+            self._close_or_ask()
+
+    def _use(self, reading: Reading) -> None:
+        """Predict, and open a round if there is a label."""
+        x, y = reading.x, reading.y
+        if x is not None:
             y_hat = self.learner.predict(x)
             self.predictions.write(reading, self.learner.round, y_hat)
-        if x is None:
-            self.refused.note("label without input", id=reading.id)
-        elif y is None and reading.id is not None:
-            self.memory.expect_label(reading.id, x, y_hat)
-        self.memory.readings = reading.index + 1  # from here to the open round nothing can be saved
-        if x is not None and y is not None:
+            if y is None and reading.id is not None:
+                self.memory.expect_label(reading.id, x, y_hat)
+        elif str(reading.id) in self.memory.waiting:
+            x, y_hat = self.memory.waiting.pop(str(reading.id))
+        else:
+            raise RowRefused("label without input", f"no x with id {reading.id!r} waits for its label")
+        if y is not None:
             self._learn(x, y, y_hat)
 
     def _learn(self, x: Any, y: float, y_hat: float) -> None:
         self._opened_at = time.monotonic()
         self.progress.start_round(self._opened_at)
-        try:
-            update = self.learner.observe(x, y)
-        except InputError as error:
-            self.refused.note("sample", reason=str(error))
-            return
+        update = self.learner.observe(x, y)
+        self._is_open = True
         sent = self.post.send(update, self.memory.durable(update.round))
         self.memory.remember(update.round, sent, self._durable())
         self.progress.account(y, y_hat)
         if update.round:  # the first error says nothing about the learner
             self.memory.errors.note(y - y_hat)
-        self._is_open = True
+
+    def _close_or_ask(self) -> None:
+        """Close the round that has just been opened, or ask for what it misses."""
         self._close()
         if self._is_open:
             missing = self.neighbourhood.missing()
             self.transport.expect(len(missing))
             # Updates that are known to exist are asked for at once, so that a replay runs at full speed.
-            late = [peer for peer in missing if peer.round > update.round]
+            late = [peer for peer in missing if peer.round > self.learner.round]
             if late and self._is_open:
                 self.conversation.ask(late, PAUSE)
 
@@ -311,39 +329,9 @@ class Agent:
             self.conversation.ask(self.neighbourhood.missing(), self.config.rounds.resend)
         self._try_to_go_on()
 
-    # Messages and status
+    # Messages
 
     def _receive(self, messages: list[Message]) -> None:
         for topic, payload in messages:
             self.conversation.receive(topic, payload)
         self._try_to_go_on()
-
-    def summary(self) -> dict[str, Any]:
-        """Rounds, errors and traffic so far, for the status line."""
-        now, q, counts = time.monotonic(), self.learner.weights, self.transport.counts
-        return {
-            "round": self.learner.round,
-            "samples": self.progress.samples,
-            "seconds": self.progress.seconds,
-            "error": self.progress.error,
-            "kernel": int(np.argmax(q)),
-            "weight": float(q.max()),
-            "up": sum(peer.is_up(now, 3.0) for peer in self.peers.values()),
-            "neighbours": len(self.peers),
-            "messages_sent": counts.sent,
-            "bytes_sent": counts.sent_bytes,
-            "bytes_received": counts.received_bytes,
-        }
-
-
-async def _race(*ways: Coroutine[Any, Any, None]) -> None:
-    """Run all until the first ends, and cancel the rest."""
-    tasks = [asyncio.create_task(way) for way in ways]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

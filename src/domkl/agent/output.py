@@ -13,7 +13,8 @@ import msgspec
 from ..learning.conformal import Errors
 from .config import OutputSection
 from .post import Post
-from .streams import Reading, Scaling
+from .scaling import Scaling
+from .streams import Reading
 
 #: Seconds after which a line is flushed at the latest.
 DELAY = 0.02

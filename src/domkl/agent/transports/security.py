@@ -25,7 +25,8 @@ def parse(address: str, what: str = "address") -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     ambiguous = ":" in bare and bare == host
-    if not bare or ambiguous or "/" in bare or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
+    if not bare or ambiguous or "/" in bare or not is_port:
         raise InputError(
             f"{what} is {address!r}; expected host:port, or [address]:port for IPv6; fix the address"
         )

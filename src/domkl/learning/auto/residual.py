@@ -9,6 +9,9 @@ import numpy as np
 from ...base.types import Array
 from .constants import C
 
+#: The most that errors grow or shrink with another scale: squares stay finite.
+MOST_RATIO = 1e140
+
 
 class ResidualModel:
     """Errors of J learners, each predicted from that learner's last error and the mean of its last few.
@@ -29,6 +32,7 @@ class ResidualModel:
 
     def rescale(self, ratio: Array) -> None:
         """Targets have another scale: errors are so many times as large (J,)."""
+        ratio = np.clip(ratio, 1 / MOST_RATIO, MOST_RATIO)
         self.last, self.m = self.last * ratio[:, None], self.m * (ratio**2)[:, None]
         self.M, self.size = self.M * (ratio**2)[:, None, None], self.size * ratio**2
 

@@ -30,6 +30,10 @@ from .residual import ResidualModel
 from .scale import TargetScale
 from .warmup import WarmUp
 
+#: How far a target may lie from the scale's centre, in widths; one beyond counts as if it lay there. Sums of
+#: its square over a long stream are finite in the precision that theta is computed in.
+FARTHEST = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e15}
+
 
 class AutoPrediction(NamedTuple):
     """A sample before its label is known."""
@@ -73,9 +77,10 @@ class AutoRows(Model):
         lockstep: bool = True,
     ) -> None:
         self.settings, self.loss = settings, settings.loss_function
-        self.J, self.weight, self.d = J, weight, d
+        self.J, self.weight, self.d = J, weight, settings.check_inputs(d)
         self.dtype, self.diagonal, self.lockstep = dtype, diagonal, lockstep
         self.watches = settings.forgetting == "auto"
+        self.farthest = FARTHEST[np.dtype(dtype)]
         self.rounds = 0
         self.warm = WarmUp(learners, diameter, lockstep)
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
@@ -261,17 +266,23 @@ class AutoRows(Model):
         self.experts.judge(self._misses(asked, y), errors)
         if len(asked.residual):
             last, together = asked.residual[:, :2], asked.residual[:, 2]
-            self.residual.learn(last, (y - together) / self.scale.width)
+            self.residual.learn(last, self._in_widths(y - together))
 
     def _misses(self, prediction: AutoPrediction, y: Array) -> Array:
         """The experts' squared errors, scaled like the targets. (J, n)"""
         assert self.scale is not None
-        return np.asarray(((prediction.experts - y[:, None]) / self.scale.width[:, None]) ** 2)
+        return np.asarray(self._in_widths(prediction.experts - y[:, None]) ** 2)
 
     def scaled_target(self, y: Array) -> Array:
         """Targets (J,) as the models learn them."""
         assert self.scale is not None
-        return np.asarray((y - self.scale.centre) / self.scale.width, self.dtype)
+        return np.asarray(self._in_widths(y - self.scale.centre), self.dtype)
+
+    def _in_widths(self, distances: Array) -> Array:
+        """Distances between targets (J, ...) in widths of the scale, cut off where squares would overflow."""
+        assert self.scale is not None
+        width = self.scale.width.reshape(-1, *[1] * (distances.ndim - 1))
+        return np.asarray(np.clip(distances / width, -self.farthest, self.farthest))
 
     # Following changes
 
@@ -280,7 +291,7 @@ class AutoRows(Model):
             return
         assert self.scale is not None
         self.memories.learn(asked.x, target, self.scale.inputs, self.rounds)
-        error = ((asked.y_hat - y) / self.scale.width) ** 2
+        error = self._in_widths(asked.y_hat - y) ** 2
         self.memories.detector.observe(error, self._misses(asked, y)[:, :EXPERTS])
 
     def _decide(self, incoming: Mapping[str, Any]) -> None:
