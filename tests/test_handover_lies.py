@@ -41,7 +41,7 @@ def fill(ending, value):
 
     def change(arrays, meta):
         name = next(name for name in arrays if name.endswith(ending))
-        arrays[name] = np.full_like(arrays[name], value)
+        arrays[name] = np.full(arrays[name].shape, float(value))
 
     return change
 

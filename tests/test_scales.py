@@ -20,9 +20,8 @@ PAPER = domkl.Paper(kernels=KernelSpec(D=10, sigma2=(0.3, 3.0)), rates=RATES)
 d = 2
 
 
-def samples(T=80):
-    X, y = problems.streams(3, T, d)
-    return X, y
+def samples(T=60):
+    return problems.streams(3, T, d)
 
 
 def simulated(x_scale, y_scale, **options):
@@ -33,7 +32,7 @@ def simulated(x_scale, y_scale, **options):
 # Any scale
 
 
-@pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-250, 1e-199, 1e-150, 1e-30, 1e30, 1e99])
+@pytest.mark.parametrize("scale", [5e-324, 1e-250, 1e-150, 1e99])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_simulation_is_finite_on_every_scale(scale, dtype):
     for run in (simulated(scale, 1.0, dtype=dtype), simulated(1.0, scale, dtype=dtype)):
@@ -41,13 +40,13 @@ def test_a_simulation_is_finite_on_every_scale(scale, dtype):
             assert np.isfinite(part).all()
     _, y = samples()
     if scale > 1e-199:  # one that can be seen is learnt as any other
-        error = ((simulated(scale, scale).y_hat / scale - y)[:, 40:] ** 2).mean()
-        assert error < 0.3 * y[:, 40:].var()
+        error = ((simulated(scale, scale).y_hat / scale - y)[:, 30:] ** 2).mean()
+        assert error < 0.3 * y[:, 30:].var()
 
 
 @pytest.mark.parametrize("y_scale", [1e-150, 1e50])
 def test_one_label_beyond_all_others_leaves_a_finite_state(y_scale):
-    X, y = samples(70)
+    X, y = samples(70)  # from round 64 on there are memories too
     y *= y_scale
     y[1, 3], y[0, 66] = 1e90, -1e100
     for dtype in (np.float32, np.float64):
