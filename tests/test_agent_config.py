@@ -138,7 +138,7 @@ def test_what_goes_together(tmp_path, text):
         (RATES, r"\[model\] key is 'rates'; expected one of kind, size"),
         ("[model]\nkind = 'atuo'", r"\[model\] kind is 'atuo'; .*did you mean 'auto'"),
         ("[model]\nkin = 'auto'", r"\[model\] key is 'kin'; .*did you mean 'kind'"),
-        ("[model]\nsize = 3", r"\[model\]: size is 3; expected a whole number of at least 16"),
+        ("[model]\nsize = 3", r"\[model\]: size is 3; expected a whole number from 16 to 20000"),
         ("[model]\nsize = true", r"\[model\] size is True; expected int; fix the file"),
         ("[model]\nforgetting = []", r"\[model\] forgetting is \[\]; expected str or float"),
         ("[model]\nloss = 'huber'", r"\[model\]: loss is 'huber'; expected one of squared, logistic"),

@@ -29,7 +29,9 @@ LOOPBACK = ("127.0.0.1", 0)
 SNAPSHOT = {
     "rounds": 12,
     "samples": 13,
+    "readings_used": 14,
     "readings_refused": {"not a number": 2},
+    "dead_letters_lost": 1,
     "squared_error_rolling": 0.25,
     "neighbour_up": {"lga": 1, "ewr": 0},
     "neighbour_age_seconds": {"lga": 0.5, "ewr": math.inf},
@@ -93,7 +95,9 @@ def test_metrics_hold_the_snapshot(served):
     assert {
         "domkl_rounds_total 12.0",
         "domkl_samples_total 13.0",
+        "domkl_readings_used_total 14.0",
         'domkl_readings_refused_total{reason="not a number"} 2.0',
+        "domkl_dead_letters_lost_total 1.0",
         "domkl_squared_error_rolling 0.25",
         'domkl_neighbour_up{neighbour="lga"} 1.0',
         'domkl_neighbour_up{neighbour="ewr"} 0.0',

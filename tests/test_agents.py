@@ -139,7 +139,7 @@ def test_a_sample_too_large_to_learn_is_refused_and_the_next_is_learnt():
     X, y = problems.streams(1, 5, d)
     y[0, 2] = 1e200
     (agent,), y_hat = run_all([config("a")], X, y)
-    assert (agent.refused["sample"], agent.progress.samples, y_hat.size) == (1, 4, 5)
+    assert (agent.rows["sample"], agent.progress.samples, y_hat.size) == (1, 4, 5)
 
 
 def test_a_broker_that_is_not_there_is_named():

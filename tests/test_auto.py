@@ -164,7 +164,7 @@ def test_float32_and_blocks():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"size": 5}, "size is 5; expected a whole number of at least 16"),
+        ({"size": 5}, "size is 5; expected a whole number from 16 to 20000"),
         ({"loss": "huber"}, "loss is 'huber'"),
         ({"forgetting": "never"}, "forgetting is 'never'"),
         ({"forgetting": -1.0}, "forgetting is -1"),

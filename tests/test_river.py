@@ -177,7 +177,7 @@ def test_text_and_labels_that_are_no_numbers_are_refused_in_one_line():
     model = MultiKernelRegressor(Paper())
     with pytest.raises(InputError, match=r"feature 'a' is 'red'; expected a number; encode it"):
         model.predict_one({"a": "red"})
-    with pytest.raises(InputError, match=r"y is nan; expected a finite number"):
+    with pytest.raises(InputError, match=r"y is nan; expected finite numbers"):
         model.learn_one({"a": 1.0}, float("nan"))
 
 

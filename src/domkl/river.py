@@ -65,8 +65,8 @@ class _Columns:
         known = set(self.names)
         new = sorted((name for name in x if name not in known), key=faces.digest)
         if new:
+            self._grow(new)  # first, since it may refuse them
             self._add(new)
-            self._grow(new)
         return np.array([_number(name, x.get(name)) for name in self.names])
 
     def _add(self, names: Sequence[Hashable]) -> None:

@@ -25,7 +25,7 @@ LEVELS = ("debug", "info", "warning", "error")
 #: Settings that name a file; relative ones are relative to the configuration's own folder.
 PATHS = {
     "model": ("path",),
-    "stream": ("path",),
+    "stream": ("path", "dead_letters"),
     "transport": ("ca", "cert", "key", "revoked"),
     "checkpoint": ("directory",),
     "output": ("predictions",),
@@ -58,6 +58,7 @@ class StreamSection:
     target_high: float | None = None
     journal: bool = False
     missing: bool = False  # inputs may be: null in JSON, empty in CSV
+    dead_letters: str | None = None  # file of refused rows; "" nowhere; None beside the checkpoints
 
     def __post_init__(self) -> None:
         checks.one_of("kind", self.kind, STREAMS)

@@ -12,9 +12,6 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import numpy as np
-
-from ..base.errors import InputError
 from . import transports
 from .config import AgentConfig
 from .connection import Connection
@@ -28,8 +25,11 @@ from .output import Out, Predictions
 from .peers import Peer
 from .post import Post
 from .progress import Progress
+from .refusals import RefusedRows, letters_of
+from .rows import RowRefused, fault_of
+from .scaling import Scaling
 from .service import Status
-from .streams import Reading, Scaling, Stream, open_stream
+from .streams import Reading, Stream, open_stream
 from .tasks import race
 from .transports.inbox import Message
 
@@ -64,16 +64,18 @@ class Agent:
         self.config = config
         self.transport = transport or transports.make(config.transport_settings())
         self.memory = Memory(config.checkpoint, config.stream.journal, config.name, config.network)
-        restored = self._restore()
-        names = self.memory.names if self.memory.graph else config.neighbours
-        near = Neighbourhood(self.learner, config.rounds, names, self.memory.graph, restored)
+        restored, graph = self._restore(), self.memory.graph
+        names = self.memory.names if graph else config.neighbours
+        near = Neighbourhood(self.learner, config.rounds, names, graph, restored)
         self.neighbourhood, near.addresses = near, self.memory.addresses
         self.post = Post(self.transport, self.learner, Identity(config.name, self.memory.starts))
         self.status, self.progress, self.refused = Status(), Progress(), Refused(LOG)
+        self.rows = RefusedRows(letters_of(config))
+        self.has_ended = False  # the stream has
         self.connection = Connection(self.transport, near, config, self.refused)
         self.conversation = Conversation(config, self.learner, self.memory, near, self.post, self.refused)
-        scaling = Scaling.of(config.stream, config.inputs)
-        self.predictions = Predictions(config.output, scaling, self.post, out, self.memory.errors)
+        about = Scaling.of(config.stream, config.inputs), self.post, out, self.memory.errors
+        self.predictions = Predictions(config.output, *about)
         self.stream = stream
         self._stopping = asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is open; readings are being taken
@@ -98,6 +100,7 @@ class Agent:
             await self.connection.close()
             self.memory.close()
             self.predictions.lines.close()
+            self.rows.letters.close()
         self.memory.check_saved()
 
     def stop(self) -> None:
@@ -121,14 +124,16 @@ class Agent:
         self.conversation.publish_state("ready")
         for reading in self.memory.noted():
             await self._learn_from(reading)
-        if self.stream is None:
-            self.stream = self._open_stream()
+        self.stream = self.stream or self._open_stream()
+        if isinstance(self.stream, Stream):
+            self.stream.refused = self.rows
         try:
             async for reading in self.stream:
                 await self._learn_from(reading)
         finally:
             if isinstance(self.stream, Stream):
                 await self.stream.aclose()
+        self.has_ended = True
         await self._part()
 
     async def _learn_from(self, reading: Reading) -> None:
@@ -175,43 +180,55 @@ class Agent:
         )
 
     def _take(self, reading: Reading) -> None:
-        """Predict, and open a round if there is a label."""
+        """Use a reading, or refuse it whatever is wrong with it; either way the next is another."""
         self._between_rounds()
         self.memory.note(reading)
-        x, y, y_hat = reading.x, reading.y, 0.0
-        if x is None:
-            x, y_hat = self.memory.waiting.pop(str(reading.id), (None, 0.0))
-        else:
+        self.memory.readings = reading.index + 1  # from here to the open round nothing can be saved
+        try:
+            self._use(reading)
+            self.rows.used += 1
+        except OSError:  # of the place that predictions are written to, not of the reading
+            raise
+        except Exception as error:
+            line, row = reading.source or (None, reading)
+            self.rows.note(fault_of(error), reading.index, line, row)
+        if self._is_open:
+            self._close_or_ask()
+
+    def _use(self, reading: Reading) -> None:
+        """Predict, and open a round if there is a label."""
+        x, y = reading.x, reading.y
+        if x is not None:
             y_hat = self.learner.predict(x)
             self.predictions.write(reading, self.learner.round, y_hat)
-        if x is None:
-            self.refused.note("label without input", id=reading.id)
-        elif y is None and reading.id is not None:
-            self.memory.expect_label(reading.id, x, y_hat)
-        self.memory.readings = reading.index + 1  # from here to the open round nothing can be saved
-        if x is not None and y is not None:
+            if y is None and reading.id is not None:
+                self.memory.expect_label(reading.id, x, y_hat)
+        elif str(reading.id) in self.memory.waiting:
+            x, y_hat = self.memory.waiting.pop(str(reading.id))
+        else:
+            raise RowRefused("label without input", f"no x with id {reading.id!r} waits for its label")
+        if y is not None:
             self._learn(x, y, y_hat)
 
     def _learn(self, x: Any, y: float, y_hat: float) -> None:
         self._opened_at = time.monotonic()
         self.progress.start_round(self._opened_at)
-        try:
-            update = self.learner.observe(x, y)
-        except InputError as error:
-            self.refused.note("sample", reason=str(error))
-            return
+        update = self.learner.observe(x, y)
+        self._is_open = True
         sent = self.post.send(update, self.memory.durable(update.round))
         self.memory.remember(update.round, sent, self._durable())
         self.progress.account(y, y_hat)
         if update.round:  # the first error says nothing about the learner
             self.memory.errors.note(y - y_hat)
-        self._is_open = True
+
+    def _close_or_ask(self) -> None:
+        """Close the round that has just been opened, or ask for what it misses."""
         self._close()
         if self._is_open:
             missing = self.neighbourhood.missing()
             self.transport.expect(len(missing))
             # Updates that are known to exist are asked for at once, so that a replay runs at full speed.
-            late = [peer for peer in missing if peer.round > update.round]
+            late = [peer for peer in missing if peer.round > self.learner.round]
             if late and self._is_open:
                 self.conversation.ask(late, PAUSE)
 
@@ -326,26 +343,9 @@ class Agent:
             self.conversation.ask(self.neighbourhood.missing(), self.config.rounds.resend)
         self._try_to_go_on()
 
-    # Messages and status
+    # Messages
 
     def _receive(self, messages: list[Message]) -> None:
         for topic, payload in messages:
             self.conversation.receive(topic, payload)
         self._try_to_go_on()
-
-    def summary(self) -> dict[str, Any]:
-        """Rounds, errors and traffic so far, for the status line."""
-        now, q, counts = time.monotonic(), self.learner.weights, self.transport.counts
-        return {
-            "round": self.learner.round,
-            "samples": self.progress.samples,
-            "seconds": self.progress.seconds,
-            "error": self.progress.error,
-            "kernel": int(np.argmax(q)),
-            "weight": float(q.max()),
-            "up": sum(peer.is_up(now, 3.0) for peer in self.peers.values()),
-            "neighbours": len(self.peers),
-            "messages_sent": counts.sent,
-            "bytes_sent": counts.sent_bytes,
-            "bytes_received": counts.received_bytes,
-        }

@@ -20,7 +20,8 @@ from .attempts import Attempts
 from .config import OutputSection
 from .logs import tell
 from .post import Post
-from .streams import Reading, Scaling
+from .scaling import Scaling
+from .streams import Reading
 
 LOG = logging.getLogger(__name__)
 #: Seconds after which a line is flushed at the latest.

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 #: Samples over which the error is averaged.
 ROLLING = 200
+#: The largest error that counts; the square of a larger one would overflow.
+MOST = 1e150
 
 
 class Progress:
@@ -27,7 +29,7 @@ class Progress:
         """It was learnt, and this had been predicted."""
         self.samples += 1
         share = max(1 / self.samples, 1 / ROLLING)
-        self.error += share * ((y - y_hat) ** 2 - self.error)
+        self.error += share * (min(abs(y - y_hat), MOST) ** 2 - self.error)
 
     def end_round(self) -> None:
         """Its round has ended."""

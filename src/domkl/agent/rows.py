@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from ..base.errors import DataError
+from ..base.errors import DataError, Error
 from ..base.extras import need
 from .config import StreamSection
 from .files import LONGEST, Tail
+
+#: A row of JSON lines, for those who wrote another.
+EXAMPLE = '{"x": [1.5, 2], "y": 3}'
+
+
+#: A number with a decimal comma.
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+(e[-+]?\d+)?\s*$", re.IGNORECASE)
 
 
 class Row(NamedTuple):
@@ -24,15 +33,25 @@ class Row(NamedTuple):
 
 
 class RowRefused(Exception):
-    """A row that cannot be used: the kind of error, and its details."""
+    """A row that cannot be used: the kind of error, its details, and what to do about it."""
 
-    def __init__(self, kind: str, reason: str) -> None:
+    def __init__(self, kind: str, reason: str, remedy: str = "fix the row") -> None:
         super().__init__(kind, reason)
-        self.kind, self.reason = kind, reason
+        self.kind, self.reason, self.remedy = kind, reason, remedy
+
+
+def fault_of(error: Exception) -> RowRefused:
+    """The refusal of a row that could be read, but not predicted or learnt."""
+    if isinstance(error, RowRefused):
+        return error
+    if isinstance(error, Error):  # of domkl: fact; expectation; remedy
+        reason, _, remedy = str(error).rpartition("; ")
+        return RowRefused("sample", reason, remedy)
+    return RowRefused("sample", repr(error))
 
 
 class JsonRows:
-    """{"x": [..] or {"column": ..}, "y": .., "id": ".."}"""
+    """Lines of JSON: {"x": [..] or {"column": ..}, "y": .., "id": ".."}"""
 
     def __init__(self, columns: Sequence[str], missing: bool = False) -> None:
         self.columns, self.missing = columns, missing
@@ -44,7 +63,7 @@ class JsonRows:
         try:
             said = self.decode(line)
         except self.errors as error:
-            raise RowRefused("not a reading", str(error)) from None
+            raise RowRefused("not a reading", str(error), _json_remedy(str(error))) from None
         x = self._named(said.x) if isinstance(said.x, dict) else said.x
         if x is not None and None in x:  # whether missing values are allowed is checked later
             x = [math.nan if value is None else value for value in x]
@@ -52,13 +71,15 @@ class JsonRows:
 
     def _named(self, x: dict[str, Any]) -> list[Any]:
         if not self.columns:
-            raise RowRefused("no column", "x has names but [stream] columns lists none")
+            remedy = f"write [stream] columns = {json.dumps(list(x)[:20])}"
+            raise RowRefused("no column", "x has names but [stream] columns lists none", remedy)
         if self.missing and self._lacks(x):
             return [x.get(name) for name in self.columns]
         try:
             return [x[name] for name in self.columns]
         except KeyError as error:
-            raise RowRefused("no column", f"x has no {error.args[0]!r}") from None
+            remedy = "fix the names in [stream] columns, or set missing = true where inputs may be absent"
+            raise RowRefused("no column", f"x has no {error.args[0]!r}", remedy) from None
 
     def _lacks(self, x: dict[str, Any]) -> bool:
         """Whether inputs are missing, rather than under other names."""
@@ -77,8 +98,14 @@ def _decoder() -> tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]:
     return msgspec.json.Decoder(kind).decode, (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
+def _json_remedy(error: str) -> str:
+    if "got `str`" in error:
+        return "write numbers without quotes, and decimals with a point"
+    return f"write one JSON object a line, such as {EXAMPLE}"
+
+
 def _too_long() -> RowRefused:
-    return RowRefused("too long", f"the line has more than {LONGEST} bytes")
+    return RowRefused("too long", f"the line has more than {LONGEST} bytes", "write a row on each line")
 
 
 class CsvRows:
@@ -120,7 +147,9 @@ class CsvRows:
             raise RowRefused("no column", f"the header is unusable: {self._broken}")
         cells = self._cells(_text(line))
         if len(cells) != self._width:
-            raise RowRefused("wrong length", f"the row has {len(cells)} cells, expected {self._width}")
+            remedy = "write decimals with a point, and as many cells as the header has"
+            reason = f"the row has {len(cells)} cells, expected {self._width}"
+            raise RowRefused("wrong length", reason, remedy)
         *x, y = self._pick(cells)
         try:
             if b"_" in line:  # float() would accept it as a separator
@@ -161,4 +190,13 @@ def _number(name: str, cell: str) -> float:
         return float("no" if "_" in cell else cell)
     except ValueError:
         shown = f"{cell[:40]!r}" if cell.strip() else "empty"
-        raise RowRefused("not a number", f"column {name!r} is {shown}, expected a number") from None
+        reason = f"column {name!r} is {shown}, expected a number"
+        raise RowRefused("not a number", reason, _number_remedy(cell)) from None
+
+
+def _number_remedy(cell: str) -> str:
+    if DECIMAL_COMMA.match(cell):
+        return f"write decimals with a point: {cell.strip()[:40].replace(',', '.')}"
+    if not cell.strip():
+        return "write a number, or set [stream] missing = true where inputs may be empty"
+    return "write numbers, or name the numeric columns in [stream] columns"

@@ -8,16 +8,19 @@ import logging
 import signal
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
+import numpy as np
+
+from ..base.errors import DataError
 from . import logs
 from .config import AgentConfig
 from .loop import Agent
 from .service import Service, Snapshot
-from .streams import Stream
 
 LOG = logging.getLogger(__name__)
-#: Kinds of `Agent.refused` that are rows of the stream; the others are messages.
-ROWS = ("reading", "sample", "label without input")
+#: A kind of `Agent.refused` that is a row of the stream; the others are messages.
+READING = "reading"
 #: Seconds between two status lines.
 EVERY = 1.0
 
@@ -31,7 +34,38 @@ async def serve(config: AgentConfig) -> None:
         loop.add_signal_handler(number, agent.stop)
     async with _watched(agent):
         await agent.run()
-    logs.tell(LOG, logging.INFO, "status", state="done", **agent.summary())
+    rows = agent.rows
+    counts = {"rows": rows.read, "used": rows.used, "refused": rows.total(), "reasons": rows.top()}
+    logs.tell(LOG, logging.INFO, "status", state="done", **summary(agent), **counts)
+    _refuse_useless(agent)
+
+
+def _refuse_useless(agent: Agent) -> None:
+    """End with an error where the whole stream was of no use, as with a wrong format."""
+    rows = agent.rows
+    if agent.has_ended and not rows.used and not agent.learner.round and rows.first is not None:
+        raise DataError(
+            f"none of {rows.read} rows could be used; the first is {rows.first.kind}: {rows.first.reason}; "
+            f"{rows.first.remedy}"
+        )
+
+
+def summary(agent: Agent) -> dict[str, Any]:
+    """Rounds, errors and traffic so far, for the status line."""
+    now, q, counts = time.monotonic(), agent.learner.weights, agent.transport.counts
+    return {
+        "round": agent.learner.round,
+        "samples": agent.progress.samples,
+        "seconds": agent.progress.seconds,
+        "error": agent.progress.error,
+        "kernel": int(np.argmax(q)),
+        "weight": float(q.max()),
+        "up": sum(peer.is_up(now, 3.0) for peer in agent.peers.values()),
+        "neighbours": len(agent.peers),
+        "messages_sent": counts.sent,
+        "bytes_sent": counts.sent_bytes,
+        "bytes_received": counts.received_bytes,
+    }
 
 
 @contextlib.asynccontextmanager
@@ -58,20 +92,22 @@ async def _tell_status(agent: Agent) -> None:
     while True:
         await asyncio.sleep(EVERY)
         logs.tell(
-            LOG, logging.INFO, "status", state="ready" if agent.status.ready else "init", **agent.summary()
+            LOG, logging.INFO, "status", state="ready" if agent.status.ready else "init", **summary(agent)
         )
 
 
 def snapshot(agent: Agent) -> Snapshot:
     """The agent's metrics, for a scrape; called from another thread, so it copies before it counts."""
     now, counts, peers = time.monotonic(), agent.transport.counts, dict(agent.peers)
-    refused = dict(agent.refused)
-    rows = {kind: refused.pop(kind) for kind in ROWS if kind in refused}
-    from_stream = agent.stream.refused if isinstance(agent.stream, Stream) else {}
+    refused, rows = dict(agent.refused), dict(agent.rows)
+    if READING in refused:
+        rows[READING] = refused.pop(READING)
     return {
         "rounds": agent.learner.round,
         "samples": agent.progress.samples,
-        "readings_refused": {**rows, **from_stream},
+        "readings_used": agent.rows.used,
+        "readings_refused": rows,
+        "dead_letters_lost": agent.rows.letters.lost,
         "squared_error_rolling": agent.progress.error,
         "neighbour_up": {name: float(peer.is_up(now, 3.0)) for name, peer in peers.items()},
         "neighbour_age_seconds": {name: now - peer.received_at for name, peer in peers.items()},

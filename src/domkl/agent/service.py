@@ -49,7 +49,9 @@ class Metric(NamedTuple):
 METRICS = {
     "rounds": Metric("counter", "Rounds closed."),
     "samples": Metric("counter", "Samples learnt."),
+    "readings_used": Metric("counter", "Rows of the stream that were used."),
     "readings_refused": Metric("counter", "Rows of the stream that could not be used.", "reason"),
+    "dead_letters_lost": Metric("counter", "Refused rows that could not be written to the dead-letter file."),
     "squared_error_rolling": Metric("gauge", "Mean squared error of recent predictions."),
     "neighbour_up": Metric("gauge", "1 if the neighbour's messages arrive in time.", "neighbour"),
     "neighbour_age_seconds": Metric("gauge", "Time since the neighbour's last message.", "neighbour"),

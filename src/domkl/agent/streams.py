@@ -15,7 +15,6 @@ import hashlib
 import logging
 import math
 import os
-from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -26,7 +25,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -38,8 +37,10 @@ from ..base.errors import DataError, InputError
 from ..base.types import Array
 from .config import StreamSection
 from .files import CHUNK, HEAD, Numbered, Splitter, T, Tail, Worker
-from .logs import Limited, tell
-from .rows import CsvRows, JsonRows, Row, RowRefused
+from .logs import tell
+from .refusals import RefusedRows
+from .rows import EXAMPLE, CsvRows, JsonRows, Row, RowRefused
+from .scaling import Scaling
 
 POLL = 0.1  # seconds between two looks at a file that may have grown
 LOG = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Reading:
     x: Array | None  # (d,)
     y: float | None
     id: str | None = None
+    source: tuple[int, Any] | None = field(default=None, compare=False, repr=False)  # line, row as it came
 
 
 class Origin(NamedTuple):
@@ -63,42 +65,6 @@ class Origin(NamedTuple):
     first: int  # the number of the file's first reading
     size: int  # bytes read of it
     head: str  # digest of the first of them
-
-
-class Scaling(NamedTuple):
-    """Scaling by fixed bounds to [0, 1]; inputs are clipped, a target may lie outside."""
-
-    low: Array  # (d,)
-    span: Array  # (d,)
-    bounded: bool
-    target_low: float = 0.0
-    target_span: float = 1.0
-    missing: bool = False  # whether inputs may be missing
-
-    @classmethod
-    def of(cls, section: StreamSection, inputs: int) -> Scaling:
-        """The scaling of a configuration; without bounds, none."""
-        low = np.array(section.low or [0.0] * inputs)
-        high = np.array(section.high or [1.0] * inputs)
-        bounds = low, high - low, bool(section.low)
-        if section.target_low is None or section.target_high is None:
-            return cls(*bounds, missing=section.missing)
-        return cls(*bounds, section.target_low, section.target_high - section.target_low, section.missing)
-
-    def x(self, X: Array) -> Array:
-        """Inputs (n, d) to [0, 1]."""
-        if not self.bounded:
-            return X
-        with np.errstate(over="ignore"):
-            return np.clip((X - self.low) / self.span, 0.0, 1.0)
-
-    def y(self, y: float) -> float:
-        """A target in the unit that is learnt."""
-        return (y - self.target_low) / self.target_span
-
-    def original(self, y: float) -> float:
-        """A prediction in the target's own unit."""
-        return y * self.target_span + self.target_low
 
 
 class Stream(AsyncIterator[Reading]):
@@ -114,6 +80,7 @@ class Stream(AsyncIterator[Reading]):
     skip : number of readings of the source to skip.
     first : the number of the source's first reading.
     tail : the file that the batches come from, if it is one.
+    refused : takes the rows that cannot be used; public, and may be replaced.
     """
 
     def __init__(
@@ -124,13 +91,13 @@ class Stream(AsyncIterator[Reading]):
         skip: int = 0,
         first: int = 0,
         tail: Tail | None = None,
+        refused: RefusedRows | None = None,
     ) -> None:
         self.scaling, self.index = scaling, first
         self.origin: Origin | None = None  # of the last reading
-        self.refused: Counter[str] = Counter()
+        self.refused = RefusedRows() if refused is None else refused
         self._batches, self._parse, self._begin = batches, parse, first + checks.count("skip", skip, 0)
         self._tail, self._opened, self._first = tail, 0, first
-        self._limited = Limited(LOG)
         self._parsed: Iterator[Reading] = iter(())
         self._readings = self._run()
 
@@ -165,39 +132,44 @@ class Stream(AsyncIterator[Reading]):
         start = max(self.index, self._begin)
         fresh = batch[start - self.index :]
         self.index += len(batch)
-        rows = [self._row(line, item) for line, item in fresh]
+        rows = [self._row(index, *each) for index, each in enumerate(fresh, start)]
         whole = [row.x for row in rows if row is not None and row.x is not None]
         X = iter(self.scaling.x(np.array(whole, dtype=np.float64).reshape(-1, len(self.scaling.low))))
-        for index, row in enumerate(rows, start):
+        for index, (row, source) in enumerate(zip(rows, fresh, strict=True), start):
             if row is not None:
                 x = None if row.x is None else next(X)
-                yield Reading(index, x, None if row.y is None else self.scaling.y(row.y), row.id)
+                y = None if row.y is None else self.scaling.y(row.y)
+                yield Reading(index, x, y, row.id, source)
 
-    def _row(self, line: int, item: Any) -> Row | None:
+    def _row(self, index: int, line: int, item: Any) -> Row | None:
         try:
             return self._checked(self._parse(item))
         except RowRefused as fault:
-            self.refused[fault.kind] += 1
-            self._limited.warn(fault.kind, "row refused", line=line, reason=fault.reason)
-            return None
+            self.refused.note(fault, index, line, item)
+        except Exception as error:  # whatever a row brings must not end the stream
+            self.refused.note(RowRefused("not a row", repr(error)), index, line, item)
+        return None
 
     def _checked(self, row: Row) -> Row:
         """The row itself if it can be predicted or learnt."""
         if row.x is None and (row.y is None or row.id is None):
-            raise RowRefused("no x", "the row has neither x nor a label with the id of an earlier x")
+            reason = "the row has neither x nor a label with the id of an earlier x"
+            raise RowRefused("no x", reason, f"put the inputs under x, such as {EXAMPLE}")
         if row.x is not None:
             self._check_x(row.x)
         if row.y is not None and not math.isfinite(self.scaling.y(row.y)):
-            raise RowRefused("not finite", f"y is {row.y}, expected a finite number")
+            raise RowRefused("not finite", f"y is {row.y}, expected a finite number", "leave such rows out")
         return row
 
     def _check_x(self, x: Sequence[float]) -> None:
         if len(x) != len(self.scaling.low):
-            raise RowRefused("wrong length", f"x has {len(x)} values, expected {len(self.scaling.low)}")
+            reason = f"x has {len(x)} values, expected {len(self.scaling.low)}"
+            raise RowRefused("wrong length", reason, "fix the row, or inputs in the configuration")
         if not math.isfinite(sum(x)):  # a sum of finite values may overflow, too
             for i, value in enumerate(x):
                 if not (math.isfinite(value) or (self.scaling.missing and math.isnan(value))):
-                    raise RowRefused("not finite", f"x[{i}] is {value}, expected a finite number")
+                    remedy = "leave such rows out, or set [stream] missing = true and leave the value out"
+                    raise RowRefused("not finite", f"x[{i}] is {value}, expected a finite number", remedy)
 
 
 def open_stream(
@@ -208,6 +180,8 @@ def open_stream(
     origin: Sequence[Any] | None = None,
     messages: Queue | None = None,
     stdin: int = 0,
+    refused: RefusedRows | None = None,
+    most: int | None = None,
 ) -> Stream:
     """The stream of a configuration.
 
@@ -220,23 +194,25 @@ def open_stream(
         the first reading loses as many rows as its predecessors had.
     messages : for kind = "topic": a queue of the topic's payloads; None ends the stream.
     stdin : the file descriptor to read for kind = "stdin".
+    refused : takes the rows that cannot be used.
+    most : rows of a file after which the stream ends.
     """
     section.check_inputs(inputs)
     scaling = Scaling.of(section, inputs)
+    live = scaling, 0, skip, None, refused
     if section.kind == "topic":
         if messages is None:
             raise InputError("messages is None and kind is 'topic'; expected a queue; pass messages=")
-        return Stream(_messages(messages), JsonRows(section.columns, section.missing), scaling, first=skip)
+        return Stream(_messages(messages), JsonRows(section.columns, section.missing), *live)
     if section.kind == "stdin":
-        return Stream(_stdin(stdin), JsonRows(section.columns, section.missing), scaling, first=skip)
+        return Stream(_stdin(stdin), JsonRows(section.columns, section.missing), *live)
     tail = Tail(Path(str(section.path)), section.follow)
     first = 0 if origin is None else _first(tail.path, Origin(*origin), skip)
+    how = scaling, skip - first, first, tail, refused
     if section.kind == "jsonl":
-        return Stream(
-            _lines(tail), JsonRows(section.columns, section.missing), scaling, skip - first, first, tail
-        )
+        return Stream(_at_most(most, _lines(tail)), JsonRows(section.columns, section.missing), *how)
     table = CsvRows(section, inputs)
-    return Stream(_csv(tail, table), table, scaling, skip - first, first, tail)
+    return Stream(_at_most(most, _csv(tail, table)), table, *how)
 
 
 def _first(path: Path, origin: Origin, skip: int) -> int:
@@ -323,6 +299,20 @@ async def _lines(tail: Tail) -> AsyncGenerator[Numbered[bytes], None]:
                 await asyncio.sleep(POLL)
     finally:
         worker.close(tail.close)
+
+
+async def _at_most(
+    most: int | None, batches: AsyncGenerator[Numbered[T], None]
+) -> AsyncGenerator[Numbered[T], None]:
+    """The first rows of a source, all of them by default."""
+    try:
+        async for batch in batches:
+            yield batch[:most]
+            most = None if most is None else most - len(batch)
+            if most is not None and most <= 0:
+                return
+    finally:
+        await batches.aclose()
 
 
 async def _csv(tail: Tail, table: CsvRows) -> AsyncGenerator[Numbered[bytes], None]:

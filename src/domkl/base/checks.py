@@ -12,6 +12,13 @@ import numpy.typing as npt
 from .errors import InputError
 from .types import Array
 
+#: The largest input or label: squares of such numbers, and sums of a great many of these, are finite.
+LARGEST = 1e100
+#: The least span of a column that varies; a smaller one counts as constant, since dividing by it overflows.
+NARROWEST = 1e-200
+#: Characters of a value that an error shows.
+LONGEST_SHOWN = 80
+
 
 def floats(name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Array:
     """`value` as a float array, or an error that names `name`."""
@@ -21,7 +28,7 @@ def floats(name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -
         if np.iscomplexobj(value):
             raise TypeError
         return np.asarray(value, dtype=dtype)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
             f"{name} cannot be read as numbers; expected an array of floats; "
             "convert text and ragged lists before the call"
@@ -37,29 +44,49 @@ def float_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 
 def finite_or_missing(name: str, value: Array) -> Array:
-    """`value` itself if no number in it is infinite; NaN is a missing one."""
+    """`value` itself if no number in it is infinite or too large to square; NaN is a missing one."""
+    if _fits(value):  # without NaN, which is usual
+        return value
     if np.isinf(value).any():
         raise InputError(
             f"{name} holds an infinite number; expected finite numbers or NaN; use NaN for missing"
         )
+    large = np.abs(value, dtype=np.float64) > LARGEST  # False for NaN
+    if large.any():
+        raise too_large(name, value[large].flat[0])
     return value
 
 
+def _fits(value: Array) -> bool:
+    """Whether all of it is a number of at most `LARGEST`, up or down."""
+    return float(value.max(initial=0.0)) <= LARGEST and float(value.min(initial=0.0)) >= -LARGEST
+
+
+def too_large(name: str, value: float) -> InputError:
+    """The refusal of a number that cannot be squared."""
+    return InputError(
+        f"{name} is {value:g}, too large to be squared; expected at most {LARGEST:g} up or down; "
+        "leave such samples out, or use another unit"
+    )
+
+
 def finite(name: str, value: Array, first: int = 0, learners: npt.NDArray[np.intp] | None = None) -> Array:
-    """`value` itself if all of it is finite, else an error that names the first bad place.
+    """`value` itself if all of it is finite and can be squared, else an error that names the first bad place.
 
     `first` is the round that a block (J, B, ...) begins with, `learners` are its rows where they are not
     all, so that the place is told in the whole stream.
     """
-    if np.isfinite(value).all():
+    if _fits(value):
         return value
-    where = [int(i) for i in np.argwhere(~np.isfinite(value))[0]]
+    where = [int(i) for i in np.argwhere(~(np.abs(value, dtype=np.float64) <= LARGEST))[0]]
     found = value[tuple(where)]
     if first:
         where[1] += first
     if learners is not None:
         where[0] = int(learners[where[0]])
     place = f"{name}[{', '.join(map(str, where))}]" if where else name
+    if np.isfinite(found):
+        raise too_large(place, found)
     raise InputError(f"{place} is {found}; expected finite numbers; drop or fill such samples first")
 
 
@@ -81,27 +108,40 @@ def not_negative(name: str, value: float) -> float:
 
 
 def _bounded(name: str, value: float, good: Callable[[float], bool], expected: str) -> float:
-    if isinstance(value, (int, float, np.integer, np.floating)) and np.isfinite(value) and good(value):
-        return float(value)
-    shown = repr(value) if isinstance(value, str) else value
-    raise InputError(f"{name} is {shown}; expected {expected}; choose another {name}")
+    try:
+        number = float(value) if isinstance(value, (int, float, np.integer, np.floating)) else np.nan
+    except OverflowError:  # of a whole number with hundreds of digits
+        number = np.inf
+    if np.isfinite(number) and good(number):
+        return number
+    raise InputError(f"{name} is {short(value)}; expected {expected}; choose another {name}")
 
 
-def count(name: str, value: int, least: int = 1) -> int:
-    """`value` as int if it is a whole number of at least `least`."""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least:
+def count(name: str, value: int, least: int = 1, most: int | None = None) -> int:
+    """`value` as int if it is a whole number of at least `least` and, if given, at most `most`."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if whole and value >= least and (most is None or value <= most):
         return int(value)
-    raise InputError(
-        f"{name} is {value!r}; expected a whole number of at least {least}; choose another {name}"
-    )
+    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+    raise InputError(f"{name} is {short(value)}; expected a whole number {limits}; choose another {name}")
+
+
+def short(value: object) -> str:
+    """A value as an error shows it: on one line, and not the whole of a long one."""
+    try:
+        text = f"{value}" if isinstance(value, float | np.floating) else repr(value)
+    except (ValueError, RecursionError):  # Python prints no whole number of more than 4300 digits
+        return "too long to be shown"
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def one_of(name: str, value: str, allowed: Iterable[str]) -> str:
     """`value` itself if it is allowed, else an error with the nearest allowed name."""
     names = list(allowed)
-    if value in names:
+    if isinstance(value, str) and value in names:
         return value
-    raise InputError(f"{name} is {value!r}; {hint(value, names)}")
+    raise InputError(f"{name} is {short(value)}; {hint(value, names)}")
 
 
 def hint(value: str, allowed: Iterable[str]) -> str:
@@ -111,6 +151,6 @@ def hint(value: str, allowed: Iterable[str]) -> str:
     "expected one of weather, traffic; did you mean 'weather'?"
     """
     names = list(allowed)
-    near = difflib.get_close_matches(str(value), names, n=1)
+    near = difflib.get_close_matches(short(value), names, n=1) if isinstance(value, str) else []
     meant = f"did you mean {near[0]!r}?" if near else "choose one of them"
     return f"expected one of {', '.join(names)}; {meant}"

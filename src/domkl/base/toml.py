@@ -23,14 +23,17 @@ Keys: TypeAlias = "dict[str, Key | Keys]"
 
 PREFIX = "DOMKL_"
 TABLE = "a section in [brackets]"
+#: Whole numbers from here on are no floats.
+TOO_LARGE = 2**1000
 
 
 def read(path: Path, what: str, extra: str) -> Toml:
     """The tables of a TOML file; `extra` brings the reader that Python 3.10 lacks."""
     try:
         found: Toml = _reader(extra).loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise DataError(f"{path} cannot be read: {error}; expected {what}; fix the file") from None
+    except (ValueError, OSError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} cannot be read: {reason}; expected {what}; fix the file") from None
     return found
 
 
@@ -107,7 +110,9 @@ class Key(NamedTuple):
         if self.item is not None:
             is_list = isinstance(value, list) and (bool(value) or self.may_be_empty)
             return is_list and all(map(self.item.takes, value))  # type: ignore[call-overload]
-        return type(value) in self.kinds or (type(value) is int and float in self.kinds)
+        if type(value) is int and float in self.kinds:
+            return int in self.kinds or abs(value) < TOO_LARGE
+        return type(value) in self.kinds
 
     def parse(self, text: str) -> object:
         """The value of a variable's text: a list has commas; the text itself where it is of no right type."""
@@ -137,7 +142,7 @@ def _truth(text: str) -> bool:
 def _check(where: str, value: object, key: Key | Keys, remedy: str) -> None:
     if isinstance(key, dict) or not key.takes(value):
         expected = TABLE if isinstance(key, dict) else key
-        raise InputError(f"{where} is {value!r}; expected {expected}; {remedy}")
+        raise InputError(f"{where} is {checks.short(value)}; expected {expected}; {remedy}")
 
 
 def override(table: Toml, keys: Keys, environ: Mapping[str, str], where: str, section: str = "") -> str:

@@ -25,7 +25,7 @@ settings of CONFIG (all of them, explained: deploy/agent.toml):
                     [model.rates] rho, eta, eta_g, or horizon with kappa, kappa_g
                   path: instead, a model written by hand_over()
   [stream]        kind, path, follow, topic, target, columns, low, high, target_low, target_high,
-                  missing, journal
+                  missing, journal, dead_letters
   [transport]     kind, listen, connect, announce, broker, ca, cert, key, revoked, insecure, max_bytes, inbox
   [rounds]        mode, deadline, start, resend
   [checkpoint]    directory, every_rounds, every_seconds, sync
@@ -48,7 +48,8 @@ def add_to(commands: Any) -> None:
     )
     add = command.add_argument
     add("config", metavar="CONFIG", help="a TOML file; variables DOMKL_<SECTION>_<KEY> go before it")
-    add("--check", action="store_true", help="print what CONFIG and the variables say, start nothing")
+    text = "print what CONFIG and the variables say, and look at the first rows of a file; start nothing"
+    add("--check", action="store_true", help=text)
     add("--json", action="store_true", help="with --check: one JSON document on standard output")
     command.set_defaults(act=run)
 
@@ -79,22 +80,30 @@ def run_in_batches() -> None:
 
 
 def check(config: Any, as_json: bool) -> None:
-    """Print what an agent with this configuration would be."""
+    """Print what an agent with this configuration would be, and whether it could use its first rows."""
     from ..agent import transports
     from ..agent.making import make
+    from ..agent.preview import preview
 
     transports.check(config.transport_settings())
     transports.make(config.transport_settings())
     config, learner = make(config)
-    found = understood(config)
+    found, rows = understood(config), preview(config.stream, config.inputs)
+    looked = {} if rows is None else {"read": rows.read, "used": rows.used, "refused": rows.top()}
     if as_json:
-        show.document({**found, "fingerprint": learner.fingerprint})
+        show.document({**found, "fingerprint": learner.fingerprint, "first_rows": looked})
         return
     print(f"{config.name} of {config.network}: the configuration is right")
     sections = {name: value for name, value in found.items() if isinstance(value, dict)}
     print(in_line({name: value for name, value in found.items() if name not in sections}))
     for name, section in sections.items():
         print(f"[{name}] {in_line(section)}")
+    if rows is not None:
+        print(f"the first rows of {config.stream.path}: {rows.read} read, {rows.used} can be used")
+        for reason in rows.top():
+            print(f"refused: {reason}")
+    elif config.stream.path:
+        print(f"{config.stream.path} is not there; its rows were not looked at")
     print(f"fingerprint {learner.fingerprint}: the same at every learner")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base import checks
 from ..base.types import Array
 from ..learning.settings import Auto
 from .online import OnlineRows
@@ -45,13 +46,14 @@ class SingleAuto:
         return False
 
     def grow(self, keys: Sequence[Hashable]) -> None:
-        self.d += len(keys)
+        d = self.d + len(keys)
         if self.online is not None:
-            self.online.grow(self.d)
-        elif self.d:
-            self.online = OnlineRows(self.settings, self.d)
+            self.online.grow(d)
+        elif d:
+            self.online = OnlineRows(self.settings, d)
+        self.d = d
 
 
 def _finite(x: Array) -> Array:
-    """Infinite inputs count as missing."""
-    return np.where(np.isfinite(x), x, np.nan)
+    """Inputs that are infinite, or too large to be squared, count as missing."""
+    return np.where(np.abs(x) <= checks.LARGEST, x, np.nan)

@@ -37,9 +37,9 @@ class OneVsRest(Generic[Label]):
 
     def grow(self, keys: Sequence[Hashable]) -> None:
         """Add inputs."""
-        self.keys += keys
         for _, model in self.models:
             model.grow(keys)
+        self.keys += keys
 
     def learn(self, x: Array, label: Label) -> None:
         """Learn a sample, perhaps of a new class."""

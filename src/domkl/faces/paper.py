@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import engines
+from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
 from ..engines.devices import DeviceState
@@ -26,6 +26,8 @@ SPREAD = 0.3
 WAITING = 256
 #: A change of the labels' mean or spread that is not worth a new unit, in spreads.
 STILL = 0.01
+#: The farthest that a scaled label may lie from 0; one beyond counts as if it lay there.
+FARTHEST = 1e15
 
 
 def check(model: Paper) -> Paper:
@@ -108,8 +110,8 @@ class SinglePaper:
         return self.y_mean + self.y_scale * self._predict(self._z)
 
     def learn(self, x: Array, y: float) -> None:
-        if not math.isfinite(y):
-            raise InputError(f"y is {y}; expected a finite number; leave such samples out")
+        if not abs(y) <= checks.LARGEST:
+            checks.finite("y", checks.floats("y", y))
         self._rows[self.waiting], self._ys[self.waiting] = x, y
         self.waiting += 1
         if self.waiting == self.due:
@@ -117,7 +119,11 @@ class SinglePaper:
         if x is not self._placed:
             self._place(x)
         self._placed = None
-        self._learn(self._z, (y - self.y_mean) / self.y_scale)
+        self._learn(self._z, self._scaled(y))
+
+    def _scaled(self, y: float) -> float:
+        """A label as the device learns it, cut off where the squares of float32 would overflow."""
+        return max(-FARTHEST, min(FARTHEST, (y - self.y_mean) / self.y_scale))
 
     def handed(self, names: tuple[str, ...]) -> HandedPaper:
         """What it has learnt so far, with the scale of now."""
@@ -135,7 +141,7 @@ class SinglePaper:
         if not self._native or i + 1 == self.due:
             return False
         try:
-            if not self._native.tell(x, (y - self.y_mean) / self.y_scale, i):
+            if not (abs(y) <= checks.LARGEST and self._native.tell(x, self._scaled(y), i)):
                 return False
         except (TypeError, ValueError):  # `learn` raises the error in words
             return False

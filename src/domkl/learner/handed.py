@@ -12,19 +12,20 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.types import Array
 from ..learning.auto import AutoRows
 from ..learning.first_order import Rates
 from ..learning.settings import Auto, describe, from_table
-from . import files, schema
+from . import files, handed_check, schema
 
 #: Samples after which a scale may be kept for good.
 ENOUGH = 64
@@ -114,8 +115,10 @@ def read(path: str | os.PathLike[str]) -> HandedModel:
         return _model(schema.read("model", arrays, meta))
     except DataError as error:  # of another schema, or a newer version
         raise DataError(f"{path} cannot be used as a model: {error}") from None
-    except (LookupError, TypeError, ValueError, AttributeError, InputError):
+    except (LookupError, TypeError, AttributeError):
         raise _unusable(path, "it is not whole") from None
+    except (ValueError, ArithmeticError, AssertionError, RecursionError) as error:
+        raise _unusable(path, str(error) or "it is not whole") from None
 
 
 def _intact(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -139,27 +142,26 @@ def _intact(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], 
 
 
 def _unusable(path: str | os.PathLike[str], reason: str) -> DataError:
+    fact = " ".join(reason.split(";")[0].split())  # of an error that has its own expectation and remedy
     return DataError(
-        f"{path} cannot be used as a model: {reason}; expected a file of hand_over(); write it again"
+        f"{path} cannot be used as a model: {fact}; expected a file of hand_over(); write it again"
     )
 
 
 def _model(state: Mapping[str, Any]) -> HandedModel:
-    names = tuple(state["names"])
     if state["kind"] == HandedAuto.kind:
         settings = from_table(state["settings"], "[model]")
         assert isinstance(settings, Auto)
-        auto = HandedAuto(settings, state["rows"], state["errors"], names)
-        auto.alone().predict(np.zeros((1, auto.inputs)))  # refuses now what would fail later
-        return auto
+        handed_check.check_auto(settings, state["rows"], state["errors"])
+        auto = HandedAuto(settings, state["rows"], state["errors"])
+        y_hat = auto.alone().predict(auto.rows["scale"]["inputs"]["mean"]).y_hat
+        checks.finite("its prediction", y_hat)  # refuses now what would fail later
+        return replace(auto, names=handed_check.check_names(state["names"], auto.inputs))
+    handed_check.check_paper(state, HandedPaper.ARRAYS)
     arrays = {name: state[name] for name in HandedPaper.ARRAYS}
     scale = {name: state[name] for name in ("y_mean", "y_scale", "loss")}
-    paper = HandedPaper(**arrays, **scale, rates=Rates(*state["rates"]), names=names)
-    P, D, d = paper.V.shape
-    shapes = (P, D, d), (P, 2 * D), (P,), (P,), (d,), (d,)
-    if tuple(array.shape for array in arrays.values()) != shapes:
-        raise ValueError("shapes differ")
-    return paper
+    names = handed_check.check_names(state["names"], len(state["mean"]))
+    return HandedPaper(**arrays, **scale, rates=Rates(*state["rates"]), names=names)
 
 
 def refuse_untaught(n: int) -> None:

@@ -92,7 +92,8 @@ class PaperRow:
     def predict(self, x: npt.ArrayLike, round: int) -> float:
         if self._quick:
             try:
-                return self.device.predict(x)  # type: ignore[arg-type]
+                if is_moderate(x):
+                    return self.device.predict(x)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
         return self.device.predict(self._sample(x))
@@ -114,7 +115,8 @@ class PaperRow:
     def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         if self._quick:
             try:
-                return self._observe(x, y)  # type: ignore[arg-type]
+                if abs(y) <= checks.LARGEST and is_moderate(x):
+                    return self._observe(x, y)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
@@ -260,6 +262,11 @@ class PaperRow:
     def restore(self, state: Mapping[str, Any]) -> None:
         arrays = {name: value for name, value in state.items() if name != "unit"}
         self._resume(DeviceState.of(arrays), state["unit"])
+
+
+def is_moderate(x: Any) -> bool:
+    """Whether no input is too large to square; False may also come from many large ones."""
+    return bool(np.vdot(x, x) <= checks.LARGEST**2)
 
 
 def _inputs(settings: Paper, inputs: int | None) -> int:

@@ -23,6 +23,15 @@ from . import hedge, kernels, losses
 from .first_order import Rates, check_step
 from .losses import Loss
 
+#: The most parameters of `Auto`: time and memory grow with the square, 20,000 take about 2 GB a learner.
+MOST_SIZE = 20_000
+#: The most inputs of `Auto`: 4096 take 5 ms a sample and 0.2 GB, and a message of their scale 0.7 MB.
+MOST_INPUTS = 4096
+#: The most frequencies that are drawn, P D d: 1 GiB of them.
+MOST_FREQUENCIES = 2**27
+#: The longest stream that rates are made for.
+MOST_ROUNDS = 2**53
+
 FAMILIES: dict[str, Callable[..., Array]] = {
     "gaussian": kernels.gaussian,
     "laplacian": kernels.laplacian,
@@ -51,6 +60,12 @@ class KernelSpec:
 
     def draw(self, d: int, trial: int = 0) -> Array:
         """Frequencies V (P, D, d) for d inputs; each trial draws others."""
+        wanted = len(self.sigma2) * self.D * checks.count("d", d)
+        if wanted > MOST_FREQUENCIES:
+            raise InputError(
+                f"P = {len(self.sigma2)}, D = {checks.short(self.D)} and d = {checks.short(d)} give too many "
+                f"frequencies; expected P D d of at most {MOST_FREQUENCIES}; choose a smaller D"
+            )
         sigma2 = self.sigma2 if self.read_as == "bandwidth" else tuple(1 / s for s in self.sigma2)
         return FAMILIES[self.family](d, self.D, self.seed + trial, sigma2)
 
@@ -74,7 +89,7 @@ class RateSpec:
             if value is not None:
                 checks.positive(name, value)
         if self.horizon is not None:
-            checks.count("horizon", self.horizon)
+            checks.count("horizon", self.horizon, most=MOST_ROUNDS)
 
     def at(self, T: int) -> Rates:
         """The rates for a stream of T rounds (0 where its length is unknown)."""
@@ -96,15 +111,16 @@ class Auto:
 
     Parameters
     ----------
-    size : number of parameters; time and memory of a sample grow with its square.
+    size : number of parameters, 16 to 20,000; time and memory of a sample grow with its square.
     loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
     seed : of the random features; the same at every learner.
     start : what is predicted before the first label.
     forgetting : "auto" (the past is dropped when the last samples alone predict clearly better), "none" (all
         samples count), or about how many past samples count.
 
-    Inputs may have any scale, and NaN where one is missing. Its predictions are the target, clipped to the
-    range seen, or for "logistic" the score 2 P(y = +1) - 1, in [-1, 1].
+    There may be 4096 inputs, of any scale up to 1e100, NaN where one is missing; a column that varies by less
+    than 1e-200 counts as constant. Its predictions are the target, clipped to the range seen, or for
+    "logistic" the score 2 P(y = +1) - 1, in [-1, 1].
     """
 
     kind: ClassVar[str] = "auto"
@@ -117,7 +133,7 @@ class Auto:
     forgetting: str | float = "auto"
 
     def __post_init__(self) -> None:
-        checks.count("size", self.size, least=16)
+        checks.count("size", self.size, least=16, most=MOST_SIZE)
         checks.one_of("loss", self.loss, self.LOSSES)
         checks.count("seed", self.seed, least=0)
         object.__setattr__(self, "start", float(checks.finite("start", checks.floats("start", self.start))))
@@ -130,6 +146,11 @@ class Auto:
     def loss_function(self) -> Loss:
         """The loss as an object."""
         return losses.get(self.loss)
+
+    @staticmethod
+    def check_inputs(d: int) -> int:
+        """`d` itself if a sample may have so many inputs."""
+        return checks.count("the number of inputs", d, most=MOST_INPUTS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from ...base.types import Array
 from .. import first_order, second_order
 from ..losses import Loss
 from .constants import C
-from .features import Stats
+from .features import Stats, columns_vary
 
 #: Which memory is which: the long one, the young one, and one that is kept from before a change.
 LONG, YOUNG, PAST = 0, 1, 2
@@ -26,7 +26,7 @@ LONG, YOUNG, PAST = 0, 1, 2
 
 def bounded(x: Array, stats: Stats) -> Array:
     """Standardised inputs drawn into (-1, 1); NaN where missing or constant. (..., d)"""
-    varies = (stats.high > stats.low) & (stats.sd > 0)
+    varies = columns_vary(stats)
     sd = np.where(varies, stats.sd, 1)
     s = np.clip((x / 2 - stats.mean / 2) / sd, -1e9, 1e9)
     return np.asarray(np.where(varies, s / np.sqrt(1 + s**2), np.nan))
@@ -51,9 +51,9 @@ class Terms:
         self.group = np.zeros(1, int)
         for i in range(min(d, most - 1)):
             self.add_input(i)
-        pairs = list(itertools.combinations(range(d), 2))
-        if self.K + len(pairs) * len(C.pairs) <= most:
-            for i, j in pairs:
+        pairs = d * (d - 1) // 2
+        if self.K + pairs * len(C.pairs) <= most:
+            for i, j in itertools.combinations(range(d), 2):
                 self.add([((i, a), (j, b)) for a, b in C.pairs])
 
     @property

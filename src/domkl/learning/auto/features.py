@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...base import checks
 from ...base.types import Array, Float
 from .. import first_order
 from .constants import C
@@ -78,12 +79,17 @@ def pooled(stats: Stats, who: npt.NDArray[np.bool_]) -> Stats:
     return Stats(n, mean, sd, low, high, quantiles)
 
 
+def columns_vary(stats: Stats) -> npt.NDArray[np.bool_]:
+    """Which columns are not constant, as far as numbers can be divided by their span. (..., d)"""
+    return np.asarray((stats.high / 2 - stats.low / 2 > checks.NARROWEST) & (stats.sd > checks.NARROWEST))
+
+
 def scaled(x: Array, stats: Stats) -> Array:
     """[x on its range, softsign of standardised x, rank of x], 0 where constant. (..., d) -> (..., 3d)
 
     A missing value is the mean.
     """
-    varies = (stats.high > stats.low) & (stats.sd > 0)
+    varies = columns_vary(stats)
     x = np.where(varies & ~np.isnan(x), x, stats.mean)
     span = np.where(varies, stats.high / 2 - stats.low / 2, 1)
     away = x / 2 - stats.mean / 2  # halves, so that the largest numbers do not overflow
@@ -97,7 +103,7 @@ def scaled(x: Array, stats: Stats) -> Array:
 def _ranks(x: Array, quantiles: Array) -> Array:
     """The share of values below x, straight between quantiles; a value that fills a step counts half."""
     below, above = quantiles[..., :-1, :], quantiles[..., 1:, :]
-    wide = above > below
+    wide = above / 2 - below / 2 > checks.NARROWEST
     x = x[..., None, :]
     steps = np.clip((x / 2 - below / 2) / np.where(wide, above / 2 - below / 2, 1), 0, 1)
     return np.asarray(np.where(wide, steps, (1 + np.sign(x - below)) / 2).mean(-2))
@@ -126,14 +132,26 @@ def frequencies(seed: int, D: int, first: int, d: int) -> Array:
     return V.reshape(C.models, D, C.input_maps * d)
 
 
+class Sizes(NamedTuple):
+    """Frequencies of a joint model, and its linear features."""
+
+    D: int
+    linear: int
+
+
 class Features:
     """Features z of the joint models: [sin, cos of V u]/sqrt(D), 1, u, with u the scaled inputs."""
 
     def __init__(self, seed: int, size: int, d: int, dtype: Float) -> None:
         self.seed, self.first, self.d, self.dtype = seed, d, d, dtype
-        self.linear = d if 8 * d <= size else 0
-        self.D = max(1, (size // C.models - self.linear - 1) // 2)
+        self.D, self.linear = self.sizes(size, d, d)
         self.V = frequencies(seed, self.D, d, d).astype(dtype)
+
+    @staticmethod
+    def sizes(size: int, first: int, now: int) -> Sizes:
+        """How `size` parameters are divided, for inputs that were `first` and are `now`."""
+        linear = first if 8 * first <= size else 0
+        return Sizes(max(1, (size // C.models - linear - 1) // 2), now if linear else 0)
 
     @property
     def K(self) -> int:

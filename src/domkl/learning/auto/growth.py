@@ -23,6 +23,7 @@ def grow(rows: AutoRows, d: int) -> None:
     """
     if d == rows.d:
         return
+    rows.settings.check_inputs(d)
     if rows.warm.over:
         rows.late.update((c, []) for c in range(rows.d, d))
         _add_columns(rows, d)

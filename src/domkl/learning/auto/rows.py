@@ -73,7 +73,7 @@ class AutoRows(Model):
         lockstep: bool = True,
     ) -> None:
         self.settings, self.loss = settings, settings.loss_function
-        self.J, self.weight, self.d = J, weight, d
+        self.J, self.weight, self.d = J, weight, settings.check_inputs(d)
         self.dtype, self.diagonal, self.lockstep = dtype, diagonal, lockstep
         self.watches = settings.forgetting == "auto"
         self.rounds = 0

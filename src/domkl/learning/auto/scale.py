@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...base import checks
 from ...base.types import Array
 from .features import Stats
 from .message import FIXED_RANK, LARGEST, packed
@@ -30,7 +31,7 @@ class TargetScale:
         centre, width = stats.mean[:, -1], stats.high[:, -1] - stats.low[:, -1]
         if classifies:
             centre, width = np.zeros_like(centre), np.ones_like(width)
-        width = np.broadcast_to(np.where(width > 0, width, 1), J)
+        width = np.broadcast_to(np.where(width > checks.NARROWEST, width, 1), J)
         whole = packed(stats) if shared else np.zeros(0)
         return cls(inputs, np.broadcast_to(centre, J), width, whole, count)
 

@@ -1,0 +1,39 @@
+"""The first rows of a file, looked at before anything runs."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+
+from ..base.errors import DataError
+from .config import FILES, StreamSection
+from .refusals import RefusedRows
+from .streams import open_stream
+
+#: Rows that are looked at.
+FIRST = 20
+
+
+def preview(section: StreamSection, inputs: int) -> RefusedRows | None:
+    """Count which of a file's first rows can be used; None where there is no file to look into.
+
+    Raises DataError if none can.
+    """
+    if section.kind not in FILES or not Path(str(section.path)).is_file():
+        return None
+    found = asyncio.run(_look(dataclasses.replace(section, follow=False), inputs))
+    if found.first is not None and not found.used:
+        raise DataError(
+            f"{section.path}: none of the first {found.read} rows can be used; the first is "
+            f"{found.first.kind}: {found.first.reason}; {found.first.remedy}"
+        )
+    return found
+
+
+async def _look(section: StreamSection, inputs: int) -> RefusedRows:
+    found = RefusedRows(is_logged=False)  # the caller reports them
+    stream = open_stream(section, inputs, refused=found, most=FIRST)
+    async for _ in stream:
+        found.used += 1
+    return found

@@ -1,0 +1,172 @@
+"""Checks of a handed model's state: shapes and ranges of all of it, before anything is made from it.
+
+Whatever a file claims (parameters, inputs, learners) must be what its arrays have, so that reading takes no
+more memory than the file, and numbers that no training gives are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import checks
+from ..base.types import Array
+from ..learning.auto import C
+from ..learning.auto.additive import Terms
+from ..learning.auto.change import EXPERTS, JOINT
+from ..learning.auto.experts import NAMES
+from ..learning.auto.features import Features
+from ..learning.auto.message import SCALARS
+from ..learning.conformal import KEPT
+from ..learning.settings import Auto
+
+#: The largest whole number: counts of rounds and samples.
+MOST = 2**53
+#: A length that may be any.
+ANY = -1
+
+Shape = tuple[int, ...]
+
+
+def check_names(names: Any, inputs: int) -> tuple[str, ...]:
+    """Names of inputs: none, or a different one for each."""
+    found = tuple(names)
+    _need(not found or len(set(found)) == len(found) == inputs, f"{inputs} inputs have {len(found)} names")
+    _need(all(isinstance(name, str) for name in found), "a name is no text")
+    return found
+
+
+def check_auto(settings: Auto, rows: Mapping[str, Any], errors: Any) -> None:
+    """Raise ValueError unless these are the rows of one learner, as `hand_over` leaves them."""
+    first, now = (settings.check_inputs(rows["inputs"][name]) for name in ("first", "now"))
+    _need(first <= now, f"{now} inputs were {first}")
+    theta = rows["joint"]["state"]["theta"]
+    K = theta.shape[-1]
+    _need(settings.size <= 3 * K + 100, f"size is {settings.size} with {K} parameters a model")
+    _check_array("errors", errors, (1, KEPT))
+    for group, shapes in _expected(rows, now, K):
+        for name, shape in shapes.items():
+            _check_array(name, group[name], shape)
+    for name, value in _numbers(rows):
+        _need(_is_number(name, value), f"{name} is {checks.short(value)}")
+    _check_alone(rows)
+    _check_scale(rows["scale"])
+    _check_sizes(settings, first, now, K, rows["memories"]["all"])
+
+
+def check_paper(state: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise ValueError unless these are kernels, parameters and a scale that go together."""
+    P, D, d = state["V"].shape
+    _need(min(P, D, d) > 0, "it has no kernels")
+    shapes = {"V": (P, D, d), "theta": (P, 2 * D), "L": (P,), "q": (P,), "mean": (d,), "factor": (d,)}
+    for name in names:
+        _check_array(name, state[name], shapes[name])
+    _need(bool((state["q"] >= 0).all() and (state["factor"] >= 0).all()), "a weight or factor is below 0")
+    _need(abs(float(state["y_mean"])) <= checks.LARGEST, f"y_mean is {state['y_mean']}")
+    _need(checks.NARROWEST < float(state["y_scale"]) <= checks.LARGEST, f"y_scale is {state['y_scale']}")
+    _need(state["loss"] in Auto.LOSSES, f"loss is {checks.short(state['loss'])}")
+
+
+def _expected(rows: Mapping[str, Any], d: int, K: int) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
+    """Every array of a learner's rows by name, with the shape that it must have."""
+    joint, memories, scale = rows["joint"], rows["memories"], rows["scale"]
+    experts = len(NAMES) if memories["all"] else JOINT
+    columns, one = dict.fromkeys(("n", "mean", "sd", "low", "high"), (1, d)), (1,)
+    watch = dict.fromkeys(("level", "surplus", "since", "lasting", "usual_error"), one)
+    return [
+        (rows, {"low": one, "high": one, "weight": one}),
+        (scale, {"centre": one, "width": one, "whole": (0,)}),
+        (scale["inputs"], {**columns, "quantiles": (1, ANY, d)}),
+        (rows["experts"], {"log_weights": (1, experts), "errors": (1, JOINT)}),
+        (
+            rows["residual"],
+            {"last": (1, 2), "gain": (1, 2), "matrix": (1, 2, 2), "vector": (1, 2), "size": one},
+        ),
+        (joint, {"mean": (1, C.models, K)}),
+        (joint["state"], _second_order(C.models, K)),
+        (memories, {"alarm": (1, 2), "restart": (1, 2)}),
+        (memories["detector"], {**watch, "errors": (1, EXPERTS)}),
+        *(each for memory in memories["all"] for each in _of_memory(memory)),
+    ]
+
+
+def _of_memory(memory: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
+    K = _parameters(memory)
+    own = {"variances": (1, K), "noise": (1,), "mean": (1, 1, K), "diagonal": (1, K)}
+    return [(memory, own), (memory["state"], _second_order(1, K))]
+
+
+def _second_order(P: int, K: int) -> dict[str, Shape]:
+    wide = dict.fromkeys(("theta", "lam", "theta_sum", "m"), (1, P, K))
+    return {**wide, "L": (1, P), "q": (1, P), "half": (1, P, K * (K + 1) // 2), "terms": (1, P, ANY, K)}
+
+
+def _check_array(name: str, array: Any, shape: Shape) -> None:
+    found = array.shape if isinstance(array, np.ndarray) else None
+    fits = found is not None and len(found) == len(shape)
+    fits = fits and all(want in (ANY, have) for have, want in zip(array.shape, shape, strict=True))
+    _need(fits and array.dtype.kind in "fi", f"{name} has shape {found} and not {shape}")
+    checks.finite(name, array)
+
+
+def _numbers(state: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """All that is in a state but arrays."""
+    inner = state.items() if isinstance(state, Mapping) else [(name, item) for item in state]
+    for key, item in inner:
+        if isinstance(item, Mapping | list):
+            yield from _numbers(item, key)
+        elif not isinstance(item, np.ndarray):
+            yield key, item
+
+
+def _is_number(name: str, value: Any) -> bool:
+    """Whether it is a count, or the length of a memory, which may be without end; samples are absent."""
+    if value is None:
+        return name in ("x", "y")
+    if isinstance(value, float):
+        return name == "rounds" and value > 0
+    return isinstance(value, int) and 0 <= value <= MOST
+
+
+def _check_alone(rows: Mapping[str, Any]) -> None:
+    """Refuse samples, and anything of a network."""
+    warm = rows["warm_up"]
+    kept = [warm["samples"], warm["before"], rows["memories"]["recent"]]
+    _need(not any(v is not None for each in kept for v in each.values()), "it holds samples")
+    _need(rows["late"] == rows["known"] == [], "it holds values of single inputs")
+    _need(warm["learners"] == 1 and warm["diameter"] == 0, f"it is of {warm['learners']} learners")
+    _need(bool(warm["over"]) and not warm["shared"], "its scale may still change")
+    _need(len(rows["memories"]["all"]) in (0, 3), f"it has {len(rows['memories']['all'])} memories")
+
+
+def _check_scale(scale: Mapping[str, Any]) -> None:
+    inputs = scale["inputs"]
+    _need(2 <= inputs["quantiles"].shape[1] <= C.quantile_steps + 1, "it has another number of quantiles")
+    good = (inputs["n"] >= 0) & (inputs["sd"] >= 0) & (inputs["low"] <= inputs["high"])
+    _need(bool(good.all()), "its statistics are of no data")
+    _need(float(scale["width"][0]) > checks.NARROWEST, f"width is {scale['width'][0]}")
+
+
+def _check_sizes(settings: Auto, first: int, now: int, K: int, memories: Sequence[Any]) -> None:
+    """The settings lead to as many parameters as there are."""
+    terms = Terms(int(C.memory_part * settings.size), first)
+    left = settings.size - SCALARS - terms.K
+    for c in range(first, now):
+        terms.add_input(c)
+    made = Features.sizes(left, first, now)
+    _need(2 * made.D + 1 + made.linear == K, f"a model has {K} parameters, of size {settings.size}")
+    for one in memories:
+        _need(_parameters(one) == terms.K, f"a memory has {_parameters(one)} parameters")
+        _need(bool((one["variances"] > 0).all() and (one["noise"] > 0).all()), "a variance is not above 0")
+
+
+def _parameters(memory: Mapping[str, Any]) -> int:
+    theta: Array = memory["state"]["theta"]
+    return int(theta.shape[-1])
+
+
+def _need(good: bool, fact: str) -> None:
+    if not good:
+        raise ValueError(fact)
