@@ -54,7 +54,7 @@ def _warm_up_state(rows: AutoRows) -> dict[str, Any]:
 def _joint_state(rows: AutoRows) -> dict[str, Any]:
     joint = rows.joint
     state = None if joint.state is None else of_second_order(joint.state)
-    return {"resets": joint.resets, "mean": joint.mean, "state": state}
+    return {"resets": joint.resets, "learners": joint.learners, "mean": joint.mean, "state": state}
 
 
 def _memories_state(rows: AutoRows) -> dict[str, Any]:
@@ -95,7 +95,8 @@ def _restore_joint(rows: AutoRows, state: Mapping[str, Any]) -> None:
     joint = rows.joint
     joint.resets, joint.mean, joint.state, joint.learnt = state["resets"], state["mean"], None, None
     if state["state"] is not None:
-        joint.set_pulls(rows.weight, rows.learners, rows.shared)
+        learners = state.get("learners", rows.learners)  # the first files do not hold it
+        joint.set_pulls(rows.weight, learners, rows.shared)
         kind = rows.diagonal(np.ones((1, 1), rows.dtype), 1)
         joint.state = second_order_of(state["state"], kind)
 
@@ -110,7 +111,7 @@ def _restore_memories(rows: AutoRows, state: Mapping[str, Any]) -> None:
 
 def _memory_of(rows: AutoRows, state: Mapping[str, Any]) -> AdditiveMemory:
     weight = rows.weight if rows.shared else np.zeros(rows.J)
-    memory = rows.memories.make(state["rounds"], weight, rows.learners)
+    memory = rows.memories.make(state["rounds"], weight, rows.joint.learners)
     memory.state = second_order_of(state["state"], memory.state.inverse)
     set_fields(memory, state)
     return memory

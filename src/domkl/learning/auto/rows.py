@@ -302,7 +302,7 @@ class AutoRows(Model):
 
     def reweigh(self, weight: Array, learners: int, diameter: int) -> None:
         """The learner's edges have other weights (J,), or the network another size, from now on."""
-        same = np.array_equal(weight, self.weight) and learners == self.learners
+        same = np.array_equal(weight, self.weight) and learners == self.joint.learners
         self.weight = weight
         self.warm.resize(learners, diameter)
         if not same and self.joint.state is not None and self.shared:
