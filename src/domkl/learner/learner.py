@@ -22,7 +22,7 @@ from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..exchange.edges import Held, Neighbour
-from ..exchange.message import Exchange, Shapes, Update, check_update
+from ..exchange.message import Exchange, Shapes, Update, as_exchange, check_update
 from ..exchange.topology import Links, Topology
 from ..learning.first_order import Step
 from ..learning.model import ModelMaker
@@ -86,7 +86,7 @@ class Learner(UpdateInbox):
     ) -> None:
         given = Auto() if model is None else model
         self.model: Any = given if isinstance(given, HandedAuto | HandedPaper) else check_model(given)
-        self.exchange = (Exchange() if exchange is None else exchange).check()
+        self.exchange = as_exchange(exchange)
         self.engine, self.dtype = engine, checks.float_type(dtype)
         self.topology = Topology(name, distinct(neighbours))
         self._row = self._make_row(name, inputs, not asynchronous)

@@ -12,7 +12,7 @@ from .. import engines
 from ..base import checks
 from ..base.types import Float
 from ..exchange.graph import GraphLike
-from ..exchange.message import Exchange
+from ..exchange.message import Exchange, as_exchange
 from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
 from .blocks import Block
@@ -73,7 +73,7 @@ def simulate(
         checks.count("delay", delay, least=0),
         checks.count("weights_every", weights_every, least=0),
         keep_state,
-        (Exchange() if exchange is None else exchange).check(),
+        as_exchange(exchange),
         engine,
         checks.count("threads", (os.cpu_count() or 1) if threads is None else threads),
         checks.float_type(dtype),
