@@ -48,7 +48,8 @@ def chosen(name: str) -> str:
 def make(name: str, setting: Setting) -> Engine:
     """The engine of a whole network, by name."""
     if not setting.exchange.is_plain:
-        return NumpyEngine(setting, *_plain_only(name))
+        _refuse_unless_plain(name)
+        return NumpyEngine(setting)
     if name == "mpi" and setting.step == "first":
         from .mpi import MpiEngine
 
@@ -60,14 +61,20 @@ def make(name: str, setting: Setting) -> Engine:
     return NumpyEngine(setting)
 
 
-def _plain_only(name: str) -> tuple[()]:
+def _refuse_unless_plain(name: str) -> None:
     """Refuse engines that cannot change messages on their way."""
     if name not in ("auto", "numpy"):
         raise InputError(
             f"engine {name!r} sends messages as they are; expected 'auto' or 'numpy' with an Exchange that "
             "changes them; use one of them"
         )
-    return ()
+
+
+def refuse_choice(engine: str, threads: int | None = None) -> None:
+    """Refuse what a model of the caller's own cannot take into account."""
+    for name, given, default in (("engine", engine, "auto"), ("threads", threads, None)):
+        if given != default:
+            raise InputError(f"{name} is {given!r}; expected none for a model of your own; leave it out")
 
 
 def make_inverse(name: str, threads: int = 1) -> Diagonal:
@@ -155,6 +162,7 @@ __all__ = [
     "make",
     "make_device",
     "make_inverse",
+    "refuse_choice",
     "resume_inverse",
     "rows",
 ]

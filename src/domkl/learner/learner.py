@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
@@ -111,6 +112,7 @@ class Learner(UpdateInbox):
                 raise InputError("name is not given; expected one with model Auto(); pass name=")
             how = self.engine, self.dtype, lockstep
             return AutoRow(self.model, d, self.exchange, self.topology, *how)
+        engines.refuse_choice(self.engine)
         made = self.model.make(1, d, self.dtype)
         about = self.model, d, self.dtype, self.exchange.payload, lockstep
         return ModelRow(made, self.exchange, digest(*map(repr, about)), self.topology)

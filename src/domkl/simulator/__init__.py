@@ -51,7 +51,8 @@ def simulate(
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; by default not at all.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
         its bits; "mpi" spreads a network of `Paper` over the ranks of `mpiexec`, with the bits of "numpy".
-    threads : how many the native engine may use; one for each core by default.
+    threads : how many the native engine may use; one for each core by default. A model of your own takes
+        neither `engine` nor `threads`.
     dtype : numpy.float64 or numpy.float32.
     keep_state : whether theta and lam are wanted; without them a huge network takes far less memory, and
         the native engine reports progress only at the end.
@@ -69,6 +70,8 @@ def simulate(
     True
     """
     model = check_model(Auto() if model is None else model)
+    if not isinstance(model, Auto | Paper):
+        engines.refuse_choice(engine, threads)
     how = RunOptions(
         checks.count("delay", delay, least=0),
         checks.count("weights_every", weights_every, least=0),
