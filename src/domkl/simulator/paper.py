@@ -21,7 +21,7 @@ from .results import Run, RunOptions
 
 
 def simulate_paper(X: Any, y: Any, graph: GraphLike, model: Paper, how: RunOptions) -> Run:
-    blocks, (J, T, d), targets = open_stream(X, y, how.dtype)
+    blocks, (J, T, d), targets = open_stream(X, y, how.dtype, how.delay)
     network = as_graph(graph, J)
     _refuse_cycles(model.hedge, network)
     setting = Setting(
