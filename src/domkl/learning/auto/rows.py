@@ -120,11 +120,8 @@ class AutoRows(Model):
     @property
     def parts(self) -> tuple[Part, ...]:
         """What a message holds, and how neighbours' values are combined."""
-        return (
-            Part("theta", (C.models, self.joint.features.K), "pull"),
-            Part("terms", (1, self.memories.terms.K), "pull"),
-            *SMALL_PARTS,
-        )
+        terms = [Part("terms", (1, self.memories.terms.K), "pull")] if self.watches else []
+        return (Part("theta", (C.models, self.joint.features.K), "pull"), *terms, *SMALL_PARTS)
 
     @property
     def parameters(self) -> second_order.SecondOrderState | None:
