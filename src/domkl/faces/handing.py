@@ -39,7 +39,7 @@ def handed_over(online: OnlineRows, names: tuple[str, ...] = ()) -> HandedAuto:
     fixed = copy.deepcopy(online)
     fixed.fix_scale()
     fixed.rows.memories.recent.clear()
-    return HandedAuto(online.settings, fixed.rows.state(), fixed.errors.misses, names)
+    return HandedAuto(online.settings, fixed.rows.state(), names)
 
 
 def one_model(model: Single | OneVsRest[Any], classes: Sequence[Any] = ()) -> Single:

@@ -38,7 +38,6 @@ class HandedAuto:
 
     settings: Auto
     rows: Mapping[str, Any]
-    errors: Array  # last absolute errors, for intervals
     names: tuple[str, ...] = ()  # of the inputs in their order; none where they had none
 
     @property
@@ -59,7 +58,7 @@ class HandedAuto:
 
     def state(self) -> dict[str, Any]:
         """Everything in it, by name."""
-        return {"settings": describe(self.settings), "rows": self.rows, "errors": self.errors}
+        return {"settings": describe(self.settings), "rows": self.rows}
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ def _model(state: Mapping[str, Any]) -> HandedModel:
     if state["kind"] == HandedAuto.kind:
         settings = from_table(state["settings"], "[model]")
         assert isinstance(settings, Auto)
-        auto = HandedAuto(settings, state["rows"], state["errors"], names)
+        auto = HandedAuto(settings, state["rows"], names)
         auto.alone().predict(np.zeros((1, auto.inputs)))  # refuses now what would fail later
         return auto
     arrays = {name: state[name] for name in HandedPaper.ARRAYS}
