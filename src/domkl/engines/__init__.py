@@ -7,21 +7,27 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
-from ..exchange.links import Links
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 from ..learning.second_order import Diagonal, Inverse
 from .arrays import NumpyEngine
-from .base import Engine, Setting, Sums
-from .devices import Device, DeviceState, NumpyDevice
+from .base import Setting
+from .devices import NumpyDevice
 
+if TYPE_CHECKING:
+    from .mpi import MpiEngine
+    from .native import NativeEngine
+    from .native_device import NativeDevice
+
+#: A network between two blocks of rounds.
+Engine: TypeAlias = "NumpyEngine | NativeEngine | MpiEngine"
+#: One learner between two steps.
+Device: TypeAlias = "NumpyDevice | NativeDevice"
 NAMES = ("auto", "numpy", "native", "mpi")
 
 
@@ -39,7 +45,7 @@ def chosen(name: str) -> str:
     checks.one_of("engine", name, NAMES)
     missing = None if name == "numpy" else available()
     if name == "native" and missing:
-        raise InputError(f"{missing}; expected it for engine='native'; install a C++ compiler and domkl anew")
+        raise InputError(f"{missing}; expected it for engine='native'; install a C++ compiler and reinstall domkl")
     if name == "auto":
         return "numpy" if missing else "native"
     return name
@@ -139,22 +145,12 @@ def guard(name: str) -> AbstractContextManager[None]:
     return together()
 
 
-def rows(engine: Engine) -> npt.NDArray[np.intp] | None:
-    """The learners whose streams this engine reads; None for all of them."""
-    found: npt.NDArray[np.intp] | None = getattr(engine, "rows", None)
-    return found
-
-
 __all__ = [
     "NAMES",
     "Device",
-    "DeviceState",
     "Engine",
-    "Links",
     "NumpyDevice",
-    "NumpyEngine",
     "Setting",
-    "Sums",
     "available",
     "chosen",
     "chosen_for",
@@ -164,5 +160,4 @@ __all__ = [
     "make_inverse",
     "refuse_choice",
     "resume_inverse",
-    "rows",
 ]

@@ -270,7 +270,7 @@ def _learn_with(device: engines.Device) -> Callable[[Array, float], object]:
     """The device's step for a scaled sample, which is filled in place if need be."""
     if isinstance(device, engines.NumpyDevice):
         return lambda z, y: device.alone(fill(z).astype(np.float32), y)
-    alone = device.device.alone  # type: ignore[attr-defined]
+    alone = device.device.alone
 
     def filled(z: Array, y: float) -> None:
         try:

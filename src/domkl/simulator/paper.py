@@ -76,7 +76,7 @@ def _drive(engine: Engine, setting: Setting, blocks: Iterator[Block], T: int, ho
 
 
 def _advance(engine: Engine, setting: Setting, X: Array, y: Array, first: int) -> Array:
-    rows = engines.rows(engine)
+    rows = engine.rows
     if rows is not None:  # a part of the network leaves the others' streams unread
         X, y = X[rows], y[rows]
     checks.finite("X", X, first, rows)
