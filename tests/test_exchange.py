@@ -88,7 +88,7 @@ def test_engines_that_send_messages_as_they_are_refuse_others(engine, exchange):
 def test_settings_of_an_exchange_that_are_none_are_refused():
     with pytest.raises(InputError, match="payload is 'float8'"):
         domkl.Exchange("float8")
-    with pytest.raises(InputError, match="screen is 0.02; expected a function or None"):
+    with pytest.raises(InputError, match=r"screen is 0\.02; expected a function or None"):
         domkl.Exchange(screen=0.02)
     for run in (
         lambda: domkl.simulate(*problems.streams(3, 5, 2), "path", exchange="float16"),

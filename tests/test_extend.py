@@ -216,7 +216,7 @@ def test_a_new_model_has_no_engine_to_choose(options):
     with pytest.raises(InputError, match=f"{next(iter(options))} is .*expected none for a model of your own"):
         domkl.simulate(X, y, "path", model=RunningMean(), **options)
     if "engine" in options:
-        with pytest.raises(InputError, match="engine is .*expected none for a model of your own"):
+        with pytest.raises(InputError, match=r"engine is .*expected none for a model of your own"):
             domkl.Learner(RunningMean(), inputs=2, **options)
 
 

@@ -45,7 +45,7 @@ def chosen(name: str) -> str:
     checks.one_of("engine", name, NAMES)
     missing = None if name == "numpy" else available()
     if name == "native" and missing:
-        raise InputError(f"{missing}; expected it for engine='native'; install a C++ compiler and reinstall domkl")
+        raise InputError(f"{missing}; expected it for 'native'; install a C++ compiler and reinstall domkl")
     if name == "auto":
         return "numpy" if missing else "native"
     return name

@@ -31,7 +31,7 @@ class Network:
         self.sent = self.bytes = 0.0  # numbers and bytes that a learner has sent to each neighbour
 
     def exchange_round(self, model: Model, outgoing: Mapping[str, Array]) -> dict[str, Any]:
-        """Combine the messages of a round; moves of duals that rounding or clipping took away are taken back."""
+        """Combine the messages of a round; duals move as far as neighbours receive."""
         layout, sent = layout_of(model.parts), dict(outgoing)
         for part in layout.wide:
             sent[part.name] = self.exchange.outgoing(outgoing[part.name], model.largest)
