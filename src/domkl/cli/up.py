@@ -222,7 +222,7 @@ def _print(facts: dict[str, Any]) -> None:
 
 def _results(facts: dict[str, Any]) -> Any:
     learners, unit = facts["learners"], facts["unit"]
-    table = show.table(f"Error (RMSE{f', {unit}' if unit else ''}) of a process each, and of the simulator")
+    title = f"Error (RMSE{f', {unit}' if unit else ''}) of a process each, and of the simulator"
     columns = {
         "learner": [learner["name"] for learner in learners],
         f"over {facts['transport']}": column([learner["rmse"] for learner in learners]),
@@ -231,8 +231,7 @@ def _results(facts: dict[str, Any]) -> Any:
         "bytes sent": [show.size(learner["bytes_sent"]) for learner in learners],
         "received": [show.size(learner["bytes_received"]) for learner in learners],
     }
-    for head in columns:
-        table.add_column(head, justify="left" if head == "learner" else "right")
+    table = show.table(title, *columns)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*map(show.text, row))
     return table
