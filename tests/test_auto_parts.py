@@ -114,7 +114,7 @@ def test_the_residual_model_is_a_regression_over_all_errors_so_far(J, T, seed):
         expected[:, t] = found.expected()
         found.learn(found.last, errors[:, t])
     for j in range(J):
-        literal = naive.echo(errors[j], C.echo_fade, C.echo_doubt, C.echo_few)
+        literal = naive.echo(errors[j], C.residual_fade, C.residual_doubt, C.residual_few)
         np.testing.assert_allclose(expected[j], literal, atol=1e-9)
 
 

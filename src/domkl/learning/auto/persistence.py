@@ -16,7 +16,7 @@ from ..state import fields_of, of_samples, of_second_order, samples_of, second_o
 from . import growth, rescale
 from .constants import C
 from .features import Stats
-from .scale import TargetScale
+from .scale import DataScale
 
 if TYPE_CHECKING:
     from .additive import AdditiveMemory
@@ -42,7 +42,7 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
     }
 
 
-def _scale_state(scale: TargetScale | None) -> dict[str, Any] | None:
+def _scale_state(scale: DataScale | None) -> dict[str, Any] | None:
     return None if scale is None else {**vars(scale), "inputs": scale.inputs._asdict()}
 
 
@@ -87,8 +87,8 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
     _restore_memories(rows, state["memories"])
 
 
-def _scale_of(state: Mapping[str, Any] | None) -> TargetScale | None:
-    return None if state is None else TargetScale(**{**state, "inputs": Stats(**state["inputs"])})
+def _scale_of(state: Mapping[str, Any] | None) -> DataScale | None:
+    return None if state is None else DataScale(**{**state, "inputs": Stats(**state["inputs"])})
 
 
 def _restore_joint(rows: AutoRows, state: Mapping[str, Any]) -> None:

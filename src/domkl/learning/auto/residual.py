@@ -34,12 +34,12 @@ class ResidualModel:
 
     def learn(self, last: Array, error: Array) -> None:
         """An error (J,) becomes known; `last` (J, 2) was known when it was made."""
-        error = np.clip(error, -C.echo_most, C.echo_most)
-        self.matrix = C.echo_fade * self.matrix + last[:, :, None] * last[:, None, :]
-        self.vector = C.echo_fade * self.vector + last * error[:, None]
-        self.size = C.echo_fade * self.size + error**2
-        doubt = (C.echo_doubt * self.size + 1e-12)[:, None, None] * np.eye(2)
+        error = np.clip(error, -C.residual_most, C.residual_most)
+        self.matrix = C.residual_fade * self.matrix + last[:, :, None] * last[:, None, :]
+        self.vector = C.residual_fade * self.vector + last * error[:, None]
+        self.size = C.residual_fade * self.size + error**2
+        doubt = (C.residual_doubt * self.size + 1e-12)[:, None, None] * np.eye(2)
         gain = np.linalg.solve(self.matrix + doubt, self.vector[..., None])[..., 0]
         self.gain = np.asarray(gain, np.float64)
         mean = self.last[:, 1]
-        self.last = np.stack([error, mean + (error - mean) / C.echo_few], -1)
+        self.last = np.stack([error, mean + (error - mean) / C.residual_few], -1)

@@ -27,7 +27,7 @@ from .joint import Joint
 from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret
 from .residual import ResidualModel
-from .scale import TargetScale
+from .scale import DataScale
 from .warmup import WarmUp
 
 
@@ -82,7 +82,7 @@ class AutoRows(Model):
         self.experts, self.residual = Experts(J), ResidualModel(J)
         self.statistics: dict[int, Stats] = {}  # of this round's samples, for the scale of that round
         self.known: dict[int, Statistics] = {}  # of all learners, for scales to come
-        self.scale: TargetScale | None = None
+        self.scale: DataScale | None = None
         self.last_x: Array = np.zeros((J, 0))  # inputs of the open round
         self.late: dict[int, list[float]] = {}  # values of inputs that came after the scale was fixed
         self.memories = Memories(J, self.loss)
@@ -154,7 +154,7 @@ class AutoRows(Model):
         rest = w[:, :-1] / w[:, :-1].sum(-1, keepdims=True)
         together = (rest * experts).sum(-1)
         y = np.clip(together + self.residual.expected() * self.scale.width, self.low, self.high)
-        y = np.clip(y, -C.echo_sure, C.echo_sure) if self.loss.classifies else y
+        y = np.clip(y, -C.residual_sure, C.residual_sure) if self.loss.classifies else y
         return np.hstack([experts, y[:, None]]), np.hstack([self.residual.last, together[:, None]])
 
     def _in_units(self, scores: Array) -> Array:
