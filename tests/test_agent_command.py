@@ -93,6 +93,11 @@ def test_check_has_one_json_document(file, capsys, monkeypatch):
     assert said["fingerprint"] == Made.fingerprint
 
 
+def test_json_without_check_is_refused(file, capsys):
+    assert cli.main(["agent", str(file), "--json"]) == 2
+    assert "--json is given without --check; expected both" in capsys.readouterr().err
+
+
 def test_a_bad_file_is_one_line_and_exit_code_2(file, capsys):
     file.write_text(TEXT + "sise = 3")
     assert cli.main(["agent", str(file), "--check"]) == 2

@@ -55,6 +55,16 @@ def test_late_labels_and_float32_have_the_networks_bits_too(dtype):
     np.testing.assert_array_equal(y_hat, expected.y_hat)
 
 
+@pytest.mark.parametrize("forgetting", ["none", 50.0])
+def test_messages_hold_no_memories_where_changes_are_not_watched(forgetting):
+    graph, model = nx.path_graph(3), domkl.Auto(size=SIZE, forgetting=forgetting)
+    X, y = problems.streams(3, 80, 2)
+    run, members = domkl.simulate(X, y, graph, model=model), problems.learners(graph, model, inputs=2)
+    np.testing.assert_array_equal(problems.fed(members, graph, X, y, random.Random(0)), run.y_hat)
+    shapes = members[0].shapes
+    assert shapes.theta[1] + shapes.scalars < SIZE
+
+
 def changing(J, T, at):
     X, y = problems.streams(J, T, 3)
     y[:, at:] *= -1

@@ -148,3 +148,21 @@ def forged(update, t, rng):
     if rng.uniform() < 0.1:
         fields["more"] = rng.standard_normal(40) * 3
     return update._replace(**fields)
+
+
+def test_a_network_of_another_size_has_another_share_of_the_prior_and_so_it_is_restored():
+    graph = nx.path_graph(2)
+    X, y = problems.streams(2, 71, 2)
+    members = learners(graph, 2)
+    problems.fed(members, graph, X[:, :70], y[:, :70], random.Random(0))
+    model, before = members[0]._row.model, members[0]._row.model.joint.pulls.c.copy()
+    members[0].take_links({1: (1, (0, 2)), 2: (0, (1,))})  # the degree of learner 1 is not known yet
+    again = learners(graph, 2)[0]
+    again.load(*members[0].save())
+    updates = [one.observe(X[j, 70], y[j, 70]) for j, one in enumerate(members)]
+    again.observe(X[0, 70], y[0, 70])
+    for one in (members[0], again):
+        one.receive(1, updates[1])
+    assert model.joint.pulls.c < before
+    assert {memory.of for memory in model.memories.all} == {3}
+    np.testing.assert_array_equal(again.state.inverse.settle(), members[0].state.inverse.settle())

@@ -64,21 +64,21 @@ def test_classification_gives_scores():
 def test_intervals_are_calibrated():
     X, y = stream(1500)
     y[700:] += np.random.default_rng(1).standard_normal(800) * 0.3  # the noise grows
-    model, coverages = device(3, size=80), (0.5, 0.8, 0.95)
+    model, coverages = domkl.DOMKL(model=domkl.Auto(size=80)), (0.5, 0.8, 0.95)
     hits = np.zeros((1500, 3))
     for t in range(1500):
         for k, coverage in enumerate(coverages):
-            low, high = model.interval(X[t, None], coverage)
-            hits[t, k] = low[0] <= y[t] <= high[0]
-        model.learn(X[t, None], y[t, None])
+            low, high = model.interval(X[t], coverage)
+            hits[t, k] = low <= y[t] <= high
+        model.learn(X[t], y[t])
     assert np.abs(hits[100:].mean(0) - coverages).max() < 0.05
     assert np.abs(hits[-500:].mean(0) - coverages).max() < 0.05
 
 
 def test_an_interval_without_knowledge_is_infinite():
-    assert device(2).interval([[1.0, 2.0]]) == (-np.inf, np.inf)
+    assert domkl.DOMKL().interval([1.0, 2.0]) == (-np.inf, np.inf)
     with pytest.raises(InputError, match="coverage is 1"):
-        device(2).interval([[1.0, 2.0]], 1)
+        domkl.DOMKL().interval([1.0, 2.0], 1)
 
 
 @pytest.mark.parametrize("when", [10, 150, C.warm_up + 40])

@@ -83,7 +83,7 @@ def test_a_memory_is_its_literal_twin(d, T, memory, seed):
         found.replay(z[None], np.array([target]))
     b, v = naive.additive(Z, y, terms.group, memory)
     np.testing.assert_allclose(found.mean[0, 0], b, atol=1e-7)
-    np.testing.assert_allclose(found.v[0], v, rtol=1e-6)
+    np.testing.assert_allclose(found.variances[0], v, rtol=1e-6)
 
 
 def test_a_memory_that_exchanges_seldom_stays_small_on_inputs_that_are_nearly_equal():
@@ -114,7 +114,7 @@ def test_the_residual_model_is_a_regression_over_all_errors_so_far(J, T, seed):
         expected[:, t] = found.expected()
         found.learn(found.last, errors[:, t])
     for j in range(J):
-        literal = naive.echo(errors[j], C.echo_fade, C.echo_doubt, C.echo_few)
+        literal = naive.echo(errors[j], C.residual_fade, C.residual_doubt, C.residual_few)
         np.testing.assert_allclose(expected[j], literal, atol=1e-9)
 
 
@@ -129,8 +129,8 @@ def test_the_residual_model_changes_units_with_the_scale(T, ratio, seed):
     changed.rescale(np.array([ratio]))
     np.testing.assert_allclose(changed.expected(), ratio * expected)
     np.testing.assert_allclose(changed.last, other.last)
-    for found, wanted in ((changed.M, other.M), (changed.m, other.m), (changed.size, other.size)):
-        np.testing.assert_allclose(found, wanted)
+    for name in ("matrix", "vector", "size"):
+        np.testing.assert_allclose(getattr(changed, name), getattr(other, name))
 
 
 def test_the_scale_may_change_under_the_residual_model():

@@ -8,7 +8,6 @@ import pytest
 import domkl
 import problems
 from domkl.base.errors import InputError
-from domkl.faces.online import OnlineRows
 from domkl.learning import conformal
 
 
@@ -34,13 +33,13 @@ def test_bounds_use_no_label_before_it_is_known():
 
 def test_bounds_are_those_that_a_model_gives():
     X, y = problems.streams(1, 120, 2)
-    model, found, y_hat = OnlineRows(domkl.Auto(size=40), 2), [], []
+    model, found, y_hat = domkl.DOMKL(model=domkl.Auto(size=40)), [], []
     for x, label in zip(X[0], y[0], strict=True):
-        found.append(model.interval([x], 0.7))
-        y_hat.append(model.predict([x]))
-        model.learn([x], [label])
-    low, high = conformal.bounds(np.transpose(y_hat), y, 0.7)
-    np.testing.assert_array_equal(np.array(found)[..., 0].T, [low[0], high[0]])
+        found.append(model.interval(x, 0.7))
+        y_hat.append(model.predict(x))
+        model.learn(x, label)
+    low, high = conformal.bounds([y_hat], y, 0.7)
+    np.testing.assert_array_equal(np.transpose(found), [low[0], high[0]])
 
 
 def test_an_error_grows_old():

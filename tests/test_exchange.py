@@ -85,11 +85,17 @@ def test_engines_that_send_messages_as_they_are_refuse_others(engine, exchange):
     assert "\n" not in str(error.value)
 
 
-def test_a_payload_that_is_none_is_refused():
-    X, y = problems.streams(3, 5, 2)
-    for model in MODELS.values():
-        with pytest.raises(InputError, match="payload is 'float8'"):
-            domkl.simulate(X, y, "path", model=model, exchange=domkl.Exchange("float8"))
+def test_settings_of_an_exchange_that_are_none_are_refused():
+    with pytest.raises(InputError, match="payload is 'float8'"):
+        domkl.Exchange("float8")
+    with pytest.raises(InputError, match=r"screen is 0\.02; expected a function or None"):
+        domkl.Exchange(screen=0.02)
+    for run in (
+        lambda: domkl.simulate(*problems.streams(3, 5, 2), "path", exchange="float16"),
+        lambda: domkl.Learner(name="a", inputs=2, exchange="float16"),
+    ):
+        with pytest.raises(InputError, match=r"exchange is 'float16'; expected domkl.Exchange\("):
+            run()
 
 
 @pytest.mark.parametrize("name", ["first", "newton", "auto"])

@@ -196,6 +196,30 @@ def test_messages_of_other_settings_or_out_of_bounds_are_refused():
     assert rounded.fingerprint != plain.fingerprint
 
 
+def test_what_clipping_takes_from_a_message_is_taken_back_in_one_process_and_on_devices(monkeypatch):
+    backs = []
+    monkeypatch.setattr(DescentRows, "largest", 0.05)
+    monkeypatch.setattr(DescentRows, "take_back", lambda self, moves: backs.append(moves))
+    X, y = problems.streams(2, 5, 2)
+    domkl.simulate(X, y, "path", model=Descent())
+    one_process, backs[:] = np.concatenate(backs), []
+    graph = nx.path_graph(2)
+    problems.fed(problems.learners(graph, Descent(), inputs=2), graph, X, y, random.Random(0))
+    assert len(one_process)
+    found = [move for move in one_process if move.any()]
+    assert sorted(map(np.ndarray.tolist, found)) == sorted(move[0].tolist() for move in backs)
+
+
+@pytest.mark.parametrize("options", [{"engine": "native"}, {"engine": "no such"}, {"threads": 2}])
+def test_a_new_model_has_no_engine_to_choose(options):
+    X, y = problems.streams(2, 5, 2)
+    with pytest.raises(InputError, match=f"{next(iter(options))} is .*expected none for a model of your own"):
+        domkl.simulate(X, y, "path", model=RunningMean(), **options)
+    if "engine" in options:
+        with pytest.raises(InputError, match=r"engine is .*expected none for a model of your own"):
+            domkl.Learner(RunningMean(), inputs=2, **options)
+
+
 # A new rule
 
 

@@ -47,6 +47,7 @@ def test_and_with_messages_on_trees(problem, engine):
 
 def both(problem, hedge="neighbours", delay=0, memory=None, **options):
     X, y, graph, V, rates, loss, _ = problem
+    delay = min(delay, y.shape[1] - 1)
     common = {"kernels": V, "rates": rates, "loss": loss, "hedge": hedge, "delay": delay, "memory": memory}
     slow = problems.simulate_paper(X, y, graph, engine="numpy", step="newton", **common)
     return slow, problems.simulate_paper(X, y, graph, engine="native", step="newton", **common, **options)
@@ -90,6 +91,7 @@ def test_native_equals_numpy_over_many_rounds(D, memory):
 )
 def test_blocks_and_threads_of_any_number_give_the_same_bits(problem, length, delay, memory, keep_state):
     X, y, graph, V, rates, loss, _ = problem
+    delay = min(delay, y.shape[1] - 1)
     common = {"kernels": V, "rates": rates, "loss": loss, "delay": delay, "memory": memory, "step": "newton"}
     whole = problems.simulate_paper(X, y, graph, engine="native", threads=1, keep_state=keep_state, **common)
     cuts = range(0, y.shape[1], length)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +22,8 @@ import domkl
 from domkl import cli
 from domkl.agent import load
 from domkl.base import toml
-from domkl.lab import experiment, fleet
+from domkl.cli import up
+from domkl.lab import experiment, fleet, trial
 from domkl.learning import settings
 
 pytest.importorskip("zenoh")
@@ -227,6 +229,24 @@ def test_the_files_of_agents_hold_the_model_and_no_other_learner(tmp_path, capsy
     paper = experiment.load("three-stations").paper
     horizon = dataclasses.replace(paper.rates, horizon=30)
     assert model == (domkl.Auto(size=200) if auto else dataclasses.replace(paper, rates=horizon))
+
+
+def test_agents_are_compared_with_one_simulation_of_the_same_model(monkeypatch):
+    chosen = experiment.load("three-stations").with_model("paper")
+    source, runs = trial.prepare(chosen, 30), []
+    monkeypatch.setattr(trial, "omkl", None)
+    monkeypatch.setattr(trial, "simulate", lambda *a, **k: runs.append(domkl.simulate(*a, **k)) or runs[-1])
+    network = SimpleNamespace(
+        names=list(source.split.names),
+        predictions=lambda name: [{"y_hat": 0.5}] * 30,
+        status=lambda name: {"messages_sent": 3},
+    )
+    found = up.document(network, chosen, source, "zenoh")
+    assert len(runs) == 1
+    assert found["graph"]["edges"] == [["EWR", "JFK"], ["EWR", "LGA"], ["JFK", "LGA"]]
+    first = found["learners"][0]
+    assert (first["neighbours"], first["messages_sent"], first["same_bits"]) == (["JFK", "LGA"], 3, False)
+    assert first["simulator_rmse"] == pytest.approx(130 * runs[0].mse[0] ** 0.5)
 
 
 def test_samples_are_given_with_the_labels_known_by_then():

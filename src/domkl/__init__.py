@@ -26,22 +26,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Auto": "learning.settings",
-    "Exchange": "exchange",
-    "KernelSpec": "learning.settings",
-    "Paper": "learning.settings",
-    "RateSpec": "learning.settings",
-    "DOMKL": "faces.estimator",
-    "CentralRun": "lab.central",
-    "Learner": "learner",
-    "Rates": "learning.first_order",
-    "Run": "simulator",
-    "State": "learning.first_order",
-    "Step": "learning.first_order",
-    "Update": "learner",
-    "omkl": "lab.central",
-    "introduce": "learner",
-    "simulate": "simulator",
+    "exchange.message": ("Exchange", "Update"),
+    "faces.estimator": ("DOMKL",),
+    "lab.central": ("CentralRun", "omkl"),
+    "learner": ("Learner", "introduce"),
+    "learning.first_order": ("Rates", "State", "Step"),
+    "learning.settings": ("Auto", "KernelSpec", "Paper", "RateSpec"),
+    "simulator": ("Run", "simulate"),
 }
 _MODULES = {
     "conformal": "learning.conformal",
@@ -83,12 +74,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f".{_MODULES[name]}", __name__)
-    else:
+    home = next((home for home, names in _HOMES.items() if name in names), _MODULES.get(name))
+    if home is None:
         raise AttributeError(f"module 'domkl' has no attribute {name!r}")
+    module = importlib.import_module(f".{home}", __name__)
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value  # so that the next look-up is plain
     return value
 

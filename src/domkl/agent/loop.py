@@ -36,10 +36,8 @@ from .transports.inbox import Message
 LOG = logging.getLogger(__name__)
 #: How long an agent that is asked to stop waits for its open round, in seconds.
 LAST_MOMENT = 2.0
-#: If the clock jumps by more than so many seconds, the process or its machine was suspended.
-SUSPENDED = 0.5
-#: Seconds between two checks of deadlines, at most.
-LOOK = 0.05
+#: If the clock jumps by more than so many seconds, the process was suspended; and how often to look, at most.
+SUSPENDED, LOOK = 0.5, 0.05
 
 
 class Agent:

@@ -10,6 +10,7 @@ import os
 import sys
 from typing import Any
 
+from ..base.errors import InputError
 from ..base.extras import need
 from ..learning import settings
 from ..learning.settings import Auto, Paper
@@ -57,6 +58,8 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Check, or learn until the stream ends or the process is asked to stop."""
     need("msgspec", "agent")
+    if args.json and not args.check:
+        raise InputError("--json is given without --check; expected both; add --check or leave --json out")
     from ..agent import load
 
     config = load(args.config)

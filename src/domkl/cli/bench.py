@@ -11,8 +11,8 @@ from typing import Any
 
 from ..base import checks
 from ..base.errors import InputError
-from ..base.extras import need
 from ..lab import bench
+from ..lab.report.text import number
 from . import show
 
 BAR = 48  # characters of the longest bar
@@ -73,22 +73,15 @@ def _show(document: dict[str, Any]) -> None:
         part(console, document)
 
 
-def _table(title: str, *headings: str) -> Any:
-    table = need("rich.table", "cli").Table(title=title, title_justify="left")
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if place == 0 else "right")
-    return table
-
-
 def _limits(console: Any, document: dict[str, Any]) -> None:
     if not document["limits"]:
         return
     title = f"The machine's limit, {document['engine']['isa']}"
-    table = _table(title, "", "FMA/ns", "ns/sincos", "ns/vector op", "ns/stored op", "GB/s")
+    table = show.table(title, "", "FMA/ns", "ns/sincos", "ns/vector op", "ns/stored op", "GB/s")
     for row in document["limits"]:
         numbers = [row[name] for name in ("fma_per_ns", "sincos_ns", "vector_ns", "stored_ns")]
         name = f"float{row['bits']}, {row['threads']} thread{'s' * (row['threads'] > 1)}"
-        table.add_row(name, *map(figure, numbers), figure(row["memory_GB_per_s"]))
+        table.add_row(name, *map(number, numbers), number(row["memory_GB_per_s"]))
     console.print(table)
 
 
@@ -96,12 +89,12 @@ def _w1(console: Any, document: dict[str, Any]) -> None:
     part = document.get("w1")
     if part is None:
         return
-    table = _table(
+    table = show.table(
         "W1: 5 learners, 17 kernels, d = 81, CV included", "", "us", "limit, us", "fraction", "times"
     )
     first = part["rows"][0]["us"]
     for row in part["rows"]:
-        table.add_row(*_against(row), f"{figure(row['us'] / first)}x")
+        table.add_row(*_against(row), f"{number(row['us'] / first)}x")
     console.print(table)
     if part["twin"] != "measured":
         console.print(f"literal twin: {part['twin']}")
@@ -117,9 +110,9 @@ def _w2(console: Any, document: dict[str, Any]) -> None:
     part = document.get("w2")
     if part is None:
         return
-    table = _table("W2: one sample from Python, predict, then learn; CPU time", "", "us", "times ours")
+    table = show.table("W2: one sample from Python, predict, then learn; CPU time", "", "us", "times ours")
     for row in part["rows"]:
-        table.add_row(row["name"], figure(row["us"]), f"{figure(row['times_ours'])}x")
+        table.add_row(row["name"], number(row["us"]), f"{number(row['times_ours'])}x")
     console.print(table)
     for peer in part["missing"]:
         console.print(f"  not installed: {peer['name']}; install it with: {peer['install']}", soft_wrap=True)
@@ -130,7 +123,7 @@ def _w3(console: Any, document: dict[str, Any]) -> None:
     part = document.get("w3")
     if part is None:
         return
-    table = _table(
+    table = show.table(
         "W3: large networks",
         "",
         "us",
@@ -142,9 +135,9 @@ def _w3(console: Any, document: dict[str, Any]) -> None:
         "peak, MB",
     )
     for row in part["rows"]:
-        peak = figure(row["peak_bytes"] / 1e6) if row["peak_bytes"] else ""
+        peak = number(row["peak_bytes"] / 1e6) if row["peak_bytes"] else ""
         table.add_row(
-            *_against(row), row.get("bound_by", ""), figure(row["rounds_us"]), figure(row["seconds"]), peak
+            *_against(row), row.get("bound_by", ""), number(row["rounds_us"]), number(row["seconds"]), peak
         )
     console.print(table)
 
@@ -155,9 +148,9 @@ def _w4(console: Any, document: dict[str, Any]) -> None:
         return
     for key, what in (("network", "ring of 5, 17 kernels"), ("device", "one device, two models of 850")):
         title = f"W4: the second-order step, {what}"
-        table = _table(title, "", "us", "limit, us", "fraction", "bound by", "read, GB/s")
+        table = show.table(title, "", "us", "limit, us", "fraction", "bound by", "read, GB/s")
         for row in part[key]["rows"]:
-            rate = figure(row["read_GB_per_s"]) if "read_GB_per_s" in row else ""
+            rate = number(row["read_GB_per_s"]) if "read_GB_per_s" in row else ""
             table.add_row(*_against(row), row.get("bound_by", ""), rate)
         console.print(table)
 
@@ -165,17 +158,17 @@ def _w4(console: Any, document: dict[str, Any]) -> None:
 def _targets(console: Any, document: dict[str, Any]) -> None:
     if not document["targets"] or document["quick"]:
         return
-    table = _table("Targets", "", "wanted", "got", "met")
+    table = show.table("Targets", "", "wanted", "got", "met")
     for row in document["targets"]:
-        wanted = f"{row['direction']} {figure(row['wanted'])}"
-        table.add_row(row["what"], wanted, figure(row["got"]), "yes" if row["met"] else "no")
+        wanted = f"{row['direction']} {number(row['wanted'])}"
+        table.add_row(row["what"], wanted, number(row["got"]), "yes" if row["met"] else "no")
     console.print(table)
 
 
 def _against(row: dict[str, Any]) -> tuple[str, str, str, str]:
     if "fraction" not in row:
-        return row["name"], figure(row["us"]), "", ""
-    return row["name"], figure(row["us"]), figure(row["limit_us"]), f"{row['fraction']:.2f}"
+        return row["name"], number(row["us"]), "", ""
+    return row["name"], number(row["us"]), number(row["limit_us"]), f"{row['fraction']:.2f}"
 
 
 def _pairs(part: dict[str, Any]) -> list[tuple[str, float]]:
@@ -190,16 +183,4 @@ def bars(console: Any, rows: list[tuple[str, float]], what: str) -> None:
     console.print(f"{what}, logarithmic:")
     for name, value in rows:
         length = max(1, round(BAR * (math.log10(value) - low) / (high - low)))
-        console.print(f"  {name:{wide}} {'█' * length} {figure(value)}", markup=False)
-
-
-def figure(value: float) -> str:
-    """Three significant digits.
-
-    >>> from domkl.cli.bench import figure
-    >>> [figure(x) for x in (0.01234, 5.678, 34107.2)]
-    ['0.0123', '5.68', '34,107']
-    """
-    if value == 0:
-        return "0"
-    return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+        console.print(f"  {name:{wide}} {'█' * length} {number(value)}", markup=False)

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
-from ..base.extras import need
 from ..exchange import graph
 from ..lab import compare, experiment, trial
 from ..lab.compare import ComparisonRow, figure
+from ..lab.report.text import number
 from ..lab.trial import Source
 from ..learning import losses
 from . import own, show
-from .bench import figure as number
 
 LEARNERS = 5  # that share data which do not say
 TEXT = "error, time and traffic of domkl and other online learners on one stream"
@@ -96,14 +95,12 @@ def _notes(source: Source) -> list[str]:
 def _show(source: Source, network: str, rows: list[ComparisonRow], files: list[Path]) -> None:
     J, T, d = source.split.X.shape
     title = f"{source.name}: {J} learners, {network}, {T} rounds, {d} features"
-    table = need("rich.table", "cli").Table(title=title, title_justify="left")
     unit = f", {source.unit}" if source.unit else ""
-    for heading in ("", "sees", "MSE", f"RMSE{unit}", "us a sample", "bytes sent"):
-        table.add_column(heading, justify="left" if heading in ("", "sees") else "right")
+    table = show.table(title, "", "sees", "MSE", f"RMSE{unit}", "us a sample", "bytes sent", left=2)
     for row in rows:
         if row.mse is not None:
             figures = (row.mse, row.rmse, row.us_per_sample, row.bytes_sent)
-            table.add_row(row.name, row.sees, *map(_short, figures))
+            table.add_row(row.name, row.sees, *map(number, figures))
     console = show.console()
     console.print(table)
     console.print("us: of CPU time; bytes: by a learner in a round, to all its neighbours or to the centre")
@@ -114,8 +111,3 @@ def _show(source: Source, network: str, rows: list[ComparisonRow], files: list[P
         console.print(f"  {note}", soft_wrap=True, markup=False)
     for path in files:
         console.print(f"Figure: {path}", soft_wrap=True)
-
-
-def _short(value: float | None) -> str:
-    """Three significant digits, also of an error that has diverged."""
-    return number(value or 0.0) if (value or 0.0) < 1e7 else f"{value:.2e}"

@@ -7,7 +7,6 @@ import dataclasses
 from typing import Any
 
 from .. import datasets
-from ..base.extras import need
 from ..datasets.sources import WAVE_DIGESTS
 from . import show
 
@@ -42,7 +41,7 @@ def list_all(args: argparse.Namespace) -> None:
     if args.json:
         show.document({"datasets": [_plain(entry) for entry in entries]})
         return
-    table = need("rich.table", "cli").Table(title="Datasets")
+    table = show.table("Datasets")
     for heading in ("name", "what", "samples x features", "file", "licence", "here"):
         table.add_column(heading, overflow="fold")
     for e in entries:

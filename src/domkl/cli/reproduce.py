@@ -187,14 +187,9 @@ def _table_order(figure: Figure) -> int:
 def _table(number: str, figures: list[Figure]) -> Any:
     """One of the paper's tables: a line for each network, method and learner, three columns a dataset."""
     metric = figures[0].metric
-    table = need("rich.table", "cli").Table(
-        title=f"Table {number}: {TITLES[metric]}, ours ± spread, printed, ratio"
-    )
-    for heading in ("net", "method", "learner"):
-        table.add_column(heading)
+    title = f"Table {number}: {TITLES[metric]}, ours ± spread, printed, ratio"
     names = list(dict.fromkeys(f.dataset for f in figures))
-    for name in names:
-        table.add_column(name, justify="right")
+    table = show.table(title, "net", "method", "learner", *names, left=3)
     lines = dict.fromkeys((f.network, f.method, f.learner) for f in sorted(figures, key=_line_order))
     cells = {(f.network, f.method, f.learner, f.dataset): _cell(f) for f in figures}
     for network, method, learner in lines:
@@ -218,10 +213,9 @@ def _cell(figure: Figure) -> str:
 
 def _ratios(figures: list[Figure]) -> Any:
     """Geometric means of ours / printed, for each method and dataset."""
-    table = need("rich.table", "cli").Table(title="Ours / printed, geometric mean over networks and learners")
     names = list(dict.fromkeys(f.dataset for f in figures))
-    for heading in ("metric", "method", *names, "all"):
-        table.add_column(heading, justify="left" if heading in ("metric", "method") else "right")
+    title = "Ours / printed, geometric mean over networks and learners"
+    table = show.table(title, "metric", "method", *names, "all", left=2)
     for metric in TITLES:
         for method in ("OMKL", "DOKL1", "DOKL2", "DOMKL"):
             mine = [f for f in figures if (f.metric, f.method) == (metric, method) and f.ratio]
@@ -237,7 +231,7 @@ def _mean(ratios: Iterable[float | None]) -> str:
 
 
 def _claims(claims: list[Claim]) -> Any:
-    table = need("rich.table", "cli").Table(title="What the paper claims")
+    table = show.table("What the paper claims")
     for heading in ("claim", "measured by", "holds if", "ours", "holds", "in its own figures"):
         table.add_column(heading, overflow="fold")
     for claim in claims:

@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..base.extras import need
+from ..lab.report.terminal import table, text
 from ..lab.report.text import NONE, number
+
+__all__ = ["console", "count", "document", "progress", "size", "table", "text"]
 
 #: How wide to print where there is no terminal to ask.
 WIDTH = 120
@@ -20,19 +23,6 @@ def console() -> Any:
     """A console for results that people read."""
     made = need("rich.console", "cli").Console(highlight=False)
     return made if made.is_terminal else need("rich.console", "cli").Console(width=WIDTH, highlight=False)
-
-
-def table(title: str = "") -> Any:
-    """An empty table with a line below its head and none around it."""
-    box = need("rich.box", "cli").SIMPLE_HEAD
-    return need("rich.table", "cli").Table(
-        title=text(title) if title else None, title_justify="left", box=box, show_edge=False, pad_edge=False
-    )
-
-
-def text(words: str) -> Any:
-    """Text that is shown as it is: a log may hold [markup]."""
-    return need("rich.text", "cli").Text(words)
 
 
 def count(value: int | None) -> str:

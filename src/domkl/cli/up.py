@@ -21,7 +21,7 @@ from ..base.errors import InputError
 from ..base.extras import need
 from ..base.types import Array
 from ..exchange import graph
-from ..lab import experiment, fleet, report, trial
+from ..lab import experiment, fleet, trial
 from ..lab.experiment import Experiment
 from ..lab.report.text import column
 from ..lab.trial import Source
@@ -34,7 +34,6 @@ SETTINGS = ("size", "step", "memory")
 #: One busy machine for all: no learner should be given up because it had to wait for the processor.
 PATIENT = {"DOMKL_ROUNDS_DEADLINE": "60", "DOMKL_ROUNDS_START": "120", "DOMKL_CHECKPOINT_DIRECTORY": ""}
 STATE = {"checkpoint": {"directory": "{name}.state"}}
-ABOUT = ("experiment", "title", "dataset", "unit", "scale", "rounds", "delay", "graph")
 TRAFFIC = ("messages_sent", "bytes_sent", "bytes_received")
 
 
@@ -159,22 +158,36 @@ def _tell_how_to_start(args: argparse.Namespace, folder: Path, names: list[str])
 
 def document(network: fleet.Fleet, chosen: Experiment, source: Source, transport: str) -> dict[str, Any]:
     """How well each learner did, beside the simulator on the same data."""
-    outcome = trial.carry_out(chosen, source)
-    facts = report.document(outcome)
+    linked = trial.network(chosen.graphs[0], source.split.names)
+    run = trial.learn(chosen.model, source.split, linked)
     y = losses.labels(chosen.model.loss_function, source.split.y)
     predicted = [_predicted(network, name, y.shape[1]) for name in network.names]
     learners = [
         {
             "name": name,
-            "neighbours": facts["learners"][j]["neighbours"],
-            **_errors(predicted[j], outcome.run.y_hat[j], y[j], source.scale),
+            "neighbours": [network.names[i] for i in linked.neighbours[j]],
+            **_errors(predicted[j], run.y_hat[j], y[j], source.scale),
             **{key: network.status(name).get(key) for key in TRAFFIC},
         }
         for j, name in enumerate(network.names)
     ]
     same = all(learner["same_bits"] for learner in learners)
-    about = {key: facts[key] for key in ABOUT} | {"model": settings.describe(chosen.model)}
-    return {**about, "transport": transport, "learners": learners, "same_bits": same}
+    return {**_about(chosen, source, linked), "transport": transport, "learners": learners, "same_bits": same}
+
+
+def _about(chosen: Experiment, source: Source, linked: graph.Graph) -> dict[str, Any]:
+    edges = [[str(linked.names[a]), str(linked.names[b])] for a, b in linked.edges]
+    return {
+        "experiment": chosen.name,
+        "title": chosen.title,
+        "dataset": source.name,
+        "unit": source.unit,
+        "scale": float(source.scale),
+        "rounds": int(source.split.y.shape[1]),
+        "delay": int(source.split.delay),
+        "graph": {"name": chosen.graphs[0], "note": linked.note, "edges": edges},
+        "model": settings.describe(chosen.model),
+    }
 
 
 def _errors(y_hat: Array, simulated: Array, y: Array, scale: float) -> dict[str, Any]:
@@ -209,7 +222,7 @@ def _print(facts: dict[str, Any]) -> None:
 
 def _results(facts: dict[str, Any]) -> Any:
     learners, unit = facts["learners"], facts["unit"]
-    table = show.table(f"Error (RMSE{f', {unit}' if unit else ''}) of a process each, and of the simulator")
+    title = f"Error (RMSE{f', {unit}' if unit else ''}) of a process each, and of the simulator"
     columns = {
         "learner": [learner["name"] for learner in learners],
         f"over {facts['transport']}": column([learner["rmse"] for learner in learners]),
@@ -218,8 +231,7 @@ def _results(facts: dict[str, Any]) -> Any:
         "bytes sent": [show.size(learner["bytes_sent"]) for learner in learners],
         "received": [show.size(learner["bytes_received"]) for learner in learners],
     }
-    for head in columns:
-        table.add_column(head, justify="left" if head == "learner" else "right")
+    table = show.table(title, *columns)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*map(show.text, row))
     return table

@@ -7,21 +7,27 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
-from ..exchange.links import Links
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 from ..learning.second_order import Diagonal, Inverse
 from .arrays import NumpyEngine
-from .base import Engine, Setting, Sums
-from .devices import Device, DeviceState, NumpyDevice
+from .base import Setting
+from .devices import NumpyDevice
 
+if TYPE_CHECKING:
+    from .mpi import MpiEngine
+    from .native import NativeEngine
+    from .native_device import NativeDevice
+
+#: A network between two blocks of rounds.
+Engine: TypeAlias = "NumpyEngine | NativeEngine | MpiEngine"
+#: One learner between two steps.
+Device: TypeAlias = "NumpyDevice | NativeDevice"
 NAMES = ("auto", "numpy", "native", "mpi")
 
 
@@ -39,7 +45,7 @@ def chosen(name: str) -> str:
     checks.one_of("engine", name, NAMES)
     missing = None if name == "numpy" else available()
     if name == "native" and missing:
-        raise InputError(f"{missing}; expected it for engine='native'; install a C++ compiler and domkl anew")
+        raise InputError(f"{missing}; expected it for 'native'; install a C++ compiler and reinstall domkl")
     if name == "auto":
         return "numpy" if missing else "native"
     return name
@@ -48,7 +54,8 @@ def chosen(name: str) -> str:
 def make(name: str, setting: Setting) -> Engine:
     """The engine of a whole network, by name."""
     if not setting.exchange.is_plain:
-        return NumpyEngine(setting, *_plain_only(name))
+        _refuse_unless_plain(name)
+        return NumpyEngine(setting)
     if name == "mpi" and setting.step == "first":
         from .mpi import MpiEngine
 
@@ -60,14 +67,20 @@ def make(name: str, setting: Setting) -> Engine:
     return NumpyEngine(setting)
 
 
-def _plain_only(name: str) -> tuple[()]:
+def _refuse_unless_plain(name: str) -> None:
     """Refuse engines that cannot change messages on their way."""
     if name not in ("auto", "numpy"):
         raise InputError(
             f"engine {name!r} sends messages as they are; expected 'auto' or 'numpy' with an Exchange that "
             "changes them; use one of them"
         )
-    return ()
+
+
+def refuse_choice(engine: str, threads: int | None = None) -> None:
+    """Refuse what a model of the caller's own cannot take into account."""
+    for name, given, default in (("engine", engine, "auto"), ("threads", threads, None)):
+        if given != default:
+            raise InputError(f"{name} is {given!r}; expected none for a model of your own; leave it out")
 
 
 def make_inverse(name: str, threads: int = 1) -> Diagonal:
@@ -132,22 +145,12 @@ def guard(name: str) -> AbstractContextManager[None]:
     return together()
 
 
-def rows(engine: Engine) -> npt.NDArray[np.intp] | None:
-    """The learners whose streams this engine reads; None for all of them."""
-    found: npt.NDArray[np.intp] | None = getattr(engine, "rows", None)
-    return found
-
-
 __all__ = [
     "NAMES",
     "Device",
-    "DeviceState",
     "Engine",
-    "Links",
     "NumpyDevice",
-    "NumpyEngine",
     "Setting",
-    "Sums",
     "available",
     "chosen",
     "chosen_for",
@@ -155,6 +158,6 @@ __all__ = [
     "make",
     "make_device",
     "make_inverse",
+    "refuse_choice",
     "resume_inverse",
-    "rows",
 ]

@@ -29,7 +29,8 @@ class NumpyEngine:
     `links` and `share` are given where its learners are only a part of the network.
     """
 
-    most_rounds = 1 << 30  # it holds one round at a time, whatever the block
+    most_rounds = 1 << 30  # of a block; it holds one round at a time
+    rows = None  # the learners whose streams it reads; None for all of them
 
     def __init__(self, setting: Setting, links: Links | None = None, share: Share = alone) -> None:
         self.setting = setting
@@ -46,18 +47,22 @@ class NumpyEngine:
 
     @property
     def q(self) -> Array:
+        """Kernel weights of the coming round. (J, P)"""
         return self.model.now.q
 
     @property
     def L(self) -> Array:
+        """Cumulative losses. (J, P)"""
         return self.model.now.L
 
     def state(self) -> tuple[Array, Array]:
+        """theta and lam, (J, P, 2D) each; empty where `keep_state` is off."""
         if self.setting.keep_state:
             return self.model.now.theta, self.model.now.lam
         return self.model.now.theta[:0], self.model.now.lam[:0]
 
     def advance(self, X: Array, y: Array) -> Array:
+        """Go through a block: X (J, B, d), y (J, B) -> the predictions (J, B)."""
         return np.stack([self._round(X[:, t], y[:, t]) for t in range(X.shape[1])], axis=1)
 
     def _round(self, x: Array, y: Array) -> Array:

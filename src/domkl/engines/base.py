@@ -1,8 +1,8 @@
-"""What all engines share: their setting, their sums, and what they can be asked."""
+"""What all engines share: their setting and their sums."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,29 +41,3 @@ class Sums(NamedTuple):
     @classmethod
     def zero(cls, J: int, P: int) -> Sums:
         return cls(np.zeros(J), np.zeros(J), np.zeros((J, P)), np.zeros((J, P)))
-
-
-class Engine(Protocol):
-    """A network between two blocks of rounds."""
-
-    @property
-    def sums(self) -> Sums:
-        """Sums over the rounds so far."""
-
-    @property
-    def most_rounds(self) -> int:
-        """How many rounds a block may have for memory to stay small."""
-
-    @property
-    def q(self) -> Array:
-        """Kernel weights of the coming round. (J, P)"""
-
-    @property
-    def L(self) -> Array:
-        """Cumulative losses. (J, P)"""
-
-    def advance(self, X: Array, y: Array) -> Array:
-        """Go through a block: X (J, B, d), y (J, B) -> the predictions (J, B)."""
-
-    def state(self) -> tuple[Array, Array]:
-        """theta and lam, (J, P, 2D) each; empty where `keep_state` is off."""

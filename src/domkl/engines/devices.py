@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -66,65 +66,33 @@ class DeviceState(NamedTuple):
         return cls(arrays["theta"], arrays["lam"], arrays["L"], arrays["q"], past)
 
 
-class Device(Protocol):
-    """One learner between two steps. Neighbours go by their number in the learner's list."""
-
-    takes: np.dtype[Any]  # what its samples must be
-    unit: float  # what it keeps of the duals, times this, is lam
-
-    @property
-    def q(self) -> Array:
-        """Kernel weights. (P,)"""
-
-    @property
-    def state(self) -> State:
-        """State between two rounds."""
-
-    def predict(self, x: Array, /) -> float:
-        """y_hat at x."""
-
-    def observe(self, x: Array, y: float) -> tuple[float, Array, Array]:
-        """Learn a sample: y_hat as it was before, theta' (P, 2D) and L' (P,).
-
-        Raises ValueError, and has learnt nothing, where the losses overflow.
-        """
-
-    def alone(self, x: Array, y: float) -> tuple[float, Array, Array]:
-        """The same for a learner without neighbours, whose round ends at once."""
-
-    def close(self, thetas: list[Array], moving: Collection[int], total: Array) -> None:
-        """End the round with every neighbour's theta', in order, and Hedge's losses (P,).
-
-        `moving`: the neighbours whose edges' duals move.
-        """
-
-    def keep(self) -> DeviceState:
-        """What `resume` needs to go on with the same bits; only between two rounds."""
-
-    def resume(self, state: DeviceState, thetas: Sequence[Array]) -> None:
-        """Go on from there, with the last known theta of every neighbour."""
-
-
 class NumpyDevice:
-    """One row of `PaperRows`: its numbers are those of a `NumpyEngine`, to the last bit."""
+    """One learner between two steps, a row of `PaperRows`, with the bits of a `NumpyEngine`.
+
+    Neighbours go by their number in the learner's list.
+    """
 
     def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss, step: str, memory: float | None) -> None:
         self.V, self.deg, self.rates, self.loss = V, deg, rates, loss
-        self.takes, self.unit = V.dtype, 1.0
+        self.takes = V.dtype  # what its samples must be
+        self.unit = 1.0  # what it keeps of the duals, times this, is lam
         self.rows = PaperRows(V, np.array([deg]), rates, loss, step, memory)
         self.last = [self.rows.now.theta[0]] * deg  # what was last received of each neighbour
         self._prediction: PaperPrediction | None = None
 
     @property
     def q(self) -> Array:
+        """Kernel weights. (P,)"""
         q: Array = self.rows.now.q[0]
         return q
 
     @property
     def state(self) -> State:
+        """State between two rounds."""
         return State(*(value[0] for value in self.rows.now[:5]))
 
     def predict(self, x: Array, /) -> float:
+        """y_hat at x."""
         return float(self._predict(x).y_hat[0])
 
     def _predict(self, x: Array) -> PaperPrediction:
@@ -139,6 +107,10 @@ class NumpyDevice:
         return last
 
     def observe(self, x: Array, y: float) -> tuple[float, Array, Array]:
+        """Learn a sample: y_hat as it was before, theta' (P, 2D) and L' (P,).
+
+        Raises ValueError, and has learnt nothing, where the losses overflow.
+        """
         prediction = self._predict(x)
         theta, L = (values[0] for values in self.rows.learn(prediction, np.array([y], self.V.dtype)))
         if not np.isfinite(L).all() or (self.rows.is_second and not np.isfinite(theta).all()):
@@ -147,17 +119,23 @@ class NumpyDevice:
         return float(prediction.y_hat[0]), theta, L
 
     def alone(self, x: Array, y: float) -> tuple[float, Array, Array]:
+        """The same for a learner without neighbours, whose round ends at once."""
         y_hat, theta, L = self.observe(x, y)
         self.close([], (), L)
         return y_hat, theta, L
 
     def close(self, thetas: list[Array], moving: Collection[int], total: Array) -> None:
+        """End the round with every neighbour's theta', in order, and Hedge's losses (P,).
+
+        `moving`: the neighbours whose edges' duals move.
+        """
         self.last = thetas
         moved = self._sum([theta for i, theta in enumerate(thetas) if i in moving])
         moves = np.array([len(moving)], self.V.dtype), moved[None]
         self.rows.merge(self._sum(thetas)[None], total[None], moves)
 
     def keep(self) -> DeviceState:
+        """What `resume` needs to go on with the same bits; only between two rounds."""
         theta, lam, _, L, q = self.state
         now, past = self.rows.now, None
         if isinstance(now, second_order.SecondOrderState):
@@ -165,6 +143,7 @@ class NumpyDevice:
         return DeviceState(theta, lam, L, q, past)
 
     def resume(self, state: DeviceState, thetas: Sequence[Array]) -> None:
+        """Go on from there, with the last known theta of every neighbour."""
         self.last = list(thetas)
         near = self._sum(self.last)
         first = State(*(value[None] for value in (state.theta, state.lam, near, state.L, state.q)))

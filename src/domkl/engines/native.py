@@ -29,6 +29,8 @@ class NativeEngine:
     With `mu` above 0 each local step is plain gradient descent: that is OMKL.
     """
 
+    rows = None  # it reads the streams of all learners
+
     def __init__(self, setting: Setting, isa: str | None = None, mu: float = 0.0) -> None:
         second = setting.step == "newton"
         self.memory = None if setting.memory is None else 1 + setting.memory

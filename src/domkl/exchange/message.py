@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,7 +23,8 @@ PAYLOADS = ("float64", "float32", "float16")
 LARGEST = {"float64": 1e100, "float32": 1e12}
 
 
-class Exchange(NamedTuple):
+@dataclass(frozen=True)
+class Exchange:
     """How messages are changed on their way out and in; the same at every learner.
 
     Parameters
@@ -35,10 +37,10 @@ class Exchange(NamedTuple):
     payload: str = "float64"
     screen: Screen | None = None
 
-    def check(self) -> Exchange:
-        """Itself, if its settings are right."""
+    def __post_init__(self) -> None:
         checks.one_of("payload", self.payload, PAYLOADS)
-        return self
+        if self.screen is not None and not callable(self.screen):
+            raise InputError(f"screen is {self.screen!r}; expected a function or None; see docs/extend.md")
 
     @property
     def is_plain(self) -> bool:
@@ -59,6 +61,13 @@ class Exchange(NamedTuple):
                 "expected less than 65504; choose float32 or scale y"
             )
         return sent
+
+
+def as_exchange(given: Exchange | None) -> Exchange:
+    """`given` if it is an exchange; for None one that leaves messages as they are."""
+    if given is not None and not isinstance(given, Exchange):
+        raise InputError(f"exchange is {given!r}; expected domkl.Exchange(...); pass Exchange(payload=...)")
+    return given or Exchange()
 
 
 class Update(NamedTuple):

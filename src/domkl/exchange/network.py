@@ -31,18 +31,22 @@ class Network:
         self.sent = self.bytes = 0.0  # numbers and bytes that a learner has sent to each neighbour
 
     def exchange_round(self, model: Model, outgoing: Mapping[str, Array]) -> dict[str, Any]:
-        """Combine the messages of a round; moves of duals that rounding took away are taken back."""
+        """Combine the messages of a round; duals move as far as neighbours receive."""
         layout, sent = layout_of(model.parts), dict(outgoing)
         for part in layout.wide:
             sent[part.name] = self.exchange.outgoing(outgoing[part.name], model.largest)
-        if layout.theta is not None and self.exchange.payload != "float64":
-            rounded = outgoing[layout.theta.name] - sent[layout.theta.name]
-            model.take_back(rounded * np.asarray(self.neighbours.weight[:, None, None], rounded.dtype))
+        if layout.theta is not None:
+            self._take_back(model, outgoing[layout.theta.name] - sent[layout.theta.name])
         if self.graph.J > 1:
             self._count(layout, model.statistics)
         incoming = self.neighbours.combine(layout.parts, sent, sent, screen=self.exchange.screen)
         incoming["statistics"] = {t: self._pooled(t, each) for t, each in model.statistics.items()}
         return incoming
+
+    def _take_back(self, model: Model, rounded: Array) -> None:
+        """Neighbours have theta as it was sent, rounded or clipped, and so must the duals."""
+        if rounded.any():
+            model.take_back(rounded * np.asarray(self.neighbours.weight[:, None, None], rounded.dtype))
 
     def _pooled(self, round: int, each: Any) -> Statistics:
         """Statistics that all can know by their round are everybody's; others the neighbourhood's."""

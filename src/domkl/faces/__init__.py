@@ -8,8 +8,8 @@ model.predict(x), model.learn(x, y)   # x (d,) may hold NaN where a value is mis
 from __future__ import annotations
 
 from .classes import OneVsRest
-from .models import check, for_classes, for_numbers, make
+from .models import Single, check, for_classes, for_numbers, make
 from .paper import SinglePaper
-from .single import Single, digest
+from .single import digest
 
 __all__ = ["OneVsRest", "Single", "SinglePaper", "check", "digest", "for_classes", "for_numbers", "make"]

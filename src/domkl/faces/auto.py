@@ -15,7 +15,7 @@ from .single import log_odds
 
 
 class SingleAuto:
-    """The `Auto` model of one device, with inputs that may be added at any time."""
+    """The `Auto` model of one device; samples x (d,) may hold NaN, and inputs may be added at any time."""
 
     def __init__(self, settings: Auto) -> None:
         self.settings = settings
@@ -24,28 +24,35 @@ class SingleAuto:
 
     @property
     def n(self) -> int:
+        """How many samples were learnt."""
         return 0 if self.online is None else self.online.n
 
     def predict(self, x: Array) -> float:
+        """The target at x; for the logistic loss 2 P(y = +1) - 1."""
         if self.online is None:
             return self.settings.start
         return float(self.online.predict(_finite(x)[None])[0])
 
     def score(self, x: Array) -> float:
+        """The target at x; for the logistic loss the log-odds of y = +1."""
         found = self.predict(x)
         return log_odds(found) if self.settings.loss == "logistic" else found
 
     def learn(self, x: Array, y: float) -> None:
+        """Learn a sample."""
         if self.online is not None:
             self.online.learn(_finite(x)[None], [y])
 
     def predict_dict(self, x: dict[Any, Any]) -> float | None:
+        """None: it needs an array."""
         return None
 
     def learn_dict(self, x: dict[Any, Any], y: float) -> bool:
+        """False, and nothing learnt: it needs an array."""
         return False
 
     def grow(self, keys: Sequence[Hashable]) -> None:
+        """Add inputs after those there are."""
         d = self.d + len(keys)
         if self.online is not None:
             self.online.grow(d)

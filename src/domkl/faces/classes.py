@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 from ..base.types import Array
 from ..learning.settings import ModelSettings
-from .models import for_classes, make
-from .single import Single, probability
+from .models import Single, for_classes, make
+from .single import probability
 
 Label = TypeVar("Label", bound=Hashable)
 

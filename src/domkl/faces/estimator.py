@@ -53,6 +53,7 @@ class DOMKL:
         self.graph = graph
         self.model = models.check(model) if graph is None else _of_network(model)
         self._learning: _OneDevice | OnlineRows | None = None
+        self._errors = conformal.Errors()
 
     def predict(self, x: npt.ArrayLike) -> float | Array:
         """The prediction before the label is known: a number, or one for each learner (J,)."""
@@ -60,14 +61,21 @@ class DOMKL:
 
     def learn(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
         """Learn a sample with its label, or a round of the network with its labels."""
-        self._for(x).learn(x, y)
+        learning = self._for(x)
+        is_first = not learning.n
+        errors = learning.learn(x, y)
+        if not is_first:  # the first error says nothing about the model
+            self._errors.note(errors)
 
     def interval(self, x: npt.ArrayLike, coverage: float = 0.9) -> tuple[float, float] | tuple[Array, Array]:
         """Bounds that hold y in `coverage` of all cases: two numbers, or two for each learner (J,).
 
         They come from each learner's own last errors: see `domkl.conformal`.
         """
-        return self._for(x).interval(x, coverage)
+        middle, wide = self.predict(x), self._errors.width(conformal.check_coverage(coverage))
+        if isinstance(middle, float):
+            return middle - float(wide[0]), middle + float(wide[0])
+        return middle - wide, middle + wide
 
     def grow(self, d: int) -> None:
         """From now on samples of one device have d inputs, the new ones last; what was learnt stays."""
@@ -99,6 +107,7 @@ class DOMKL:
                 assert isinstance(self.model, Auto)
                 J, d = _rows(shape)
                 self._learning = OnlineRows(self.model, d, as_graph(self.graph, J))
+                self._errors = conformal.Errors(J)
         return self._learning
 
 
@@ -133,21 +142,21 @@ class _OneDevice:
     def __init__(self, settings: ModelSettings, d: int) -> None:
         self.single, self.d, self.loss = models.make(settings), d, settings.loss_function
         self.single.grow(range(d))
-        self.errors = conformal.Errors()
+
+    @property
+    def n(self) -> int:
+        return self.single.n
 
     def predict(self, x: npt.ArrayLike) -> float:
         return self.single.predict(self._sample(x))
 
-    def learn(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
+    def learn(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+        """Learn a sample; returns the error of the prediction before."""
         sample = self._sample(x)
         label = float(losses.one_label(self.loss, y))  # type: ignore[arg-type]
-        if self.single.n:  # the first error says nothing about the model
-            self.errors.note(self.single.predict(sample) - label)
+        error = self.single.predict(sample) - label
         self.single.learn(sample, label)
-
-    def interval(self, x: npt.ArrayLike, coverage: float) -> tuple[float, float]:
-        middle, wide = self.predict(x), float(self.errors.width(conformal.check_coverage(coverage))[0])
-        return middle - wide, middle + wide
+        return error
 
     def grow(self, d: int) -> None:
         more = range(self.d, checks.count("d", d, least=self.d))

@@ -12,11 +12,10 @@ import numpy as np
 from ..base.errors import InputError
 from ..learner import handed
 from ..learner.handed import HandedAuto, HandedModel
-from .auto import SingleAuto
 from .classes import OneVsRest
+from .models import Single
 from .online import OnlineRows
 from .paper import SinglePaper
-from .single import Single
 
 
 def write(path: str | os.PathLike[str], model: Single, names: Sequence[Hashable] = ()) -> None:
@@ -27,7 +26,6 @@ def write(path: str | os.PathLike[str], model: Single, names: Sequence[Hashable]
     if isinstance(model, SinglePaper):
         made = model.handed(given)
     else:
-        assert isinstance(model, SingleAuto)
         assert model.online is not None
         made = handed_over(model.online, given)
     handed.write(path, made)
@@ -41,7 +39,7 @@ def handed_over(online: OnlineRows, names: tuple[str, ...] = ()) -> HandedAuto:
     fixed = copy.deepcopy(online)
     fixed.fix_scale()
     fixed.rows.memories.recent.clear()
-    return HandedAuto(online.settings, fixed.rows.state(), fixed.errors.misses, names)
+    return HandedAuto(online.settings, fixed.rows.state(), names)
 
 
 def one_model(model: Single | OneVsRest[Any], classes: Sequence[Any] = ()) -> Single:

@@ -7,13 +7,16 @@ model = make(settings)              # a `Single` without inputs; grow() adds the
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeAlias
 
 from ..base.errors import InputError
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
 from . import paper
 from .auto import SingleAuto
 from .paper import SinglePaper
-from .single import Single
+
+#: A model of one target on one device; samples x (d,) have any scale, and NaN where one is missing.
+Single: TypeAlias = "SingleAuto | SinglePaper"
 
 
 def check(model: ModelSettings | None) -> ModelSettings:

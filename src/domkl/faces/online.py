@@ -13,7 +13,7 @@ from ..base.types import Array
 from ..exchange.graph import Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
-from ..learning import conformal, losses
+from ..learning import losses
 from ..learning.auto import AutoRows, growth, rescale
 from ..learning.settings import Auto
 
@@ -42,7 +42,6 @@ class OnlineRows:
         size = graph.J, self.network.diameter
         weight, d = self.network.neighbours.weight, checks.count("d", d)
         self.rows = AutoRows(settings, graph.J, d, weight, *size, diagonal=engines.make_inverse("auto"))
-        self.errors = conformal.Errors(graph.J)
         self._seen: Any = None  # the last prediction
 
     @property
@@ -59,21 +58,15 @@ class OnlineRows:
         """What to expect before the labels are known. (J, d) -> (J,)"""
         return np.array(self._predict(X).y_hat)
 
-    def learn(self, X: npt.ArrayLike, y: npt.ArrayLike) -> None:
-        """A round: samples (J, d) with their labels (J,)."""
+    def learn(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Array:
+        """A round: samples (J, d) with their labels (J,); returns the errors of the predictions. (J,)"""
         prediction, labels = self._predict(X), checks.finite("y", checks.floats("y", y))
         checks.shape("y", labels, (self.rows.J,), "give one label for each learner")
         labels = losses.labels(self.rows.loss, labels)
-        if self.n:  # the first error says nothing about the model
-            self.errors.note(prediction.y_hat - labels)
         outgoing = self.rows.learn(prediction, labels)
         self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         self._seen = None
-
-    def interval(self, X: npt.ArrayLike, coverage: float = 0.9) -> tuple[Array, Array]:
-        """Bounds that hold y in `coverage` of all cases, from the last errors: see `domkl.conformal`."""
-        middle, wide = self.predict(X), self.errors.width(conformal.check_coverage(coverage))
-        return middle - wide, middle + wide
+        return np.asarray(prediction.y_hat - labels)
 
     def grow(self, d: int) -> None:
         """Samples have d inputs from now on, the new ones last; of one device."""

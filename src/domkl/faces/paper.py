@@ -89,6 +89,7 @@ class SinglePaper:
         self._make_room()
 
     def grow(self, keys: Sequence[Hashable]) -> None:
+        """Add inputs after those there are; the keys identify them."""
         kept = self._keep()
         self.V = np.concatenate([self.V, *(_frequencies(self.spec, key)[..., None] for key in keys)], axis=2)
         self._update_scale()
@@ -99,17 +100,21 @@ class SinglePaper:
 
     @property
     def n(self) -> int:
+        """How many samples were learnt."""
         return self.learnt + self.waiting
 
     def predict(self, x: Array) -> float:
+        """The target at x; for the logistic loss 2 P(y = +1) - 1."""
         found = self.score(x)
         return 2 * probability(found) - 1 if self.loss.classifies else found
 
     def score(self, x: Array) -> float:
+        """The target at x; for the logistic loss the log-odds of y = +1."""
         self._place(x)
         return self.y_mean + self.y_scale * self._predict(self._z)
 
     def learn(self, x: Array, y: float) -> None:
+        """Learn a sample; an x that is the array last predicted must not have changed since."""
         if not abs(y) <= checks.LARGEST:
             checks.finite("y", checks.floats("y", y))
         self._rows[self.waiting], self._ys[self.waiting] = x, y
@@ -133,10 +138,12 @@ class SinglePaper:
         return HandedPaper(*arrays, self.y_mean, self.y_scale, self.loss.name, self.rates, names)
 
     def predict_dict(self, x: dict[Any, Any]) -> float | None:
+        """`predict` for values by key, where that is fast; None where it needs an array."""
         f = self._native.ask(x) if self._native else None
         return None if f is None else self.y_mean + self.y_scale * f
 
     def learn_dict(self, x: dict[Any, Any], y: float) -> bool:
+        """`learn` for values by key, where that is fast; False, and nothing learnt, where it is not."""
         i = self.waiting
         if not self._native or i + 1 == self.due:
             return False
@@ -269,7 +276,7 @@ def _learn_with(device: engines.Device) -> Callable[[Array, float], object]:
     """The device's step for a scaled sample, which is filled in place if need be."""
     if isinstance(device, engines.NumpyDevice):
         return lambda z, y: device.alone(fill(z).astype(np.float32), y)
-    alone = device.device.alone  # type: ignore[attr-defined]
+    alone = device.device.alone
 
     def filled(z: Array, y: float) -> None:
         try:

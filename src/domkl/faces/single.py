@@ -1,42 +1,13 @@
-"""What a model of one device without neighbours can do, whatever its settings."""
+"""Scores, probabilities and keys of models of one device."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
-
-from ..base.types import Array
+from collections.abc import Hashable
 
 #: Log-odds are cut off here: beyond, a probability is 0 or 1 for all purposes.
 SURE = 30.0
-
-
-class Single(Protocol):
-    """A model of one target on one device; samples x (d,) have any scale, and NaN where one is missing."""
-
-    @property
-    def n(self) -> int:
-        """How many samples were learnt."""
-
-    def predict(self, x: Array) -> float:
-        """The target at x; for the logistic loss 2 P(y = +1) - 1."""
-
-    def score(self, x: Array) -> float:
-        """The target at x; for the logistic loss the log-odds of y = +1."""
-
-    def learn(self, x: Array, y: float) -> None:
-        """Learn a sample; an x that is the array last predicted must not have changed since."""
-
-    def grow(self, keys: Sequence[Hashable]) -> None:
-        """Add inputs after those there are; the keys identify them."""
-
-    def predict_dict(self, x: dict[Any, Any]) -> float | None:
-        """`predict` for values by key, where that is fast; None where it needs an array."""
-
-    def learn_dict(self, x: dict[Any, Any], y: float) -> bool:
-        """`learn` for values by key, where that is fast; False, and nothing learnt, where it is not."""
 
 
 def log_odds(prediction: float) -> float:

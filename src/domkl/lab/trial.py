@@ -213,9 +213,9 @@ def carry_out(experiment: Experiment, source: Source, progress: Progress | None 
     graph = network(experiment.graphs[0], source.split.names)
     in_range = scaled(source, paper.loss_function)
     seen = source if isinstance(model, Auto) else in_range
-    run = _learn(model, seen.split, graph, progress)
+    run = learn(model, seen.split, graph, progress)
     factor = in_range.scale / seen.scale  # from the paper's scale to that of `run`
-    beside = {} if model is paper else {"paper": factor * _learn(paper, in_range.split, graph).mse}
+    beside = {} if model is paper else {"paper": factor * learn(paper, in_range.split, graph).mse}
     T, d = seen.split.X.shape[1:]
     return Outcome(
         experiment=experiment,
@@ -243,7 +243,8 @@ def _paper_of(experiment: Experiment) -> Paper:
     return dataclasses.replace(paper, loss=model.loss, reg=None, delta=None)
 
 
-def _learn(model: ModelSettings, split: Split, graph: Graph, progress: Progress | None = None) -> Run:
+def learn(model: ModelSettings, split: Split, graph: Graph, progress: Progress | None = None) -> Run:
+    """A network of this model on these streams."""
     return simulate(
         split.X,
         split.y,

@@ -39,7 +39,6 @@ class HandedAuto:
 
     settings: Auto
     rows: Mapping[str, Any]
-    errors: Array  # last absolute errors, for intervals
     names: tuple[str, ...] = ()  # of the inputs in their order; none where they had none
 
     @property
@@ -60,7 +59,7 @@ class HandedAuto:
 
     def state(self) -> dict[str, Any]:
         """Everything in it, by name."""
-        return {"settings": describe(self.settings), "rows": self.rows, "errors": self.errors}
+        return {"settings": describe(self.settings), "rows": self.rows}
 
 
 @dataclass(frozen=True)
@@ -152,8 +151,8 @@ def _model(state: Mapping[str, Any]) -> HandedModel:
     if state["kind"] == HandedAuto.kind:
         settings = from_table(state["settings"], "[model]")
         assert isinstance(settings, Auto)
-        handed_check.check_auto(settings, state["rows"], state["errors"])
-        auto = HandedAuto(settings, state["rows"], state["errors"])
+        handed_check.check_auto(settings, state["rows"])
+        auto = HandedAuto(settings, state["rows"])
         y_hat = auto.alone().predict(auto.rows["scale"]["inputs"]["mean"]).y_hat
         checks.finite("its prediction", y_hat)  # refuses now what would fail later
         return replace(auto, names=handed_check.check_names(state["names"], auto.inputs))

@@ -19,7 +19,6 @@ from ..learning.auto.change import EXPERTS, JOINT
 from ..learning.auto.experts import NAMES
 from ..learning.auto.features import Features
 from ..learning.auto.message import SCALARS
-from ..learning.conformal import KEPT
 from ..learning.settings import Auto
 
 #: The largest whole number: counts of rounds and samples.
@@ -38,14 +37,13 @@ def check_names(names: Any, inputs: int) -> tuple[str, ...]:
     return found
 
 
-def check_auto(settings: Auto, rows: Mapping[str, Any], errors: Any) -> None:
+def check_auto(settings: Auto, rows: Mapping[str, Any]) -> None:
     """Raise ValueError unless these are the rows of one learner, as `hand_over` leaves them."""
     first, now = (settings.check_inputs(rows["inputs"][name]) for name in ("first", "now"))
     _need(first <= now, f"{now} inputs were {first}")
     theta = rows["joint"]["state"]["theta"]
     K = theta.shape[-1]
     _need(settings.size <= 3 * K + 100, f"size is {settings.size} with {K} parameters a model")
-    _check_array("errors", errors, (1, KEPT))
     for group, shapes in _expected(rows, now, K):
         for name, shape in shapes.items():
             _check_array(name, group[name], shape)

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..exchange.edges import Held, Neighbour, next_number
-from ..exchange.message import Exchange, Shapes, Update, check_update
+from ..exchange.message import Exchange, Shapes, Update, as_exchange, check_update
 from ..exchange.topology import Links, Topology, check_links
 from ..learning.first_order import Step
 from ..learning.model import ModelMaker
@@ -86,7 +87,7 @@ class Learner(UpdateInbox):
     ) -> None:
         given = Auto() if model is None else model
         self.model: Any = given if isinstance(given, HandedAuto | HandedPaper) else check_model(given)
-        self.exchange = (Exchange() if exchange is None else exchange).check()
+        self.exchange = as_exchange(exchange)
         self.engine, self.dtype = engine, checks.float_type(dtype)
         self.topology = Topology(name, distinct(neighbours))
         self._row = self._make_row(name, inputs, not asynchronous)
@@ -111,6 +112,7 @@ class Learner(UpdateInbox):
                 raise InputError("name is not given; expected one with model Auto(); pass name=")
             how = self.engine, self.dtype, lockstep
             return AutoRow(self.model, d, self.exchange, self.topology, *how)
+        engines.refuse_choice(self.engine)
         made = self.model.make(1, d, self.dtype)
         about = self.model, d, self.dtype, self.exchange.payload, lockstep
         return ModelRow(made, self.exchange, digest(*map(repr, about)), self.topology)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from ..base.errors import InputError
 from ..base.types import Array
 from . import hedge
 from .losses import Loss
+
+if TYPE_CHECKING:
+    from .second_order import SecondOrderState
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,6 @@ class Rates:
         return cls(rho=kappa * root, eta=kappa * root, eta_g=kappa_g * root)
 
 
-def check_rates(rates: Rates) -> Rates:
-    """`rates` itself if it is a `Rates`."""
-    if isinstance(rates, Rates):
-        return rates
-    raise InputError(f"rates is {rates!r}; expected domkl.Rates; write Rates(rho=, eta=, eta_g=)")
-
-
 #: The local steps: the paper's, and that of `second_order`.
 STEPS = ("first", "newton")
 
@@ -85,14 +81,13 @@ class State(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What happened to one learner (or, in the simulator, to all of them) in one round."""
+    """What happened to one learner in one round."""
 
     t: int
-    j: object  # the learner's name; a slice in the simulator
-    y: Array | float  # (...)
-    y_hat: Array | float  # (...) predicted before y was learnt
-    q: Array  # (..., P) the weights that made the prediction
-    gap: Array | None = None  # (...) sum over i of f_j(x_j) - f_i(x_j); unknown to a device
+    j: object  # the learner's name
+    y: float
+    y_hat: float  # predicted before y was learnt
+    q: Array  # (P,) the weights that made the prediction
 
 
 def init(V: Array, leading: tuple[int, ...] = ()) -> State:
@@ -129,19 +124,7 @@ def dot(a: Array, b: Array) -> Array:
     return np.asarray(np.matmul(a[..., None, :], b[..., None])[..., 0, 0])
 
 
-class Weighted(Protocol):
-    """Parameters of kernels and their weights: of either local step."""
-
-    @property
-    def theta(self) -> Array:
-        """Parameters. (..., P, 2D)"""
-
-    @property
-    def q(self) -> Array:
-        """Kernel weights. (..., P)"""
-
-
-def predict(state: Weighted, z: Array) -> tuple[Array, Array]:
+def predict(state: State | SecondOrderState, z: Array) -> tuple[Array, Array]:
     """Each kernel's prediction f_p = theta_p . z_p, and their mixture y_hat. -> (..., P), (...)"""
     f = dot(state.theta, z)
     return f, dot(state.q, f)
@@ -180,11 +163,11 @@ def local(state: State, z: Array, f: Array, y: Array, pulls: Pulls, loss: Loss) 
     return b, state.L + losses
 
 
-def dual(lam: Array, theta: Array, n: Array, theta_sum: Array, pulls: Pulls) -> Array:
+def dual(lam: Array, theta: Array, n: Array, theta_sum: Array, half_rho: float) -> Array:
     """The dual step (eq. lambda-update): lam' = lam + rho/2 (n theta' - sum of n neighbours' theta')."""
     moved = theta * n[..., None, None]
     moved -= theta_sum
-    moved *= pulls.neighbours
+    moved *= half_rho
     moved += lam
     return moved
 
@@ -197,13 +180,13 @@ def merge(
     total: Array,
     pulls: Pulls,
     rates: Rates,
-    heard: tuple[Array, Array] | None = None,
+    arrived: tuple[Array, Array] | None = None,
 ) -> State:
     """Close the round with the neighbours' messages: dual step and kernel weights.
 
-    `total` (..., P) are the losses that the Hedge rule counts. `heard`, where some messages are missing,
-    is the number of those that arrived and their sum: only the duals of their edges move.
+    `total` (..., P) are the losses that the Hedge rule counts. `arrived`, where some messages are missing,
+    is the number of the others and their sum: only the duals of their edges move.
     """
-    n, present = (pulls.deg, theta_sum) if heard is None else heard
-    lam = dual(state.lam, theta, n, present, pulls)
+    n, present = (pulls.deg, theta_sum) if arrived is None else arrived
+    lam = dual(state.lam, theta, n, present, pulls.neighbours)
     return State(theta, lam, theta_sum, L, hedge.weights(total, rates.eta_g))

@@ -55,14 +55,6 @@ class Statistics(NamedTuple):
     who: npt.NDArray[np.bool_]  # (J or 1, N)
 
 
-class Prediction(Protocol):
-    """What a model knows about samples before their labels."""
-
-    @property
-    def y_hat(self) -> Array:
-        """Predictions. (J,)"""
-
-
 class Model(ABC):
     """J rows of a model; subclass it and write what is abstract, the rest has defaults.
 
@@ -130,7 +122,7 @@ class Model(ABC):
         return dict(message)
 
     def take_back(self, moves: Array) -> None:
-        """Take moves of edges' duals out of the model's; one that has none leaves this. (J, P, K)"""
+        """Take moves of edges' duals out of the model's; nothing where it has no duals. (J, P, K)"""
         return
 
 

@@ -86,10 +86,7 @@ class Inverse:
         self, lam: Array, theta: Array, theta_sum: Array, total: Array, pulls: SecondOrderPulls, eta_g: float
     ) -> tuple[Array, Array]:
         """lam' and q' of a round that ends; P has no part in it. (..., K), (...)"""
-        moved = theta * pulls.deg[..., None, None]
-        moved -= theta_sum
-        moved *= pulls.neighbours
-        moved += lam
+        moved = first_order.dual(lam, theta, pulls.deg, theta_sum, pulls.neighbours)
         return moved, hedge.weights(total, eta_g)
 
     def lower(self, u: Array) -> None:

@@ -12,14 +12,14 @@ from . import second_order
 
 
 def fields_of(part: Any) -> dict[str, Any]:
-    """A part's state by the names in its FIELDS."""
-    return {name: getattr(part, attribute) for name, attribute in part.FIELDS.items()}
+    """A part's state: its attributes in FIELDS, whose names files hold."""
+    return {name: getattr(part, name) for name in part.FIELDS}
 
 
 def set_fields(part: Any, state: Mapping[str, Any]) -> None:
     """Inverse of `fields_of`."""
-    for name, attribute in part.FIELDS.items():
-        setattr(part, attribute, state[name])
+    for name in part.FIELDS:
+        setattr(part, name, state[name])
 
 
 def of_samples(samples: Sequence[tuple[Array, Array]]) -> dict[str, Any]:

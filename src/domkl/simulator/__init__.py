@@ -12,7 +12,7 @@ from .. import engines
 from ..base import checks
 from ..base.types import Float
 from ..exchange.graph import GraphLike
-from ..exchange.message import Exchange
+from ..exchange.message import Exchange, as_exchange
 from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
 from .blocks import Block
@@ -51,7 +51,8 @@ def simulate(
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; by default not at all.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
         its bits; "mpi" spreads a network of `Paper` over the ranks of `mpiexec`, with the bits of "numpy".
-    threads : how many the native engine may use; one for each core by default.
+    threads : how many the native engine may use; one for each core by default. A model of your own takes
+        neither `engine` nor `threads`.
     dtype : numpy.float64 or numpy.float32.
     keep_state : whether theta and lam are wanted; without them a huge network takes far less memory, and
         the native engine reports progress only at the end.
@@ -69,11 +70,13 @@ def simulate(
     True
     """
     model = check_model(Auto() if model is None else model)
+    if not isinstance(model, Auto | Paper):
+        engines.refuse_choice(engine, threads)
     how = RunOptions(
         checks.count("delay", delay, least=0),
         checks.count("weights_every", weights_every, least=0),
         keep_state,
-        (Exchange() if exchange is None else exchange).check(),
+        as_exchange(exchange),
         engine,
         checks.count("threads", (os.cpu_count() or 1) if threads is None else threads),
         checks.float_type(dtype),

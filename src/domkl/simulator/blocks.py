@@ -16,7 +16,7 @@ Block: TypeAlias = "tuple[Array, Array]"
 
 
 def open_stream(
-    X: npt.ArrayLike | Iterable[Block], y: npt.ArrayLike | None, dtype: Float
+    X: npt.ArrayLike | Iterable[Block], y: npt.ArrayLike | None, dtype: Float, delay: int
 ) -> tuple[Iterator[Block], tuple[int, int, int], tuple[int, ...]]:
     """The stream as blocks, its J, T (0 if unknown), d, and the further shape of the labels."""
     if y is None:
@@ -32,6 +32,11 @@ def open_stream(
     elif labels.ndim == 3:
         raise InputError(f"y has {targets[0]} targets; expected one; run a network for each of them")
     _check_shapes(whole, labels)
+    if delay >= whole.shape[1]:
+        raise InputError(
+            f"delay is {delay} in {whole.shape[1]} rounds, so no label is learnt; "
+            "expected more rounds than delay; give more"
+        )
     return iter([(whole, labels)]), (whole.shape[0], whole.shape[1], whole.shape[2]), targets
 
 

@@ -21,7 +21,7 @@ from .results import Run, RunOptions
 
 
 def simulate_paper(X: Any, y: Any, graph: GraphLike, model: Paper, how: RunOptions) -> Run:
-    blocks, (J, T, d), targets = open_stream(X, y, how.dtype)
+    blocks, (J, T, d), targets = open_stream(X, y, how.dtype, how.delay)
     network = as_graph(graph, J)
     _refuse_cycles(model.hedge, network)
     setting = Setting(
@@ -76,7 +76,7 @@ def _drive(engine: Engine, setting: Setting, blocks: Iterator[Block], T: int, ho
 
 
 def _advance(engine: Engine, setting: Setting, X: Array, y: Array, first: int) -> Array:
-    rows = engines.rows(engine)
+    rows = engine.rows
     if rows is not None:  # a part of the network leaves the others' streams unread
         X, y = X[rows], y[rows]
     checks.finite("X", X, first, rows)

@@ -19,8 +19,6 @@ from .timing import Trial
 
 LOOPS = ("fma", "sincos", "vector", "stored", "triad")
 
-WINDOWS = 4  # short ones: between two interruptions, one shows what is possible
-
 
 class LimitShape(NamedTuple):
     """What the cost of a step depends on."""

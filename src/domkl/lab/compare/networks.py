@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 
 from ...exchange.graph import Graph
@@ -35,6 +34,4 @@ def _run(source: Source, graph: Graph, model: ModelSettings) -> Result:
     split, start = source.split, time.process_time()
     run = simulate(split.X, split.y, graph, model=model, delay=split.delay)
     seconds = time.process_time() - start
-    # The paper's learner sends its estimate and its losses, in every round the same number of values.
-    values = run.sent if math.isfinite(run.sent) else run.theta[0].size + run.L[0].size
-    return Result(run.y_hat, 8.0 * values * float(graph.deg.mean()), seconds)
+    return Result(run.y_hat, run.bytes * float(graph.deg.mean()), seconds)

@@ -27,10 +27,10 @@ def summary(outcome: Outcome) -> Any:
     facts = document(outcome)
     Group = need("rich.console", "cli").Group
     return Group(
-        _text(facts["title"] or facts["experiment"], "bold"),
-        _text(sentences.setting_line(facts)),
+        text(facts["title"] or facts["experiment"], "bold"),
+        text(sentences.setting_line(facts)),
         "",
-        _text(sentences.sentence(facts)),
+        text(sentences.sentence(facts)),
         "",
         _Wide(facts, _learners),
         *(["", _Wide(facts, _kernels)] if tables.has_kernels(facts) else []),
@@ -49,43 +49,50 @@ class _Wide:
         yield self.build(self.facts, options.max_width)
 
 
-def _text(words: str, style: str = "") -> Any:
-    """Text that is shown as it is; a learner's name may contain [markup]."""
+def text(words: str, style: str = "") -> Any:
+    """Text that is shown as it is; a learner's name or a log may contain [markup]."""
     return need("rich.text", "cli").Text(words, style=style)
 
 
-def _table(title: str) -> Any:
-    box = need("rich.box", "cli").SIMPLE_HEAD
-    return need("rich.table", "cli").Table(
-        title=_text(title, "italic"), title_justify="left", box=box, show_edge=False, pad_edge=False
+def table(title: str = "", *heads: str, left: int = 1) -> Any:
+    """An empty table; the first `left` columns are of words, the others of numbers."""
+    made = need("rich.table", "cli").Table(
+        title=text(title, "italic") if title else None,
+        title_justify="left",
+        box=need("rich.box", "cli").SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
     )
+    for place, head in enumerate(heads):
+        made.add_column(text(head), justify="left" if place < left else "right")
+    return made
 
 
 def _learners(facts: Document, width: int) -> Any:
     unit, columns = tables.squared_unit(facts), _that_fit(tables.learner_columns(facts), width)
     mse = f"MSE, {unit}" if unit else "MSE"
-    table = _table(f"Mean squared error ({mse}): “{columns[0].head}” and others on the same samples")
+    made = table(f"Mean squared error ({mse}): “{columns[0].head}” and others on the same samples")
     top = tables.has_kernels(facts) and width >= NARROW
     room = _room_for_names(columns, width, top)
-    table.add_column("learner", no_wrap=True, overflow="ellipsis", min_width=7, max_width=room)
+    made.add_column("learner", no_wrap=True, overflow="ellipsis", min_width=7, max_width=room)
     for column in columns:
-        _add_numbers(table, column)
+        _add_numbers(made, column)
     kernels = 0 if not top else 1 if width < WIDE else 3
     if kernels:
-        table.add_column("top kernels", no_wrap=True, min_width=TOP_KERNEL)
+        made.add_column("top kernels", no_wrap=True, min_width=TOP_KERNEL)
     for j in _shown(facts):
-        table.add_row(*_row(facts, columns, j, kernels))
+        made.add_row(*_row(facts, columns, j, kernels))
     if len(facts["learners"]) > 1:
-        table.add_section()
-        table.add_row("mean", *(column.mean for column in columns))
-    return table
+        made.add_section()
+        made.add_row("mean", *(column.mean for column in columns))
+    return made
 
 
-def _add_numbers(table: Any, column: Column) -> None:
+def _add_numbers(made: Any, column: Column) -> None:
     """Add a column of numbers, which are never cut; names may be."""
     style = "bold" if column.main else ""
     least, whole = _least_width(column), " " not in column.head  # rich narrows what may wrap first
-    table.add_column(_text(_head(column)), justify="right", style=style, min_width=least, no_wrap=whole)
+    made.add_column(text(_head(column)), justify="right", style=style, min_width=least, no_wrap=whole)
 
 
 def _least_width(column: Column) -> int:
@@ -117,7 +124,7 @@ def _row(facts: Document, columns: list[Column], j: int | None, kernels: int) ->
         return ["…" for _ in (None, *columns)]
     learner = facts["learners"][j]
     top = " · ".join(f"σ²={s} {weight}" for s, weight in tables.top_kernels(learner, kernels))
-    cells = [_text(learner["name"]), *(column.cells[j] for column in columns)]
+    cells = [text(learner["name"]), *(column.cells[j] for column in columns)]
     return [*cells, top] if kernels else cells
 
 
@@ -134,23 +141,23 @@ def _shown(facts: Document) -> list[int | None]:
 def _kernels(facts: Document, width: int) -> Any:
     """Every kernel by itself, in as many side-by-side parts as there is room for."""
     unit = tables.squared_unit(facts)
-    table = _table(f"Every kernel alone (DOKL), mean over learners: MSE{f' in {unit}' if unit else ''}")
+    made = table(f"Every kernel alone (DOKL), mean over learners: MSE{f' in {unit}' if unit else ''}")
     rows = [_kernel_row(row) for row in tables.kernel_rows(facts)]
     parts = min(2 if width < WIDE else 3, len(rows))
     height = -(-len(rows) // parts)
     for part in range(parts):
-        table.add_column("σ²", justify="right")
-        table.add_column("MSE", justify="right")
-        table.add_column("weight", justify="right")
-        table.add_column("√MSE", min_width=BAR + (2 if part < parts - 1 else 0))
+        made.add_column("σ²", justify="right")
+        made.add_column("MSE", justify="right")
+        made.add_column("weight", justify="right")
+        made.add_column("√MSE", min_width=BAR + (2 if part < parts - 1 else 0))
     for i in range(height):
-        table.add_row(*(cell for row in rows[i::height] for cell in row))
-    return table
+        made.add_row(*(cell for row in rows[i::height] for cell in row))
+    return made
 
 
 def _kernel_row(row: KernelRow) -> list[Any]:
     bar = _bar(row.length) + (" ← best" if row.best else "")
-    return [_text(cell, "bold" if row.best else "") for cell in (row.sigma2, row.mse, row.weight, bar)]
+    return [text(cell, "bold" if row.best else "") for cell in (row.sigma2, row.mse, row.weight, bar)]
 
 
 def _bar(share: float) -> str:
@@ -160,11 +167,11 @@ def _bar(share: float) -> str:
 
 
 def _notes(facts: Document) -> list[Any]:
-    return ["", *(_text(f"Note: {note}.") for note in facts["notes"])] if facts["notes"] else []
+    return ["", *(text(f"Note: {note}.") for note in facts["notes"])] if facts["notes"] else []
 
 
 def _glossary(facts: Document) -> list[Any]:
     grid = need("rich.table", "cli").Table.grid(padding=(0, 2))
     for term, meaning in sentences.glossary(facts).items():
-        grid.add_row(_text(term, "bold"), _text(meaning))
+        grid.add_row(text(term, "bold"), text(meaning))
     return ["", grid]

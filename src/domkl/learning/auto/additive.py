@@ -84,14 +84,7 @@ class AdditiveMemory:
     `weight` are the weights of each learner's edges in sum (J,), `of` the number of learners in the network.
     """
 
-    FIELDS: ClassVar = {
-        "rounds": "rounds",
-        "samples": "n",
-        "variances": "v",
-        "noise": "noise",
-        "mean": "mean",
-        "diagonal": "diagonal",
-    }
+    FIELDS: ClassVar = ("rounds", "samples", "variances", "noise", "mean", "diagonal")
 
     def __init__(self, terms: Terms, weight: Array, of: int, loss: Loss, rounds: float) -> None:
         self.terms, self.of, self.loss, self.rounds = terms, of, loss, rounds
@@ -105,8 +98,8 @@ class AdditiveMemory:
     def reset(self) -> None:
         """Forget everything."""
         J, K = len(self.pulls.deg), self.terms.K
-        self.v = np.full((J, K), C.first_variance * self.unit)
-        self.noise, self.n = np.full(J, C.first_variance), 0
+        self.variances = np.full((J, K), C.first_variance * self.unit)
+        self.noise, self.samples = np.full(J, C.first_variance), 0
         self.state = second_order.init(1, K, self.pulls)._replace(
             inverse=second_order.Inverse(np.zeros((J, 1, K, K)))
         )
@@ -118,15 +111,15 @@ class AdditiveMemory:
         """The same memory, which goes its own way from now on."""
         other = copy.copy(self)
         other.rounds = rounds
-        other.v, other.noise = self.v.copy(), self.noise.copy()
+        other.variances, other.noise = self.variances.copy(), self.noise.copy()
         other.state = self.state._replace(inverse=copy.deepcopy(self.state.inverse))
         return other
 
     def inherit(self, other: AdditiveMemory) -> None:
         """Start from what a learner alone has learnt; each row takes an equal part of its evidence."""
         J, part = len(self.pulls.deg), 1 / self.of
-        self.n, self.v, self.noise = other.n, np.repeat(other.v, J, 0), np.repeat(other.noise, J)
-        self.mean = np.repeat(other.mean, J, 0)
+        self.samples, self.mean = other.samples, np.repeat(other.mean, J, 0)
+        self.variances, self.noise = np.repeat(other.variances, J, 0), np.repeat(other.noise, J)
         agreed, m = self.mean * self.pulls.deg[:, None, None], np.repeat(part * other.state.m, J, 0)
         self.state = self.state._replace(theta=self.mean, theta_sum=agreed, m=m)
         prior = np.repeat(part * other.diagonal, J, 0)  # as of its last look at the variances
@@ -165,17 +158,18 @@ class AdditiveMemory:
         self._look_now_and_then()
 
     def _take(self, z: Array, y: Array) -> tuple[Array, Array, Array]:
-        self.n += 1
-        self.noise = self.noise + ((self.score(z) - y) ** 2 - self.noise) / min(self.n + 1, C.noise_rounds)
+        self.samples += 1
+        rounds = min(self.samples + 1, C.noise_rounds)
+        self.noise = self.noise + ((self.score(z) - y) ** 2 - self.noise) / rounds
         z = z[:, None]
         return second_order.local(
             self.state, z, first_order.dot(self.state.theta, z), y, self.pulls, self.loss
         )
 
     def _look_now_and_then(self) -> None:
-        rounds = C.often if self.n <= C.new_rounds else C.seldom
-        if self.n % rounds == 0:
-            half = max(self.n / 2, C.short_rounds)
+        rounds = C.often if self.samples <= C.new_rounds else C.seldom
+        if self.samples % rounds == 0:
+            half = max(self.samples / 2, C.short_rounds)
             memory = self.rounds if math.isinf(self.rounds) else min(half, self.rounds)
             self._look(float((1 - 1 / memory) ** rounds))
 
@@ -187,9 +181,10 @@ class AdditiveMemory:
 
     def widen(self) -> None:
         """There are more terms than before, which were 0 so far."""
-        more = self.terms.K - self.v.shape[1]
+        more = self.terms.K - self.variances.shape[1]
         data = np.pad(self._data(), ((0, 0), (0, more), (0, more)))
-        self.v = np.pad(self.v, ((0, 0), (0, more)), constant_values=C.first_variance * self.unit)
+        first = C.first_variance * self.unit
+        self.variances = np.pad(self.variances, ((0, 0), (0, more)), constant_values=first)
         wider = ((0, 0), (0, 0), (0, more))
         theta, lam, near, m = (np.pad(value, wider) for value in (*self.state[:3], self.state.m))
         self.state = self.state._replace(theta=theta, lam=lam, theta_sum=near, m=m)
@@ -203,12 +198,13 @@ class AdditiveMemory:
 
     def _diagonal(self) -> Array:
         """The learner's share of the prior, and the neighbours' pull. (J, K)"""
-        return np.asarray(self._heat[:, None] / (self.of * self.v) + C.memory_rho * self.pulls.deg[:, None])
+        prior = self._heat[:, None] / (self.of * self.variances)
+        return np.asarray(prior + C.memory_rho * self.pulls.deg[:, None])
 
     def _data(self) -> Array:
         """M without its diagonal terms. (J, K, K)"""
         M = np.asarray(np.linalg.inv(self.state.inverse.settle()[:, 0]), np.float64)
-        k = np.arange(self.v.shape[1])
+        k = np.arange(self.variances.shape[1])
         M[:, k, k] -= self.diagonal
         return M
 
@@ -225,17 +221,17 @@ class AdditiveMemory:
     def _look(self, keep: float) -> None:
         """Let the past fade, and learn the variances from the coefficients and how sure they are."""
         data = keep * self._data()
-        self.v = self._variances(data)
+        self.variances = self._variances(data)
         lam = min(keep, C.dual_kept) * self.state.lam
         self.state = self.state._replace(m=keep * self.state.m, lam=lam)
         self._restore(data)
 
     def _variances(self, data: Array) -> Array:
         """MacKay's rule, with as many samples of everybody as of oneself. (J, K)"""
-        k = np.arange(self.v.shape[1])
+        k = np.arange(self.variances.shape[1])
         pooled = data * (self.of / self._heat[:, None, None])
-        pooled[:, k, k] += 1 / self.v
-        known = 1 - np.linalg.inv(pooled)[:, k, k] / self.v  # how much of each coefficient the data tell
+        pooled[:, k, k] += 1 / self.variances
+        known = 1 - np.linalg.inv(pooled)[:, k, k] / self.variances  # what the data tell of each coefficient
         size = self._sums(self.mean[:, 0] ** 2) + C.variance_worth * C.least_variance * self.unit
         v = (size / (np.maximum(self._sums(known), 0) + C.variance_worth))[:, self.terms.group]
         v[:, 0] = C.first_variance * self.unit * 10  # the constant

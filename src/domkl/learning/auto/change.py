@@ -26,36 +26,30 @@ class ChangeDetector:
     is `watch_rise` times its mean over `watch_ages` rounds: errors of a slow series rise and fall together.
     """
 
-    FIELDS: ClassVar = {
-        "level": "level",
-        "surplus": "surplus",
-        "since": "since",
-        "errors": "errors",
-        "lasting": "lasting",
-        "rounds_of_level": "n",
-        "rounds_compared": "age",
-        "usual_error": "usual",
-        "rounds": "rounds",
-    }
+    FIELDS: ClassVar = (
+        *("level", "surplus", "since", "errors", "lasting"),
+        *("rounds_of_level", "rounds_compared", "usual_error", "rounds"),
+    )
 
     def __init__(self, J: int) -> None:
         self.level, self.surplus = np.zeros(J), np.zeros(J)
         self.since = np.zeros(J, int)  # rounds for which errors have exceeded their level
         self.errors, self.lasting = np.zeros((J, EXPERTS)), np.zeros(J, int)
-        self.n, self.age = 0, 0
-        self.usual, self.rounds = np.zeros(J), 0  # the joint models' error over the ages
+        self.rounds_of_level, self.rounds_compared = 0, 0
+        self.usual_error, self.rounds = np.zeros(J), 0  # the joint models' error over the ages
 
     def observe(self, miss: Array, experts: Array) -> None:
         """Squared errors of a round: of the prediction (J,), of the experts (J, EXPERTS)."""
-        self.n += 1
-        self.age += 1
+        self.rounds_of_level += 1
+        self.rounds_compared += 1
         self.rounds += 1
-        if self.n > C.watch_fade:
+        if self.rounds_of_level > C.watch_fade:
             odd = np.minimum(miss / np.maximum(self.level, 1e-12), C.watch_most)
             self.surplus = self.surplus + odd - C.watch_slack
-        self.level = self.level + (miss - self.level) / min(self.n, C.watch_level)
-        self.errors = self.errors + (experts - self.errors) / min(self.age, C.watch_fade)
-        self.usual = self.usual + (experts[:, :JOINT].min(-1) - self.usual) / min(self.rounds, C.watch_ages)
+        self.level = self.level + (miss - self.level) / min(self.rounds_of_level, C.watch_level)
+        self.errors = self.errors + (experts - self.errors) / min(self.rounds_compared, C.watch_fade)
+        beyond = experts[:, :JOINT].min(-1) - self.usual_error
+        self.usual_error = self.usual_error + beyond / min(self.rounds, C.watch_ages)
 
     def average(self, surplus: Array, errors: Array) -> None:
         """Take over the averages over each neighbourhood."""
@@ -80,12 +74,12 @@ class ChangeDetector:
         joint, memories = self.errors[:, :JOINT].min(-1), self.errors[:, JOINT:]
         returns = memories[:, PAST] < memories[:, YOUNG]
         misled = memories[:, YOUNG:].min(-1) < C.watch_worse * joint
-        misled &= joint > C.watch_rise * self.usual
+        misled &= joint > C.watch_rise * self.usual_error
         return np.asarray(RETURNS * returns + MISLED * misled, np.float64)
 
     def reset_level(self) -> None:
         """After an alarm today's errors are the level."""
-        self.n, self.level = 0, np.zeros_like(self.level)
+        self.rounds_of_level, self.level = 0, np.zeros_like(self.level)
         self.reset_suspicion()
         self.reset_comparison()
 
@@ -96,5 +90,5 @@ class ChangeDetector:
 
     def reset_comparison(self) -> None:
         """Compare the experts from now on."""
-        self.age = 0
+        self.rounds_compared = 0
         self.lasting = np.zeros_like(self.lasting)

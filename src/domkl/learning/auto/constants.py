@@ -100,13 +100,13 @@ class Constants:
     watch_ages: int = _is(1000, "rounds of that mean", "drift")
 
     # The autoregressive correction of the residual
-    echo_fade: float = _is(0.998, "part of the past that stays at each error", "approval")
-    echo_doubt: float = _is(0.05, "ridge, as part of the errors' sum of squares", "approval")
-    echo_few: int = _is(10, "errors of which the second input is the mean, about", "approval")
-    echo_most: float = _is(
+    residual_fade: float = _is(0.998, "part of the past that stays at each error", "approval")
+    residual_doubt: float = _is(0.05, "ridge, as part of the errors' sum of squares", "approval")
+    residual_few: int = _is(10, "errors of which the second input is the mean, about", "approval")
+    residual_most: float = _is(
         2.0, "largest error that counts, in scaled units: one class taken for the other", "by design"
     )
-    echo_sure: float = _is(0.98, "how sure of a class the correction may be, as 2 P - 1", "classes")
+    residual_sure: float = _is(0.98, "how sure of a class the correction may be, as 2 P - 1", "classes")
 
     @property
     def fingerprint(self) -> str:

@@ -18,39 +18,39 @@ NAMES = ("own", "neighbours", "long memory", "young memory", "past memory", "ble
 class Experts:
     """Weights of J learners' experts, by errors in units of the best one's: few rounds tell."""
 
-    FIELDS: ClassVar = {"log_weights": "log_w", "errors": "errors", "rounds": "n"}
+    FIELDS: ClassVar = ("log_weights", "errors", "rounds")
 
     def __init__(self, J: int) -> None:
-        self.log_w = np.zeros((J, JOINT))
-        self.errors, self.n = np.zeros((J, JOINT)), 0  # of the first two, before there are memories
+        self.log_weights = np.zeros((J, JOINT))
+        self.errors, self.rounds = np.zeros((J, JOINT)), 0  # of the first two, before there are memories
 
     def weights(self) -> Array:
         """Weights of the experts. (J, n)"""
-        w = np.exp(self.log_w - self.log_w.max(-1, keepdims=True))
+        w = np.exp(self.log_weights - self.log_weights.max(-1, keepdims=True))
         w /= w.sum(-1, keepdims=True)
         return np.asarray((1 - C.fixed_share) * w + C.fixed_share / w.shape[-1])
 
     def judge(self, misses: Array, errors: Array | None) -> None:
         """Weigh by squared errors of a round (J, n); `errors`: their averages, where there are any."""
         if errors is None:
-            self.n += 1
-            self.errors = self.errors + (misses - self.errors) / min(self.n, C.watch_fade)
+            self.rounds += 1
+            self.errors = self.errors + (misses - self.errors) / min(self.rounds, C.watch_fade)
             errors = self.errors
         worse = misses - misses.min(-1, keepdims=True)
         level = C.heat * np.maximum(errors.min(-1, keepdims=True), 1e-12)
-        self.log_w = np.log(self.weights()) - np.minimum(worse / level, 1)
+        self.log_weights = np.log(self.weights()) - np.minimum(worse / level, 1)
 
     def add_all(self) -> None:
         """From now on there are all of `NAMES`."""
         w, new = self.weights(), len(NAMES) - JOINT
         few = np.full((len(w), new), C.untried / new)
-        self.log_w = np.log(np.hstack([(1 - C.untried) * w, few]))
+        self.log_weights = np.log(np.hstack([(1 - C.untried) * w, few]))
 
     def doubt(self) -> None:
         """Half of the weight is shared out equally: after a change the last errors say less."""
-        self.log_w = np.log(self.weights() / 2 + 0.5 / self.log_w.shape[1])
+        self.log_weights = np.log(self.weights() / 2 + 0.5 / self.log_weights.shape[1])
 
     def follow(self, before: Mapping[str, str]) -> None:
         """Each named expert goes on with the weight of the one that it was `before`."""
         index = [NAMES.index(before.get(name, name)) for name in NAMES]
-        self.log_w = self.log_w[:, index]
+        self.log_weights = self.log_weights[:, index]

@@ -44,12 +44,13 @@ class Joint:
         self.pulls: second_order.SecondOrderPulls = second_order.SecondOrderPulls(
             np.zeros(0), np.zeros(0), 0.0
         )
+        self.learners = 1  # of the network that the pulls are for
         self.learnt: LocalStep | None = None  # of the open round
         self.resets = 0  # how often the models have started again
 
     def set_pulls(self, weight: Array, learners: int, shared: bool) -> None:
         """How strongly neighbours pull whose edges weigh `weight` in sum (J,), in a network of `learners`."""
-        self.pulls = self._pulls(weight, learners, shared)
+        self.learners, self.pulls = learners, self._pulls(weight, learners, shared)
 
     def _pulls(self, weight: Array, learners: int, shared: bool) -> second_order.SecondOrderPulls:
         weight = weight if shared else np.zeros(len(weight))
@@ -111,7 +112,8 @@ class Joint:
     def reweigh(self, weight: Array, learners: int) -> None:
         """Edges have other weights, or the network another size, from now on; one learner at a time."""
         assert self.state is not None
-        old, self.pulls = self.pulls, self._pulls(weight, learners, True)
+        old = self.pulls
+        self.set_pulls(weight, learners, shared=True)
         rise = float((self.pulls.c - old.c)[0, 0])
         inverse = second_order.shift(self.state.inverse, float(old.c[0, 0]), rise)
         self.state = self.state._replace(inverse=self.state.inverse.like(inverse.settle()))

@@ -40,7 +40,7 @@ class MemoryScale(NamedTuple):
 class Memories:
     """The memories of J learners; none of them before `start`."""
 
-    FIELDS: ClassVar = {"restarts": "restarts", "alarm": "alarm", "restart": "restart"}
+    FIELDS: ClassVar = ("restarts", "alarm", "restart")
 
     terms: Terms
 
@@ -100,7 +100,7 @@ class Memories:
 
     def _whose_turn(self, rounds: int) -> int:
         """There is room for one memory in a message; a new one goes first."""
-        new = [k for k in (LONG, YOUNG) if self.all[k].n + 1 < C.trial_rounds]
+        new = [k for k in (LONG, YOUNG) if self.all[k].samples + 1 < C.trial_rounds]
         return new[0] if new else (LONG, YOUNG)[rounds % 2]
 
     def message(self, rounds: int, diameter: int) -> dict[str, Array]:
@@ -165,11 +165,11 @@ class Memories:
             self.all = [past, young, long]
             experts.follow({"long memory": "past memory", "past memory": "long memory"})
         else:
-            self.all = [young.copy(math.inf), young, long if long.n >= C.trial_rounds else past]
+            self.all = [young.copy(math.inf), young, long if long.samples >= C.trial_rounds else past]
             experts.follow({"long memory": "young memory", "past memory": "long memory"})
-        warm.divide(young.n, returns, bool(verdict & MISLED))
+        warm.divide(young.samples, returns, bool(verdict & MISLED))
         self.detector.reset_comparison()
-        return young.n
+        return young.samples
 
     def last(self, n: int) -> list[Sample]:
         """The last n samples, where as many are kept."""

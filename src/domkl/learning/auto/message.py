@@ -57,7 +57,7 @@ def interpret(rows: AutoRows, message: Mapping[str, Array], own: Mapping[str, Ar
     if not same:
         used["theta"] = own["theta"]
     if not same or message["turn"][0] != own["turn"][0]:
-        used |= {name: own[name] for name in ("terms", "errors", "surplus")}
+        used |= {name: own[name] for name in ("terms", "errors", "surplus") if name in own}
     return used
 
 

@@ -16,7 +16,7 @@ from ..state import fields_of, of_samples, of_second_order, samples_of, second_o
 from . import growth, rescale
 from .constants import C
 from .features import Stats
-from .scale import TargetScale
+from .scale import DataScale
 
 if TYPE_CHECKING:
     from .additive import AdditiveMemory
@@ -42,7 +42,7 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
     }
 
 
-def _scale_state(scale: TargetScale | None) -> dict[str, Any] | None:
+def _scale_state(scale: DataScale | None) -> dict[str, Any] | None:
     return None if scale is None else {**vars(scale), "inputs": scale.inputs._asdict()}
 
 
@@ -54,7 +54,7 @@ def _warm_up_state(rows: AutoRows) -> dict[str, Any]:
 def _joint_state(rows: AutoRows) -> dict[str, Any]:
     joint = rows.joint
     state = None if joint.state is None else of_second_order(joint.state)
-    return {"resets": joint.resets, "mean": joint.mean, "state": state}
+    return {"resets": joint.resets, "learners": joint.learners, "mean": joint.mean, "state": state}
 
 
 def _memories_state(rows: AutoRows) -> dict[str, Any]:
@@ -87,15 +87,16 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
     _restore_memories(rows, state["memories"])
 
 
-def _scale_of(state: Mapping[str, Any] | None) -> TargetScale | None:
-    return None if state is None else TargetScale(**{**state, "inputs": Stats(**state["inputs"])})
+def _scale_of(state: Mapping[str, Any] | None) -> DataScale | None:
+    return None if state is None else DataScale(**{**state, "inputs": Stats(**state["inputs"])})
 
 
 def _restore_joint(rows: AutoRows, state: Mapping[str, Any]) -> None:
     joint = rows.joint
     joint.resets, joint.mean, joint.state, joint.learnt = state["resets"], state["mean"], None, None
     if state["state"] is not None:
-        joint.set_pulls(rows.weight, rows.learners, rows.shared)
+        learners = state.get("learners", rows.learners)  # the first files do not hold it
+        joint.set_pulls(rows.weight, learners, rows.shared)
         kind = rows.diagonal(np.ones((1, 1), rows.dtype), 1)
         joint.state = second_order_of(state["state"], kind)
 
@@ -110,7 +111,7 @@ def _restore_memories(rows: AutoRows, state: Mapping[str, Any]) -> None:
 
 def _memory_of(rows: AutoRows, state: Mapping[str, Any]) -> AdditiveMemory:
     weight = rows.weight if rows.shared else np.zeros(rows.J)
-    memory = rows.memories.make(state["rounds"], weight, rows.learners)
+    memory = rows.memories.make(state["rounds"], weight, rows.joint.learners)
     memory.state = second_order_of(state["state"], memory.state.inverse)
     set_fields(memory, state)
     return memory

@@ -10,7 +10,7 @@ from .. import first_order
 from ..model import Statistics
 from .features import Stats, pooled
 from .memories import MemoryScale
-from .scale import TargetScale
+from .scale import DataScale
 from .warmup import Sample
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _set_scale(rows: AutoRows, stats: Stats, count: int) -> Stats:
     Returns those of the inputs.
     """
     before = rows.scale
-    rows.scale = TargetScale.of(stats, rows.J, rows.loss.classifies, count, rows.shared)
+    rows.scale = DataScale.of(stats, rows.J, rows.loss.classifies, count, rows.shared)
     if before is not None:
         rows.residual.rescale(before.width / rows.scale.width)
     rows.joint.set_pulls(rows.weight, rows.learners, rows.shared)

@@ -17,12 +17,12 @@ class ResidualModel:
     A ridge regression that forgets slowly; nothing of it leaves the device. Errors are scaled like targets.
     """
 
-    FIELDS: ClassVar = {"last": "last", "gain": "gain", "matrix": "M", "vector": "m", "size": "size"}
+    FIELDS: ClassVar = ("last", "gain", "matrix", "vector", "size")
 
     def __init__(self, J: int) -> None:
         self.last: Array = np.zeros((J, 2))  # the last error, and the mean of the last few
         self.gain: Array = np.zeros((J, 2))
-        self.M, self.m, self.size = np.zeros((J, 2, 2)), np.zeros((J, 2)), np.zeros(J)
+        self.matrix, self.vector, self.size = np.zeros((J, 2, 2)), np.zeros((J, 2)), np.zeros(J)
 
     def expected(self) -> Array:
         """The error to expect next. (J,)"""
@@ -31,16 +31,17 @@ class ResidualModel:
     def rescale(self, ratio: Array) -> None:
         """Targets have another scale: errors are so many times as large (J,)."""
         ratio = np.minimum(ratio, LARGEST)  # its square must be finite
-        self.last, self.m = self.last * ratio[:, None], self.m * (ratio**2)[:, None]
-        self.M, self.size = self.M * (ratio**2)[:, None, None], self.size * ratio**2
+        self.last, self.vector = self.last * ratio[:, None], self.vector * (ratio**2)[:, None]
+        self.matrix, self.size = self.matrix * (ratio**2)[:, None, None], self.size * ratio**2
 
     def learn(self, last: Array, error: Array) -> None:
         """An error (J,) becomes known; `last` (J, 2) was known when it was made."""
-        error = np.clip(error, -C.echo_most, C.echo_most)
-        self.M = C.echo_fade * self.M + last[:, :, None] * last[:, None, :]
-        self.m = C.echo_fade * self.m + last * error[:, None]
-        self.size = C.echo_fade * self.size + error**2
-        doubt = (C.echo_doubt * self.size + 1e-12)[:, None, None] * np.eye(2)
-        self.gain = np.asarray(np.linalg.solve(self.M + doubt, self.m[..., None])[..., 0], np.float64)
+        error = np.clip(error, -C.residual_most, C.residual_most)
+        self.matrix = C.residual_fade * self.matrix + last[:, :, None] * last[:, None, :]
+        self.vector = C.residual_fade * self.vector + last * error[:, None]
+        self.size = C.residual_fade * self.size + error**2
+        doubt = (C.residual_doubt * self.size + 1e-12)[:, None, None] * np.eye(2)
+        gain = np.linalg.solve(self.matrix + doubt, self.vector[..., None])[..., 0]
+        self.gain = np.asarray(gain, np.float64)
         mean = self.last[:, 1]
-        self.last = np.stack([error, mean + (error - mean) / C.echo_few], -1)
+        self.last = np.stack([error, mean + (error - mean) / C.residual_few], -1)

@@ -27,7 +27,7 @@ from .joint import Joint
 from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges
 from .residual import ResidualModel
-from .scale import TargetScale, in_widths
+from .scale import DataScale, in_widths
 from .warmup import WarmUp
 
 
@@ -82,7 +82,7 @@ class AutoRows(Model):
         self.experts, self.residual = Experts(J), ResidualModel(J)
         self.statistics: dict[int, Stats] = {}  # of this round's samples, for the scale of that round
         self.known: dict[int, Statistics] = {}  # of all learners, for scales to come
-        self.scale: TargetScale | None = None
+        self.scale: DataScale | None = None
         self.last_x: Array = np.zeros((J, 0))  # inputs of the open round
         self.late: dict[int, list[float]] = {}  # values of inputs that came after the scale was fixed
         self.memories = Memories(J, self.loss)
@@ -120,11 +120,8 @@ class AutoRows(Model):
     @property
     def parts(self) -> tuple[Part, ...]:
         """What a message holds, and how neighbours' values are combined."""
-        return (
-            Part("theta", (C.models, self.joint.features.K), "pull"),
-            Part("terms", (1, self.memories.terms.K), "pull"),
-            *SMALL_PARTS,
-        )
+        terms = [Part("terms", (1, self.memories.terms.K), "pull")] if self.watches else []
+        return (Part("theta", (C.models, self.joint.features.K), "pull"), *terms, *SMALL_PARTS)
 
     @property
     def parameters(self) -> second_order.SecondOrderState | None:
@@ -157,7 +154,7 @@ class AutoRows(Model):
         rest = w[:, :-1] / w[:, :-1].sum(-1, keepdims=True)
         together = (rest * experts).sum(-1)
         y = np.clip(together + self.residual.expected() * self.scale.width, self.low, self.high)
-        y = np.clip(y, -C.echo_sure, C.echo_sure) if self.loss.classifies else y
+        y = np.clip(y, -C.residual_sure, C.residual_sure) if self.loss.classifies else y
         return np.hstack([experts, y[:, None]]), np.hstack([self.residual.last, together[:, None]])
 
     def _in_units(self, scores: Array) -> Array:
@@ -303,7 +300,7 @@ class AutoRows(Model):
 
     def reweigh(self, weight: Array, learners: int, diameter: int) -> None:
         """The learner's edges have other weights (J,), or the network another size, from now on."""
-        same = np.array_equal(weight, self.weight) and learners == self.learners
+        same = np.array_equal(weight, self.weight) and learners == self.joint.learners
         self.weight = weight
         self.warm.resize(learners, diameter)
         if not same and self.joint.state is not None and self.shared:

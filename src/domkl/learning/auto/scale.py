@@ -14,7 +14,7 @@ from .message import FIXED_RANK, LARGEST, packed
 
 
 @dataclass
-class TargetScale:
+class DataScale:
     """Statistics of the inputs, and centre and width of the targets, of J learners."""
 
     inputs: Stats  # (J or 1, d)
@@ -25,7 +25,7 @@ class TargetScale:
     fixed: bool = False
 
     @classmethod
-    def of(cls, stats: Stats, J: int, classifies: bool, count: int, shared: bool) -> TargetScale:
+    def of(cls, stats: Stats, J: int, classifies: bool, count: int, shared: bool) -> DataScale:
         """From statistics of inputs and, in the last column, of targets. (J or 1, d + 1)"""
         inputs = Stats(*(value[..., :-1] for value in stats))
         centre, width = stats.mean[:, -1], stats.high[:, -1] - stats.low[:, -1]

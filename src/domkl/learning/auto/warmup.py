@@ -22,16 +22,7 @@ class WarmUp:
     (asynchronous) take their own, and agree on one of them; only the one it came from takes it again.
     """
 
-    FIELDS: ClassVar = {
-        "samples": "samples",
-        "before": "before",
-        "old": "old",
-        "over": "over",
-        "shared": "shared",
-        "own": "own",
-        "learners": "learners",
-        "diameter": "diameter",
-    }
+    FIELDS: ClassVar = ("samples", "before", "old", "over", "shared", "own", "learners", "diameter")
 
     def __init__(self, learners: int, diameter: int, lockstep: bool = True) -> None:
         self.lockstep = lockstep
