@@ -121,6 +121,7 @@ class Conversation:
             self.refused.note("stranger", sender=sender)
         else:
             self._receive_guarded(self.neighbourhood.peers[sender], payload)
+            self._note_implausible()
 
     def _receive_guarded(self, peer: Peer, payload: bytes) -> None:
         """The one place where a neighbour's message comes in: whatever is wrong with it is its refusal."""
@@ -133,6 +134,12 @@ class Conversation:
             self.refused.note(kind, sender=peer.name, reason=str(error))
         except Exception as error:  # nothing that a neighbour sends may end us
             self.refused.note("fault", sender=peer.name, reason=f"{type(error).__name__}: {error}")
+
+    def _note_implausible(self) -> None:
+        """Count neighbours whose parameters were not used in a round that closed."""
+        for name in self.learner.implausible:
+            self.refused.note("implausible", sender=str(name))
+        self.learner.implausible.clear()
 
     def _receive_reading(self, payload: bytes) -> None:
         if self.readings.full():

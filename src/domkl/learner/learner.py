@@ -97,6 +97,8 @@ class Learner(UpdateInbox):
         self._row.connect(self._known)
         self._resets = self._row.resets
         self._last: tuple[int, Hashable, float, float, Array] | None = None
+        #: The neighbours whose parameters were not used since this list was last emptied, as absurd.
+        self.implausible: list[Hashable] = []
 
     def _make_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> LearnerRow:
         if isinstance(self.model, HandedAuto):
@@ -208,7 +210,7 @@ class Learner(UpdateInbox):
             raise InputError("no round is open; expected one; call observe() first")
         own = self._pending
         arrived = self._inbox.pop(0 if self.asynchronous else self.round, {})
-        received = [arrived.get(name) for name in self._known]
+        received = [self._usable(name, arrived.get(name)) for name in self._known]
         backs, moves = self._settle(received)
         moved = self._row.merge(own, received, moves, backs)
         for one, by in zip(self._known.values(), moved, strict=True):
@@ -219,6 +221,13 @@ class Learner(UpdateInbox):
         self.round += 1
         if self._row.after(arrived):
             self._reset_duals()
+
+    def _usable(self, name: Hashable, update: Update | None) -> Update | None:
+        """The update, unless what it predicts at our own last input is absurd: then it counts as missing."""
+        if update is None or self._row.is_plausible(update):
+            return update
+        self.implausible.append(name)
+        return None
 
     def _settle(self, received: Sequence[Update | None]) -> tuple[list[Array], list[bool]]:
         """Moves of duals that did not stand at the other end, and with whom duals move in this round."""

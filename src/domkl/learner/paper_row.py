@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -17,11 +18,14 @@ from ..engines.devices import DeviceState
 from ..exchange.combine import median
 from ..exchange.edges import Neighbour
 from ..exchange.message import Exchange, Shapes, Update, check_within, most_parameter, within
+from ..learning import first_order, kernels, losses
 from ..learning import hedge as hedging
-from ..learning import kernels, losses
 from ..learning.first_order import State
 from ..learning.settings import Paper
 from .row import Learnt, digest
+
+#: A neighbour's parameters may predict so many times the largest label that we have seen.
+REACH = 1000.0
 
 
 class PaperRow:
@@ -59,6 +63,8 @@ class PaperRow:
         self.known: Mapping[Hashable, Neighbour] = {}
         self.device = self._make_device()
         self._is_new = True
+        self._x: npt.ArrayLike = np.zeros(0)  # the last input
+        self._reach = 0.0  # how far from 0 a neighbour's parameters may predict
         self.open: tuple[Array, Array] | None = None  # theta' before rounding, and L'
 
     def _digest(self, lockstep: bool) -> str:
@@ -101,6 +107,7 @@ class PaperRow:
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         q = self.device.q
         y_hat, theta, L = self._learn(x, y)
+        self._x, self._reach = x, max(self._reach, REACH * abs(y))
         if not self.known:
             return y_hat, y, q, theta, L if self.hedge != "local" else None, None
         sent = self.exchange.outgoing(within(theta, self._most))
@@ -149,6 +156,14 @@ class PaperRow:
 
     def same(self, update: Update) -> bool:
         return True
+
+    def is_plausible(self, update: Update) -> bool:
+        """Features have length 1, so parameters of at most the reach cannot predict more."""
+        theta, most = update.theta, self._reach / math.sqrt(self.V.shape[1] * 2)
+        if not self._reach or (-most <= theta.min() and theta.max() <= most):
+            return True
+        z = first_order.features(self.V, np.asarray(self._x, self.V.dtype)[None])[0]
+        return bool((np.abs((theta * z).sum(-1)) <= self._reach).all())
 
     def merge(
         self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]

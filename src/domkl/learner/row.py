@@ -60,6 +60,9 @@ class LearnerRow(Protocol):
     def same(self, update: Update) -> bool:
         """Whether a neighbour's parameters mean the same here, so that duals may move."""
 
+    def is_plausible(self, update: Update) -> bool:
+        """Whether a neighbour's parameters predict, at our own last input, what labels can be."""
+
     def merge(
         self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
     ) -> list[Array | None]:
@@ -153,6 +156,9 @@ class ModelRow:
         return most_parameter(self.model.dtype, self.model.largest)
 
     def same(self, update: Update) -> bool:
+        return True
+
+    def is_plausible(self, update: Update) -> bool:
         return True
 
     def merge(
