@@ -109,7 +109,7 @@ def false_message(rng, payload):
 class HostileTransport:
     """A transport that adds lies and replays to what is published, until `left` is 0."""
 
-    def __init__(self, inner, seed, count, copies=8):
+    def __init__(self, inner, seed, count, copies):
         self.inner, self.rng, self.left, self.copies = inner, np.random.default_rng(seed), count, copies
         self.past = collections.deque(maxlen=REPLAYS)
 
@@ -145,7 +145,7 @@ def function(x):
     return np.sin(4 * x[..., 0]) / 2 + x[..., 1] * x[..., 2]
 
 
-async def attacked(configs, make_transport, count, seed=0, after=300, seconds=600.0):
+async def attacked(configs, make_transport, count, *, seed=0, copies=30, after=300, seconds=600.0):
     """Honest learners beside one that lies in `count` messages and then is honest; facts to judge them by.
 
     The last of the configurations is the liar.
@@ -160,7 +160,7 @@ async def attacked(configs, make_transport, count, seed=0, after=300, seconds=60
             left, index = left - over.is_set(), index + 1
             await asyncio.sleep(0)
 
-    hostile = HostileTransport(make_transport(configs[-1]), seed, count)
+    hostile = HostileTransport(make_transport(configs[-1]), seed, count, copies)
     agents = [
         Agent(each, make_transport(each), stream(), outs[j].append) for j, each in enumerate(configs[:-1])
     ]
