@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from domkl.agent import graphs
+import inmemory
+from domkl import cli
+from domkl.agent import Agent, graphs
+from domkl.agent.config import TransportSection
 from domkl.agent.transports import TransportSettings
 from domkl.base.errors import InputError
+from domkl.cli import graph
+
+pytest.importorskip("zenoh")
 
 LOCAL = TransportSettings("zenoh", "field", "a", listen=("127.0.0.1:1",))
 LINKS = [["a", "b"], ["b", "c"]]
@@ -96,3 +103,20 @@ def assert_accepted(new, held, good):
         assert not good
     else:
         assert good
+
+
+def test_an_agent_without_certificates_says_what_that_means(log):
+    section = TransportSection(listen=("127.0.0.1:7447",))
+    Agent(inmemory.config("a", ["b"], transport=section))
+    (line,) = [line for line in log() if line["event"].startswith("no certificates")]
+    assert line["level"] == "warning"
+    assert "change its graph" in line["event"]
+
+
+@pytest.mark.parametrize(("answer", "expected"), [("y", True), ("YES", True), ("", False), ("no", False)])
+def test_a_person_is_asked_on_a_terminal_only(monkeypatch, answer, expected):
+    monkeypatch.setattr("builtins.input", lambda words: answer)
+    args = cli.parser().parse_args(["graph", "a-b", "--network", "net"])
+    for terminal in (True, False):
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda yes=terminal: yes))
+        assert graph._is_confirmed(args) is (expected and terminal)

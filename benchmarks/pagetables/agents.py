@@ -57,6 +57,24 @@ def footprint() -> str:
     return table("idle agent | of a core | memory at most", rows)
 
 
+def scale() -> str:
+    rows = (
+        [
+            f"{row['agents']} of {row['model'].capitalize()}, {row['version']}",
+            f"{row['sockets']:,}",
+            f"{row['start']:.0f} s",
+            figure(row["rounds"]),
+            str(row["threads"]),
+            f"{row['memory']:.0f} MB",
+            f"{row['cpu_ms']:.1f} ms",
+            str(row["lost"]),
+        ]
+        for row in read("scale_agents")
+    )
+    headings = "agents | sockets in all | until all learn | rounds a second | threads each | memory each"
+    return table(f"{headings} | processor each, a round | neighbours lost", rows)
+
+
 def soak() -> str:
     kept = read("soak")
     return table(
@@ -108,6 +126,7 @@ MADE: dict[str, Maker] = {
     "agents": rates,
     "footprint": footprint,
     "soak": soak,
+    "scale": scale,
     "fuzz": fuzz,
     "asynchronous": asynchronous,
     "attack": attack,
