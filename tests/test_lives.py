@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import shutil
 import time
 
 import networkx as nx
@@ -236,6 +238,42 @@ def test_recordings_of_all_messages_before_a_restart_change_nothing(tmp_path):
         assert refused >= replayed > 40
     last = [{record["index"]: record["y_hat"] for record in out} for out in outs]
     y_hat = [[one[t] for t in range(150)] for one in last]
+    np.testing.assert_array_equal(y_hat, domkl.simulate(X, y, graph, model=PAPER).y_hat)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_start_from_an_old_copy_of_the_directory_gives_the_same_bits(tmp_path):
+    """The copy has fewer starts than the life before it: it is accepted when that has been silent."""
+    graph = nx.path_graph(2)
+    X, y = problems.streams(2, 150, d)
+    one, other = configs(graph)
+    one = dataclasses.replace(one, checkpoint=CheckpointSection(str(tmp_path / "a"), 10, sync=False))
+    outs, starts = [[], []], []
+
+    async def main():
+        hub = Recorder()
+        near = agent_of(hub, other, X[1], y[1], outs[1], 0.001)
+        task = asyncio.create_task(near.run())
+        for rounds in (40, 60, 80, 150):
+            agent = agent_of(hub, one, X[0], y[0], outs[0], 0.001)
+            starts.append(agent.post.identity.life.starts)
+            life = asyncio.create_task(agent.run())
+            while agent.learner.round < rounds:
+                await asyncio.sleep(0.001)
+            if rounds == 150:
+                break
+            await killed(life)
+            if rounds == 40:
+                shutil.copytree(tmp_path / "a", tmp_path / "copy")
+            if rounds == 80:
+                shutil.rmtree(tmp_path / "a")
+                shutil.copytree(tmp_path / "copy", tmp_path / "a")
+        await asyncio.wait_for(asyncio.gather(life, task), 30)
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    assert starts == [1, 2, 3, 2]
+    last = [{record["index"]: record["y_hat"] for record in out} for out in outs]
+    y_hat = [[each[t] for t in range(150)] for each in last]
     np.testing.assert_array_equal(y_hat, domkl.simulate(X, y, graph, model=PAPER).y_hat)
 
 
