@@ -22,6 +22,9 @@ from ..learning.first_order import State
 from ..learning.settings import Paper
 from .row import Learnt, digest
 
+#: What x . x is at most where no input is too large; beyond, each input is looked at.
+SQUARED = checks.LARGEST**2
+
 
 class PaperRow:
     """One device of the paper's algorithm."""
@@ -94,8 +97,7 @@ class PaperRow:
     def predict(self, x: npt.ArrayLike, round: int) -> float:
         if self._quick:
             try:
-                if is_moderate(x):
-                    return self.device.predict(x)  # type: ignore[arg-type]
+                return self.device.predict(x)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
         return self.device.predict(self._sample(x))
@@ -117,7 +119,7 @@ class PaperRow:
     def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         if self._quick:
             try:
-                if abs(y) <= checks.LARGEST and is_moderate(x):
+                if abs(y) <= checks.LARGEST and np.vdot(x, x) <= SQUARED:  # type: ignore[arg-type]
                     return self._observe(x, y)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
@@ -253,11 +255,6 @@ class PaperRow:
     def restore(self, state: Mapping[str, Any]) -> None:
         arrays = {name: value for name, value in state.items() if name != "unit"}
         self._resume(DeviceState.of(arrays), state["unit"])
-
-
-def is_moderate(x: Any) -> bool:
-    """Whether no input is too large to square; False may also come from many large ones."""
-    return bool(np.vdot(x, x) <= checks.LARGEST**2)
 
 
 def _inputs(settings: Paper, inputs: int | None) -> int:
