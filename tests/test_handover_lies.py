@@ -126,12 +126,12 @@ def test_a_lie_is_refused_in_one_line_at_once(tmp_path, contents, kind, lie):
     path = tmp_path / "a.model"
     handed.write(path, contents[kind])
     rewritten(path, LIES[kind][lie])
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(
         DataError, match=r"cannot be used as a model: .*; expected a file of hand_over"
     ) as error:
         handed.read(path)
-    assert time.perf_counter() - start < 1.0  # of a second; a few milliseconds where nothing else runs
+    assert time.process_time() - start < 0.5  # seconds, most of them for the digest of a file that is whole
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 400 + len(str(path))
 

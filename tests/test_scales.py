@@ -87,8 +87,9 @@ def test_numbers_that_cannot_be_squared_are_refused_in_one_line(model, engine):
     for x, label in (([0.1, 1e101], 1.0), ([0.1, 0.2], -1.01e100)):
         with pytest.raises(InputError, match=TOO_LARGE):
             one.observe(x, label)
-    with pytest.raises(InputError, match=TOO_LARGE):
-        one.predict([0.1, -1e300])
+    if model is AUTO:  # inputs of the paper's learner only enter sines
+        with pytest.raises(InputError, match=TOO_LARGE):
+            one.predict([0.1, -1e300])
     after = one.save()
     assert all(np.array_equal(before[0][name], array) for name, array in after[0].items())
     assert (before[0].keys(), before[1]) == (after[0].keys(), after[1])

@@ -23,8 +23,8 @@ Keys: TypeAlias = "dict[str, Key | Keys]"
 
 PREFIX = "DOMKL_"
 TABLE = "a section in [brackets]"
-#: Whole numbers from here on are no floats.
-TOO_LARGE = 2**1000
+#: Whole numbers of TOML have 64 bits.
+WHOLE = 2**63
 
 
 def read(path: Path, what: str, extra: str) -> Toml:
@@ -110,8 +110,8 @@ class Key(NamedTuple):
         if self.item is not None:
             is_list = isinstance(value, list) and (bool(value) or self.may_be_empty)
             return is_list and all(map(self.item.takes, value))  # type: ignore[call-overload]
-        if type(value) is int and float in self.kinds:
-            return int in self.kinds or abs(value) < TOO_LARGE
+        if type(value) is int:
+            return (int in self.kinds or float in self.kinds) and -WHOLE <= value < WHOLE
         return type(value) in self.kinds
 
     def parse(self, text: str) -> object:
@@ -141,7 +141,8 @@ def _truth(text: str) -> bool:
 
 def _check(where: str, value: object, key: Key | Keys, remedy: str) -> None:
     if isinstance(key, dict) or not key.takes(value):
-        expected = TABLE if isinstance(key, dict) else key
+        expected = TABLE if isinstance(key, dict) else f"{key}"
+        expected += " of 64 bits" if type(value) is int and not -WHOLE <= value < WHOLE else ""
         raise InputError(f"{where} is {checks.short(value)}; expected {expected}; {remedy}")
 
 

@@ -26,6 +26,8 @@ from .row import Learnt, digest
 
 #: A neighbour's parameters may predict so many times the largest label that we have seen.
 REACH = 1000.0
+#: What x . x is at most where no input is too large; beyond, each input is looked at.
+SQUARED = checks.LARGEST**2
 
 
 class PaperRow:
@@ -98,8 +100,7 @@ class PaperRow:
     def predict(self, x: npt.ArrayLike, round: int) -> float:
         if self._quick:
             try:
-                if is_moderate(x):
-                    return self.device.predict(x)  # type: ignore[arg-type]
+                return self.device.predict(x)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
         return self.device.predict(self._sample(x))
@@ -122,7 +123,7 @@ class PaperRow:
     def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         if self._quick:
             try:
-                if abs(y) <= checks.LARGEST and is_moderate(x):
+                if abs(y) <= checks.LARGEST and np.vdot(x, x) <= SQUARED:  # type: ignore[arg-type]
                     return self._observe(x, y)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
@@ -277,11 +278,6 @@ class PaperRow:
     def restore(self, state: Mapping[str, Any]) -> None:
         arrays = {name: value for name, value in state.items() if name != "unit"}
         self._resume(DeviceState.of(arrays), state["unit"])
-
-
-def is_moderate(x: Any) -> bool:
-    """Whether no input is too large to square; False may also come from many large ones."""
-    return bool(np.vdot(x, x) <= checks.LARGEST**2)
 
 
 def _inputs(settings: Paper, inputs: int | None) -> int:
