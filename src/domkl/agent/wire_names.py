@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.errors import PeerError
 from ..exchange.edges import NEVER, Held
-from ..exchange.topology import Links
+from ..exchange.topology import Announcement
 
 ROUND_END, NUMBER_END = 2**53, 2**63
 NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")
@@ -36,7 +36,7 @@ def names_of(links: Mapping[str, Any]) -> list[str]:
     return [*links, *(name for _, near in links.values() for name in near)]
 
 
-def announced(links: Mapping[str, tuple[int, list[str]]]) -> dict[Hashable, Links]:
+def announced(links: Mapping[str, tuple[int, list[str]]]) -> dict[Hashable, Announcement]:
     """Announcements as `Topology` takes them."""
     return {name: (version, tuple(near)) for name, (version, near) in links.items()}
 

@@ -16,7 +16,7 @@ from ..base.errors import PeerError
 from .edges import NEVER
 
 #: A learner's links: their version, and its neighbours.
-Links: TypeAlias = "tuple[int, tuple[Hashable, ...]]"
+Announcement: TypeAlias = "tuple[int, tuple[Hashable, ...]]"
 #: The most learners of a network that are kept track of, and the most links of one.
 MOST_LEARNERS, MOST_LINKS = 1024, 1024
 #: The largest version, and how far it may be ahead of the last: a forged one must leave room to outrun it.
@@ -33,8 +33,8 @@ class Topology:
 
     def __init__(self, name: Hashable, neighbours: Sequence[Hashable]) -> None:
         self.name = name
-        self.known: dict[Hashable, Links] = {name: (0, tuple(neighbours))}
-        self.news: dict[Hashable, Links] = dict(self.known)  # not yet passed on
+        self.known: dict[Hashable, Announcement] = {name: (0, tuple(neighbours))}
+        self.news: dict[Hashable, Announcement] = dict(self.known)  # not yet passed on
         self._members: list[Hashable] | None = None
         self._size: tuple[int, int] | None = None
 
@@ -46,7 +46,7 @@ class Topology:
         if set(neighbours) - set(before):
             self.news = dict(self.known)
 
-    def receive(self, links: Mapping[Hashable, Links]) -> None:
+    def receive(self, links: Mapping[Hashable, Announcement]) -> None:
         """Take in announcements; what is new is passed on with the next message."""
         for name, found in links.items():
             check_links(name, found)
@@ -62,7 +62,7 @@ class Topology:
     def _version(self, name: Hashable) -> int:
         return self.known[name][0] if name in self.known else NEVER
 
-    def _outrun(self, found: Links) -> None:
+    def _outrun(self, found: Announcement) -> None:
         """After a restart, or a forgery, others have links of our own that are not ours."""
         version, mine = self.known[self.name]
         if found[0] > version or (found[0] == version and found[1] != mine):
@@ -75,11 +75,11 @@ class Topology:
             self.known = {other: links for other, links in self.known.items() if other in members}
         return name in self.known or len(self.known) < MOST_LEARNERS
 
-    def _learn(self, name: Hashable, links: Links) -> None:
+    def _learn(self, name: Hashable, links: Announcement) -> None:
         self.known[name] = self.news[name] = links
         self._members = self._size = None
 
-    def take_news(self) -> dict[Hashable, Links]:
+    def take_news(self) -> dict[Hashable, Announcement]:
         """What the next message passes on."""
         news, self.news = self.news, {}
         return news
@@ -104,11 +104,11 @@ class Topology:
         return all(name in self.known for name in self.members)
 
     def _reach(self) -> set[Hashable]:
-        around, found, edge = self._around(), {self.name}, [self.name]
-        while edge and len(found) < MOST_LEARNERS:
-            near = {other for name in edge for other in around.get(name, ())} - found
-            edge = sorted(near, key=order)[: MOST_LEARNERS - len(found)]
-            found.update(edge)
+        around, found, frontier = self._around(), {self.name}, [self.name]
+        while frontier and len(found) < MOST_LEARNERS:
+            near = {other for name in frontier for other in around.get(name, ())} - found
+            frontier = sorted(near, key=order)[: MOST_LEARNERS - len(found)]
+            found.update(frontier)
         return found
 
     def _diameter(self) -> int:
