@@ -14,10 +14,13 @@ from taught import (
     NAMES,
     ROUNDING,
     alone,
+    feed,
     ordered,
     read_back,
+    ring,
     rows,
     samples,
+    streams,
     taught_in_river,
     taught_online,
 )
@@ -105,6 +108,21 @@ def test_domkl_hands_over_too(tmp_path, kind):
     learner = alone(read_back(model, tmp_path))
     found = [learner.predict(x) for x in X]
     np.testing.assert_allclose(found, [model.predict(x) for x in X], rtol=ROUNDING[kind])
+
+
+@pytest.mark.parametrize("forgetting", ["none", 100.0])
+def test_a_model_with_any_forgetting_goes_on_in_a_network(tmp_path, forgetting):
+    model, (X, y) = domkl.DOMKL(model=domkl.Auto(size=60, forgetting=forgetting)), samples(530)
+    for x, label in zip(X, y, strict=True):
+        model.learn(x, label)
+    made = read_back(model, tmp_path)
+    assert made.settings.forgetting == forgetting
+    graph, group = ring(made, 3)
+    np.testing.assert_allclose([one.predict(X[0]) for one in group], model.predict(X[0]), rtol=1e-4)
+    more, labels = streams(3, 5)
+    for t in range(5):
+        feed(group, graph, more[:, t], labels[:, t], t)
+    assert all(abs(one.step.y_hat - one.step.y) < 300 for one in group)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -195,10 +213,6 @@ def classes_of(*labels):
         (lambda: classes_of("no", "yes"), "classes are .* expected 0 and 1, or -1 and 1"),
         (lambda: domkl.DOMKL(), "no model of one device"),
         (lambda: domkl.DOMKL("ring"), "no model of one device"),
-        (
-            lambda: taught_in_river("auto", T=64, model=domkl.Auto(size=60, forgetting=100)),
-            "forgetting was chosen; expected 'auto'",
-        ),
     ],
 )
 def test_what_cannot_be_handed_over_is_refused_in_one_line(tmp_path, model, message):

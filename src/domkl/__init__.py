@@ -1,8 +1,8 @@
 """domkl: decentralised online learning with multiple kernels.
 
-Devices on a graph each see a stream of their own, exchange only model parameters with their neighbours,
-and end up with one good nonlinear function. `import domkl` needs numpy alone; everything else loads when
-it is first used.
+Devices on a graph each see a stream of their own, exchange parameters and summary statistics with their
+neighbours, and end up with one good nonlinear function. Messages can reveal samples: see docs/privacy.md.
+`import domkl` needs numpy alone; everything else loads when it is first used.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.errors import PeerError
 from ..exchange.edges import NEVER, NUMBER_END, Held
-from ..exchange.topology import Links
+from ..exchange.topology import Announcement
 
 #: Rounds in messages are below this.
 ROUND_END = 2**52
@@ -42,7 +42,7 @@ def names_of(links: Mapping[str, Any]) -> list[str]:
     return [*links, *(name for _, near in links.values() for name in near)]
 
 
-def announced(links: Mapping[str, tuple[int, list[str]]]) -> dict[Hashable, Links]:
+def announced(links: Mapping[str, tuple[int, list[str]]]) -> dict[Hashable, Announcement]:
     """Announcements as `Topology` takes them."""
     return {name: (version, tuple(near)) for name, (version, near) in links.items()}
 

@@ -14,7 +14,7 @@ from ..base.errors import InputError
 from ..base.types import Array
 
 GraphLike: TypeAlias = "Graph | str | Array | Iterable[tuple[Hashable, Hashable]] | Any"
-Edge: TypeAlias = "tuple[int, int]"
+Pair: TypeAlias = "tuple[int, int]"
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Graph:
         return np.array([len(n) for n in self.neighbours])
 
     @property
-    def edges(self) -> list[Edge]:
+    def edges(self) -> list[Pair]:
         """Every edge once, as (smaller index, larger index)."""
         return [(j, i) for j, near in enumerate(self.neighbours) for i in near if j < i]
 
@@ -52,6 +52,10 @@ class Graph:
     @property
     def is_tree(self) -> bool:
         return len(self.edges) == self.J - 1  # connected by construction
+
+
+#: The graph of a learner alone.
+LONE = Graph((0,), ((),))
 
 
 def as_graph(graph: GraphLike, J: int | None = None) -> Graph:
@@ -108,27 +112,27 @@ def paper(number: int) -> Graph:
     return Graph(tuple(range(1, J + 1)), build(list(range(J)), edges).neighbours, note="inferred")
 
 
-def ring(J: int) -> list[Edge]:
+def ring(J: int) -> list[Pair]:
     """0 - 1 - ... - J-1 - 0."""
     return path(J) + ([(0, J - 1)] if J > 2 else [])
 
 
-def path(J: int) -> list[Edge]:
+def path(J: int) -> list[Pair]:
     """0 - 1 - ... - J-1."""
     return [(j, j + 1) for j in range(J - 1)]
 
 
-def star(J: int, hub: int = 0) -> list[Edge]:
+def star(J: int, hub: int = 0) -> list[Pair]:
     """Every learner next to the hub alone."""
     return [(hub, j) for j in range(J) if j != hub]
 
 
-def complete(J: int) -> list[Edge]:
+def complete(J: int) -> list[Pair]:
     """Every learner linked to every other."""
     return [(j, i) for j in range(J) for i in range(j + 1, J)]
 
 
-SHAPES: dict[str, Callable[[int], list[Edge]]] = {
+SHAPES: dict[str, Callable[[int], list[Pair]]] = {
     "ring": ring,
     "path": path,
     "star": star,

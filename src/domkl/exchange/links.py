@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..base.types import Array
 from .graph import Graph
 
-Slot: TypeAlias = "tuple[Any, npt.NDArray[np.intp]]"
+Arrivals: TypeAlias = "tuple[Any, npt.NDArray[np.intp]]"
 
 
 class Links:
@@ -33,14 +33,14 @@ class Links:
         self.deg = graph.deg[:own]
 
     @cached_property
-    def _slots(self) -> list[Slot]:
+    def _slots(self) -> list[Arrivals]:
         """The k-th neighbours of all learners that have so many: (receivers, edges to them)."""
         first = np.concatenate([[0], np.cumsum(self.deg)[:-1]]).astype(np.intp)
         rows = [np.flatnonzero(self.deg > k) for k in range(int(self.deg.max()))]
         return [(r, first[r] + k) for k, r in enumerate(rows)]
 
     @cached_property
-    def _sources(self) -> list[Slot]:
+    def _sources(self) -> list[Arrivals]:
         return [(r, self.source[edges]) for r, edges in self._slots]
 
     def sum(self, values: Array) -> Array:
@@ -60,7 +60,7 @@ def sum_in_order(values: Array) -> Array:
     return total
 
 
-def _sum(slots: list[Slot], values: Array) -> Array:
+def _sum(slots: list[Arrivals], values: Array) -> Array:
     total = values.take(slots[0][1], axis=0)  # every learner has a first neighbour
     for rows, index in slots[1:]:
         if len(index) == len(total):

@@ -38,9 +38,11 @@ class Network:
         if layout.theta is not None:
             self._take_back(model, outgoing[layout.theta.name] - sent[layout.theta.name])
         if self.graph.J > 1:
-            self._count(layout, model.statistics)
+            self._count(layout, model)
         incoming = self.neighbours.combine(layout.parts, sent, sent, screen=self.exchange.screen)
-        incoming["statistics"] = {t: self._pooled(t, each) for t, each in model.statistics.items()}
+        incoming["statistics"] = {
+            t: self._pooled(each, model.is_common(t)) for t, each in model.statistics.items()
+        }
         return incoming
 
     def _take_back(self, model: Model, rounded: Array) -> None:
@@ -48,21 +50,17 @@ class Network:
         if rounded.any():
             model.take_back(rounded * np.asarray(self.neighbours.weight[:, None, None], rounded.dtype))
 
-    def _pooled(self, round: int, each: Any) -> Statistics:
-        """Statistics that all can know by their round are everybody's; others the neighbourhood's."""
+    def _pooled(self, each: Any, is_common: bool) -> Statistics:
+        """Statistics of everybody where they are common, else of each neighbourhood."""
         each = type(each)(*(values[self._order] for values in each))
-        who = np.ones((1, self.graph.J), bool) if self._is_common(round) else self.around[:, self._order]
+        who = np.ones((1, self.graph.J), bool) if is_common else self.around[:, self._order]
         return Statistics(each, who)
 
-    def _is_common(self, round: int) -> bool:
-        return self.graph.J > 1 and round >= max(4, self.diameter + 2)
-
-    def _count(self, layout: Layout, statistics: Mapping[int, Any]) -> None:
+    def _count(self, layout: Layout, model: Model) -> None:
         wide, small = layout.sizes
         more = 1  # the degree
-        for round, stats in statistics.items():
-            rows = self.graph.J if self._is_common(round) else 1
-            columns = stats.n.shape[-1]
-            more += rows * (HEADER + (len(stats) - 1 + stats.quantiles.shape[1]) * columns)
+        for round, each in model.statistics.items():
+            rows = self.graph.J if model.is_common(round) else 1
+            more += rows * (HEADER + sum(values[0].size for values in each))
         self.sent += wide + small + more
         self.bytes += wide * np.dtype(self.exchange.payload).itemsize + 8 * (small + more)

@@ -16,7 +16,7 @@ from ..base.errors import PeerError
 from .edges import NEVER
 
 #: A learner's links: their version, and its neighbours.
-Links: TypeAlias = "tuple[int, tuple[Hashable, ...]]"
+Announcement: TypeAlias = "tuple[int, tuple[Hashable, ...]]"
 #: The most learners of a network that are kept track of, the most links of one, and of all together.
 MOST_LEARNERS, MOST_LINKS, MOST_ALL_LINKS = 1024, 1024, 16_384
 #: The largest diameter that counts: half the rounds of the warm-up, which no larger one can then make longer.
@@ -35,8 +35,8 @@ class Topology:
 
     def __init__(self, name: Hashable, neighbours: Sequence[Hashable]) -> None:
         self.name = name
-        self.known: dict[Hashable, Links] = {name: (0, tuple(neighbours))}
-        self.news: dict[Hashable, Links] = dict(self.known)  # not yet passed on
+        self.known: dict[Hashable, Announcement] = {name: (0, tuple(neighbours))}
+        self.news: dict[Hashable, Announcement] = dict(self.known)  # not yet passed on
         self._members: list[Hashable] | None = None
         self._size: tuple[int, int] | None = None
 
@@ -48,7 +48,7 @@ class Topology:
         if set(neighbours) - set(before):
             self.news = dict(self.known)
 
-    def receive(self, links: Mapping[Hashable, Links]) -> None:
+    def receive(self, links: Mapping[Hashable, Announcement]) -> None:
         """Take in announcements; what is new is passed on with the next message."""
         for name, found in links.items():
             check_links(name, found)
@@ -64,7 +64,7 @@ class Topology:
     def _version(self, name: Hashable) -> int:
         return self.known[name][0] if name in self.known else NEVER
 
-    def _outrun(self, found: Links) -> None:
+    def _outrun(self, found: Announcement) -> None:
         """After a restart, or a forgery, others have links of our own that are not ours."""
         version, mine = self.known[self.name]
         if found[0] > version or (found[0] == version and found[1] != mine):
@@ -81,11 +81,11 @@ class Topology:
         others = [len(near) for other, (_, near) in self.known.items() if other != name]
         return len(others) < MOST_LEARNERS and sum(others) + links <= MOST_ALL_LINKS
 
-    def _learn(self, name: Hashable, links: Links) -> None:
+    def _learn(self, name: Hashable, links: Announcement) -> None:
         self.known[name] = self.news[name] = links
         self._members = self._size = None
 
-    def take_news(self) -> dict[Hashable, Links]:
+    def take_news(self) -> dict[Hashable, Announcement]:
         """What the next message passes on."""
         news, self.news = self.news, {}
         return news
@@ -110,11 +110,11 @@ class Topology:
         return all(name in self.known for name in self.members)
 
     def _reach(self) -> set[Hashable]:
-        around, found, edge = self._around(), {self.name}, [self.name]
-        while edge and len(found) < MOST_LEARNERS:
-            near = {other for name in edge for other in around.get(name, ())} - found
-            edge = sorted(near, key=order)[: MOST_LEARNERS - len(found)]
-            found.update(edge)
+        around, found, frontier = self._around(), {self.name}, [self.name]
+        while frontier and len(found) < MOST_LEARNERS:
+            near = {other for name in frontier for other in around.get(name, ())} - found
+            frontier = sorted(near, key=order)[: MOST_LEARNERS - len(found)]
+            found.update(frontier)
         return found
 
     def _diameter(self) -> int:

@@ -22,8 +22,9 @@ class DOMKL:
 
     Parameters
     ----------
-    graph : None for one device, which takes x (d,) and y; else who talks to whom (as in `simulate`): a whole
-        network in this process, which takes a round at a time, X (J, d) and y (J,), a row for each learner.
+    graph : None for one device, which takes x (d,) and y; else which learners are neighbours (as in
+        `simulate`): a whole network in this process, which takes a round at a time, X (J, d) and y (J,), a
+        row for each learner.
     model : `domkl.Auto(...)`, by default `Auto()`; one device also takes `domkl.Paper(...)`: the paper's
         local step over Gaussian kernels, on inputs and labels that are scaled as they come.
 
@@ -40,7 +41,7 @@ class DOMKL:
     >>> round(model.predict([500.0, 500.0]), 1)  # the truth is 1.598
     1.6
 
-    Three devices that exchange parameters, never samples:
+    Three devices that exchange parameters and statistics of the first samples (not private: docs/privacy.md):
 
     >>> network = domkl.DOMKL("ring", model=domkl.Auto(size=200))
     >>> for X in rng.uniform(0, 1000, size=(100, 3, 2)):

@@ -34,8 +34,6 @@ def write(path: str | os.PathLike[str], model: Single, names: Sequence[Hashable]
 def handed_over(online: OnlineRows, names: tuple[str, ...] = ()) -> HandedAuto:
     """One device's model with its scale fixed, without samples."""
     handed.refuse_untaught(online.n)
-    if online.settings.forgetting != "auto":
-        raise InputError("the model's forgetting was chosen; expected 'auto', as agents have; leave it out")
     fixed = copy.deepcopy(online)
     fixed.fix_scale()
     fixed.rows.memories.recent.clear()

@@ -10,15 +10,12 @@ import numpy.typing as npt
 from .. import engines
 from ..base import checks
 from ..base.types import Array
-from ..exchange.graph import Graph
+from ..exchange.graph import LONE, Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning import losses
 from ..learning.auto import AutoRows, growth, rescale
 from ..learning.settings import Auto
-
-#: The graph of a device alone.
-ALONE = Graph((0,), ((),))
 
 
 class OnlineRows:
@@ -37,7 +34,7 @@ class OnlineRows:
     True
     """
 
-    def __init__(self, settings: Auto, d: int, graph: Graph = ALONE) -> None:
+    def __init__(self, settings: Auto, d: int, graph: Graph = LONE) -> None:
         self.settings, self.network = settings, Network(graph, Exchange())
         size = graph.J, self.network.diameter
         weight, d = self.network.neighbours.weight, checks.count("d", d)

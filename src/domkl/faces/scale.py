@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..base.types import Array
+from ..learner.handed_row import FAR
 
 #: Inputs beyond this do not count in a mean or spread.
 HUGE = 1e150
-#: Where a scaled input is cut off.
-FAR = 1e6
 
 
 class Scale:

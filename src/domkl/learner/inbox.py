@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from ..base.errors import InputError, PeerError
 from ..exchange.edges import Held, Neighbour
 from ..exchange.message import Update
-from ..exchange.topology import Links
+from ..exchange.topology import Announcement
 
 #: How many rounds ahead of ours an update may wait; more would let a peer fill our memory.
 EARLIEST = 64
@@ -35,7 +35,7 @@ class UpdateInbox(ABC):
         """Refuse an update that cannot be right."""
 
     @abstractmethod
-    def take_links(self, links: Mapping[Hashable, Links]) -> None:
+    def take_links(self, links: Mapping[Hashable, Announcement]) -> None:
         """Learn the network's links from a neighbour."""
 
     @property

@@ -24,7 +24,7 @@ from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..exchange.edges import Held, Neighbour, next_number
 from ..exchange.message import Exchange, Shapes, Update, as_exchange, check_update
-from ..exchange.topology import Links, Topology, check_links
+from ..exchange.topology import Announcement, Topology, check_links
 from ..learning.first_order import Step
 from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
@@ -150,7 +150,7 @@ class Learner(UpdateInbox):
         return None if self._last is None else Step(*self._last)
 
     @property
-    def links(self) -> dict[Hashable, Links]:
+    def links(self) -> dict[Hashable, Announcement]:
         """All links of the network that are known, for `take_links` of others."""
         return dict(self.topology.known) if self._row.floods else {}
 
@@ -159,7 +159,7 @@ class Learner(UpdateInbox):
         """Whether all links of the network are known, as far as the model needs them."""
         return not self._row.floods or self.topology.is_complete
 
-    def take_links(self, links: Mapping[Hashable, Links]) -> None:
+    def take_links(self, links: Mapping[Hashable, Announcement]) -> None:
         """Learn the network's links from a neighbour."""
         if self._row.floods:
             self.topology.receive(links)

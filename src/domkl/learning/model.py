@@ -117,6 +117,10 @@ class Model(ABC):
         """
         return np.full((self.J, 1), np.nan)
 
+    def is_common(self, round: int) -> bool:
+        """Whether the statistics for that round are passed on to everybody, not to neighbours alone."""
+        return False
+
     def interpret(self, message: Mapping[str, Array], own: Mapping[str, Array]) -> dict[str, Array]:
         """One neighbour's message as far as it means the same here; `own` values are neutral. (1, ...)"""
         return dict(message)

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from ...base.types import Array
-from ...exchange.graph import Graph
+from ...exchange.graph import LONE
 from ...learning import kernels
 from ...learning.first_order import Rates
 from ...learning.settings import Auto, KernelSpec, ModelSettings, Paper
@@ -65,10 +65,10 @@ def _omkl(source: Source, seed: int) -> Result:
 
 def _alone(source: Source, model: ModelSettings) -> Result:
     """One learner of domkl without neighbours, on everybody's samples."""
-    split, alone = source.split, Graph((0,), ((),))
+    split = source.split
     X, y = _order(split.X), _order(split.y)
     start = time.process_time()
-    run = simulate(X[None], y[None], alone, model=model, delay=split.delay * len(split.y))
+    run = simulate(X[None], y[None], LONE, model=model, delay=split.delay * len(split.y))
     return Result(_back(run.y_hat[0], len(split.y)), _raw(source), time.process_time() - start)
 
 

@@ -296,6 +296,10 @@ class AutoRows(Model):
         """One neighbour's message as far as it means the same here."""
         return interpret(self, message, own)
 
+    def is_common(self, round: int) -> bool:
+        """Whether the statistics for that round's scale are of all learners."""
+        return self.warm.is_common(round)
+
     # A network that changes
 
     def reweigh(self, weight: Array, learners: int, diameter: int) -> None:
