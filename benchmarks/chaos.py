@@ -20,6 +20,7 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
 import faults
+import machines
 import netns
 
 Facts = dict[str, Any]
@@ -76,6 +77,17 @@ SCENARIOS: dict[str, tuple[str, Callable[[pathlib.Path], Facts]]] = {
     "loss": ("5 % loss, 50 ms delay", loss),
     "partition": ("partition for 30 s, Zenoh", partition),
     "partition-mqtt": ("partition for 30 s, MQTT", partition_mqtt),
+    "flapping": ("a link flaps every 2 s", machines.flapping),
+    "disk-full": ("disk full for 3 s", lambda folder: machines.disk_full(folder, ZENOH)),
+    "disk-full-kill": (
+        "disk full, SIGKILL meanwhile",
+        lambda folder: machines.disk_full(folder, ZENOH, kill=True),
+    ),
+    "disk-read-only": ("disk read-only for 3 s", lambda folder: machines.disk_read_only(folder, ZENOH)),
+    "clock": ("clock set back by a day, SIGKILL", lambda folder: machines.clock_jumps(folder, ZENOH)),
+    "duplicate": ("a second agent of the same name", lambda folder: machines.duplicate_name(folder, ZENOH)),
+    "slow-clients": ("50 clients, a byte a second", lambda folder: machines.slow_clients(folder, ZENOH)),
+    "upgrade": ("files of the version before", lambda folder: machines.upgraded(folder, ZENOH)),
 }
 
 
@@ -109,11 +121,21 @@ def main() -> None:
 def good(facts: Facts) -> bool:
     """Whether a fault did no harm."""
     most = 1e-3 if facts["name"].endswith("auto") else 1e-9  # duals of Auto are of float32
-    return bool(facts["whole"] and facts["duals"] < most and facts["error_ratio"] < 1.05)
+    expected = {"duplicate": ("twin", 2), "disk-full": ("alive", 3), "disk-full-kill": ("alive", 3)}
+    key, value = expected.get(facts["name"], ("whole", True))
+    answered = facts.get("slowest_answer", 0.0) < 2.0
+    return bool(
+        facts["whole"]
+        and facts["duals"] < most
+        and facts["error_ratio"] < 1.05
+        and facts[key] == value
+        and answered
+    )
 
 
 def show(facts: Facts, to: Any) -> None:
-    extra = {key: facts[key] for key in ("kills", "stall") if key in facts}
+    more = ("kills", "stall", "flaps", "twin", "slowest_answer", "from_version")
+    extra = {key: facts[key] for key in more if key in facts}
     words = [
         f"{facts['fault']:42} {facts['seconds']:4.0f} s",
         f"whole {facts['whole']!s:5}",

@@ -18,6 +18,7 @@ import time
 import urllib.request
 
 import faults
+import netns
 from brokers import free_ports
 from domkl.agent import checkpoint
 from domkl.lab import fleet
@@ -205,6 +206,29 @@ def upgraded(folder, transport, T=6000):
         net.start(names[0])
         net.wait(120)
         return {"from_version": version, **faults.judged(net, experiment, source)}
+
+
+def flapping(folder, kind="zenoh", every=2.0, seconds=40.0, pause=0.05):
+    """The link between two learners is cut and healed again and again, under TLS."""
+    rounds = round((seconds + 10.0) / pause)
+    with netns.scene(folder, kind, 4, rounds, 1.0, paced=True) as (net, learners, facts):
+        names, all_run = list(learners.names), threading.Event()
+        feeds = [netns.feed(folder, name, pause, all_run) for name in names]
+        learners.start()
+        for name in names:
+            faults.wait_for_rounds(learners, name, 1)
+        all_run.set()
+        end, flaps = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            net.partition(names[:1], names[1:2])
+            time.sleep(every)
+            net.heal()
+            time.sleep(every)
+            flaps += 1
+        learners.wait(90)
+        for thread in feeds:
+            thread.join()
+    return {"flaps": flaps, **facts}
 
 
 def downgrade(directory):
