@@ -2,9 +2,10 @@
 
 A round ahead of ours is believed where more than half of the neighbours that are up, and at least two, have
 reached it. One neighbour alone is believed at a plausible rate: `SLACK` rounds, and `MOST_A_SECOND` for each
-second since it was last not ahead of us, so that the halves of a healed ring come together. A learner that
-starts without a state goes to the round that more than half of its neighbours have reached, even if that is
-one. Nobody skips more than `MOST_AHEAD` rounds at once, nor to later ones than `LAST_SKIP`.
+second since it was last not ahead of us, so that the halves of a healed ring come together; our other
+neighbours follow at that rate, so a lie divides us from them for no longer than its sender was away. A
+learner that starts without a state goes to the round that more than half of its neighbours have reached, even
+if that is one. Nobody skips more than `MOST_AHEAD` rounds at once, nor to later ones than `LAST_SKIP`.
 """
 
 from __future__ import annotations

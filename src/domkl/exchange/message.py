@@ -145,19 +145,20 @@ def most_parameter(dtype: Any, own: float = np.inf) -> float:
 
 def within(values: Array, most: float) -> Array:
     """Values, clipped to [-most, most]; the array itself where nothing is outside."""
-    return np.clip(values, -most, most) if largest(values) > most else values
-
-
-def largest(values: Array) -> float:
-    """The largest absolute value."""
-    return float(np.abs(values).max(initial=0.0))
+    return values if is_within(values, most) else np.clip(values, -most, most)
 
 
 def check_within(values: Array, most: float) -> None:
     """Refuse larger values than any learner sends."""
-    found = largest(values)
-    if not found <= most:
-        raise PeerError(f"a message holds {found:.3g}; expected at most {most:.3g}; fix that learner")
+    if not is_within(values, most):
+        largest = np.abs(values).max()
+        raise PeerError(f"a message holds {largest:.3g}; expected at most {most:.3g}; fix that learner")
+
+
+def is_within(values: Array, most: float) -> bool:
+    """Whether all values are finite and in [-most, most]."""
+    # A sum of squares below most**2 has no larger terms, and takes a tenth of the time of looking at each.
+    return bool(np.vdot(values, values) < most * most) or bool((np.abs(values) <= most).all())
 
 
 def _check_part(part: Part) -> None:

@@ -255,7 +255,7 @@ class PaperRow:
         if share != 1:
             theta = state.theta + share * (theta - state.theta)
         state = state._replace(theta=theta)
-        if share == 1 and self.hedge in ("neighbours", "local") and self.shapes.scalars:
+        if share == 1 and self.hedge == "neighbours":
             L = median(state.L, [_losses(update) for update in updates])
             q = hedging.weights(L * (1 + len(self.known)), self.rates.eta_g)
             state = state._replace(L=L, q=q)
