@@ -23,8 +23,8 @@ class DOMKL:
     Parameters
     ----------
     graph : None for one device, which takes x (d,) and y; else which learners are neighbours (as in
-        `simulate`): a whole network in this process, which takes a round at a time, X (J, d) and y (J,), a row
-        for each learner.
+        `simulate`): a whole network in this process, which takes a round at a time, X (J, d) and y (J,),
+        a row for each learner.
     model : `domkl.Auto(...)`, by default `Auto()`; one device also takes `domkl.Paper(...)`: the paper's
         local step over Gaussian kernels, on inputs and labels that are scaled as they come.
 
