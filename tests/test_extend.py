@@ -42,7 +42,7 @@ class MeanRows(Model):
     def predict(self, x):
         return SimpleNamespace(y_hat=self.mean)
 
-    def learn(self, prediction, y, asked=None):
+    def learn(self, prediction, y, earlier=None):
         self.n += 1
         self.mean = self.mean + (y - self.mean) / self.n
         return {"mean": self.mean}
@@ -86,7 +86,7 @@ class DescentRows(Model):
         z = np.append(x, np.ones((len(x), 1)), 1).astype(self.dtype)
         return SimpleNamespace(z=z, y_hat=np.array([t @ v for t, v in zip(self.theta[:, 0], z, strict=True)]))
 
-    def learn(self, prediction, y, asked=None):
+    def learn(self, prediction, y, earlier=None):
         step = self.rate * (y - prediction.y_hat)
         self.theta = self.theta + (step[:, None] * prediction.z)[:, None].astype(self.dtype)
         return {"theta": self.theta, "size": np.abs(self.theta).max((1, 2))}

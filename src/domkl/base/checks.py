@@ -74,7 +74,7 @@ def finite(name: str, value: Array, first: int = 0, learners: npt.NDArray[np.int
     """`value` itself if all of it is finite and can be squared, else an error that names the first bad place.
 
     `first` is the round that a block (J, B, ...) begins with, `learners` are its rows where they are not
-    all, so that the place is told in the whole stream.
+    all, so that the place is reported in the whole stream.
     """
     if _fits(value):
         return value

@@ -34,12 +34,12 @@ Index: TypeAlias = "npt.NDArray[np.intp]"
 BLOCK_BYTES = 64_000_000
 #: What a learner costs beside its neighbours, counted in neighbours: measured at P = 3, D = 20, d = 5.
 BASE_COST = 16
-#: Seconds in which mpiexec can pass on a rank's last words; an abort would overtake them on a busy machine.
-HEARD = 0.3
+#: Seconds in which mpiexec can pass on a rank's error; an abort would overtake it on a busy machine.
+PASSED_ON = 0.3
 
 
 class Border(NamedTuple):
-    """What this rank and another tell each other."""
+    """Rows that this rank and another exchange."""
 
     rank: int
     mine: Index  # own rows that the other rank needs, by ascending learner
@@ -219,13 +219,13 @@ def together() -> Iterator[None]:
         yield
     except BaseException as error:
         if world.size > 1:
-            _tell(error, world.rank, world.size)
-            time.sleep(HEARD)
+            _report(error, world.rank, world.size)
+            time.sleep(PASSED_ON)
             world.Abort(1)
         raise
 
 
-def _tell(error: BaseException, rank: int, size: int) -> None:
+def _report(error: BaseException, rank: int, size: int) -> None:
     if not isinstance(error, Error):
         traceback.print_exc()
     line = f"domkl: rank {rank} of {size} ends the run: {type(error).__name__}: {error}"

@@ -71,7 +71,7 @@ class OnlineRows:
         self._seen = None
 
     def fix_scale(self) -> None:
-        """The scale of all samples so far stays for good; late inputs that have not shown theirs are left."""
+        """The scale of all samples so far stays; late inputs that have not shown theirs are left out."""
         self.rows.late, self._seen = {}, None
         if not self.rows.warm.over:
             rescale.rebuild_alone(self.rows)

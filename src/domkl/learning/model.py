@@ -1,7 +1,7 @@
 """The contract of a model: what a runner (`domkl.simulate`, `domkl.Learner`) asks of it.
 
     prediction = model.predict(x)            # x (J, d): what is known before the label
-    outgoing = model.learn(prediction, y)    # the local step; one message a row, part by part
+    outgoing = model.learn(prediction, y, earlier)  # the local step; one message a row, part by part
     model.merge(incoming)                    # what the exchange made of the neighbours' messages
     model.state(), model.restore(state)      # everything it knows between two rounds, by name
 
@@ -78,10 +78,10 @@ class Model(ABC):
         """Predict samples (J, d); the result has `y_hat` (J,) and whatever `learn` needs again."""
 
     @abstractmethod
-    def learn(self, prediction: Any, y: Array, asked: Any = None) -> dict[str, Array]:
+    def learn(self, prediction: Any, y: Array, earlier: Any = None) -> dict[str, Array]:
         """The local step with labels (J,); returns each part (J, *shape).
 
-        `asked`: what was predicted when the sample was new, if that is rounds ago.
+        `earlier`: what was predicted when the sample was new, if that is rounds ago.
         """
 
     @abstractmethod

@@ -69,9 +69,9 @@ class Rounds:
         self._count(prediction, y)
         self.waiting.append((x, prediction, y))
         if len(self.waiting) > self.how.delay:
-            sample, asked, label = self.waiting.popleft()
-            now = self.rows.predict(sample) if self.how.delay else asked
-            outgoing = self.rows.learn(now, label, asked)
+            sample, earlier, label = self.waiting.popleft()
+            now = self.rows.predict(sample) if self.how.delay else earlier
+            outgoing = self.rows.learn(now, label, earlier)
             self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         return cast(Array, prediction.y_hat)
 

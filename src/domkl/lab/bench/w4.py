@@ -47,7 +47,7 @@ class StepShape(NamedTuple):
         return self.D * (2 * self.D + 1)
 
     def held(self, threads: int) -> int:
-        """How many elements a thread reads before it comes to the same again.
+        """How many elements a thread reads before it returns to the same element.
 
         Kernels meet only in Hedge: each runs through many rounds by itself, with all learners' matrices.
         A device takes its kernels in turn, and threads share them.

@@ -1,4 +1,4 @@
-"""Which of a learner's predictions to believe: Hedge with fixed share, on each device by itself."""
+"""Weights of a learner's predictions: Hedge with fixed share, on each device by itself."""
 
 from __future__ import annotations
 

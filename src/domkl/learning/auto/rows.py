@@ -182,18 +182,18 @@ class AutoRows(Model):
     # Learning
 
     def learn(
-        self, prediction: AutoPrediction, y: Array, asked: AutoPrediction | None = None
+        self, prediction: AutoPrediction, y: Array, earlier: AutoPrediction | None = None
     ) -> dict[str, Array]:
-        """A label becomes known to every learner (J,); `asked`: what was predicted, if that is rounds ago.
+        """A label becomes known to every learner (J,); `earlier`: what was predicted, if that is rounds ago.
 
         Experts are judged by what they had predicted before: a short memory looks good on samples between
         those it knows.
         """
-        if asked is None or asked.experts.shape != prediction.experts.shape:
-            asked = prediction
+        if earlier is None or earlier.experts.shape != prediction.experts.shape:
+            earlier = prediction
         self.rounds += 1
         self.last_x = prediction.x
-        self._judge(asked, y)
+        self._judge(earlier, y)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
         self.joint.learnt, self.statistics = None, {}
         self.memories.turn, self.memories.outgoing = NOBODY, None
@@ -201,10 +201,10 @@ class AutoRows(Model):
             self.warm.samples.append((prediction.x, y))
             due = self.warm.statistics_for(self.rounds)
             self.statistics = dict.fromkeys(due, self.warm.statistics()) if due else {}
-        self._step(prediction, y, asked)
+        self._step(prediction, y, earlier)
         return self._message()
 
-    def _step(self, prediction: AutoPrediction, y: Array, asked: AutoPrediction) -> None:
+    def _step(self, prediction: AutoPrediction, y: Array, earlier: AutoPrediction) -> None:
         """The local step; a scale that all share is taken before it, any other when the round ends."""
         due, common = self.warm.is_due(self.rounds), self.warm.is_common(self.rounds)
         if due and common and self.rounds in self.known:
@@ -212,7 +212,7 @@ class AutoRows(Model):
         elif self.joint.state is not None and (common or not due):
             target = self.scaled_target(y)
             self.joint.learn(prediction.z, prediction.f, target)
-            self._remember(asked, y, target.astype(np.float64))
+            self._remember(earlier, y, target.astype(np.float64))
 
     def merge(self, incoming: Mapping[str, Any]) -> None:
         """End the round with what the neighbours sent."""
@@ -252,13 +252,13 @@ class AutoRows(Model):
         }
         return within_ranges(message)
 
-    def _judge(self, asked: AutoPrediction, y: Array) -> None:
+    def _judge(self, earlier: AutoPrediction, y: Array) -> None:
         if self.joint.state is None or self.scale is None:
             return
         errors = self.memories.detector.errors if self.memories else None
-        self.experts.judge(self._misses(asked, y), errors)
-        if len(asked.residual):
-            last, together = asked.residual[:, :2], asked.residual[:, 2]
+        self.experts.judge(self._misses(earlier, y), errors)
+        if len(earlier.residual):
+            last, together = earlier.residual[:, :2], earlier.residual[:, 2]
             self.residual.learn(last, in_widths(y - together, self.scale.width))
 
     def _misses(self, prediction: AutoPrediction, y: Array) -> Array:
@@ -273,13 +273,13 @@ class AutoRows(Model):
 
     # Following changes
 
-    def _remember(self, asked: AutoPrediction, y: Array, target: Array) -> None:
+    def _remember(self, earlier: AutoPrediction, y: Array, target: Array) -> None:
         if not self.memories:
             return
         assert self.scale is not None
-        self.memories.learn(asked.x, target, self.scale.inputs, self.rounds)
-        error = in_widths(asked.y_hat - y, self.scale.width) ** 2
-        self.memories.detector.observe(error, self._misses(asked, y)[:, :EXPERTS])
+        self.memories.learn(earlier.x, target, self.scale.inputs, self.rounds)
+        error = in_widths(earlier.y_hat - y, self.scale.width) ** 2
+        self.memories.detector.observe(error, self._misses(earlier, y)[:, :EXPERTS])
 
     def _decide(self, incoming: Mapping[str, Any]) -> None:
         assert self.scale is not None
