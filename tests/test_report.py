@@ -14,9 +14,9 @@ import pytest
 from rich.console import Console
 
 from domkl.base.errors import InputError, MissingExtra
+from domkl.base.words import number
 from domkl.lab import report, trial
 from domkl.lab.report import sentences, tables, terminal
-from domkl.lab.report.text import number
 from domkl.lab.trial import Source
 from domkl.learning.settings import Paper, describe
 from outcomes import OUTCOMES, made, paper

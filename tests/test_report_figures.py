@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from domkl.base.words import number
 from domkl.exchange.graph import as_graph
 from domkl.lab import report
 from domkl.lab.report import error_figure, figures, graph_figure, labels, style, weights_figure
-from domkl.lab.report.text import number
 from domkl.learning.auto import EXPERT_NAMES
 from outcomes import OUTCOMES, made, paper
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..base import checks
 from ..base.errors import InputError
+from ..base.words import number
 from ..lab import bench
-from ..lab.report.text import number
 from . import show
 
 BAR = 48  # characters of the longest bar

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
+from ..base.words import number
 from ..exchange import graph
 from ..lab import compare, experiment, trial
 from ..lab.compare import ComparisonRow, figure
-from ..lab.report.text import number
 from ..lab.trial import Source
 from ..learning import losses
 from . import own, show

@@ -16,9 +16,9 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.extras import need
+from ..base.words import number, percent, with_unit
 from ..lab.experiment import Experiment
 from ..lab.fleet import Fleet
-from ..lab.report.text import number, percent, with_unit
 from ..lab.trial import Source
 from ..learning import auto
 from ..learning.settings import Auto, KernelSpec

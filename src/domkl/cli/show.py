@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..base.extras import need
-from ..lab.report.terminal import table, text
-from ..lab.report.text import NONE, number
+from ..base.words import NONE, number, table, text
 
 __all__ = ["console", "count", "document", "progress", "size", "table", "text"]
 

@@ -20,10 +20,10 @@ from ..base import checks
 from ..base.errors import InputError
 from ..base.extras import need
 from ..base.types import Array
+from ..base.words import column
 from ..exchange import graph
 from ..lab import experiment, fleet, trial
 from ..lab.experiment import Experiment
-from ..lab.report.text import column
 from ..lab.trial import Source
 from ..learning import losses, settings
 from . import live, models, show

@@ -8,11 +8,11 @@ import numpy as np
 
 from ...base.extras import need
 from ...base.types import Array
+from ...base.words import number, plural, shorten
 from ..trial import Outcome
 from .facts import Measure, measure, names_of
 from .labels import Label, write_labels
 from .style import INK, PALETTE, Axes, Drawn, blank, grid, round_axis, set_title
-from .text import number, plural, shorten
 
 #: More learners than this share one colour.
 FEW = len(PALETTE)

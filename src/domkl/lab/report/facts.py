@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ...base.types import Array
+from ...base.words import with_unit
 from ...learning import losses, settings
 from ...learning.losses import Loss
 from ...learning.settings import KernelSpec, Paper
 from ..trial import Outcome
-from .text import with_unit
 
 Document: TypeAlias = "dict[str, Any]"
 #: So many kernels of each learner are listed as its top kernels.

@@ -8,11 +8,11 @@ import numpy as np
 
 from ...base.extras import need
 from ...base.types import Array
+from ...base.words import number, plural, shorten
 from ...exchange.graph import Graph
 from ..trial import Outcome
 from .facts import Measure, measure, names_of
 from .style import INK, Axes, Drawn, Figure, blank, set_title
-from .text import number, plural, shorten
 
 #: Up to so many learners are labelled with name and error, and up to so many with the name.
 NAME_AND_ERROR, NAME_ONLY = 12, 36

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...base.words import number, percent, plural, with_unit
 from .facts import Document
 from .tables import has_classes, has_kernels, in_unit
-from .text import number, percent, plural, with_unit
 
 #: Longer lists are shown as their range, or counted.
 MOST_LINKS, MOST_VALUES = 30, 4

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ...base.words import column, number, percent
 from .facts import Document
-from .text import column, number, percent
 
 #: A kernel with less weight than this is not listed, unless it has the most.
 WORTH_NAMING = 0.01

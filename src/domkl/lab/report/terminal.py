@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...base.extras import need
+from ...base.words import table, text
 from ..trial import Outcome
 from . import sentences, tables
 from .facts import Document, document
@@ -47,25 +48,6 @@ class _Wide:
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         yield self.build(self.facts, options.max_width)
-
-
-def text(words: str, style: str = "") -> Any:
-    """Text that is shown as it is; a learner's name or a log may contain [markup]."""
-    return need("rich.text", "cli").Text(words, style=style)
-
-
-def table(title: str = "", *heads: str, left: int = 1) -> Any:
-    """An empty table; the first `left` columns are of words, the others of numbers."""
-    made = need("rich.table", "cli").Table(
-        title=text(title, "italic") if title else None,
-        title_justify="left",
-        box=need("rich.box", "cli").SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-    )
-    for place, head in enumerate(heads):
-        made.add_column(text(head), justify="left" if place < left else "right")
-    return made
 
 
 def _learners(facts: Document, width: int) -> Any:

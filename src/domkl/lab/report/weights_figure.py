@@ -9,12 +9,12 @@ import numpy as np
 
 from ...base.extras import need
 from ...base.types import Array
+from ...base.words import number, percent
 from ...learning.auto import EXPERT_NAMES
 from ...learning.settings import Auto
 from ..trial import Outcome
 from .labels import Label, write_labels
 from .style import INK, Axes, Drawn, blank, round_axis, set_title
-from .text import number, percent
 
 #: An area is drawn by itself if it has this much weight at the end or on average over time.
 MATTERS = 0.04

@@ -1,11 +1,14 @@
-"""Numbers as people read them."""
+"""Numbers, texts and tables as people read them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+
+from .extras import need
 
 NONE = "–"
 MOST_DECIMALS = 5
@@ -70,3 +73,22 @@ def plural(count: int, thing: str) -> str:
     '8,700 rounds'
     """
     return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
+def text(words: str, style: str = "") -> Any:
+    """Text that is shown as it is; a learner's name or a log may contain [markup]."""
+    return need("rich.text", "cli").Text(words, style=style)
+
+
+def table(title: str = "", *heads: str, left: int = 1) -> Any:
+    """An empty table; the first `left` columns are of words, the others of numbers."""
+    made = need("rich.table", "cli").Table(
+        title=text(title, "italic") if title else None,
+        title_justify="left",
+        box=need("rich.box", "cli").SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+    for place, head in enumerate(heads):
+        made.add_column(text(head), justify="left" if place < left else "right")
+    return made
