@@ -24,7 +24,7 @@ EXAMPLES = [
     *("model.rates horizon", "model.rates rho", "model.rates eta", "model.rates eta_g"),
     *("stream path", "stream topic", "stream low", "stream high", "stream target_low", "stream target_high"),
     *("transport connect", "transport ca", "transport cert", "transport key", "checkpoint directory"),
-    *("output coverage", "http listen"),
+    *("stream dead_letters", "output coverage", "http listen"),
 ]
 EXAMPLE_OF_AUTO = {" dtype": "float32", "model kind": "auto"}
 
