@@ -25,7 +25,7 @@ EXAMPLES = [
     *("stream path", "stream topic", "stream low", "stream high", "stream target_low", "stream target_high"),
     *("transport connect", "transport announce", "transport ca", "transport cert", "transport key"),
     *("transport revoked", "checkpoint directory"),
-    *("output coverage", "http listen"),
+    *("stream dead_letters", "output coverage", "http listen"),
 ]
 EXAMPLE_OF_AUTO = {" dtype": "float32", "model kind": "auto"}
 

@@ -93,13 +93,16 @@ def set_meta(**values):
         (set_array("theta", np.nan), "theta is not finite; expected a file of hand_over"),
         (set_array("theta", np.inf), "theta is not finite; expected a file of hand_over"),
         (set_array("theta", np.zeros((3, 3))), r"3.*; expected a file of hand_over"),
-        (drop_array, "it is not whole; expected a file of hand_over"),
+        (drop_array, "a state holds .*; expected an array of the file"),
         (set_meta(schema="learner"), "has schema 'learner'; expected 'model'; use a file"),
         (set_meta(schema=None), "has schema None; expected 'model'; use a file"),
-        (set_meta(version=VERSION + 1), f"version {VERSION + 1} of schema 'model'; expected {VERSION} or"),
-        (set_meta(version="1"), "has schema 'model'; expected"),
+        (
+            set_meta(version=VERSION + 1),
+            f"version {VERSION + 1} of its schema.; expected {VERSION} or",
+        ),
+        (set_meta(version="1"), "has version '1'; expected a whole number"),
         (set_meta(state={"fields": {"kind": "other"}}), "it is not whole"),
-        (set_meta(state=7), "it is not whole"),
+        (set_meta(state=7), "is not whole"),
     ],
 )
 def test_a_file_of_something_else_is_refused_in_one_line(tmp_path, kind, change, message):

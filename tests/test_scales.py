@@ -121,6 +121,19 @@ def test_the_faces_refuse_such_labels_too(model):
         sklearn.MultiKernelRegressor(model).fit(np.ones((3, 1)), [1.0, 2.0, 1e150])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("engine", problems.ENGINES)
+def test_inputs_so_large_that_angles_are_lost_leave_the_papers_learner_as_bounded_as_others(engine, dtype):
+    one, rng = domkl.Learner(PAPER, name="a", inputs=d, engine=engine, dtype=dtype), np.random.default_rng(0)
+    for x in rng.uniform(size=(50, d)):
+        one.observe(x, 1.0)
+    for size in 10.0 ** np.arange(6, 36 if dtype == np.float32 else 100):
+        x = size * rng.uniform(-1, 1, size=d)
+        assert abs(one.predict(x)) < 3
+        one.observe(x, 1.0)
+    assert np.abs(one.state.theta).max() < 3
+
+
 def test_whole_numbers_too_long_for_a_float_are_refused():
     with pytest.raises(InputError, match="x cannot be read as numbers"):
         domkl.Learner(PAPER, name="a", inputs=1).predict([10**400])

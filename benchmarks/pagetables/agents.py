@@ -102,6 +102,17 @@ def fuzz() -> str:
     return table(f"what | tried | {' | '.join(columns.values())}", rows)
 
 
+def fuzz_rows() -> str:
+    def row(found: dict[str, Any]) -> list[str]:
+        tried = found.get("rows") or found["loaded"] + found["refused"]
+        used, honest = found.get("used", found.get("loaded", 0)), found.get("honest", 0)
+        shown = [tried, honest, used - honest, tried - used]
+        return [found["what"], *(f"{count:,}" for count in shown)]
+
+    headings = "what | tried | honest, all learnt | odd, and usable | refused"
+    return table(headings, map(row, read("fuzz_rows")))
+
+
 def asynchronous() -> str:
     kept = {(row["sees"], row["step"], row["mode"]): row for row in read("asynchronous")}
 
@@ -128,6 +139,7 @@ MADE: dict[str, Maker] = {
     "soak": soak,
     "scale": scale,
     "fuzz": fuzz,
+    "fuzz_rows": fuzz_rows,
     "asynchronous": asynchronous,
     "attack": attack,
 }

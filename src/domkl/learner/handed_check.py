@@ -150,7 +150,7 @@ def _check_scale(scale: Mapping[str, Any]) -> None:
 def _check_sizes(settings: Auto, first: int, now: int, K: int, memories: Sequence[Any]) -> None:
     """The settings lead to as many parameters as there are."""
     terms = Terms(int(C.memory_part * settings.size), first)
-    left = settings.size - SCALARS - terms.K
+    left = settings.size - SCALARS - (terms.K if settings.forgetting == "auto" else 0)
     for c in range(first, now):
         terms.add_input(c)
     made = Features.sizes(left, first, now)

@@ -46,13 +46,21 @@ template <class T, size_t N> inline Vec<T> poly(const T (&c)[N], Vec<T> x) {
     return p;
 }
 
+// r, or the nearest of -1/2 and 1/2. Only angles of more than 2^51 quarter turns (2^22 in float), or infinite
+// ones, leave more, as their quarters are lost: so sin and cos stay within [-1, 1] for these too.
+template <class T> inline Vec<T> at_most_half(Vec<T> r) {
+    const Vec<T> half = broadcast<T>(T(0.5));
+    r = r <= half ? r : half;  // NaN too
+    return r >= -half ? r : -half;
+}
+
 // scale * sin and scale * cos of `turns` quarter turns.
 template <class T> inline void sincos(Vec<T> turns, Vec<T> scale, Vec<T>& s, Vec<T>& c) {
     typedef typename VectorOf<T>::integer I;
     constexpr int TOP = 8 * sizeof(T) - 2;  // shifts bit 1 to the sign bit
     const Vec<T> magic = broadcast<T>(Rounder<T>::magic);
     const Vec<T> rounded = turns + magic;  // its last bits hold the number of quarters
-    const Vec<T> r = turns - (rounded - magic);
+    const Vec<T> r = at_most_half<T>(turns - (rounded - magic));
     const Ints<T> n = (Ints<T>)rounded;
     const Vec<T> r2 = r * r;
     const Ints<T> sine = (Ints<T>)(scale * r * poly<T>(Series<T>::sine, r2));
