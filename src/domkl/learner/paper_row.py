@@ -161,7 +161,7 @@ class PaperRow:
     def is_plausible(self, update: Update) -> bool:
         """Features have length 1, so parameters of at most the reach cannot predict more."""
         theta, most = update.theta, self._reach / math.sqrt(self.V.shape[1] * 2)
-        if not self._reach or (-most <= theta.min() and theta.max() <= most):
+        if not self._reach or max(float(theta.max()), -float(theta.min())) <= most:
             return True
         z = first_order.features(self.V, np.asarray(self._x, self.V.dtype)[None])[0]
         return bool((np.abs((theta * z).sum(-1)) <= self._reach).all())
