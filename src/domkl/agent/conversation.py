@@ -209,7 +209,8 @@ class Conversation:
         self.learner.take_links(announced(hello.links))
         if len(hello.links) < len(self.learner.links) and time.monotonic() - self.hello_at > PAUSE:
             self.hello({})  # so that it gets to know the rest of the network
-        peer.done = hello.round if hello.done else None
+        if hello.done and peer.done is None:  # until its next life: nobody who is done goes on
+            peer.done = hello.round
         peer.holds = self.name in hello.edges
         peer.knows = self.neighbourhood.done and hello.ended.get(self.name) == self.learner.round
         self.neighbourhood.agree(peer, hello.edges.get(self.name), hello.round)

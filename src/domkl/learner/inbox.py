@@ -89,6 +89,7 @@ class UpdateInbox(ABC):
             self.check(neighbour, update)
         if update.links:
             self.take_links(update.links)
+            update = update._replace(links={})  # which may be many, and wait with it
         if self.asynchronous:
             return self._keep_newest(neighbour, update)
         if update.round < self.round or neighbour in self._inbox.get(update.round, {}):

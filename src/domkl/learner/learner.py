@@ -163,7 +163,6 @@ class Learner(UpdateInbox):
         """Learn the network's links from a neighbour."""
         if self._row.floods:
             self.topology.receive(links)
-            self._resize()
 
     def _resize(self) -> None:
         if isinstance(self._row, AutoRow):
@@ -183,6 +182,7 @@ class Learner(UpdateInbox):
         """
         if self._pending is not None:
             self._refuse_open("receive() them or close() the round")
+        self._resize()  # here and not for each message that changes the network: it takes time
         t = self.round
         y_hat, y, weights, theta, scalars, more = self._row.learn(x, y, t)
         self._last = t, self.name, y, y_hat, weights
