@@ -9,11 +9,15 @@ import networkx as nx
 import pytest
 
 import problems
-from domkl.agent import Agent, conversation, lives, wire
+from domkl.agent import Agent, conversation, graphs, lives, wire
+from domkl.agent.config import TransportSection
 from domkl.agent.lives import QUIET, Identity, Life
 from domkl.agent.serve import snapshot
 from domkl.agent.streams import aiter_of
-from inmemory import config, configs, d, paced, until
+from domkl.agent.transports import MemoryTransport, TransportSettings
+from domkl.agent.wire_names import MOST_NAMES
+from domkl.base.errors import InputError
+from inmemory import AUTO, PAPER, config, configs, d, paced, until
 from liars import send
 
 OTHER = Life(1, 99)
@@ -49,7 +53,7 @@ async def cancelled(*tasks):
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("near", [["l1"], ["l1", "late"]])
 def test_one_neighbour_that_names_another_life_does_not_end_an_agent(near):
-    """It goes on, and reports it: to the log, to the metrics and, unless the others are absent, in /readyz."""
+    """It goes on and reports it: in log and metrics, and in /readyz where that is the only neighbour."""
 
     async def main():
         rounds = dataclasses.replace(config("l0").rounds, start=0.3)
@@ -98,6 +102,110 @@ def test_one_neighbour_cannot_keep_an_agent_from_being_ready():
             await asyncio.sleep(0.06)
             assert not victim.status.faults
         assert snapshot(victim)["name_conflict"] == 1  # it is reported all the same
+        await cancelled(*tasks)
+
+    asyncio.run(main())
+
+
+# Graphs
+
+
+def directed(agent, links, addresses=(), version=1):
+    """An agent receives a graph."""
+    payload = graphs.encode(version, links, dict(addresses), [])
+    agent.conversation.receive("domkl/net/operator/graph", payload)
+
+
+@pytest.mark.parametrize("many", [MOST_NAMES, MOST_NAMES + 1])
+@pytest.mark.parametrize("model", [PAPER, AUTO], ids=["paper", "auto"])
+def test_a_graph_with_more_neighbours_than_a_hello_can_name_is_refused(many, model):
+    """With as many as it can name, a hello can still be sent."""
+
+    async def main():
+        agent = agent_of(config("l0", ["n0"], model=model))
+        await agent.transport.open()
+        directed(agent, [("l0", f"n{i}") for i in range(many)])
+        agent.neighbourhood.update(0)
+        assert agent.refused["graph"] == (many > MOST_NAMES)
+        assert len(agent.peers) == (1 if many > MOST_NAMES else many)
+        agent.conversation.hello(agent.neighbourhood.wants())
+
+    asyncio.run(main())
+
+
+def test_a_file_with_more_neighbours_than_a_hello_can_name_is_refused():
+    with pytest.raises(InputError, match="neighbours has 1025 names; expected at most 1024"):
+        config("l0", [f"n{i}" for i in range(MOST_NAMES + 1)])
+
+
+@pytest.mark.parametrize("security", [{"insecure": True}, {"ca": "ca", "cert": "cert", "key": "key"}, {}])
+@pytest.mark.parametrize("address", ["a b c", "x:99999", "[::1", "", "tcp/x:1", "\ud800:1"])
+def test_a_graph_with_an_address_that_cannot_be_read_is_refused(address, security):
+    settings = TransportSettings("zenoh", "net", "l0", **security)
+    with pytest.raises(InputError, match=r"expected host:port"):
+        graphs.decode(graphs.encode(1, [("l0", "l1")], {"l1": [address]}, []), settings)
+
+
+class Picky(MemoryTransport):
+    """A transport that cannot be opened with some addresses, as Zenoh with those it may not connect to."""
+
+    async def admit(self, peers, connect=None):
+        self.settings = dataclasses.replace(self.settings, peers=peers, connect=connect)
+        if self._is_open:
+            await self.close()
+            await self.open()
+
+    async def _connect(self):
+        if "127.0.0.1:666" in self.settings.connect:
+            raise InputError("these addresses cannot be used; expected others; change them")
+        await super()._connect()
+
+
+@pytest.mark.parametrize("correction", ["127.0.0.1:7", None])
+def test_addresses_that_the_transport_cannot_use_do_not_mute_an_agent(correction):
+    """It keeps those that worked, goes on learning, and takes the next that can be used."""
+    X, y = problems.streams(1, 2000, d)
+
+    async def main():
+        given = config("l0", ["l1"], transport=TransportSection(kind="memory", connect=("127.0.0.1:1",)))
+        transport = Picky(given.transport_settings())
+        agent = Agent(given, transport, aiter_of(paced(X[0], y[0], 0.002), d), len)
+        other = agent_of(config("l1", ["l0"]))
+        tasks = [asyncio.create_task(each.run()) for each in (agent, other)]
+        await until(lambda: agent.learner.round > 5)
+        directed(agent, [("l0", "l1")], {"l1": ["127.0.0.1:666"]})
+        await until(lambda: agent.connection._admitted[1] == {"127.0.0.1:1", "127.0.0.1:666"})
+        before = agent.learner.round
+        await until(lambda: agent.learner.round > before + 20, 2.0)
+        assert transport.settings.connect == ("127.0.0.1:1",)
+        if correction:
+            directed(agent, [("l0", "l1")], {"l1": [correction]}, version=2)
+            await until(lambda: transport.settings.connect == ("127.0.0.1:1", correction), 2.0)
+        assert transport._is_open
+        await cancelled(*tasks)
+
+    asyncio.run(main())
+
+
+def test_an_agent_whose_transport_cannot_be_opened_still_keeps_its_deadlines():
+    async def main():
+        rounds = dataclasses.replace(config("l0").rounds, deadline=0.2)
+        given = config("l0", ["l1"], rounds=rounds)
+        transport = Picky(given.transport_settings())
+        X, y = problems.streams(1, 2000, d)
+        agent = Agent(given, transport, aiter_of(paced(X[0], y[0], 0.002), d), len)
+        tasks = [asyncio.create_task(each.run()) for each in (agent, agent_of(config("l1", ["l0"])))]
+        await until(lambda: agent.learner.round > 5)
+
+        async def fail():
+            raise InputError("there is no network; expected one; connect it")
+
+        transport._connect = fail
+        directed(agent, [("l0", "l1")], {"l1": ["127.0.0.1:7"]})
+        await until(lambda: not transport._is_open)
+        before = agent.learner.round
+        await until(lambda: agent.learner.round > before + 20, 2.0)
+        assert agent.learner.neighbours == ()  # dropped at the deadline
         await cancelled(*tasks)
 
     asyncio.run(main())

@@ -332,7 +332,6 @@ class Agent:
                 self._between_rounds()
             if self.conversation.is_hello_due(now):
                 self.conversation.hello(self.neighbourhood.wants_of_missing(now))
-            await self.connection.admit()
 
     def _check_open_round(self, age: float) -> None:
         self.neighbourhood.drop_late(age)
