@@ -10,6 +10,7 @@ import pytest
 
 import problems
 from domkl.agent import Agent, conversation, graphs, lives, wire
+from domkl.agent import rounds as believed
 from domkl.agent.config import TransportSection
 from domkl.agent.lives import QUIET, Identity, Life
 from domkl.agent.serve import snapshot
@@ -18,7 +19,7 @@ from domkl.agent.transports import MemoryTransport, TransportSettings
 from domkl.agent.wire_names import MOST_NAMES
 from domkl.base.errors import InputError
 from inmemory import AUTO, PAPER, config, configs, d, paced, until
-from liars import send
+from liars import lie, send
 
 OTHER = Life(1, 99)
 
@@ -206,6 +207,72 @@ def test_an_agent_whose_transport_cannot_be_opened_still_keeps_its_deadlines():
         before = agent.learner.round
         await until(lambda: agent.learner.round > before + 20, 2.0)
         assert agent.learner.neighbours == ()  # dropped at the deadline
+        await cancelled(*tasks)
+
+    asyncio.run(main())
+
+
+# Rounds
+
+
+@pytest.mark.parametrize(
+    ("rounds", "absent", "start"),
+    [
+        ([], 2, 0),
+        ([2**40], 1, 0),  # one of two: the other may be anywhere
+        ([2**40, 500], 0, 500),
+        ([2**40, 500], 1, 500),
+        ([2**40, 500], 2, 0),
+        ([5_000_000], 0, 5_000_000),  # an only neighbour
+        ([2**28 + 1], 0, 0),
+    ],
+)
+def test_a_new_learner_starts_where_most_of_all_its_neighbours_are(rounds, absent, start):
+    assert believed.first_round(rounds, absent) == start
+
+
+def new_beside(near, round):
+    """A learner without a state, and a neighbour of it that has come far."""
+    quick = dataclasses.replace(config("v").rounds, start=0.2, deadline=0.5)
+    new, old = agent_of(config("v", near, rounds=quick)), agent_of(config("h", ["v"], rounds=quick))
+    old.learner.skip_to(round)
+    old.neighbourhood.restored = True
+    return new, old
+
+
+def are_in_step(*agents):
+    rounds = [agent.learner.round for agent in agents]
+    return all(agent.learner.neighbours for agent in agents) and max(rounds) - min(rounds) <= 1
+
+
+def test_one_neighbour_cannot_send_a_new_learner_away_from_those_that_come_later():
+    async def main():
+        (new, old), liar = new_beside(["liar", "h"], 500), agent_of(config("liar", ["v"]))
+        await liar.transport.open()
+        tasks = [asyncio.create_task(new.run())]
+        while not new.status.ready:
+            names = {"v": new.post.identity.life}
+            send(liar, hello(liar, 2**40, lives=names), "hello")
+            send(liar, lie(liar, 2**40))
+            await asyncio.sleep(0.02)
+        await until(lambda: new.learner.round > 5, 2.0)
+        assert new.learner.round < 400
+        tasks.append(asyncio.create_task(old.run()))
+        await until(lambda: are_in_step(new, old), 3.0)
+        assert 500 < new.learner.round < 1500
+        assert not old.refused["round"]
+        await cancelled(*tasks)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("near", "round"), [(["h"], 5_000_000), (["h", "late"], 1000)])
+def test_a_latecomer_gets_into_step_with_the_one_neighbour_that_is_up(near, round):
+    async def main():
+        new, old = new_beside(near, round)
+        tasks = [asyncio.create_task(agent.run()) for agent in (old, new)]
+        await until(lambda: are_in_step(new, old), 3.0)
+        assert new.learner.round > round
         await cancelled(*tasks)
 
     asyncio.run(main())
