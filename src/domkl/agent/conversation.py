@@ -76,12 +76,14 @@ class Conversation:
         """Whether it is time for the next regular hello, or one could not be sent at once."""
         return self._is_hello_due or now - self.hello_at > HELLO_EVERY
 
-    def check_name(self, now: float) -> None:
-        """Refuse to run under a name that another agent has."""
-        if self.identity.is_taken(now):
+    def check_name(self, now: float) -> str:
+        """Refuse to run under a name that another agent has; what to report where that only seems so."""
+        near = self.neighbourhood.peers
+        if self.identity.is_taken(now, near):
             raise InputError(
                 f"another agent runs under the name {self.name!r}; expected one; stop it or rename this one"
             )
+        return self.identity.conflict(now, near)
 
     def _hello_soon(self) -> None:
         """Send a hello now, or at the next check if there was one just before."""

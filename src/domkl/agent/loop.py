@@ -262,9 +262,8 @@ class Agent:
 
     def _check_faults(self, now: float) -> None:
         """Report what cannot be written, and try to save again even if no reading comes."""
-        self.conversation.check_name(now)
         attempts = (self.memory.saving, self.memory.noting, self.predictions.lines.writing)
-        faults = (self.post.identity.conflict, *(each.fault for each in attempts))
+        faults = (self.conversation.check_name(now), *(each.fault for each in attempts))
         self.status.faults = tuple(filter(None, faults))
         if self.memory.saving.retry_due and not self.learner.waiting:
             self._save()
@@ -333,7 +332,6 @@ class Agent:
                 self._between_rounds()
             if self.conversation.is_hello_due(now):
                 self.conversation.hello(self.neighbourhood.wants_of_missing(now))
-            await self.connection.admit()
 
     def _check_open_round(self, age: float) -> None:
         self.neighbourhood.drop_late(age)

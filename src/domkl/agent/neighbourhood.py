@@ -190,13 +190,13 @@ class Neighbourhood:
         return {name: max(0, peer.round - 1) for name, peer in self.peers.items() if peer.lacks_updates(now)}
 
     def start(self) -> None:
-        """Mark silent neighbours as lost; if we are new, start at the round that most have reached."""
+        """Mark silent neighbours as lost; if we are new, start at the round that most of all have reached."""
         for peer in self.peers.values():
             if not peer.met:
                 tell(LOG, logging.WARNING, "neighbour absent", neighbour=peer.name)
                 peer.lost = True
-        up = self._learning()
-        to = believed.reached_by_most(peer.latest.round if peer.latest else peer.round for peer in up)
+        up = [peer.latest.round if peer.latest else peer.round for peer in self._learning()]
+        to = believed.first_round(up, sum(peer.done is None for peer in self.peers.values()) - len(up))
         if self.is_new and to > 0:
             self.learner.adopt(self._updates_near(to))
             self.learner.skip_to(to + 1)
