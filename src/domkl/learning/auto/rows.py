@@ -223,8 +223,9 @@ class AutoRows(Model):
         if self.memories:
             self._decide(incoming)
         self.known |= incoming["statistics"]
-        if self.warm.is_due(self.rounds) and not self.warm.is_common(self.rounds):
-            rescale.rebuild(self, self.known.pop(self.rounds), is_open=False)
+        found = self.known.pop(self.rounds, None)
+        if found is not None and self.warm.is_due(self.rounds) and not self.warm.is_common(self.rounds):
+            rescale.rebuild(self, found, is_open=False)
         self.known = {t: found for t, found in self.known.items() if t > self.rounds}
         if isinstance(self.settings.forgetting, int | float) and self.warm.over:
             self.joint.fade(self.rounds, 1 + self.settings.forgetting)

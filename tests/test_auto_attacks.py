@@ -1,0 +1,104 @@
+"""What one lying neighbour can do to learners without settings, and that it ends there."""
+
+from __future__ import annotations
+
+import random
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import domkl
+import inmemory
+import liars
+import problems
+from auto_networks import learners
+
+#: A neighbour called 1 that claims to be the end of a long path.
+PATH = {1: (9, (0, 2)), **{k: (1, (k - 1, k + 1)) for k in range(2, 12)}}
+
+
+def pair(rounds, d=2):
+    """Two learners that have learnt together for some rounds, and the samples they go on with."""
+    X, y = problems.streams(2, rounds + 40, d)
+    graph = nx.path_graph(2)
+    members = learners(graph, d)
+    problems.fed(members, graph, X[:, :rounds], y[:, :rounds], random.Random(0))
+    return members, X[:, rounds:], y[:, rounds:]
+
+
+# Rounds end
+
+
+@pytest.mark.parametrize("rounds", [3, 7])
+def test_a_network_that_grows_in_an_open_round_does_not_break_it(rounds):
+    (a, b), X, y = pair(rounds)
+    from_a, from_b = a.observe(X[0, 0], y[0, 0]), b.observe(X[1, 0], y[1, 0])
+    a.take_links(PATH)
+    a.receive(1, from_b)
+    b.receive(0, from_a)
+    assert not a.waiting
+    assert not a.faults
+    assert a._row.model.warm.diameter > 5  # from the next round on
+    a.observe(X[0, 1], y[0, 1])
+    a.close()
+    assert a.round == rounds + 2
+
+
+@pytest.mark.parametrize("model", liars.MODELS.values(), ids=liars.MODELS)
+@pytest.mark.parametrize("where", ["merge", "after", "is_plausible"])
+def test_whatever_a_message_breaks_its_round_ends_and_the_fault_is_counted(model, where, monkeypatch):
+    a, b = (domkl.Learner(model, [other], name=name, inputs=2) for name, other in ("ab", "ba"))
+    X, y = problems.streams(2, 20, 2)
+    real = getattr(a._row, where)
+
+    def broken(*given):
+        if a.round == 5 and where != "after" and any(given[1] if where == "merge" else given):
+            raise KeyError(5)
+        if a.round == 6 and where == "after":
+            raise ZeroDivisionError("in the depths")
+        return real(*given)
+
+    monkeypatch.setattr(a._row, where, broken)
+    for t in range(20):
+        from_a, from_b = a.observe(X[0, t], y[0, t]), b.observe(X[1, t], y[1, t])
+        a.receive("b", from_b)
+        b.receive("a", from_a)
+        assert not a.waiting
+    assert a.round == b.round == 20
+    assert len(a.faults) == 1
+    assert np.isfinite(a.predict(X[0, 0]))
+
+
+def test_an_agent_counts_such_a_fault_and_goes_on():
+    X, y = problems.streams(2, 30, inmemory.d)
+
+    async def disturb(agents):
+        row = agents[0].learner._row
+        real, row.merge = row.merge, lambda *given: 1 / 0
+        await inmemory.until(lambda: agents[0].learner.faults or agents[0].refused["fault"])
+        row.merge = real
+
+    agents, _ = liars.run_with(nx.path_graph(2), X, y, inmemory.AUTO, disturb)
+    assert [agent.progress.samples for agent in agents] == [30, 30]
+    assert agents[0].refused["fault"] > 0
+    assert not agents[0].learner.faults
+
+
+def test_a_round_that_was_opened_by_a_row_that_failed_is_closed():
+    X, y = problems.streams(2, 30, inmemory.d)
+
+    async def disturb(agents):
+        learner = agents[0].learner
+        real = learner.observe
+
+        def observe(*given):
+            learner.observe = real
+            real(*given)
+            raise ZeroDivisionError("after the round was opened")
+
+        learner.observe = observe
+
+    agents, _ = liars.run_with(nx.path_graph(2), X, y, inmemory.AUTO, disturb)
+    assert agents[0].learner.round == 30
+    assert agents[0].rows.used == 29
