@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import random
 
 import networkx as nx
@@ -13,18 +15,38 @@ import inmemory
 import liars
 import problems
 from auto_networks import learners
+from domkl.learning.auto import C
 
 #: A neighbour called 1 that claims to be the end of a long path.
 PATH = {1: (9, (0, 2)), **{k: (1, (k - 1, k + 1)) for k in range(2, 12)}}
 
 
-def pair(rounds, d=2):
+def pair(rounds):
     """Two learners that have learnt together for some rounds, and the samples they go on with."""
-    X, y = problems.streams(2, rounds + 40, d)
+    return copy.deepcopy(_pair(rounds))
+
+
+@functools.cache
+def _pair(rounds):
+    X, y = problems.streams(2, rounds + 40, 2)
     graph = nx.path_graph(2)
-    members = learners(graph, d)
+    members = learners(graph, 2)
     problems.fed(members, graph, X[:, :rounds], y[:, :rounds], random.Random(0))
     return members, X[:, rounds:], y[:, rounds:]
+
+
+def changed(learner, update, **small):
+    """The update with other values of parts besides the parameters."""
+    row = learner._row
+    parts = {**row._unpacked(update), **{name: np.array(value, float) for name, value in small.items()}}
+    return update._replace(scalars=row.layout.pack(parts)[1])
+
+
+def go_on(a, b, x, y, lie=lambda update: update):
+    """A round of two learners in which the second may lie."""
+    from_a, from_b = a.observe(x[0], y[0]), b.observe(x[1], y[1])
+    a.receive(1, lie(from_b))
+    b.receive(0, from_a)
 
 
 # Rounds end
@@ -102,3 +124,32 @@ def test_a_round_that_was_opened_by_a_row_that_failed_is_closed():
     agents, _ = liars.run_with(nx.path_graph(2), X, y, inmemory.AUTO, disturb)
     assert agents[0].learner.round == 30
     assert agents[0].rows.used == 29
+
+
+# Memories
+
+
+def test_no_neighbour_makes_a_learner_forget():
+    (a, b), X, y = pair(110)
+    model = a._row.model
+    memories, resets, restarts = model.memories, model.joint.resets, model.memories.restarts
+    assert memories
+    young = []
+    for t in range(40):
+        now = a.round + 1
+        lie = {"alarm": [[now, -1e9]], "restart": [[now, -3]]} if t % 3 else {"restart": [[now, -3]]}
+        go_on(a, b, X[:, t], y[:, t], lambda update, lie=lie: changed(b, update, **lie))
+        young.append(memories.all[1].samples)
+    assert model.joint.resets == resets
+    assert memories.restarts <= restarts + 2
+    assert min(young) >= 2
+    assert memories.all[0].samples >= C.watch_lasting
+    assert not a.faults
+
+
+@pytest.mark.parametrize("since", [-1e300, 1e300, 2.0**53])
+def test_an_alarm_leaves_some_samples_whatever_it_claims(since):
+    (a, b), X, y = pair(110)
+    go_on(a, b, X[:, 0], y[:, 0], lambda update: changed(b, update, alarm=[[a.round + 1, since]]))
+    assert not a.faults
+    assert 2 <= a._row.model.memories.all[1].samples <= C.young_rounds

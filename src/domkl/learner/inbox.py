@@ -28,7 +28,7 @@ class UpdateInbox(ABC):
         self.name, self.asynchronous, self.round = name, asynchronous, 0
         self._pending: Update | None = None  # our update of the open round
         self._inbox: dict[int, dict[Hashable, Update]] = {}
-        #: Exceptions in rounds that ended without the neighbours for that reason, since this was last emptied.
+        #: Exceptions that made rounds end without the neighbours, since this was last emptied.
         self.faults: deque[str] = deque(maxlen=MOST_FAULTS)
 
     @abstractmethod

@@ -288,6 +288,8 @@ class AutoRows(Model):
         if samples is not None:
             self.memories.reset_young(samples, self.scale.inputs, self.experts)
         if verdict is not None:
+            # What was learnt jointly is given up with evidence of one's own, never on another's word alone.
+            verdict = verdict if self.experts.doubts_joint() else verdict & ~MISLED
             n = self.memories.replace_long(verdict, self.warm, self.experts)
             if verdict & MISLED:
                 last = [(x, np.asarray(y, self.dtype)) for x, y in self.memories.last(n)]
