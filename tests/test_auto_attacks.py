@@ -15,7 +15,10 @@ import inmemory
 import liars
 import problems
 from auto_networks import learners
+from domkl.learner.auto_row import FIXED, headed
 from domkl.learning.auto import C
+from domkl.learning.auto import message as parts
+from domkl.learning.auto.scale import scale_number
 
 #: A neighbour called 1 that claims to be the end of a long path.
 PATH = {1: (9, (0, 2)), **{k: (1, (k - 1, k + 1)) for k in range(2, 12)}}
@@ -153,3 +156,64 @@ def test_an_alarm_leaves_some_samples_whatever_it_claims(since):
     go_on(a, b, X[:, 0], y[:, 0], lambda update: changed(b, update, alarm=[[a.round + 1, since]]))
     assert not a.faults
     assert 2 <= a._row.model.memories.all[1].samples <= C.young_rounds
+
+
+# Scales
+
+#: Statistics of no column of these tests: what they are around, and how wide.
+NONSENSE = {"far": (1e6, 1e-3), "wide": (0.0, 1e9), "narrow": (0.0, 1e-9), "somewhat wide": (0.0, 1e3)}
+
+
+def statistics_around(centre, width, columns=3):
+    """Of a scale, in a row."""
+    edges = np.tile((centre + width * np.linspace(-0.5, 0.5, 17))[:, None], (1, columns))
+    about = [np.full(columns, value) for value in (100.0, centre, width / 4)]
+    return np.vstack([*about, edges[0], edges[-1], edges]).ravel()
+
+
+def with_scale(learner, update, whole):
+    """The update of a sender that claims a fixed scale of as many learners as there can be."""
+    rank = {"scale": [scale_number(whole)], "rank": [parts.FIXED_RANK + parts.MOST_COUNT]}
+    row = headed(update.round, FIXED, parts.MOST_COUNT, whole, 3)
+    return changed(learner, update, **rank)._replace(more=row)
+
+
+@pytest.mark.parametrize("rounds", [20, 50])
+@pytest.mark.parametrize("kind", NONSENSE)
+def test_a_scale_that_own_samples_do_not_fit_is_not_kept(kind, rounds):
+    (a, b), X, y = pair(rounds)
+    whole = statistics_around(*NONSENSE[kind])
+    for t in range(20):
+        go_on(a, b, X[:, t], y[:, t], lambda update: with_scale(b, update, whole))
+    assert a._row._number != scale_number(whole)
+    for t in range(20, 40):
+        go_on(a, b, X[:, t], y[:, t])
+    assert a._row._number == b._row._number != 0
+    assert not a.faults
+
+
+def test_a_scale_that_fits_is_taken_from_one_neighbour_and_fixed_when_there_are_samples_to_tell():
+    (a, b), X, y = pair(20)
+    whole = statistics_around(0.0, 5.0)
+    fixed = []
+    for t in range(30):
+        go_on(a, b, X[:, t], y[:, t], lambda update: with_scale(b, update, whole))
+        assert a._row._number == scale_number(whole)
+        fixed.append(a._row.model.warm.over)
+    assert fixed.index(True) == 11  # 32 samples
+
+
+def test_a_newcomer_prefers_the_scale_of_most_neighbours_to_a_higher_rank():
+    graph = nx.complete_graph(4)
+    X, y = problems.streams(4, 3, 2)
+    members, whole = learners(graph, 2), [statistics_around(0.0, width) for width in (1e9, 4.0)]
+    new = members[0]
+    new.skip_to(600)
+    for t in range(3):
+        own = new.observe(X[0, t], y[0, t])
+        honest = changed(new, own, scale=[scale_number(whole[1])], rank=[parts.FIXED_RANK + 4])
+        honest = honest._replace(more=headed(own.round, FIXED, 4, whole[1], 3))
+        for k, update in ((1, with_scale(new, own, whole[0])), (2, honest), (3, honest)):
+            new.receive(k, update)
+    assert new._row._number == scale_number(whole[1])
+    assert new._row.model.warm.over

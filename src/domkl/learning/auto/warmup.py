@@ -86,8 +86,7 @@ class WarmUp:
 
     def statistics(self) -> Stats:
         """Statistics of each learner's inputs, and of its targets as one column more. (J, d + 1)"""
-        X, y = (np.stack(values, 1) for values in zip(*self.samples, strict=True))
-        return statistics(np.concatenate([X, y[..., None]], -1))
+        return statistics_of(self.samples)
 
     def divide(self, n: int, returns: bool, for_all: bool) -> None:
         """For the long memory the last n samples count, and those of a past that returns; others are past.
@@ -106,6 +105,12 @@ class WarmUp:
     def grow(self, d: int) -> None:
         """Samples have d inputs from now on; in the old ones the new inputs are missing."""
         self.samples, self.before = padded(self.samples, d), padded(self.before, d)
+
+
+def statistics_of(samples: list[Sample]) -> Stats:
+    """Statistics of each learner's inputs, and of its targets as one column more. (J, d + 1)"""
+    X, y = (np.stack(values, 1) for values in zip(*samples, strict=True))
+    return statistics(np.concatenate([X, y[..., None]], -1))
 
 
 def padded(samples: Iterable[Sample], d: int) -> list[Sample]:
