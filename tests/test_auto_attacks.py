@@ -217,3 +217,41 @@ def test_a_newcomer_prefers_the_scale_of_most_neighbours_to_a_higher_rank():
             new.receive(k, update)
     assert new._row._number == scale_number(whole[1])
     assert new._row.model.warm.over
+
+
+# The warm-up
+
+
+@pytest.mark.parametrize(("at", "to"), [(500, 520), (0, 3000)])
+def test_the_warm_up_ends_and_samples_are_dropped_also_where_its_last_round_was_skipped(at, to):
+    one = domkl.Learner(domkl.Auto(size=16), [1], name=0, inputs=1)
+    X, y = problems.streams(1, 2 * C.warm_up, 1)
+    kept = []
+    for t in range(2 * C.warm_up):
+        if t == at:
+            one.skip_to(to)
+        if one.round == 1023:
+            one.skip_to(1030)
+        one.observe(X[0, t], y[0, t])
+        one.close()
+        kept.append(len(one._row.model.warm.samples))
+    assert one._row.model.warm.over
+    assert kept[-1] == 0
+    assert max(kept) < 2 * C.warm_up
+    assert abs(one.predict([0.5]) - np.sin(1.0) - 0.5) < 0.5
+    assert not one.faults
+
+
+# The range of the targets
+
+
+@pytest.mark.parametrize("rounds", [3, 20])
+def test_no_neighbour_takes_the_range_of_the_targets_away(rounds):
+    (a, b), X, y = pair(rounds)
+    lie = {"low": [-1.7e308], "high": [1.7e308]}
+    go_on(a, b, X[:, 0], y[:, 0], lambda update: changed(b, update, **lie))
+    for t in range(1, 40):
+        go_on(a, b, X[:, t], y[:, t])
+    for model in (a._row.model, b._row.model):
+        assert model.high[0] < 1e5 * np.ptp(y)
+        assert model.low[0] > -1e5 * np.ptp(y)

@@ -222,9 +222,9 @@ class AutoRow(ModelRow):
     def after(self, received: Mapping[Hashable, Update]) -> bool:
         """Where scales differ, the learner with the lesser one takes the other, which it is sent.
 
-        One neighbour's word is enough while our scale may still change and our own samples fit the other: they
-        are learnt again on it. It stays loose until we have enough of them to tell. A fixed scale is given up
-        only where more than half of our neighbours, and at least two, have the other.
+        One neighbour's word is enough while our scale may still change and our own samples fit the other, on
+        which they are learnt again; it is not fixed until there are enough of them to tell. A fixed scale is
+        given up only where more than half of our neighbours, and at least two, have the other.
         """
         scale, heads = self.model.scale, {name: self._head(update) for name, update in received.items()}
         ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
@@ -266,7 +266,7 @@ class AutoRow(ModelRow):
         return False
 
     def _take_believed(self, updates: Sequence[Update], row: Array, is_fixed: bool) -> bool:
-        """Go on with a scale if enough neighbours have it, or our own samples fit it and ours is not fixed."""
+        """Go on with a scale if most neighbours have it, or our samples fit it and ours is not fixed."""
         model, stats = self.model, parts.unpacked(row[HEADER:], self.model.d + 1)
         is_loose = not self._number or not model.warm.over
         is_most = len(updates) >= max(2, len(self.known) // 2 + 1)

@@ -76,7 +76,7 @@ class ChangeDetector:
 
     @property
     def may_restart(self) -> bool:
-        """Whether a restart can be true: experts were compared long enough since the last one, or an alarm."""
+        """Whether a restart can be true: since the last one, or an alarm, there were rounds enough."""
         return self.rounds_compared >= C.watch_lasting
 
     def verdict(self) -> Array:

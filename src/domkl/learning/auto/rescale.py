@@ -53,6 +53,14 @@ def go_alone(rows: AutoRows) -> None:
     _start_memories(rows, samples)
 
 
+def make_up(rows: AutoRows) -> None:
+    """Where the rounds in which a scale is due were skipped, take one all the same, or fix the last."""
+    if rows.scale is None and len(rows.warm.samples) >= C.looks:
+        go_alone(rows)
+    if rows.warm.is_overdue:
+        fix(rows)
+
+
 def knows_spread(rows: AutoRows) -> bool:
     """Whether enough samples are kept to tell how far inputs and targets spread."""
     return len(rows.warm.samples) >= C.looks // 2

@@ -64,6 +64,11 @@ class WarmUp:
         return round <= self.looks or not self.shared or round >= self.fixed
 
     @property
+    def is_overdue(self) -> bool:
+        """Whether rounds in which a scale was due were skipped, so that too many samples are kept."""
+        return not self.over and len(self.samples) >= 2 * self.fixed
+
+    @property
     def is_anothers(self) -> bool:
         """Whether the scale is up to another learner: one out of step, whose scale this is."""
         return self.shared and not self.own and not self.lockstep
