@@ -123,7 +123,7 @@ class Conversation:
             self.refused.note("stranger", sender=sender)
         else:
             self._receive_guarded(self.neighbourhood.peers[sender], payload)
-            self._note_implausible()
+            self.note_unused()
 
     def _receive_guarded(self, peer: Peer, payload: bytes) -> None:
         """The one place where a neighbour's message comes in: whatever is wrong with it is its refusal."""
@@ -137,11 +137,14 @@ class Conversation:
         except Exception as error:  # nothing that a neighbour sends may end us
             self.refused.note("fault", sender=peer.name, reason=f"{type(error).__name__}: {error}")
 
-    def _note_implausible(self) -> None:
-        """Count neighbours whose parameters were not used in a round that closed."""
+    def note_unused(self) -> None:
+        """Count what was not used in rounds that closed: absurd parameters, and all where merging failed."""
         for name in self.learner.implausible:
             self.refused.note("implausible", sender=str(name))
+        for reason in self.learner.faults:
+            self.refused.note("fault", reason=reason)
         self.learner.implausible.clear()
+        self.learner.faults.clear()
 
     def _receive_reading(self, payload: bytes) -> None:
         if self.readings.full():

@@ -190,6 +190,7 @@ class Agent:
         except Exception as error:
             line, row = reading.source or (None, reading)
             self.rows.note(fault_of(error), reading.index, line, row)
+        self._is_open |= self.learner.waiting
         if self._is_open:
             self._close_or_ask()
 
@@ -262,6 +263,7 @@ class Agent:
 
     def _check_faults(self, now: float) -> None:
         """Report what cannot be written, and try to save again even if no reading comes."""
+        self.conversation.note_unused()
         attempts = (self.memory.saving, self.memory.noting, self.predictions.lines.writing)
         faults = (self.conversation.check_name(now), *(each.fault for each in attempts))
         self.status.faults = tuple(filter(None, faults))

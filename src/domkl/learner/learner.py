@@ -165,7 +165,8 @@ class Learner(UpdateInbox):
             self.topology.receive(links)
 
     def _resize(self) -> None:
-        if isinstance(self._row, AutoRow):
+        """What is due in an open round must not change in it; when it ends, the row takes the size itself."""
+        if isinstance(self._row, AutoRow) and not self.waiting:
             self._row.resize()
 
     # Rounds
@@ -200,16 +201,7 @@ class Learner(UpdateInbox):
             self._close_if_complete()
         return update
 
-    def close(self) -> None:
-        """End the open round without the missing neighbours.
-
-        A missing neighbour does not pull in the next step, and the dual moves only for edges whose update
-        came; if the other end did not receive ours, it takes its own move back, or we ours.
-        """
-        if self._pending is None:
-            raise InputError("no round is open; expected one; call observe() first")
-        own = self._pending
-        arrived = self._inbox.pop(0 if self.asynchronous else self.round, {})
+    def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
         received = [self._usable(name, arrived.get(name)) for name in self._known]
         backs, moves = self._settle(received)
         moved = self._row.merge(own, received, moves, backs)
@@ -217,8 +209,8 @@ class Learner(UpdateInbox):
             if by is not None:
                 one.edge.move(self.round, by, self.name is not None)
         self._restart_edges()
-        self._pending = None
-        self.round += 1
+
+    def _after(self, arrived: Mapping[Hashable, Update]) -> None:
         if self._row.after(arrived):
             self._reset_duals()
 

@@ -170,7 +170,7 @@ class PaperRow:
         self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
     ) -> list[Array | None]:
         assert self.open is not None
-        (theta, L), self.open = self.open, None
+        theta, L = self.open
         thetas = self._screened(own.theta, [theta if u is None else u.theta for u in received])
         for one, value in zip(self.known.values(), thetas, strict=True):
             one.theta = value

@@ -13,6 +13,8 @@ from .constants import C
 
 #: What the experts are; the first two from the start, all once there are memories.
 NAMES = ("own", "neighbours", "long memory", "young memory", "past memory", "blend", "residual")
+#: Those that may take the place of what misleads.
+MEMORIES = ("young memory", "past memory")
 
 
 class Experts:
@@ -29,6 +31,12 @@ class Experts:
         w = np.exp(self.log_weights - self.log_weights.max(-1, keepdims=True))
         w /= w.sum(-1, keepdims=True)
         return np.asarray((1 - C.fixed_share) * w + C.fixed_share / w.shape[-1])
+
+    def doubts_joint(self) -> bool:
+        """Whether to some learner the young and the past memory are better than the joint models."""
+        w = self.weights()
+        memories, joint = ([NAMES.index(name) for name in names] for names in (MEMORIES, NAMES[:JOINT]))
+        return bool((w[:, memories].sum(-1) > w[:, joint].sum(-1)).any())
 
     def judge(self, misses: Array, errors: Array | None) -> None:
         """Weigh by squared errors of a round (J, n); `errors`: their averages, where there are any."""
