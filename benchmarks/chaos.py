@@ -112,7 +112,7 @@ def main() -> None:
         found.append(tried(name))
         show(found[-1], sys.stderr if args.json else sys.stdout)
     if args.json:
-        print(json.dumps(found))
+        print(json.dumps(found, default=list))
     bad = [one["name"] for one in found if not good(one)]
     if bad or len(found) < len(args.only):
         sys.exit(f"failed or not reached: {bad or 'time ran out'}")
