@@ -37,8 +37,8 @@ from .streams import Reading
 
 #: Own updates kept for neighbours: at least, and at most.
 FEW, MANY = 64, 512
-#: The most inputs that wait for their label; the oldest is dropped first.
-WAITING = 10_000
+#: The most inputs that wait for their label, and their bytes; the oldest is dropped first.
+WAITING, WAITING_BYTES = 10_000, 2**26
 
 
 class Memory:
@@ -95,8 +95,9 @@ class Memory:
 
     def expect_label(self, id: str, x: Array, y_hat: float) -> None:
         """Keep an input whose label comes later."""
-        self.waiting[id] = x, y_hat
-        if len(self.waiting) > WAITING:
+        self.waiting[id] = x.copy(), y_hat  # a view would keep all the rows that came with it
+        most = min(WAITING, max(1, WAITING_BYTES // x.nbytes))
+        while len(self.waiting) > most:
             del self.waiting[next(iter(self.waiting))]
 
     def note(self, reading: Reading) -> None:
