@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 
 import numpy as np
 import pytest
 
 from domkl.agent import Agent, conversation, memory
 from domkl.agent.config import CheckpointSection, StreamSection
+from domkl.agent.files import Tail
 from domkl.agent.making import make
 from domkl.agent.memory import Memory
-from domkl.agent.streams import Reading
+from domkl.agent.streams import Reading, open_stream
 from inmemory import config, until
-from readings import from_bytes
+from readings import append, collect, from_bytes, row
 
 
 async def killed(task):
@@ -107,3 +110,101 @@ def test_a_crash_between_a_checkpoint_of_the_same_round_and_its_journal_loses_no
     again.load(learner)
     assert (again.readings, [reading.index for reading in again.noted()]) == (2, [2])
     again.close()
+
+
+# Followed files
+
+
+def turn_into(path, kind):
+    """Put something that cannot be read in a file's place."""
+    path.rename(path.with_name("before"))
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path.with_name("before") / "inside")
+
+
+FAULTS = {
+    "directory": "Is a directory",
+    "loop": "Too many levels of symbolic links",
+    "pipe": "not a regular file",
+    "inside a file": "Not a directory",
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_followed_file_that_cannot_be_read_is_reported_and_tried_again(tmp_path, kind):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,c,y\n1,2,3,4\n")
+    section = StreamSection(kind="csv", path=str(path), follow=True, target="y")
+
+    async def main():
+        agent = Agent(config("v", stream=section), out=len)
+        task = asyncio.create_task(agent.run())
+        await until(lambda: agent.learner.round == 1)
+        turn_into(path, kind)
+        await until(lambda: agent.status.faults)
+        assert agent.status.faults == (f"readings cannot be read from {path}: {FAULTS[kind]}",)
+        path.rmdir() if kind == "directory" else path.unlink()
+        path.write_text("a,b,c,y\n1,2,3,5\n1,2,4,6\n")
+        await until(lambda: agent.learner.round == 3 and not agent.status.faults)
+        assert not task.done()
+        await killed(task)
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+class Worn:
+    """A file that fails once."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def read(self, size):
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_reading_goes_on_where_a_fault_has_interrupted_it(tmp_path):
+    path = tmp_path / "rows"
+    path.write_bytes(row(0) + row(1) + b'{"x": ')
+    tail = Tail(path, follow=True)
+    assert len(tail.read()) == 2
+    tail._file = Worn(tail._file)
+    append(path, b"[7]}\n")
+    assert tail.read() == []
+    assert tail.reading.fault == f"readings cannot be read from {path}: Input/output error"
+    assert tail.read() == [(3, row(7).rstrip())]
+    assert (tail.reading.fault, tail.opened) == ("", 1)
+    tail._file = Worn(tail._file)
+    tail.read()
+    path.write_bytes(row(8))  # another file
+    assert tail.read() == [(1, row(8).rstrip())]
+    assert tail.opened == 2
+    tail.close()
+
+
+def test_a_file_that_cannot_be_read_at_a_restart_is_not_learnt_twice(tmp_path):
+    path = tmp_path / "rows"
+    path.write_bytes(b"".join(map(row, range(3))))
+    section = StreamSection(kind="jsonl", path=str(path), follow=True)
+
+    async def main():
+        first = open_stream(section, 1)
+        await collect(first, 3)
+        turn_into(path, "directory")
+        again = open_stream(section, 1, 3, origin=first.origin)
+        task = asyncio.create_task(collect(again, 1))
+        await until(lambda: again.fault)
+        path.rmdir()
+        path.with_name("before").rename(path)
+        append(path, row(3))
+        assert (await task)[0][:2] == (3, [3.0])
+
+    asyncio.run(asyncio.wait_for(main(), 20))
