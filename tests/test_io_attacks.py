@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 
-from domkl.agent import Agent, conversation, memory
+from domkl.agent import Agent, conversation, memory, output
 from domkl.agent.config import CheckpointSection, StreamSection
 from domkl.agent.files import Tail
 from domkl.agent.making import make
 from domkl.agent.memory import Memory
+from domkl.agent.output import Lines
+from domkl.agent.refusals import DeadLetters
 from domkl.agent.streams import Reading, open_stream
 from inmemory import config, until
 from readings import append, collect, from_bytes, row
@@ -208,3 +214,82 @@ def test_a_file_that_cannot_be_read_at_a_restart_is_not_learnt_twice(tmp_path):
         assert (await task)[0][:2] == (3, [3.0])
 
     asyncio.run(asyncio.wait_for(main(), 20))
+
+
+# Readers of predictions
+
+
+def test_a_reader_that_hangs_does_not_hang_the_agent(tmp_path):
+    """Lines wait, then are lost and counted; what the reader gets in the end is whole."""
+    place = tmp_path / "pipe"
+    os.mkfifo(place)
+    lines = Lines(str(place))
+    lines.write({"index": 0})
+    assert lines.writing.fault == f"predictions cannot be written to {place}: No such device or address"
+    reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+    start, count = time.monotonic(), 1
+    while not lines.lost:
+        lines.write({"index": count, "text": "x" * 1000})
+        count += 1
+    assert time.monotonic() - start < 1.0
+    assert lines.writing.fault == f"predictions cannot be written to {place}: its reader is slow"
+    with open(reader, "rb") as file:
+        got = file.read()
+        while lines.writing.fault:
+            lines.flush()
+            got += file.read() or b""
+    lines.close()
+    assert [json.loads(line)["index"] for line in got.splitlines()] == [*range(count - 1)]
+
+
+def test_a_slow_reader_of_standard_output_gets_every_line(monkeypatch):
+    reader, writer = os.pipe()
+    got = []
+
+    def read():
+        while data := os.read(reader, 4096):
+            got.append(data)
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    with open(writer, "w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        lines = Lines("-")
+        for index in range(1000):
+            lines.write({"index": index, "text": "x" * 1000})
+        lines.close()
+        monkeypatch.undo()
+    thread.join()
+    os.close(reader)
+    assert (b"".join(got).count(b"\n"), lines.lost) == (1000, 0)
+
+
+def test_a_hung_reader_of_standard_output_is_reported(monkeypatch):
+    monkeypatch.setattr(output, "LAST_PATIENCE", 0.1)
+    reader, writer = os.pipe()
+    with open(writer, "w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        lines = Lines("-")
+        for index in range(1200):
+            lines.write({"index": index, "text": "x" * 1000})
+        assert lines.writing.fault == "predictions cannot be written to standard output: its reader is slow"
+        assert lines.lost > 0
+        lines.close()
+        monkeypatch.undo()
+    with open(reader, "rb") as file:
+        whole = file.read().count(b"\n")
+    assert whole + lines.lost == 1200
+
+
+def test_dead_letters_do_not_wait_for_a_reader(tmp_path):
+    place = tmp_path / "pipe"
+    os.mkfifo(place)
+    letters = DeadLetters(str(place))
+    letters.write({"row": ""})
+    reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+    for _ in range(100):
+        letters.write({"row": "x" * 1000})
+    letters.close()
+    os.close(reader)
+    assert letters.lost > 30

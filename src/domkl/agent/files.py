@@ -158,7 +158,7 @@ class Tail:
         return [] if self.follow else self._splitter.end() or None
 
     def _open(self) -> io.FileIO:
-        file = io.FileIO(self.path, "rb", opener=_without_waiting)
+        file = io.FileIO(self.path, "rb", opener=without_waiting)
         try:
             self._begin(file)
         except OSError:
@@ -212,5 +212,6 @@ def _is_same(file: io.FileIO, size: int, head: str) -> bool:
     return digest(file.read(min(HEAD, size))) == head and os.fstat(file.fileno()).st_size >= size
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe without a writer would be waited for
+def without_waiting(path: str, flags: int) -> int:
+    """Opens a file; a pipe does not wait for its other end, neither now nor later."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
