@@ -25,8 +25,29 @@ HELLO_EVERY = 1.0
 #: Seconds after which our state is published again: others see it as lost when an earlier connection of ours,
 #: or another agent under our name, is gone.
 STATE_EVERY = 10.0
-#: The most readings from a topic that wait to be learnt.
-MOST_READINGS = 10_000
+#: The most readings from a topic that wait to be learnt, and the bytes after which no further one is taken.
+MOST_READINGS, MOST_BYTES = 10_000, 2**26
+
+
+class Readings(asyncio.Queue["bytes | None"]):
+    """Readings from a topic that wait to be learnt, limited in number and bytes; None ends them."""
+
+    def _init(self, maxsize: int) -> None:
+        super()._init(maxsize)
+        self.bytes = 0
+
+    def _put(self, item: bytes | None) -> None:
+        super()._put(item)
+        self.bytes += len(item or b"")
+
+    def _get(self) -> bytes | None:
+        item = super()._get()
+        self.bytes -= len(item or b"")
+        return item
+
+    def full(self) -> bool:
+        """Whether no further reading is taken."""
+        return super().full() or self.bytes >= MOST_BYTES
 
 
 class Conversation:
@@ -47,7 +68,7 @@ class Conversation:
         self.hello_at = time.monotonic()  # when the last hello was sent
         self._is_hello_due = False
         self._state, self._state_at = "init", self.hello_at  # as last published
-        self.readings: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_READINGS)  # from a sensor's topic
+        self.readings = Readings(MOST_READINGS)  # from a sensor's topic
         self._sensor = config.stream.topic
 
     def subscribe(self) -> None:

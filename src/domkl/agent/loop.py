@@ -265,7 +265,8 @@ class Agent:
         """Report what cannot be written, and try to save again even if no reading comes."""
         self.conversation.note_unused()
         attempts = (self.memory.saving, self.memory.noting, self.predictions.lines.writing)
-        faults = (self.conversation.check_name(now), *(each.fault for each in attempts))
+        faults = [self.conversation.check_name(now), *(each.fault for each in attempts)]
+        faults += [self.stream.fault] if isinstance(self.stream, Stream) else []
         self.status.faults = tuple(filter(None, faults))
         if self.memory.saving.retry_due and not self.learner.waiting:
             self._save()
