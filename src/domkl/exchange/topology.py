@@ -77,12 +77,15 @@ class Topology:
 
     def _has_room(self, name: Hashable, links: int) -> bool:
         """Whether that learner can be kept track of with so many links; those that have left make room."""
-        if not self._fits(name, links) and self._may_prune:
-            self._may_prune = False  # until the next message of ours: it takes time
-            members = self._reach()
-            self.known = {other: near for other, near in self.known.items() if other in members}
-            self.news = {other: None for other in self.news if other in self.known}
-            self._count = sum(len(near) for _, near in self.known.values())
+        if self._fits(name, links):
+            return True
+        if not self._may_prune:
+            return False
+        self._may_prune = False  # until the next message of ours: it takes time
+        members = self._reach()
+        self.known = {other: near for other, near in self.known.items() if other in members}
+        self.news = {other: None for other in self.news if other in self.known}
+        self._count = sum(len(near) for _, near in self.known.values())
         return self._fits(name, links)
 
     def _fits(self, name: Hashable, links: int) -> bool:
