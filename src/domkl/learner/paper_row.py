@@ -108,9 +108,9 @@ class PaperRow:
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         q = self.device.q
         y_hat, theta, L = self._learn(x, y)
-        self._x, self._reach = x, max(self._reach, REACH * abs(y))
         if not self.known:
             return y_hat, y, q, theta, L if self.hedge != "local" else None, None
+        self._x, self._reach = x, max(self._reach, REACH * abs(y))
         sent = self.exchange.outgoing(within(theta, self._most))
         sent.flags.writeable = theta.flags.writeable = False  # they leave in an Update, and stay our state
         self.open = theta, L
