@@ -222,7 +222,7 @@ def test_a_newcomer_prefers_the_scale_of_most_neighbours_to_a_higher_rank():
 # The warm-up
 
 
-@pytest.mark.parametrize(("at", "to"), [(500, 520), (0, 3000)])
+@pytest.mark.parametrize(("at", "to"), [(100, 520), (0, 3000)])
 def test_the_warm_up_ends_and_samples_are_dropped_also_where_its_last_round_was_skipped(at, to):
     one = domkl.Learner(domkl.Auto(size=16), [1], name=0, inputs=1)
     X, y = problems.streams(1, 2 * C.warm_up, 1)
@@ -231,7 +231,7 @@ def test_the_warm_up_ends_and_samples_are_dropped_also_where_its_last_round_was_
         if t == at:
             one.skip_to(to)
         if one.round == 1023:
-            one.skip_to(1030)
+            one.skip_to(1100)
         one.observe(X[0, t], y[0, t])
         one.close()
         kept.append(len(one._row.model.warm.samples))

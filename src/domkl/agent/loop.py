@@ -188,9 +188,8 @@ class Agent:
         except OSError:  # of the place that predictions are written to, not of the reading
             raise
         except Exception as error:
-            line, row = reading.source or (None, reading)
-            self.rows.note(fault_of(error), reading.index, line, row)
-        self._is_open |= self.learner.waiting
+            self._is_open = self.learner.waiting
+            self.rows.note(fault_of(error), reading.index, *(reading.source or (None, reading)))
         if self._is_open:
             self._close_or_ask()
 
