@@ -186,8 +186,11 @@ class Neighbourhood:
         return {"lives": {name: life for name, life in known.items() if life}, "rivals": rivals}
 
     def wants_of_missing(self, now: float) -> dict[str, int]:
-        """The last update of each neighbour that is up but whose updates do not arrive."""
-        return {name: max(0, peer.round - 1) for name, peer in self.peers.items() if peer.lacks_updates(now)}
+        """From which round on we need updates of neighbours that are up but whose updates do not arrive:
+        their last, or ours if that is earlier, as a later answer looks as if the earlier ones were gone."""
+        last = {name: max(0, peer.round - 1) for name, peer in self.peers.items() if peer.lacks_updates(now)}
+        most = max(last.values(), default=0) if self.learner.asynchronous else self.learner.round
+        return {name: min(most, round) for name, round in last.items()}
 
     def start(self) -> None:
         """Mark silent neighbours as lost; if we are new, start at the round that most of all have reached."""
