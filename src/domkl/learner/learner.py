@@ -183,7 +183,8 @@ class Learner(UpdateInbox):
         """
         if self._pending is not None:
             self._refuse_open("receive() them or close() the round")
-        self._resize()  # here and not for each message that changes the network: it takes time
+        if self._row.floods:
+            self._resize()  # here and not for each message that changes the network: it takes time
         t = self.round
         y_hat, y, weights, theta, scalars, more = self._row.learn(x, y, t)
         self._last = t, self.name, y, y_hat, weights

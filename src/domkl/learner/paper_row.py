@@ -26,8 +26,6 @@ from .row import Learnt, digest
 
 #: A neighbour's parameters may predict so many times the largest label that we have seen.
 REACH = 1000.0
-#: What x . x is at most where no input is too large; beyond, each input is looked at.
-SQUARED = checks.LARGEST**2
 
 
 class PaperRow:
@@ -123,7 +121,7 @@ class PaperRow:
     def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         if self._quick:
             try:
-                if abs(y) <= checks.LARGEST and np.vdot(x, x) <= SQUARED:  # type: ignore[arg-type]
+                if abs(y) <= checks.LARGEST:  # its features are bounded whatever x is
                     return self._observe(x, y)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
