@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from .. import engines
 from ..base import checks
+from ..base.checks import LARGEST
 from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..engines.devices import DeviceState
@@ -121,7 +122,7 @@ class PaperRow:
     def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         if self._quick:
             try:
-                if abs(y) <= checks.LARGEST:  # its features are bounded whatever x is
+                if -LARGEST <= y <= LARGEST:  # its features are bounded whatever x is
                     return self._observe(x, y)  # type: ignore[arg-type]
             except (TypeError, ValueError):
                 pass
