@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+from ..base import checks
 from . import transports
 from .config import AgentConfig
 from .connection import Connection
@@ -211,7 +212,7 @@ class Agent:
     def _learn(self, x: Any, y: float, y_hat: float) -> None:
         self._opened_at = time.monotonic()
         self.progress.start_round(self._opened_at)
-        update = self.learner.observe(x, y)
+        update = self.learner.observe(checks.finite_or_missing("x", x), y)
         self._is_open = True
         sent = self.post.send(update, self.memory.durable(update.round))
         self.memory.remember(update.round, sent, self._durable())
