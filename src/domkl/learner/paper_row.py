@@ -231,7 +231,8 @@ class PaperRow:
             return
         state, unit = self.device.keep(), self.device.unit
         for name in known.keys() - self.known.keys():
-            known[name].theta = state.theta  # like a missing neighbour, it does not pull before it sends
+            if not known[name].theta.any():  # else it was restored
+                known[name].theta = state.theta  # like a missing one, it does not pull before it sends
         self.known = dict(known)
         self._resume(state, unit)
 
