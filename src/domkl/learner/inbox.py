@@ -189,10 +189,10 @@ class UpdateInbox(ABC):
 
 def distinct(neighbours: Sequence[Hashable]) -> tuple[Hashable, ...]:
     """The names, if each is there once."""
-    if (
-        not isinstance(neighbours, Sequence)
-        or isinstance(neighbours, str)
-        or len(set(neighbours)) < len(neighbours)
-    ):
+    try:
+        good = not isinstance(neighbours, str) and len({*neighbours}) == len(neighbours)
+    except TypeError:  # no list, or names that cannot be keys
+        good = False
+    if not good:
         raise InputError(f"neighbours is {neighbours!r}; expected a list of different names; name each once")
     return tuple(neighbours)

@@ -54,7 +54,8 @@ class Learner(UpdateInbox):
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; the same at every learner.
     asynchronous : every sample closes its round at once, with what is new from each neighbour; no duals.
     number : of this learner's life; one that starts again without its state needs a new one.
-    engine, dtype : as in `domkl.simulate`; with the same engine, the bits are the simulator's.
+    engine, dtype : as in `domkl.simulate`; with the same engine, the bits are the simulator's. A handed
+        `Paper` keeps the precision that it was taught in.
 
     Nothing else of the network needs to be known: `links` and `take_links` spread it, and every update does.
 
@@ -101,6 +102,10 @@ class Learner(UpdateInbox):
         self.implausible: list[Hashable] = []
 
     def _make_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> LearnerRow:
+        if isinstance(self.model, HandedAuto | HandedPaper) and inputs not in (None, self.model.inputs):
+            raise InputError(f"inputs is {inputs}; expected {self.model.inputs}, as taught; leave it out")
+        if isinstance(self.model, Auto | HandedAuto) and name is None:
+            raise InputError("name is not given; expected one with model Auto(); pass name=")
         if isinstance(self.model, HandedAuto):
             how = self.engine, self.dtype, lockstep
             return HandedAutoRow(self.model, self.exchange, self.topology, *how)
@@ -110,8 +115,6 @@ class Learner(UpdateInbox):
             raise InputError("inputs is not given; expected the number of inputs of a sample; pass inputs=")
         d = checks.count("inputs", inputs)
         if isinstance(self.model, Auto):
-            if name is None:
-                raise InputError("name is not given; expected one with model Auto(); pass name=")
             how = self.engine, self.dtype, lockstep
             return AutoRow(self.model, d, self.exchange, self.topology, *how)
         engines.refuse_choice(self.engine)
@@ -339,4 +342,6 @@ def introduce(learners: Iterable[Learner]) -> None:
     for _ in by_name:
         for learner in by_name.values():
             for neighbour in learner.neighbours:
+                if neighbour not in by_name:
+                    raise InputError(f"{neighbour!r} is not introduced; expected all learners; add it")
                 by_name[neighbour].take_links(learner.links)
