@@ -186,16 +186,16 @@ class Learner(UpdateInbox):
         """
         if self._pending is not None:
             self._refuse_open("receive() them or close() the round")
-        if self._row.floods:
+        row, t = self._row, self.round
+        if row.floods:
             self._resize()  # here and not for each message that changes the network: it takes time
-        t = self.round
-        y_hat, y, weights, theta, scalars, more = self._row.learn(x, y, t)
+        y_hat, y, weights, theta, scalars, more = row.learn(x, y, t)
         self._last = t, self.name, y, y_hat, weights
-        if not self._known and self._row.closes_alone:
+        if not self._known and row.closes_alone:
             self.round = t + 1
             return Update(t, theta, scalars, self.fingerprint)
         self._restart_edges()
-        news = self.topology.take_news() if self._row.floods else {}
+        news = self.topology.take_news() if row.floods else {}
         about = self.fingerprint, self.edges, len(self._known)
         update = Update(t, theta, scalars, *about, more, news)
         self._pending = update

@@ -107,7 +107,7 @@ class PaperRow:
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         q = self.device.q
         y_hat, theta, L = self._learn(x, y)
-        if self.loss.classifies:
+        if not self._quick:
             y = float(losses.one_label(self.loss, y))
         if not self.known:
             return y_hat, y, q, theta, L if self.hedge != "local" else None, None
