@@ -106,8 +106,12 @@ class PaperRow:
 
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         q = self.device.q
-        y_hat, theta, L = self._learn(x, y)
-        if not self._quick:
+        try:
+            if not (self._quick and -LARGEST <= y <= LARGEST):  # features are bounded whatever x is
+                raise ValueError
+            y_hat, theta, L = self._observe(x, y)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            y_hat, theta, L = self._learn_checked(x, y)
             y = float(losses.one_label(self.loss, y))
         if not self.known:
             return y_hat, y, q, theta, L if self.hedge != "local" else None, None
@@ -121,13 +125,7 @@ class PaperRow:
                 one.pass_on(round, belief)
         return y_hat, y, q, sent, self._shared(L), None
 
-    def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
-        if self._quick:
-            try:
-                if -LARGEST <= y <= LARGEST:  # its features are bounded whatever x is
-                    return self._observe(x, y)  # type: ignore[arg-type]
-            except (TypeError, ValueError):
-                pass
+    def _learn_checked(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
             sample, label = self._sample(x), float(losses.one_label(self.loss, y, self.V.dtype))
             try:
