@@ -19,6 +19,7 @@ from ..exchange.network import HEADER
 from ..exchange.topology import Topology, order
 from ..learning.auto import AutoRows, C, rescale
 from ..learning.auto import message as parts
+from ..learning.auto.constants import EARLIER
 from ..learning.auto.experts import NAMES
 from ..learning.auto.features import Stats
 from ..learning.auto.scale import scale_number
@@ -57,8 +58,9 @@ class AutoRow(ModelRow):
         model = AutoRows(
             settings, 1, inputs, np.zeros(1), *size, dtype=kind, diagonal=diagonal, lockstep=lockstep
         )
-        about = f"{describe(settings)} {inputs} {kind} {exchange.payload} {lockstep} {C.fingerprint}"
-        super().__init__(model, exchange, digest(about), topology)
+        about = f"{describe(settings)} {inputs} {kind} {exchange.payload} {lockstep}"
+        super().__init__(model, exchange, digest(f"{about} {C.fingerprint}"), topology)
+        self.earlier = tuple(digest(f"{about} {one}") for one in EARLIER)
         self.table: dict[int, dict[Hashable, Array]] = {}  # statistics for the scale of a round, by learner
         self.post: list[Array] = []  # statistics for the next message
         self.asked: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
@@ -112,9 +114,7 @@ class AutoRow(ModelRow):
             return None
         y_hat, residual, alone, experts = np.split(kept, [1, 4, 6])
         known = residual[None] if len(experts) == len(NAMES) else np.empty(0)
-        return prediction._replace(
-            y_hat=y_hat, experts=experts[None], alone=alone[None], residual=known
-        )
+        return prediction._replace(y_hat=y_hat, experts=experts[None], alone=alone[None], residual=known)
 
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         prediction = self._predict(x)  # before the round is known to have begun

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..base.errors import DataError
 from ..exchange.edges import Neighbour
+from ..learning.auto import migrations
 from ..learning.settings import Auto, Paper, describe
 
 if TYPE_CHECKING:
@@ -24,9 +25,26 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Today's version of each schema.
-VERSIONS = {"learner": 1, "model": 1, "agent": 1, "reading": 1}
+VERSIONS = {"learner": 2, "model": 2, "agent": 1, "reading": 1}
+
+
+def _learner_from_1(state: dict[str, Any]) -> dict[str, Any]:
+    """Predictions whose labels had not come are dropped: they were of fewer experts."""
+    if state["model"]["kind"] != "auto":
+        return state
+    row = state["row"]
+    return {**state, "row": {**row, "model": migrations.from_1(row["model"]), "asked": []}}
+
+
+def _model_from_1(state: dict[str, Any]) -> dict[str, Any]:
+    return {**state, "rows": migrations.from_1(state["rows"])} if state["kind"] == "auto" else state
+
+
 #: What brings a state of (schema, version) to the next version.
-MIGRATIONS: dict[tuple[str, int], Migration] = {}
+MIGRATIONS: dict[tuple[str, int], Migration] = {
+    ("learner", 1): _learner_from_1,
+    ("model", 1): _model_from_1,
+}
 
 
 def flatten(value: Any, path: str, arrays: Arrays) -> Any:
@@ -121,7 +139,7 @@ def save_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
 def load_learner(learner: Learner, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
     """Inverse of `save_learner`; refuses the state of a learner with other settings."""
     state = read("learner", arrays, meta)
-    if state["fingerprint"] != learner.fingerprint:
+    if state["fingerprint"] not in (learner.fingerprint, *learner._row.earlier):
         raise DataError(
             f"the saved learner has fingerprint {state['fingerprint']}; expected {learner.fingerprint}; "
             f"use the {learner._row.alike} it was saved with, or remove its directory to start again"

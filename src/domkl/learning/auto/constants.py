@@ -39,7 +39,9 @@ class Constants:
     # The own samples, of which nobody else has a part
     own_strong: float = _is(3.0, "strong ridge of a learner's own samples", "natural")
     own_weak: float = _is(0.1, "weak ridge of them, around 0 and around the common parameters", "natural")
-    own_classes: float = _is(0.125, "the same with the logistic loss: an eighth of the curvature", "by design")
+    own_classes: float = _is(
+        0.125, "the same with the logistic loss: an eighth of the curvature", "by design"
+    )
     own_steps: int = _is(2, "steps towards the weak ridge in a round, beside the sample's own", "natural")
 
     # Features
@@ -65,8 +67,8 @@ class Constants:
     # Experts
     fixed_share: float = _is(1e-3, "weight that experts get back in every round", "drift")
     heat: float = _is(4.0, "temperature of Hedge, in mean squared errors of the best expert")
-    own_first: float = _is(
-        0.4, "weight of the experts with own samples at first; the joint models' have the rest", "natural"
+    first_weights: tuple[float, ...] = _is(
+        (0.15, 0.4, 0.125, 0.1, 0.225), "weights of the experts that there are from the start", "natural"
     )
     repeats: float = _is(0.97, "the largest correlation of one error with the next that counts", "by design")
     untried: float = _is(0.2, "weight that new experts have together before they are tried")

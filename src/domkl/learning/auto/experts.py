@@ -15,8 +15,8 @@ NAMES = (
     *("own", "neighbours", "alone", "personal", "shrunk"),
     *("long memory", "young memory", "past memory", "blend", "residual"),
 )
-#: Weights of the first ones at first: the joint models' two, then those with own samples.
-FIRST = (*[(1 - C.own_first) / 2] * 2, *[C.own_first / 3] * 3)
+#: How many there are from the start.
+FIRST = len(C.first_weights)
 ALONE, MEMORIES = NAMES.index("alone"), NAMES.index("long memory")
 
 
@@ -28,7 +28,7 @@ class Experts:
 
     FIELDS: ClassVar = {"log_weights": "log_w", "errors": "errors", "rounds": "n"}
 
-    def __init__(self, J: int, first: Sequence[float] = FIRST) -> None:
+    def __init__(self, J: int, first: Sequence[float] = C.first_weights) -> None:
         self.log_w = np.tile(np.log(first), (J, 1))
         self.errors = np.zeros((J, len(first)))  # averages over the last rounds
         self.n = np.zeros(len(first))  # rounds for which there has been each
@@ -49,7 +49,7 @@ class Experts:
 
     def add_all(self) -> None:
         """From now on there are all of `NAMES`."""
-        w, new = self.weights(), len(NAMES) - len(FIRST)
+        w, new = self.weights(), len(NAMES) - FIRST
         few = np.full((len(w), new), C.untried / new)
         self.log_w = np.log(np.hstack([(1 - C.untried) * w, few]))
         self.errors, self.n = np.pad(self.errors, ((0, 0), (0, new))), np.pad(self.n, (0, new))

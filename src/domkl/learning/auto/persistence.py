@@ -101,7 +101,10 @@ def _restore_joint(rows: AutoRows, state: Mapping[str, Any]) -> None:
         joint.set_pulls(rows.weight, rows.learners, rows.shared)
         kind = rows.diagonal(np.ones((1, 1), rows.dtype), 1)
         joint.state = second_order_of(state["state"], kind)
-        joint.own.restore(state["own"])
+        if state["own"] is None:
+            joint.own.reset(rows.J, joint.features.K)
+        else:
+            joint.own.restore(state["own"])
 
 
 def _restore_memories(rows: AutoRows, state: Mapping[str, Any]) -> None:

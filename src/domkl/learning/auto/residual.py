@@ -16,7 +16,14 @@ class ResidualModel:
     A ridge regression that forgets slowly; nothing of it leaves the device. Errors are scaled like targets.
     """
 
-    FIELDS: ClassVar = {"last": "last", "gain": "gain", "matrix": "M", "vector": "m", "size": "size", "pairs": "pairs"}
+    FIELDS: ClassVar = {
+        "last": "last",
+        "gain": "gain",
+        "matrix": "M",
+        "vector": "m",
+        "size": "size",
+        "pairs": "pairs",
+    }
 
     def __init__(self, J: int) -> None:
         self.last: Array = np.zeros((J, 2))  # the last error, and the mean of the last few

@@ -140,7 +140,7 @@ class AutoRows(Model):
         if self.joint.state is None:
             y_hat = np.full(self.J, self.settings.start)
             both, none = np.stack([y_hat, y_hat], -1), np.empty(0)
-            first = np.repeat(y_hat[:, None], len(FIRST), -1)
+            first = np.repeat(y_hat[:, None], FIRST, -1)
             return AutoPrediction(x, none, none, both, first, y_hat, both, none)
         assert self.scale is not None
         z = self.joint.features.of(x, self.scale.inputs)
@@ -177,6 +177,10 @@ class AutoRows(Model):
     def models(self, prediction: AutoPrediction) -> Array:
         """Predictions of each joint model. (J, models)"""
         return prediction.models
+
+    def alone(self, prediction: AutoPrediction) -> Array:
+        """Predictions from each learner's own samples, which no message has changed. (J,)"""
+        return np.asarray(prediction.experts[:, ALONE])
 
     def gaps(self, prediction: AutoPrediction, around: Array) -> Array:
         """Sum over neighbours i of f_j(x_j) - f_i(x_j), in units of y; 0 while scales differ. (J, models)"""
