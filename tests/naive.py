@@ -338,7 +338,7 @@ def auto_joint(Z, y, neighbours, rho, eta, kept):
 
 
 def own_samples(Z, y, commons, strong, weak, steps):
-    """Predictions for each z before its label: alone with both ridges, personal, shrunk; matrices inverted."""
+    """Predictions for each z before its label: alone with both ridges, personal, shrunk."""
     M, m = strong * np.eye(len(Z[0])), np.zeros(len(Z[0]))
     a, apart, found = m, m, []
     for z, label, c in zip(Z, y, commons, strict=True):

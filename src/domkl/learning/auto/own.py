@@ -8,8 +8,8 @@ ridge tau. One product Q z gives four predictions:
     personal                z.p,      the minimum of the own losses + t/2 |p - c|^2, c the common parameters
     shrunk                  half of the first, half of c shrunk to what the own samples show: z.(c - tau Q c)
 
-a and p - c, which have another ridge than Q, are kept from round to round and follow by products with Q, a few
-in each: each one is a step of a contraction. Nothing of this is sent, and no message changes m, Q or a.
+a and p - c, which have another ridge than Q, are kept from round to round and follow by products with Q, a
+few in each: each one is a step of a contraction. Nothing of this is sent, and no message changes m, Q or a.
 """
 
 from __future__ import annotations
