@@ -61,4 +61,6 @@ class Experts:
     def follow(self, before: Mapping[str, str]) -> None:
         """Each named expert goes on with the weight of the one that it was `before`."""
         index = [NAMES.index(before.get(name, name)) for name in NAMES]
-        self.log_w, self.errors, self.n = self.log_w[:, index], self.errors[:, index], self.n[index]
+        # `take` keeps the order in memory, so that sums of one row have the bits of many
+        self.log_w, self.errors = self.log_w.take(index, 1), self.errors.take(index, 1)
+        self.n = self.n[index]
