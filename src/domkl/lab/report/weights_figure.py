@@ -24,9 +24,9 @@ ROOM = 0.075
 MEANINGS = (
     "the learner's own parameters",
     "the mean of its neighbours' parameters",
-    "its own samples, without any message",
-    "its own samples, from the common parameters on",
-    "both, shrunk by a strong ridge",
+    "its own samples only",
+    "its own samples, near the common",
+    "both, with a strong ridge",
     "an additive model of all samples",
     "an additive model of the last samples",
     "an additive model from before the last change",
