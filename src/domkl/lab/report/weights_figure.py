@@ -54,7 +54,7 @@ class Weights(NamedTuple):
     def finding(self) -> str:
         """The figure's title."""
         p = int(self.shares[-1].argmax())
-        words = f"Kernel {self.names[p]}" if self.what == "kernel" else f"Expert “{self.names[p]}”"
+        words = f"Kernel {self.names[p]}" if self.what == "kernel" else f"“{self.names[p]}”"
         return f"{words} ends with {percent(float(self.shares[-1, p]))} of the weight"
 
 
