@@ -2,8 +2,8 @@
 
 Learners of one network must have the same: the record's fingerprint is part of theirs. "sets" below are the
 five of `benchmarks/accuracy.py` (a ring of five, seed 0 and 1); "drift" are the streams of
-`benchmarks/drift.py`; "natural" are the first 2000 or 3000 hours of the shipped stations, Weather's stations
-with the highest temperature as target, and one seed of each made family and of each deal of
+`benchmarks/drift.py`; "natural" are the first 2000 or 3000 hours of the shipped stations, Weather's stations,
+and one seed of each made family and of each deal of
 `benchmarks/together.py`, none of them among the seeds that it reports. What says "by design" was not tuned.
 """
 
