@@ -337,6 +337,24 @@ def auto_joint(Z, y, neighbours, rho, eta, kept):
     return theta, lam
 
 
+def own_samples(Z, y, commons, strong, weak, steps):
+    """Predictions for each z before its label: alone with both ridges, personal, shrunk."""
+    M, m = strong * np.eye(len(Z[0])), np.zeros(len(Z[0]))
+    a, apart, found = m, m, []
+    for z, label, c in zip(Z, y, commons, strict=True):
+        Q = np.linalg.inv(M)
+        weak_one, strong_one = Q @ (m + (strong - weak) * a), Q @ m
+        personal = Q @ (m + strong * c + (strong - weak) * apart)
+        shrunk = (strong_one + c - strong * (Q @ c)) / 2
+        found.append([z @ weak_one, z @ strong_one, z @ personal, z @ shrunk])
+        M, m, a = M + 2 * np.outer(z, z), m + 2 * label * z, weak_one
+        Q = np.linalg.inv(M)
+        for _ in range(steps):
+            p = Q @ (m + strong * c + (strong - weak) * apart)
+            a, apart = Q @ (m + (strong - weak) * a), p - c
+    return np.array(found)
+
+
 def echo(errors, fade, doubt, few):
     """What each error (T,) was expected to be: each time a fresh ridge regression over all pairs before."""
     clipped = [max(-2.0, min(2.0, error)) for error in errors]

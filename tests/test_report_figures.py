@@ -116,7 +116,7 @@ def test_weights_of_experts_are_drawn_by_name():
     assert (weights.rounds[0], weights.rounds[-1]) == (0, auto.run.y_hat.shape[1])
     drawn, alt, caption = weights_figure.draw(auto)
     heaviest = EXPERT_NAMES[auto.run.q_path[-1].mean(0).argmax()]
-    assert f"Expert “{heaviest}” ends with" in alt
+    assert f"“{heaviest}” ends with" in alt
     shown = {text.get_text() for text in drawn.axes[0].texts} - {"other experts"}
     assert heaviest in shown <= set(EXPERT_NAMES)
     assert all(f"“{name}”: {weights_figure.EXPERTS[name]}" in caption for name in shown)

@@ -19,6 +19,7 @@ from ..exchange.network import HEADER
 from ..exchange.topology import Topology, order
 from ..learning.auto import AutoRows, C, rescale
 from ..learning.auto import message as parts
+from ..learning.auto.constants import EARLIER
 from ..learning.auto.experts import NAMES
 from ..learning.auto.features import Stats
 from ..learning.auto.scale import scale_number
@@ -59,8 +60,9 @@ class AutoRow(ModelRow):
         model = AutoRows(
             settings, 1, inputs, np.zeros(1), *size, dtype=kind, diagonal=diagonal, lockstep=lockstep
         )
-        about = f"{describe(settings)} {inputs} {kind} {exchange.payload} {lockstep} {C.fingerprint}"
-        super().__init__(model, exchange, digest(about), topology)
+        about = f"{describe(settings)} {inputs} {kind} {exchange.payload} {lockstep}"
+        super().__init__(model, exchange, digest(f"{about} {C.fingerprint}"), topology)
+        self.earlier = tuple(digest(f"{about} {one}") for one in EARLIER)
         self.table: dict[int, dict[Hashable, Array]] = {}  # statistics for the scale of a round, by learner
         self.post: list[Array] = []  # statistics for the next message
         self.asked: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
@@ -90,7 +92,7 @@ class AutoRow(ModelRow):
         key = found.x.tobytes()
         self.asked.pop(key, None)
         residual = found.residual if len(found.residual) else np.zeros((1, 3))
-        self.asked[key] = np.concatenate([found.y_hat, residual[0], found.experts[0]])
+        self.asked[key] = np.concatenate([found.y_hat, residual[0], found.alone[0], found.experts[0]])
         if len(self.asked) > MOST_ASKED:
             del self.asked[next(iter(self.asked))]
         return float(found.y_hat[0])
@@ -113,9 +115,9 @@ class AutoRow(ModelRow):
         kept = self.asked.pop(prediction.x.tobytes(), None)
         if kept is None:
             return None
-        y_hat, residual, experts = np.split(kept, [1, 4])
+        y_hat, residual, alone, experts = np.split(kept, [1, 4, 6])
         known = residual[None] if len(experts) == len(NAMES) else np.empty(0)
-        return prediction._replace(y_hat=y_hat, experts=experts[None], residual=known)
+        return prediction._replace(y_hat=y_hat, experts=experts[None], alone=alone[None], residual=known)
 
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         prediction = self._predict(x)  # before the round is known to have begun

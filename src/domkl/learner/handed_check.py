@@ -15,8 +15,8 @@ from ..base import checks
 from ..base.types import Array
 from ..learning.auto import C
 from ..learning.auto.additive import Terms
-from ..learning.auto.change import EXPERTS, JOINT
-from ..learning.auto.experts import NAMES
+from ..learning.auto.change import EXPERTS
+from ..learning.auto.experts import FIRST, NAMES
 from ..learning.auto.features import Features
 from ..learning.auto.message import SCALARS
 from ..learning.settings import Auto
@@ -70,24 +70,33 @@ def check_paper(state: Mapping[str, Any], names: Sequence[str]) -> None:
 def _expected(rows: Mapping[str, Any], d: int, K: int) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
     """Every array of a learner's rows by name, with the shape that it must have."""
     joint, memories, scale = rows["joint"], rows["memories"], rows["scale"]
-    experts = len(NAMES) if memories["all"] else JOINT
+    n = len(NAMES) if memories["all"] else FIRST
     columns, one = dict.fromkeys(("n", "mean", "sd", "low", "high"), (1, d)), (1,)
     watch = dict.fromkeys(("level", "surplus", "since", "lasting", "usual_error"), one)
     return [
         (rows, {"low": one, "high": one, "weight": one}),
         (scale, {"centre": one, "width": one, "whole": (0,)}),
         (scale["inputs"], {**columns, "quantiles": (1, ANY, d)}),
-        (rows["experts"], {"log_weights": (1, experts), "errors": (1, JOINT)}),
-        (
-            rows["residual"],
-            {"last": (1, 2), "gain": (1, 2), "matrix": (1, 2, 2), "vector": (1, 2), "size": one},
-        ),
+        (rows["experts"], _experts(n)),
+        (rows["ridges"], _experts(2)),
+        (rows["residual"], {**dict.fromkeys(("last", "gain", "vector"), (1, 2)), "matrix": (1, 2, 2)}),
+        (rows["residual"], {"size": one, "pairs": one}),
         (joint, {"mean": (1, C.models, K)}),
         (joint["state"], _second_order(C.models, K)),
+        *([] if joint["own"] is None else [(joint["own"], _own(C.models, K))]),
         (memories, {"alarm": (1, 2), "restart": (1, 2)}),
         (memories["detector"], {**watch, "errors": (1, EXPERTS)}),
         *(each for memory in memories["all"] for each in _of_memory(memory)),
     ]
+
+
+def _experts(n: int) -> dict[str, Shape]:
+    return {"log_weights": (1, n), "errors": (1, n), "rounds": (n,)}
+
+
+def _own(P: int, K: int) -> dict[str, Shape]:
+    wide = dict.fromkeys(("m", "weak", "apart"), (1, P, K))
+    return {**wide, "half": (1, P, K * (K + 1) // 2), "terms": (1, P, ANY, K)}
 
 
 def _of_memory(memory: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:

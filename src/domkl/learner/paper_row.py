@@ -37,6 +37,7 @@ class PaperRow:
     floods = False
     closes_alone = True
     resets = 0
+    earlier: tuple[str, ...] = ()
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ class LearnerRow(Protocol):
 
     alike: str  # what must be the same at all learners, in words
     settings_digest: str
+    earlier: tuple[str, ...]  # digests of the same settings in earlier versions, whose states it can load
     floods: bool  # whether it must know the whole network's size
     closes_alone: bool  # whether a learner without neighbours has ended its round when it has learnt
 
@@ -97,6 +98,7 @@ class ModelRow:
     floods = False
     closes_alone = False
     resets = 0
+    earlier: tuple[str, ...] = ()
 
     def __init__(self, model: Model, exchange: Exchange, digest: str, topology: Topology) -> None:
         self.model, self.exchange, self.topology = model, exchange, topology

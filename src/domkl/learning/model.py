@@ -110,6 +110,10 @@ class Model(ABC):
         """Predictions of each of P kernels or models by itself. (J, P)"""
         return np.asarray(prediction.y_hat)[:, None]
 
+    def alone(self, prediction: Any) -> Array:
+        """What the learners would predict had they never listened; empty where that is not known. (J,)"""
+        return np.empty(0)
+
     def gaps(self, prediction: Any, around: Array) -> Array:
         """Sum over neighbours i of f_j(x_j) - f_i(x_j), NaN where that is not known. (J, P)
 

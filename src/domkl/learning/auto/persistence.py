@@ -36,6 +36,7 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
         "scale": _scale_state(rows.scale),
         "warm_up": _warm_up_state(rows),
         "experts": fields_of(rows.experts),
+        "ridges": fields_of(rows.ridges),
         "residual": fields_of(rows.residual),
         "joint": _joint_state(rows),
         "memories": _memories_state(rows),
@@ -54,7 +55,9 @@ def _warm_up_state(rows: AutoRows) -> dict[str, Any]:
 def _joint_state(rows: AutoRows) -> dict[str, Any]:
     joint = rows.joint
     state = None if joint.state is None else of_second_order(joint.state)
-    return {"resets": joint.resets, "learners": joint.learners, "mean": joint.mean, "state": state}
+    own = None if joint.state is None else joint.own.state()
+    about = {"resets": joint.resets, "learners": joint.learners, "mean": joint.mean}
+    return {**about, "state": state, "own": own}
 
 
 def _memories_state(rows: AutoRows) -> dict[str, Any]:
@@ -82,6 +85,7 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
     set_fields(rows.warm, warm)
     rows.warm.samples, rows.warm.before = samples_of(warm["samples"]), samples_of(warm["before"])
     set_fields(rows.experts, state["experts"])
+    set_fields(rows.ridges, state["ridges"])
     set_fields(rows.residual, state["residual"])
     _restore_joint(rows, state["joint"])
     _restore_memories(rows, state["memories"])
@@ -99,6 +103,10 @@ def _restore_joint(rows: AutoRows, state: Mapping[str, Any]) -> None:
         joint.set_pulls(rows.weight, learners, rows.shared)
         kind = rows.diagonal(np.ones((1, 1), rows.dtype), 1)
         joint.state = second_order_of(state["state"], kind)
+        if state["own"] is None:
+            joint.own.reset(rows.J, joint.features.K)
+        else:
+            joint.own.restore(state["own"])
 
 
 def _restore_memories(rows: AutoRows, state: Mapping[str, Any]) -> None:
@@ -132,8 +140,8 @@ def inherit(rows: AutoRows, alone: AutoRows) -> None:
     rows.memories.all = [rows.memories.make(one.rounds, weight, rows.learners) for one in alone.memories.all]
     for memory, other in zip(rows.memories.all, alone.memories.all, strict=True):
         memory.inherit(other)
-    pairs = ((rows.memories.detector, alone.memories.detector), (rows.experts, alone.experts))
-    for ours, its in (*pairs, (rows.residual, alone.residual)):
+    pairs = ((rows.memories.detector, alone.memories.detector), (rows.residual, alone.residual))
+    for ours, its in (*pairs, (rows.experts, alone.experts), (rows.ridges, alone.ridges)):
         set_fields(ours, {name: _rows(value, rows.J) for name, value in fields_of(its).items()})
     rows.memories.detector.reset_suspicion()  # there are no samples to start again from
 
@@ -161,8 +169,9 @@ def _inherit_joint(rows: AutoRows, alone: AutoRows) -> None:
     near = theta * joint.pulls.deg[:, None, None]
     joint.state = state._replace(theta=theta, theta_sum=near, m=m, inverse=state.inverse.like(P))
     joint.mean = theta
+    joint.own.inherit(alone.joint.own, rows.J)
 
 
 def _rows(value: Any, J: int) -> Array | Any:
-    """As many of the one row (1, ...); plain numbers are everybody's."""
-    return np.repeat(value, J, 0) if isinstance(value, np.ndarray) else value
+    """As many of the one row (1, ...); plain numbers, and what has no row for a learner, are everybody's."""
+    return np.repeat(value, J, 0) if isinstance(value, np.ndarray) and len(value) == 1 else value

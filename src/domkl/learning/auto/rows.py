@@ -18,9 +18,9 @@ from ..model import Model, Part, Statistics
 from ..settings import Auto
 from . import persistence, rescale
 from .additive import LONG, Terms
-from .change import EXPERTS, JOINT, MISLED
+from .change import JOINT, MISLED
 from .constants import C
-from .experts import NAMES, Experts
+from .experts import ALONE, FIRST, MEMORIES, NAMES, Experts
 from .features import Features, Stats
 from .growth import take_late
 from .joint import Joint
@@ -40,6 +40,7 @@ class AutoPrediction(NamedTuple):
     models: Array  # (J, models) the same in units of y
     experts: Array  # (J, n) predictions in units of y: `experts.NAMES`
     y_hat: Array  # (J,)
+    alone: Array  # (J, 2) own samples with a weak and with a strong ridge, in units of y
     residual: Array  # (J, 3) two errors and what the other experts predict; empty without memories
 
 
@@ -80,6 +81,7 @@ class AutoRows(Model):
         self.warm = WarmUp(learners, diameter, lockstep)
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
         self.experts, self.residual = Experts(J), ResidualModel(J)
+        self.ridges = Experts(J, (0.5, 0.5))  # weights of the two ridges of the expert "alone"
         self.statistics: dict[int, Stats] = {}  # of this round's samples, for the scale of that round
         self.known: dict[int, Statistics] = {}  # of all learners, for scales to come
         self.scale: DataScale | None = None
@@ -135,18 +137,22 @@ class AutoRows(Model):
         if self.joint.state is None:
             y_hat = np.full(self.J, self.settings.start)
             both, none = np.stack([y_hat, y_hat], -1), np.empty(0)
-            return AutoPrediction(x, none, none, both, both, y_hat, none)
+            first = np.repeat(y_hat[:, None], FIRST, -1)
+            return AutoPrediction(x, none, none, both, first, y_hat, both, none)
         assert self.scale is not None
         z = self.joint.features.of(x, self.scale.inputs)
         f, near = self.joint.scores(z)
-        scores = [f.mean(-1), near.mean(-1)]
+        own = self.joint.own.scores(z, self.joint.common)
+        scores = [f.mean(-1), near.mean(-1), own.personal, own.shrunk]
         if self.memories:
             scores += self.memories.scores(x, self.scale.inputs)
-            scores.append((1 - C.blend) * scores[1] + C.blend * scores[JOINT + LONG])
+            scores.append((1 - C.blend) * scores[1] + C.blend * scores[LONG - 3])
+        alone = self._in_units(own.alone)
         experts, residual, w = self._in_units(np.stack(scores, -1)), np.empty(0), self.experts.weights()
+        experts = np.insert(experts, ALONE, (self.ridges.weights() * alone).sum(-1), axis=-1)
         if self.memories:
             experts, residual = self._with_residual(experts, w)
-        return AutoPrediction(x, z, f, self._in_units(f), experts, (w * experts).sum(-1), residual)
+        return AutoPrediction(x, z, f, self._in_units(f), experts, (w * experts).sum(-1), alone, residual)
 
     def _with_residual(self, experts: Array, w: Array) -> tuple[Array, Array]:
         """One expert more: what the others predict together, corrected by the error to expect."""
@@ -168,6 +174,10 @@ class AutoRows(Model):
     def models(self, prediction: AutoPrediction) -> Array:
         """Predictions of each joint model. (J, models)"""
         return prediction.models
+
+    def alone(self, prediction: AutoPrediction) -> Array:
+        """Predictions from each learner's own samples, which no message has changed. (J,)"""
+        return np.asarray(prediction.experts[:, ALONE])
 
     def gaps(self, prediction: AutoPrediction, around: Array) -> Array:
         """Sum over neighbours i of f_j(x_j) - f_i(x_j), in units of y; 0 while scales differ. (J, models)"""
@@ -255,16 +265,17 @@ class AutoRows(Model):
     def _judge(self, earlier: AutoPrediction, y: Array) -> None:
         if self.joint.state is None or self.scale is None:
             return
-        errors = self.memories.detector.errors if self.memories else None
-        self.experts.judge(self._misses(earlier, y), errors)
         if len(earlier.residual):
             last, together = earlier.residual[:, :2], earlier.residual[:, 2]
             self.residual.learn(last, in_widths(y - together, self.scale.width))
+        repeats = self.residual.repeats()
+        self.experts.judge(self._misses(earlier.experts, y), repeats)
+        self.ridges.judge(self._misses(earlier.alone, y), repeats)
 
-    def _misses(self, prediction: AutoPrediction, y: Array) -> Array:
-        """The experts' squared errors, scaled like the targets. (J, n)"""
+    def _misses(self, predictions: Array, y: Array) -> Array:
+        """Squared errors, scaled like the targets. (J, n)"""
         assert self.scale is not None
-        return np.asarray(in_widths(prediction.experts - y[:, None], self.scale.width[:, None]) ** 2)
+        return np.asarray(in_widths(predictions - y[:, None], self.scale.width[:, None]) ** 2)
 
     def scaled_target(self, y: Array) -> Array:
         """Targets (J,) as the models learn them."""
@@ -279,7 +290,8 @@ class AutoRows(Model):
         assert self.scale is not None
         self.memories.learn(earlier.x, target, self.scale.inputs, self.rounds)
         error = in_widths(earlier.y_hat - y, self.scale.width) ** 2
-        self.memories.detector.observe(error, self._misses(earlier, y)[:, :EXPERTS])
+        compared = [*range(JOINT), *range(MEMORIES, MEMORIES + len(self.memories.all))]
+        self.memories.detector.observe(error, self._misses(earlier.experts[:, compared], y))
 
     def _decide(self, incoming: Mapping[str, Any]) -> None:
         assert self.scale is not None
