@@ -80,8 +80,8 @@ SCENARIOS: dict[str, tuple[str, Callable[[pathlib.Path], Facts]]] = {
     "flapping": ("a link flaps every 2 s", machines.flapping),
     "disk-full": ("disk full for 3 s", lambda folder: machines.disk_full(folder, ZENOH)),
     "disk-full-kill": (
-        "disk full, SIGKILL meanwhile",
-        lambda folder: machines.disk_full(folder, ZENOH, kill=True),
+        "disk full for 1 s, SIGKILL meanwhile",
+        lambda folder: machines.disk_full(folder, ZENOH, seconds=0.4, kill=True),
     ),
     "disk-read-only": ("disk read-only for 3 s", lambda folder: machines.disk_read_only(folder, ZENOH)),
     "clock": ("clock set back by a day, SIGKILL", lambda folder: machines.clock_jumps(folder, ZENOH)),
@@ -112,7 +112,7 @@ def main() -> None:
         found.append(tried(name))
         show(found[-1], sys.stderr if args.json else sys.stdout)
     if args.json:
-        print(json.dumps(found))
+        print(json.dumps(found, default=list))
     bad = [one["name"] for one in found if not good(one)]
     if bad or len(found) < len(args.only):
         sys.exit(f"failed or not reached: {bad or 'time ran out'}")

@@ -1,6 +1,6 @@
 """A certified neighbour that lies in any field of any message: every model, 200,000 messages each.
 
-    python benchmarks/fuzz_protocol.py [--messages 200000] [--over zenoh mqtt] [--json FILE]
+    python benchmarks/fuzz_protocol.py [--messages 200000] [--over memory zenoh mqtt] [--json FILE]
 
 Three learners of one process; the third is hostile (see tests/hostile.py) and then turns honest. In memory
 for all models, and a tenth of the messages over Zenoh and MQTT. Facts: refusals by kind, the slowest round,
@@ -79,13 +79,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--messages", type=int, default=200_000)
     parser.add_argument("--models", nargs="*", default=list(test_hostile.MODELS))
-    parser.add_argument("--over", nargs="*", default=["zenoh", "mqtt"])
+    parser.add_argument("--over", nargs="*", default=["memory", "zenoh", "mqtt"])
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
     rows = []
     with tempfile.TemporaryDirectory() as folder, brokers.running(pathlib.Path(folder)) as broker:
-        for kind in ["memory", *args.over]:
+        for kind in args.over:
             for model in args.models:
                 count = args.messages if kind == "memory" else args.messages // 10
                 rows.append(measured(model, kind, count, broker))

@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 from odd_settings import odd_configurations
 from oddities import MODELS, odd_rows
 
-#: Rows, or configurations, of one agent or process that are then begun anew.
+#: Rows, or configurations, of one agent or process before a new one is started.
 AT_ONCE = 5000
 
 

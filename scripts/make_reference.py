@@ -99,7 +99,9 @@ def _class(name: str, kind: type[Any]) -> Iterator[str]:
     elif not issubclass(kind, Exception):
         yield f"```python\n{name}{_signature(kind)}\n```\n"
     yield _text(kind)
-    for member, value in vars(kind).items():
+    ours = [base for base in kind.__mro__ if base.__module__.startswith("domkl.")]
+    members = {member: value for base in reversed(ours[1:]) for member, value in vars(base).items()}
+    for member, value in {**vars(kind), **members, **vars(kind)}.items():
         if not member.startswith("_"):
             yield from _member(name, kind, member, value)
 

@@ -22,8 +22,13 @@ from readings import all_of, append, collect, from_bytes, row
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(DataError, match="no such file; expected a file of readings"):
         open_stream(StreamSection(kind="csv", path=str(tmp_path / "none.csv")), 2)
+    path = tmp_path / "rows"
+    path.touch()
+    stream = open_stream(StreamSection(kind="jsonl", path=str(path)), 2)
+    path.unlink()
+    path.mkdir()
     with pytest.raises(DataError, match="cannot be read: Is a directory"):
-        all_of(StreamSection(kind="jsonl", path=str(tmp_path), follow=True))
+        asyncio.run(collect(stream))
 
 
 @pytest.mark.parametrize("skip", [0, 1, 2, 3, 999, 5000, 10_000, 20_000])

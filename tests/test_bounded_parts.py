@@ -153,7 +153,7 @@ def test_the_median_is_numpys_or_the_middle_value_nearer_to_ours(given):
 
 # What is sent is inside what is accepted
 
-labels = st.lists(st.floats(-1e300, 1e300) | st.sampled_from([0.0, 1e12, -1e160, 1e300]), min_size=1)
+labels = st.lists(st.floats(-1e100, 1e100) | st.sampled_from([0.0, 1e12, -1e60, 1e100]), min_size=1)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -185,7 +185,7 @@ def taught(dtype, rounds):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("at", [0, 66])
 @settings(max_examples=5, deadline=None)
-@given(labels, st.sampled_from([0.0, 1e9, -1e300]))
+@given(labels, st.sampled_from([0.0, 1e9, -1e99]))
 def test_auto_accepts_what_it_sends_whatever_its_labels(dtype, at, labels, far):
     members = copy.deepcopy(taught(dtype, at))
     X, y = problems.streams(2, len(labels), 2)

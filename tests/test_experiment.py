@@ -129,7 +129,7 @@ def test_the_papers_learner_beside_auto_learns_classes_too():
     ("text", "message"),
     [
         ("[model]\nkind = 'best'", r"mine.toml \[model\] kind is 'best'; expected one of auto, paper"),
-        ("[model]\nsize = 3", "size is 3; expected a whole number of at least 16"),
+        ("[model]\nsize = 3", "size is 3; expected a whole number from 16 to 20000"),
         ("[model]\nhedge = 'local'", r"mine.toml \[model\] key is 'hedge'; expected one of .*size"),
         ("[paper]\nsize = 64", r"mine.toml \[paper\] key is 'size'; expected one of"),
         ("[paper.kernels]\nDD = 7", r"mine.toml \[paper.kernels\] key is 'DD'; expected one of family, D"),

@@ -94,7 +94,7 @@ LIES = {
         fill("inputs.mean", 1e200),
         fill("joint.state.theta", 1e150),
         fill("all.0.variances", 0.0),
-        resize("errors", 1, 10),
+        resize("errors", 1, 11),
         resize("inputs.quantiles", 1, 400, 3),
         resize("joint.state.half", 1, 2, 5),
         resize("joint.state.lam", 1, 2, 1),

@@ -264,6 +264,7 @@ def test_an_agent_that_is_killed_before_its_first_sample_starts_from_the_model_a
     section = CheckpointSection(str(tmp_path / "a.ckpt"), sync=False)
     first = Agent(config(file, "a", ["b"], checkpoint=section))
     first.memory.save(first.learner)
+    first.memory.close()
     again = Agent(config(file, "a", ["b"], checkpoint=section))
     assert again.neighbourhood.restored
     again.learner.take_links({"b": (1, ("a", "c")), "c": (0, ("b",))})

@@ -101,13 +101,14 @@ def test_a_name_is_taken_if_most_neighbours_name_another_for_long_enough():
         me.note("b", A, False, now)
         me.note("c", A, False, now)
         me.note("d", None, False, now)
-        assert not me.is_taken(now)
-    assert me.is_taken(2 * QUIET)
+        assert not me.is_taken(now, "bcd")
+    assert me.is_taken(2 * QUIET, "bcd")
+    assert not me.is_taken(2 * QUIET, "bde")  # c is no neighbour
     me.note("b", None, False, 2 * QUIET)
-    assert not me.is_taken(2 * QUIET)  # half of two is not most
+    assert not me.is_taken(2 * QUIET, "bcd")
     me.note("b", me.life, False, 2 * QUIET)
     me.note("b", A, False, 2 * QUIET)
-    assert not any(me.is_taken(2 * QUIET + t) for t in steps)  # who was known does not give up its name
+    assert not any(me.is_taken(2 * QUIET + t, "bcd") for t in steps)  # who was known keeps its name
 
 
 def test_a_neighbour_that_was_misled_gets_a_new_life_but_not_too_many():

@@ -54,7 +54,7 @@ def case(seed):
         "rates": domkl.Rates(*rng.uniform(0.1, 2, size=3)),
         "loss": loss,
         "hedge": hedge,
-        "delay": int(rng.integers(4)),
+        "delay": min(int(rng.integers(4)), T - 1),
         "dtype": (np.float64, np.float32)[seed // 12],
         "weights_every": int(rng.integers(4)),
     }

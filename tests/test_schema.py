@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as arrays_of
 import domkl
 from domkl.base.errors import DataError, InputError
 from domkl.learner import files, handed, schema
+from saved import tolerance
 
 ROOT = pathlib.Path(__file__).parent.parent
 MAKE = runpy.run_path(str(ROOT / "scripts" / "make_fixtures.py"))
@@ -31,13 +32,6 @@ states = st.dictionaries(
     st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("xyz"), inner)),
     max_size=4,
 )
-
-
-def exactly(path, name, **tolerance):
-    """How near predictions must be: `auto` of an earlier version has had fewer experts. Targets span 4."""
-    _, version, kind = path.stem.split("-", 2)
-    earlier = kind == "auto" and int(version) < schema.VERSIONS[name]
-    return {"rtol": 0, "atol": 0.04} if earlier else tolerance
 
 
 def same(a, b):
@@ -145,7 +139,7 @@ def test_files_of_every_version_load_and_go_on(path):
     rounds = range(MAKE["ROUNDS"], MAKE["ROUNDS"] + len(expected))
     assert learners[0].round == rounds[0]
     found = MAKE["teach"](learners, rounds)
-    np.testing.assert_allclose(found, expected, **exactly(path, "learner", rtol=1e-7, atol=1e-9))
+    np.testing.assert_allclose(found, expected, **tolerance(path, rtol=1e-7, atol=1e-9))
 
 
 def test_a_learner_with_other_settings_refuses_the_state():
@@ -169,7 +163,7 @@ def test_agents_checkpoints_of_every_version_load_with_their_journals(path, tmp_
     kept.close()
     found = [learner.predict(MAKE["sample"](t, 0)[0]) for t in range(5)]
     expected = json.loads(path.read_text())
-    np.testing.assert_allclose(found, expected, **exactly(path, "learner", rtol=1e-7, atol=1e-9))
+    np.testing.assert_allclose(found, expected, **tolerance(path, rtol=1e-7, atol=1e-9))
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("handed-*.json")), ids=lambda path: path.stem)
@@ -179,7 +173,7 @@ def test_handed_models_of_every_version_load(path):
     learner = domkl.Learner(model, name="a", engine="numpy")
     found = [learner.predict(MAKE["sample"](t, 0)[0]) for t in range(5)]
     expected = json.loads(path.read_text())
-    np.testing.assert_allclose(found, expected, **exactly(path, "model", rtol=1e-5, atol=1e-6))
+    np.testing.assert_allclose(found, expected, **tolerance(path, rtol=1e-5, atol=1e-6))
 
 
 def test_a_journal_of_a_later_version_is_refused(tmp_path):

@@ -16,7 +16,13 @@ ROOT = pathlib.Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
 pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="the results are in a checkout alone")
 #: Tables without measurements that hold numbers all the same: a part of the line of headings.
-SETTINGS = ("| setting | default |", "| package | where |", "| what | code | test |", "| loss | h | k |")
+SETTINGS = (
+    "| field | bound |",
+    "| setting | default |",
+    "| package | where |",
+    "| what | code | test |",
+    "| loss | h | k |",
+)
 NUMBER = re.compile(r"(?<![\w^/])\d+\.\d+|\d %")
 
 

@@ -189,6 +189,7 @@ def test_learners_that_have_left_make_room_for_others(monkeypatch):
         node.receive({"b": (k, ("a", f"c{k}")), f"c{k}": (0, ("b",))})
         assert node.members == ["a", "b", f"c{k}"]
         assert node.is_complete
+        node.take_news()  # once for each message of ours
 
 
 def test_a_restored_topology_knows_what_it_knew_and_tells_it_again():

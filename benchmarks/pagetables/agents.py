@@ -113,6 +113,17 @@ def fuzz_rows() -> str:
     return table(headings, map(row, read("fuzz_rows")))
 
 
+def fuzz_protocol() -> str:
+    def row(found: dict[str, Any]) -> list[str]:
+        refused = [sum(kinds.values()) for kinds in found["refused"].values()]
+        errors = [figure(found[f"error_{when}"]) for when in ("during", "after", "calm")]
+        about = [f"{found['model']}, {found['transport']}", f"{found['messages']:,}", f"{min(refused):,}"]
+        return [*about, f"{found['slowest_round']:.1f} s", f"{found['grown_mb']:.1f} MB", *errors]
+
+    headings = "model and transport | lies | refused | longest pause | memory grown | error while they come"
+    return table(f"{headings} | afterwards | without a liar", map(row, read("fuzz_protocol")))
+
+
 def asynchronous() -> str:
     kept = {(row["sees"], row["step"], row["mode"]): row for row in read("asynchronous")}
 
@@ -140,6 +151,7 @@ MADE: dict[str, Maker] = {
     "scale": scale,
     "fuzz": fuzz,
     "fuzz_rows": fuzz_rows,
+    "fuzz_protocol": fuzz_protocol,
     "asynchronous": asynchronous,
     "attack": attack,
 }

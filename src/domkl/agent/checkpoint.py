@@ -49,13 +49,14 @@ def save(
     *,
     sync: bool = True,
     ready: Callable[[], None] | None = None,
+    done: Callable[[], None] | None = None,
 ) -> Path:
     """Write a checkpoint; of those before it the newest intact one is kept, the others are removed.
 
     Later ones are removed too: they are of a history that was dropped. `meta` is anything JSON can hold.
     Without `sync` the operating system may still lose the checkpoint when the power fails. `ready` is called
-    when all is written but the checkpoint has not yet its name. If the disk refuses, this raises `DiskError`
-    and the checkpoints before it remain.
+    when all is written but the checkpoint has not yet its name, `done` when it has. If the disk refuses, this
+    raises `DiskError` and the checkpoints before it remain.
 
     >>> import tempfile, numpy as np
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -74,6 +75,8 @@ def save(
     with files.writing(path.parent):
         files.make_directory(path.parent, sync)
         files.replace(path, content, sync, ready)
+    if done is not None:
+        done()
     with contextlib.suppress(OSError, DataError):  # what is left costs space; the next save tries again
         _tidy(path, round)
     return path

@@ -18,6 +18,7 @@ from ..learning.settings import Auto, ModelSettings, Paper
 from .transports import security, topics
 from .transports.base import KINDS as TRANSPORTS
 from .transports.base import TransportSettings
+from .wire_names import MOST_NAMES
 
 STREAMS = ("stdin", "csv", "jsonl", "topic")
 FILES = ("csv", "jsonl")
@@ -240,6 +241,8 @@ class AgentConfig:
         topics.check_name(self.name, "name")
         for name in self.neighbours:
             topics.check_name(name, "neighbours")
+        wrong = f"neighbours has {len(self.neighbours)} names; expected at most {MOST_NAMES}; leave some out"
+        _need(len(self.neighbours) <= MOST_NAMES, wrong)
         _distinct("neighbours", self.neighbours)
         wrong = f"a learner is called {topics.OPERATOR!r}, as only who directs them is; rename it"
         _need(topics.OPERATOR not in (self.name, *self.neighbours), wrong)

@@ -20,9 +20,11 @@ LOG = logging.getLogger(__name__)
 #: The transport is reopened after so many seconds without a message, at the earliest.
 LEAST_PATIENCE = 10.0
 #: Seconds between two checks.
-LOOK = 0.5
+LOOK = 0.1
 #: Seconds between two attempts to reopen it, and between two looks at the list of revoked certificates.
 PAUSE = 1.0
+
+Names = tuple[str, ...]
 
 
 class Connection:
@@ -34,10 +36,10 @@ class Connection:
         self.transport, self.neighbourhood, self.refused = transport, neighbourhood, refused
         self.revoked = Revoked(config.transport.revoked, config.transport.ca)
         self._looked_at = time.monotonic()
-        self._reopening = asyncio.Lock()
         self._patience = max(LEAST_PATIENCE, 2 * config.rounds.deadline)
         self._others = config.peers[len(config.neighbours) :]  # admitted, though no neighbours of ours
         self._connect = config.transport.connect
+        self._usable = self._connect  # the last addresses with which the transport could be opened
         self._admitted = set(config.peers), set(self._connect)
         self._limited = Limited(LOG)
         if config.transport.ca is None and config.transport.kind != "memory":
@@ -67,34 +69,12 @@ class Connection:
                 self.refused.note("revoked", sender=sender_of(topic))
         return [message for message in messages if sender_of(message[0]) not in self.revoked.names]
 
-    async def admit(self) -> None:
-        """Let the transport accept new neighbours and connect to them, and exclude who was revoked."""
-        now = time.monotonic()
-        if now - self._looked_at > PAUSE:
-            self._looked_at = now
-            self.revoked.reload()
-        near, gone = self.neighbourhood, self.revoked.names
-        senders = tuple(name for name in dict.fromkeys([*near.peers, *self._others]) if name not in gone)
-        new = (address for name in near.peers for address in near.addresses.get(name, ()))
-        connect = tuple(dict.fromkeys([*self._connect, *new]))
-        if (set(senders), set(connect)) != self._admitted:
-            self._admitted = set(senders), set(connect)
-            await self._admit(senders, connect)
-
-    async def _admit(self, senders: tuple[str, ...], connect: tuple[str, ...]) -> None:
-        async with self._reopening:
-            try:
-                await self.transport.admit(senders, connect)
-                return
-            except InputError as error:
-                self._limited.warn("transport", "transport cannot be opened", reason=str(error))
-        await self._reopen()
-
     async def keep(self) -> None:
-        """Reopen the transport when nothing arrives over it, or only a part."""
+        """Follow new neighbours and addresses; reopen the transport when nothing arrives, or only a part."""
         well_at = time.monotonic()
         while True:
             await asyncio.sleep(LOOK)
+            await self._admit()
             now = time.monotonic()
             if not self._is_deaf(now):
                 well_at = now
@@ -103,21 +83,52 @@ class Connection:
                 await self._reopen()
                 well_at = time.monotonic()
 
+    async def _admit(self) -> None:
+        """Let the transport accept new neighbours and connect to them, and exclude who was revoked."""
+        senders, connect = self._wanted()
+        if (set(senders), set(connect)) == self._admitted:
+            return
+        self._admitted = set(senders), set(connect)
+        if not await self._opened(senders, connect):
+            await self._reopen()
+
+    def _wanted(self) -> tuple[Names, Names]:
+        """Whose messages to accept, and the addresses to connect to, as graph and revocations are now."""
+        now = time.monotonic()
+        if now - self._looked_at > PAUSE:
+            self._looked_at = now
+            self.revoked.reload()
+        near, gone = self.neighbourhood, self.revoked.names
+        senders = tuple(name for name in dict.fromkeys([*near.peers, *self._others]) if name not in gone)
+        new = (address for name in near.peers for address in near.addresses.get(name, ()))
+        return senders, tuple(dict.fromkeys([*self._connect, *new]))
+
     def _is_deaf(self, now: float) -> bool:
         peers = self.neighbourhood.peers.values()
         silent = bool(peers) and not any(peer.is_up(now, 3.0) for peer in peers)
         return silent or any(peer.lacks_updates(now) for peer in peers)
 
     async def _reopen(self) -> None:
-        async with self._reopening:
-            await self.close()
-            while True:
-                try:
-                    await self.transport.open()
+        """Open the transport again; where the wanted addresses cannot be used, with the last that could."""
+        await self.close()
+        while True:
+            senders, connect = self._wanted()
+            for addresses in dict.fromkeys((connect, self._usable)):
+                if await self._opened(senders, addresses):
+                    self._admitted = set(senders), set(connect)
                     return
-                except InputError as error:
-                    self._limited.warn("transport", "transport cannot be opened", reason=str(error))
-                    await asyncio.sleep(PAUSE)
+            await asyncio.sleep(PAUSE)
+
+    async def _opened(self, senders: Names, connect: Names) -> bool:
+        """Whether the transport could be opened for these neighbours, with these addresses."""
+        try:
+            await self.transport.admit(senders, connect)
+            await self.transport.open()
+        except InputError as error:
+            self._limited.warn("transport", "transport cannot be opened", reason=str(error))
+            return False
+        self._usable = connect
+        return True
 
     async def close(self) -> None:
         """Close the transport, whatever state it is in."""

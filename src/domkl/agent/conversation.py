@@ -25,8 +25,29 @@ HELLO_EVERY = 1.0
 #: Seconds after which our state is published again: others see it as lost when an earlier connection of ours,
 #: or another agent under our name, is gone.
 STATE_EVERY = 10.0
-#: The most readings from a topic that wait to be learnt.
-MOST_READINGS = 10_000
+#: The most readings from a topic that wait to be learnt, and the bytes after which no further one is taken.
+MOST_READINGS, MOST_BYTES = 10_000, 2**26
+
+
+class Readings(asyncio.Queue["bytes | None"]):
+    """Readings from a topic that wait to be learnt, limited in number and bytes; None ends them."""
+
+    def _init(self, maxsize: int) -> None:
+        super()._init(maxsize)
+        self.bytes = 0
+
+    def _put(self, item: bytes | None) -> None:
+        super()._put(item)
+        self.bytes += len(item or b"")
+
+    def _get(self) -> bytes | None:
+        item = super()._get()
+        self.bytes -= len(item or b"")
+        return item
+
+    def full(self) -> bool:
+        """Whether no further reading is taken."""
+        return super().full() or self.bytes >= MOST_BYTES
 
 
 class Conversation:
@@ -47,7 +68,7 @@ class Conversation:
         self.hello_at = time.monotonic()  # when the last hello was sent
         self._is_hello_due = False
         self._state, self._state_at = "init", self.hello_at  # as last published
-        self.readings: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_READINGS)  # from a sensor's topic
+        self.readings = Readings(MOST_READINGS)  # from a sensor's topic
         self._sensor = config.stream.topic
 
     def subscribe(self) -> None:
@@ -76,12 +97,14 @@ class Conversation:
         """Whether it is time for the next regular hello, or one could not be sent at once."""
         return self._is_hello_due or now - self.hello_at > HELLO_EVERY
 
-    def check_name(self, now: float) -> None:
-        """Refuse to run under a name that another agent has."""
-        if self.identity.is_taken(now):
+    def check_name(self, now: float) -> str:
+        """Refuse to run under a name that another agent has; what to report where that only seems so."""
+        near = self.neighbourhood.peers
+        if self.identity.is_taken(now, near):
             raise InputError(
                 f"another agent runs under the name {self.name!r}; expected one; stop it or rename this one"
             )
+        return self.identity.conflict(now, near)
 
     def _hello_soon(self) -> None:
         """Send a hello now, or at the next check if there was one just before."""
@@ -121,7 +144,7 @@ class Conversation:
             self.refused.note("stranger", sender=sender)
         else:
             self._receive_guarded(self.neighbourhood.peers[sender], payload)
-            self._note_implausible()
+            self.note_unused()
 
     def _receive_guarded(self, peer: Peer, payload: bytes) -> None:
         """The one place where a neighbour's message comes in: whatever is wrong with it is its refusal."""
@@ -135,11 +158,14 @@ class Conversation:
         except Exception as error:  # nothing that a neighbour sends may end us
             self.refused.note("fault", sender=peer.name, reason=f"{type(error).__name__}: {error}")
 
-    def _note_implausible(self) -> None:
-        """Count neighbours whose parameters were not used in a round that closed."""
+    def note_unused(self) -> None:
+        """Count what was not used in rounds that closed: absurd parameters, and all where merging failed."""
         for name in self.learner.implausible:
             self.refused.note("implausible", sender=str(name))
+        for reason in self.learner.faults:
+            self.refused.note("fault", reason=reason)
         self.learner.implausible.clear()
+        self.learner.faults.clear()
 
     def _receive_reading(self, payload: bytes) -> None:
         if self.readings.full():
@@ -209,7 +235,8 @@ class Conversation:
         self.learner.take_links(announced(hello.links))
         if len(hello.links) < len(self.learner.links) and time.monotonic() - self.hello_at > PAUSE:
             self.hello({})  # so that it gets to know the rest of the network
-        peer.done = hello.round if hello.done else None
+        if hello.done and peer.done is None:  # until its next life: nobody who is done goes on
+            peer.done = hello.round
         peer.holds = self.name in hello.edges
         peer.knows = self.neighbourhood.done and hello.ended.get(self.name) == self.learner.round
         self.neighbourhood.agree(peer, hello.edges.get(self.name), hello.round)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import hashlib
+import io
 import logging
 import os
 import queue
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ..base.errors import DataError
+from .attempts import Attempts
 from .logs import tell
 
 CHUNK = 1 << 16  # bytes read at once: some hundred rows, a few milliseconds of work
@@ -92,49 +97,97 @@ class Splitter:
         return self.feed(b"\n") if self.rest else []
 
 
-class Tail:
-    """Reads a file from its top; with `follow` for ever, and from the top of any file that replaces it."""
+class Origin(NamedTuple):
+    """The file that a reading came from, so that a restart can find out whether it was replaced."""
 
-    def __init__(self, path: Path, follow: bool) -> None:
+    first: int  # the number of the file's first reading
+    size: int  # bytes read of it
+    head: str  # digest of the first of them
+
+
+class Tail:
+    """Reads a file from its top; with `follow` for ever, and from the top of any file that replaces it.
+
+    A followed file that cannot be read is tried again; `reading.fault` explains it meanwhile. Reading goes on
+    where it was if the file then still begins with the same bytes. `known` describes the file of an earlier
+    process; `is_known` is whether the file is still that one.
+    """
+
+    def __init__(self, path: Path, follow: bool, known: Origin | None = None) -> None:
         if not follow and not path.is_file():
             raise DataError(f"{path}: no such file; expected a file of readings; check the path")
-        self.path, self.follow = path, follow
+        self.path, self.follow, self.known = path, follow, known
+        self.is_known = self._is_interrupted = False
         self.opened, self.size, self.head = 0, 0, b""  # how many files; bytes of the last, and its first ones
-        self._file: IO[bytes] | None = None
+        self.reading = Attempts(f"readings cannot be read from {path}")
+        self._file: io.FileIO | None = None
         self._splitter = Splitter()
 
     def read(self) -> Numbered[bytes] | None:
         """The next lines; none if there are none yet, None at the end. Blocks: not for the event loop."""
         try:
-            return self._read()
+            lines = self._read()
         except FileNotFoundError:
             return []  # between rotation's two steps, or not written yet
         except OSError as error:
+            self._fail(error.strerror or str(error))
+            return []
+        self.reading.succeed()
+        return lines
+
+    def _fail(self, reason: str) -> None:
+        if not self.follow:
             raise DataError(
-                f"{self.path} cannot be read: {error.strerror}; expected a readable file; fix the file"
+                f"{self.path} cannot be read: {reason}; expected a readable file; fix the file"
             ) from None
+        self.reading.fail(reason)
+        if self._file is not None:
+            self._is_interrupted = True
+            self.close()
 
     def _read(self) -> Numbered[bytes] | None:
         file = self._file or self._open()
-        replaced = self.follow and self._replaced(file)  # asked before reading: so the old file's end is read
+        replaced, fault = self._look(file)  # asked before reading: so the old file's end is read
         if data := file.read(CHUNK):
             self.size, self.head = self.size + len(data), self.head + data[: HEAD - len(self.head)]
             return self._splitter.feed(data)
+        if fault is not None:
+            raise fault
         if replaced:
             self._start_again()
         return [] if self.follow else self._splitter.end() or None
 
-    def _open(self) -> IO[bytes]:
-        self._file = self.path.open("rb", buffering=0)
-        self._splitter, self.opened, self.size, self.head = Splitter(), self.opened + 1, 0, b""
-        return self._file
+    def _open(self) -> io.FileIO:
+        file = io.FileIO(self.path, "rb", opener=without_waiting)
+        try:
+            self._begin(file)
+        except OSError:
+            file.close()
+            raise
+        self._file = file
+        return file
 
-    def _replaced(self, file: IO[bytes]) -> bool:
+    def _begin(self, file: io.FileIO) -> None:
+        """Go on where a fault has interrupted reading, or start at the top."""
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        if not self._is_interrupted or not _is_same(file, self.size, digest(self.head)):
+            self.is_known = self.known is not None and _is_same(file, self.known.size, self.known.head)
+            self._splitter, self.opened, self.size, self.head = Splitter(), self.opened + 1, 0, b""
+        file.seek(self.size)
+        self._is_interrupted = False
+
+    def _look(self, file: io.FileIO) -> tuple[bool, OSError | None]:
+        """Whether another file has taken our file's place, or why that cannot be found out."""
+        if not self.follow:
+            return False, None
         try:
             now, ours = self.path.stat(), os.fstat(file.fileno())
         except FileNotFoundError:
-            return False
-        return (now.st_dev, now.st_ino) != (ours.st_dev, ours.st_ino) or now.st_size < file.tell()
+            return False, None
+        except OSError as fault:
+            return False, fault
+        return (now.st_dev, now.st_ino) != (ours.st_dev, ours.st_ino) or now.st_size < file.tell(), None
 
     def _start_again(self) -> None:
         # Half a number can look like a number: a line without a line break is not read.
@@ -146,3 +199,19 @@ class Tail:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def digest(head: bytes) -> str:
+    """Identifies a file by its first bytes."""
+    return hashlib.sha256(head).hexdigest()[:16]
+
+
+def _is_same(file: io.FileIO, size: int, head: str) -> bool:
+    """Whether a file is one of which so many bytes, with such a head, have been read."""
+    file.seek(0)
+    return digest(file.read(min(HEAD, size))) == head and os.fstat(file.fileno()).st_size >= size
+
+
+def without_waiting(path: str, flags: int) -> int:
+    """Opens a file; a pipe does not wait for its other end, neither now nor later."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)

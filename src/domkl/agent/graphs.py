@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ..base import checks
 from ..base.errors import InputError
 from ..exchange import graph
+from . import wire_names
 from .transports import TransportSettings, security, topics
 
 #: A version may be so much above the one that an agent holds: nobody can use all versions up at once.
@@ -67,7 +68,13 @@ def _neighbours(links: list[Link], me: str) -> tuple[str, ...]:
         raise InputError(f"a learner is called {topics.OPERATOR!r}; that is who directs them; rename it")
     if links:
         graph.build(names, links)  # refuses loops, and graphs in several parts
-    return tuple(dict.fromkeys(b if a == me else a for a, b in links if me in (a, b)))
+    near = tuple(dict.fromkeys(b if a == me else a for a, b in links if me in (a, b)))
+    if len(near) > wire_names.MOST_NAMES:
+        raise InputError(
+            f"the graph gives {me} {len(near)} neighbours; expected at most {wire_names.MOST_NAMES}, "
+            "as many as a hello can name; divide them"
+        )
+    return near
 
 
 def _addresses(given: Any, settings: TransportSettings) -> tuple[str, ...]:

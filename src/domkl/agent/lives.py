@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-import time
 from collections import deque
+from collections.abc import Collection
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta
@@ -111,17 +111,17 @@ class Identity:
 
     def __init__(self, name: str, starts: int) -> None:
         self.name, self.life = name, new_life(starts)
-        self._named: dict[str, tuple[Life | None, float]] = {}  # by neighbours: our life, and when
+        self._others: dict[str, tuple[float, float]] = {}  # who names another's life, since when, and last
+        self._reports: dict[str, float] = {}  # who has seen another agent under our name, and when
         self._knowing: set[str] = set()  # neighbours that have named our present life
         self._was_known = False  # some neighbour has named a life of ours
-        self._taken_at: float | None = None  # since when most neighbours have named another's life
-        self._renewed_at = self._conflict_at = -2 * RENEWAL
+        self._renewed_at = -2 * RENEWAL
         self._limited = Limited(LOG)
 
     def note(self, neighbour: str, named: Life | None, is_rival: bool, now: float) -> bool:
         """Record what a neighbour's hello says of us; whether we have taken a new life."""
-        self._named[neighbour] = named, now
-        is_replaced = neighbour in self._knowing and named is not None and named != self.life
+        self._note_other(neighbour, named, now)
+        is_replaced = neighbour in self._knowing and neighbour in self._others
         if named == self.life:
             self._knowing.add(neighbour)
             self._was_known = True
@@ -133,25 +133,36 @@ class Identity:
             return True
         return False
 
+    def _note_other(self, neighbour: str, named: Life | None, now: float) -> None:
+        since, last = self._others.pop(neighbour, (now, now))
+        if named is not None and named != self.life:
+            self._others[neighbour] = (since if now - last < QUIET else now), now
+
     def _report(self, neighbour: str, now: float) -> None:
-        self._conflict_at = now
+        self._reports[neighbour] = now
         if self._limited.due("name"):
             tell(LOG, logging.ERROR, "another agent has our name", name=self.name, seen_by=neighbour)
 
-    @property
-    def conflict(self) -> str:
-        """What to report while another agent seems to have our name, or ""."""
-        recent = time.monotonic() - self._conflict_at < 2 * QUIET
-        return f"another agent runs under the name {self.name!r}" if recent else ""
+    def seen_by(self, now: float) -> list[str]:
+        """The neighbours that have lately seen another agent under our name, or claim so."""
+        return [neighbour for neighbour, at in dict(self._reports).items() if now - at < 2 * QUIET]
 
-    def is_taken(self, now: float) -> bool:
+    def conflict(self, now: float, neighbours: Collection[str]) -> str:
+        """Why we are not ready: two neighbours, or our only one, have seen another agent under our name."""
+        voices = sum(name in neighbours for name in self.seen_by(now))
+        is_seen = voices > 0 and voices >= min(2, len(neighbours))
+        return f"another agent runs under the name {self.name!r}" if is_seen else ""
+
+    def is_taken(self, now: float, neighbours: Collection[str]) -> bool:
         """Whether our name belongs to another that is up: no neighbour has ever named us, and for longer than
-        a dead agent's life is named, more than half of those that are up have named another life."""
-        up = [named for named, at in self._named.values() if now - at < QUIET]
-        others = [named for named in up if named is not None and named != self.life]
-        if self._was_known or 2 * len(others) <= len(up):
-            self._taken_at = None
+        a dead agent's life is named, two neighbours and more than half of all have named another life."""
+        if self._was_known:
             return False
-        if self._taken_at is None:
-            self._taken_at = now
-        return now - self._taken_at >= 2 * QUIET
+        voices = [
+            name
+            for name, (since, last) in self._others.items()
+            if name in neighbours and now - last < QUIET and now - since >= 2 * QUIET
+        ]
+        for name in voices:
+            self._report(name, now)
+        return len(voices) >= 2 and 2 * len(voices) > len(neighbours)

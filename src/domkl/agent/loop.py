@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+from ..base import checks
 from . import transports
 from .config import AgentConfig
 from .connection import Connection
@@ -188,8 +189,8 @@ class Agent:
         except OSError:  # of the place that predictions are written to, not of the reading
             raise
         except Exception as error:
-            line, row = reading.source or (None, reading)
-            self.rows.note(fault_of(error), reading.index, line, row)
+            self._is_open = self.learner.waiting
+            self.rows.note(fault_of(error), reading.index, *(reading.source or (None, reading)))
         if self._is_open:
             self._close_or_ask()
 
@@ -211,7 +212,7 @@ class Agent:
     def _learn(self, x: Any, y: float, y_hat: float) -> None:
         self._opened_at = time.monotonic()
         self.progress.start_round(self._opened_at)
-        update = self.learner.observe(x, y)
+        update = self.learner.observe(checks.finite_or_missing("x", x), y)
         self._is_open = True
         sent = self.post.send(update, self.memory.durable(update.round))
         self.memory.remember(update.round, sent, self._durable())
@@ -262,9 +263,10 @@ class Agent:
 
     def _check_faults(self, now: float) -> None:
         """Report what cannot be written, and try to save again even if no reading comes."""
-        self.conversation.check_name(now)
+        self.conversation.note_unused()
         attempts = (self.memory.saving, self.memory.noting, self.predictions.lines.writing)
-        faults = (self.post.identity.conflict, *(each.fault for each in attempts))
+        faults = [self.conversation.check_name(now), *(each.fault for each in attempts)]
+        faults += [self.stream.fault] if isinstance(self.stream, Stream) else []
         self.status.faults = tuple(filter(None, faults))
         if self.memory.saving.retry_due and not self.learner.waiting:
             self._save()
@@ -333,7 +335,6 @@ class Agent:
                 self._between_rounds()
             if self.conversation.is_hello_due(now):
                 self.conversation.hello(self.neighbourhood.wants_of_missing(now))
-            await self.connection.admit()
 
     def _check_open_round(self, age: float) -> None:
         self.neighbourhood.drop_late(age)

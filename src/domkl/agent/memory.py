@@ -17,7 +17,7 @@ import functools
 import json
 import operator
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ from .streams import Reading
 
 #: Own updates kept for neighbours: at least, and at most.
 FEW, MANY = 64, 512
-#: The most inputs that wait for their label; the oldest is dropped first.
-WAITING = 10_000
+#: The most inputs that wait for their label, and their bytes; the oldest is dropped first.
+WAITING, WAITING_BYTES = 10_000, 2**26
 
 
 class Memory:
@@ -57,7 +57,7 @@ class Memory:
         self.addresses: dict[str, tuple[str, ...]] = {}  # where those listen
         self.origin: Any = None  # position of the stream, as the stream describes it
         self.starts = 1  # from checkpoints, including this one: the count of our life
-        self.saved = 0  # the round of the last checkpoint
+        self.saved = self._held = 0  # the round of the last checkpoint, and how many readings it holds
         self.saving = Attempts("state cannot be saved")
         self.noting = Attempts("readings cannot be written to the journal")
         self._directory = None if section.directory is None else Path(section.directory)
@@ -95,8 +95,9 @@ class Memory:
 
     def expect_label(self, id: str, x: Array, y_hat: float) -> None:
         """Keep an input whose label comes later."""
-        self.waiting[id] = x, y_hat
-        if len(self.waiting) > WAITING:
+        self.waiting[id] = x.copy(), y_hat  # a view would keep all the rows that came with it
+        most = min(WAITING, max(1, WAITING_BYTES // x.nbytes))
+        while len(self.waiting) > most:
             del self.waiting[next(iter(self.waiting))]
 
     def note(self, reading: Reading) -> None:
@@ -117,11 +118,11 @@ class Memory:
             self.noting.succeed()
 
     def due(self, round: int) -> bool:
-        """Whether a checkpoint is due."""
-        if self._directory is None or (round == self.saved and not self.saving.fault):
-            return False
+        """Whether a checkpoint is due; readings without labels open no round, but the journal holds them."""
         if self.saving.fault:
             return self.saving.retry_due
+        if self._directory is None or (round, self.readings) == (self.saved, self._held):
+            return False
         late = time.monotonic() - self.saving.well_at >= self.section.every_seconds
         return late or round - self.saved >= self.section.every_rounds
 
@@ -136,7 +137,7 @@ class Memory:
         except DiskError as error:
             self.saving.fail(error.reason)
         else:
-            self.saved = learner.round
+            self.saved, self._held = learner.round, self.readings
             self.saving.succeed()
 
     def _write(self, directory: Path, learner: Learner) -> None:
@@ -158,9 +159,18 @@ class Memory:
         )
         arrays |= more
         ours = {"learner": meta, "agent": about}
-        # The journal is started before the checkpoint has its name: a crash in between loses nothing.
-        start = functools.partial(self._start_journal, learner.round)
-        checkpoint.save(directory, learner.round, arrays, ours, sync=self.section.sync, ready=start)
+        checkpoint.save(
+            directory, learner.round, arrays, ours, sync=self.section.sync, **self._hooks(learner.round)
+        )
+
+    def _hooks(self, round: int) -> dict[str, Callable[[], None]]:
+        """When the journal of a checkpoint is started, so that a crash in between loses nothing: before the
+        checkpoint has its name or, if the one before is of the same round and needs its journal, after."""
+        if self._journal is None:
+            return {}
+        records = map(_record, self._again)  # those that are not yet learnt again
+        start = functools.partial(self._journal.start, round, records, sync=self.section.sync)
+        return {"done" if self._journal.round == round else "ready": start}
 
     def load(self, learner: Learner) -> checkpoint.Checkpoint | None:
         """Take the directory's lock and restore the last checkpoint; None where there is none."""
@@ -222,7 +232,8 @@ class Memory:
         self.errors.misses, self.errors.n = state["errors"]["last"], state["errors"]["count"]
         self.history = {round: sent.tobytes() for round, sent in state["history"]}
         self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
-        self.readings, self.origin, self.saved = state["readings"], json.loads(state["origin"]), round
+        self.readings, self.origin = state["readings"], json.loads(state["origin"])
+        self.saved, self._held = round, self.readings
         graph = state["graph"]
         self.graph, self.names = graph["version"], graph["neighbours"]
         self.addresses = {name: tuple(found) for name, found in graph.get("addresses", {}).items()}
@@ -241,11 +252,6 @@ class Memory:
         records = [*self._journal.resume(self.saved), *self._journal.later(self.saved)]
         found = {reading.index: reading for reading in map(_reading, records)}
         self._again = [found[index] for index in sorted(found) if index >= self.readings]
-
-    def _start_journal(self, round: int) -> None:
-        """Start the journal of a checkpoint, with the readings that are not yet learnt again."""
-        if self._journal is not None and self._journal.round != round:
-            self._journal.start(round, map(_record, self._again), sync=self.section.sync)
 
     def close(self) -> None:
         """Close files, and let another agent use the directory."""

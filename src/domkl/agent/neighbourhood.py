@@ -186,17 +186,20 @@ class Neighbourhood:
         return {"lives": {name: life for name, life in known.items() if life}, "rivals": rivals}
 
     def wants_of_missing(self, now: float) -> dict[str, int]:
-        """The last update of each neighbour that is up but whose updates do not arrive."""
-        return {name: max(0, peer.round - 1) for name, peer in self.peers.items() if peer.lacks_updates(now)}
+        """From which round on we need updates of neighbours that are up but whose updates do not arrive:
+        their last, or ours if that is earlier, as a later answer looks as if the earlier ones were gone."""
+        last = {name: max(0, peer.round - 1) for name, peer in self.peers.items() if peer.lacks_updates(now)}
+        most = max(last.values(), default=0) if self.learner.asynchronous else self.learner.round
+        return {name: min(most, round) for name, round in last.items()}
 
     def start(self) -> None:
-        """Mark silent neighbours as lost; if we are new, start at the round that most have reached."""
+        """Mark silent neighbours as lost; if we are new, start at the round that most of all have reached."""
         for peer in self.peers.values():
             if not peer.met:
                 tell(LOG, logging.WARNING, "neighbour absent", neighbour=peer.name)
                 peer.lost = True
-        up = self._learning()
-        to = believed.reached_by_most(peer.latest.round if peer.latest else peer.round for peer in up)
+        up = [peer.latest.round if peer.latest else peer.round for peer in self._learning()]
+        to = believed.first_round(up, sum(peer.done is None for peer in self.peers.values()) - len(up))
         if self.is_new and to > 0:
             self.learner.adopt(self._updates_near(to))
             self.learner.skip_to(to + 1)

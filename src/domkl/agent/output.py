@@ -7,6 +7,7 @@ import io
 import logging
 import math
 import os
+import select
 import stat
 import sys
 import time
@@ -18,6 +19,7 @@ import msgspec
 from ..learning.conformal import Errors
 from .attempts import Attempts
 from .config import OutputSection
+from .files import without_waiting
 from .logs import tell
 from .post import Post
 from .scaling import Scaling
@@ -28,6 +30,10 @@ LOG = logging.getLogger(__name__)
 DELAY = 0.02
 #: Bytes that are written at once, and those that wait at most while the place cannot be written.
 FULL, MOST = 8192, 2**20
+#: Bytes that a place that can be written takes without waiting: `PIPE_BUF` of Linux.
+AT_ONCE = 4096
+#: Seconds that a reader is waited for, while it reads and when we end.
+PATIENCE, LAST_PATIENCE = 0.1, 2.0
 
 Out = Callable[[dict[str, Any]], None]
 
@@ -37,6 +43,7 @@ class Lines:
 
     A place that cannot be written is tried again with every flush. Meanwhile lines wait, up to `MOST` bytes;
     further ones are lost and counted. Only a closed pipe at standard output is an error: its reader has gone.
+    A reader of a pipe that is slow slows us down; one that reads nothing for `PATIENCE` does not.
     """
 
     def __init__(self, place: str) -> None:
@@ -61,10 +68,13 @@ class Lines:
 
     def flush(self) -> None:
         """Write all lines so far, or record why that failed."""
+        self._flush(0.0 if self.writing.fault else PATIENCE, PATIENCE)
+
+    def _flush(self, first: float, total: float) -> None:
         if not self._waiting:
             return
         try:
-            self._write_waiting()
+            self._write_waiting(first, time.monotonic() + total)
         except OSError as error:
             if self.place == "-" and isinstance(error, BrokenPipeError):
                 raise
@@ -73,18 +83,20 @@ class Lines:
             self.writing.succeed()
         self._flushed_at = time.monotonic()
 
-    def _write_waiting(self) -> None:
+    def _write_waiting(self, patience: float, end: float) -> None:
+        """Write until `end`, if the place takes something within `patience` seconds."""
         self._file = self._file or _opened(self.place)
         while self._waiting:
-            count = self._file.write(bytes(self._waiting))
+            count = self._file.write(self._waiting[:AT_ONCE]) if _is_free(self._file, patience) else None
             if count is None:
                 raise BlockingIOError("its reader is slow")
             del self._waiting[:count]
+            patience = max(0.0, end - time.monotonic())
         self._file.flush()
 
     def close(self) -> None:
         """Close the file, but not standard output; lines that still wait are lost."""
-        self.flush()
+        self._flush(LAST_PATIENCE, LAST_PATIENCE)
         if self._waiting:
             self.lost += self._waiting.count(b"\n")
             tell(LOG, logging.ERROR, "predictions lost", lines=self.lost, reason=self.writing.fault)
@@ -97,8 +109,8 @@ def _opened(place: str) -> io.RawIOBase | BinaryIO:
     if place == "-":
         sys.stdout.flush()
         return getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
-    file = io.FileIO(place, "ab")
-    if _is_cut(place):
+    file = io.FileIO(place, "ab", opener=without_waiting)
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and _is_cut(place):
         try:
             file.write(b"\n")
         except OSError:
@@ -107,9 +119,20 @@ def _opened(place: str) -> io.RawIOBase | BinaryIO:
     return file
 
 
+def _is_free(file: io.RawIOBase | BinaryIO, patience: float) -> bool:
+    """Whether a place takes `AT_ONCE` bytes without waiting, within so many seconds.
+
+    Standard output is shared with other processes, so it cannot be made non-blocking.
+    """
+    try:
+        return bool(select.select([], [file], [], patience)[1])
+    except (OSError, ValueError):  # not a file of the system, or of one that cannot tell
+        return True
+
+
 def _is_cut(place: str) -> bool:
     with contextlib.suppress(OSError), open(place, "rb") as file:
-        if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.seek(0, os.SEEK_END):
+        if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
             return file.read(1) != b"\n"
     return False

@@ -90,7 +90,8 @@ class DeadLetters:
             raise OSError(0, "there was room for a part of it only")
 
     def _open(self) -> None:
-        self._file = os.open(self.place, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)  # a pipe may be full
+        self._file = os.open(self.place, flags, 0o600)
         self._size = os.fstat(self._file).st_size
 
     def close(self) -> None:

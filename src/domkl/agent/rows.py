@@ -18,8 +18,8 @@ from .files import LONGEST, Tail
 
 #: A row of JSON lines, for those who wrote another.
 EXAMPLE = '{"x": [1.5, 2], "y": 3}'
-
-
+#: Bytes of an id, which may be kept until its label comes.
+LONGEST_ID = 256
 #: A number with a decimal comma.
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+(e[-+]?\d+)?\s*$", re.IGNORECASE)
 
@@ -67,7 +67,7 @@ class JsonRows:
         x = self._named(said.x) if isinstance(said.x, dict) else said.x
         if x is not None and None in x:  # whether missing values are allowed is checked later
             x = [math.nan if value is None else value for value in x]
-        return Row(x, said.y, None if said.id is None else str(said.id))
+        return Row(x, said.y, None if said.id is None else _id(said.id))
 
     def _named(self, x: dict[str, Any]) -> list[Any]:
         if not self.columns:
@@ -96,6 +96,13 @@ def _decoder() -> tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]:
     ]
     kind = msgspec.defstruct("Said", fields)
     return msgspec.json.Decoder(kind).decode, (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+def _id(said: str | int) -> str:
+    id = str(said)
+    if len(id.encode()) > LONGEST_ID:
+        raise RowRefused("too long", f"the id has more than {LONGEST_ID} bytes", "use shorter ids")
+    return id
 
 
 def _json_remedy(error: str) -> str:

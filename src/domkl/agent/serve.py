@@ -115,7 +115,7 @@ def snapshot(agent: Agent) -> Snapshot:
         "bytes_received": counts.received_bytes,
         "messages_refused": {**refused, "late": agent.neighbourhood.late, "transport": counts.refused},
         "kernel_weight": {str(p): float(weight) for p, weight in enumerate(agent.learner.weights)},
-        "name_conflict": float(bool(agent.post.identity.conflict)),
+        "name_conflict": float(bool(agent.post.identity.seen_by(now))),
         "checkpoint_round": agent.memory.saved,
         "checkpoint_age_seconds": now - agent.memory.saving.well_at,
         "saves_failed": agent.memory.saving.failed,

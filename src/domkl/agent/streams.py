@@ -11,7 +11,6 @@ and logged; it takes a number too, so that a restarted agent skips as many as it
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import math
 import os
@@ -27,7 +26,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +35,7 @@ from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.types import Array
 from .config import StreamSection
-from .files import CHUNK, HEAD, Numbered, Splitter, T, Tail, Worker
+from .files import CHUNK, Numbered, Origin, Splitter, T, Tail, Worker, digest
 from .logs import tell
 from .refusals import RefusedRows
 from .rows import EXAMPLE, CsvRows, JsonRows, Row, RowRefused
@@ -57,14 +56,6 @@ class Reading:
     y: float | None
     id: str | None = None
     source: tuple[int, Any] | None = field(default=None, compare=False, repr=False)  # line, row as it came
-
-
-class Origin(NamedTuple):
-    """The file that a reading came from, so that a restart can find out whether it was replaced."""
-
-    first: int  # the number of the file's first reading
-    size: int  # bytes read of it
-    head: str  # digest of the first of them
 
 
 class Stream(AsyncIterator[Reading]):
@@ -108,6 +99,11 @@ class Stream(AsyncIterator[Reading]):
         """The next reading if it is there already, else None."""
         return next(self._parsed, None)
 
+    @property
+    def fault(self) -> str:
+        """Why the source cannot be read at the moment, or ""."""
+        return "" if self._tail is None else self._tail.reading.fault
+
     async def aclose(self) -> None:
         """Close the source."""
         await self._readings.aclose()
@@ -124,9 +120,19 @@ class Stream(AsyncIterator[Reading]):
     def _note_origin(self) -> None:
         if self._tail is None:
             return
+        if not self._opened and self._tail.known is not None:
+            self.index = self._resumed(self._tail, self._tail.known)
         if self._opened != self._tail.opened:
             self._opened, self._first = self._tail.opened, self.index
-        self.origin = Origin(self._first, self._tail.size, _digest(self._tail.head))
+        self.origin = Origin(self._first, self._tail.size, digest(self._tail.head))
+
+    def _resumed(self, tail: Tail, known: Origin) -> int:
+        """The number of the first reading of a file, after a restart."""
+        if tail.is_known:
+            return min(known.first, self._begin)
+        place = str(tail.path)
+        tell(LOG, logging.WARNING, "another file since the last start, reading from its top", path=place)
+        return self._begin
 
     def _batch(self, batch: Numbered[Any]) -> Iterator[Reading]:
         start = max(self.index, self._begin)
@@ -206,30 +212,12 @@ def open_stream(
         return Stream(_messages(messages), JsonRows(section.columns, section.missing), *live)
     if section.kind == "stdin":
         return Stream(_stdin(stdin), JsonRows(section.columns, section.missing), *live)
-    tail = Tail(Path(str(section.path)), section.follow)
-    first = 0 if origin is None else _first(tail.path, Origin(*origin), skip)
-    how = scaling, skip - first, first, tail, refused
+    tail = Tail(Path(str(section.path)), section.follow, None if origin is None else Origin(*origin))
+    how = scaling, skip, 0, tail, refused
     if section.kind == "jsonl":
         return Stream(_at_most(most, _lines(tail)), JsonRows(section.columns, section.missing), *how)
     table = CsvRows(section, inputs)
     return Stream(_at_most(most, _csv(tail, table)), table, *how)
-
-
-def _first(path: Path, origin: Origin, skip: int) -> int:
-    """The number of the first reading of a file, after a restart."""
-    try:
-        with path.open("rb") as file:
-            same = _digest(file.read(min(HEAD, origin.size))) == origin.head
-        if same and path.stat().st_size >= origin.size:
-            return min(origin.first, skip)
-    except OSError:
-        pass  # reading the file reports it
-    tell(LOG, logging.WARNING, "another file since the last start, reading from its top", path=str(path))
-    return skip
-
-
-def _digest(head: bytes) -> str:
-    return hashlib.sha256(head).hexdigest()[:16]
 
 
 def aiter_of(

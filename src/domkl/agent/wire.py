@@ -29,10 +29,10 @@ from ..base.errors import InputError, PeerError
 from ..base.types import Array, Float
 from ..exchange.edges import NUMBER_END, Held
 from ..exchange.message import Shapes, Update
-from ..exchange.topology import MOST_VERSION
+from ..exchange.topology import MOST_ALL_LINKS, MOST_VERSION
 from .lives import Life, Number
 from .wire_arrays import DTYPES, all_finite, named, narrowed
-from .wire_names import MOST_NAMES, ROUND_END, announced, check_names, names_of, strange_names
+from .wire_names import MOST_NAMES, ROUND_END, announced, check_names, count_links, names_of, strange_names
 
 #: Major and minor version of the format.
 VERSION = (3, 0)
@@ -44,7 +44,8 @@ _HEADER = struct.Struct("<2sBBI")
 _MAGIC = b"dk"
 _PREFIX = _MAGIC + bytes(VERSION)
 _START = zlib.crc32(_PREFIX)
-_ROOM = 4096 + 128 * MOST_NAMES  # bytes of an update besides theta and losses
+#: Bytes besides the arrays: at most of an update or a hello, and usually of the updates in an `Again`.
+_ROOM, _ROOM_AGAIN = 4096 + 512 * MOST_NAMES + 66 * MOST_ALL_LINKS, 4096 + 128 * MOST_NAMES
 
 Round = Annotated[int, Meta(ge=0, lt=ROUND_END)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -113,6 +114,7 @@ class _Update(msgspec.Struct, frozen=True, tag="update", omit_defaults=True):
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Update | Hello | Again)
+_again_decoder = msgspec.msgpack.Decoder(Again)
 
 
 def encode_update(update: Update, life: Life, durable: int, dtype: str = "float64") -> bytes:
@@ -141,6 +143,11 @@ def encode_update(update: Update, life: Life, durable: int, dtype: str = "float6
     links: dict[Any, Any] = dict(update.links)
     if strange := strange_names([*edges, *names_of(links)]):
         raise InputError(f"edges or links have {strange}; rename that learner")
+    if max(len(edges), len(links)) > MOST_NAMES or count_links(links) > MOST_ALL_LINKS:
+        raise InputError(
+            f"edges or links are too many; expected {MOST_NAMES} learners and {MOST_ALL_LINKS} links at "
+            "most; send fewer"
+        )
     more = None if update.more is None else narrowed("more", update.more, _SCALARS).data
     head = update.fingerprint, life, durable, update.round, dtype
     sent = (*head, theta, scalars, edges, update.degree, more, links)
@@ -191,7 +198,9 @@ class Decoder:
         self._shape, self._size, self._scalars, self._more = (P, width), P * width, scalars or P, more
         self._fingerprint, self._has_scalars = fingerprint, has_scalars
         self._dtype = checks.float_type(dtype)
-        longest = MOST_UPDATES * (8 * (P * width + self._scalars + more) + _ROOM)
+        arrays = 8 * (P * width + self._scalars + more)
+        self._most_alone = arrays + _ROOM  # bytes of a message that is no `Again`
+        longest = MOST_UPDATES * (arrays + _ROOM_AGAIN)
         self._max_bytes = longest if max_bytes is None else checks.count("max_bytes", max_bytes)
 
     @classmethod
@@ -214,7 +223,7 @@ class Decoder:
             raise PeerError(
                 f"a message has {len(payload)} bytes; expected at most {self._max_bytes}; fix its sender"
             )
-        message = _opened(payload)
+        message = _opened(payload, _decoder if len(payload) <= self._most_alone else _again_decoder)
         if message.fingerprint != self._fingerprint:
             raise PeerError(
                 f"a message has fingerprint {message.fingerprint!r}; expected {self._fingerprint!r}; "
@@ -282,14 +291,14 @@ def _sealed(message: _Update | Hello | Again) -> bytes:
     return _HEADER.pack(_MAGIC, *VERSION, zlib.crc32(body, _START)) + body
 
 
-def _opened(payload: bytes) -> _Update | Hello | Again:
+def _opened(payload: bytes, decoder: msgspec.msgpack.Decoder[Any] = _decoder) -> _Update | Hello | Again:
     """The message in its envelope, each of its fields right by itself."""
     checksum, body = _checksum(payload), memoryview(payload)[_HEADER.size :]
     start = _START if payload.startswith(_PREFIX) else zlib.crc32(payload[:4])
     if checksum != zlib.crc32(body, start):
         raise PeerError("the checksum of a message is wrong; expected no damage; send it again")
     try:
-        message: _Update | Hello | Again = _decoder.decode(body)
+        message: _Update | Hello | Again = decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PeerError(f"a message is malformed: {_shown(error)}; fix its sender") from None
     if not isinstance(message, Again):

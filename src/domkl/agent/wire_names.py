@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from ..base.errors import PeerError
 from ..exchange.edges import NEVER, NUMBER_END, Held
-from ..exchange.topology import Announcement
+from ..exchange.topology import MOST_ALL_LINKS, Announcement
 
 #: Rounds in messages are below this.
 ROUND_END = 2**52
@@ -20,6 +19,8 @@ MOST_NAMES = 1024
 
 def check_names(message: Any) -> None:
     """Refuse names that cannot be sent, and edges with numbers out of range."""
+    if count_links(message.links) > MOST_ALL_LINKS:
+        raise PeerError(f"a message has too many links; expected at most {MOST_ALL_LINKS}; fix its sender")
     names = [*message.edges, *names_of(message.links)]
     if hasattr(message, "wants"):
         names += [*message.wants, *message.ended, *message.lives, *message.rivals]
@@ -37,6 +38,11 @@ def check_names(message: Any) -> None:
         )
 
 
+def count_links(links: Mapping[Any, Any]) -> int:
+    """How many links announcements have, all together."""
+    return sum(len(near) for _, near in links.values())
+
+
 def names_of(links: Mapping[str, Any]) -> list[str]:
     """All learners that announcements name."""
     return [*links, *(name for _, near in links.values() for name in near)]
@@ -48,13 +54,10 @@ def announced(links: Mapping[str, tuple[int, list[str]]]) -> dict[Hashable, Anno
 
 
 def strange_names(names: Iterable[str]) -> str:
-    good = all(map(_is_sendable, names))
+    """What is wrong with the names, or nothing."""
+    given = list(names)
+    good = all(isinstance(name, str) for name in given) and NAME_CHARACTERS.fullmatch("".join(given))
     return "" if good else "a name that cannot be sent; expected letters, digits, '_', '.' and '-'"
-
-
-@functools.lru_cache(4 * MOST_NAMES)
-def _is_sendable(name: Any) -> bool:
-    return isinstance(name, str) and NAME_CHARACTERS.fullmatch(name) is not None
 
 
 def _in_range(edges: Iterable[Held]) -> bool:

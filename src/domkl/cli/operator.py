@@ -15,6 +15,8 @@ Link = tuple[str, str]
 AGAIN = 1.0
 #: Seconds without a new learner after which all are believed to be found.
 QUIET = 1.0
+#: Sessions in which learners are looked for, in turn.
+ATTEMPTS = 3
 #: A device may report a version so many steps above the others'; more is not believed.
 MOST_STEPS = 1000
 #: The most learners that are listed.
@@ -92,8 +94,13 @@ class LiveNetwork:
             return quiet and {*expected, *near} - {*absent} <= self.devices.keys()
 
         self._changed_at = time.monotonic()
-        await _until(complete, wait)
         settings = self.transport.settings
+        for attempt in range(ATTEMPTS):
+            await _until(complete, wait / ATTEMPTS)
+            if complete() or settings.kind != "zenoh" or attempt == ATTEMPTS - 1:
+                break
+            await self.transport.close()  # an address that failed is tried again in a new session only
+            await self.transport.open()
         if settings.kind == "zenoh" and settings.ca is not None and self.live:
             await self._ask_again(wait)
 

@@ -50,7 +50,8 @@ class NativeDevice:
 
     def alone(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         y_hat, theta, L, self.q = self.device.alone(x, y)
-        self._count()
+        if self.inverse is not None:
+            self._count()
         return y_hat, theta, L
 
     def close(self, thetas: list[Array], moving: Collection[int], total: Array) -> None:

@@ -7,18 +7,21 @@ What a learner announces about itself counts; of one that has not yet, what othe
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Hashable, Mapping, Sequence
-from operator import or_
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from ..base.errors import PeerError
+from ..base.types import Array
 from .edges import NEVER
 
 #: A learner's links: their version, and its neighbours.
 Announcement: TypeAlias = "tuple[int, tuple[Hashable, ...]]"
 #: The most learners of a network that are kept track of, the most links of one, and of all together.
 MOST_LEARNERS, MOST_LINKS, MOST_ALL_LINKS = 1024, 1024, 16_384
+#: The most links that one update passes on, unless a single learner has more; the rest waits for the next.
+MOST_NEWS = 1024
 #: The largest diameter that counts: half the rounds of the warm-up, which no larger one can then make longer.
 MOST_DIAMETER = 256
 #: The largest version, and how far it may be ahead of the last: a forged one must leave room to outrun it.
@@ -36,7 +39,9 @@ class Topology:
     def __init__(self, name: Hashable, neighbours: Sequence[Hashable]) -> None:
         self.name = name
         self.known: dict[Hashable, Announcement] = {name: (0, tuple(neighbours))}
-        self.news: dict[Hashable, Announcement] = dict(self.known)  # not yet passed on
+        self.news: dict[Hashable, None] = dict.fromkeys(self.known)  # whose links are not yet passed on
+        self._count = len(tuple(neighbours))  # all links that are known
+        self._may_prune = True
         self._members: list[Hashable] | None = None
         self._size: tuple[int, int] | None = None
 
@@ -46,7 +51,7 @@ class Topology:
         if tuple(neighbours) != before:
             self._learn(self.name, (min(version + 1, MOST_VERSION), tuple(neighbours)))
         if set(neighbours) - set(before):
-            self.news = dict(self.known)
+            self.news = dict.fromkeys(self.known)
 
     def receive(self, links: Mapping[Hashable, Announcement]) -> None:
         """Take in announcements; what is new is passed on with the next message."""
@@ -72,23 +77,44 @@ class Topology:
 
     def _has_room(self, name: Hashable, links: int) -> bool:
         """Whether that learner can be kept track of with so many links; those that have left make room."""
-        if not self._fits(name, links):
-            members = {self.name, *self.members}
-            self.known = {other: near for other, near in self.known.items() if other in members}
+        if self._fits(name, links):
+            return True
+        if not self._may_prune:
+            return False
+        self._may_prune = False  # until the next message of ours: it takes time
+        members = self._reach()
+        self.known = {other: near for other, near in self.known.items() if other in members}
+        self.news = {other: None for other in self.news if other in self.known}
+        self._count = sum(len(near) for _, near in self.known.values())
         return self._fits(name, links)
 
     def _fits(self, name: Hashable, links: int) -> bool:
-        others = [len(near) for other, (_, near) in self.known.items() if other != name]
-        return len(others) < MOST_LEARNERS and sum(others) + links <= MOST_ALL_LINKS
+        """There is always room for our own links, of which there may be more later."""
+        others = self._count - len(self._links_of(name)) - len(self._links_of(self.name))
+        room = name in self.known or len(self.known) < MOST_LEARNERS
+        return room and others + links <= MOST_ALL_LINKS - MOST_LINKS
+
+    def _links_of(self, name: Hashable) -> tuple[Hashable, ...]:
+        return self.known[name][1] if name in self.known else ()
 
     def _learn(self, name: Hashable, links: Announcement) -> None:
-        self.known[name] = self.news[name] = links
-        self._members = self._size = None
+        if name not in self.known or self._links_of(name) != links[1]:
+            self._members = self._size = None
+        self._count += len(links[1]) - len(self._links_of(name))
+        self.known[name], self.news[name] = links, None
 
     def take_news(self) -> dict[Hashable, Announcement]:
-        """What the next message passes on."""
-        news, self.news = self.news, {}
-        return news
+        """What the next message passes on: the oldest news, as far as they fit."""
+        taken: dict[Hashable, Announcement] = {}
+        room = MOST_NEWS
+        for name in self.news:
+            room -= 1 + len(self._links_of(name))
+            if taken and room < 0:
+                break
+            taken[name] = self.known[name]
+        self.news = {name: None for name in self.news if name not in taken}
+        self._may_prune = True
+        return taken
 
     @property
     def members(self) -> list[Hashable]:
@@ -113,7 +139,8 @@ class Topology:
         around, found, frontier = self._around(), {self.name}, [self.name]
         while frontier and len(found) < MOST_LEARNERS:
             near = {other for name in frontier for other in around.get(name, ())} - found
-            frontier = sorted(near, key=order)[: MOST_LEARNERS - len(found)]
+            room = MOST_LEARNERS - len(found)
+            frontier = list(near) if len(near) <= room else sorted(near, key=order)[:room]
             found.update(frontier)
         return found
 
@@ -121,15 +148,16 @@ class Topology:
         """Each learner's reach, a bit for each that it has reached, grows link by link."""
         index, around = {name: k for k, name in enumerate(self.members)}, self._around()
         near = [[index[other] for other in around.get(name, ()) if other in index] for name in self.members]
-        reach, steps = [1 << k for k in range(len(near))], 0
-        while True:
-            wider = [
-                functools.reduce(or_, (reach[k] for k in others), own)
-                for own, others in zip(reach, near, strict=True)
-            ]
-            if wider == reach or steps == MOST_DIAMETER:
-                return steps
+        lists = [[k, *others] for k, others in enumerate(near)]
+        starts = np.cumsum([0, *map(len, lists[:-1])])
+        links = np.concatenate([np.array(each) for each in lists])
+        reach, steps = _own_bits(len(lists)), 0
+        while steps < MOST_DIAMETER:
+            wider = np.bitwise_or.reduceat(reach[links], starts, axis=0)
+            if np.array_equal(wider, reach):
+                break
             reach, steps = wider, steps + 1
+        return steps
 
     def _around(self) -> dict[Hashable, list[Hashable]]:
         """Each learner's neighbours."""
@@ -149,7 +177,14 @@ class Topology:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`; all of it is passed on again."""
         self.known = {name: (version, tuple(links)) for name, version, links in state["known"]}
-        self.news, self._members, self._size = dict(self.known), None, None
+        self.news, self._members, self._size = dict.fromkeys(self.known), None, None
+        self._count = sum(len(links) for _, links in self.known.values())
+
+
+def _own_bits(count: int) -> Array:
+    """For each of so many learners a row of bits, with only its own set. (count, words)"""
+    bits = np.packbits(np.eye(count, 64 * -(-count // 64), dtype=bool), axis=1)
+    return bits.view(np.uint64)
 
 
 def check_links(name: Hashable, links: Any) -> None:

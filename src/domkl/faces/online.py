@@ -29,7 +29,7 @@ class OnlineRows:
     >>> import domkl, numpy as np
     >>> model, rng = OnlineRows(domkl.Auto(size=200), 2), np.random.default_rng(0)
     >>> for X in rng.uniform(0, 1000, size=(300, 1, 2)):
-    ...     model.learn(X, np.sin(X[:, 0] / 200) + X[:, 1] / 500)
+    ...     errors = model.learn(X, np.sin(X[:, 0] / 200) + X[:, 1] / 500)
     >>> bool(abs(model.predict([[500.0, 500.0]])[0] - np.sin(2.5) - 1) < 0.1)
     True
     """

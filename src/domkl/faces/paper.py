@@ -148,7 +148,8 @@ class SinglePaper:
         if not self._native or i + 1 == self.due:
             return False
         try:
-            if not (abs(y) <= checks.LARGEST and self._native.tell(x, self._scaled(y), i)):
+            scaled = (y - self.y_mean) / self.y_scale
+            if not (-FARTHEST <= scaled <= FARTHEST and self._native.tell(x, scaled, i)):
                 return False
         except (TypeError, ValueError):  # `learn` raises the error in words
             return False

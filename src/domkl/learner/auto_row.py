@@ -224,9 +224,9 @@ class AutoRow(ModelRow):
     def after(self, received: Mapping[Hashable, Update]) -> bool:
         """Where scales differ, the learner with the lesser one takes the other, which it is sent.
 
-        One neighbour's word is enough while our scale may still change: the samples that we keep are learnt
-        again on the other. A fixed one is given up only where more than half of our neighbours, and at least
-        two, have the other: with it goes what we have learnt.
+        One neighbour's word is enough while our scale may still change and our own samples fit the other, on
+        which they are learnt again; it is not fixed until there are enough of them to tell. A fixed scale is
+        given up only where more than half of our neighbours, and at least two, have the other.
         """
         scale, heads = self.model.scale, {name: self._head(update) for name, update in received.items()}
         ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
@@ -235,41 +235,50 @@ class AutoRow(ModelRow):
         if scale is not None and self.behind & self.known.keys():
             kind = FIXED if self.model.warm.over else WHOLE
             self.post.append(headed(self.model.rounds, kind, scale.count, scale.whole, self.model.d + 1))
-        better = [head for head in heads.values() if head > ours and head[1] != ours[1]]
-        if better:
-            best = max(better)
-            fans = [received[name] for name, head in heads.items() if head == best]
-            return self._may_take(len(fans)) and self._take_scale(fans)
-        self._fix_with([head for head in heads.values() if head[1] == ours[1]])
+        better = {head for head in heads.values() if head > ours and head[1] != ours[1]}
+        for best in sorted(better, reverse=True):
+            if self._take_scale([received[name] for name, head in heads.items() if head == best]):
+                return True
+        return self._judge_taken([head for head in heads.values() if head[1] == ours[1]])
+
+    def _judge_taken(self, heads: Sequence[tuple[float, int]]) -> bool:
+        """Fix another learner's scale when a neighbour has, or when it has been in use for long; drop it if
+        our own samples do not fit it after all. Returns whether it was dropped."""
+        warm, rounds = self.model.warm, self.model.rounds
+        if warm.over or warm.own or not rescale.knows_spread(self.model):
+            return False
+        is_fixed = any(rank >= parts.FIXED_RANK for rank, _ in heads)
+        if is_fixed or (warm.is_anothers and rounds >= 2 * warm.fixed):
+            assert self.model.scale is not None
+            if not rescale.fits(self.model, parts.unpacked(self.model.scale.whole, self.model.d + 1)):
+                rescale.go_alone(self.model)
+                return True
+            rescale.fix(self.model)
         return False
 
-    def _fix_with(self, heads: Sequence[tuple[float, int]]) -> None:
-        """Fix another learner's scale when a neighbour has, or when it has been in use for long."""
-        warm = self.model.warm
-        is_fixed = any(rank >= parts.FIXED_RANK for rank, _ in heads)
-        if not warm.over and warm.is_anothers and (is_fixed or self.model.rounds >= 2 * warm.fixed):
-            rescale.fix(self.model)
-
-    def _may_take(self, voices: int) -> bool:
-        scale = self.model.scale
-        is_loose = scale is None or not scale.number or not self.model.warm.over
-        return is_loose or voices >= max(2, len(self.known) // 2 + 1)
-
     def _take_scale(self, updates: Sequence[Update]) -> bool:
-        """The senders' scale, if one of their updates brings it; theta only where more than one has it."""
+        """The senders' scale, if one of their updates brings it and it is believed."""
         for update in updates:
             rank, number = self._head(update)
             for row in self._rows([update]):
-                is_fixed = row[1] == FIXED
+                is_fixed = bool(row[1] == FIXED)
                 whole = row[1] < 0 and row[3] + parts.FIXED_RANK * is_fixed == rank
                 if whole and scale_number(row[HEADER:]) == number:
-                    stats = parts.unpacked(row[HEADER:].copy(), self.model.d + 1)
-                    is_new = not self.model.warm.samples
-                    rescale.take(self.model, stats, int(row[3]), bool(is_fixed))
-                    if is_new:
-                        self.adopt(updates, 1.0)
-                    return True
+                    return self._take_believed(updates, row.copy(), is_fixed)
         return False
+
+    def _take_believed(self, updates: Sequence[Update], row: Array, is_fixed: bool) -> bool:
+        """Go on with a scale if most neighbours have it, or our samples fit it and ours is not fixed."""
+        model, stats = self.model, parts.unpacked(row[HEADER:], self.model.d + 1)
+        is_loose = not self._number or not model.warm.over
+        is_most = len(updates) >= max(2, len(self.known) // 2 + 1)
+        if not is_most and not (is_loose and rescale.fits(model, stats)):
+            return False
+        is_new, is_sure = not model.warm.samples, is_most or model.warm.over or rescale.knows_spread(model)
+        rescale.take(model, stats, int(row[3]), is_fixed and is_sure)
+        if is_new:
+            self.adopt(updates, 1.0)
+        return True
 
     # The network
 

@@ -131,7 +131,7 @@ def _numbers(state: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def _is_number(name: str, value: Any) -> bool:
     """Whether it is a count, or the length of a memory, which may be without end; samples are absent."""
     if value is None:
-        return name in ("x", "y")
+        return name in ("x", "y", "own")  # own samples that a model of version 1 did not keep
     if isinstance(value, float):
         return name == "rounds" and value > 0
     return isinstance(value, int) and 0 <= value <= MOST

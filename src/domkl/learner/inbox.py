@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 
 from ..base.errors import InputError, PeerError
@@ -14,6 +15,8 @@ from ..exchange.topology import Announcement
 EARLIEST = 64
 #: No round is skipped to that is later than this; messages end at twice that, which leaves room to go on.
 LAST_SKIP = 2**51
+#: The last faults that are kept.
+MOST_FAULTS = 64
 
 
 class UpdateInbox(ABC):
@@ -25,10 +28,16 @@ class UpdateInbox(ABC):
         self.name, self.asynchronous, self.round = name, asynchronous, 0
         self._pending: Update | None = None  # our update of the open round
         self._inbox: dict[int, dict[Hashable, Update]] = {}
+        #: Exceptions that made rounds end without the neighbours, since this was last emptied.
+        self.faults: deque[str] = deque(maxlen=MOST_FAULTS)
 
     @abstractmethod
-    def close(self) -> None:
-        """End the open round."""
+    def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
+        """End the round with what has arrived."""
+
+    @abstractmethod
+    def _after(self, arrived: Mapping[Hashable, Update]) -> None:
+        """What to do between rounds with what has arrived."""
 
     @abstractmethod
     def check(self, neighbour: Hashable, update: Update, *, decoded: bool = False) -> None:
@@ -89,6 +98,7 @@ class UpdateInbox(ABC):
             self.check(neighbour, update)
         if update.links:
             self.take_links(update.links)
+            update = update._replace(links={})  # which may be many, and wait with it
         if self.asynchronous:
             return self._keep_newest(neighbour, update)
         if update.round < self.round or neighbour in self._inbox.get(update.round, {}):
@@ -100,6 +110,36 @@ class UpdateInbox(ABC):
         self._inbox.setdefault(update.round, {})[neighbour] = update
         self._close_if_complete()
         return True
+
+    def close(self) -> None:
+        """End the open round without the missing neighbours.
+
+        A missing neighbour does not pull in the next step, and the dual moves only for edges whose update
+        came; if the other end did not receive ours, it takes its own move back, or we ours. No message can
+        keep a round open: if merging fails, the round ends as if nothing had arrived, and `faults` says why.
+        """
+        if self._pending is None:
+            raise InputError("no round is open; expected one; call observe() first")
+        arrived = self._inbox.pop(0 if self.asynchronous else self.round, {})
+        if not self._is_merged(self._pending, arrived):
+            self._is_merged(self._pending, {})
+        self._pending = None
+        self.round += 1
+        try:
+            self._after(arrived)
+        except Exception as error:
+            self._note_fault(error)
+
+    def _is_merged(self, own: Update, arrived: Mapping[Hashable, Update]) -> bool:
+        try:
+            self._merge(own, arrived)
+        except Exception as error:
+            self._note_fault(error)
+            return False
+        return True
+
+    def _note_fault(self, error: Exception) -> None:
+        self.faults.append(f"{type(error).__name__}: {error}")
 
     def skip_to(self, round: int) -> None:
         """Go on at a later round, with those who went on without us; no sample is skipped."""
@@ -149,10 +189,10 @@ class UpdateInbox(ABC):
 
 def distinct(neighbours: Sequence[Hashable]) -> tuple[Hashable, ...]:
     """The names, if each is there once."""
-    if (
-        not isinstance(neighbours, Sequence)
-        or isinstance(neighbours, str)
-        or len(set(neighbours)) < len(neighbours)
-    ):
+    try:
+        good = not isinstance(neighbours, str) and len({*neighbours}) == len(neighbours)
+    except TypeError:  # no list, or names that cannot be keys
+        good = False
+    if not good:
         raise InputError(f"neighbours is {neighbours!r}; expected a list of different names; name each once")
     return tuple(neighbours)

@@ -54,7 +54,8 @@ class Learner(UpdateInbox):
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; the same at every learner.
     asynchronous : every sample closes its round at once, with what is new from each neighbour; no duals.
     number : of this learner's life; one that starts again without its state needs a new one.
-    engine, dtype : as in `domkl.simulate`; with the same engine, the bits are the simulator's.
+    engine, dtype : as in `domkl.simulate`; with the same engine, the bits are the simulator's. A handed
+        `Paper` keeps the precision that it was taught in.
 
     Nothing else of the network needs to be known: `links` and `take_links` spread it, and every update does.
 
@@ -101,6 +102,10 @@ class Learner(UpdateInbox):
         self.implausible: list[Hashable] = []
 
     def _make_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> LearnerRow:
+        if isinstance(self.model, HandedAuto | HandedPaper) and inputs not in (None, self.model.inputs):
+            raise InputError(f"inputs is {inputs}; expected {self.model.inputs}, as taught; leave it out")
+        if isinstance(self.model, Auto | HandedAuto) and name is None:
+            raise InputError("name is not given; expected one with model Auto(); pass name=")
         if isinstance(self.model, HandedAuto):
             how = self.engine, self.dtype, lockstep
             return HandedAutoRow(self.model, self.exchange, self.topology, *how)
@@ -110,8 +115,6 @@ class Learner(UpdateInbox):
             raise InputError("inputs is not given; expected the number of inputs of a sample; pass inputs=")
         d = checks.count("inputs", inputs)
         if isinstance(self.model, Auto):
-            if name is None:
-                raise InputError("name is not given; expected one with model Auto(); pass name=")
             how = self.engine, self.dtype, lockstep
             return AutoRow(self.model, d, self.exchange, self.topology, *how)
         engines.refuse_choice(self.engine)
@@ -163,10 +166,10 @@ class Learner(UpdateInbox):
         """Learn the network's links from a neighbour."""
         if self._row.floods:
             self.topology.receive(links)
-            self._resize()
 
     def _resize(self) -> None:
-        if isinstance(self._row, AutoRow):
+        """What is due in an open round must not change in it; when it ends, the row takes the size itself."""
+        if isinstance(self._row, AutoRow) and not self.waiting:
             self._row.resize()
 
     # Rounds
@@ -183,14 +186,16 @@ class Learner(UpdateInbox):
         """
         if self._pending is not None:
             self._refuse_open("receive() them or close() the round")
-        t = self.round
-        y_hat, y, weights, theta, scalars, more = self._row.learn(x, y, t)
+        row, t = self._row, self.round
+        if row.floods:
+            self._resize()  # here and not for each message that changes the network: it takes time
+        y_hat, y, weights, theta, scalars, more = row.learn(x, y, t)
         self._last = t, self.name, y, y_hat, weights
-        if not self._known and self._row.closes_alone:
+        if not self._known and row.closes_alone:
             self.round = t + 1
             return Update(t, theta, scalars, self.fingerprint)
         self._restart_edges()
-        news = self.topology.take_news() if self._row.floods else {}
+        news = self.topology.take_news() if row.floods else {}
         about = self.fingerprint, self.edges, len(self._known)
         update = Update(t, theta, scalars, *about, more, news)
         self._pending = update
@@ -200,16 +205,7 @@ class Learner(UpdateInbox):
             self._close_if_complete()
         return update
 
-    def close(self) -> None:
-        """End the open round without the missing neighbours.
-
-        A missing neighbour does not pull in the next step, and the dual moves only for edges whose update
-        came; if the other end did not receive ours, it takes its own move back, or we ours.
-        """
-        if self._pending is None:
-            raise InputError("no round is open; expected one; call observe() first")
-        own = self._pending
-        arrived = self._inbox.pop(0 if self.asynchronous else self.round, {})
+    def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
         received = [self._usable(name, arrived.get(name)) for name in self._known]
         backs, moves = self._settle(received)
         moved = self._row.merge(own, received, moves, backs)
@@ -217,8 +213,8 @@ class Learner(UpdateInbox):
             if by is not None:
                 one.edge.move(self.round, by, self.name is not None)
         self._restart_edges()
-        self._pending = None
-        self.round += 1
+
+    def _after(self, arrived: Mapping[Hashable, Update]) -> None:
         if self._row.after(arrived):
             self._reset_duals()
 
@@ -346,4 +342,6 @@ def introduce(learners: Iterable[Learner]) -> None:
     for _ in by_name:
         for learner in by_name.values():
             for neighbour in learner.neighbours:
+                if neighbour not in by_name:
+                    raise InputError(f"{neighbour!r} is not introduced; expected all learners; add it")
                 by_name[neighbour].take_links(learner.links)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from .. import engines
 from ..base import checks
+from ..base.checks import LARGEST
 from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..engines.devices import DeviceState
@@ -26,8 +27,6 @@ from .row import Learnt, digest
 
 #: A neighbour's parameters may predict so many times the largest label that we have seen.
 REACH = 1000.0
-#: What x . x is at most where no input is too large; beyond, each input is looked at.
-SQUARED = checks.LARGEST**2
 
 
 class PaperRow:
@@ -108,10 +107,16 @@ class PaperRow:
 
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         q = self.device.q
-        y_hat, theta, L = self._learn(x, y)
-        self._x, self._reach = x, max(self._reach, REACH * abs(y))
+        try:
+            if not (self._quick and -LARGEST <= y <= LARGEST):  # features are bounded whatever x is
+                raise ValueError
+            y_hat, theta, L = self._observe(x, y)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            y_hat, theta, L = self._learn_checked(x, y)
+            y = float(losses.one_label(self.loss, y))
         if not self.known:
             return y_hat, y, q, theta, L if self.hedge != "local" else None, None
+        self._x, self._reach = x, max(self._reach, REACH * abs(y))
         sent = self.exchange.outgoing(within(theta, self._most))
         sent.flags.writeable = theta.flags.writeable = False  # they leave in an Update, and stay our state
         self.open = theta, L
@@ -121,13 +126,7 @@ class PaperRow:
                 one.pass_on(round, belief)
         return y_hat, y, q, sent, self._shared(L), None
 
-    def _learn(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
-        if self._quick:
-            try:
-                if abs(y) <= checks.LARGEST and np.vdot(x, x) <= SQUARED:  # type: ignore[arg-type]
-                    return self._observe(x, y)  # type: ignore[arg-type]
-            except (TypeError, ValueError):
-                pass
+    def _learn_checked(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
             sample, label = self._sample(x), float(losses.one_label(self.loss, y, self.V.dtype))
             try:
@@ -162,7 +161,7 @@ class PaperRow:
     def is_plausible(self, update: Update) -> bool:
         """Features have length 1, so parameters of at most the reach cannot predict more."""
         theta, most = update.theta, self._reach / math.sqrt(self.V.shape[1] * 2)
-        if not self._reach or (-most <= theta.min() and theta.max() <= most):
+        if not self._reach or max(float(theta.max()), -float(theta.min())) <= most:
             return True
         z = first_order.features(self.V, np.asarray(self._x, self.V.dtype)[None])[0]
         return bool((np.abs((theta * z).sum(-1)) <= self._reach).all())
@@ -171,7 +170,7 @@ class PaperRow:
         self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
     ) -> list[Array | None]:
         assert self.open is not None
-        (theta, L), self.open = self.open, None
+        theta, L = self.open
         thetas = self._screened(own.theta, [theta if u is None else u.theta for u in received])
         for one, value in zip(self.known.values(), thetas, strict=True):
             one.theta = value
@@ -233,7 +232,8 @@ class PaperRow:
             return
         state, unit = self.device.keep(), self.device.unit
         for name in known.keys() - self.known.keys():
-            known[name].theta = state.theta  # like a missing neighbour, it does not pull before it sends
+            if not known[name].theta.any():  # else it was restored
+                known[name].theta = state.theta  # like a missing one, it does not pull before it sends
         self.known = dict(known)
         self._resume(state, unit)
 

@@ -43,7 +43,8 @@ class TransportSettings:
     max_bytes
         Longer messages are refused, going out and coming in.
     inbox
-        Most messages that may wait to be received; further ones are refused.
+        Most messages that may wait to be received, together at most four times `max_bytes`; further ones
+        are refused.
     """
 
     kind: str

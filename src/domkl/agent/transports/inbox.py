@@ -11,6 +11,11 @@ from collections.abc import Callable
 from ...base.errors import InputError
 from .base import Counts, TransportSettings
 
+#: The most messages, and bytes of them, that are handled in one turn of the event loop.
+MOST_AT_ONCE, MOST_BYTES_AT_ONCE = 32, 2**20
+#: How many messages of the greatest length may wait; shorter ones as far as they have fewer bytes together.
+MOST_LONGEST = 4
+
 Message = tuple[str, bytes]
 Handler = Callable[[list[Message]], None]
 
@@ -23,6 +28,7 @@ class Inbox:
         self._counts = counts
         self._lock = threading.Lock()
         self._messages: list[Message] = []
+        self._bytes = 0  # of these messages
         self._expected = 1
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -56,10 +62,12 @@ class Inbox:
             loop = self._loop
             if loop is None:
                 return  # closed
-            if len(self._messages) >= self._limit:
+            total = self._bytes + len(payload)
+            if len(self._messages) >= self._limit or total > MOST_LONGEST * self._max_bytes:
                 self._counts.refused += 1
                 return
             self._messages.append((topic, payload))
+            self._bytes = total
             self._counts.received += 1
             self._counts.received_bytes += len(payload)
             wake = self._whom_to_wake()
@@ -91,19 +99,39 @@ class Inbox:
         return None if waiter is None else functools.partial(_wake, waiter)
 
     def _hand_over(self) -> None:
+        """Pass on some of the messages; the rest in the next turn, so that others get theirs in between."""
         with self._lock:
-            messages, self._messages, self._called = self._messages, [], False
+            messages = self._take(self._first())
+            self._called = bool(self._messages) and self._loop is not None
+            again = self._loop if self._called else None
+        if again is not None:
+            again.call_soon(self._hand_over)
         assert self._handler is not None
         if messages:
             self._handler(messages)
+
+    def _first(self) -> int:
+        """How many of the messages may be handled at once; at least one."""
+        size = 0
+        for count, (_, payload) in enumerate(self._messages[:MOST_AT_ONCE]):
+            size += len(payload)
+            if count and size > MOST_BYTES_AT_ONCE:
+                return count
+        return MOST_AT_ONCE
+
+    def _take(self, count: int) -> list[Message]:
+        """The first messages; call with the lock held."""
+        messages, self._messages = self._messages[:count], self._messages[count:]
+        self._bytes -= sum(len(payload) for _, payload in messages)
+        return messages
 
     async def receive(self) -> list[Message]:
         """All messages, once as many as expected have arrived."""
         while True:
             with self._lock:
                 if len(self._messages) >= self._expected:
-                    messages, self._messages = self._messages, []
-                    return messages  # no await since they were taken: a cancelled receive loses nothing
+                    # No await after this: a cancelled receive loses nothing.
+                    return self._take(len(self._messages))
                 waiter = self._wait()
             await waiter
 

@@ -45,8 +45,9 @@ def is_loopback(address: str) -> bool:
 
 
 def check_reachable(address: str, settings: TransportSettings) -> None:
-    """Refuse an address that a learner with these settings may not connect to."""
-    if settings.ca is None and not settings.insecure and not is_loopback(address):
+    """Refuse an address that is none, or that a learner with these settings may not connect to."""
+    is_near = is_loopback(address)
+    if settings.ca is None and not settings.insecure and not is_near:
         raise InputError(
             f"{address} is not a loopback address and no certificates are given; expected mutual TLS (ca, "
             f"cert, key) or insecure = true; make them with: domkl certs DIRECTORY {settings.name}"

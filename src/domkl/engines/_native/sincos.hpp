@@ -8,12 +8,12 @@
 
 namespace domkl::DOMKL_ISA {
 
-template <class T> struct Rounder;  // adding and subtracting this constant rounds to an integer
+template <class T> struct Rounder;  // adding and subtracting magic rounds to an integer, up to most
 template <> struct Rounder<double> {
-    static constexpr double magic = 0x1.8p52;
+    static constexpr double magic = 0x1.8p52, most = 0x1p51;
 };
 template <> struct Rounder<float> {
-    static constexpr float magic = 0x1.8p23f;
+    static constexpr float magic = 0x1.8p23f, most = 0x1p22f;
 };
 
 // Coefficients of sin(pi r/2)/r and cos(pi r/2) in r^2, for r^2 in [0, 1/4]: Chebyshev interpolation, whose
@@ -46,21 +46,13 @@ template <class T, size_t N> inline Vec<T> poly(const T (&c)[N], Vec<T> x) {
     return p;
 }
 
-// r, or the nearest of -1/2 and 1/2. Only angles of more than 2^51 quarter turns (2^22 in float), or infinite
-// ones, leave more, as their quarters are lost: so sin and cos stay within [-1, 1] for these too.
-template <class T> inline Vec<T> at_most_half(Vec<T> r) {
-    const Vec<T> half = broadcast<T>(T(0.5));
-    r = r <= half ? r : half;  // NaN too
-    return r >= -half ? r : -half;
-}
-
-// scale * sin and scale * cos of `turns` quarter turns.
+// scale * sin and scale * cos of `turns` quarter turns, at most Rounder::most.
 template <class T> inline void sincos(Vec<T> turns, Vec<T> scale, Vec<T>& s, Vec<T>& c) {
     typedef typename VectorOf<T>::integer I;
     constexpr int TOP = 8 * sizeof(T) - 2;  // shifts bit 1 to the sign bit
     const Vec<T> magic = broadcast<T>(Rounder<T>::magic);
     const Vec<T> rounded = turns + magic;  // its last bits hold the number of quarters
-    const Vec<T> r = at_most_half<T>(turns - (rounded - magic));
+    const Vec<T> r = turns - (rounded - magic);
     const Ints<T> n = (Ints<T>)rounded;
     const Vec<T> r2 = r * r;
     const Ints<T> sine = (Ints<T>)(scale * r * poly<T>(Series<T>::sine, r2));

@@ -69,6 +69,16 @@ class ChangeDetector:
         """1 where errors surge, else 0. (J,)"""
         return np.asarray(self.surplus > C.watch_alarm, np.float64)
 
+    @property
+    def may_alarm(self) -> bool:
+        """Whether an alarm can be true: the level is known."""
+        return self.rounds_of_level > C.watch_fade
+
+    @property
+    def may_restart(self) -> bool:
+        """Whether a restart can be true: since the last one, or an alarm, there were rounds enough."""
+        return self.rounds_compared >= C.watch_lasting
+
     def verdict(self) -> Array:
         """What each learner would do about a better memory: `RETURNS` and `MISLED` where they are so. (J,)"""
         joint, memories = self.errors[:, :JOINT].min(-1), self.errors[:, JOINT:]

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...base.types import Array
+from .change import JOINT
 from .constants import C
 
 #: What the experts are; the first five from the start, all once there are memories.
@@ -18,6 +19,8 @@ NAMES = (
 #: How many there are from the start.
 FIRST = len(C.first_weights)
 ALONE, MEMORIES = NAMES.index("alone"), NAMES.index("long memory")
+#: Those that may take the place of what misleads.
+OTHERS = NAMES.index("young memory"), NAMES.index("past memory")
 
 
 class Experts:
@@ -38,6 +41,11 @@ class Experts:
         w = np.exp(self.log_weights - self.log_weights.max(-1, keepdims=True))
         w /= w.sum(-1, keepdims=True)
         return np.asarray((1 - C.fixed_share) * w + C.fixed_share / w.shape[-1])
+
+    def doubts_joint(self) -> bool:
+        """Whether to some learner the young and the past memory are better than the joint models."""
+        w = self.weights()
+        return bool((w[:, OTHERS].sum(-1) > w[:, :JOINT].sum(-1)).any())
 
     def judge(self, misses: Array, repeats: Array) -> None:
         """Weigh by squared errors of a round (J, n), of which about `repeats` (J,) tell as much as one."""

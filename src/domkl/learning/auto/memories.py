@@ -27,6 +27,8 @@ from .warmup import Sample, WarmUp, padded
 NOBODY = -1
 #: The round of a decision that nobody has taken; finite, as messages must be.
 NEVER = 2.0**53
+#: The fewest samples of a young memory after an alarm, which one error cannot raise.
+LEAST_SAMPLES = 2
 
 
 class MemoryScale(NamedTuple):
@@ -127,18 +129,20 @@ class Memories:
     ) -> tuple[int | None, int | None]:
         """Take in decisions: how many samples an alarm that is due leaves, the verdict of a restart that is.
 
-        A decision is acted on as soon as everybody can have received it.
+        A decision is acted on as soon as everybody can have received it, unless it can be nobody's: those of
+        honest learners are as far apart as our own would be.
         """
         self.alarm = pending(incoming["alarm"], rounds, diameter)
         self.restart = pending(incoming["restart"], rounds, diameter)
         if self.turn != NOBODY:
             self._raise(incoming["votes"], rounds, rounds + diameter)
         samples, verdict = None, None
-        if self.alarm[0, 0] == rounds:
-            samples = rounds + int(self.alarm[0, 1])
-            self.alarm = np.full_like(self.alarm, NEVER)
-        elif self.restart[0, 0] == rounds:
+        if self.alarm[0, 0] == rounds and self.detector.may_alarm:
+            samples = min(max(rounds + int(self.alarm[0, 1]), LEAST_SAMPLES), C.young_rounds)
+        elif self.restart[0, 0] == rounds and self.detector.may_restart:
             verdict = -int(self.restart[0, 1]) & (RETURNS | MISLED)
+        if self.alarm[0, 0] == rounds:
+            self.alarm = np.full_like(self.alarm, NEVER)
         self.restart = np.where(self.restart[:, :1] == rounds, NEVER, self.restart)
         return samples, verdict
 

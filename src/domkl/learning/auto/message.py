@@ -41,6 +41,8 @@ LARGEST = 1e8
 MOST_COUNT = 2**16
 #: The least and the largest value of parts of a message, as they are sent and accepted.
 RANGES = {"errors": (0.0, LARGEST**2), "surplus": (-LARGEST, LARGEST), "votes": (0.0, 1.0)}
+#: How far from the centre, in widths, the range of the targets may reach where the scale is common.
+WIDEST = 1e4
 #: What a scale that is fixed has in rank before one that may still change.
 FIXED_RANK = 2.0**30
 
@@ -53,12 +55,23 @@ def interpret(rows: AutoRows, message: Mapping[str, Array], own: Mapping[str, Ar
             used[name] = pending(message[name], rows.rounds, rows.diameter)
     else:  # its rounds are not ours
         used |= {"alarm": own["alarm"], "restart": own["restart"]}
+    used |= within_reach(rows, message)
     same = own["scale"][0] == message["scale"][0] != 0
     if not same:
         used["theta"] = own["theta"]
     if not same or message["turn"][0] != own["turn"][0]:
         used |= {name: own[name] for name in ("terms", "errors", "surplus") if name in own}
     return used
+
+
+def within_reach(rows: AutoRows, message: Mapping[str, Array]) -> dict[str, Array]:
+    """The range of the targets, as far as it counts."""
+    ends = {name: message[name] for name in ("low", "high")}
+    if rows.scale is None or not rows.shared:
+        return ends
+    reach = WIDEST * rows.scale.width
+    low, high = rows.scale.centre - reach, rows.scale.centre + reach
+    return {name: np.clip(value, low, high) for name, value in ends.items()}
 
 
 def check(message: Mapping[str, Array]) -> None:

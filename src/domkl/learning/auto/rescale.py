@@ -8,13 +8,17 @@ import numpy as np
 
 from .. import first_order
 from ..model import Statistics
+from .constants import C
 from .features import Stats, pooled
 from .memories import MemoryScale
 from .scale import DataScale
-from .warmup import Sample
+from .warmup import Sample, statistics_of
 
 if TYPE_CHECKING:
     from .rows import AutoRows
+#: Half of one's own values lie no more spans outside another learner's scale than this, and
+#: all of them, once there are enough, spread over no smaller part of it.
+FAR, NARROW = 10.0, 0.01
 
 
 def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
@@ -38,6 +42,55 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
 def rebuild_alone(rows: AutoRows) -> None:
     """Take the scale again from all samples that are kept, each learner by itself."""
     rebuild(rows, Statistics(rows.warm.statistics(), np.eye(rows.J, dtype=bool)), is_open=False)
+
+
+def go_alone(rows: AutoRows) -> None:
+    """Take the scale from our own samples that are kept; it is nobody else's."""
+    rows.warm.shared, rows.warm.own = False, True
+    inputs = _set_scale(rows, rows.warm.statistics(), 1)
+    samples = _kept_samples(rows)
+    rows.joint.reset(samples, inputs)
+    _start_memories(rows, samples)
+
+
+def make_up(rows: AutoRows) -> None:
+    """Where the rounds in which a scale is due were skipped, take one all the same, or fix the last."""
+    if rows.scale is None and len(rows.warm.samples) >= C.looks:
+        go_alone(rows)
+    if rows.warm.is_overdue:
+        fix(rows)
+
+
+def knows_spread(rows: AutoRows) -> bool:
+    """Whether enough samples are kept to tell how far inputs and targets spread."""
+    return len(rows.warm.samples) >= C.looks // 2
+
+
+def fits(rows: AutoRows, stats: Stats) -> bool:
+    """Whether one learner's own samples can be told apart on a scale of such statistics. (1, d + 1)
+
+    Only columns that vary here count, the target's included.
+    """
+    own = _own_statistics(rows)
+    if own is None:
+        return True
+    with np.errstate(over="ignore"):
+        span = stats.high - stats.low
+        low, high = stats.low - FAR * span, stats.high + FAR * span
+        half = own.quantiles[:, [own.quantiles.shape[1] // 4, -1 - own.quantiles.shape[1] // 4]]
+        inside = (half >= low[:, None]).all(1) & (half <= high[:, None]).all(1)
+        spread = own.high - own.low >= NARROW * span
+    good = inside & spread if own.n.max() >= C.looks // 2 else inside
+    return bool((good | (own.high == own.low)).all())
+
+
+def _own_statistics(rows: AutoRows) -> Stats | None:
+    """Of the samples that are kept, or else of the last ones."""
+    samples = rows.warm.samples
+    if not samples and rows.scale is not None:
+        units = rows.scale.width, rows.scale.centre
+        samples = [(x, y * units[0] + units[1]) for x, y in rows.memories.recent]
+    return statistics_of(samples) if samples else None
 
 
 def take(rows: AutoRows, stats: Stats, count: int, fixed: bool) -> None:
@@ -85,7 +138,7 @@ def _kept_samples(rows: AutoRows) -> list[Sample]:
 def _start_memories(rows: AutoRows, samples: list[Sample]) -> None:
     """If it is time, begin to watch for changes, or go on with another scale; targets are scaled."""
     ready = rows.rounds >= rows.warm.looks and (rows.shared or rows.learners == 1)
-    if not rows.watches or not ready:
+    if not rows.watches or not (ready or rows.memories):
         return
     if not rows.memories:
         rows.experts.add_all()

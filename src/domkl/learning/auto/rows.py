@@ -25,7 +25,7 @@ from .features import Features, Stats
 from .growth import take_late
 from .joint import Joint
 from .memories import NOBODY, Memories
-from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges
+from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges, within_reach
 from .residual import ResidualModel
 from .scale import DataScale, in_widths
 from .warmup import WarmUp
@@ -233,9 +233,11 @@ class AutoRows(Model):
         if self.memories:
             self._decide(incoming)
         self.known |= incoming["statistics"]
-        if self.warm.is_due(self.rounds) and not self.warm.is_common(self.rounds):
-            rescale.rebuild(self, self.known.pop(self.rounds), is_open=False)
+        found = self.known.pop(self.rounds, None)
+        if found is not None and self.warm.is_due(self.rounds) and not self.warm.is_common(self.rounds):
+            rescale.rebuild(self, found, is_open=False)
         self.known = {t: found for t, found in self.known.items() if t > self.rounds}
+        rescale.make_up(self)
         if isinstance(self.settings.forgetting, int | float) and self.warm.over:
             self.joint.fade(self.rounds, 1 + self.settings.forgetting)
         if self.late:
@@ -260,7 +262,7 @@ class AutoRows(Model):
             "rank": np.full(J, rank),
             "turn": np.full(J, float(self.memories.turn)),
         }
-        return within_ranges(message)
+        return within_ranges(message | within_reach(self, message))
 
     def _judge(self, earlier: AutoPrediction, y: Array) -> None:
         if self.joint.state is None or self.scale is None:
@@ -299,6 +301,8 @@ class AutoRows(Model):
         if samples is not None:
             self.memories.reset_young(samples, self.scale.inputs, self.experts)
         if verdict is not None:
+            # What was learnt jointly is given up with evidence of one's own, never on another's word alone.
+            verdict = verdict if self.experts.doubts_joint() else verdict & ~MISLED
             n = self.memories.replace_long(verdict, self.warm, self.experts)
             if verdict & MISLED:
                 last = [(x, np.asarray(y, self.dtype)) for x, y in self.memories.last(n)]

@@ -64,6 +64,11 @@ class WarmUp:
         return round <= self.looks or not self.shared or round >= self.fixed
 
     @property
+    def is_overdue(self) -> bool:
+        """Whether rounds in which a scale was due were skipped, so that too many samples are kept."""
+        return not self.over and len(self.samples) >= 2 * self.fixed
+
+    @property
     def is_anothers(self) -> bool:
         """Whether the scale is up to another learner: one out of step, whose scale this is."""
         return self.shared and not self.own and not self.lockstep
@@ -86,8 +91,7 @@ class WarmUp:
 
     def statistics(self) -> Stats:
         """Statistics of each learner's inputs, and of its targets as one column more. (J, d + 1)"""
-        X, y = (np.stack(values, 1) for values in zip(*self.samples, strict=True))
-        return statistics(np.concatenate([X, y[..., None]], -1))
+        return statistics_of(self.samples)
 
     def divide(self, n: int, returns: bool, for_all: bool) -> None:
         """For the long memory the last n samples count, and those of a past that returns; others are past.
@@ -106,6 +110,12 @@ class WarmUp:
     def grow(self, d: int) -> None:
         """Samples have d inputs from now on; in the old ones the new inputs are missing."""
         self.samples, self.before = padded(self.samples, d), padded(self.before, d)
+
+
+def statistics_of(samples: list[Sample]) -> Stats:
+    """Statistics of each learner's inputs, and of its targets as one column more. (J, d + 1)"""
+    X, y = (np.stack(values, 1) for values in zip(*samples, strict=True))
+    return statistics(np.concatenate([X, y[..., None]], -1))
 
 
 def padded(samples: Iterable[Sample], d: int) -> list[Sample]:

@@ -1,0 +1,257 @@
+"""What one lying neighbour can do to learners without settings, and that it ends there."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import random
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import domkl
+import inmemory
+import liars
+import problems
+from auto_networks import learners
+from domkl.learner.auto_row import FIXED, headed
+from domkl.learning.auto import C
+from domkl.learning.auto import message as parts
+from domkl.learning.auto.scale import scale_number
+
+#: A neighbour called 1 that claims to be the end of a long path.
+PATH = {1: (9, (0, 2)), **{k: (1, (k - 1, k + 1)) for k in range(2, 12)}}
+
+
+def pair(rounds):
+    """Two learners that have learnt together for some rounds, and the samples they go on with."""
+    return copy.deepcopy(_pair(rounds))
+
+
+@functools.cache
+def _pair(rounds):
+    X, y = problems.streams(2, rounds + 40, 2)
+    graph = nx.path_graph(2)
+    members = learners(graph, 2)
+    problems.fed(members, graph, X[:, :rounds], y[:, :rounds], random.Random(0))
+    return members, X[:, rounds:], y[:, rounds:]
+
+
+def changed(learner, update, **small):
+    """The update with other values of parts besides the parameters."""
+    row = learner._row
+    parts = {**row._unpacked(update), **{name: np.array(value, float) for name, value in small.items()}}
+    return update._replace(scalars=row.layout.pack(parts)[1])
+
+
+def go_on(a, b, x, y, lie=lambda update: update):
+    """A round of two learners in which the second may lie."""
+    from_a, from_b = a.observe(x[0], y[0]), b.observe(x[1], y[1])
+    a.receive(1, lie(from_b))
+    b.receive(0, from_a)
+
+
+# Rounds end
+
+
+@pytest.mark.parametrize("rounds", [3, 7])
+def test_a_network_that_grows_in_an_open_round_does_not_break_it(rounds):
+    (a, b), X, y = pair(rounds)
+    from_a, from_b = a.observe(X[0, 0], y[0, 0]), b.observe(X[1, 0], y[1, 0])
+    a.take_links(PATH)
+    a.receive(1, from_b)
+    b.receive(0, from_a)
+    assert not a.waiting
+    assert not a.faults
+    assert a._row.model.warm.diameter > 5  # from the next round on
+    a.observe(X[0, 1], y[0, 1])
+    a.close()
+    assert a.round == rounds + 2
+
+
+@pytest.mark.parametrize("model", liars.MODELS.values(), ids=liars.MODELS)
+@pytest.mark.parametrize("where", ["merge", "after", "is_plausible"])
+def test_whatever_a_message_breaks_its_round_ends_and_the_fault_is_counted(model, where, monkeypatch):
+    a, b = (domkl.Learner(model, [other], name=name, inputs=2) for name, other in ("ab", "ba"))
+    X, y = problems.streams(2, 20, 2)
+    real = getattr(a._row, where)
+
+    def broken(*given):
+        if a.round == 5 and where != "after" and any(given[1] if where == "merge" else given):
+            raise KeyError(5)
+        if a.round == 6 and where == "after":
+            raise ZeroDivisionError("in the depths")
+        return real(*given)
+
+    monkeypatch.setattr(a._row, where, broken)
+    for t in range(20):
+        from_a, from_b = a.observe(X[0, t], y[0, t]), b.observe(X[1, t], y[1, t])
+        a.receive("b", from_b)
+        b.receive("a", from_a)
+        assert not a.waiting
+    assert a.round == b.round == 20
+    assert len(a.faults) == 1
+    assert np.isfinite(a.predict(X[0, 0]))
+
+
+def test_an_agent_counts_such_a_fault_and_goes_on():
+    X, y = problems.streams(2, 30, inmemory.d)
+
+    async def disturb(agents):
+        row = agents[0].learner._row
+        real, row.merge = row.merge, lambda *given: 1 / 0
+        await inmemory.until(lambda: agents[0].learner.faults or agents[0].refused["fault"])
+        row.merge = real
+
+    agents, _ = liars.run_with(nx.path_graph(2), X, y, inmemory.AUTO, disturb)
+    assert [agent.progress.samples for agent in agents] == [30, 30]
+    assert agents[0].refused["fault"] > 0
+    assert not agents[0].learner.faults
+
+
+def test_a_round_that_was_opened_by_a_row_that_failed_is_closed():
+    X, y = problems.streams(2, 30, inmemory.d)
+
+    async def disturb(agents):
+        learner = agents[0].learner
+        real = learner.observe
+
+        def observe(*given):
+            learner.observe = real
+            real(*given)
+            raise ZeroDivisionError("after the round was opened")
+
+        learner.observe = observe
+
+    agents, _ = liars.run_with(nx.path_graph(2), X, y, inmemory.AUTO, disturb)
+    assert agents[0].learner.round == 30
+    assert agents[0].rows.used == 29
+
+
+# Memories
+
+
+def test_no_neighbour_makes_a_learner_forget():
+    (a, b), X, y = pair(110)
+    model = a._row.model
+    memories, resets, restarts = model.memories, model.joint.resets, model.memories.restarts
+    assert memories
+    young = []
+    for t in range(40):
+        now = a.round + 1
+        lie = {"alarm": [[now, -1e9]], "restart": [[now, -3]]} if t % 3 else {"restart": [[now, -3]]}
+        go_on(a, b, X[:, t], y[:, t], lambda update, lie=lie: changed(b, update, **lie))
+        young.append(memories.all[1].samples)
+    assert model.joint.resets == resets
+    assert memories.restarts <= restarts + 2
+    assert min(young) >= 2
+    assert memories.all[0].samples >= C.watch_lasting
+    assert not a.faults
+
+
+@pytest.mark.parametrize("since", [-1e300, 1e300, 2.0**53])
+def test_an_alarm_leaves_some_samples_whatever_it_claims(since):
+    (a, b), X, y = pair(110)
+    go_on(a, b, X[:, 0], y[:, 0], lambda update: changed(b, update, alarm=[[a.round + 1, since]]))
+    assert not a.faults
+    assert 2 <= a._row.model.memories.all[1].samples <= C.young_rounds
+
+
+# Scales
+
+#: Statistics of no column of these tests: what they are around, and how wide.
+NONSENSE = {"far": (1e6, 1e-3), "wide": (0.0, 1e9), "narrow": (0.0, 1e-9), "somewhat wide": (0.0, 1e3)}
+
+
+def statistics_around(centre, width, columns=3):
+    """Of a scale, in a row."""
+    edges = np.tile((centre + width * np.linspace(-0.5, 0.5, 17))[:, None], (1, columns))
+    about = [np.full(columns, value) for value in (100.0, centre, width / 4)]
+    return np.vstack([*about, edges[0], edges[-1], edges]).ravel()
+
+
+def with_scale(learner, update, whole):
+    """The update of a sender that claims a fixed scale of as many learners as there can be."""
+    rank = {"scale": [scale_number(whole)], "rank": [parts.FIXED_RANK + parts.MOST_COUNT]}
+    row = headed(update.round, FIXED, parts.MOST_COUNT, whole, 3)
+    return changed(learner, update, **rank)._replace(more=row)
+
+
+@pytest.mark.parametrize("rounds", [20, 50])
+@pytest.mark.parametrize("kind", NONSENSE)
+def test_a_scale_that_own_samples_do_not_fit_is_not_kept(kind, rounds):
+    (a, b), X, y = pair(rounds)
+    whole = statistics_around(*NONSENSE[kind])
+    for t in range(20):
+        go_on(a, b, X[:, t], y[:, t], lambda update: with_scale(b, update, whole))
+    assert a._row._number != scale_number(whole)
+    for t in range(20, 40):
+        go_on(a, b, X[:, t], y[:, t])
+    assert a._row._number == b._row._number != 0
+    assert not a.faults
+
+
+def test_a_scale_that_fits_is_taken_from_one_neighbour_and_fixed_when_there_are_samples_to_tell():
+    (a, b), X, y = pair(20)
+    whole = statistics_around(0.0, 5.0)
+    fixed = []
+    for t in range(30):
+        go_on(a, b, X[:, t], y[:, t], lambda update: with_scale(b, update, whole))
+        assert a._row._number == scale_number(whole)
+        fixed.append(a._row.model.warm.over)
+    assert fixed.index(True) == 11  # 32 samples
+
+
+def test_a_newcomer_prefers_the_scale_of_most_neighbours_to_a_higher_rank():
+    graph = nx.complete_graph(4)
+    X, y = problems.streams(4, 3, 2)
+    members, whole = learners(graph, 2), [statistics_around(0.0, width) for width in (1e9, 4.0)]
+    new = members[0]
+    new.skip_to(600)
+    for t in range(3):
+        own = new.observe(X[0, t], y[0, t])
+        honest = changed(new, own, scale=[scale_number(whole[1])], rank=[parts.FIXED_RANK + 4])
+        honest = honest._replace(more=headed(own.round, FIXED, 4, whole[1], 3))
+        for k, update in ((1, with_scale(new, own, whole[0])), (2, honest), (3, honest)):
+            new.receive(k, update)
+    assert new._row._number == scale_number(whole[1])
+    assert new._row.model.warm.over
+
+
+# The warm-up
+
+
+@pytest.mark.parametrize(("at", "to"), [(100, 520), (0, 3000)])
+def test_the_warm_up_ends_and_samples_are_dropped_also_where_its_last_round_was_skipped(at, to):
+    one = domkl.Learner(domkl.Auto(size=16), [1], name=0, inputs=1)
+    X, y = problems.streams(1, 2 * C.warm_up, 1)
+    kept = []
+    for t in range(2 * C.warm_up):
+        if t == at:
+            one.skip_to(to)
+        if one.round == 1023:
+            one.skip_to(1100)
+        one.observe(X[0, t], y[0, t])
+        one.close()
+        kept.append(len(one._row.model.warm.samples))
+    assert one._row.model.warm.over
+    assert kept[-1] == 0
+    assert max(kept) < 2 * C.warm_up
+    assert abs(one.predict([0.5]) - np.sin(1.0) - 0.5) < 0.5
+    assert not one.faults
+
+
+# The range of the targets
+
+
+@pytest.mark.parametrize("rounds", [3, 20])
+def test_no_neighbour_takes_the_range_of_the_targets_away(rounds):
+    (a, b), X, y = pair(rounds)
+    lie = {"low": [-1.7e308], "high": [1.7e308]}
+    go_on(a, b, X[:, 0], y[:, 0], lambda update: changed(b, update, **lie))
+    for t in range(1, 40):
+        go_on(a, b, X[:, t], y[:, t])
+    for model in (a._row.model, b._row.model):
+        assert model.high[0] < 1e5 * np.ptp(y)
+        assert model.low[0] > -1e5 * np.ptp(y)

@@ -1,0 +1,77 @@
+"""What a learner refuses in words, and state that survives changes of its neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import domkl
+import inmemory
+from domkl.base.errors import InputError
+from domkl.learner import handed
+from taught import MODELS, taught
+
+AUTO = domkl.Auto(size=60)
+
+
+def test_learners_are_introduced_to_all_their_neighbours_or_not_at_all():
+    a, b = (
+        domkl.Learner(AUTO, near, name=name, inputs=2) for name, near in (("a", ["b"]), ("b", ["a", "c"]))
+    )
+    with pytest.raises(InputError, match="'c' is not introduced; expected all learners; add it"):
+        domkl.introduce([a, b])
+
+
+@pytest.mark.parametrize("neighbours", ["ab", 3, ["b", "b"], [["b"]], None])
+def test_neighbours_are_a_list_of_different_names(neighbours):
+    with pytest.raises(InputError, match="expected a list of different names; name each once"):
+        domkl.Learner(inmemory.PAPER, neighbours, name="a", inputs=2)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_handed_model_has_its_own_inputs(kind, tmp_path):
+    handed.write(tmp_path / "a.model", taught(kind, 64))
+    model = handed.read(tmp_path / "a.model")
+    with pytest.raises(InputError, match=f"expected {model.inputs}, as taught; leave it out"):
+        domkl.Learner(model, name="a", inputs=model.inputs + 1)
+    assert domkl.Learner(model, name="a", inputs=model.inputs).round == 0
+
+
+def test_a_handed_auto_model_needs_a_name_too(tmp_path):
+    handed.write(tmp_path / "a.model", taught("auto", 64))
+    with pytest.raises(InputError, match="name is not given"):
+        domkl.Learner(handed.read(tmp_path / "a.model"))
+
+
+@pytest.mark.parametrize("model", [inmemory.paper(loss="logistic"), domkl.Auto(size=60, loss="logistic")])
+def test_a_step_has_the_label_as_the_model_learns_it(model):
+    one = domkl.Learner(model, name="a", inputs=2)
+    one.observe([0.1, 0.2], 0)
+    assert one.step.y == -1
+
+
+def test_a_neighbour_that_joined_later_is_restored_as_it_was():
+    """Its last parameters pull in the next step."""
+
+    def pair():
+        return [domkl.Learner(inmemory.PAPER, [], name=name, inputs=inmemory.d) for name in "ab"]
+
+    def go_on(a, b, x):
+        from_a, from_b = a.observe(x[0], x[0, 0]), b.observe(x[1], x[1, 0])
+        a.receive("b", from_b)
+        b.receive("a", from_a)
+
+    X = np.random.default_rng(0).random((30, 2, inmemory.d))
+    members = pair()
+    members[0].join("b", 1)
+    members[1].join("a", 1)
+    for x in X[:20]:
+        go_on(*members, x)
+    restored = pair()
+    for new, old in zip(restored, members, strict=True):
+        new.load(*old.save())
+    for x in X[20:]:
+        go_on(*members, x)
+        go_on(*restored, x)
+        for new, old in zip(restored, members, strict=True):
+            np.testing.assert_array_equal(new.state.theta, old.state.theta)
