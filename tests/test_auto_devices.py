@@ -46,13 +46,19 @@ def test_devices_have_the_bits_of_a_network_in_one_process(engine, graph, d, T, 
 def test_late_labels_and_float32_have_the_networks_bits_too(dtype):
     graph, T, delay = nx.path_graph(3), 100, 4
     X, y = problems.streams(3, T, 2)
-    expected = domkl.simulate(X, y, graph, model=domkl.Auto(size=SIZE), delay=delay, dtype=dtype)
+    model = domkl.Auto(size=SIZE)
+    expected = domkl.simulate(X, y, graph, model=model, delay=delay, dtype=dtype)
     members, y_hat = learners(graph, 2, dtype=dtype), np.empty_like(y)
+    alone = np.zeros(3)
     for t in range(T):
         y_hat[:, t] = [member.predict(X[j, t]) for j, member in enumerate(members)]
         if t >= delay:
             problems.feed(members, range(3), graph, X[:, t - delay], y[:, t - delay], random.Random(t))
+            alone += [(member.step.alone - member.step.y) ** 2 for member in members]
     np.testing.assert_array_equal(y_hat, expected.y_hat)
+    known = slice(None, T - delay)
+    run = domkl.simulate(X[:, known], y[:, known], graph, model=model, delay=delay, dtype=dtype)
+    np.testing.assert_allclose(alone / (T - delay), run.alone, rtol=1e-12)
 
 
 @pytest.mark.parametrize("forgetting", ["none", 50.0])

@@ -218,7 +218,7 @@ def test_alone_stands_beside_the_error_and_the_last_line_compares_them(outcome):
         assert ("less error" in last) >= less
         assert ("more error" in last) >= more
     else:
-        assert last.startswith("Mean squared error together")
+        assert last.startswith("Mean squared error: Together")
 
 
 @pytest.mark.parametrize(

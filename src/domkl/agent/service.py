@@ -53,6 +53,7 @@ METRICS = {
     "readings_refused": Metric("counter", "Rows of the stream that could not be used.", "reason"),
     "dead_letters_lost": Metric("counter", "Refused rows that could not be written to the dead-letter file."),
     "squared_error_rolling": Metric("gauge", "Mean squared error of recent predictions."),
+    "squared_error_alone_rolling": Metric("gauge", "The same of predictions from own samples only."),
     "neighbour_up": Metric("gauge", "1 if the neighbour's messages arrive in time.", "neighbour"),
     "neighbour_age_seconds": Metric("gauge", "Time since the neighbour's last message.", "neighbour"),
     "bytes_sent": Metric("counter", "Bytes handed to the transport."),

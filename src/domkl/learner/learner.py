@@ -150,7 +150,7 @@ class Learner(UpdateInbox):
     @property
     def step(self) -> Step | None:
         """What happened when it last observed."""
-        return None if self._last is None else Step(*self._last)
+        return None if self._last is None else Step(*self._last, self._row.alone)
 
     @property
     def links(self) -> dict[Hashable, Announcement]:

@@ -35,6 +35,7 @@ class PaperRow:
     alike = "kernels, rates, loss, step, hedge and payload"
     floods = False
     closes_alone = True
+    alone: float | None = None
     resets = 0
     earlier: tuple[str, ...] = ()
 

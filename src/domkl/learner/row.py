@@ -32,6 +32,7 @@ class LearnerRow(Protocol):
     earlier: tuple[str, ...]  # digests of the same settings in earlier versions, whose states it can load
     floods: bool  # whether it must know the whole network's size
     closes_alone: bool  # whether a learner without neighbours has ended its round when it has learnt
+    alone: float | None  # what own samples only predicted for the last sample; None where nothing can tell
 
     @property
     def resets(self) -> int:
@@ -97,6 +98,7 @@ class ModelRow:
     alike = "model, inputs, dtype and exchange"
     floods = False
     closes_alone = False
+    alone: float | None = None
     resets = 0
     earlier: tuple[str, ...] = ()
 
@@ -134,7 +136,10 @@ class ModelRow:
         prediction = self._predict(x)
         label = losses.one_label(self.model.loss, y)
         weights = self.weights
-        self.outgoing = self.model.learn(prediction, label[None], self._asked(prediction))
+        earlier = self._asked(prediction)
+        alone = self.model.alone(prediction if earlier is None else earlier)
+        self.alone = float(alone[0]) if len(alone) else None
+        self.outgoing = self.model.learn(prediction, label[None], earlier)
         theta, scalars = self.layout.pack(self.outgoing)
         sent = self.exchange.outgoing(theta, self._most)
         sent.flags.writeable = False  # it leaves in an Update, and the edges' duals need it

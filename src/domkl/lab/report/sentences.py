@@ -53,9 +53,18 @@ def verdict(facts: Document) -> str:
         return ""
     squared = [network["mse"], network["alone_mse"]]
     errors = squared if has_classes(facts) else [math.sqrt(facts["scale"] * mse) for mse in squared]
-    together, alone = (f"{error} {facts['unit']}".strip() for error in column(errors))
-    what = "Mean squared error together" if has_classes(facts) else "Together"
-    return f"{what} {together}, alone {alone}: {difference(*errors)}."
+    words = together_or_alone(errors[0], errors[1], facts["unit"])
+    return f"Mean squared error: {words}" if has_classes(facts) else words
+
+
+def together_or_alone(together: float, alone: float, unit: str = "") -> str:
+    """Two errors, and how they differ.
+
+    >>> together_or_alone(3.9, 4.06, "°F")
+    'Together 3.90 °F, alone 4.06 °F: 4 % less error.'
+    """
+    shown = (f"{error} {unit}".strip() for error in column([together, alone]))
+    return "Together {}, alone {}: {}.".format(*shown, difference(together, alone))
 
 
 def difference(together: float, alone: float) -> str:
