@@ -45,6 +45,14 @@ class Constants:
     )
     own_steps: int = _is(2, "steps towards the weak ridge in a round, beside the sample's own", "natural")
 
+    # Trust in neighbours
+    judge_samples: int = _is(
+        32, "last samples of its own on which a learner judges its neighbours", "natural"
+    )
+    judge_fewest: int = _is(8, "samples from which on it judges them", "natural")
+    judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
+    judge_least: float = _is(1e-6, "squared error, in scaled units, that is never too much", "by design")
+
     # Features
     sigma2: tuple[float, ...] = _is((0.1, 0.2, 0.4, 0.8), "squared bandwidths, in turn over the frequencies")
     inputs_seen: tuple[int | None, ...] = _is((2, 4, 8, None), "inputs a frequency sees, in turn; None: all")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array, Float
 from .. import second_order
@@ -59,6 +60,7 @@ class AutoRows(Model):
 
     kind = "auto"
     largest = LARGEST
+    judges = True
 
     def __init__(
         self,
@@ -311,6 +313,18 @@ class AutoRows(Model):
     def interpret(self, message: Mapping[str, Array], own: Mapping[str, Array]) -> dict[str, Array]:
         """One neighbour's message as far as it means the same here."""
         return interpret(self, message, own)
+
+    @property
+    def is_joined(self) -> bool:  # type: ignore[override]
+        return self.shared
+
+    @property
+    def resets(self) -> int:  # type: ignore[override]
+        return self.joint.resets
+
+    def believes(self, row: int, theta: Array) -> npt.NDArray[np.bool_]:
+        """Which neighbours' parameters err little on the learner's own last samples; see `judge`."""
+        return self.joint.own.judge.believes(row, theta)
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round's scale are of all learners."""
