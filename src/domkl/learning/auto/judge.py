@@ -33,6 +33,10 @@ class Judge:
         self.y, self.misses = np.zeros((J, n)), np.zeros((J, n, 2))
         self.count = 0
 
+    def clear(self) -> None:
+        """Drop the samples."""
+        self.reset(len(self.z), self.z.shape[-1])
+
     def note(self, z: Array, y: Array, alone: Array) -> None:
         """A sample's features (J, models, K), scaled target (J,) and scores of both ridges alone (J, 2)."""
         k = self.count % C.judge_samples
@@ -66,7 +70,7 @@ class Judge:
     def state(self) -> dict[str, Any]:
         """The samples, by name; none of them where there are none."""
         m = min(self.count, C.judge_samples)
-        kept = {"z": self.z[:, :m], "y": self.y[:, :m], "misses": self.misses[:, :m]}
+        kept = {name: getattr(self, name)[:, :m].copy() for name in ("z", "y", "misses")}
         return {"count": self.count, **(kept if m else dict.fromkeys(kept))}
 
     def restore(self, state: Mapping[str, Any], J: int, K: int) -> None:

@@ -82,6 +82,7 @@ class AutoRows(Model):
         self.rounds = 0
         self.warm = WarmUp(learners, diameter, lockstep)
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
+        self.own_range = np.stack([self.low, self.high])  # (2, J) of the own targets
         self.experts, self.residual = Experts(J), ResidualModel(J)
         self.ridges = Experts(J, (0.5, 0.5))  # weights of the two ridges of the expert "alone"
         self.statistics: dict[int, Stats] = {}  # of this round's samples, for the scale of that round
@@ -149,7 +150,8 @@ class AutoRows(Model):
         if self.memories:
             scores += self.memories.scores(x, self.scale.inputs)
             scores.append((1 - C.blend) * scores[1] + C.blend * scores[LONG - 3])
-        alone = self._in_units(own.alone)
+        has_labels = self.own_range[0, 0] <= self.own_range[1, 0]
+        alone = self._in_units(own.alone, self.own_range if has_labels else None)
         experts, residual, w = self._in_units(np.stack(scores, -1)), np.empty(0), self.experts.weights()
         experts = np.insert(experts, ALONE, (self.ridges.weights() * alone).sum(-1), axis=-1)
         if self.memories:
@@ -165,13 +167,14 @@ class AutoRows(Model):
         y = np.clip(y, -C.residual_sure, C.residual_sure) if self.loss.classifies else y
         return np.hstack([experts, y[:, None]]), np.hstack([self.residual.last, together[:, None]])
 
-    def _in_units(self, scores: Array) -> Array:
-        """Scores as predictions of y, inside the range of the targets seen. (J, n)"""
+    def _in_units(self, scores: Array, inside: Array | None = None) -> Array:
+        """Scores as predictions of y, inside a range (2, J), by default of all targets known. (J, n)"""
         assert self.scale is not None
         if self.loss.classifies:
             return np.asarray(np.tanh(scores / 2))
         y = self.scale.centre[:, None] + scores * self.scale.width[:, None]
-        return np.asarray(np.clip(y, self.low[:, None], self.high[:, None]))
+        low, high = (self.low, self.high) if inside is None else inside
+        return np.asarray(np.clip(y, low[:, None], high[:, None]))
 
     def models(self, prediction: AutoPrediction) -> Array:
         """Predictions of each joint model. (J, models)"""
@@ -207,6 +210,7 @@ class AutoRows(Model):
         self.last_x = prediction.x
         self._judge(earlier, y)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
+        self.own_range = np.stack([np.minimum(self.own_range[0], y), np.maximum(self.own_range[1], y)])
         self.joint.learnt, self.statistics = None, {}
         self.memories.turn, self.memories.outgoing = NOBODY, None
         if not self.warm.over:
