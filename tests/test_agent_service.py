@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import contextlib
 import asyncio
+import contextlib
 import http.client
 import math
 import socket
@@ -158,12 +158,12 @@ def test_other_methods_are_not_allowed(served, method):
     ],
 )
 def test_nonsense_does_no_harm(served, said, capfd):
-    with socket.create_connection(served[0].address, timeout=20) as client:
-        with contextlib.suppress(OSError):  # it may hang up with our words unread
-            client.sendall(said)
-            client.shutdown(socket.SHUT_WR)
-            while client.recv(1 << 16):
-                pass
+    # It may hang up with our words unread.
+    with socket.create_connection(served[0].address, timeout=20) as client, contextlib.suppress(OSError):
+        client.sendall(said)
+        client.shutdown(socket.SHUT_WR)
+        while client.recv(1 << 16):
+            pass
     assert ask(served[0], "/readyz")[0] in (200, 503)
     assert "Traceback" not in capfd.readouterr().err
 

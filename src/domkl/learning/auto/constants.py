@@ -43,6 +43,7 @@ class Constants:
     own_classes: float = _is(
         0.125, "the same with the logistic loss: an eighth of the curvature", "by design"
     )
+    own_beyond: float = _is(0.1, "part of their range by which predictions from them may leave it", "natural")
     own_steps: int = _is(2, "steps towards the weak ridge in a round, beside the sample's own", "natural")
 
     # Trust in neighbours

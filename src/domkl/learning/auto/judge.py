@@ -60,7 +60,8 @@ class Judge:
         if m < C.judge_fewest:
             return np.asarray(near)
         errors = self._misses(scores, self.y[row, :m, None]).mean(0)
-        most = C.judge_most * self.misses[row, :m].mean(0).min() + C.judge_least
+        standard = self.misses[row, :m].mean(0).min()
+        most = C.judge_most * standard + C.judge_least
         return np.asarray(near & (errors <= most))
 
     def grow(self, more: int) -> None:

@@ -17,7 +17,7 @@ from ...base.types import Array, Float
 from .. import second_order
 from ..model import Model, Part, Statistics
 from ..settings import Auto
-from . import persistence, rescale
+from . import persistence, rescale, units
 from .additive import LONG, Terms
 from .change import JOINT, MISLED
 from .constants import C
@@ -150,13 +150,14 @@ class AutoRows(Model):
         if self.memories:
             scores += self.memories.scores(x, self.scale.inputs)
             scores.append((1 - C.blend) * scores[1] + C.blend * scores[LONG - 3])
-        has_labels = self.own_range[0, 0] <= self.own_range[1, 0]
-        alone = self._in_units(own.alone, self.own_range if has_labels else None)
-        experts, residual, w = self._in_units(np.stack(scores, -1)), np.empty(0), self.experts.weights()
+        alone = units.predicted(self, own.alone, units.around_own(self))
+        residual, w = np.empty(0), self.experts.weights()
+        experts = units.predicted(self, np.stack(scores, -1))
         experts = np.insert(experts, ALONE, (self.ridges.weights() * alone).sum(-1), axis=-1)
         if self.memories:
             experts, residual = self._with_residual(experts, w)
-        return AutoPrediction(x, z, f, self._in_units(f), experts, (w * experts).sum(-1), alone, residual)
+        models, y_hat = units.predicted(self, f), (w * experts).sum(-1)
+        return AutoPrediction(x, z, f, models, experts, y_hat, alone, residual)
 
     def _with_residual(self, experts: Array, w: Array) -> tuple[Array, Array]:
         """One expert more: what the others predict together, corrected by the error to expect."""
@@ -166,15 +167,6 @@ class AutoRows(Model):
         y = np.clip(together + self.residual.expected() * self.scale.width, self.low, self.high)
         y = np.clip(y, -C.residual_sure, C.residual_sure) if self.loss.classifies else y
         return np.hstack([experts, y[:, None]]), np.hstack([self.residual.last, together[:, None]])
-
-    def _in_units(self, scores: Array, inside: Array | None = None) -> Array:
-        """Scores as predictions of y, inside a range (2, J), by default of all targets known. (J, n)"""
-        assert self.scale is not None
-        if self.loss.classifies:
-            return np.asarray(np.tanh(scores / 2))
-        y = self.scale.centre[:, None] + scores * self.scale.width[:, None]
-        low, high = (self.low, self.high) if inside is None else inside
-        return np.asarray(np.clip(y, low[:, None], high[:, None]))
 
     def models(self, prediction: AutoPrediction) -> Array:
         """Predictions of each joint model. (J, models)"""
@@ -277,13 +269,8 @@ class AutoRows(Model):
             last, together = earlier.residual[:, :2], earlier.residual[:, 2]
             self.residual.learn(last, in_widths(y - together, self.scale.width))
         repeats = self.residual.repeats()
-        self.experts.judge(self._misses(earlier.experts, y), repeats)
-        self.ridges.judge(self._misses(earlier.alone, y), repeats)
-
-    def _misses(self, predictions: Array, y: Array) -> Array:
-        """Squared errors, scaled like the targets. (J, n)"""
-        assert self.scale is not None
-        return np.asarray(in_widths(predictions - y[:, None], self.scale.width[:, None]) ** 2)
+        self.experts.judge(units.misses(self, earlier.experts, y), repeats)
+        self.ridges.judge(units.misses(self, earlier.alone, y), repeats)
 
     def scaled_target(self, y: Array) -> Array:
         """Targets (J,) as the models learn them."""
@@ -299,7 +286,7 @@ class AutoRows(Model):
         self.memories.learn(earlier.x, target, self.scale.inputs, self.rounds)
         error = in_widths(earlier.y_hat - y, self.scale.width) ** 2
         compared = [*range(JOINT), *range(MEMORIES, MEMORIES + len(self.memories.all))]
-        self.memories.detector.observe(error, self._misses(earlier.experts[:, compared], y))
+        self.memories.detector.observe(error, units.misses(self, earlier.experts[:, compared], y))
 
     def _decide(self, incoming: Mapping[str, Any]) -> None:
         assert self.scale is not None
