@@ -37,6 +37,7 @@ def handed_over(online: OnlineRows, names: tuple[str, ...] = ()) -> HandedAuto:
     fixed = copy.deepcopy(online)
     fixed.fix_scale()
     fixed.rows.memories.recent.clear()
+    fixed.rows.joint.own.judge.clear()
     return HandedAuto(online.settings, fixed.rows.state(), names)
 
 

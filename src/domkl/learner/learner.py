@@ -22,7 +22,7 @@ from .. import engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
-from ..exchange.edges import Held, Neighbour, next_number
+from ..exchange.edges import NEVER, Held, Neighbour, next_number
 from ..exchange.message import Exchange, Shapes, Update, as_exchange, check_update
 from ..exchange.topology import Announcement, Topology, check_links
 from ..learning.first_order import Step
@@ -38,6 +38,8 @@ from .row import LearnerRow, ModelRow, digest
 
 #: How much more or less often than we a neighbour may have reset its joint models.
 MOST_RESETS_APART = 64
+#: Messages over which trust in a neighbour is averaged.
+TRUST = 100
 
 
 class Learner(UpdateInbox):
@@ -98,8 +100,10 @@ class Learner(UpdateInbox):
         self._row.connect(self._known)
         self._resets = self._row.resets
         self._last: tuple[int, Hashable, float, float, Array] | None = None
-        #: The neighbours whose parameters were not used since this list was last emptied, as absurd.
+        #: The neighbours whose messages were not believed since this list was last emptied.
         self.implausible: list[Hashable] = []
+        #: Part of about the last `TRUST` messages of each neighbour that was believed.
+        self.trust: dict[Hashable, float] = {}
 
     def _make_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> LearnerRow:
         if isinstance(self.model, HandedAuto | HandedPaper) and inputs not in (None, self.model.inputs):
@@ -206,8 +210,10 @@ class Learner(UpdateInbox):
         return update
 
     def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
-        received = [self._usable(name, arrived.get(name)) for name in self._known]
-        backs, moves = self._settle(received)
+        self._row.note_statistics([arrived[name] for name in self._known if name in arrived])
+        received, backs = self._believed([arrived.get(name) for name in self._known])
+        more, moves = self._settle(received)
+        backs += more
         moved = self._row.merge(own, received, moves, backs)
         for one, by in zip(self._known.values(), moved, strict=True):
             if by is not None:
@@ -218,12 +224,22 @@ class Learner(UpdateInbox):
         if self._row.after(arrived):
             self._reset_duals()
 
-    def _usable(self, name: Hashable, update: Update | None) -> Update | None:
-        """The update, unless what it predicts at our own last input is absurd: then it counts as missing."""
-        if update is None or self._row.is_plausible(update):
-            return update
-        self.implausible.append(name)
-        return None
+    def _believed(self, received: Sequence[Update | None]) -> tuple[list[Update | None], list[Array]]:
+        """The updates, of which those that we do not believe count as missing; and duals to take back.
+
+        With such a neighbour we start again, under a new number, as soon as we believe it again.
+        """
+        used, backs = self._row.believes(received), []
+        for (name, one), is_used, update in zip(self._known.items(), used, received, strict=True):
+            if update is not None:
+                self.trust[name] = self.trust.get(name, 1.0) + (is_used - self.trust.get(name, 1.0)) / TRUST
+            if is_used:
+                continue
+            self.implausible.append(name)
+            if self.name is not None and one.edge.moved != NEVER:
+                backs.append(one.edge.reset(next_number(one.edge.number), one.edge.theirs))
+        kept = [update if is_used else None for update, is_used in zip(received, used, strict=True)]
+        return kept, [back for back in backs if back is not None]
 
     def _settle(self, received: Sequence[Update | None]) -> tuple[list[Array], list[bool]]:
         """Moves of duals that did not stand at the other end, and with whom duals move in this round."""

@@ -159,7 +159,14 @@ class PaperRow:
     def same(self, update: Update) -> bool:
         return True
 
-    def is_plausible(self, update: Update) -> bool:
+    def note_statistics(self, received: Sequence[Update]) -> None:
+        """There are none."""
+
+    def believes(self, received: Sequence[Update | None]) -> list[bool]:
+        """Whether what each neighbour's parameters predict at our own last input is not absurd."""
+        return [update is None or self._is_plausible(update) for update in received]
+
+    def _is_plausible(self, update: Update) -> bool:
         """Features have length 1, so parameters of at most the reach cannot predict more."""
         theta, most = update.theta, self._reach / math.sqrt(self.V.shape[1] * 2)
         if not self._reach or max(float(theta.max()), -float(theta.min())) <= most:

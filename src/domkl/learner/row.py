@@ -62,8 +62,11 @@ class LearnerRow(Protocol):
     def same(self, update: Update) -> bool:
         """Whether a neighbour's parameters mean the same here, so that duals may move."""
 
-    def is_plausible(self, update: Update) -> bool:
-        """Whether a neighbour's parameters predict, at our own last input, what labels can be."""
+    def note_statistics(self, received: Sequence[Update]) -> None:
+        """Take what messages bring besides parameters: it is everybody's, whoever passes it on."""
+
+    def believes(self, received: Sequence[Update | None]) -> list[bool]:
+        """Whether each neighbour's message is used, judged by our own samples."""
 
     def merge(
         self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
@@ -165,8 +168,21 @@ class ModelRow:
     def same(self, update: Update) -> bool:
         return True
 
-    def is_plausible(self, update: Update) -> bool:
-        return True
+    def note_statistics(self, received: Sequence[Update]) -> None:
+        """Without statistics there is nothing to do."""
+
+    def believes(self, received: Sequence[Update | None]) -> list[bool]:
+        """By the model, as far as parameters mean the same here."""
+        name = None if self.layout.theta is None else self.layout.theta.name
+        found = [None if u is None or name is None else self._comparable(u, name) for u in received]
+        judged = [theta for theta in found if theta is not None]
+        used = iter(self.model.believes(0, np.stack(judged)) if judged else ())
+        return [theta is None or bool(next(used)) for theta in found]
+
+    def _comparable(self, update: Update, name: str) -> Array | None:
+        """A neighbour's parameters (P, K), if they mean the same here."""
+        theta: Array = self._unpacked(update)[name][0]
+        return theta if self.same(update) else None
 
     def merge(
         self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
