@@ -55,6 +55,7 @@ METRICS = {
     "squared_error_rolling": Metric("gauge", "Mean squared error of recent predictions."),
     "squared_error_alone_rolling": Metric("gauge", "The same of predictions from own samples only."),
     "neighbour_up": Metric("gauge", "1 if the neighbour's messages arrive in time.", "neighbour"),
+    "neighbour_trust": Metric("gauge", "Part of the neighbour's recent messages that was used.", "neighbour"),
     "neighbour_age_seconds": Metric("gauge", "Time since the neighbour's last message.", "neighbour"),
     "bytes_sent": Metric("counter", "Bytes handed to the transport."),
     "bytes_received": Metric("counter", "Bytes received from the transport."),

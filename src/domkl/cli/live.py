@@ -108,7 +108,7 @@ class View:
         if not status:
             return [name, "starting"]
         top = f"{self._expert(status['kernel'])} {percent(status['weight'])}"
-        near = f"{status['up']}/{status['neighbours']} up"
+        near = f"{status['up']}/{status['neighbours']} up, {status['trusted']} trusted"
         error, alone = self.in_unit(status["error"]), self.in_unit(status["alone"])
         return [name, str(status["round"]), error, alone, top, near, f"{show.size(self.speed[name])}/s"]
 

@@ -222,6 +222,7 @@ class Learner(MergedRounds):
         self._refuse_open("close() the round")
         self._row.take_back([self._known[neighbour].edge.dual])
         self._drop_messages(neighbour)
+        self.trust.pop(neighbour, None)
         self._known = {name: one for name, one in self._known.items() if name != neighbour}
         self._connect()
 

@@ -50,7 +50,8 @@ class MergedRounds(UpdateInbox):
         used, backs = self._row.believes(received), []
         for (name, one), is_used, update in zip(self._known.items(), used, received, strict=True):
             if update is not None:
-                self.trust[name] = self.trust.get(name, 1.0) + (is_used - self.trust.get(name, 1.0)) / TRUST
+                before = self.trust.get(name, 1.0)
+                self.trust[name] = before + (is_used - before) / TRUST
             if is_used:
                 continue
             self.implausible.append(name)
