@@ -54,7 +54,8 @@ class PaperRow:
         self.shapes = Shapes((P, 2 * D), P if self.hedge != "local" else 0, dtype=self.V.dtype)
         self.settings_digest = self._digest(lockstep)
         # The native device checks samples itself, and quicker; what it refuses is looked at here.
-        self._quick = engines.chosen(self.engine) == "native" and not self.loss.classifies
+        plain = not self.loss.classifies and self.loss.bounds is None
+        self._quick = engines.chosen(self.engine) == "native" and plain
         self.known: Mapping[Hashable, Neighbour] = {}
         self.device = self._make_device()
         self._is_new = True

@@ -102,6 +102,9 @@ class Auto:
     start : what is predicted before the first label.
     forgetting : "auto" (the past is dropped when the last samples alone predict clearly better), "none" (all
         samples count), or about how many past samples count.
+    outliers : "bound" (a label far beyond the usual errors counts as one at their border, or not at all) or
+        "keep" (every label counts as it is: for targets that are rarely anything but 0).
+    bounds : the lowest and the highest possible target; others are refused. By default none is.
 
     Inputs may have any scale, and NaN where one is missing. Its predictions are the target, clipped to the
     range seen, or for "logistic" the score 2 P(y = +1) - 1, in [-1, 1].
@@ -115,8 +118,11 @@ class Auto:
     seed: int = 0
     start: float = 0.0
     forgetting: str | float = "auto"
+    outliers: str = "bound"
+    bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        checks.one_of("outliers", self.outliers, ("bound", "keep"))
         checks.count("size", self.size, least=16)
         checks.one_of("loss", self.loss, self.LOSSES)
         checks.count("seed", self.seed, least=0)
@@ -125,11 +131,12 @@ class Auto:
             checks.one_of("forgetting", self.forgetting, ("auto", "none"))
         else:
             checks.positive("forgetting", self.forgetting)
+        object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, losses.get(self.loss)))
 
     @property
     def loss_function(self) -> Loss:
         """The loss as an object."""
-        return losses.get(self.loss)
+        return losses.get(self.loss)._replace(bounds=self.bounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +154,7 @@ class Paper:
     step : the local step: "first" (the paper's) or "newton", which keeps every past loss: O((2D)^2) a kernel,
         the same message; `rates.eta` is then the ridge on the whole of the past.
     memory : with step="newton", about how many past samples count; all of them by default.
+    bounds : the lowest and the highest possible target; others are refused. By default none is.
     """
 
     kind: ClassVar[str] = "paper"
@@ -159,6 +167,7 @@ class Paper:
     hedge: str = "neighbours"
     step: str = "first"
     memory: float | None = None
+    bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.kernels is not None and not isinstance(self.kernels, KernelSpec):
@@ -169,7 +178,7 @@ class Paper:
             raise InputError(
                 f"rates is {self.rates!r}; expected domkl.Rates; write Rates(rho=, eta=, eta_g=)"
             )
-        self.loss_function  # noqa: B018  refuses now what would be refused later
+        object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, self._loss()))
         hedge.rule(self.hedge)
         check_step(self.step, self.memory)
 
@@ -182,6 +191,9 @@ class Paper:
     @property
     def loss_function(self) -> Loss:
         """The loss as an object."""
+        return self._loss()._replace(bounds=self.bounds)
+
+    def _loss(self) -> Loss:
         if isinstance(self.loss, Loss):
             if self.reg is not None or self.delta is not None:
                 raise InputError("reg or delta is given with a Loss, which has its own; leave them out")
@@ -231,6 +243,8 @@ def describe(model: ModelSettings) -> dict[str, Any]:
             value = {key: _plain(v) for key, v in dataclasses.asdict(value).items() if v is not None}
         elif isinstance(value, Loss):
             value = {"name": value.name, "reg": value.reg, "delta": value.delta}
+        elif isinstance(value, tuple):
+            value = _plain(value)
         elif isinstance(value, np.ndarray):
             value = {"fingerprint": kernels.fingerprint(value), "shape": list(value.shape)}
         if value is not None:
@@ -246,7 +260,7 @@ def from_table(table: Mapping[str, Any], where: str) -> ModelSettings:
     """The model that a [model] table describes; `where` names the table in errors.
 
     >>> from_table({"kind": "auto", "size": 400}, "file.toml [model]")
-    Auto(size=400, loss='squared', seed=0, start=0.0, forgetting='auto')
+    Auto(size=400, loss='squared', seed=0, start=0.0, forgetting='auto', outliers='bound', bounds=None)
     """
     rest = dict(table)
     kind = rest.pop("kind", Auto.kind)

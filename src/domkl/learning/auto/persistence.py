@@ -37,6 +37,7 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
         "warm_up": _warm_up_state(rows),
         "experts": fields_of(rows.experts),
         "residual": fields_of(rows.residual),
+        "gate": None if rows.gate is None else rows.gate.state(),
         "joint": _joint_state(rows),
         "memories": _memories_state(rows),
     }
@@ -83,6 +84,8 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
     rows.warm.samples, rows.warm.before = samples_of(warm["samples"]), samples_of(warm["before"])
     set_fields(rows.experts, state["experts"])
     set_fields(rows.residual, state["residual"])
+    if rows.gate is not None and state.get("gate") is not None:  # states without one start with an empty one
+        rows.gate.restore(state["gate"])
     _restore_joint(rows, state["joint"])
     _restore_memories(rows, state["memories"])
 

@@ -24,7 +24,10 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
     In an open round the last sample is learnt as the round's own, so that neighbours receive its result.
     """
     rows.warm.shared, rows.warm.own = rows.warm.will_be_shared(rows.rounds), True
-    inputs = _set_scale(rows, pooled(known.each, known.who), known.who.shape[1])
+    stats = pooled(known.each, known.who)
+    inputs = _set_scale(rows, stats, known.who.shape[1])
+    if rows.gate is not None:
+        _set_range(rows, stats)
     samples = _kept_samples(rows)
     rows.joint.reset(samples[:-1] if is_open else samples, inputs)
     if is_open:
@@ -80,9 +83,19 @@ def _set_scale(rows: AutoRows, stats: Stats, count: int) -> Stats:
     return rows.scale.inputs
 
 
+def _set_range(rows: AutoRows, stats: Stats) -> None:
+    """The targets' range without labels that lie far from nearly all others."""
+    own = rows.warm.labels()
+    rows.low = np.minimum(stats.low[:, -1], own.min(1))
+    rows.high = np.maximum(stats.high[:, -1], own.max(1))
+
+
 def _kept_samples(rows: AutoRows) -> list[Sample]:
     """Samples of the warm-up, with targets scaled."""
-    return [(x, rows.scaled_target(y)) for x, y in rows.warm.samples]
+    if not rows.warm.samples:
+        return []
+    labels = rows.warm.labels().T
+    return [(x, rows.scaled_target(y)) for (x, _), y in zip(rows.warm.samples, labels, strict=True)]
 
 
 def _start_memories(rows: AutoRows, samples: list[Sample]) -> None:

@@ -26,6 +26,7 @@ from .growth import take_late
 from .joint import Joint
 from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret
+from .outliers import LabelGate
 from .residual import ResidualModel
 from .scale import TargetScale
 from .warmup import WarmUp
@@ -77,7 +78,9 @@ class AutoRows(Model):
         self.dtype, self.diagonal, self.lockstep = dtype, diagonal, lockstep
         self.watches = settings.forgetting == "auto"
         self.rounds = 0
-        self.warm = WarmUp(learners, diameter, lockstep)
+        bounds = settings.outliers == "bound" and not self.loss.classifies
+        self.gate = LabelGate(J) if bounds else None
+        self.warm = WarmUp(learners, diameter, lockstep, fenced=bounds)
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
         self.experts, self.residual = Experts(J), ResidualModel(J)
         self.statistics: dict[int, Stats] = {}  # of this round's samples, for the scale of that round
@@ -196,16 +199,25 @@ class AutoRows(Model):
             asked = prediction
         self.rounds += 1
         self.last_x = prediction.x
+        y, kept = self._bounded(asked, y)
         self._judge(asked, y)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
         self.joint.learnt, self.statistics = None, {}
         self.memories.turn, self.memories.outgoing = NOBODY, None
         if not self.warm.over:
-            self.warm.samples.append((prediction.x, y))
+            self.warm.samples.append((prediction.x, kept))
             due = self.warm.statistics_for(self.rounds)
             self.statistics = dict.fromkeys(due, self.warm.statistics()) if due else {}
         self._step(prediction, y, asked)
         return self._message()
+
+    def _bounded(self, asked: AutoPrediction, y: Array) -> tuple[Array, Array]:
+        """Labels to learn from, and to keep for the next scale, which judges the first ones again."""
+        if self.gate is None:
+            return y, y
+        is_new, predicted = self.gate.is_new, self.joint.state is not None
+        bounded = self.gate.bound(asked.y_hat, y, predicted)
+        return bounded, y if is_new else bounded
 
     def _step(self, prediction: AutoPrediction, y: Array, asked: AutoPrediction) -> None:
         """The local step; a scale that all share is taken before it, any other when the round ends."""

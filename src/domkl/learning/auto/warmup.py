@@ -10,6 +10,7 @@ import numpy as np
 from ...base.types import Array
 from .constants import C
 from .features import Stats, statistics
+from .outliers import fenced
 
 Sample = tuple[Array, Array]  # x (J, d), y (J,)
 
@@ -33,8 +34,8 @@ class WarmUp:
         "diameter": "diameter",
     }
 
-    def __init__(self, learners: int, diameter: int, lockstep: bool = True) -> None:
-        self.lockstep = lockstep
+    def __init__(self, learners: int, diameter: int, lockstep: bool = True, *, fenced: bool = False) -> None:
+        self.lockstep, self.fenced = lockstep, fenced
         self.samples: list[Sample] = []
         self.before: list[Sample] = []  # those from before a change
         self.old = 0  # how many of the samples the long memory does not count
@@ -95,8 +96,13 @@ class WarmUp:
 
     def statistics(self) -> Stats:
         """Statistics of each learner's inputs, and of its targets as one column more. (J, d + 1)"""
-        X, y = (np.stack(values, 1) for values in zip(*self.samples, strict=True))
-        return statistics(np.concatenate([X, y[..., None]], -1))
+        X = np.stack([x for x, _ in self.samples], 1)
+        return statistics(np.concatenate([X, self.labels()[..., None]], -1))
+
+    def labels(self) -> Array:
+        """The kept samples' labels, with those bounded that lie far from nearly all others. (J, n)"""
+        y = np.stack([label for _, label in self.samples], 1)
+        return np.array([fenced(row) for row in y.tolist()]) if self.fenced else y
 
     def divide(self, n: int, returns: bool, for_all: bool) -> None:
         """For the long memory the last n samples count, and those of a past that returns; others are past.
