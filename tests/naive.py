@@ -413,10 +413,14 @@ def near_prediction(y, y_hat, errors, C):
     usual = sorted(errors)[int(C.label_quantile * len(errors))] / C.label_normal
     deviation = max(usual, last[len(last) // 2] / 0.6745)
     labels = sorted(y[-C.label_window :])
+    if len(errors) < C.label_window:
+        low, high = labels[-(-len(labels) // 5)], labels[-1 - -(-len(labels) // 5)]
+        deviation = min(deviation, (high - low) / 1.6832) if high > low else deviation
     if labels.count(labels[len(labels) // 2]) > len(labels) / 2:
         return y[-1]
-    if abs(y[-1] - y_hat) > C.label_reach * deviation:
-        if abs(y[-1] - y_hat) >= C.label_wild * deviation:
+    few = len(errors) < C.label_window
+    if abs(y[-1] - y_hat) > (C.label_early if few else C.label_reach) * deviation:
+        if few or abs(y[-1] - y_hat) >= C.label_wild * deviation:
             return y_hat
         return y_hat + np.sign(y[-1] - y_hat) * C.label_reach * deviation
     return y[-1]

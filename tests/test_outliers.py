@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import domkl
@@ -25,6 +26,7 @@ def stream(T, J=3):
     return X, np.sin(4 * X[..., 0]) + X[..., 1] + 0.05 * rng.standard_normal((J, T))
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 0.3]))
 def test_the_gate_is_its_literal_twin(seed, smooth):
     rng = np.random.default_rng(seed)
@@ -103,6 +105,43 @@ def test_a_saved_learner_knows_its_errors_and_an_older_state_starts_without():
         for learner in (one, two, three):
             learner.observe(X[0, t], y[0, t])
     assert one.predict(X[0, 0]) == two.predict(X[0, 0])
+
+
+NEWTON = domkl.Paper(
+    kernels=domkl.KernelSpec(D=6, sigma2=(0.3, 3.0)),
+    rates=domkl.Rates(0.3, 0.01, 1.0),
+    step="newton",
+    outliers="bound",
+)
+
+
+def test_the_second_order_step_bounds_labels_on_devices_as_in_one_process():
+    graph, (X, y) = nx.cycle_graph(3), stream(200)
+    given = y.copy()
+    given[0, 60] += 1e6
+    clean, wrong = (domkl.simulate(X, label, graph, model=NEWTON).y_hat for label in (y, given))
+    errors = [((found - y)[:, 61:161] ** 2).mean() for found in (clean, wrong)]
+    assert errors[1] < 1.1 * errors[0]
+    members = problems.learners(graph, NEWTON, inputs=2)
+    np.testing.assert_array_equal(problems.fed(members, graph, X, given, random.Random(0)), wrong)
+
+
+def test_a_saved_second_order_learner_knows_its_errors():
+    X, y = stream(60, 1)
+    y[0, 50] = 1e6
+    one, two = (domkl.Learner(NEWTON, name="a", inputs=2) for _ in range(2))
+    for t in range(40):
+        one.observe(X[0, t], y[0, t])
+    two.load(*one.save())
+    for t in range(40, 60):
+        one.observe(X[0, t], y[0, t]), two.observe(X[0, t], y[0, t])
+    assert one.predict(X[0, 0]) == two.predict(X[0, 0]) < 10
+
+
+@pytest.mark.parametrize("given", [{"step": "first"}, {"step": "newton", "loss": "logistic"}])
+def test_the_papers_step_and_classes_are_taken_as_they_are(given):
+    with pytest.raises(InputError, match="outliers is 'bound'; expected step='newton'"):
+        domkl.Paper(outliers="bound", **given)
 
 
 MODELS = {

@@ -47,8 +47,8 @@ def chosen(name: str) -> str:
 
 def make(name: str, setting: Setting) -> Engine:
     """The engine of a whole network, by name."""
-    if not setting.exchange.is_plain:
-        return NumpyEngine(setting, *_plain_only(name))
+    if not setting.exchange.is_plain or setting.bounds_labels:
+        return NumpyEngine(setting, *_numpy_only(name))
     if name == "mpi" and setting.step == "first":
         from .mpi import MpiEngine
 
@@ -60,12 +60,12 @@ def make(name: str, setting: Setting) -> Engine:
     return NumpyEngine(setting)
 
 
-def _plain_only(name: str) -> tuple[()]:
-    """Refuse engines that cannot change messages on their way."""
+def _numpy_only(name: str) -> tuple[()]:
+    """Refuse engines that cannot change messages on their way, or labels."""
     if name not in ("auto", "numpy"):
         raise InputError(
-            f"engine {name!r} sends messages as they are; expected 'auto' or 'numpy' with an Exchange that "
-            "changes them; use one of them"
+            f"engine {name!r} takes messages and labels as they are; expected 'auto' or 'numpy' with an "
+            "Exchange that changes messages or outliers='bound'; use one of them"
         )
     return ()
 
@@ -110,12 +110,15 @@ def make_device(
     hedge: str,
     step: str = "first",
     memory: float | None = None,
+    bounds_labels: bool = False,
 ) -> Device:
     """The engine of one learner with `deg` neighbours, by name."""
     if name == "mpi":
         raise InputError(
             "engine 'mpi' is for simulate(); expected auto, native or numpy for a learner; use one"
         )
+    if bounds_labels:
+        return NumpyDevice(V, deg, rates, loss, step, memory, bounds_labels, *_numpy_only(name))
     if chosen(name) == "native":
         from .native_device import NativeDevice
 

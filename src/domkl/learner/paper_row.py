@@ -43,8 +43,10 @@ class PaperRow:
         self.V = kernels.check(settings.draw(_inputs(settings, inputs)), dtype=dtype)
         self.rates, self.loss, self.hedge = settings.rates_at(0), settings.loss_function, settings.hedge
         self.step, self.memory, self.exchange = settings.step, settings.memory, exchange
-        # Where messages are changed on their way the simulator computes in NumPy, and so must its devices.
-        self.engine = "numpy" if engine == "auto" and not exchange.is_plain else engine
+        self.bounds_labels = settings.outliers == "bound"
+        # Where messages or labels are changed the simulator computes in NumPy, and so must its devices.
+        changes = self.bounds_labels or not exchange.is_plain
+        self.engine = "numpy" if engine == "auto" and changes else engine
         if not lockstep and self.hedge == "messages":
             raise InputError(
                 "hedge is 'messages' for an asynchronous learner; expected rounds that all share; "
@@ -71,7 +73,8 @@ class PaperRow:
 
     def _make_device(self) -> engines.Device:
         setting = self.V, len(self.known), self.rates, self.loss, self.hedge
-        device = engines.make_device(self.engine, *setting, self.step, self.memory)
+        how = self.step, self.memory, self.bounds_labels
+        device = engines.make_device(self.engine, *setting, *how)
         self._observe = device.observe if self.known else device.alone
         return device
 

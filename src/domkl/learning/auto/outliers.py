@@ -21,6 +21,8 @@ from .constants import C
 
 #: Median of the absolute values of a normal distribution, in standard deviations.
 MEDIAN = 0.6745
+#: Range of the middle three fifths of a normal distribution, in standard deviations.
+FIFTHS = 1.6832
 
 
 class LabelGate:
@@ -68,7 +70,7 @@ class RowGate:
         """The label to learn from; y counts for labels to come."""
         self.labels.add(y)
         bounded = y if self.is_new else self._bound(y_hat, y)
-        if len(self.errors.values) < C.label_window:
+        if self.errors.are_few:
             low, high = fence(self.labels.ordered)
             bounded = min(max(bounded, low), high)
         if predicted:
@@ -77,16 +79,25 @@ class RowGate:
 
     def _bound(self, y_hat: float, y: float) -> float:
         miss, deviation = y - y_hat, self.deviation()
-        reach = C.label_reach * deviation
+        few = self.errors.are_few
+        reach = (C.label_early if few else C.label_reach) * deviation
         if abs(miss) <= reach or self.labels.mostly_same:
             return y
-        return y_hat if abs(miss) >= C.label_wild * deviation else y_hat + math.copysign(reach, miss)
+        is_wild = few or abs(miss) >= C.label_wild * deviation
+        return y_hat if is_wild else y_hat + math.copysign(reach, miss)
 
     def deviation(self) -> float:
-        """Of errors: how far `label_quantile` of them reach, as the standard deviation of normal ones."""
+        """Of errors: how far `label_quantile` of them reach, as the standard deviation of normal ones.
+
+        While they are few, that of the labels at most: first labels that are wrong make for large errors.
+        """
         last = sorted(list(self.errors.values)[-C.label_last :])
         usual = self.errors.ordered[int(C.label_quantile * len(self.errors.ordered))]
-        return max(usual / C.label_normal, last[len(last) // 2] / MEDIAN)
+        found = max(usual / C.label_normal, last[len(last) // 2] / MEDIAN)
+        if not self.errors.are_few:
+            return found
+        low, high = _middle(self.labels.ordered, math.ceil(len(self.labels.ordered) / 5))
+        return min(found, (high - low) / FIFTHS) if low < high else found
 
 
 class LastValues:
@@ -94,6 +105,11 @@ class LastValues:
 
     def __init__(self, values: Sequence[float] = ()) -> None:
         self.values, self.ordered = deque(values), sorted(values)
+
+    @property
+    def are_few(self) -> bool:
+        """Whether there are fewer than `label_window` so far."""
+        return len(self.values) < C.label_window
 
     def add(self, value: float) -> None:
         """One value more; the oldest is dropped."""
@@ -120,8 +136,8 @@ def fenced(labels: list[float]) -> list[float]:
 def fence(ordered: list[float]) -> tuple[float, float]:
     """The least and the greatest of labels in order that is not far from nearly all others.
 
-    Nearly all: but for a fifth on either side, or for one if these are the same. Far: `label_fence` times their
-    range, and more while labels are few. Three labels tell nothing, nor do labels that are all the same.
+    Nearly all: but for a fifth on either side, or for one if these are the same. Far: `label_fence` times
+    their range, more while labels are few. Three labels tell nothing, nor do labels that are all the same.
     """
     n = len(ordered)
     if n < 4:
