@@ -6,11 +6,11 @@ them, and `tests/test_tables.py` compares.
 
 from __future__ import annotations
 
-from . import accuracy, agents, changes, constants, fits, performance, stations, streams
+from . import accuracy, agents, changes, constants, fits, outliers, performance, stations, streams
 from .common import Maker
 
 MADE: dict[str, Maker] = {}
-for module in (performance, accuracy, constants, stations, streams, changes, agents, fits):
+for module in (performance, accuracy, constants, stations, streams, changes, agents, fits, outliers):
     assert not MADE.keys() & module.MADE.keys()
     MADE |= module.MADE
 
