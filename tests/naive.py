@@ -411,7 +411,7 @@ def near_prediction(y, y_hat, errors, C):
     """The last label, as far from its prediction as the last errors allow; as it is if half are the same."""
     last = sorted(errors[-C.label_last :])
     usual = sorted(errors)[int(C.label_quantile * len(errors))] / C.label_normal
-    deviation = max(usual, last[len(last) // 2] / 0.6745)
+    deviation = max(usual, last[(len(last) - 1) // 2] / 0.6745)
     labels = sorted(y[-C.label_window :])
     if len(errors) < C.label_window:
         low, high = labels[-(-len(labels) // 5)], labels[-1 - -(-len(labels) // 5)]
@@ -419,7 +419,7 @@ def near_prediction(y, y_hat, errors, C):
     if labels.count(labels[len(labels) // 2]) > len(labels) / 2:
         return y[-1]
     few = len(errors) < C.label_window
-    if abs(y[-1] - y_hat) > (C.label_early if few else C.label_reach) * deviation:
+    if abs(y[-1] - y_hat) > C.label_reach * deviation:
         if few or abs(y[-1] - y_hat) >= C.label_wild * deviation:
             return y_hat
         return y_hat + np.sign(y[-1] - y_hat) * C.label_reach * deviation

@@ -106,12 +106,11 @@ class Constants:
 
     # Labels that cannot be believed
     label_reach: float = _own(6.0, "how far a label may lie from what was predicted, in robust deviations")
-    label_wild: float = _own(20.0, "how far one lies that is not learnt at all")
-    label_early: float = _own(4.0, "both before `label_window` errors are known")
+    label_wild: float = _own(20.0, "how far one lies that is not learnt at all; as `label_reach` at first")
     label_window: int = _own(100, "errors of which the deviation is a quantile")
     label_quantile: float = _own(0.8, "that quantile: so many errors tell how far labels may lie")
     label_normal: float = _own(1.2816, "that quantile of normal errors, in standard deviations", "by design")
-    label_last: int = _own(8, "errors whose median lets a change through")
+    label_last: int = _own(8, "errors that let a change through if more than half of them are large")
     label_errors: int = _own(10, "errors before which labels are compared with other labels")
     label_fence: float = _own(2.0, "how far a label may then lie from nearly all others, in their range")
     label_few: int = _own(20, "labels with which that is twice as far")

@@ -2,8 +2,8 @@
 
 A label may lie `label_reach` robust deviations from what was predicted. One that lies `label_wild` or more
 away counts as the prediction itself. The deviation is a quantile of the last absolute errors, or the median
-of the last few where that is larger: so a change that lasts is let through after some labels. The first
-labels, for which there are no errors, are compared with each other (`fence`).
+of the last few where that is larger: so a change that lasts is let through after some labels. While errors
+are few, labels are compared with each other too (`fence`).
 """
 
 from __future__ import annotations
@@ -79,11 +79,10 @@ class RowGate:
 
     def _bound(self, y_hat: float, y: float) -> float:
         miss, deviation = y - y_hat, self.deviation()
-        few = self.errors.are_few
-        reach = (C.label_early if few else C.label_reach) * deviation
+        reach = C.label_reach * deviation
         if abs(miss) <= reach or self.labels.mostly_same:
             return y
-        is_wild = few or abs(miss) >= C.label_wild * deviation
+        is_wild = self.errors.are_few or abs(miss) >= C.label_wild * deviation
         return y_hat if is_wild else y_hat + math.copysign(reach, miss)
 
     def deviation(self) -> float:
@@ -93,7 +92,7 @@ class RowGate:
         """
         last = sorted(list(self.errors.values)[-C.label_last :])
         usual = self.errors.ordered[int(C.label_quantile * len(self.errors.ordered))]
-        found = max(usual / C.label_normal, last[len(last) // 2] / MEDIAN)
+        found = max(usual / C.label_normal, last[(len(last) - 1) // 2] / MEDIAN)
         if not self.errors.are_few:
             return found
         low, high = _middle(self.labels.ordered, math.ceil(len(self.labels.ordered) / 5))
