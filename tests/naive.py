@@ -418,9 +418,8 @@ def near_prediction(y, y_hat, errors, C):
         deviation = min(deviation, (high - low) / 1.6832) if high > low else deviation
     if labels.count(labels[len(labels) // 2]) > len(labels) / 2:
         return y[-1]
-    few = len(errors) < C.label_window
     if abs(y[-1] - y_hat) > C.label_reach * deviation:
-        if few or abs(y[-1] - y_hat) >= C.label_wild * deviation:
+        if abs(y[-1] - y_hat) >= C.label_wild * deviation:
             return y_hat
         return y_hat + np.sign(y[-1] - y_hat) * C.label_reach * deviation
     return y[-1]

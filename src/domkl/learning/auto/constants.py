@@ -106,7 +106,7 @@ class Constants:
 
     # Labels that cannot be believed
     label_reach: float = _own(6.0, "how far a label may lie from what was predicted, in robust deviations")
-    label_wild: float = _own(20.0, "how far one lies that is not learnt at all; as `label_reach` at first")
+    label_wild: float = _own(20.0, "how far one lies that is not learnt at all")
     label_window: int = _own(100, "errors of which the deviation is a quantile")
     label_quantile: float = _own(0.8, "that quantile: so many errors tell how far labels may lie")
     label_normal: float = _own(1.2816, "that quantile of normal errors, in standard deviations", "by design")

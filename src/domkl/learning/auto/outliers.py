@@ -82,7 +82,7 @@ class RowGate:
         reach = C.label_reach * deviation
         if abs(miss) <= reach or self.labels.mostly_same:
             return y
-        is_wild = self.errors.are_few or abs(miss) >= C.label_wild * deviation
+        is_wild = abs(miss) >= C.label_wild * deviation
         return y_hat if is_wild else y_hat + math.copysign(reach, miss)
 
     def deviation(self) -> float:
