@@ -112,7 +112,7 @@ def test_a_decision_on_its_way_outlives_the_round_that_fixes_the_scale(monkeypat
     monkeypatch.setattr(Memories, "decide", record)
     graph = nx.path_graph(5)
     X, y = problems.streams(5, C.warm_up + 15, 2)
-    y[4, C.warm_up - 9 :] += 30  # one end of the path is alarmed, for round 515 or so
+    y[4, C.warm_up - 10 :] += 30  # one end of the path is alarmed, for round 515 or so
     expected, rows = simulated(graph, X, y)
     assert pending[C.warm_up]
     assert not pending[C.warm_up + 10]
