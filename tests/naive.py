@@ -411,3 +411,45 @@ def most_likely_variances(data, b, v, noise, group):
         new[mine] = (sum(b[mine] ** 2) + 0.5 * 5e-5) / (max(told, 0) + 0.5)
     new[0] = 5e-2
     return new
+
+
+def believed(y, y_hat, C):
+    """Labels as they are learnt, from all labels and predictions so far; the first prediction knew none."""
+    out = []
+    for t in range(len(y)):
+        errors = [abs(y[i] - y_hat[i]) for i in range(1, t)][-C.label_window :]
+        label = y[t] if len(errors) < C.label_errors else near_prediction(y[: t + 1], y_hat[t], errors, C)
+        if len(errors) < C.label_window:
+            label = inside_fence(label, y[: t + 1], C)
+        out.append(label)
+    return out
+
+
+def near_prediction(y, y_hat, errors, C):
+    """The last label, as far from its prediction as the last errors allow; as it is if half are the same."""
+    last = sorted(errors[-C.label_last :])
+    usual = sorted(errors)[int(C.label_quantile * len(errors))] / C.label_normal
+    deviation = max(usual, last[(len(last) - 1) // 2] / 0.6745)
+    labels = sorted(y[-C.label_window :])
+    if len(errors) < C.label_window:
+        low, high = labels[-(-len(labels) // 5)], labels[-1 - -(-len(labels) // 5)]
+        deviation = min(deviation, (high - low) / 1.6832) if high > low else deviation
+    if labels.count(labels[len(labels) // 2]) > len(labels) / 2:
+        return y[-1]
+    if abs(y[-1] - y_hat) > C.label_reach * deviation:
+        if abs(y[-1] - y_hat) >= C.label_wild * deviation:
+            return y_hat
+        return y_hat + np.sign(y[-1] - y_hat) * C.label_reach * deviation
+    return y[-1]
+
+
+def inside_fence(label, y, C):
+    """A label beyond all that lie near the middle three fifths of labels, as the last of these."""
+    labels, n = sorted(y[-C.label_window :]), len(y[-C.label_window :])
+    for beyond in (-(-n // 5), 1):
+        middle = labels[beyond : n - beyond]
+        if n >= 4 and middle[0] < middle[-1]:
+            far = C.label_fence * (1 + C.label_few / n) * (middle[-1] - middle[0])
+            kept = [v for v in labels if middle[0] - far <= v <= middle[-1] + far]
+            return min(max(label, kept[0]), kept[-1])
+    return label

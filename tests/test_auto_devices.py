@@ -65,6 +65,18 @@ def test_messages_hold_no_memories_where_changes_are_not_watched(forgetting):
     assert shapes.theta[1] + shapes.scalars < SIZE
 
 
+def test_devices_bound_the_labels_that_a_network_in_one_process_does():
+    graph, X, y = nx.cycle_graph(4), *problems.streams(4, 150, 2)
+    wrong = np.random.default_rng(0).random(y.shape) < 0.05
+    wrong[:, :10] = False  # what the first labels do to parameters may be refused by devices
+    y[wrong] *= 1e4
+    expected, rows = simulated(graph, X, y)
+    members = learners(graph, 2)
+    np.testing.assert_array_equal(problems.fed(members, graph, X, y, random.Random(0)), expected)
+    check_same(members, rows)
+    assert np.abs(expected[:, 20:]).max() < 100
+
+
 def changing(J, T, at):
     X, y = problems.streams(J, T, 3)
     y[:, at:] *= -1
@@ -111,7 +123,7 @@ def test_a_decision_on_its_way_outlives_the_round_that_fixes_the_scale(monkeypat
     monkeypatch.setattr(Memories, "decide", record)
     graph = nx.path_graph(5)
     X, y = problems.streams(5, C.warm_up + 15, 2)
-    y[4, C.warm_up - 5 :] += 30  # one end of the path is alarmed, for round 515 or so
+    y[4, C.warm_up - 10 :] += 30  # one end of the path is alarmed, for round 515 or so
     expected, rows = simulated(graph, X, y)
     assert pending[C.warm_up]
     assert not pending[C.warm_up + 10]

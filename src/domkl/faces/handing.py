@@ -37,6 +37,8 @@ def handed_over(online: OnlineRows, names: tuple[str, ...] = ()) -> HandedAuto:
     fixed = copy.deepcopy(online)
     fixed.fix_scale()
     fixed.rows.memories.recent.clear()
+    if fixed.rows.gate is not None:
+        fixed.rows.gate.drop_labels()
     return HandedAuto(online.settings, fixed.rows.state(), names)
 
 

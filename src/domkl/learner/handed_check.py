@@ -50,6 +50,7 @@ def check_auto(settings: Auto, rows: Mapping[str, Any]) -> None:
     for name, value in _numbers(rows):
         _need(_is_number(name, value), f"{name} is {checks.short(value)}")
     _check_alone(rows)
+    _check_errors(rows["gate"])
     _check_scale(rows["scale"])
     _check_sizes(settings, first, now, K, rows["memories"]["all"])
 
@@ -83,6 +84,7 @@ def _expected(rows: Mapping[str, Any], d: int, K: int) -> list[tuple[Mapping[str
         (rows["residual"], {"size": one, "pairs": one}),
         (joint, {"mean": (1, C.models, K)}),
         (joint["state"], _second_order(C.models, K)),
+        *([] if rows["gate"] is None else [(rows["gate"], _gate())]),
         *([] if joint["own"] is None else [(joint["own"], _own(C.models, K))]),
         (memories, {"alarm": (1, 2), "restart": (1, 2)}),
         (memories["detector"], {**watch, "errors": (1, EXPERTS)}),
@@ -92,6 +94,10 @@ def _expected(rows: Mapping[str, Any], d: int, K: int) -> list[tuple[Mapping[str
 
 def _experts(n: int) -> dict[str, Shape]:
     return {"log_weights": (1, n), "errors": (1, n), "rounds": (n,)}
+
+
+def _gate() -> dict[str, Shape]:
+    return {"errors": (1, ANY), "labels": (1, 0)}
 
 
 def _own(P: int, K: int) -> dict[str, Shape]:
@@ -131,7 +137,7 @@ def _numbers(state: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def _is_number(name: str, value: Any) -> bool:
     """Whether it is a count, or the length of a memory, which may be without end; samples are absent."""
     if value is None:
-        return name in ("x", "y", "own")  # own samples that a model of version 1 did not keep
+        return name in ("x", "y", "own", "gate")  # own samples and errors, which version 1 did not keep
     if isinstance(value, float):
         return name == "rounds" and value > 0
     return isinstance(value, int) and 0 <= value <= MOST
@@ -146,6 +152,13 @@ def _check_alone(rows: Mapping[str, Any]) -> None:
     _need(warm["learners"] == 1 and warm["diameter"] == 0, f"it is of {warm['learners']} learners")
     _need(bool(warm["over"]) and not warm["shared"], "its scale may still change")
     _need(len(rows["memories"]["all"]) in (0, 3), f"it has {len(rows['memories']['all'])} memories")
+
+
+def _check_errors(gate: Mapping[str, Any] | None) -> None:
+    if gate is not None:
+        errors = gate["errors"]
+        _need(errors.shape[1] <= C.label_window, f"it has {errors.shape[1]} errors")
+        _need(bool((errors >= 0).all()), "an absolute error is below 0")
 
 
 def _check_scale(scale: Mapping[str, Any]) -> None:

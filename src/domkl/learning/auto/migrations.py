@@ -17,7 +17,9 @@ FIRST_OWN, OWN = 2, 3
 
 
 def from_1(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Version 1 had no own samples: they start empty, and their experts with the least weight."""
+    """Version 1 had no own samples: they start empty, and their experts with the least weight.
+
+    Nor did it bound labels: there are no errors to judge them by."""
     J = len(state["low"])
     log_w = np.asarray(state["experts"]["log_weights"])
     w = np.exp(log_w - log_w.max(-1, keepdims=True))
@@ -28,5 +30,6 @@ def from_1(state: Mapping[str, Any]) -> dict[str, Any]:
         "experts": experts,
         "ridges": fields_of(Experts(J, (0.5, 0.5))),
         "residual": {**fields_of(ResidualModel(J)), **state["residual"]},
+        "gate": None,
         "joint": {**state["joint"], "own": None},
     }

@@ -26,6 +26,7 @@ from .growth import take_late
 from .joint import Joint
 from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges, within_reach
+from .outliers import LabelGate
 from .residual import ResidualModel
 from .scale import DataScale, in_widths
 from .warmup import WarmUp
@@ -78,7 +79,9 @@ class AutoRows(Model):
         self.dtype, self.diagonal, self.lockstep = dtype, diagonal, lockstep
         self.watches = settings.forgetting == "auto"
         self.rounds = 0
-        self.warm = WarmUp(learners, diameter, lockstep)
+        bounds = settings.outliers == "bound" and not self.loss.classifies
+        self.gate = LabelGate(J) if bounds else None
+        self.warm = WarmUp(learners, diameter, lockstep, fenced=bounds)
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
         self.experts, self.residual = Experts(J), ResidualModel(J)
         self.ridges = Experts(J, (0.5, 0.5))  # weights of the two ridges of the expert "alone"
@@ -203,12 +206,15 @@ class AutoRows(Model):
             earlier = prediction
         self.rounds += 1
         self.last_x = prediction.x
+        kept = y
+        if self.gate is not None:
+            y, kept = self.gate.bound(earlier.y_hat, y, self.joint.state is not None)
         self._judge(earlier, y)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
         self.joint.learnt, self.statistics = None, {}
         self.memories.turn, self.memories.outgoing = NOBODY, None
         if not self.warm.over:
-            self.warm.samples.append((prediction.x, y))
+            self.warm.samples.append((prediction.x, kept))
             due = self.warm.statistics_for(self.rounds)
             self.statistics = dict.fromkeys(due, self.warm.statistics()) if due else {}
         self._step(prediction, y, earlier)

@@ -10,6 +10,7 @@ import numpy as np
 from ...base.types import Array
 from .constants import C
 from .features import Stats, statistics
+from .outliers import fenced
 
 Sample = tuple[Array, Array]  # x (J, d), y (J,)
 
@@ -24,8 +25,8 @@ class WarmUp:
 
     FIELDS: ClassVar = ("samples", "before", "old", "over", "shared", "own", "learners", "diameter")
 
-    def __init__(self, learners: int, diameter: int, lockstep: bool = True) -> None:
-        self.lockstep = lockstep
+    def __init__(self, learners: int, diameter: int, lockstep: bool = True, *, fenced: bool = False) -> None:
+        self.lockstep, self.fenced = lockstep, fenced
         self.samples: list[Sample] = []
         self.before: list[Sample] = []  # those from before a change
         self.old = 0  # how many of the samples the long memory does not count
@@ -91,7 +92,14 @@ class WarmUp:
 
     def statistics(self) -> Stats:
         """Statistics of each learner's inputs, and of its targets as one column more. (J, d + 1)"""
-        return statistics_of(self.samples)
+        return statistics_of(self.believed(self.samples))
+
+    def believed(self, samples: list[Sample]) -> list[Sample]:
+        """Samples with those labels bounded that lie far from nearly all others."""
+        if not self.fenced or not samples:
+            return samples
+        y = np.array([fenced(row) for row in np.stack([y for _, y in samples], 1).tolist()]).T
+        return [(x, labels) for (x, _), labels in zip(samples, y, strict=True)]
 
     def divide(self, n: int, returns: bool, for_all: bool) -> None:
         """For the long memory the last n samples count, and those of a past that returns; others are past.

@@ -1,0 +1,165 @@
+"""Labels that cannot be believed: each is bounded before anything in the model sees it.
+
+A label may lie `label_reach` robust deviations from what was predicted. One that lies `label_wild` or more
+away counts as the prediction itself. The deviation is a quantile of the last absolute errors, or the median
+of the last few where that is larger: so a change that lasts is let through after some labels. While errors
+are few, labels are compared with each other too (`fence`).
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base.types import Array
+from .constants import C
+
+#: Median of the absolute values of a normal distribution, in standard deviations.
+MEDIAN = 0.6745
+#: Range of the middle three fifths of a normal distribution, in standard deviations.
+FIFTHS = 1.6832
+#: Fewer labels tell nothing of how far others may lie.
+LEAST = 4
+
+
+class LabelGate:
+    """Bounds the labels of J learners, each by its own errors; nothing of it is sent."""
+
+    def __init__(self, J: int) -> None:
+        self.rows = [RowGate() for _ in range(J)]
+
+    def bound(self, y_hat: Array, y: Array, predicted: bool) -> tuple[Array, Array]:
+        """Labels to learn from, and to keep for the next scale, which judges the first ones again. (J,) each
+
+        `predicted`: whether y_hat (J,) was made with any labels.
+        """
+        is_new = self.rows[0].is_new
+        pairs = zip(self.rows, y_hat.tolist(), y.tolist(), strict=True)
+        bounded = np.array([row.bound(guess, label, predicted) for row, guess, label in pairs])
+        return bounded, y if is_new else bounded
+
+    def state(self) -> dict[str, Any]:
+        """The last errors and labels of each learner. (J, n) each"""
+        return {
+            "errors": np.array([row.errors.values for row in self.rows]),
+            "labels": np.array([row.labels.values for row in self.rows]),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`."""
+        self.rows = [
+            RowGate(*both) for both in zip(state["errors"].tolist(), state["labels"].tolist(), strict=True)
+        ]
+
+    def drop_labels(self) -> None:
+        """Keep no label, as a model without samples; the errors stay."""
+        self.rows = [RowGate(row.errors.values) for row in self.rows]
+
+    def inherit(self, other: LabelGate) -> None:
+        """Every row starts with the errors of a learner alone, and without its labels."""
+        self.rows = [RowGate(other.rows[0].errors.values) for _ in self.rows]
+
+
+class RowGate:
+    """The last absolute errors and labels of one learner."""
+
+    def __init__(self, errors: Sequence[float] = (), labels: Sequence[float] = ()) -> None:
+        self.errors, self.labels = LastValues(errors), LastValues(labels)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there are too few errors to judge a label by."""
+        return len(self.errors.values) < C.label_errors
+
+    def bound(self, y_hat: float, y: float, predicted: bool) -> float:
+        """The label to learn from; y counts for labels to come."""
+        self.labels.add(y)
+        bounded = y if self.is_new else self._bound(y_hat, y)
+        if self.errors.are_few:
+            low, high = fence(self.labels.ordered)
+            bounded = min(max(bounded, low), high)
+        if predicted:
+            self.errors.add(abs(y - y_hat))
+        return bounded
+
+    def _bound(self, y_hat: float, y: float) -> float:
+        miss, deviation = y - y_hat, self.deviation()
+        reach = C.label_reach * deviation
+        if abs(miss) <= reach or self.labels.mostly_same:
+            return y
+        is_wild = abs(miss) >= C.label_wild * deviation
+        return y_hat if is_wild else y_hat + math.copysign(reach, miss)
+
+    def deviation(self) -> float:
+        """Of errors: how far `label_quantile` of them reach, as the standard deviation of normal ones.
+
+        While they are few, that of the labels at most: first labels that are wrong make for large errors.
+        """
+        last = sorted(list(self.errors.values)[-C.label_last :])
+        usual = self.errors.ordered[int(C.label_quantile * len(self.errors.ordered))]
+        found = max(usual / C.label_normal, last[(len(last) - 1) // 2] / MEDIAN)
+        if not self.errors.are_few or len(self.labels.values) < LEAST:
+            return found
+        low, high = _middle(self.labels.ordered, math.ceil(len(self.labels.ordered) / 5))
+        return min(found, (high - low) / FIFTHS) if low < high else found
+
+
+class LastValues:
+    """The last `label_window` values of one stream, in their order and by size."""
+
+    def __init__(self, values: Sequence[float] = ()) -> None:
+        self.values, self.ordered = deque(values), sorted(values)
+
+    @property
+    def are_few(self) -> bool:
+        """Whether there are fewer than `label_window` so far."""
+        return len(self.values) < C.label_window
+
+    def add(self, value: float) -> None:
+        """One value more; the oldest is dropped."""
+        self.values.append(value)
+        bisect.insort(self.ordered, value)
+        if len(self.values) > C.label_window:
+            del self.ordered[bisect.bisect_left(self.ordered, self.values.popleft())]
+
+    @property
+    def mostly_same(self) -> bool:
+        """Whether more than half of them are one value: the others are then events, and no errors."""
+        n = len(self.ordered)
+        middle = self.ordered[n // 2]
+        same = bisect.bisect_right(self.ordered, middle) - bisect.bisect_left(self.ordered, middle)
+        return same > n / 2
+
+
+def fenced(labels: list[float]) -> list[float]:
+    """Labels, each inside their `fence`."""
+    low, high = fence(sorted(labels))
+    return [min(max(y, low), high) for y in labels]
+
+
+def fence(ordered: list[float]) -> tuple[float, float]:
+    """The least and the greatest of labels in order that is not far from nearly all others.
+
+    Nearly all: but for a fifth on either side, or for one if these are the same. Far: `label_fence` times
+    their range, more while labels are few. Three labels tell nothing, nor do labels that are all the same.
+    """
+    n = len(ordered)
+    if n < LEAST:
+        return -math.inf, math.inf
+    low, high = _middle(ordered, math.ceil(n / 5))
+    if low == high:
+        low, high = _middle(ordered, 1)
+    if low == high:
+        return -math.inf, math.inf
+    far = C.label_fence * (1 + C.label_few / n) * (high - low)
+    kept = [y for y in ordered if low - far <= y <= high + far]
+    return kept[0], kept[-1]
+
+
+def _middle(ordered: list[float], beyond: int) -> tuple[float, float]:
+    return ordered[beyond], ordered[-1 - beyond]
