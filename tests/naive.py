@@ -413,19 +413,21 @@ def most_likely_variances(data, b, v, noise, group):
     return new
 
 
-def believed(y, y_hat, C):
+def believed(y, y_hat, alone, C):
     """Labels as they are learnt, from all labels and predictions so far; the first prediction knew none."""
     out = []
     for t in range(len(y)):
-        errors = [abs(y[i] - y_hat[i]) for i in range(1, t)][-C.label_window :]
-        label = y[t] if len(errors) < C.label_errors else near_prediction(y[: t + 1], y_hat[t], errors, C)
+        errors = [min(abs(y[i] - y_hat[i]), abs(y[i] - alone[i])) for i in range(1, t)][-C.label_window :]
+        label = y[t]
+        if len(errors) >= C.label_errors:
+            label = near_prediction(y[: t + 1], y_hat[t], alone[t], errors, C)
         if len(errors) < C.label_window:
             label = inside_fence(label, y[: t + 1], C)
         out.append(label)
     return out
 
 
-def near_prediction(y, y_hat, errors, C):
+def near_prediction(y, y_hat, alone, errors, C):
     """The last label, as far from its prediction as the last errors allow; as it is if half are the same."""
     last = sorted(errors[-C.label_last :])
     usual = sorted(errors)[int(C.label_quantile * len(errors))] / C.label_normal
@@ -436,11 +438,28 @@ def near_prediction(y, y_hat, errors, C):
         deviation = min(deviation, (high - low) / 1.6832) if high > low else deviation
     if labels.count(labels[len(labels) // 2]) > len(labels) / 2:
         return y[-1]
-    if abs(y[-1] - y_hat) > C.label_reach * deviation:
-        if abs(y[-1] - y_hat) >= C.label_wild * deviation:
-            return y_hat
-        return y_hat + np.sign(y[-1] - y_hat) * C.label_reach * deviation
+    miss = min(abs(y[-1] - y_hat), abs(y[-1] - alone))
+    if miss > C.label_reach * deviation:
+        centre = alone if abs(y_hat - alone) > C.label_reach * deviation else y_hat
+        if miss >= C.label_wild * deviation:
+            return centre
+        return centre + np.sign(y[-1] - centre) * C.label_reach * deviation
     return y[-1]
+
+
+def no_guide(y, alone, C):
+    """The rounds in which own samples start again, from labels and what the own samples predict."""
+    found, since = [], 0
+    for t in range(len(y)):
+        errors = [abs(a - b) for a, b in zip(y[: t + 1], alone[: t + 1], strict=True)]
+        usual, last = sorted(errors[since:][-C.label_window :]), sorted(errors[-C.label_last :])
+        labels = sorted(y[: t + 1][-C.label_last :])
+        half = (len(labels) - 1) // 2
+        spread = sorted(abs(v - labels[half]) for v in labels)[half]
+        rises = last[half] > C.own_rise * usual[(len(usual) - 1) // 2]
+        if len(usual) >= C.own_errors and rises and last[half] > C.own_spread * spread:
+            found, since = [*found, t], t + 1
+    return found
 
 
 def inside_fence(label, y, C):

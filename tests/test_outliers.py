@@ -16,8 +16,11 @@ import naive
 import problems
 from auto_networks import SIZE, learners, simulated
 from domkl.base.errors import InputError
+from domkl.learning import losses, second_order
 from domkl.learning.auto import C
 from domkl.learning.auto.outliers import LabelGate, RowGate, fenced
+from domkl.learning.auto.own import Own
+from domkl.learning.auto.own_watch import OwnWatch
 
 
 def stream(T, J=3):
@@ -32,15 +35,65 @@ def test_the_gate_is_its_literal_twin(seed, smooth):
     rng = np.random.default_rng(seed)
     y = np.round(rng.standard_normal(150) * rng.choice([smooth, 1e3], 150, p=[0.9, 0.1]), rng.integers(4))
     y_hat = rng.standard_normal(150) * 0.1
-    gate = RowGate()
-    found = [gate.bound(*pair, t > 0) for t, pair in enumerate(zip(y_hat.tolist(), y.tolist(), strict=True))]
-    np.testing.assert_allclose(found, naive.believed(y.tolist(), y_hat.tolist(), C), rtol=1e-12)
+    alone = y_hat + rng.standard_normal(150) * rng.choice([0.1, 30], 150, p=[0.9, 0.1])
+    gate, each = RowGate(), zip(y_hat.tolist(), alone.tolist(), y.tolist(), strict=True)
+    found = [gate.bound(*three, t > 0) for t, three in enumerate(each)]
+    expected = naive.believed(y.tolist(), y_hat.tolist(), alone.tolist(), C)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([3.0, 1e3]))
+def test_own_samples_are_dropped_as_the_literal_twin_does(seed, by):
+    rng = np.random.default_rng(seed)
+    y = rng.standard_normal((2, 300)) + np.repeat(rng.choice([0, by], (2, 6)), 50, axis=1)
+    alone = np.concatenate([np.zeros((2, 20)), y[:, :-20]], 1) + 0.1 * rng.standard_normal(y.shape)
+    watch = OwnWatch(2)
+    found = np.array([watch.observe(alone[:, t], y[:, t]) for t in range(300)])
+    for j in range(2):
+        assert np.flatnonzero(found[:, j]).tolist() == naive.no_guide(y[j].tolist(), alone[j].tolist(), C)
+
+
+def test_own_samples_are_dropped_after_a_change_and_not_for_some_wrong_labels():
+    watch, rng = OwnWatch(1), np.random.default_rng(0)
+    y = rng.standard_normal(400)
+    y[100:290][rng.random(190) < 0.05] = 1e6
+    y[300:] += 100
+    found = [watch.observe(np.zeros(1), np.array([label]))[0] for label in y]
+    assert np.flatnonzero(found).tolist() == [304]
+
+
+def test_own_samples_are_dropped_for_one_learner_and_no_other_bit_changes():
+    own = Own(losses.get("squared"), np.float64, second_order.Inverse.diagonal)
+    rng = np.random.default_rng(0)
+    z, y = rng.standard_normal((12, 3, C.models, 5)), rng.standard_normal((12, 3))
+    own.reset(3, 5)
+    for row, label in zip(z, y, strict=True):
+        own.learn(row, label, np.zeros((3, C.models, 5)))
+    before, fresh = own.scores(z[0], z[1]), Own(own.loss, np.float64, own.diagonal)
+    fresh.reset(3, 5)
+    own.drop(np.array([False, True, False]))
+    after, empty = own.scores(z[0], z[1]), fresh.scores(z[0], z[1])
+    for now, then, new in zip(after, before, empty, strict=True):
+        np.testing.assert_array_equal(now[[0, 2]], then[[0, 2]])
+        np.testing.assert_array_equal(now[1], new[1])
+
+
+@pytest.mark.parametrize(("shift", "factor"), [(0, 1000), (-0.9, 5 / 9)])
+@pytest.mark.parametrize("at", [200, 560])
+def test_a_change_of_unit_at_one_learner_is_followed(shift, factor, at):
+    X, y = stream(at + 400)
+    given = y.copy()
+    given[0, at:] = shift + factor * y[0, at:]
+    runs = [domkl.simulate(X, label, "ring", model=domkl.Auto(size=SIZE)).y_hat for label in (y, given)]
+    clean, changed = ((runs[0] - y)[0, at + 300 :] ** 2, (runs[1] - given)[0, at + 300 :] ** 2)
+    assert changed.mean() < 6 * factor**2 * clean.mean()
 
 
 def test_labels_within_reach_are_kept_to_the_last_bit():
     y = np.random.default_rng(0).standard_normal((500, 2))
     gate = LabelGate(2)
-    found = np.array([gate.bound(0.1 * row, row, True)[0] for row in y])
+    found = np.array([gate.bound(0.1 * row, 0.1 * row, row, True)[0] for row in y])
     assert (found == y).mean() > 0.99
 
 
@@ -66,8 +119,8 @@ def test_kept_labels_do_great_harm():
 def test_a_change_that_lasts_is_let_through_soon():
     gate, rng = RowGate(), np.random.default_rng(0)
     for y in rng.standard_normal(200).tolist():
-        gate.bound(0.0, y, True)
-    after = [gate.bound(0.0, 1000 + y, True) for y in rng.standard_normal(20).tolist()]
+        gate.bound(0.0, 0.0, y, True)
+    after = [gate.bound(0.0, 0.0, 1000 + y, True) for y in rng.standard_normal(20).tolist()]
     assert after[0] == 0.0
     assert min(after[C.label_last // 2 + 1 :]) > 900
 
@@ -75,7 +128,7 @@ def test_a_change_that_lasts_is_let_through_soon():
 def test_a_target_that_is_mostly_one_value_has_events_and_no_outliers():
     gate, rng = RowGate(), np.random.default_rng(0)
     y = np.where(rng.random(300) < 0.05, 7.0, 0.0).tolist()
-    assert [gate.bound(0.01, label, True) for label in y] == y
+    assert [gate.bound(0.01, 0.01, label, True) for label in y] == y
 
 
 def test_first_labels_are_compared_with_each_other():

@@ -82,6 +82,8 @@ def _expected(rows: Mapping[str, Any], d: int, K: int) -> list[tuple[Mapping[str
         (rows["ridges"], _experts(2)),
         (rows["residual"], {**dict.fromkeys(("last", "gain", "vector"), (1, 2)), "matrix": (1, 2, 2)}),
         (rows["residual"], {"size": one, "pairs": one}),
+        (rows["own_watch"], {"errors": (1, 0), "labels": (1, 0), "since": one}),
+        (rows["warm_up"], {"skip": one}),
         (joint, {"mean": (1, C.models, K)}),
         (joint["state"], _second_order(C.models, K)),
         *([] if rows["gate"] is None else [(rows["gate"], _gate())]),
@@ -151,6 +153,8 @@ def _check_alone(rows: Mapping[str, Any]) -> None:
     _need(rows["late"] == rows["known"] == [], "it holds values of single inputs")
     _need(warm["learners"] == 1 and warm["diameter"] == 0, f"it is of {warm['learners']} learners")
     _need(bool(warm["over"]) and not warm["shared"], "its scale may still change")
+    counted = rows["own_watch"]["since"].any() or warm["skip"].any()
+    _need(not counted, "it counts samples that it does not hold")
     _need(len(rows["memories"]["all"]) in (0, 3), f"it has {len(rows['memories']['all'])} memories")
 
 

@@ -86,7 +86,7 @@ class PaperRows:
         """The local step with labels (J,): theta' (J, P, 2D) and cumulative losses L' (J, P)."""
         z, f = prediction.z, prediction.f
         if self.gate is not None:
-            y = self.gate.bound(prediction.y_hat, y, self.samples > 0)[0].astype(y.dtype)
+            y = self.gate.bound(prediction.y_hat, prediction.y_hat, y, self.samples > 0)[0].astype(y.dtype)
         if isinstance(self.now, second_order.SecondOrderState):
             self.learnt = second_order.local(self.now, z, f, y, self.second_pulls, self.loss)
         else:

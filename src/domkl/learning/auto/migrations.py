@@ -10,6 +10,7 @@ import numpy as np
 from ..state import fields_of
 from .constants import C
 from .experts import Experts
+from .own_watch import OwnWatch
 from .residual import ResidualModel
 
 #: Where the experts with own samples stand, and how many there are.
@@ -31,5 +32,7 @@ def from_1(state: Mapping[str, Any]) -> dict[str, Any]:
         "ridges": fields_of(Experts(J, (0.5, 0.5))),
         "residual": {**fields_of(ResidualModel(J)), **state["residual"]},
         "gate": None,
+        "own_watch": fields_of(OwnWatch(J)),
+        "warm_up": {**state["warm_up"], "skip": np.zeros(J, int)},
         "joint": {**state["joint"], "own": None},
     }

@@ -33,14 +33,15 @@ class LabelGate:
     def __init__(self, J: int) -> None:
         self.rows = [RowGate() for _ in range(J)]
 
-    def bound(self, y_hat: Array, y: Array, predicted: bool) -> tuple[Array, Array]:
+    def bound(self, y_hat: Array, alone: Array, y: Array, predicted: bool) -> tuple[Array, Array]:
         """Labels to learn from, and to keep for the next scale, which judges the first ones again. (J,) each
 
-        `predicted`: whether y_hat (J,) was made with any labels.
+        `alone`: what is predicted without neighbours, who may be wrong (J,); `predicted`: whether any labels
+        have a part in it and in y_hat (J,).
         """
         is_new = self.rows[0].is_new
-        pairs = zip(self.rows, y_hat.tolist(), y.tolist(), strict=True)
-        bounded = np.array([row.bound(guess, label, predicted) for row, guess, label in pairs])
+        each = zip(self.rows, y_hat.tolist(), alone.tolist(), y.tolist(), strict=True)
+        bounded = np.array([row.bound(guess, own, label, predicted) for row, guess, own, label in each])
         return bounded, y if is_new else bounded
 
     def state(self) -> dict[str, Any]:
@@ -76,24 +77,25 @@ class RowGate:
         """Whether there are too few errors to judge a label by."""
         return len(self.errors.values) < C.label_errors
 
-    def bound(self, y_hat: float, y: float, predicted: bool) -> float:
+    def bound(self, y_hat: float, alone: float, y: float, predicted: bool) -> float:
         """The label to learn from; y counts for labels to come."""
         self.labels.add(y)
-        bounded = y if self.is_new else self._bound(y_hat, y)
+        bounded = y if self.is_new else self._bound(y_hat, alone, y)
         if self.errors.are_few:
             low, high = fence(self.labels.ordered)
             bounded = min(max(bounded, low), high)
         if predicted:
-            self.errors.add(abs(y - y_hat))
+            self.errors.add(min(abs(y - y_hat), abs(y - alone)))
         return bounded
 
-    def _bound(self, y_hat: float, y: float) -> float:
-        miss, deviation = y - y_hat, self.deviation()
-        reach = C.label_reach * deviation
-        if abs(miss) <= reach or self.labels.mostly_same:
+    def _bound(self, y_hat: float, alone: float, y: float) -> float:
+        deviation = self.deviation()
+        reach, miss = C.label_reach * deviation, min(abs(y - y_hat), abs(y - alone))
+        if miss <= reach or self.labels.mostly_same:
             return y
-        is_wild = abs(miss) >= C.label_wild * deviation
-        return y_hat if is_wild else y_hat + math.copysign(reach, miss)
+        centre = y_hat if abs(y_hat - alone) <= reach else alone  # neighbours may have misled y_hat
+        is_wild = miss >= C.label_wild * deviation
+        return centre if is_wild else centre + math.copysign(reach, y - centre)
 
     def deviation(self) -> float:
         """Of errors: how far `label_quantile` of them reach, as the standard deviation of normal ones.
@@ -137,9 +139,10 @@ class LastValues:
 
 
 def fenced(labels: list[float]) -> list[float]:
-    """Labels, each inside their `fence`."""
+    """Labels with the first ones inside the `fence` of all: later ones were compared with predictions."""
     low, high = fence(sorted(labels))
-    return [min(max(y, low), high) for y in labels]
+    first = C.label_errors + 1
+    return [min(max(y, low), high) for y in labels[:first]] + labels[first:]
 
 
 def fence(ordered: list[float]) -> tuple[float, float]:

@@ -39,6 +39,7 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
         "ridges": fields_of(rows.ridges),
         "residual": fields_of(rows.residual),
         "gate": None if rows.gate is None else rows.gate.state(),
+        "own_watch": fields_of(rows.own_watch),
         "joint": _joint_state(rows),
         "memories": _memories_state(rows),
     }
@@ -90,6 +91,7 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
     set_fields(rows.residual, state["residual"])
     if rows.gate is not None and state["gate"] is not None:  # of rows that kept every label
         rows.gate.restore(state["gate"])
+    set_fields(rows.own_watch, state["own_watch"])
     _restore_joint(rows, state["joint"])
     _restore_memories(rows, state["memories"])
 

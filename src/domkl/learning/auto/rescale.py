@@ -32,7 +32,7 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
     if rows.gate is not None:
         _set_range(rows, stats)
     samples = _kept_samples(rows)
-    rows.joint.reset(samples[:-1] if is_open else samples, inputs)
+    rows.joint.reset(samples[:-1] if is_open else samples, inputs, rows.warm.skip)
     if is_open:
         z = rows.joint.features.of(samples[-1][0], inputs)
         assert rows.joint.state is not None
@@ -52,7 +52,7 @@ def go_alone(rows: AutoRows) -> None:
     rows.warm.shared, rows.warm.own = False, True
     inputs = _set_scale(rows, rows.warm.statistics(), 1)
     samples = _kept_samples(rows)
-    rows.joint.reset(samples, inputs)
+    rows.joint.reset(samples, inputs, rows.warm.skip)
     _start_memories(rows, samples)
 
 
@@ -102,7 +102,7 @@ def take(rows: AutoRows, stats: Stats, count: int, fixed: bool) -> None:
     rows.warm.shared, rows.warm.own = True, False
     inputs = _set_scale(rows, stats, count)
     samples = _kept_samples(rows)
-    rows.joint.reset(samples, inputs)
+    rows.joint.reset(samples, inputs, rows.warm.skip)
     _start_memories(rows, samples)
     if fixed:
         fix(rows)

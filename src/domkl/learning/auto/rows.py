@@ -16,7 +16,7 @@ from ...base.types import Array, Float
 from .. import second_order
 from ..model import Model, Part, Statistics
 from ..settings import Auto
-from . import persistence, rescale
+from . import labels, persistence, rescale
 from .additive import LONG, Terms
 from .change import JOINT, MISLED
 from .constants import C
@@ -27,6 +27,7 @@ from .joint import Joint
 from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges, within_reach
 from .outliers import LabelGate
+from .own_watch import OwnWatch
 from .residual import ResidualModel
 from .scale import DataScale, in_widths
 from .warmup import WarmUp
@@ -81,7 +82,8 @@ class AutoRows(Model):
         self.rounds = 0
         bounds = settings.outliers == "bound" and not self.loss.classifies
         self.gate = LabelGate(J) if bounds else None
-        self.warm = WarmUp(learners, diameter, lockstep, fenced=bounds)
+        self.own_watch = OwnWatch(J)
+        self.warm = WarmUp(J, learners, diameter, lockstep, fenced=bounds)
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
         self.experts, self.residual = Experts(J), ResidualModel(J)
         self.ridges = Experts(J, (0.5, 0.5))  # weights of the two ridges of the expert "alone"
@@ -206,9 +208,7 @@ class AutoRows(Model):
             earlier = prediction
         self.rounds += 1
         self.last_x = prediction.x
-        kept = y
-        if self.gate is not None:
-            y, kept = self.gate.bound(earlier.y_hat, y, self.joint.state is not None)
+        y, kept = labels.believed(self, earlier, y)
         self._judge(earlier, y)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
         self.joint.learnt, self.statistics = None, {}

@@ -23,15 +23,18 @@ class WarmUp:
     (asynchronous) take their own, and agree on one of them; only the one it came from takes it again.
     """
 
-    FIELDS: ClassVar = ("samples", "before", "old", "over", "shared", "own", "learners", "diameter")
+    FIELDS: ClassVar = ("samples", "before", "old", "over", "shared", "own", "learners", "diameter", "skip")
 
-    def __init__(self, learners: int, diameter: int, lockstep: bool = True, *, fenced: bool = False) -> None:
+    def __init__(
+        self, J: int, learners: int, diameter: int, lockstep: bool = True, *, fenced: bool = False
+    ) -> None:
         self.lockstep, self.fenced = lockstep, fenced
         self.samples: list[Sample] = []
         self.before: list[Sample] = []  # those from before a change
         self.old = 0  # how many of the samples the long memory does not count
         self.over, self.shared = False, False  # the scale is fixed; it is common
         self.own = True  # it was made here, and not taken from another learner
+        self.skip = np.zeros(J, int)  # how many of the first samples are no own samples any more
         self.resize(learners, diameter)
 
     def resize(self, learners: int, diameter: int) -> None:
@@ -109,11 +112,13 @@ class WarmUp:
         self.old = 0 if returns else max(len(self.samples) - n, 0)
         if for_all and not self.over:
             past = self.before if returns else []
+            gone = len(self.samples) - n
+            self.skip = np.where(self.skip > gone, self.skip - gone + len(past), 0)
             self.before, self.samples, self.old = self.samples[:-n], past + self.samples[-n:], 0
 
     def end(self) -> None:
         """Fix the scale and drop the samples."""
-        self.over, self.samples, self.before = True, [], []
+        self.over, self.samples, self.before, self.skip = True, [], [], np.zeros_like(self.skip)
 
     def grow(self, d: int) -> None:
         """Samples have d inputs from now on; in the old ones the new inputs are missing."""
