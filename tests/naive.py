@@ -463,12 +463,16 @@ def no_guide(y, alone, C):
 
 
 def inside_fence(label, y, C):
-    """A label beyond all that lie near the middle three fifths of labels, as the last of these."""
+    """A label beyond all that lie near the middle three fifths of labels: the last of them, or the median."""
     labels, n = sorted(y[-C.label_window :]), len(y[-C.label_window :])
-    for beyond in (-(-n // 5), 1):
-        middle = labels[beyond : n - beyond]
-        if n >= 4 and middle[0] < middle[-1]:
-            far = C.label_fence * (1 + C.label_few / n) * (middle[-1] - middle[0])
-            kept = [v for v in labels if middle[0] - far <= v <= middle[-1] + far]
-            return min(max(label, kept[0]), kept[-1])
-    return label
+    if n < 4 or labels[0] == labels[-1]:
+        return label
+    middle = labels[-(-n // 5) : n - -(-n // 5)]
+    middle = labels[1:-1] if middle[0] == middle[-1] else middle
+    width = middle[-1] - middle[0] or min(b - a for a in labels for b in labels if b > a)
+    far = C.label_fence * (1 + C.label_few / n) * width
+    wild = far * C.label_wild / C.label_reach
+    if not middle[0] - wild <= label <= middle[-1] + wild:
+        return labels[(n - 1) // 2]
+    kept = [v for v in labels if middle[0] - far <= v <= middle[-1] + far]
+    return min(max(label, kept[0]), kept[-1])

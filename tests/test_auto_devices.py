@@ -77,6 +77,17 @@ def test_devices_bound_the_labels_that_a_network_in_one_process_does():
     assert np.abs(expected[:, 20:]).max() < 100
 
 
+def test_devices_drop_own_samples_where_a_network_in_one_process_does():
+    graph, X, y = nx.path_graph(3), *problems.streams(3, 110, 2)
+    y[0, 60:] = y[0, 60:] / 2 + 20
+    expected, rows = simulated(graph, X, y)
+    members = learners(graph, 2)
+    np.testing.assert_array_equal(problems.fed(members, graph, X, y, random.Random(0)), expected)
+    check_same(members, rows)
+    assert rows.warm.skip[0] > 60
+    assert rows.warm.skip[1:].tolist() == [0, 0]
+
+
 def changing(J, T, at):
     X, y = problems.streams(J, T, 3)
     y[:, at:] *= -1

@@ -106,7 +106,7 @@ def test_one_wrong_label_hardly_matters(at, by):
     model = domkl.Auto(size=SIZE)
     clean, wrong = (domkl.simulate(X, label, "ring", model=model).y_hat for label in (y, given))
     errors = [((found - y)[:, at + 1 :] ** 2).mean() for found in (clean, wrong)]
-    assert errors[1] < 1.1 * errors[0]
+    assert errors[1] < (1.2 if at < 10 else 1.1) * errors[0]  # of four labels little is known
 
 
 def test_kept_labels_do_great_harm():
@@ -133,7 +133,10 @@ def test_a_target_that_is_mostly_one_value_has_events_and_no_outliers():
 
 def test_first_labels_are_compared_with_each_other():
     assert fenced([1.0, 2.0, 1e9]) == [1.0, 2.0, 1e9]
-    assert fenced([1.0, 2.0, 1e9, 3.0, 2.5]) == [1.0, 2.0, 3.0, 3.0, 2.5]
+    assert fenced([1.0, 2.0, 1e9, 3.0, 2.5]) == [1.0, 2.0, 2.5, 3.0, 2.5]
+    assert fenced([1.0, 2.0, 30.0, 3.0, 2.5]) == [1.0, 2.0, 3.0, 3.0, 2.5]
+    assert fenced([1.0, 2.0, 2.0, 1e9]) == [1.0, 2.0, 2.0, 2.0]
+    assert fenced([1.0] * 20 + [1e9]) == [1.0] * 20 + [1e9]  # the later ones have been judged
     assert fenced([1.0, 1.0, 1.0, 5.0]) == [1.0, 1.0, 1.0, 5.0]
 
 
@@ -154,6 +157,9 @@ def test_a_saved_learner_knows_its_errors_and_one_that_kept_all_labels_starts_wi
     meta["state"]["fields"]["row"]["fields"]["model"]["fields"]["gate"] = None
     three.load(arrays, meta)
     assert three._row.model.gate.rows[0].is_new
+    watches = [learner._row.model.own_watch for learner in (one, two)]
+    np.testing.assert_array_equal(watches[0].errors, watches[1].errors)
+    assert watches[0].since == watches[1].since == 39
     for t in range(40, 60):
         for learner in (one, two, three):
             learner.observe(X[0, t], y[0, t])

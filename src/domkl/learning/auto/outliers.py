@@ -9,10 +9,11 @@ are few, labels are compared with each other too (`fence`).
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,8 +83,7 @@ class RowGate:
         self.labels.add(y)
         bounded = y if self.is_new else self._bound(y_hat, alone, y)
         if self.errors.are_few:
-            low, high = fence(self.labels.ordered)
-            bounded = min(max(bounded, low), high)
+            bounded = fence(self.labels.ordered).bound(bounded)
         if predicted:
             self.errors.add(min(abs(y - y_hat), abs(y - alone)))
         return bounded
@@ -140,28 +140,46 @@ class LastValues:
 
 def fenced(labels: list[float]) -> list[float]:
     """Labels with the first ones inside the `fence` of all: later ones were compared with predictions."""
-    low, high = fence(sorted(labels))
-    first = C.label_errors + 1
-    return [min(max(y, low), high) for y in labels[:first]] + labels[first:]
+    found, first = fence(sorted(labels)), C.label_errors + 1
+    return [found.bound(y) for y in labels[:first]] + labels[first:]
 
 
-def fence(ordered: list[float]) -> tuple[float, float]:
-    """The least and the greatest of labels in order that is not far from nearly all others.
+class Fence(NamedTuple):
+    """How far labels may lie from nearly all others."""
 
-    Nearly all: but for a fifth on either side, or for one if these are the same. Far: `label_fence` times
-    their range, more while labels are few. Three labels tell nothing, nor do labels that are all the same.
+    low: float = -math.inf  # the least and the greatest that is not far from them
+    high: float = math.inf
+    least: float = -math.inf  # beyond these it is as far as `label_wild` is beyond `label_reach`
+    most: float = math.inf
+    median: float = 0.0
+
+    def bound(self, y: float) -> float:
+        """The label itself, the last that is not far, or the median where it is wild."""
+        return min(max(y, self.low), self.high) if self.least <= y <= self.most else self.median
+
+
+def fence(ordered: list[float]) -> Fence:
+    """Of labels in order: which of them lie far from nearly all others.
+
+    Nearly all: but for a fifth on either side, or for one if these are the same, or else any two that differ.
+    Far: `label_fence` times their range, more while labels are few. Three labels tell nothing, nor do labels
+    that are all the same.
     """
     n = len(ordered)
-    if n < LEAST:
-        return -math.inf, math.inf
+    gaps = [b - a for a, b in itertools.pairwise(ordered) if b > a]
+    if n < LEAST or not gaps:
+        return Fence()
     low, high = _middle(ordered, math.ceil(n / 5))
     if low == high:
         low, high = _middle(ordered, 1)
-    if low == high:
-        return -math.inf, math.inf
-    far = C.label_fence * (1 + C.label_few / n) * (high - low)
+    far = C.label_fence * (1 + C.label_few / n) * (high - low or min(gaps))
     kept = [y for y in ordered if low - far <= y <= high + far]
-    return kept[0], kept[-1]
+    wild = far * C.label_wild / C.label_reach
+    return Fence(kept[0], kept[-1], low - wild, high + wild, _median(ordered))
+
+
+def _median(ordered: list[float]) -> float:
+    return ordered[(len(ordered) - 1) // 2]
 
 
 def _middle(ordered: list[float], beyond: int) -> tuple[float, float]:
