@@ -79,7 +79,7 @@ def test_engines_that_send_messages_as_they_are_refuse_others(engine, exchange):
     graph = domkl.graph.named("ring", 3)
     setting = engines.Setting(V, graph, RATES, losses.squared(), "neighbours", 0, exchange=exchange)
     with pytest.raises(
-        InputError, match=f"engine '{engine}' sends messages as they are; expected 'auto'"
+        InputError, match=f"engine '{engine}' takes messages and labels as they are; expected 'auto'"
     ) as error:
         engines.make(engine, setting)
     assert "\n" not in str(error.value)

@@ -16,7 +16,7 @@ from domkl.exchange.duals import NetworkDuals
 from domkl.exchange.graph import as_graph
 from domkl.learning.auto import C
 from domkl.learning.auto.judge import REACH, Judge
-from naive import believed
+from naive import believes
 
 SIZE = 80
 
@@ -53,7 +53,7 @@ def test_neighbours_are_judged_as_the_literal_rule_says(n, classifies):
     thetas = np.random.default_rng(9).normal(size=(20, C.models, 5)) * np.linspace(0, 2, 20)[:, None, None]
     thetas[-1] *= 1e6
     for row in range(2):
-        expected = [believed(noted, row, theta, classifies) for theta in thetas]
+        expected = [believes(noted, row, theta, classifies) for theta in thetas]
         assert judge.believes(row, thetas).tolist() == expected
         assert not expected[-1]
 

@@ -6,11 +6,12 @@ them, and `tests/test_tables.py` compares.
 
 from __future__ import annotations
 
-from . import accuracy, agents, changes, constants, fits, performance, stations, streams, together
+from . import accuracy, agents, changes, constants, fits, outliers, performance, stations, streams, together
 from .common import Maker
 
 MADE: dict[str, Maker] = {}
-for module in (performance, accuracy, constants, stations, streams, changes, agents, fits, together):
+TABLES = (performance, accuracy, constants, stations, streams, changes, agents, fits, together, outliers)
+for module in TABLES:
     assert not MADE.keys() & module.MADE.keys()
     MADE |= module.MADE
 

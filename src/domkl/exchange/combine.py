@@ -202,6 +202,8 @@ RULES: dict[str, Callable[[Neighbours, Array, Array], Array]] = {
 }
 #: What a missing neighbour counts as, by rule, where it is not the receiver's own value.
 MISSING = {"share": 0.0}
+#: Rules of decisions that all learners take together: these count also in messages that are not believed.
+DECISIONS = ("first",)
 
 
 def median(own: Array, others: Sequence[Array]) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base.types import Array
 from ..learning.model import Model, Statistics
-from .combine import MISSING, Neighbours
+from .combine import DECISIONS, MISSING, RULES, Neighbours
 from .duals import Flags, NetworkDuals
 from .graph import Graph
 from .message import Exchange, Layout, layout_of
@@ -84,6 +84,9 @@ class Network:
         else:
             near, senders, moves = self._redirected(layout, sent, refused, moving)
         incoming = self._combine(near, layout, sent, senders, moves)
+        for part in layout.small:
+            if part.rule in DECISIONS:
+                incoming[part.name] = RULES[part.rule](self.neighbours, sent[part.name], sent[part.name])
         duals.move(moving, theta, self._received(near, theta, senders[layout.theta.name]))
         return incoming
 

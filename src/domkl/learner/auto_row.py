@@ -29,6 +29,8 @@ from .row import Learnt, ModelRow, digest
 
 #: Predictions that are kept until their labels come.
 MOST_ASKED = 1000
+#: Settings that each learner may choose for itself.
+OWN = ("outliers", "bounds")
 #: Whose statistics they are that make a whole scale: one that may still change, or one that is fixed.
 WHOLE, FIXED = -1, -2
 #: The most learners whose statistics one message may hold.
@@ -58,7 +60,8 @@ class AutoRow(ModelRow):
         model = AutoRows(
             settings, 1, inputs, np.zeros(1), *size, dtype=kind, diagonal=diagonal, lockstep=lockstep
         )
-        about = f"{describe(settings)} {inputs} {kind} {exchange.payload} {lockstep}"
+        alike = {name: value for name, value in describe(settings).items() if name not in OWN}
+        about = f"{alike} {inputs} {kind} {exchange.payload} {lockstep}"
         super().__init__(model, exchange, digest(f"{about} {C.fingerprint}"), topology)
         self.earlier = tuple(digest(f"{about} {one}") for one in EARLIER)
         self.table: dict[int, dict[Hashable, Array]] = {}  # statistics for the scale of a round, by learner

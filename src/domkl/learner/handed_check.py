@@ -50,6 +50,7 @@ def check_auto(settings: Auto, rows: Mapping[str, Any]) -> None:
     for name, value in _numbers(rows):
         _need(_is_number(name, value), f"{name} is {checks.short(value)}")
     _check_alone(rows)
+    _check_errors(rows["gate"])
     _check_scale(rows["scale"])
     _check_sizes(settings, first, now, K, rows["memories"]["all"])
 
@@ -81,8 +82,11 @@ def _expected(rows: Mapping[str, Any], d: int, K: int) -> list[tuple[Mapping[str
         (rows["ridges"], _experts(2)),
         (rows["residual"], {**dict.fromkeys(("last", "gain", "vector"), (1, 2)), "matrix": (1, 2, 2)}),
         (rows["residual"], {"size": one, "pairs": one}),
+        (rows["own_watch"], {"errors": (1, 0), "labels": (1, 0), "since": one}),
+        (rows["warm_up"], {"skip": one}),
         (joint, {"mean": (1, C.models, K)}),
         (joint["state"], _second_order(C.models, K)),
+        *([] if rows["gate"] is None else [(rows["gate"], _gate())]),
         *([] if joint["own"] is None else [(joint["own"], _own(C.models, K))]),
         (memories, {"alarm": (1, 2), "restart": (1, 2)}),
         (memories["detector"], {**watch, "errors": (1, EXPERTS)}),
@@ -92,6 +96,10 @@ def _expected(rows: Mapping[str, Any], d: int, K: int) -> list[tuple[Mapping[str
 
 def _experts(n: int) -> dict[str, Shape]:
     return {"log_weights": (1, n), "errors": (1, n), "rounds": (n,)}
+
+
+def _gate() -> dict[str, Shape]:
+    return {"errors": (1, ANY), "labels": (1, 0)}
 
 
 def _own(P: int, K: int) -> dict[str, Shape]:
@@ -132,7 +140,7 @@ def _is_number(name: str, value: Any) -> bool:
     """Whether it is a count, or the length of a memory, which may be without end; samples are absent."""
     if value is None:
         # Of version 1, or of samples that are not handed over.
-        return name in ("x", "y", "own", "z", "misses")
+        return name in ("x", "y", "own", "gate", "z", "misses")
     if isinstance(value, float):
         return name == "rounds" and value > 0
     return isinstance(value, int) and 0 <= value <= MOST
@@ -148,7 +156,16 @@ def _check_alone(rows: Mapping[str, Any]) -> None:
     _need(rows["late"] == rows["known"] == [], "it holds values of single inputs")
     _need(warm["learners"] == 1 and warm["diameter"] == 0, f"it is of {warm['learners']} learners")
     _need(bool(warm["over"]) and not warm["shared"], "its scale may still change")
+    counted = rows["own_watch"]["since"].any() or warm["skip"].any()
+    _need(not counted, "it counts samples that it does not hold")
     _need(len(rows["memories"]["all"]) in (0, 3), f"it has {len(rows['memories']['all'])} memories")
+
+
+def _check_errors(gate: Mapping[str, Any] | None) -> None:
+    if gate is not None:
+        errors = gate["errors"]
+        _need(errors.shape[1] <= C.label_window, f"it has {errors.shape[1]} errors")
+        _need(bool((errors >= 0).all()), "an absolute error is below 0")
 
 
 def _check_scale(scale: Mapping[str, Any]) -> None:

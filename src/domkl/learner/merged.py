@@ -29,10 +29,11 @@ class MergedRounds(UpdateInbox):
 
     def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
         self._row.note_statistics([arrived[name] for name in self._known if name in arrived])
-        received, backs = self._believed([arrived.get(name) for name in self._known])
-        more, moves = self._settle(received)
-        backs += more
-        moved = self._row.merge(own, received, moves, backs)
+        received = [arrived.get(name) for name in self._known]
+        used, backs = self._believed(received)
+        refused = {k: u for k, u in enumerate(received) if u is not None and used[k] is None}
+        more, moves = self._settle(used)
+        moved = self._row.merge(own, used, moves, backs + more, refused)
         for one, by in zip(self._known.values(), moved, strict=True):
             if by is not None:
                 one.edge.move(self.round, by, self.name is not None)

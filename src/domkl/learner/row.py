@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import PeerError
 from ..base.types import Array
-from ..exchange.combine import MISSING, Neighbours
+from ..exchange.combine import DECISIONS, MISSING, Neighbours
 from ..exchange.edges import Neighbour
 from ..exchange.message import Exchange, Layout, Shapes, Update, check_within, most_parameter
 from ..exchange.topology import Topology
@@ -69,9 +69,18 @@ class LearnerRow(Protocol):
         """Whether each neighbour's message is used, judged by our own samples."""
 
     def merge(
-        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
+        self,
+        own: Update,
+        received: Sequence[Update | None],
+        moves: Sequence[bool],
+        backs: Sequence[Array],
+        refused: Mapping[int, Update],
     ) -> list[Array | None]:
-        """End the round; returns how far each edge's dual has moved. `backs` are moves to take back."""
+        """End the round; returns how far each edge's dual has moved. `backs` are moves to take back.
+
+        `refused` has messages that are not believed, by their neighbours' positions: only decisions that all
+        learners take together count of them.
+        """
 
     def after(self, received: Mapping[Hashable, Update]) -> bool:
         """What a model does between rounds with what it received; whether its parameters are others'."""
@@ -185,11 +194,19 @@ class ModelRow:
         return theta if self.same(update) else None
 
     def merge(
-        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
+        self,
+        own: Update,
+        received: Sequence[Update | None],
+        moves: Sequence[bool],
+        backs: Sequence[Array],
+        refused: Mapping[int, Update],
     ) -> list[Array | None]:
         self.take_back(backs)
         mine = self._unpacked(own)
-        theirs = self._screened(mine, [self._meaning(update, mine) for update in received])
+        meant = [self._meaning(update, mine) for update in received]
+        for k, update in refused.items():
+            meant[k] |= self._decisions(update, mine)
+        theirs = self._screened(mine, meant)
         near = self.neighbours(received)
         senders = {name: np.concatenate([m[name] for m in (*theirs, mine)]) for name in mine}
         incoming = near.combine(self.layout.parts, mine, senders, np.array([*moves, False]))
@@ -254,6 +271,10 @@ class ModelRow:
             neutral = {p.name: np.zeros_like(own[p.name]) for p in self.layout.small if p.rule in MISSING}
             return {**own, **neutral}
         return self.model.interpret(self._unpacked(update), own)
+
+    def _decisions(self, update: Update, own: Mapping[str, Array]) -> dict[str, Array]:
+        message = self.model.interpret(self._unpacked(update), own)
+        return {part.name: message[part.name] for part in self.layout.small if part.rule in DECISIONS}
 
     def neighbours(self, received: Sequence[Update | None] = ()) -> Neighbours:
         """With degrees as both ends of each edge have sent in this round, or the last that are known."""

@@ -4,7 +4,8 @@ Learners of one network must have the same: the record's fingerprint is part of 
 five of `benchmarks/accuracy.py` (a ring of five, seed 0 and 1); "drift" are the streams of
 `benchmarks/drift.py`; "natural" are the first 2000 or 3000 hours of the shipped stations, Weather's stations,
 and one seed of each made family and of each deal of
-`benchmarks/together.py`, none of them among the seeds that it reports. What says "by design" was not tuned.
+`benchmarks/together.py`, none of them among the seeds that it reports; "outliers" are the streams of
+`benchmarks/outliers.py`. What says "by design" was not tuned.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ EARLIER = ("20622136",)
 
 def _is(value: Any, meaning: str, chosen: str = "sets") -> Any:
     return dataclasses.field(default=value, metadata={"meaning": meaning, "chosen": chosen})
+
+
+def _own(value: Any, meaning: str, chosen: str = "outliers") -> Any:
+    """A constant that only the device itself acts on: learners that differ in it understand each other."""
+    about = {"meaning": meaning, "chosen": chosen, "own": True}
+    return dataclasses.field(default=value, metadata=about)
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,20 @@ class Constants:
     watch_rise: float = _is(3.0, "and theirs has risen to so many times its mean", "drift")
     watch_ages: int = _is(1000, "rounds of that mean", "drift")
 
+    # Labels that cannot be believed
+    label_reach: float = _own(6.0, "how far a label may lie from what was predicted, in robust deviations")
+    label_wild: float = _own(20.0, "how far one lies that is not learnt at all")
+    label_window: int = _own(100, "errors of which the deviation is a quantile")
+    label_quantile: float = _own(0.8, "that quantile: so many errors tell how far labels may lie")
+    label_normal: float = _own(1.2816, "that quantile of normal errors, in standard deviations", "by design")
+    label_last: int = _own(8, "errors that let a change through if more than half of them are large")
+    label_errors: int = _own(10, "errors before which labels are compared with other labels")
+    label_fence: float = _own(2.0, "how far a label may then lie from nearly all others, in their range")
+    label_few: int = _own(20, "labels with which that is twice as far")
+    own_errors: int = _own(30, "errors before which own samples are not dropped that are no guide any more")
+    own_rise: float = _own(4.0, "how many times as large as usual their last errors must be for that")
+    own_spread: float = _own(3.0, "and how many times as large as the last labels' distance from each other")
+
     # The autoregressive correction of the residual
     residual_fade: float = _is(0.998, "part of the past that stays at each error", "approval")
     residual_doubt: float = _is(0.05, "ridge, as part of the errors' sum of squares", "approval")
@@ -135,8 +156,9 @@ class Constants:
 
     @property
     def fingerprint(self) -> str:
-        """Eight hexadecimal digits that differ where any constant does."""
-        text = f"{VERSION} {dataclasses.astuple(self)!r}"
+        """Eight hexadecimal digits that differ where any constant does that learners must share."""
+        shared = [f.name for f in dataclasses.fields(self) if "own" not in f.metadata]
+        text = f"{VERSION} {tuple(getattr(self, name) for name in shared)!r}"
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

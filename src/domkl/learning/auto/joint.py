@@ -79,13 +79,16 @@ class Joint:
         self.own.learn(z, y, self.common)
         self.learnt = LocalStep(*second_order.local(self.state, z, f, y, self.pulls, self.loss))
 
-    def reset(self, samples: list[Sample], stats: Stats) -> None:
-        """Start again from these samples alone, targets scaled, as if the neighbours agreed."""
+    def reset(self, samples: list[Sample], stats: Stats, skip: Array | None = None) -> None:
+        """Start again from these samples alone, targets scaled, as if the neighbours agreed.
+
+        `skip`: how many of the first are none of the own samples any more (J,); by default none.
+        """
         state = second_order.init(C.models, self.features.K, self.pulls, self.diagonal)
         self.own.reset(len(self.pulls.deg), self.features.K)
-        for x, y in samples:
+        for n, (x, y) in enumerate(samples):
             z = self.features.of(x, stats)
-            self.own.learn(z, y, state.theta)
+            self.own.learn(z, y, state.theta, None if skip is None else skip <= n)
             f = first_order.dot(state.theta, z)
             theta, L, m = second_order.local(state, z, f, y, self.pulls, self.loss)
             agreed = theta * self.pulls.deg[:, None, None]

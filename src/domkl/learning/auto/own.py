@@ -70,12 +70,27 @@ class Own:
     def _personal_side(self, c: Array) -> Array:
         return np.asarray(self.m + self.strong * c + (self.strong - self.weak) * self.apart)
 
-    def learn(self, z: Array, y: Array, c: Array) -> None:
-        """A sample of each learner, target scaled; one that would leave the range of numbers is left out."""
+    def drop(self, rows: Array) -> None:
+        """Forget everything that these learners know, booleans (J,)."""
+        half, terms = self.inverse.halves()  # of others not a bit changes
+        half[rows] = _half_of_identity(half.shape[-1]) / self.strong
+        terms[rows] = 0
+        self.inverse = self.inverse.from_halves(half, terms)
+        self.m, self.a, self.apart = (
+            np.where(rows[:, None, None], 0, v) for v in (self.m, self.a, self.apart)
+        )
+
+    def learn(self, z: Array, y: Array, c: Array, counts: Any = None) -> None:
+        """A sample of each learner, target scaled; one that would leave the range of numbers is left out.
+
+        `counts`: whose sample is learnt, booleans (J,); by default everybody's.
+        """
         u, a = self.inverse.times(z, self._weak_side())
         weak, strong = first_order.dot(z, a), first_order.dot(u, self.m)
         self.judge.note(z, y, np.stack([weak.mean(-1), strong.mean(-1)], -1))
         h, k = second_order.parabola(self.loss, weak, y[..., None])
+        if counts is not None:
+            h, k = h * counts[:, None], k * counts[:, None]
         m = self.m + (k * y[..., None])[..., None] * z
         u = u * np.sqrt(h / (1 + h * first_order.dot(z, u)))[..., None]
         if not (np.isfinite(u).all() and np.isfinite(m).all()):
@@ -126,3 +141,10 @@ class Own:
         kind = self.diagonal(np.ones((1, 1), self.dtype), 1)
         self.inverse = kind.from_halves(state["half"], state["terms"])
         self.judge.restore(state["judge"], len(self.m), self.m.shape[-1])
+
+
+def _half_of_identity(size: int) -> Array:
+    """1 where an entry at or below the diagonal, row by row, is on it."""
+    K = int(np.sqrt(2 * size))
+    rows, columns = np.tril_indices(K)
+    return np.asarray(rows == columns, np.float64)

@@ -39,6 +39,8 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
         "experts": fields_of(rows.experts),
         "ridges": fields_of(rows.ridges),
         "residual": fields_of(rows.residual),
+        "gate": None if rows.gate is None else rows.gate.state(),
+        "own_watch": fields_of(rows.own_watch),
         "joint": _joint_state(rows),
         "memories": _memories_state(rows),
     }
@@ -88,6 +90,9 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
     set_fields(rows.experts, state["experts"])
     set_fields(rows.ridges, state["ridges"])
     set_fields(rows.residual, state["residual"])
+    if rows.gate is not None and state["gate"] is not None:  # of rows that kept every label
+        rows.gate.restore(state["gate"])
+    set_fields(rows.own_watch, state["own_watch"])
     _restore_joint(rows, state["joint"])
     _restore_memories(rows, state["memories"])
 
@@ -145,6 +150,8 @@ def inherit(rows: AutoRows, alone: AutoRows) -> None:
     pairs = ((rows.memories.detector, alone.memories.detector), (rows.residual, alone.residual))
     for ours, its in (*pairs, (rows.experts, alone.experts), (rows.ridges, alone.ridges)):
         set_fields(ours, {name: _rows(value, rows.J) for name, value in fields_of(its).items()})
+    if rows.gate is not None and alone.gate is not None:
+        rows.gate.inherit(alone.gate)
     rows.memories.detector.reset_suspicion()  # there are no samples to start again from
 
 

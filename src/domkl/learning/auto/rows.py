@@ -17,7 +17,7 @@ from ...base.types import Array, Float
 from .. import second_order
 from ..model import Model, Part, Statistics
 from ..settings import Auto
-from . import persistence, rescale, units
+from . import labels, persistence, rescale, units
 from .additive import LONG, Terms
 from .change import JOINT, MISLED
 from .constants import C
@@ -27,6 +27,8 @@ from .growth import take_late
 from .joint import Joint
 from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges, within_reach
+from .outliers import LabelGate
+from .own_watch import OwnWatch
 from .residual import ResidualModel
 from .scale import DataScale, in_widths
 from .warmup import WarmUp
@@ -80,7 +82,10 @@ class AutoRows(Model):
         self.dtype, self.diagonal, self.lockstep = dtype, diagonal, lockstep
         self.watches = settings.forgetting == "auto"
         self.rounds = 0
-        self.warm = WarmUp(learners, diameter, lockstep)
+        bounds = settings.outliers == "bound" and not self.loss.classifies
+        self.gate = LabelGate(J) if bounds else None
+        self.own_watch = OwnWatch(J)
+        self.warm = WarmUp(J, learners, diameter, lockstep, fenced=bounds)
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
         self.own_range = np.stack([self.low, self.high])  # (2, J) of the own targets
         self.experts, self.residual = Experts(J), ResidualModel(J)
@@ -200,13 +205,14 @@ class AutoRows(Model):
             earlier = prediction
         self.rounds += 1
         self.last_x = prediction.x
+        y, kept = labels.believed(self, earlier, y)
         self._judge(earlier, y)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
         self.own_range = np.stack([np.minimum(self.own_range[0], y), np.maximum(self.own_range[1], y)])
         self.joint.learnt, self.statistics = None, {}
         self.memories.turn, self.memories.outgoing = NOBODY, None
         if not self.warm.over:
-            self.warm.samples.append((prediction.x, y))
+            self.warm.samples.append((prediction.x, kept))
             due = self.warm.statistics_for(self.rounds)
             self.statistics = dict.fromkeys(due, self.warm.statistics()) if due else {}
         self._step(prediction, y, earlier)
