@@ -76,6 +76,9 @@ class Constants:
     first_weights: tuple[float, ...] = _is(
         (0.15, 0.4, 0.125, 0.1, 0.225), "weights of the experts that there are from the start", "natural"
     )
+    newcomer: float = _is(
+        0.9, "weight of the neighbours where a learner joins without samples of its own", "by design"
+    )
     repeats: float = _is(0.97, "the largest correlation of one error with the next that counts", "by design")
     untried: float = _is(0.2, "weight that new experts have together before they are tried")
     blend: float = _is(0.25, "part of the long memory in the expert that blends it with the neighbours' mean")
