@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from ..base import checks
 from ..base.errors import PeerError
 from ..base.types import Array, Float
 from ..exchange.combine import Neighbours, median
+from ..exchange.edges import Neighbour
 from ..exchange.message import Exchange, Shapes, Update
 from ..exchange.network import HEADER
 from ..exchange.topology import Topology, order
@@ -26,6 +26,7 @@ from ..learning.auto.scale import scale_number
 from ..learning.model import Statistics
 from ..learning.settings import Auto, describe
 from .row import Learnt, ModelRow, digest
+from .scales import NEW, headed, name_number, start_from
 
 #: Predictions that are kept until their labels come.
 MOST_ASKED = 1000
@@ -219,14 +220,35 @@ class AutoRow(ModelRow):
         ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
         self.behind -= {name for name, head in heads.items() if head >= ours or head[1] == ours[1]}
         self.behind |= {name for name, head in heads.items() if head < ours and head[1] != ours[1]}
-        if scale is not None and self.behind & self.known.keys():
+        self._offer_scale()
+        if self._take_better(list(received.values())):
+            return True
+        return self._judge_taken([head for head in heads.values() if head[1] == ours[1]])
+
+    def _offer_scale(self) -> None:
+        """The next message brings our scale, if a neighbour needs it."""
+        scale = self.model.scale
+        if scale is not None and scale.rank and self.behind & self.known.keys():
             kind = FIXED if self.model.warm.over else WHOLE
             self.post.append(headed(self.model.rounds, kind, scale.count, scale.whole, self.model.d + 1))
-        better = {head for head in heads.values() if head > ours and head[1] != ours[1]}
+
+    def connect(self, known: Mapping[Hashable, Neighbour]) -> None:
+        """A neighbour that joins later needs our scale before its first sample, to predict it."""
+        new = known.keys() - self.known.keys()
+        super().connect(known)
+        if self.model.rounds:
+            self.behind |= new
+            self._offer_scale()
+
+    def _take_better(self, updates: Sequence[Update]) -> bool:
+        """The best of the senders' scales that is better than ours and believed; whether there is one."""
+        scale, heads = self.model.scale, [self._head(update) for update in updates]
+        ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
+        better = {head for head in heads if head > ours and head[1] != ours[1]}
         for best in sorted(better, reverse=True):
-            if self._take_scale([received[name] for name, head in heads.items() if head == best]):
+            if self._take_scale([u for u, head in zip(updates, heads, strict=True) if head == best]):
                 return True
-        return self._judge_taken([head for head in heads.values() if head[1] == ours[1]])
+        return False
 
     def _judge_taken(self, heads: Sequence[tuple[float, int]]) -> bool:
         """Fix another learner's scale when a neighbour has, or when it has been in use for long; drop it if
@@ -261,10 +283,11 @@ class AutoRow(ModelRow):
         is_most = len(updates) >= max(2, len(self.known) // 2 + 1)
         if not is_most and not (is_loose and rescale.fits(model, stats)):
             return False
-        is_new, is_sure = not model.warm.samples, is_most or model.warm.over or rescale.knows_spread(model)
+        is_new = len(model.warm.samples) <= NEW
+        is_sure = is_most or model.warm.over or rescale.knows_spread(model)
         rescale.take(model, stats, int(row[3]), is_fixed and is_sure)
         if is_new:
-            self.adopt(updates, 1.0)
+            start_from(model, [self._unpacked(update) for update in updates])
         return True
 
     # The network
@@ -277,10 +300,11 @@ class AutoRow(ModelRow):
         self.model.reweigh(near.weight, *self.topology.size)
 
     def adopt(self, updates: Sequence[Update], share: float) -> None:
-        """Move the parameters a share of the way to the median of those with the same scale.
-
-        Whoever has no scale gets it from a neighbour's next message.
-        """
+        """Move a share of the way to the median of those with our scale; one without samples takes theirs."""
+        if self.model.scale is None and not self.model.warm.samples:
+            self.model.rounds = min([update.round for update in updates], default=0)
+            self._take_better(updates)
+            return
         state = self.model.joint.state
         thetas = [self._unpacked(update)["theta"] for update in updates if self.same(update)]
         if state is not None and thetas:
@@ -307,13 +331,3 @@ class AutoRow(ModelRow):
             self.table.setdefault(t, {})[name] = row[HEADER:]
         self.post, self.behind = list(state["post"]), set(state["behind"])
         self.asked = {np.ascontiguousarray(x).tobytes(): values for x, values in state["asked"]}
-
-
-def headed(round: int, whose: int, count: int, row: Array, columns: int) -> Array:
-    """Statistics as they are sent: of which round, whose, how many quantiles, of how many learners."""
-    return np.concatenate([[round, whose, len(row) // columns - parts.OTHERS, count], row])
-
-
-def name_number(name: Hashable) -> int:
-    """A number that stands for a name in statistics; 48 bits, which a float holds."""
-    return int.from_bytes(hashlib.sha256(str(name).encode()).digest()[:6], "big")

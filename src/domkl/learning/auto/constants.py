@@ -80,12 +80,20 @@ class Constants:
     enough: int = _is(320, "samples of all learners after which a common scale is good enough to go on with")
     looks: int = _is(64, "the most rounds that `enough` may take")
     late_values: int = _is(32, "values after which an input that came late gets its scale", "by design")
+    far_apart: float = _is(
+        20.0, "how far a learner may move the scale, in typical spreads of the learners", "natural"
+    )
+    few_values: int = _is(64, "values of a group below which no learner's are called far from it", "sets")
+    most_values: float = _is(4.0, "how many times the values of others one learner counts for", "by design")
 
     # Experts
     fixed_share: float = _is(1e-3, "weight that experts get back in every round", "drift")
     heat: float = _is(4.0, "temperature of Hedge, in mean squared errors of the best expert")
     first_weights: tuple[float, ...] = _is(
         (0.15, 0.4, 0.125, 0.1, 0.225), "weights of the experts that there are from the start", "natural"
+    )
+    newcomer: float = _is(
+        0.9, "weight of the neighbours where a learner joins without samples of its own", "by design"
     )
     repeats: float = _is(0.97, "the largest correlation of one error with the next that counts", "by design")
     untried: float = _is(0.2, "weight that new experts have together before they are tried")

@@ -55,6 +55,12 @@ class Experts:
         level = C.heat * repeats[:, None] * np.maximum(self.errors.min(-1, keepdims=True), 1e-12)
         self.log_weights = np.log(self.weights()) - np.minimum(worse / level, 1)
 
+    def start_with(self, name: str) -> None:
+        """The named expert gets `newcomer` of all weight, as long as nothing is known of any."""
+        w = (1 - C.newcomer) * self.weights()
+        w[:, NAMES.index(name)] += C.newcomer
+        self.log_weights = np.log(w)
+
     def add_all(self) -> None:
         """From now on there are all of `NAMES`."""
         w, new = self.weights(), len(NAMES) - FIRST
