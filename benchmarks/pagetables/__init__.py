@@ -6,11 +6,11 @@ them, and `tests/test_tables.py` compares.
 
 from __future__ import annotations
 
-from . import accuracy, agents, changes, constants, fits, performance, stations, streams, together
+from . import accuracy, agents, changes, constants, fits, liars, performance, stations, streams, together
 from .common import Maker
 
 MADE: dict[str, Maker] = {}
-for module in (performance, accuracy, constants, stations, streams, changes, agents, fits, together):
+for module in (performance, accuracy, constants, stations, streams, changes, agents, fits, together, liars):
     assert not MADE.keys() & module.MADE.keys()
     MADE |= module.MADE
 
