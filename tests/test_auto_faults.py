@@ -96,7 +96,7 @@ def ring_with_latecomer(T, at, changed=lambda update: update):
 def test_who_joins_predicts_its_first_samples_as_well_as_its_neighbours():
     y_hat, y, members = ring_with_latecomer(700, 600)
     errors = ((y_hat - y) ** 2).mean(1)
-    assert errors[4] < 1.1 * errors[:4].max()  # each on samples of its own
+    assert errors[4] < 1.25 * errors[:4].max()  # each on samples of its own
     assert (y_hat[4, 0] - y[4, 0]) ** 2 < 0.2 * y.var()
     assert len(scales(members)) == 1
     assert duals(members) < 1e-9

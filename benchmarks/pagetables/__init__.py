@@ -6,12 +6,24 @@ them, and `tests/test_tables.py` compares.
 
 from __future__ import annotations
 
-from . import accuracy, agents, changes, constants, fits, outliers, performance, stations, streams, together
+from . import (
+    accuracy,
+    agents,
+    changes,
+    constants,
+    fits,
+    liars,
+    outliers,
+    performance,
+    stations,
+    streams,
+    together,
+)
 from .common import Maker
 
 MADE: dict[str, Maker] = {}
-TABLES = (performance, accuracy, constants, stations, streams, changes, agents, fits, together, outliers)
-for module in TABLES:
+TABLES = (performance, accuracy, constants, stations, streams, changes, agents, fits)
+for module in (*TABLES, together, liars, outliers):
     assert not MADE.keys() & module.MADE.keys()
     MADE |= module.MADE
 
