@@ -77,7 +77,7 @@ def test_alone_is_a_learner_without_neighbours_that_has_the_same_samples():
     model, learnt = problems.online(nx.cycle_graph(3), 2, size=80), []
     own = model.rows.joint.own
     learn, reset = own.learn, own.reset
-    own.learn = lambda z, y, c: (learnt.append((z, y)), learn(z, y, c))
+    own.learn = lambda z, y, c, counts=None: (learnt.append((z, y)), learn(z, y, c, counts))
     own.reset = lambda J, K: (learnt.clear(), reset(J, K))
     for t in range(90):
         model.learn(X[:, t], y[:, t])
