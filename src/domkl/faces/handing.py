@@ -38,6 +38,7 @@ def handed_over(online: OnlineRows, names: tuple[str, ...] = ()) -> HandedAuto:
     fixed = copy.deepcopy(online)
     fixed.fix_scale()
     fixed.rows.memories.recent.clear()
+    fixed.rows.joint.own.judge.clear()
     fixed.rows.own_watch = OwnWatch(1)
     if fixed.rows.gate is not None:
         fixed.rows.gate.drop_labels()

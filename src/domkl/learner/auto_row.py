@@ -27,8 +27,6 @@ from ..learning.model import Statistics
 from ..learning.settings import Auto, describe
 from .row import Learnt, ModelRow, digest
 
-#: A neighbour's parameters may predict targets so many widths from the centre.
-REACH = 100.0
 #: Predictions that are kept until their labels come.
 MOST_ASKED = 1000
 #: Settings that each learner may choose for itself.
@@ -71,7 +69,6 @@ class AutoRow(ModelRow):
         self.asked: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
         self.behind: set[Hashable] = set()  # neighbours whose last message was on a lesser scale than ours
         self._seen: tuple[tuple[object, ...], Any] | None = None  # the last prediction, and its round
-        self._z: Array = np.zeros(0)  # features of the last input
 
     @property
     def resets(self) -> int:  # type: ignore[override]
@@ -124,7 +121,6 @@ class AutoRow(ModelRow):
 
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         prediction = self._predict(x)  # before the round is known to have begun
-        self._z = prediction.z[0] if len(prediction.z) else np.zeros(0)
         self.model.rounds = round
         self._seen = (self.model.parameters, round), prediction
         return super().learn(x, y, round)
@@ -156,12 +152,6 @@ class AutoRow(ModelRow):
         if read != (0 if update.more is None else len(update.more)):
             raise PeerError("a message holds broken statistics; expected whole ones; fix that learner")
 
-    def is_plausible(self, update: Update) -> bool:
-        if not len(self._z) or not self.same(update):
-            return True
-        theta = self._unpacked(update)["theta"][0]
-        return theta.shape != self._z.shape or bool((np.abs((theta * self._z).sum(-1)) <= REACH).all())
-
     def same(self, update: Update) -> bool:
         mine, theirs = self._number, self._head(update)[1]
         return mine == theirs != 0
@@ -175,13 +165,7 @@ class AutoRow(ModelRow):
         message = self._unpacked(update)
         return float(message["rank"][0]), int(message["scale"][0])
 
-    def merge(
-        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
-    ) -> list[Array | None]:
-        self._note_statistics([update for update in received if update is not None])
-        return super().merge(own, received, moves, backs)
-
-    def _note_statistics(self, received: Sequence[Update]) -> None:
+    def note_statistics(self, received: Sequence[Update]) -> None:
         """Keep statistics for scales to come; those that all need are passed on."""
         model, names = self.model, {name_number(name): name for name in self.topology.members}
         for row in self._rows(received):

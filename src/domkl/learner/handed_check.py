@@ -75,7 +75,7 @@ def _expected(rows: Mapping[str, Any], d: int, K: int) -> list[tuple[Mapping[str
     columns, one = dict.fromkeys(("n", "mean", "sd", "low", "high"), (1, d)), (1,)
     watch = dict.fromkeys(("level", "surplus", "since", "lasting", "usual_error"), one)
     return [
-        (rows, {"low": one, "high": one, "weight": one}),
+        (rows, {"low": one, "high": one, "weight": one, "own_range": (2, 1)}),
         (scale, {"centre": one, "width": one, "whole": (0,)}),
         (scale["inputs"], {**columns, "quantiles": (1, ANY, d)}),
         (rows["experts"], _experts(n)),
@@ -139,7 +139,8 @@ def _numbers(state: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def _is_number(name: str, value: Any) -> bool:
     """Whether it is a count, or the length of a memory, which may be without end; samples are absent."""
     if value is None:
-        return name in ("x", "y", "own", "gate")  # own samples and errors, which version 1 did not keep
+        # Of version 1, or of samples that are not handed over.
+        return name in ("x", "y", "own", "gate", "z", "misses")
     if isinstance(value, float):
         return name == "rounds" and value > 0
     return isinstance(value, int) and 0 <= value <= MOST
@@ -148,7 +149,9 @@ def _is_number(name: str, value: Any) -> bool:
 def _check_alone(rows: Mapping[str, Any]) -> None:
     """Refuse samples, and anything of a network."""
     warm = rows["warm_up"]
-    kept = [warm["samples"], warm["before"], rows["memories"]["recent"]]
+    own = rows["joint"]["own"] or {}
+    judge = {name: value for name, value in own.get("judge", {}).items() if name != "count"}
+    kept = [warm["samples"], warm["before"], rows["memories"]["recent"], judge]
     _need(not any(v is not None for each in kept for v in each.values()), "it holds samples")
     _need(rows["late"] == rows["known"] == [], "it holds values of single inputs")
     _need(warm["learners"] == 1 and warm["diameter"] == 0, f"it is of {warm['learners']} learners")

@@ -35,6 +35,7 @@ class PaperRow:
     alike = "kernels, rates, loss, step, hedge and payload"
     floods = False
     closes_alone = True
+    alone: float | None = None
     resets = 0
     earlier: tuple[str, ...] = ()
 
@@ -162,7 +163,14 @@ class PaperRow:
     def same(self, update: Update) -> bool:
         return True
 
-    def is_plausible(self, update: Update) -> bool:
+    def note_statistics(self, received: Sequence[Update]) -> None:
+        """There are none."""
+
+    def believes(self, received: Sequence[Update | None]) -> list[bool]:
+        """Whether what each neighbour's parameters predict at our own last input is not absurd."""
+        return [update is None or self._is_plausible(update) for update in received]
+
+    def _is_plausible(self, update: Update) -> bool:
         """Features have length 1, so parameters of at most the reach cannot predict more."""
         theta, most = update.theta, self._reach / math.sqrt(self.V.shape[1] * 2)
         if not self._reach or max(float(theta.max()), -float(theta.min())) <= most:
@@ -171,7 +179,12 @@ class PaperRow:
         return bool((np.abs((theta * z).sum(-1)) <= self._reach).all())
 
     def merge(
-        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
+        self,
+        own: Update,
+        received: Sequence[Update | None],
+        moves: Sequence[bool],
+        backs: Sequence[Array],
+        refused: Mapping[int, Update],
     ) -> list[Array | None]:
         assert self.open is not None
         theta, L = self.open

@@ -104,6 +104,7 @@ class Rounds:
             sent=self.network.sent / T,
             bytes=self.network.bytes / T,
             alone=self.alone / T,
+            trust=self.network.trust,
         )
 
     def _parameters(self) -> tuple[Array, Array, Array]:

@@ -50,7 +50,16 @@ class Constants:
     own_classes: float = _is(
         0.125, "the same with the logistic loss: an eighth of the curvature", "by design"
     )
+    own_beyond: float = _is(0.1, "part of their range by which predictions from them may leave it", "natural")
     own_steps: int = _is(2, "steps towards the weak ridge in a round, beside the sample's own", "natural")
+
+    # Trust in neighbours
+    judge_samples: int = _is(
+        32, "last samples of its own on which a learner judges its neighbours", "natural"
+    )
+    judge_fewest: int = _is(8, "samples from which on it judges them", "natural")
+    judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
+    judge_least: float = _is(1e-6, "squared error, in scaled units, that is never too much", "by design")
 
     # Features
     sigma2: tuple[float, ...] = _is((0.1, 0.2, 0.4, 0.8), "squared bandwidths, in turn over the frequencies")

@@ -28,6 +28,7 @@ def from_1(state: Mapping[str, Any]) -> dict[str, Any]:
     experts = {"log_weights": np.log(w), "errors": np.zeros(w.shape), "rounds": np.zeros(w.shape[-1])}
     return {
         **state,
+        "own_range": np.stack([state["low"], state["high"]]),
         "experts": experts,
         "ridges": fields_of(Experts(J, (0.5, 0.5))),
         "residual": {**fields_of(ResidualModel(J)), **state["residual"]},

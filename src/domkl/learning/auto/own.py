@@ -24,6 +24,7 @@ from ...base.types import Array, Float
 from .. import first_order, second_order
 from ..losses import Loss
 from .constants import C
+from .judge import Judge
 
 
 class OwnScores(NamedTuple):
@@ -46,10 +47,12 @@ class Own:
         self.m: Array = np.zeros(0)  # (J, models, K)
         self.a: Array = np.zeros(0)  # minimum with the weak ridge
         self.apart: Array = np.zeros(0)  # p - c
+        self.judge = Judge(loss.classifies, dtype)
 
     def reset(self, J: int, K: int) -> None:
         """Forget everything."""
         self.m, self.a, self.apart = np.zeros((3, J, C.models, K), self.dtype)
+        self.judge.reset(J, K)
         self.inverse = self.diagonal(np.full((J, C.models), self.strong, self.dtype), K)
 
     def scores(self, z: Array, c: Array) -> OwnScores:
@@ -84,7 +87,9 @@ class Own:
         `counts`: whose sample is learnt, booleans (J,); by default everybody's.
         """
         u, a = self.inverse.times(z, self._weak_side())
-        h, k = second_order.parabola(self.loss, first_order.dot(z, a), y[..., None])
+        weak, strong = first_order.dot(z, a), first_order.dot(u, self.m)
+        self.judge.note(z, y, np.stack([weak.mean(-1), strong.mean(-1)], -1))
+        h, k = second_order.parabola(self.loss, weak, y[..., None])
         if counts is not None:
             h, k = h * counts[:, None], k * counts[:, None]
         m = self.m + (k * y[..., None])[..., None] * z
@@ -114,6 +119,7 @@ class Own:
         new = np.arange(P.shape[-1] - more, P.shape[-1])
         P[..., new, new] = 1 / self.strong
         self.inverse = self.inverse.like(P)
+        self.judge.grow(more)
 
     def inherit(self, other: Own, J: int) -> None:
         """Every row starts with all that a learner alone has learnt."""
@@ -122,17 +128,20 @@ class Own:
         )
         P = np.repeat(other.inverse.settle(), J, 0).astype(self.dtype)
         self.inverse = self.diagonal(np.ones((J, C.models), self.dtype), P.shape[-1]).like(P)
+        self.judge.reset(J, P.shape[-1])
 
     def state(self) -> dict[str, Any]:
         """State between two rounds, by name; of the symmetric matrices one half."""
         half, terms = self.inverse.halves()
-        return {"m": self.m, "weak": self.a, "apart": self.apart, "half": half, "terms": terms}
+        vectors = {"m": self.m, "weak": self.a, "apart": self.apart}
+        return {**vectors, "half": half, "terms": terms, "judge": self.judge.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`."""
         self.m, self.a, self.apart = state["m"], state["weak"], state["apart"]
         kind = self.diagonal(np.ones((1, 1), self.dtype), 1)
         self.inverse = kind.from_halves(state["half"], state["terms"])
+        self.judge.restore(state["judge"], len(self.m), self.m.shape[-1])
 
 
 def _half_of_identity(size: int) -> Array:

@@ -29,6 +29,7 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
         "inputs": {"first": rows.joint.features.first, "now": rows.d},
         "rounds": rows.rounds,
         "low": rows.low,
+        "own_range": rows.own_range,
         "high": rows.high,
         "weight": rows.weight,
         "late": [[c, list(values)] for c, values in rows.late.items()],
@@ -79,7 +80,7 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
         rows.lay_out(rows.d)
     growth.widen(rows, state["inputs"]["now"])
     rows.rounds, rows.low, rows.high = state["rounds"], state["low"], state["high"]
-    rows.weight = state["weight"]
+    rows.weight, rows.own_range = state["weight"], state["own_range"]
     rows.late = {c: list(values) for c, values in state["late"]}
     rows.known = {t: Statistics(Stats(**each), who.astype(bool)) for t, each, who in state["known"]}
     rows.scale = _scale_of(state["scale"])
@@ -141,6 +142,7 @@ def inherit(rows: AutoRows, alone: AutoRows) -> None:
     rescale.start_with(rows, whole_statistics(alone))
     _inherit_joint(rows, alone)
     rows.low, rows.high = _rows(alone.low, rows.J), _rows(alone.high, rows.J)
+    rows.own_range = np.repeat(alone.own_range, rows.J, 1)
     weight = rows.weight if rows.shared else np.zeros(rows.J)
     rows.memories.all = [rows.memories.make(one.rounds, weight, rows.learners) for one in alone.memories.all]
     for memory, other in zip(rows.memories.all, alone.memories.all, strict=True):

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array, Float
 from .. import second_order
 from ..model import Model, Part, Statistics
 from ..settings import Auto
-from . import labels, persistence, rescale
+from . import labels, persistence, rescale, units
 from .additive import LONG, Terms
 from .change import JOINT, MISLED
 from .constants import C
@@ -61,6 +62,7 @@ class AutoRows(Model):
 
     kind = "auto"
     largest = LARGEST
+    judges = True
 
     def __init__(
         self,
@@ -85,6 +87,7 @@ class AutoRows(Model):
         self.own_watch = OwnWatch(J)
         self.warm = WarmUp(J, learners, diameter, lockstep, fenced=bounds)
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
+        self.own_range = np.stack([self.low, self.high])  # (2, J) of the own targets
         self.experts, self.residual = Experts(J), ResidualModel(J)
         self.ridges = Experts(J, (0.5, 0.5))  # weights of the two ridges of the expert "alone"
         self.statistics: dict[int, Stats] = {}  # of this round's samples, for the scale of that round
@@ -152,12 +155,14 @@ class AutoRows(Model):
         if self.memories:
             scores += self.memories.scores(x, self.scale.inputs)
             scores.append((1 - C.blend) * scores[1] + C.blend * scores[LONG - 3])
-        alone = self._in_units(own.alone)
-        experts, residual, w = self._in_units(np.stack(scores, -1)), np.empty(0), self.experts.weights()
+        alone = units.predicted(self, own.alone, units.around_own(self))
+        residual, w = np.empty(0), self.experts.weights()
+        experts = units.predicted(self, np.stack(scores, -1))
         experts = np.insert(experts, ALONE, (self.ridges.weights() * alone).sum(-1), axis=-1)
         if self.memories:
             experts, residual = self._with_residual(experts, w)
-        return AutoPrediction(x, z, f, self._in_units(f), experts, (w * experts).sum(-1), alone, residual)
+        models, y_hat = units.predicted(self, f), (w * experts).sum(-1)
+        return AutoPrediction(x, z, f, models, experts, y_hat, alone, residual)
 
     def _with_residual(self, experts: Array, w: Array) -> tuple[Array, Array]:
         """One expert more: what the others predict together, corrected by the error to expect."""
@@ -167,14 +172,6 @@ class AutoRows(Model):
         y = np.clip(together + self.residual.expected() * self.scale.width, self.low, self.high)
         y = np.clip(y, -C.residual_sure, C.residual_sure) if self.loss.classifies else y
         return np.hstack([experts, y[:, None]]), np.hstack([self.residual.last, together[:, None]])
-
-    def _in_units(self, scores: Array) -> Array:
-        """Scores as predictions of y, inside the range of the targets seen. (J, n)"""
-        assert self.scale is not None
-        if self.loss.classifies:
-            return np.asarray(np.tanh(scores / 2))
-        y = self.scale.centre[:, None] + scores * self.scale.width[:, None]
-        return np.asarray(np.clip(y, self.low[:, None], self.high[:, None]))
 
     def models(self, prediction: AutoPrediction) -> Array:
         """Predictions of each joint model. (J, models)"""
@@ -211,6 +208,7 @@ class AutoRows(Model):
         y, kept = labels.believed(self, earlier, y)
         self._judge(earlier, y)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
+        self.own_range = np.stack([np.minimum(self.own_range[0], y), np.maximum(self.own_range[1], y)])
         self.joint.learnt, self.statistics = None, {}
         self.memories.turn, self.memories.outgoing = NOBODY, None
         if not self.warm.over:
@@ -277,13 +275,8 @@ class AutoRows(Model):
             last, together = earlier.residual[:, :2], earlier.residual[:, 2]
             self.residual.learn(last, in_widths(y - together, self.scale.width))
         repeats = self.residual.repeats()
-        self.experts.judge(self._misses(earlier.experts, y), repeats)
-        self.ridges.judge(self._misses(earlier.alone, y), repeats)
-
-    def _misses(self, predictions: Array, y: Array) -> Array:
-        """Squared errors, scaled like the targets. (J, n)"""
-        assert self.scale is not None
-        return np.asarray(in_widths(predictions - y[:, None], self.scale.width[:, None]) ** 2)
+        self.experts.judge(units.misses(self, earlier.experts, y), repeats)
+        self.ridges.judge(units.misses(self, earlier.alone, y), repeats)
 
     def scaled_target(self, y: Array) -> Array:
         """Targets (J,) as the models learn them."""
@@ -299,7 +292,7 @@ class AutoRows(Model):
         self.memories.learn(earlier.x, target, self.scale.inputs, self.rounds)
         error = in_widths(earlier.y_hat - y, self.scale.width) ** 2
         compared = [*range(JOINT), *range(MEMORIES, MEMORIES + len(self.memories.all))]
-        self.memories.detector.observe(error, self._misses(earlier.experts[:, compared], y))
+        self.memories.detector.observe(error, units.misses(self, earlier.experts[:, compared], y))
 
     def _decide(self, incoming: Mapping[str, Any]) -> None:
         assert self.scale is not None
@@ -317,6 +310,18 @@ class AutoRows(Model):
     def interpret(self, message: Mapping[str, Array], own: Mapping[str, Array]) -> dict[str, Array]:
         """One neighbour's message as far as it means the same here."""
         return interpret(self, message, own)
+
+    @property
+    def is_joined(self) -> bool:  # type: ignore[override]
+        return self.shared
+
+    @property
+    def resets(self) -> int:  # type: ignore[override]
+        return self.joint.resets
+
+    def believes(self, row: int, theta: Array) -> npt.NDArray[np.bool_]:
+        """Which neighbours' parameters err little on the learner's own last samples; see `judge`."""
+        return self.joint.own.judge.believes(row, theta)
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round's scale are of all learners."""
