@@ -101,7 +101,7 @@ LIES = {
         resize("own_watch.errors", 1, 1),
         fill("own_watch.since", 1),
         fill("warm_up.skip", -1),
-        resize("errors", 1, 11),
+        resize("experts.errors", 1, 11),
         resize("inputs.quantiles", 1, 400, 3),
         resize("joint.state.half", 1, 2, 5),
         resize("joint.state.lam", 1, 2, 1),

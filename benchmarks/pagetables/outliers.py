@@ -11,6 +11,7 @@ from .common import Maker, figure, read, table
 STREAMS = ("made", "stations", "air", "weather")
 MANY = ("1 to 100", "10 to 1e6", "up 3")
 UNITS = ("x 1000", "F to C")
+OUTLIERS = {"before": '`"keep"`', "after": '`"bound"`'}
 
 
 def _cell(rows: dict[str, Any], name: str) -> str:
@@ -55,12 +56,14 @@ def kept() -> str:
 
 def unit() -> str:
     seeds = read("outliers")["seeds"]
-    rows = [
-        [f"{name}, {way}", *(figure(v) for kind in UNITS for v in seeds[f"unit {name} {way}"]["0"][kind])]
-        for name in STREAMS[:2]
-        for way in ("before", "after")
-    ]
-    return table("stream | x 1000: itself | the others | F to C: itself | the others", rows)
+    rows = []
+    for key in (f"unit {name} {way}" for name in STREAMS for way in ("before", "after")):
+        if key in seeds:
+            each = [[value for kind in UNITS for value in row[kind]] for row in seeds[key].values()]
+            _, name, way = key.split()
+            means = (figure(value) for value in np.mean(each, 0))
+            rows.append([f"{name}, {OUTLIERS[way]}", str(len(each)), *means])
+    return table("stream | seeds | x 1000: itself | the others | F to C: itself | the others", rows)
 
 
 MADE: dict[str, Maker] = {"outliers": bounded, "outliers-kept": kept, "outliers-unit": unit}

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 def believed(rows: AutoRows, earlier: AutoPrediction, y: Array) -> tuple[Array, Array]:
     """Labels (J,) to learn from, and those to keep for the next scale, by what was predicted.
 
-    Own samples that the labels have left start again.
+    Own samples that the labels have left start again, where changes are watched for.
     """
     if rows.gate is None:
         return y, y
     alone, predicted = rows.alone(earlier), rows.joint.state is not None
-    if predicted:
+    if predicted and rows.watches:
         _drop_own(rows, rows.own_watch.observe(alone, y))
     return rows.gate.bound(earlier.y_hat, alone, y, predicted)
 

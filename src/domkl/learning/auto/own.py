@@ -9,7 +9,8 @@ ridge tau. One product Q z gives four predictions:
     shrunk                  half of the first, half of c shrunk to what the own samples show: z.(c - tau Q c)
 
 a and p - c, which have another ridge than Q, are kept from round to round and follow by products with Q, a
-few in each: each one is a step of a contraction. Nothing of this is sent, and no message changes m, Q or a.
+few in each: each one is a step of a contraction. Nothing of this is sent. No message changes m, Q or a, but
+for labels beyond belief: these count as near what all predict, if that is near what the own samples predict.
 """
 
 from __future__ import annotations

@@ -80,11 +80,9 @@ class AutoRows(Model):
         self.settings, self.loss = settings, settings.loss_function
         self.J, self.weight, self.d = J, weight, settings.check_inputs(d)
         self.dtype, self.diagonal, self.lockstep = dtype, diagonal, lockstep
-        self.watches = settings.forgetting == "auto"
-        self.rounds = 0
+        self.watches, self.rounds = settings.forgetting == "auto", 0
         bounds = settings.outliers == "bound" and not self.loss.classifies
-        self.gate = LabelGate(J) if bounds else None
-        self.own_watch = OwnWatch(J)
+        self.gate, self.own_watch = LabelGate(J) if bounds else None, OwnWatch(J)
         self.warm = WarmUp(J, learners, diameter, lockstep, fenced=bounds)
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
         self.own_range = np.stack([self.low, self.high])  # (2, J) of the own targets
@@ -203,8 +201,7 @@ class AutoRows(Model):
         """
         if earlier is None or earlier.experts.shape != prediction.experts.shape:
             earlier = prediction
-        self.rounds += 1
-        self.last_x = prediction.x
+        self.rounds, self.last_x = self.rounds + 1, prediction.x
         y, kept = labels.believed(self, earlier, y)
         self._judge(earlier, y)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
