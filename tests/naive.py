@@ -425,7 +425,8 @@ def believes(noted, row, theta, classifies):
     for z, y, alone in last:
         score = sum(theta[p] @ z[row, p] for p in range(2)) / 2
         for k, one in enumerate((score, *alone[row])):
-            error = ((np.tanh(one / 2) if classifies else one) - y[row]) ** 2 / len(last)
+            error = np.log(1 + np.exp(-y[row] * one)) if classifies else (one - y[row]) ** 2
+            error /= len(last)
             theirs, weak, strong = (
                 theirs + error * (k == 0),
                 weak + error * (k == 1),

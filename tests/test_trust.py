@@ -151,3 +151,44 @@ def test_a_learner_that_refuses_a_neighbour_goes_on_from_its_checkpoint_with_the
     rest = X[:, 60:], y[:, 60:], random.Random(1)
     expected = problems.fed(members, graph, *rest)
     np.testing.assert_array_equal(problems.fed(again, graph, *rest[:2], random.Random(1)), expected)
+
+
+# Lies that are no parameters
+
+
+def test_a_range_that_one_neighbour_makes_up_stays_within_a_few_widths():
+    X, y = different(3, 120, who=())
+    members = learners(nx.complete_graph(3), 2)
+    for t in range(120):
+        updates = [member.observe(X[j, t], y[j, t]) for j, member in enumerate(members)]
+        updates[2] = wide(members[2], updates[2])
+        for member in members:
+            for i in member.neighbours:
+                member.receive(i, updates[i])
+    model = members[0]._row.model
+    assert np.abs(model.low - model.scale.centre)[0] <= C.range_widths * model.scale.width[0]
+    assert np.abs(members[0].predict(X[0, 0]) - y[0, 0]) < 1
+
+
+def wide(member, update):
+    """An update with the widest range that a message may hold, and parameters as they are."""
+    row = member._row
+    message = row._unpacked(update)
+    message |= {"low": np.full(1, -1e30), "high": np.full(1, 1e30)}
+    return update._replace(scalars=row.layout.pack(message)[1])
+
+
+def test_a_message_on_another_scale_neither_counts_as_trusted_nor_moves_the_range():
+    X, y = different(2, 100, who=())
+    a, b = learners(nx.path_graph(2), 2)
+    for t in range(100):
+        from_a, from_b = a.observe(X[0, t], y[0, t]), b.observe(X[1, t], y[1, t])
+        if t >= 80:
+            message = b._row._unpacked(wide(b, from_b)) | {"scale": np.full(1, 7.0)}
+            from_b = from_b._replace(scalars=b._row.layout.pack(message)[1])
+        trust, low = a.trust.get(1), a._row.model.low[0]
+        a.receive(1, from_b)
+        b.receive(0, from_a)
+        if t >= 80:
+            assert a.trust.get(1) == trust
+            assert a._row.model.low[0] == min(low, y[0, t])

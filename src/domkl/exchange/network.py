@@ -71,9 +71,9 @@ class Network:
         assert layout.theta is not None
         duals, theta = self.duals, sent[layout.theta.name]
         duals.restart(model.resets)
-        refused = self._refused(model, theta)
         if not model.is_joined:
             return self._combine(self.neighbours, layout, sent, sent, None)
+        refused = self._refused(model, theta)
         self.judged += 1
         np.add.at(self.used, (duals.rows, duals.senders), ~refused)
         back, moving = duals.settle(refused)

@@ -283,7 +283,7 @@ class AutoRow(ModelRow):
         is_most = len(updates) >= max(2, len(self.known) // 2 + 1)
         if not is_most and not (is_loose and rescale.fits(model, stats)):
             return False
-        is_new = len(model.warm.samples) <= NEW
+        is_new = not model.warm.over and len(model.warm.samples) <= NEW
         is_sure = is_most or model.warm.over or rescale.knows_spread(model)
         rescale.take(model, stats, int(row[3]), is_fixed and is_sure)
         if is_new:

@@ -150,7 +150,7 @@ def _check_alone(rows: Mapping[str, Any]) -> None:
     """Refuse samples, and anything of a network."""
     warm = rows["warm_up"]
     own = rows["joint"]["own"] or {}
-    judge = {name: value for name, value in own.get("judge", {}).items() if name != "count"}
+    judge = {name: value for name, value in own.get("judge", {}).items() if name != "count" or value}
     kept = [warm["samples"], warm["before"], rows["memories"]["recent"], judge]
     _need(not any(v is not None for each in kept for v in each.values()), "it holds samples")
     _need(rows["late"] == rows["known"] == [], "it holds values of single inputs")

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from ..base.types import Array
 from ..exchange.edges import NEVER, Held, Neighbour, next_number
 from ..exchange.message import Update
-from .inbox import UpdateInbox
+from .inbox import MOST_FAULTS, UpdateInbox
 from .row import LearnerRow
 
 #: How much more or less often than we a neighbour may have reset its joint models.
@@ -22,10 +22,11 @@ class MergedRounds(UpdateInbox):
     def __init__(self, name: Hashable, asynchronous: bool, row: LearnerRow) -> None:
         super().__init__(name, asynchronous)
         self._row, self._resets = row, row.resets
-        #: The neighbours whose messages were not believed since this list was last emptied.
+        #: The neighbours whose messages were not believed since this list was last emptied; not all if many.
         self.implausible: list[Hashable] = []
-        #: Part of about the last `TRUST` messages of each neighbour that was believed.
+        #: Part of about the last `TRUST` messages of each neighbour that was believed, since the start.
         self.trust: dict[Hashable, float] = {}
+        self._judged: dict[Hashable, int] = {}  # messages that trust is an average of
 
     def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
         self._row.note_statistics([arrived[name] for name in self._known if name in arrived])
@@ -48,18 +49,25 @@ class MergedRounds(UpdateInbox):
 
         With such a neighbour we start again, under a new number, as soon as we believe it again.
         """
-        used, backs = self._row.believes(received), []
-        for (name, one), is_used, update in zip(self._known.items(), used, received, strict=True):
-            if update is not None:
-                before = self.trust.get(name, 1.0)
-                self.trust[name] = before + (is_used - before) / TRUST
-            if is_used:
+        judged, backs = self._row.believes(received), []
+        for (name, one), is_used in zip(self._known.items(), judged, strict=True):
+            if is_used is not None:
+                self._note_trust(name, is_used)
+            if is_used is not False:
                 continue
-            self.implausible.append(name)
+            if len(self.implausible) < MOST_FAULTS:
+                self.implausible.append(name)
             if self.name is not None and one.edge.moved != NEVER:
                 backs.append(one.edge.reset(next_number(one.edge.number), one.edge.theirs))
-        kept = [update if is_used else None for update, is_used in zip(received, used, strict=True)]
+        kept = [
+            None if is_used is False else update for update, is_used in zip(received, judged, strict=True)
+        ]
         return kept, [back for back in backs if back is not None]
+
+    def _note_trust(self, name: Hashable, is_used: bool) -> None:
+        n = self._judged[name] = min(self._judged.get(name, 0) + 1, TRUST)
+        before = self.trust.get(name, 1.0)
+        self.trust[name] = before + (is_used - before) / n
 
     def _settle(self, received: Sequence[Update | None]) -> tuple[list[Array], list[bool]]:
         """Moves of duals that did not stand at the other end, and with whom duals move in this round."""

@@ -166,9 +166,9 @@ class PaperRow:
     def note_statistics(self, received: Sequence[Update]) -> None:
         """There are none."""
 
-    def believes(self, received: Sequence[Update | None]) -> list[bool]:
+    def believes(self, received: Sequence[Update | None]) -> list[bool | None]:
         """Whether what each neighbour's parameters predict at our own last input is not absurd."""
-        return [update is None or self._is_plausible(update) for update in received]
+        return [None if update is None else self._is_plausible(update) for update in received]
 
     def _is_plausible(self, update: Update) -> bool:
         """Features have length 1, so parameters of at most the reach cannot predict more."""

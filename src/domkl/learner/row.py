@@ -65,8 +65,8 @@ class LearnerRow(Protocol):
     def note_statistics(self, received: Sequence[Update]) -> None:
         """Take what messages bring besides parameters: it is everybody's, whoever passes it on."""
 
-    def believes(self, received: Sequence[Update | None]) -> list[bool]:
-        """Whether each neighbour's message is used, judged by our own samples."""
+    def believes(self, received: Sequence[Update | None]) -> list[bool | None]:
+        """Whether each neighbour's message is used, by our own samples; None where they cannot judge it."""
 
     def merge(
         self,
@@ -180,13 +180,13 @@ class ModelRow:
     def note_statistics(self, received: Sequence[Update]) -> None:
         """Without statistics there is nothing to do."""
 
-    def believes(self, received: Sequence[Update | None]) -> list[bool]:
+    def believes(self, received: Sequence[Update | None]) -> list[bool | None]:
         """By the model, as far as parameters mean the same here."""
         name = None if self.layout.theta is None else self.layout.theta.name
         found = [None if u is None or name is None else self._comparable(u, name) for u in received]
         judged = [theta for theta in found if theta is not None]
         used = iter(self.model.believes(0, np.stack(judged)) if judged else ())
-        return [theta is None or bool(next(used)) for theta in found]
+        return [None if theta is None else bool(next(used)) for theta in found]
 
     def _comparable(self, update: Update, name: str) -> Array | None:
         """A neighbour's parameters (P, K), if they mean the same here."""

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from ..base.types import Array
-from ..learning.auto import AutoRows
-from ..learning.auto.message import OTHERS, within_reach
+from ..learning.auto import AutoRows, units
+from ..learning.auto.message import OTHERS
 
 #: A learner with so many samples is new in a network that has a scale, which takes two rounds to arrive.
 NEW = 2
@@ -20,13 +20,16 @@ def start_from(model: AutoRows, messages: Sequence[Mapping[str, Array]]) -> None
 
     The neighbours have the scale that the learner has just taken.
     """
-    theta, low, high = (
-        np.median([message[name] for message in messages], 0) for name in ("theta", "low", "high")
-    )
+    theta, low, high = (_middle([message[name] for message in messages]) for name in ("theta", "low", "high"))
     model.joint.adopt(theta.astype(model.dtype))
-    ends = within_reach(model, {"low": low, "high": high})
-    model.low, model.high = np.minimum(model.low, ends["low"]), np.maximum(model.high, ends["high"])
+    model.low, model.high = units.reachable(model, np.minimum(model.low, low), np.maximum(model.high, high))
     model.experts.start_with("neighbours")
+
+
+def _middle(values: Sequence[Array]) -> Array:
+    """Coordinate-wise median; of two middle values the one nearer to 0, as the other may be a lie."""
+    ordered = np.sort(np.stack(values), axis=0)
+    return np.asarray(np.clip(0, ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]))
 
 
 def headed(round: int, whose: int, count: int, row: Array, columns: int) -> Array:

@@ -118,7 +118,8 @@ class Auto:
     forgetting : "auto" (the past is dropped when the last samples alone predict clearly better), "none" (all
         samples count), or about how many past samples count.
     outliers : "bound" (a label far beyond the usual errors counts as one at their border, or not at all) or
-        "keep" (every label counts as it is: for targets that are rarely anything but 0).
+        "keep" (every label counts as it is: for targets with rare events, as fewer than about one label in
+        eight that lies far out is taken for an error).
     bounds : the lowest and the highest possible target; others are refused. By default none is.
 
     There may be 4096 inputs, of any scale up to 1e100, NaN where one is missing; a column that varies by less
@@ -223,7 +224,8 @@ class Paper:
     @property
     def loss_function(self) -> Loss:
         """The loss as an object."""
-        return self._loss()._replace(bounds=self.bounds)
+        loss = self._loss()
+        return loss if self.bounds is None else loss._replace(bounds=self.bounds)
 
     def _loss(self) -> Loss:
         if isinstance(self.loss, Loss):

@@ -36,7 +36,8 @@ class Run:
     bytes: float  # the same in bytes, without the message's envelope
     #: (J,) mean squared error of the expert that never listens (Auto); empty where a model has none
     alone: Array = field(default_factory=lambda: np.empty(0))
-    #: (J, J) part of the rounds in which learner j used the message of neighbour i, NaN without a link (Auto)
+    #: (J, J) part of the rounds in which learner j used the message of neighbour i, NaN without a link; empty
+    #: where a model does not judge, or no round had a common scale
     trust: Array = field(default_factory=lambda: np.empty((0, 0)))
 
 

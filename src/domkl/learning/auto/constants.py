@@ -59,6 +59,9 @@ class Constants:
     )
     judge_fewest: int = _is(8, "samples from which on it judges them", "natural")
     judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
+    range_widths: float = _is(
+        5.0, "how far from the centre another's targets may lie, in widths", "by design"
+    )
     judge_least: float = _is(1e-6, "squared error, in scaled units, that is never too much", "by design")
 
     # Features

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ...base.types import Array, Float
 from .constants import C
 
-#: A neighbour's parameters may predict targets so many widths from the centre.
+#: A neighbour's parameters may predict, at the last input, targets so many widths from the centre.
 REACH = 100.0
 
 
@@ -45,9 +45,9 @@ class Judge:
         self.count += 1
 
     def _misses(self, scores: Array, y: Array) -> Array:
-        """Squared errors of scores."""
-        predicted = np.tanh(scores / 2) if self.classifies else scores
-        return np.asarray((np.asarray(predicted, np.float64) - y) ** 2)
+        """Squared errors of scores; of classes the logistic loss, which is large for one too sure."""
+        scores = np.asarray(scores, np.float64)
+        return np.logaddexp(0, -y * scores) if self.classifies else np.asarray((scores - y) ** 2)
 
     def believes(self, row: int, theta: Array) -> npt.NDArray[np.bool_]:
         """Whether learner `row` uses each of its neighbours' parameters. (n, models, K) -> (n,)"""

@@ -10,7 +10,8 @@ ridge tau. One product Q z gives four predictions:
 
 a and p - c, which have another ridge than Q, are kept from round to round and follow by products with Q, a
 few in each: each one is a step of a contraction. Nothing of this is sent. No message changes m, Q or a, but
-for labels beyond belief: these count as near what all predict, if that is near what the own samples predict.
+for labels beyond belief, which count as near what all predict if that is near what the own samples predict,
+for a scale that is taken from others, and for a decision of all to start again.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ class AutoRows(Model):
 
     def merge(self, incoming: Mapping[str, Any]) -> None:
         """End the round with what the neighbours sent."""
-        self.low, self.high = incoming["low"], incoming["high"]
+        self.low, self.high = units.reachable(self, incoming["low"], incoming["high"])
         if self.joint.learnt is not None:
             self._merge_joint(incoming["theta"])
         self.memories.merge(incoming)

@@ -31,6 +31,19 @@ def around_own(rows: AutoRows) -> Array | None:
     return np.stack([low - beyond, high + beyond]) if low[0] <= high[0] else None
 
 
+def reachable(rows: AutoRows, low: Array, high: Array) -> tuple[Array, Array]:
+    """The range of all targets known (J,), no further from the centre than believable without own labels.
+
+    One message could make it as wide as it liked, for everybody and for good.
+    """
+    if rows.scale is None or not rows.shared:
+        return low, high
+    far = C.range_widths * rows.scale.width
+    own_low, own_high = rows.own_range
+    low = np.maximum(low, np.minimum(own_low, rows.scale.centre - far))
+    return low, np.minimum(high, np.maximum(own_high, rows.scale.centre + far))
+
+
 def misses(rows: AutoRows, predictions: Array, y: Array) -> Array:
     """Squared errors of predictions of y, scaled like the targets. (J, n)"""
     assert rows.scale is not None

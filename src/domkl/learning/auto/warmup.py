@@ -112,7 +112,7 @@ class WarmUp:
         self.old = 0 if returns else max(len(self.samples) - n, 0)
         if for_all and not self.over:
             past = self.before if returns else []
-            gone = len(self.samples) - n
+            gone = max(len(self.samples) - n, 0)
             self.skip = np.where(self.skip > gone, self.skip - gone + len(past), 0)
             self.before, self.samples, self.old = self.samples[:-n], past + self.samples[-n:], 0
 
