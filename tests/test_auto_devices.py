@@ -100,7 +100,7 @@ def changing(J, T, at):
     return X, y
 
 
-@pytest.mark.parametrize("graph", [nx.cycle_graph(4), nx.path_graph(4), nx.star_graph(3)])
+@pytest.mark.parametrize("graph", [nx.path_graph(4), nx.star_graph(3)])
 def test_devices_agree_on_what_to_do_about_a_change(graph):
     X, y = changing(len(graph), 620, 530)  # after the scale is fixed
     expected, rows = simulated(graph, X, y)

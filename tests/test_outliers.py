@@ -79,8 +79,7 @@ def test_own_samples_are_dropped_for_one_learner_and_no_other_bit_changes():
         np.testing.assert_array_equal(now[1], new[1])
 
 
-@pytest.mark.parametrize(("shift", "factor"), [(0, 1000), (-0.9, 5 / 9)])
-@pytest.mark.parametrize("at", [200, 560])
+@pytest.mark.parametrize(("shift", "factor", "at"), [(0, 1000, 560), (-0.9, 5 / 9, 200)])
 def test_a_change_of_unit_at_one_learner_is_followed(shift, factor, at):
     X, y = stream(at + 400)
     given = y.copy()
