@@ -20,9 +20,9 @@ def learners(graph, d, **options):
     return problems.learners(graph, model, inputs=d, **given)
 
 
-def simulated(graph, X, y, engine="auto", loss="squared"):
+def simulated(graph, X, y, engine="auto", loss="squared", exchange=None):
     """The same network in one process: what it predicts, and its rows."""
-    network = Network(domkl.graph.as_graph(graph), domkl.Exchange())
+    network = Network(domkl.graph.as_graph(graph), exchange or domkl.Exchange())
     about = domkl.Auto(size=SIZE, loss=loss), len(y), X.shape[-1], network.neighbours.weight
     rows = AutoRows(*about, len(y), network.diameter, diagonal=engines.make_inverse(engine))
     y_hat = np.empty_like(y)

@@ -337,6 +337,24 @@ def auto_joint(Z, y, neighbours, rho, eta, kept):
     return theta, lam
 
 
+def own_samples(Z, y, commons, strong, weak, steps):
+    """Predictions for each z before its label: alone with both ridges, personal, shrunk."""
+    M, m = strong * np.eye(len(Z[0])), np.zeros(len(Z[0]))
+    a, apart, found = m, m, []
+    for z, label, c in zip(Z, y, commons, strict=True):
+        Q = np.linalg.inv(M)
+        weak_one, strong_one = Q @ (m + (strong - weak) * a), Q @ m
+        personal = Q @ (m + strong * c + (strong - weak) * apart)
+        shrunk = (strong_one + c - strong * (Q @ c)) / 2
+        found.append([z @ weak_one, z @ strong_one, z @ personal, z @ shrunk])
+        M, m, a = M + 2 * np.outer(z, z), m + 2 * label * z, weak_one
+        Q = np.linalg.inv(M)
+        for _ in range(steps):
+            p = Q @ (m + strong * c + (strong - weak) * apart)
+            a, apart = Q @ (m + (strong - weak) * a), p - c
+    return np.array(found)
+
+
 def echo(errors, fade, doubt, few):
     """What each error (T,) was expected to be: each time a fresh ridge regression over all pairs before."""
     clipped = [max(-2.0, min(2.0, error)) for error in errors]
@@ -393,3 +411,90 @@ def most_likely_variances(data, b, v, noise, group):
         new[mine] = (sum(b[mine] ** 2) + 0.5 * 5e-5) / (max(told, 0) + 0.5)
     new[0] = 5e-2
     return new
+
+
+def believes(noted, row, theta, classifies):
+    """Whether a learner uses a neighbour's parameters: at most twice its own errors on its last samples."""
+    last = noted[-32:]
+    final = sum(theta[p] @ last[-1][0][row, p] for p in range(2)) / 2
+    if abs(final) > 100:
+        return False
+    if len(last) < 8:
+        return True
+    theirs, weak, strong = 0.0, 0.0, 0.0
+    for z, y, alone in last:
+        score = sum(theta[p] @ z[row, p] for p in range(2)) / 2
+        for k, one in enumerate((score, *alone[row])):
+            error = np.log(1 + np.exp(-y[row] * one)) if classifies else (one - y[row]) ** 2
+            error /= len(last)
+            theirs, weak, strong = (
+                theirs + error * (k == 0),
+                weak + error * (k == 1),
+                strong + error * (k == 2),
+            )
+    return bool(theirs <= 2 * min(weak, strong) + 1e-6)
+
+
+def believed(y, y_hat, alone, C):
+    """Labels as they are learnt, from all labels and predictions so far; the first prediction knew none."""
+    out = []
+    for t in range(len(y)):
+        errors = [min(abs(y[i] - y_hat[i]), abs(y[i] - alone[i])) for i in range(1, t)][-C.label_window :]
+        label = y[t]
+        if len(errors) >= C.label_errors:
+            label = near_prediction(y[: t + 1], y_hat[t], alone[t], errors, C)
+        if len(errors) < C.label_window:
+            label = inside_fence(label, y[: t + 1], C)
+        out.append(label)
+    return out
+
+
+def near_prediction(y, y_hat, alone, errors, C):
+    """The last label, as far from its prediction as the last errors allow; as it is if half are the same."""
+    last = sorted(errors[-C.label_last :])
+    usual = sorted(errors)[int(C.label_quantile * len(errors))] / C.label_normal
+    deviation = max(usual, last[(len(last) - 1) // 2] / 0.6745)
+    labels = sorted(y[-C.label_window :])
+    if len(errors) < C.label_window:
+        low, high = labels[-(-len(labels) // 5)], labels[-1 - -(-len(labels) // 5)]
+        deviation = min(deviation, (high - low) / 1.6832) if high > low else deviation
+    if labels.count(labels[len(labels) // 2]) > len(labels) / 2:
+        return y[-1]
+    miss = min(abs(y[-1] - y_hat), abs(y[-1] - alone))
+    if miss > C.label_reach * deviation:
+        centre = alone if abs(y_hat - alone) > C.label_reach * deviation else y_hat
+        if miss >= C.label_wild * deviation:
+            return centre
+        return centre + np.sign(y[-1] - centre) * C.label_reach * deviation
+    return y[-1]
+
+
+def no_guide(y, alone, C):
+    """The rounds in which own samples start again, from labels and what the own samples predict."""
+    found, since = [], 0
+    for t in range(len(y)):
+        errors = [abs(a - b) for a, b in zip(y[: t + 1], alone[: t + 1], strict=True)]
+        usual, last = sorted(errors[since:][-C.label_window :]), sorted(errors[-C.label_last :])
+        labels = sorted(y[: t + 1][-C.label_last :])
+        half = (len(labels) - 1) // 2
+        spread = sorted(abs(v - labels[half]) for v in labels)[half]
+        rises = last[half] > C.own_rise * usual[(len(usual) - 1) // 2]
+        if len(usual) >= C.own_errors and rises and last[half] > C.own_spread * spread:
+            found, since = [*found, t], t + 1
+    return found
+
+
+def inside_fence(label, y, C):
+    """A label beyond all that lie near the middle three fifths of labels: the last of them, or the median."""
+    labels, n = sorted(y[-C.label_window :]), len(y[-C.label_window :])
+    if n < 4 or labels[0] == labels[-1]:
+        return label
+    middle = labels[-(-n // 5) : n - -(-n // 5)]
+    middle = labels[1:-1] if middle[0] == middle[-1] else middle
+    width = middle[-1] - middle[0] or min(b - a for a in labels for b in labels if b > a)
+    far = C.label_fence * (1 + C.label_few / n) * width
+    wild = far * C.label_wild / C.label_reach
+    if not middle[0] - wild <= label <= middle[-1] + wild:
+        return labels[(n - 1) // 2]
+    kept = [v for v in labels if middle[0] - far <= v <= middle[-1] + far]
+    return min(max(label, kept[0]), kept[-1])

@@ -20,6 +20,14 @@ anything = st.recursive(
     max_leaves=8,
 )
 
+#: Files of `auto` from before it had experts of its own samples: they go on with these, nearly as before.
+FEWER_EXPERTS = ("learner-1-auto", "checkpoint-1-auto", "checkpoint-2-auto", "handed-1-auto")
+
+
+def tolerance(path, **exact):
+    """How near to the expected ones predictions must be; targets span 4."""
+    return {"rtol": 0, "atol": 0.04} if path.stem in FEWER_EXPERTS else exact
+
 
 def put(directory, round, **arrays):
     return save(directory, round, ARRAYS | arrays, META, sync=False)

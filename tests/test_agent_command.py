@@ -73,7 +73,8 @@ def test_check_prints_what_was_understood(file, capsys):
     )
     assert lines[1].endswith('dtype = "float32"')
     expected = (
-        '[model] kind = "auto", size = 64, loss = "squared", seed = 0, start = 0.0, forgetting = "auto"'
+        '[model] kind = "auto", size = 64, loss = "squared", seed = 0, start = 0.0, forgetting = "auto", '
+        'outliers = "bound"'
     )
     assert lines[2] == expected
     assert '[rounds] mode = "sync", deadline = 5.0, start = 30.0, resend = 0.5' in lines
@@ -104,6 +105,7 @@ def test_a_bad_file_is_one_line_and_exit_code_2(file, capsys):
     said = capsys.readouterr()
     assert said.out == ""
     message = (
-        "domkl: a.toml [model] key is 'sise'; expected one of kind, size, loss, seed, start, forgetting; "
+        "domkl: a.toml [model] key is 'sise'; expected one of kind, size, loss, seed, start, forgetting, "
+        "outliers, bounds; "
     )
     assert said.err == message + "did you mean 'size'?\n"

@@ -21,7 +21,8 @@ from domkl.agent.serve import service_of
 from domkl.agent.service import METRICS, Service, Status
 from domkl.agent.streams import open_stream
 from domkl.base.errors import InputError
-from domkl.learning.settings import Auto
+from domkl.learning.first_order import Rates
+from domkl.learning.settings import Auto, Paper
 
 pytest.importorskip("prometheus_client")
 LOOPBACK = ("127.0.0.1", 0)
@@ -34,7 +35,9 @@ SNAPSHOT = {
     "readings_refused": {"not a number": 2},
     "dead_letters_lost": 1,
     "squared_error_rolling": 0.25,
+    "squared_error_alone_rolling": 0.5,
     "neighbour_up": {"lga": 1, "ewr": 0},
+    "neighbour_trust": {"lga": 1, "ewr": 0.25},
     "neighbour_age_seconds": {"lga": 0.5, "ewr": math.inf},
     "bytes_sent": 1000,
     "bytes_received": 2000,
@@ -100,8 +103,10 @@ def test_metrics_hold_the_snapshot(served):
         'domkl_readings_refused_total{reason="not a number"} 2.0',
         "domkl_dead_letters_lost_total 1.0",
         "domkl_squared_error_rolling 0.25",
+        "domkl_squared_error_alone_rolling 0.5",
         'domkl_neighbour_up{neighbour="lga"} 1.0',
         'domkl_neighbour_up{neighbour="ewr"} 0.0',
+        'domkl_neighbour_trust{neighbour="ewr"} 0.25',
         'domkl_neighbour_age_seconds{neighbour="ewr"} +Inf',
         "domkl_bytes_sent_total 1000.0",
         "domkl_bytes_received_total 2000.0",
@@ -269,8 +274,13 @@ def metrics_of(tmp_path, rows, **settings):
     """What /metrics says of an agent that has read all rows, and what it has predicted."""
     (tmp_path / "rows.jsonl").write_bytes(rows)
     stream = StreamSection(kind="jsonl", path=str(tmp_path / "rows.jsonl"))
-    given = {"transport": TransportSection(kind="memory"), "stream": stream, **settings}
-    config = AgentConfig("net", "a", inputs=2, model=Auto(size=64), **given)
+    given = {
+        "model": Auto(size=64),
+        "transport": TransportSection(kind="memory"),
+        "stream": stream,
+        **settings,
+    }
+    config = AgentConfig("net", "a", inputs=2, **given)
     transport = transports.make(config.transport_settings())
     said = []
 
@@ -295,6 +305,15 @@ def test_rows_that_an_agent_refuses_are_in_its_metrics(tmp_path):
     assert not [line for line in lines if line.startswith("domkl_messages_refused") and "label" in line]
     assert {"domkl_samples_total 3.0", "domkl_rounds_total 3.0", "domkl_round_seconds_count 3.0"} <= {*lines}
     assert len(said) == 3
+
+
+def test_the_error_alone_is_in_the_metrics_where_the_model_knows_it(tmp_path):
+    row = ROWS.splitlines(keepends=True)[0]
+    names = ("domkl_squared_error_rolling ", "domkl_squared_error_alone_rolling ")
+    lines, _ = metrics_of(tmp_path, row * 3)
+    assert [sum(line.startswith(name) for line in lines) for name in names] == [1, 1]
+    lines, _ = metrics_of(tmp_path, row * 3, model=Paper(rates=Rates(1, 1, 1)))
+    assert [sum(line.startswith(name) for line in lines) for name in names] == [1, 0]
 
 
 def test_an_agent_that_refuses_nothing_says_so(tmp_path):

@@ -71,14 +71,14 @@ def test_a_network_that_grows_in_an_open_round_does_not_break_it(rounds):
 
 
 @pytest.mark.parametrize("model", liars.MODELS.values(), ids=liars.MODELS)
-@pytest.mark.parametrize("where", ["merge", "after", "is_plausible"])
+@pytest.mark.parametrize("where", ["merge", "after", "believes"])
 def test_whatever_a_message_breaks_its_round_ends_and_the_fault_is_counted(model, where, monkeypatch):
     a, b = (domkl.Learner(model, [other], name=name, inputs=2) for name, other in ("ab", "ba"))
     X, y = problems.streams(2, 20, 2)
     real = getattr(a._row, where)
 
     def broken(*given):
-        if a.round == 5 and where != "after" and any(given[1] if where == "merge" else given):
+        if a.round == 5 and where != "after" and any(given[1] if where == "merge" else given[0]):
             raise KeyError(5)
         if a.round == 6 and where == "after":
             raise ZeroDivisionError("in the depths")

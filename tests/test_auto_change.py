@@ -46,7 +46,8 @@ def test_the_past_is_dropped_when_it_misleads(J):
     models = {kind: problems.online(graph, 3, forgetting=kind) for kind in ("none", "auto")}
     errors = {k: (problems.taught(m, X.swapaxes(0, 1), y.T).T - y) ** 2 for k, m in models.items()}
     restarts = {kind: model.rows.memories.restarts for kind, model in models.items()}
-    assert restarts["none"] == 0 < restarts["auto"] <= 2
+    assert restarts["none"] == 0
+    assert restarts["auto"] in ((1, 2) if J == 1 else (0, 1, 2))  # new own samples may do as well
     assert errors["auto"][:, :700].mean() < 1.03 * errors["none"][:, :700].mean()
     assert errors["auto"][:, 900:].mean() < 0.3 * errors["none"][:, 900:].mean()
     assert np.abs(models["auto"].rows.parameters.lam.sum(0)).max() < 1e-9

@@ -10,7 +10,7 @@ import pytest
 
 import domkl
 import problems
-from auto_networks import duals, learners, scales, simulated
+from auto_networks import SIZE, duals, learners, scales, simulated
 
 
 def lossy(members, graph, X, y, rng, loss):
@@ -70,6 +70,49 @@ def test_who_comes_later_gets_scale_and_estimate_from_a_neighbour():
     assert len(scales(members)) == 1
     assert ((y_hat - y[:, 90:])[2, 4:] ** 2).mean() < 0.2 * y.var()
     assert duals(members) < 1e-9
+
+
+def ring_with_latecomer(T, at, changed=lambda update: update):
+    """Four learners on a ring, and a fifth that joins between two of them at a round; its predictions."""
+    X, y = problems.streams(5, T, 2)
+    members = learners(nx.cycle_graph(4), 2)
+    problems.fed(members, nx.cycle_graph(4), X[:4, : at - 1], y[:4, : at - 1], random.Random(0))
+    for one in (members[0], members[3]):
+        one.join(4, number=7)
+    updates = [one.observe(X[j, at - 1], y[j, at - 1]) for j, one in enumerate(members)]
+    for one in members:
+        for i in set(one.neighbours) - {4}:
+            one.receive(i, updates[i])
+    members[0].close(), members[3].close()
+    late = domkl.Learner(domkl.Auto(size=SIZE), [0, 3], name=4, inputs=2, number=7)
+    members.append(late)
+    domkl.introduce(members)
+    late.adopt([changed(updates[0]), updates[3]])
+    late.skip_to(at)
+    graph = nx.from_edgelist([*nx.cycle_graph(4).edges, (0, 4), (3, 4)])
+    return problems.fed(members, graph, X[:, at:], y[:, at:], random.Random(0)), y[:, at:], members
+
+
+def test_who_joins_predicts_its_first_samples_as_well_as_its_neighbours():
+    y_hat, y, members = ring_with_latecomer(700, 600)
+    errors = ((y_hat - y) ** 2).mean(1)
+    assert errors[4] < 1.25 * errors[:4].max()  # each on samples of its own
+    assert (y_hat[4, 0] - y[4, 0]) ** 2 < 0.2 * y.var()
+    assert len(scales(members)) == 1
+    assert duals(members) < 1e-9
+
+
+def test_who_joins_beside_a_liar_recovers_by_its_own_samples():
+    lie = ring_with_latecomer(700, 600, lambda update: update._replace(theta=np.full_like(update.theta, 1e6)))
+    y_hat, y, members = lie
+    assert ((y_hat - y)[4, 20:] ** 2).mean() < 0.1 * y.var()
+    assert np.abs(members[4].state.theta).max() < 100
+
+
+def test_who_joins_with_nobodys_scale_waits_for_the_next_messages():
+    y_hat, y, members = ring_with_latecomer(700, 600, lambda update: update._replace(more=None))
+    assert len(scales(members)) == 1
+    assert ((y_hat - y)[4, 2:] ** 2).mean() < 0.1 * y.var()
 
 
 @pytest.mark.parametrize("at", [0, 1, 2, 3, 5, 20, 40])

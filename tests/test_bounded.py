@@ -101,7 +101,8 @@ def test_one_huge_label_is_refused_by_no_neighbour(model, at, label):
     assert [sum(agent.refused.values()) for agent in agents] == [0, 0, 0]
     assert [agent.progress.samples for agent in agents] == [80] * 3
     assert np.isfinite(y_hat).all()
-    assert np.abs(y_hat[1:]).max() < 1e6 or not unused  # the others stay with their own labels
+    # The others stay with their own labels, at the latest on a scale in which that learner has no part.
+    assert np.abs(y_hat[1:, 40:]).max() < 1e6 or not unused
     if model is liars.MODELS["auto"] and not unused:
         np.testing.assert_array_equal(y_hat, domkl.simulate(X, y, nx.path_graph(3), model=model).y_hat)
 

@@ -158,8 +158,10 @@ def test_the_papers_model_takes_the_files_section_and_the_options(here, capsys):
 @pytest.mark.parametrize("kind", ["auto", "paper"])
 @pytest.mark.parametrize("option", models.OPTIONS.values(), ids=lambda option: option.name)
 def test_every_option_sets_its_field_or_is_refused(option, kind):
-    texts = {"loss": "logistic", "kernels": "cauchy", "hedge": "local", "step": "newton"}
+    texts = {"loss": "logistic", "kernels": "cauchy", "hedge": "local", "step": "newton", "outliers": "bound"}
     needs = {"delta": ["--loss", "huber"], "memory": ["--step", "newton"]}
+    if kind == "paper":
+        needs["outliers"] = needs["memory"]
     text, field = texts.get(option.name, "64"), getattr(option, kind)
     argv = ["run", "--model", kind, f"--{option.name}", text, *(needs.get(option.name, []) if field else [])]
     args, plain = cli.parser().parse_args(argv), experiment.load("three-stations")

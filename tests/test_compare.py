@@ -15,12 +15,13 @@ import naive
 import problems
 from domkl import cli
 from domkl.datasets import Table
-from domkl.lab import compare, trial
+from domkl.lab import compare, experiment, trial
 from domkl.lab.compare.adaraker import AdaRaker
 from domkl.lab.compare.contender import Contender, Result
 from domkl.lab.compare.vaw import Vaw
 from domkl.lab.experiment import Experiment
 from domkl.learning import kernels
+from domkl.learning.settings import KernelSpec
 
 FEW = ["compare", "--rounds", "25"]
 
@@ -57,6 +58,30 @@ def test_the_table_has_ours_and_theirs(capsys):
     shown = [row["mse"] for row in found["rows"] if row["mse"] is not None]
     assert shown == sorted(shown)
     assert "OMKL" in err
+
+
+def test_networks_stand_beside_their_learners_alone(capsys):
+    found, _ = document(capsys, *FEW)
+    split, networks = trial.prepare(experiment.load("three-stations"), 25).split, {}
+    for row in found["rows"]:
+        assert (row["alone_mse"] is None) == (not row["name"].startswith("domkl, "))
+        if row["alone_mse"] is not None:
+            assert row["alone_rmse"] == pytest.approx(row["alone_mse"] ** 0.5)
+            networks[row["name"]] = row["alone_mse"]
+    model = domkl.Paper(kernels=KernelSpec(seed=0))
+    lone = [
+        domkl.simulate(split.X[[j]], split.y[[j]], [[0]], model=model, delay=split.delay) for j in range(3)
+    ]
+    assert networks["domkl, paper"] == pytest.approx(130**2 * np.mean([run.mse[0] for run in lone]))
+    together = domkl.simulate(split.X, split.y, "ring", delay=split.delay)
+    assert networks["domkl, auto"] == pytest.approx(130**2 * together.alone.mean())
+
+
+def test_the_table_shows_alone(capsys):
+    assert cli.main(FEW) == 0
+    out = capsys.readouterr().out
+    assert "alone: RMSE of a network's learners" in out
+    assert [head for head in out.splitlines()[1].split() if head == "alone"] == ["alone"]
 
 
 def test_a_file_of_your_own_is_told_in_its_unit(capsys, mine):

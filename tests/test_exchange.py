@@ -79,7 +79,7 @@ def test_engines_that_send_messages_as_they_are_refuse_others(engine, exchange):
     graph = domkl.graph.named("ring", 3)
     setting = engines.Setting(V, graph, RATES, losses.squared(), "neighbours", 0, exchange=exchange)
     with pytest.raises(
-        InputError, match=f"engine '{engine}' sends messages as they are; expected 'auto'"
+        InputError, match=f"engine '{engine}' takes messages and labels as they are; expected 'auto'"
     ) as error:
         engines.make(engine, setting)
     assert "\n" not in str(error.value)
@@ -163,8 +163,9 @@ def test_the_first_of_a_neighbourhoods_pairs_is_found(graph, seed):
 def test_a_pull_is_a_weighted_sum_over_neighbours(graph, seed, screened):
     rng = np.random.default_rng(seed)
     theta, moves = rng.standard_normal((len(graph), 2, 3)), rng.uniform(size=len(graph)) < 0.7
-    screen = near_by if screened else None
-    found = pull(Neighbours.of(as_graph(graph)), theta, theta, moves, screen)
+    linked = Neighbours.of(as_graph(graph))
+    seen_by = linked.screened(near_by, theta, theta) if screened else None
+    found = pull(linked, theta, theta, moves, seen_by)
     for j, near in enumerate(problems.neighbours_of(graph)):
         seen = near_by(theta[j], theta[near]) if screened else theta[near]
         w = np.array([1 / min(len(near), len(list(graph.neighbors(i)))) for i in near])

@@ -55,7 +55,8 @@ def test_absurd_parameters_do_not_move_a_learner(model, lie):
 @pytest.mark.parametrize("model", MODELS)
 def test_what_honest_learners_send_is_plausible(model):
     a, b, X, y = taught(MODELS[model])
-    for x, label in zip(X, 1e-3 * y, strict=True):
+    smaller = 1 if model == "auto" else 1e-3  # after such a change no neighbour of auto is a guide
+    for x, label in zip(X, smaller * y, strict=True):
         go_on(a, b, x, label)
     assert a.implausible == b.implausible == []
 

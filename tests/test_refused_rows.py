@@ -11,8 +11,9 @@ import pytest
 import problems
 from domkl.agent import Agent, refusals
 from domkl.agent.config import CheckpointSection, StreamSection
-from domkl.agent.progress import Progress
+from domkl.agent.progress import ROLLING, Progress
 from domkl.agent.refusals import DeadLetters
+from domkl.learning.first_order import Step
 from inmemory import AUTO, PAPER, config, d, readings, run_all, saved_state, together
 
 MODELS = pytest.mark.parametrize("model", [AUTO, PAPER], ids=["auto", "paper"])
@@ -141,9 +142,21 @@ def test_an_error_that_nobody_foresaw_costs_one_row(monkeypatch, step):
 
 def test_the_recent_error_is_finite_whatever_the_errors_are():
     progress = Progress()
-    for y, y_hat in ((1e308, -1e308), (1e160, 0.0), (-1e154, 1e154), (5e-324, 0.0)):
-        progress.account(y, y_hat)
-        assert np.isfinite(progress.error)
+    for y, y_hat in ((1e308, -1e308), (1e160, 0.0), (-1e154, 1e154), (5e-324, 0.0), (0.0, np.nan)):
+        progress.account(y, y_hat, Step(0, "a", y, y_hat, np.ones(1), y_hat))
+        assert np.isfinite([progress.error, progress.alone]).all()
+
+
+def test_errors_of_together_and_alone_are_averaged_in_the_same_way():
+    progress, rng = Progress(), np.random.default_rng(0)
+    for y, y_hat, alone in rng.normal(size=(ROLLING, 3)):
+        progress.account(y, y_hat, Step(0, "a", y, y_hat, np.ones(1), alone))
+    y, y_hat, alone = np.random.default_rng(0).normal(size=(ROLLING, 3)).T
+    assert progress.error == pytest.approx(np.mean((y - y_hat) ** 2))
+    assert progress.alone == pytest.approx(np.mean((y - alone) ** 2))
+    without = Progress()
+    without.account(1.0, 0.0, Step(0, "a", 1.0, 0.0, np.ones(1)))
+    assert without.alone is None
 
 
 # The dead-letter file

@@ -85,12 +85,15 @@ def test_document_holds_the_numbers_of_the_outcome(outcome):
         assert learner["mse"] == run.mse[j]
         assert learner["cv"] == run.cv[j]
         assert learner["rmse"] == pytest.approx(np.sqrt(outcome.scale * run.mse[j]))
+        assert learner["alone_mse"] == outcome.alone_mse[j]
+        assert learner["alone_rmse"] == pytest.approx(np.sqrt(outcome.scale * outcome.alone_mse[j]))
         assert learner["omkl_mse"] == outcome.central_mse[j]
         assert learner["baselines"] == {name: mse[j] for name, mse in outcome.baselines.items()}
         if outcome.sigma2:
             assert learner["best_kernel"]["mse"] == run.kernel_mse[j].min()
     assert facts["rounds"] == run.y_hat.shape[1]
     assert facts["network"]["mse"] == run.mse.mean()
+    assert facts["network"]["alone_mse"] == outcome.alone_mse.mean()
 
 
 def test_document_holds_the_model_as_set_and_as_used(outcome):
@@ -112,7 +115,7 @@ def test_auto_stands_beside_the_paper_and_has_no_kernels():
     assert facts["network"]["best_kernel"] is facts["network"]["best_kernels_mse"] is None
     beside = trial.carry_out(auto.experiment.with_model("paper"), Source("toy", auto.split))
     assert [one["baselines"]["paper"] for one in facts["learners"]] == beside.run.mse.tolist()
-    assert re.search(r"^learner +auto +OMKL +paper +mean so far", shown, re.MULTILINE)
+    assert re.search(r"^learner +auto +alone +OMKL +paper +mean so far", shown, re.MULTILINE)
     assert "σ²" not in shown
     assert "best kernel" not in shown
 
@@ -182,7 +185,8 @@ def test_summary_fits_the_terminal_and_names_everybody(outcome, width):
     assert max(map(len, shown.splitlines())) <= width
     if outcome.graph.J <= terminal.MOST_ROWS and width >= 80:
         assert all(name[:5] in shown for name in outcome.split.names)
-        assert ("top kernels" in shown) == bool(outcome.sigma2)
+        assert ("top kernels" in shown) == ("top kern" in shown)
+        assert width < 100 or ("top kernels" in shown) == bool(outcome.sigma2)
 
 
 def test_summary_says_what_its_words_mean(stations):
@@ -196,8 +200,44 @@ def test_summary_says_what_its_words_mean(stations):
     assert all(note in shown for note in stations.notes)
 
 
+def test_alone_stands_beside_the_error_and_the_last_line_compares_them(outcome):
+    facts = report.document(outcome)
+    heads = [column.head for column in tables.learner_columns(facts)]
+    together, alone = np.sqrt([outcome.scale * mse.mean() for mse in (outcome.run.mse, outcome.alone_mse)])
+    if outcome.graph.J == 1:
+        assert "alone" not in heads
+        assert sentences.verdict(facts) == ""
+        return
+    last = printed(outcome, 120).rstrip().splitlines()[-1]
+    assert heads[1] == "alone"
+    assert sentences.verdict(facts) == last
+    if facts["network"]["accuracy"] is None:
+        shown = [float(found) for found in re.findall(r"(?:ogether|alone) ([\d.]+)", last)]
+        assert shown == pytest.approx([together, alone], rel=0.01)
+        less, more = together < 0.99 * alone, together > 1.01 * alone
+        assert ("less error" in last) >= less
+        assert ("more error" in last) >= more
+    else:
+        assert last.startswith("Mean squared error: Together")
+
+
+@pytest.mark.parametrize(
+    ("together", "alone", "words"),
+    [
+        (0.96, 1.0, "4 % less error"),
+        (2.0, 1.0, "100 % more error"),
+        (0.998, 1.0, "the same error"),
+        (0.0, 0.0, "the same error"),
+        (1.0, 0.0, "more error"),
+        (0.0, 1.0, "100 % less error"),
+    ],
+)
+def test_the_difference_to_alone_is_told_in_words(together, alone, words):
+    assert sentences.difference(together, alone) == words
+
+
 def test_summary_shows_errors_in_the_unit(stations):
-    row = next(line for line in printed(stations, 80).splitlines() if line.startswith("EWR"))
+    row = next(line for line in printed(stations, 100).splitlines() if line.startswith("EWR"))
     mse = stations.scale * stations.run.mse[0]
     assert f"{mse:.1f}" in row
     assert f"{np.sqrt(mse):.2f}" in row
@@ -252,6 +292,7 @@ def test_page_shows_result_settings_and_notes(outcome, written):
     facts = report.document(outcome)
     assert ("top kernels" in words) == ("Every kernel alone" in words) == bool(outcome.sigma2)
     assert " ".join(sentences.sentence(facts).split()) in words
+    assert " ".join(sentences.verdict(facts).split()) in words
     for name, value in sentences.settings(facts).items():
         assert " ".join(f"{name} {value}".split()) in words
     assert ("Size" in words) == (outcome.experiment.model.kind == "auto")

@@ -95,7 +95,8 @@ def test_title_of_the_error_compares_the_two_halves(stations):
 def test_error_of_the_whole_run_stands_beside_the_others(stations):
     drawn, _, _ = error_figure.draw(stations)
     words = [text.get_text() for text in drawn.axes[0].texts]
-    for name, mse in {"paper": stations.run.mse, "OMKL": stations.central_mse, **stations.baselines}.items():
+    known = {"paper": stations.run.mse, "alone": stations.alone_mse, "OMKL": stations.central_mse}
+    for name, mse in {**known, **stations.baselines}.items():
         assert f"{name} {number(np.sqrt(stations.scale * mse.mean()))}" in words
 
 
@@ -116,7 +117,7 @@ def test_weights_of_experts_are_drawn_by_name():
     assert (weights.rounds[0], weights.rounds[-1]) == (0, auto.run.y_hat.shape[1])
     drawn, alt, caption = weights_figure.draw(auto)
     heaviest = EXPERT_NAMES[auto.run.q_path[-1].mean(0).argmax()]
-    assert f"Expert “{heaviest}” ends with" in alt
+    assert f"“{heaviest}” ends with" in alt
     shown = {text.get_text() for text in drawn.axes[0].texts} - {"other experts"}
     assert heaviest in shown <= set(EXPERT_NAMES)
     assert all(f"“{name}”: {weights_figure.EXPERTS[name]}" in caption for name in shown)

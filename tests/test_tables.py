@@ -54,6 +54,24 @@ def test_a_page_holds_what_the_results_say(page, tables):
     assert tables.fill(text(page)) == text(page), "run: python benchmarks/tables.py"
 
 
+def test_the_picture_of_the_dial_holds_what_the_results_say(tables):
+    picture = ROOT / "docs" / "images" / "dial.svg"
+    assert tables.dial.svg() == text(picture), "run: python benchmarks/tables.py"
+    assert "(docs/images/dial.svg)" in text(ROOT / "README.md")
+
+
+def test_the_dial_divides_means_of_the_same_seeds(tables):
+    kept = {
+        "made a=0 seed 0": {"before": {"together": 3.0}, "now": {"together": 1.0, "alone": 2.0}},
+        "made a=0 seed 1": {"before": {"together": 1.0}, "now": {"together": 2.0, "alone": 4.0}},
+        "made a=0 seed 2": {"before": {"together": 9.0}},
+        "made two clusters seed 0": {"now": {"together": 3.0, "alone": 4.0}},
+        "dealt air to 5": {"now": {"together": 3.0, "alone": 4.0}},
+    }
+    assert tables.dial.points(kept, "now") == [(0, 0.5), (4, 0.75)]
+    assert tables.dial.points(kept, "before") == [(0, 2 / 3)]
+
+
 def test_every_marker_has_a_maker_and_every_maker_a_marker(tables):
     used = [name for page in pages() for _, name, _ in tables.MARKED.findall(text(page))]
     assert set(used) == set(tables.MADE)

@@ -179,7 +179,7 @@ def test_a_forged_diameter_cannot_make_the_warm_up_longer():
     node = Topology("x0", ["x1"])
     node.receive({f"x{j}": (0, (f"x{j - 1}", f"x{j + 1}")) for j in range(1, MOST_LEARNERS)})
     assert node.size == (MOST_LEARNERS, MOST_DIAMETER)
-    assert WarmUp(*node.size).fixed == WarmUp(2, 1).fixed == C.warm_up
+    assert WarmUp(1, *node.size).fixed == WarmUp(1, 2, 1).fixed == C.warm_up
 
 
 def test_learners_that_have_left_make_room_for_others(monkeypatch):

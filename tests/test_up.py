@@ -22,7 +22,7 @@ import domkl
 from domkl import cli
 from domkl.agent import load
 from domkl.base import toml
-from domkl.cli import up
+from domkl.cli import live, up
 from domkl.lab import experiment, fleet, trial
 from domkl.learning import settings
 
@@ -93,6 +93,7 @@ def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_
         assert learner["rmse"] == learner["simulator_rmse"] == pytest.approx(130 * learner["mse"] ** 0.5)
         assert learner["bytes_sent"] > 34 * 390 * 8
         assert len(learner["neighbours"]) == 2
+        assert learner["alone_rmse"] > 0
     assert re.match(r" +\d+ s  (starting 3 learners|round \d+ of 34, error )", done.stderr)
     assert list((tmp_path / "tmp").iterdir()) == []
 
@@ -110,7 +111,18 @@ def test_over_mqtt_and_at_a_rate_with_a_live_view_on_a_terminal(environ, tmp_pat
             assert process.wait(LONG) == 0, shown
     os.close(above)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|`", "", shown)
-    for expected in ("1/1 up", "2/2 up", "σ²=", "of 54, error", "B/s", "over mqtt", "paper: yes", "kept"):
+    for expected in (
+        "1/1 up",
+        "2/2 up",
+        "σ²=",
+        "of 54, error",
+        "(alone –)",
+        "alone",
+        "B/s",
+        "over mqtt",
+        "paper: yes",
+        "kept",
+    ):
         assert expected in shown, expected
     assert {path.name for path in folder.glob("EWR.*")} == {
         f"EWR.{kind}" for kind in ("toml", "jsonl", "log", "predictions.jsonl")
@@ -242,11 +254,45 @@ def test_agents_are_compared_with_one_simulation_of_the_same_model(monkeypatch):
         status=lambda name: {"messages_sent": 3},
     )
     found = up.document(network, chosen, source, "zenoh")
-    assert len(runs) == 1
+    assert [len(run.mse) for run in runs] == [3, 1, 1, 1]
     assert found["graph"]["edges"] == [["EWR", "JFK"], ["EWR", "LGA"], ["JFK", "LGA"]]
     first = found["learners"][0]
     assert (first["neighbours"], first["messages_sent"], first["same_bits"]) == (["JFK", "LGA"], 3, False)
     assert first["simulator_rmse"] == pytest.approx(130 * runs[0].mse[0] ** 0.5)
+    assert first["alone_rmse"] == pytest.approx(130 * runs[1].mse[0] ** 0.5)
+
+
+def test_the_live_view_shows_errors_beside_those_alone():
+    chosen = experiment.load("three-stations")
+    source = trial.prepare(chosen, 30)
+    network = SimpleNamespace(names=["EWR", "JFK", "LGA"], processes={})
+    view = live.View(network, chosen, source)
+    known = {"round": 9, "kernel": 2, "weight": 0.5, "up": 2, "neighbours": 2, "trusted": 2}
+    view.status = {name: {**known, "error": 0.01, "alone": 0.04} for name in network.names}
+    assert "round 9 of 24, error 13 °F (alone 26 °F), 6/6 neighbours up" in view.line
+    assert view._row("EWR")[:5] == ["EWR", "9", "13 °F", "26 °F", "alone 50 %"]
+    view.status["LGA"]["alone"] = None
+    assert "(alone –)" in view.line
+    assert view._row("LGA")[3] == "–"
+
+
+def test_the_end_of_up_says_whether_together_paid(capsys):
+    learners = [
+        {"name": name, "rmse": 3.0, "simulator_rmse": 3.0, "alone_rmse": 4.0, **dict.fromkeys(up.TRAFFIC)}
+        for name in "ab"
+    ]
+    about = {
+        "transport": "zenoh",
+        "unit": "°F",
+        "same_bits": True,
+        "rounds": 9,
+        "seconds": 1.0,
+        "folder": None,
+    }
+    up._print({"learners": learners, "model": {"kind": "auto"}, **about})
+    shown = capsys.readouterr().out
+    assert re.search(r"^a +3.00 +3.00 +4.00", shown, re.MULTILINE)
+    assert "Together 3.00 °F, alone 4.00 °F: 25 % less error." in shown
 
 
 def test_samples_are_given_with_the_labels_known_by_then():

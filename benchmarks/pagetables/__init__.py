@@ -6,11 +6,24 @@ them, and `tests/test_tables.py` compares.
 
 from __future__ import annotations
 
-from . import accuracy, agents, changes, constants, fits, performance, stations, streams
+from . import (
+    accuracy,
+    agents,
+    changes,
+    constants,
+    fits,
+    liars,
+    outliers,
+    performance,
+    stations,
+    streams,
+    together,
+)
 from .common import Maker
 
 MADE: dict[str, Maker] = {}
-for module in (performance, accuracy, constants, stations, streams, changes, agents, fits):
+TABLES = (performance, accuracy, constants, stations, streams, changes, agents, fits)
+for module in (*TABLES, together, liars, outliers):
     assert not MADE.keys() & module.MADE.keys()
     MADE |= module.MADE
 

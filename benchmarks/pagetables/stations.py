@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from domkl.lab.report.sentences import together_or_alone
+
 from .common import Maker, figure, read, table
 
 NAMES = ("EWR", "JFK", "LGA")
@@ -64,8 +66,15 @@ def forgetting() -> str:
     return table("error in °F | with forgetting | without | MSE with over without", rows)
 
 
-def _error(who: str, size: str) -> Maker:
-    return lambda: f"{overall(read('stations')['auto'][size][who]):.2f}"
+def _verdict(size: str) -> Maker:
+    """Together and alone over the year, and how they differ, in words."""
+
+    def words() -> str:
+        row = read("stations")["auto"][size]
+        found = together_or_alone(overall(row["together"]), overall(row["alone"]), "°F")
+        return f"{found[0].lower()}{found[1:-1]}"
+
+    return words
 
 
 MADE: dict[str, Maker] = {
@@ -73,6 +82,6 @@ MADE: dict[str, Maker] = {
     "stations-sizes": sizes,
     "stations-kappas": kappas,
     "stations-forgetting": forgetting,
-    "stations-together": _error("together", SHIPPED),
-    "stations-alone": _error("alone", SHIPPED),
+    "stations-verdict": _verdict(SHIPPED),
+    "stations-verdict-default": _verdict(DEFAULT),
 }

@@ -163,7 +163,7 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
     >>> from domkl.river import MultiKernelClassifier
     >>> model = MultiKernelClassifier(domkl.Auto(size=400))
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 91.0...%
+    Accuracy: 91.1...%
     """
 
     def __init__(self, model: ModelSettings | None = None) -> None:

@@ -88,7 +88,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     >>> X, y = make_friedman1(2000, random_state=0)
     >>> model = MultiKernelRegressor(domkl.Auto(size=400)).fit(X[:1500], y[:1500])
     >>> round(model.score(X[1500:], y[1500:]), 2)
-    0.92
+    0.93
     """
 
     def fit(self, X: Any, y: Any) -> MultiKernelRegressor:

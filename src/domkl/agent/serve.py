@@ -58,10 +58,12 @@ def summary(agent: Agent) -> dict[str, Any]:
         "samples": agent.progress.samples,
         "seconds": agent.progress.seconds,
         "error": agent.progress.error,
+        "alone": agent.progress.alone,
         "kernel": int(np.argmax(q)),
         "weight": float(q.max()),
         "up": sum(peer.is_up(now, 3.0) for peer in agent.peers.values()),
         "neighbours": len(agent.peers),
+        "trusted": sum(part > 0.5 for part in agent.learner.trust.values()),
         "messages_sent": counts.sent,
         "bytes_sent": counts.sent_bytes,
         "bytes_received": counts.received_bytes,
@@ -102,6 +104,7 @@ def snapshot(agent: Agent) -> Snapshot:
     refused, rows = dict(agent.refused), dict(agent.rows)
     if READING in refused:
         rows[READING] = refused.pop(READING)
+    alone = agent.progress.alone
     return {
         "rounds": agent.learner.round,
         "samples": agent.progress.samples,
@@ -109,7 +112,9 @@ def snapshot(agent: Agent) -> Snapshot:
         "readings_refused": rows,
         "dead_letters_lost": agent.rows.letters.lost,
         "squared_error_rolling": agent.progress.error,
+        **({} if alone is None else {"squared_error_alone_rolling": alone}),
         "neighbour_up": {name: float(peer.is_up(now, 3.0)) for name, peer in peers.items()},
+        "neighbour_trust": {str(name): part for name, part in dict(agent.learner.trust).items()},
         "neighbour_age_seconds": {name: now - peer.received_at for name, peer in peers.items()},
         "bytes_sent": counts.sent_bytes,
         "bytes_received": counts.received_bytes,

@@ -20,7 +20,8 @@ from . import show
 SETTINGS = """\
 settings of CONFIG (all of them, explained: deploy/agent.toml):
   network, name, neighbours, inputs, payload, dtype
-  [model]         kind = "auto" (the default): size, loss, seed, start, forgetting
+  [model]         kind = "auto" (the default): size, loss, seed, start, forgetting,
+                    outliers, bounds
                   kind = "paper": loss, reg, delta, hedge, step, memory,
                     [model.kernels] family, D, seed, sigma2, read_as,
                     [model.rates] rho, eta, eta_g, or horizon with kappa, kappa_g

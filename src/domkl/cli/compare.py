@@ -96,13 +96,14 @@ def _show(source: Source, network: str, rows: list[ComparisonRow], files: list[P
     J, T, d = source.split.X.shape
     title = f"{source.name}: {J} learners, {network}, {T} rounds, {d} features"
     unit = f", {source.unit}" if source.unit else ""
-    table = show.table(title, "", "sees", "MSE", f"RMSE{unit}", "us a sample", "bytes sent", left=2)
+    table = show.table(title, "", "sees", "MSE", f"RMSE{unit}", "alone", "us a sample", "bytes sent", left=2)
     for row in rows:
         if row.mse is not None:
-            figures = (row.mse, row.rmse, row.us_per_sample, row.bytes_sent)
+            figures = (row.mse, row.rmse, row.alone_rmse, row.us_per_sample, row.bytes_sent)
             table.add_row(row.name, row.sees, *map(number, figures))
     console = show.console()
     console.print(table)
+    console.print("alone: RMSE of a network's learners, had each its own samples only")
     console.print("us: of CPU time; bytes: by a learner in a round, to all its neighbours or to the centre")
     for row in rows:
         if row.reason:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.extras import need
-from ..base.words import number, percent, with_unit
+from ..base.words import NONE, number, percent, with_unit
 from ..lab.experiment import Experiment
 from ..lab.fleet import Fleet
 from ..lab.trial import Source
@@ -85,8 +85,8 @@ class View:
         up, all_ = (sum(status[key] for status in known) for key in ("up", "neighbours"))
         return (
             f"{seconds}  round {min(status['round'] for status in known)} of {T - self.source.split.delay}, "
-            f"error {self.in_unit(float(error))}, {up}/{all_} neighbours up, "
-            f"{show.size(sum(self.speed.values()))}/s"
+            f"error {self.in_unit(float(error))} (alone {self._mean_alone(known)}), "
+            f"{up}/{all_} neighbours up, {show.size(sum(self.speed.values()))}/s"
         )
 
     @property
@@ -94,7 +94,7 @@ class View:
         """The same, and a row for each learner."""
         table = show.table()
         top = "top expert" if isinstance(self.chosen.model, Auto) else "top kernel"
-        for head in ("learner", "round", "error", top, "neighbours", "sent"):
+        for head in ("learner", "round", "error", "alone", top, "neighbours", "sent"):
             table.add_column(head, justify="left" if head in ("learner", top) else "right")
         for name in self.network.names:
             table.add_row(*map(show.text, self._row(name)))
@@ -108,9 +108,14 @@ class View:
         if not status:
             return [name, "starting"]
         top = f"{self._expert(status['kernel'])} {percent(status['weight'])}"
-        near = f"{status['up']}/{status['neighbours']} up"
-        error, speed = self.in_unit(status["error"]), f"{show.size(self.speed[name])}/s"
-        return [name, str(status["round"]), error, top, near, speed]
+        near = f"{status['up']}/{status['neighbours']} up, {status['trusted']} trusted"
+        error, alone = self.in_unit(status["error"]), self.in_unit(status["alone"])
+        return [name, str(status["round"]), error, alone, top, near, f"{show.size(self.speed[name])}/s"]
+
+    def _mean_alone(self, known: list[dict[str, Any]]) -> str:
+        """The error that all would have with their own samples only."""
+        errors = [status["alone"] for status in known]
+        return self.in_unit(None if None in errors else float(np.mean(errors)))
 
     def _expert(self, k: int) -> str:
         model = self.chosen.model
@@ -119,8 +124,10 @@ class View:
         spec = model.kernels if isinstance(model.kernels, KernelSpec) else KernelSpec()
         return f"σ²={number(spec.sigma2[k])}"
 
-    def in_unit(self, squared: float) -> str:
-        """A squared error as its root, in the data's unit."""
+    def in_unit(self, squared: float | None) -> str:
+        """A squared error as its root, in the data's unit; a dash where it is not known."""
+        if squared is None:
+            return NONE
         return with_unit(math.sqrt(self.source.scale * squared), self.source.unit)
 
 

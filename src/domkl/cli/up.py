@@ -24,6 +24,7 @@ from ..base.words import column
 from ..exchange import graph
 from ..lab import experiment, fleet, trial
 from ..lab.experiment import Experiment
+from ..lab.report.sentences import together_or_alone
 from ..lab.trial import Source
 from ..learning import losses, settings
 from . import live, models, show
@@ -161,12 +162,14 @@ def document(network: fleet.Fleet, chosen: Experiment, source: Source, transport
     linked = trial.network(chosen.graphs[0], source.split.names)
     run = trial.learn(chosen.model, source.split, linked)
     y = losses.labels(chosen.model.loss_function, source.split.y)
+    alone = trial.alone(chosen.model, source.split, run)
     predicted = [_predicted(network, name, y.shape[1]) for name in network.names]
     learners = [
         {
             "name": name,
             "neighbours": [network.names[i] for i in linked.neighbours[j]],
             **_errors(predicted[j], run.y_hat[j], y[j], source.scale),
+            "alone_rmse": math.sqrt(source.scale * alone[j]),
             **{key: network.status(name).get(key) for key in TRAFFIC},
         }
         for j, name in enumerate(network.names)
@@ -214,10 +217,19 @@ def _print(facts: dict[str, Any]) -> None:
     console = show.console()
     console.print(_results(facts))
     same = "yes" if facts["same_bits"] else "no"
+    if len(facts["learners"]) > 1:
+        console.print(f"\n{_verdict(facts)}")
     console.print(f"\nThe same bits as `domkl run --model {facts['model']['kind']}`: {same}.")
     console.print(f"{facts['rounds']} rounds in {facts['seconds']:.1f} s, the start included.")
     if facts["folder"] is not None:
         console.print(f"Configurations, streams, logs and predictions: {facts['folder']}", soft_wrap=True)
+
+
+def _verdict(facts: dict[str, Any]) -> str:
+    """Whether learning together paid."""
+    errors = ([learner[name] for learner in facts["learners"]] for name in ("rmse", "alone_rmse"))
+    together, alone = (math.sqrt(np.mean(np.square(each))) for each in errors)
+    return together_or_alone(together, alone, facts["unit"])
 
 
 def _results(facts: dict[str, Any]) -> Any:
@@ -227,6 +239,7 @@ def _results(facts: dict[str, Any]) -> Any:
         "learner": [learner["name"] for learner in learners],
         f"over {facts['transport']}": column([learner["rmse"] for learner in learners]),
         "domkl run": column([learner["simulator_rmse"] for learner in learners]),
+        "alone": column([learner["alone_rmse"] for learner in learners]),
         "messages sent": [show.count(learner["messages_sent"]) for learner in learners],
         "bytes sent": [show.size(learner["bytes_sent"]) for learner in learners],
         "received": [show.size(learner["bytes_received"]) for learner in learners],

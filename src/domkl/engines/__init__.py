@@ -53,8 +53,8 @@ def chosen(name: str) -> str:
 
 def make(name: str, setting: Setting) -> Engine:
     """The engine of a whole network, by name."""
-    if not setting.exchange.is_plain:
-        _refuse_unless_plain(name)
+    if not setting.exchange.is_plain or setting.bounds_labels:
+        _refuse_unless_numpy(name)
         return NumpyEngine(setting)
     if name == "mpi" and setting.step == "first":
         from .mpi import MpiEngine
@@ -67,12 +67,12 @@ def make(name: str, setting: Setting) -> Engine:
     return NumpyEngine(setting)
 
 
-def _refuse_unless_plain(name: str) -> None:
-    """Refuse engines that cannot change messages on their way."""
+def _refuse_unless_numpy(name: str) -> None:
+    """Refuse engines that cannot change messages on their way, or labels."""
     if name not in ("auto", "numpy"):
         raise InputError(
-            f"engine {name!r} sends messages as they are; expected 'auto' or 'numpy' with an Exchange that "
-            "changes them; use one of them"
+            f"engine {name!r} takes messages and labels as they are; expected 'auto' or 'numpy' with an "
+            "Exchange that changes messages or outliers='bound'; use one of them"
         )
 
 
@@ -123,12 +123,16 @@ def make_device(
     hedge: str,
     step: str = "first",
     memory: float | None = None,
+    bounds_labels: bool = False,
 ) -> Device:
     """The engine of one learner with `deg` neighbours, by name."""
     if name == "mpi":
         raise InputError(
             "engine 'mpi' is for simulate(); expected auto, native or numpy for a learner; use one"
         )
+    if bounds_labels:
+        _refuse_unless_numpy(name)
+        return NumpyDevice(V, deg, rates, loss, step, memory, bounds_labels)
     if chosen(name) == "native":
         from .native_device import NativeDevice
 

@@ -37,9 +37,8 @@ class NumpyEngine:
         self.links = Links(setting.graph) if links is None else links
         self.share = share
         self.deg = self.links.deg.astype(setting.V.dtype)
-        self.model = PaperRows(
-            setting.V, self.links.deg, setting.rates, setting.loss, setting.step, setting.memory
-        )
+        how = setting.rates, setting.loss, setting.step, setting.memory, setting.bounds_labels
+        self.model = PaperRows(setting.V, self.links.deg, *how)
         self.near = share(self.model.now.theta, self.model.now.q)  # with those of neighbours elsewhere
         self.sums = Sums.zero(len(self.deg), len(setting.V))
         self.messages = np.zeros((len(self.links.source), len(setting.V)), setting.V.dtype)

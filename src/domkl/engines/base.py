@@ -28,6 +28,7 @@ class Setting(NamedTuple):
     step: str = "first"
     memory: float | None = None  # with step="newton": about how many past samples count
     exchange: Exchange = Exchange()
+    bounds_labels: bool = False  # with step="newton": whether labels that cannot be believed are bounded
 
 
 class Sums(NamedTuple):

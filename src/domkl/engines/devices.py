@@ -23,19 +23,21 @@ class Past(NamedTuple):
     inverse: second_order.Inverse
     samples: int  # learnt so far
     deg: int  # the neighbours that the inverse counts
+    gate: dict[str, Array] | None = None  # the last errors and labels (1, n), where labels are bounded
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All of it, copied; of the matrix, which is symmetric to the last bit, one half."""
         half, terms = self.inverse.halves()
         counts = np.array([self.samples, self.deg], np.int64)
-        return {"m": self.m, "inverse": half, "terms": terms, "counts": counts}
+        return {"m": self.m, "inverse": half, "terms": terms, "counts": counts, **(self.gate or {})}
 
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Past:
         """Inverse of `arrays`."""
         inverse = second_order.Inverse.of_halves(arrays["inverse"], arrays["terms"])
         samples, deg = arrays["counts"].tolist()
-        return cls(arrays["m"], inverse, samples, deg)
+        gate = {name: arrays[name] for name in ("errors", "labels")} if "errors" in arrays else None
+        return cls(arrays["m"], inverse, samples, deg, gate)
 
     def at(self, deg: int, rates: Rates, loss: Loss) -> second_order.Inverse:
         """The inverse of a learner that has `deg` neighbours now."""
@@ -72,11 +74,20 @@ class NumpyDevice:
     Neighbours go by their number in the learner's list.
     """
 
-    def __init__(self, V: Array, deg: int, rates: Rates, loss: Loss, step: str, memory: float | None) -> None:
+    def __init__(
+        self,
+        V: Array,
+        deg: int,
+        rates: Rates,
+        loss: Loss,
+        step: str,
+        memory: float | None,
+        bounds_labels: bool = False,
+    ) -> None:
         self.V, self.deg, self.rates, self.loss = V, deg, rates, loss
         self.takes = V.dtype  # what its samples must be
         self.unit = 1.0  # what it keeps of the duals, times this, is lam
-        self.rows = PaperRows(V, np.array([deg]), rates, loss, step, memory)
+        self.rows = PaperRows(V, np.array([deg]), rates, loss, step, memory, bounds_labels)
         self.last = [self.rows.now.theta[0]] * deg  # what was last received of each neighbour
         self._prediction: PaperPrediction | None = None
 
@@ -139,7 +150,8 @@ class NumpyDevice:
         theta, lam, _, L, q = self.state
         now, past = self.rows.now, None
         if isinstance(now, second_order.SecondOrderState):
-            past = Past(now.m[0], _one_row(now.inverse), self.rows.samples, self.deg)
+            gate = None if self.rows.gate is None else self.rows.gate.state()
+            past = Past(now.m[0], _one_row(now.inverse), self.rows.samples, self.deg, gate)
         return DeviceState(theta, lam, L, q, past)
 
     def resume(self, state: DeviceState, thetas: Sequence[Array]) -> None:
@@ -152,6 +164,8 @@ class NumpyDevice:
             return
         inverse = state.past.at(self.deg, self.rates, self.loss)
         self.rows.samples = state.past.samples
+        if self.rows.gate is not None and state.past.gate is not None:
+            self.rows.gate.restore(state.past.gate)
         many = second_order.Inverse.of_halves(*(half[None] for half in inverse.halves()))
         self.rows.resume(second_order.SecondOrderState(*first, m=state.past.m[None], inverse=many))
 

@@ -10,6 +10,7 @@ far away: it is the place for protection against neighbours that lie.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -77,17 +78,35 @@ class Neighbours:
         own: Mapping[str, Array],
         sent: Mapping[str, Array],
         moves: npt.NDArray[np.bool_] | None = None,
-        screen: Screen | None = None,
+        screened: Mapping[str, Sequence[Array]] | None = None,
     ) -> dict[str, Any]:
-        """Every part by its rule; `moves`: the senders with whom duals move, None for all."""
+        """Every part by its rule; `moves`: the senders with whom duals move, None for all.
+
+        `screened` has, part by part, what `screened` below gives.
+        """
         found: dict[str, Any] = {}
         for part in parts:
             mine, theirs = own[part.name], sent[part.name]
             if part.rule == "pull":
-                found[part.name] = pull(self, mine, theirs, moves, screen)
+                found[part.name] = pull(self, mine, theirs, moves, (screened or {}).get(part.name))
             else:
                 found[part.name] = RULES[part.rule](self, mine, theirs)
         return found
+
+    def screened(self, screen: Screen, own: Array, sent: Array) -> list[Array]:
+        """What each receiver makes of its neighbours' parameters, in their order. (n, P, K) each"""
+        return [screen(own[j], sent[list(rows)]) if rows else sent[:0] for j, rows in enumerate(self.near)]
+
+    def redirected(self, senders: Sequence[npt.NDArray[np.intp]]) -> Neighbours:
+        """The same links, with other rows of what was sent in each slot."""
+        other = copy.copy(self)
+        other.slots = [slot._replace(senders=rows) for slot, rows in zip(self.slots, senders, strict=True)]
+        found: list[list[int]] = [[] for _ in self.near]
+        for slot in other.slots:
+            for j, row in zip(slot.rows.tolist(), slot.senders.tolist(), strict=True):
+                found[j].append(row)
+        other.near = found
+        return other
 
     def sums(self, sent: Array, screened: Sequence[Array] | None = None) -> Array:
         """Weighted sums over neighbours. (N, ...) -> (J, ...)
@@ -106,14 +125,9 @@ def pull(
     own: Array,
     sent: Array,
     moves: npt.NDArray[np.bool_] | None = None,
-    screen: Screen | None = None,
+    screened: Sequence[Array] | None = None,
 ) -> Pull:
     """Weighted sums and means of the neighbours' parameters."""
-    screened = None
-    if screen is not None:
-        screened = [
-            screen(own[j], sent[list(rows)]) if rows else sent[:0] for j, rows in enumerate(near.near)
-        ]
     total = near.sums(sent, screened)
     moved, moving = total, near.weight
     if moves is not None:
@@ -188,6 +202,8 @@ RULES: dict[str, Callable[[Neighbours, Array, Array], Array]] = {
 }
 #: What a missing neighbour counts as, by rule, where it is not the receiver's own value.
 MISSING = {"share": 0.0}
+#: Rules of decisions that all learners take together: these count also in messages that are not believed.
+DECISIONS = ("first",)
 
 
 def median(own: Array, others: Sequence[Array]) -> Array:

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..base.types import Array
 from ..learning.model import Model, Statistics
-from .combine import Neighbours
+from .combine import DECISIONS, MISSING, RULES, Neighbours
+from .duals import Flags, NetworkDuals
 from .graph import Graph
 from .message import Exchange, Layout, layout_of
 from .topology import order
@@ -28,6 +29,8 @@ class Network:
             self.around[j, list(others)] = True
         self.diameter = graph.diameter
         self._order = sorted(range(graph.J), key=lambda j: order(graph.names[j]))
+        self.duals = NetworkDuals(self.neighbours)
+        self.used, self.judged = np.zeros((graph.J, graph.J)), 0  # messages used, and rounds
         self.sent = self.bytes = 0.0  # numbers and bytes that a learner has sent to each neighbour
 
     def exchange_round(self, model: Model, outgoing: Mapping[str, Array]) -> dict[str, Any]:
@@ -35,20 +38,94 @@ class Network:
         layout, sent = layout_of(model.parts), dict(outgoing)
         for part in layout.wide:
             sent[part.name] = self.exchange.outgoing(outgoing[part.name], model.largest)
-        if layout.theta is not None:
-            self._take_back(model, outgoing[layout.theta.name] - sent[layout.theta.name])
         if self.graph.J > 1:
             self._count(layout, model)
-        incoming = self.neighbours.combine(layout.parts, sent, sent, screen=self.exchange.screen)
+        if model.judges and self.graph.J > 1:
+            incoming = self._combine_judged(model, layout, sent)
+        else:
+            incoming = self._combine(self.neighbours, layout, sent, sent, None)
+        if layout.theta is not None:
+            name = layout.theta.name
+            self._take_back(model, outgoing[name] - sent[name], incoming[name].moving)
         incoming["statistics"] = {
             t: self._pooled(each, model.is_common(t)) for t, each in model.statistics.items()
         }
         return incoming
 
-    def _take_back(self, model: Model, rounded: Array) -> None:
-        """Neighbours have theta as it was sent, rounded or clipped, and so must the duals."""
+    def _combine(
+        self,
+        near: Neighbours,
+        layout: Layout,
+        own: Mapping[str, Array],
+        sent: Mapping[str, Array],
+        moves: Flags | None,
+    ) -> dict[str, Any]:
+        screen, screened = self.exchange.screen, None
+        if screen is not None:
+            names = [part.name for part in layout.wide]
+            screened = {name: near.screened(screen, own[name], sent[name]) for name in names}
+        return near.combine(layout.parts, own, sent, moves, screened)
+
+    def _combine_judged(self, model: Model, layout: Layout, sent: Mapping[str, Array]) -> dict[str, Any]:
+        """Like `_combine`, where learners use only the messages of neighbours that they believe."""
+        assert layout.theta is not None
+        duals, theta = self.duals, sent[layout.theta.name]
+        duals.restart(model.resets)
+        if not model.is_joined:
+            return self._combine(self.neighbours, layout, sent, sent, None)
+        refused = self._refused(model, theta)
+        self.judged += 1
+        np.add.at(self.used, (duals.rows, duals.senders), ~refused)
+        back, moving = duals.settle(refused)
+        if back is not None:
+            model.take_back(back)
+        if moving.all():
+            near, senders, moves = self.neighbours, sent, None
+        else:
+            near, senders, moves = self._redirected(layout, sent, refused, moving)
+        incoming = self._combine(near, layout, sent, senders, moves)
+        for part in layout.small:
+            if part.rule in DECISIONS:
+                incoming[part.name] = RULES[part.rule](self.neighbours, sent[part.name], sent[part.name])
+        duals.move(moving, theta, self._received(near, theta, senders[layout.theta.name]))
+        return incoming
+
+    def _refused(self, model: Model, theta: Array) -> Flags:
+        """Which ends of edges do not use what they received. (E,)"""
+        near = self.graph.neighbours
+        used = [iter(model.believes(j, theta[list(others)])) for j, others in enumerate(near)]
+        return np.array([not next(used[j]) for j in self.duals.rows], bool)
+
+    def _redirected(
+        self, layout: Layout, sent: Mapping[str, Array], refused: Flags, moving: Flags
+    ) -> tuple[Neighbours, dict[str, Array], Flags]:
+        """What was sent, then what stands for a message that is not used, then what moves no dual."""
+        J, duals = self.graph.J, self.duals
+        senders = np.where(refused, J + duals.rows, np.where(moving, duals.senders, 2 * J + duals.senders))
+        ends = np.cumsum([len(slot.rows) for slot in self.neighbours.slots])[:-1]
+        near = self.neighbours.redirected(np.split(senders, ends))
+        neutral = {p.name: np.zeros_like(sent[p.name]) for p in layout.parts if p.rule in MISSING}
+        given = {name: np.concatenate([v, neutral.get(name, v), v]) for name, v in sent.items()}
+        return near, given, np.arange(3 * J) < J
+
+    def _received(self, near: Neighbours, own: Array, sent: Array) -> Array:
+        """Every end's neighbour's parameters, as far as the screen leaves them. (E, P, K)"""
+        if self.exchange.screen is None:
+            return np.asarray(sent[np.concatenate([slot.senders for slot in near.slots])])
+        screened = near.screened(self.exchange.screen, own, sent)
+        kept = [screened[j][k] for k, slot in enumerate(near.slots) for j in slot.rows]
+        return np.stack(kept)
+
+    @property
+    def trust(self) -> Array:
+        """Part of the rounds in which each learner used each neighbour's message; NaN without a link."""
+        linked = self.around & ~np.eye(self.graph.J, dtype=bool)
+        return np.where(linked, self.used / self.judged, np.nan) if self.judged else np.empty((0, 0))
+
+    def _take_back(self, model: Model, rounded: Array, moving: Array) -> None:
+        """Neighbours have theta as it was sent, rounded or clipped, and so must the duals that move."""
         if rounded.any():
-            model.take_back(rounded * np.asarray(self.neighbours.weight[:, None, None], rounded.dtype))
+            model.take_back(rounded * np.asarray(moving[:, None, None], rounded.dtype))
 
     def _pooled(self, each: Any, is_common: bool) -> Statistics:
         """Statistics of everybody where they are common, else of each neighbourhood."""

@@ -12,6 +12,7 @@ import numpy as np
 from ..base.errors import InputError
 from ..learner import handed
 from ..learner.handed import HandedAuto, HandedModel
+from ..learning.auto.own_watch import OwnWatch
 from .classes import OneVsRest
 from .models import Single
 from .online import OnlineRows
@@ -37,6 +38,10 @@ def handed_over(online: OnlineRows, names: tuple[str, ...] = ()) -> HandedAuto:
     fixed = copy.deepcopy(online)
     fixed.fix_scale()
     fixed.rows.memories.recent.clear()
+    fixed.rows.joint.own.judge.clear()
+    fixed.rows.own_watch = OwnWatch(1)
+    if fixed.rows.gate is not None:
+        fixed.rows.gate.drop_labels()
     return HandedAuto(online.settings, fixed.rows.state(), names)
 
 

@@ -50,6 +50,8 @@ def check(model: Paper) -> Paper:
         _refuse("loss", loss.name, "'squared' or 'logistic'")
     if loss.reg:
         _refuse("reg", loss.reg, "no ridge penalty")
+    if loss.bounds is not None:
+        _refuse("bounds", loss.bounds, "no bounds")
     rates(model)
     return model
 

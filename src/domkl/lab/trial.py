@@ -22,7 +22,7 @@ from ..base.errors import DataError, InputError
 from ..base.types import Array, Float
 from ..datasets import Split, Table, stations
 from ..datasets.scaling import START
-from ..exchange.graph import Graph, as_graph, build
+from ..exchange.graph import LONE, Graph, as_graph, build
 from ..learning import kernels, losses
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
@@ -53,6 +53,7 @@ class Outcome:
     rates: Rates | None  # None with model "auto", which has none
     fingerprint: str | None  # of the kernels' frequencies, likewise
     run: Run
+    alone_mse: Array  # (J,) of each learner with its own samples only
     central_mse: Array  # (J,) of OMKL, which sees everybody's data, on each learner's samples
     baselines: dict[str, Array]  # further mean squared errors, (J,)
     unit: str  # of sqrt(scale * MSE)
@@ -225,6 +226,7 @@ def carry_out(experiment: Experiment, source: Source, progress: Progress | None 
         rates=model.rates_at(T) if isinstance(model, Paper) else None,
         fingerprint=kernels.fingerprint(model.draw(d)) if isinstance(model, Paper) else None,
         run=run,
+        alone_mse=alone(model, seen.split, run),
         central_mse=factor * centralised(paper, experiment.omkl, in_range.split),
         baselines={**beside, **_guesses(seen, model.loss_function)},
         unit=source.unit,
@@ -255,6 +257,22 @@ def learn(model: ModelSettings, split: Split, graph: Graph, progress: Progress |
         weights_every=max(1, split.y.shape[1] // 200),
         progress=progress,
     )
+
+
+def alone(model: ModelSettings, split: Split, run: Run) -> Array:
+    """Mean squared error that each learner would have with its own samples only. (J,)
+
+    A network of `Auto` has an expert for that; of other models every learner runs once more, without links.
+    """
+    if len(run.mse) == 1:
+        return run.mse
+    if len(run.alone):
+        return run.alone
+    dtype, each = DTYPES[model.kind], range(len(run.mse))
+    lone = [
+        simulate(split.X[[j]], split.y[[j]], LONE, model=model, delay=split.delay, dtype=dtype) for j in each
+    ]
+    return np.concatenate([found.mse for found in lone])
 
 
 def centralised(paper: Paper, spec: OmklSpec, split: Split) -> Array:

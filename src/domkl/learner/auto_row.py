@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,22 +13,25 @@ from ..base import checks
 from ..base.errors import PeerError
 from ..base.types import Array, Float
 from ..exchange.combine import Neighbours, median
+from ..exchange.edges import Neighbour
 from ..exchange.message import Exchange, Shapes, Update
 from ..exchange.network import HEADER
 from ..exchange.topology import Topology, order
 from ..learning.auto import AutoRows, C, rescale
 from ..learning.auto import message as parts
+from ..learning.auto.constants import EARLIER
 from ..learning.auto.experts import NAMES
 from ..learning.auto.features import Stats
 from ..learning.auto.scale import scale_number
 from ..learning.model import Statistics
 from ..learning.settings import Auto, describe
 from .row import Learnt, ModelRow, digest
+from .scales import NEW, headed, name_number, start_from
 
-#: A neighbour's parameters may predict targets so many widths from the centre.
-REACH = 100.0
 #: Predictions that are kept until their labels come.
 MOST_ASKED = 1000
+#: Settings that each learner may choose for itself.
+OWN = ("outliers", "bounds")
 #: Whose statistics they are that make a whole scale: one that may still change, or one that is fixed.
 WHOLE, FIXED = -1, -2
 #: The most learners whose statistics one message may hold.
@@ -59,14 +61,15 @@ class AutoRow(ModelRow):
         model = AutoRows(
             settings, 1, inputs, np.zeros(1), *size, dtype=kind, diagonal=diagonal, lockstep=lockstep
         )
-        about = f"{describe(settings)} {inputs} {kind} {exchange.payload} {lockstep} {C.fingerprint}"
-        super().__init__(model, exchange, digest(about), topology)
+        alike = {name: value for name, value in describe(settings).items() if name not in OWN}
+        about = f"{alike} {inputs} {kind} {exchange.payload} {lockstep}"
+        super().__init__(model, exchange, digest(f"{about} {C.fingerprint}"), topology)
+        self.earlier = tuple(digest(f"{about} {one}") for one in EARLIER)
         self.table: dict[int, dict[Hashable, Array]] = {}  # statistics for the scale of a round, by learner
         self.post: list[Array] = []  # statistics for the next message
         self.asked: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
         self.behind: set[Hashable] = set()  # neighbours whose last message was on a lesser scale than ours
         self._seen: tuple[tuple[object, ...], Any] | None = None  # the last prediction, and its round
-        self._z: Array = np.zeros(0)  # features of the last input
 
     @property
     def resets(self) -> int:  # type: ignore[override]
@@ -90,7 +93,7 @@ class AutoRow(ModelRow):
         key = found.x.tobytes()
         self.asked.pop(key, None)
         residual = found.residual if len(found.residual) else np.zeros((1, 3))
-        self.asked[key] = np.concatenate([found.y_hat, residual[0], found.experts[0]])
+        self.asked[key] = np.concatenate([found.y_hat, residual[0], found.alone[0], found.experts[0]])
         if len(self.asked) > MOST_ASKED:
             del self.asked[next(iter(self.asked))]
         return float(found.y_hat[0])
@@ -113,13 +116,12 @@ class AutoRow(ModelRow):
         kept = self.asked.pop(prediction.x.tobytes(), None)
         if kept is None:
             return None
-        y_hat, residual, experts = np.split(kept, [1, 4])
+        y_hat, residual, alone, experts = np.split(kept, [1, 4, 6])
         known = residual[None] if len(experts) == len(NAMES) else np.empty(0)
-        return prediction._replace(y_hat=y_hat, experts=experts[None], residual=known)
+        return prediction._replace(y_hat=y_hat, experts=experts[None], alone=alone[None], residual=known)
 
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         prediction = self._predict(x)  # before the round is known to have begun
-        self._z = prediction.z[0] if len(prediction.z) else np.zeros(0)
         self.model.rounds = round
         self._seen = (self.model.parameters, round), prediction
         return super().learn(x, y, round)
@@ -151,12 +153,6 @@ class AutoRow(ModelRow):
         if read != (0 if update.more is None else len(update.more)):
             raise PeerError("a message holds broken statistics; expected whole ones; fix that learner")
 
-    def is_plausible(self, update: Update) -> bool:
-        if not len(self._z) or not self.same(update):
-            return True
-        theta = self._unpacked(update)["theta"][0]
-        return theta.shape != self._z.shape or bool((np.abs((theta * self._z).sum(-1)) <= REACH).all())
-
     def same(self, update: Update) -> bool:
         mine, theirs = self._number, self._head(update)[1]
         return mine == theirs != 0
@@ -170,13 +166,7 @@ class AutoRow(ModelRow):
         message = self._unpacked(update)
         return float(message["rank"][0]), int(message["scale"][0])
 
-    def merge(
-        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
-    ) -> list[Array | None]:
-        self._note_statistics([update for update in received if update is not None])
-        return super().merge(own, received, moves, backs)
-
-    def _note_statistics(self, received: Sequence[Update]) -> None:
+    def note_statistics(self, received: Sequence[Update]) -> None:
         """Keep statistics for scales to come; those that all need are passed on."""
         model, names = self.model, {name_number(name): name for name in self.topology.members}
         for row in self._rows(received):
@@ -230,14 +220,35 @@ class AutoRow(ModelRow):
         ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
         self.behind -= {name for name, head in heads.items() if head >= ours or head[1] == ours[1]}
         self.behind |= {name for name, head in heads.items() if head < ours and head[1] != ours[1]}
-        if scale is not None and self.behind & self.known.keys():
+        self._offer_scale()
+        if self._take_better(list(received.values())):
+            return True
+        return self._judge_taken([head for head in heads.values() if head[1] == ours[1]])
+
+    def _offer_scale(self) -> None:
+        """The next message brings our scale, if a neighbour needs it."""
+        scale = self.model.scale
+        if scale is not None and scale.rank and self.behind & self.known.keys():
             kind = FIXED if self.model.warm.over else WHOLE
             self.post.append(headed(self.model.rounds, kind, scale.count, scale.whole, self.model.d + 1))
-        better = {head for head in heads.values() if head > ours and head[1] != ours[1]}
+
+    def connect(self, known: Mapping[Hashable, Neighbour]) -> None:
+        """A neighbour that joins later needs our scale before its first sample, to predict it."""
+        new = known.keys() - self.known.keys()
+        super().connect(known)
+        if self.model.rounds:
+            self.behind |= new
+            self._offer_scale()
+
+    def _take_better(self, updates: Sequence[Update]) -> bool:
+        """The best of the senders' scales that is better than ours and believed; whether there is one."""
+        scale, heads = self.model.scale, [self._head(update) for update in updates]
+        ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
+        better = {head for head in heads if head > ours and head[1] != ours[1]}
         for best in sorted(better, reverse=True):
-            if self._take_scale([received[name] for name, head in heads.items() if head == best]):
+            if self._take_scale([u for u, head in zip(updates, heads, strict=True) if head == best]):
                 return True
-        return self._judge_taken([head for head in heads.values() if head[1] == ours[1]])
+        return False
 
     def _judge_taken(self, heads: Sequence[tuple[float, int]]) -> bool:
         """Fix another learner's scale when a neighbour has, or when it has been in use for long; drop it if
@@ -272,10 +283,11 @@ class AutoRow(ModelRow):
         is_most = len(updates) >= max(2, len(self.known) // 2 + 1)
         if not is_most and not (is_loose and rescale.fits(model, stats)):
             return False
-        is_new, is_sure = not model.warm.samples, is_most or model.warm.over or rescale.knows_spread(model)
+        is_new = not model.warm.over and len(model.warm.samples) <= NEW
+        is_sure = is_most or model.warm.over or rescale.knows_spread(model)
         rescale.take(model, stats, int(row[3]), is_fixed and is_sure)
         if is_new:
-            self.adopt(updates, 1.0)
+            start_from(model, [self._unpacked(update) for update in updates])
         return True
 
     # The network
@@ -288,10 +300,11 @@ class AutoRow(ModelRow):
         self.model.reweigh(near.weight, *self.topology.size)
 
     def adopt(self, updates: Sequence[Update], share: float) -> None:
-        """Move the parameters a share of the way to the median of those with the same scale.
-
-        Whoever has no scale gets it from a neighbour's next message.
-        """
+        """Move a share of the way to the median of those with our scale; one without samples takes theirs."""
+        if self.model.scale is None and not self.model.warm.samples:
+            self.model.rounds = min([update.round for update in updates], default=0)
+            self._take_better(updates)
+            return
         state = self.model.joint.state
         thetas = [self._unpacked(update)["theta"] for update in updates if self.same(update)]
         if state is not None and thetas:
@@ -318,13 +331,3 @@ class AutoRow(ModelRow):
             self.table.setdefault(t, {})[name] = row[HEADER:]
         self.post, self.behind = list(state["post"]), set(state["behind"])
         self.asked = {np.ascontiguousarray(x).tobytes(): values for x, values in state["asked"]}
-
-
-def headed(round: int, whose: int, count: int, row: Array, columns: int) -> Array:
-    """Statistics as they are sent: of which round, whose, how many quantiles, of how many learners."""
-    return np.concatenate([[round, whose, len(row) // columns - parts.OTHERS, count], row])
-
-
-def name_number(name: Hashable) -> int:
-    """A number that stands for a name in statistics; 48 bits, which a float holds."""
-    return int.from_bytes(hashlib.sha256(str(name).encode()).digest()[:6], "big")

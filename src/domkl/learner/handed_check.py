@@ -15,8 +15,8 @@ from ..base import checks
 from ..base.types import Array
 from ..learning.auto import C
 from ..learning.auto.additive import Terms
-from ..learning.auto.change import EXPERTS, JOINT
-from ..learning.auto.experts import NAMES
+from ..learning.auto.change import EXPERTS
+from ..learning.auto.experts import FIRST, NAMES
 from ..learning.auto.features import Features
 from ..learning.auto.message import SCALARS
 from ..learning.settings import Auto
@@ -50,6 +50,7 @@ def check_auto(settings: Auto, rows: Mapping[str, Any]) -> None:
     for name, value in _numbers(rows):
         _need(_is_number(name, value), f"{name} is {checks.short(value)}")
     _check_alone(rows)
+    _check_errors(rows["gate"])
     _check_scale(rows["scale"])
     _check_sizes(settings, first, now, K, rows["memories"]["all"])
 
@@ -70,24 +71,40 @@ def check_paper(state: Mapping[str, Any], names: Sequence[str]) -> None:
 def _expected(rows: Mapping[str, Any], d: int, K: int) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
     """Every array of a learner's rows by name, with the shape that it must have."""
     joint, memories, scale = rows["joint"], rows["memories"], rows["scale"]
-    experts = len(NAMES) if memories["all"] else JOINT
+    n = len(NAMES) if memories["all"] else FIRST
     columns, one = dict.fromkeys(("n", "mean", "sd", "low", "high"), (1, d)), (1,)
     watch = dict.fromkeys(("level", "surplus", "since", "lasting", "usual_error"), one)
     return [
-        (rows, {"low": one, "high": one, "weight": one}),
+        (rows, {"low": one, "high": one, "weight": one, "own_range": (2, 1)}),
         (scale, {"centre": one, "width": one, "whole": (0,)}),
         (scale["inputs"], {**columns, "quantiles": (1, ANY, d)}),
-        (rows["experts"], {"log_weights": (1, experts), "errors": (1, JOINT)}),
-        (
-            rows["residual"],
-            {"last": (1, 2), "gain": (1, 2), "matrix": (1, 2, 2), "vector": (1, 2), "size": one},
-        ),
+        (rows["experts"], _experts(n)),
+        (rows["ridges"], _experts(2)),
+        (rows["residual"], {**dict.fromkeys(("last", "gain", "vector"), (1, 2)), "matrix": (1, 2, 2)}),
+        (rows["residual"], {"size": one, "pairs": one}),
+        (rows["own_watch"], {"errors": (1, 0), "labels": (1, 0), "since": one}),
+        (rows["warm_up"], {"skip": one}),
         (joint, {"mean": (1, C.models, K)}),
         (joint["state"], _second_order(C.models, K)),
+        *([] if rows["gate"] is None else [(rows["gate"], _gate())]),
+        *([] if joint["own"] is None else [(joint["own"], _own(C.models, K))]),
         (memories, {"alarm": (1, 2), "restart": (1, 2)}),
         (memories["detector"], {**watch, "errors": (1, EXPERTS)}),
         *(each for memory in memories["all"] for each in _of_memory(memory)),
     ]
+
+
+def _experts(n: int) -> dict[str, Shape]:
+    return {"log_weights": (1, n), "errors": (1, n), "rounds": (n,)}
+
+
+def _gate() -> dict[str, Shape]:
+    return {"errors": (1, ANY), "labels": (1, 0)}
+
+
+def _own(P: int, K: int) -> dict[str, Shape]:
+    wide = dict.fromkeys(("m", "weak", "apart"), (1, P, K))
+    return {**wide, "half": (1, P, K * (K + 1) // 2), "terms": (1, P, ANY, K)}
 
 
 def _of_memory(memory: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
@@ -122,7 +139,8 @@ def _numbers(state: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def _is_number(name: str, value: Any) -> bool:
     """Whether it is a count, or the length of a memory, which may be without end; samples are absent."""
     if value is None:
-        return name in ("x", "y")
+        # Of version 1, or of samples that are not handed over.
+        return name in ("x", "y", "own", "gate", "z", "misses")
     if isinstance(value, float):
         return name == "rounds" and value > 0
     return isinstance(value, int) and 0 <= value <= MOST
@@ -131,12 +149,23 @@ def _is_number(name: str, value: Any) -> bool:
 def _check_alone(rows: Mapping[str, Any]) -> None:
     """Refuse samples, and anything of a network."""
     warm = rows["warm_up"]
-    kept = [warm["samples"], warm["before"], rows["memories"]["recent"]]
+    own = rows["joint"]["own"] or {}
+    judge = {name: value for name, value in own.get("judge", {}).items() if name != "count" or value}
+    kept = [warm["samples"], warm["before"], rows["memories"]["recent"], judge]
     _need(not any(v is not None for each in kept for v in each.values()), "it holds samples")
     _need(rows["late"] == rows["known"] == [], "it holds values of single inputs")
     _need(warm["learners"] == 1 and warm["diameter"] == 0, f"it is of {warm['learners']} learners")
     _need(bool(warm["over"]) and not warm["shared"], "its scale may still change")
+    counted = rows["own_watch"]["since"].any() or warm["skip"].any()
+    _need(not counted, "it counts samples that it does not hold")
     _need(len(rows["memories"]["all"]) in (0, 3), f"it has {len(rows['memories']['all'])} memories")
+
+
+def _check_errors(gate: Mapping[str, Any] | None) -> None:
+    if gate is not None:
+        errors = gate["errors"]
+        _need(errors.shape[1] <= C.label_window, f"it has {errors.shape[1]} errors")
+        _need(bool((errors >= 0).all()), "an absolute error is below 0")
 
 
 def _check_scale(scale: Mapping[str, Any]) -> None:

@@ -51,7 +51,9 @@ class HandedAutoRow(AutoRow):
         self.layout = Layout(self.model.parts)
         assert alone.joint.state is not None
         whole = packed(persistence.whole_statistics(alone))
-        self.settings_digest = digest(self.settings_digest, whole, alone.joint.state.theta)
+        taught = whole, alone.joint.state.theta
+        self.settings_digest = digest(self.settings_digest, *taught)
+        self.earlier = tuple(digest(one, *taught) for one in self.earlier)
         self._alone: AutoRows | None = alone  # until the first sample is learnt
         self._made_for: tuple[Any, ...] = ()
 

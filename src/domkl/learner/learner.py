@@ -22,7 +22,6 @@ from .. import engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
-from ..exchange.edges import Held, Neighbour, next_number
 from ..exchange.message import Exchange, Shapes, Update, as_exchange, check_update
 from ..exchange.topology import Announcement, Topology, check_links
 from ..learning.first_order import Step
@@ -32,15 +31,13 @@ from . import schema
 from .auto_row import AutoRow
 from .handed import HandedAuto, HandedModel, HandedPaper
 from .handed_row import HandedAutoRow, HandedPaperRow
-from .inbox import UpdateInbox, distinct
+from .inbox import distinct
+from .merged import MergedRounds
 from .paper_row import PaperRow
 from .row import LearnerRow, ModelRow, digest
 
-#: How much more or less often than we a neighbour may have reset its joint models.
-MOST_RESETS_APART = 64
 
-
-class Learner(UpdateInbox):
+class Learner(MergedRounds):
     """One device of a network.
 
     Parameters
@@ -92,14 +89,11 @@ class Learner(UpdateInbox):
         self.engine, self.dtype = engine, checks.float_type(dtype)
         self.topology = Topology(name, distinct(neighbours))
         self._row = self._make_row(name, inputs, not asynchronous)
-        super().__init__(name, asynchronous)
+        super().__init__(name, asynchronous, self._row)
         self.fingerprint = self._row.settings_digest
         self._known = {neighbour: self._row.new_neighbour(number) for neighbour in distinct(neighbours)}
         self._row.connect(self._known)
-        self._resets = self._row.resets
         self._last: tuple[int, Hashable, float, float, Array] | None = None
-        #: The neighbours whose parameters were not used since this list was last emptied, as absurd.
-        self.implausible: list[Hashable] = []
 
     def _make_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> LearnerRow:
         if isinstance(self.model, HandedAuto | HandedPaper) and inputs not in (None, self.model.inputs):
@@ -150,7 +144,7 @@ class Learner(UpdateInbox):
     @property
     def step(self) -> Step | None:
         """What happened when it last observed."""
-        return None if self._last is None else Step(*self._last)
+        return None if self._last is None else Step(*self._last, self._row.alone)
 
     @property
     def links(self) -> dict[Hashable, Announcement]:
@@ -205,61 +199,6 @@ class Learner(UpdateInbox):
             self._close_if_complete()
         return update
 
-    def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
-        received = [self._usable(name, arrived.get(name)) for name in self._known]
-        backs, moves = self._settle(received)
-        moved = self._row.merge(own, received, moves, backs)
-        for one, by in zip(self._known.values(), moved, strict=True):
-            if by is not None:
-                one.edge.move(self.round, by, self.name is not None)
-        self._restart_edges()
-
-    def _after(self, arrived: Mapping[Hashable, Update]) -> None:
-        if self._row.after(arrived):
-            self._reset_duals()
-
-    def _usable(self, name: Hashable, update: Update | None) -> Update | None:
-        """The update, unless what it predicts at our own last input is absurd: then it counts as missing."""
-        if update is None or self._row.is_plausible(update):
-            return update
-        self.implausible.append(name)
-        return None
-
-    def _settle(self, received: Sequence[Update | None]) -> tuple[list[Array], list[bool]]:
-        """Moves of duals that did not stand at the other end, and with whom duals move in this round."""
-        backs, moves = [], []
-        for one, update in zip(self._known.values(), received, strict=True):
-            if update is None:
-                moves.append(False)
-                continue
-            held = update.edges.get(self.name)
-            back = None if held is None else one.edge.settle(held, update.round - 1)
-            if back is not None:
-                backs.append(back)
-            one.edge.seen = update.round
-            moves.append(self._row.same(update) and self._agrees(one, held))
-        return backs, moves
-
-    def _agrees(self, one: Neighbour, held: Held | None) -> bool:
-        """Whether an edge's dual moves with an update that says this of it; between asynchronous learners
-        there are no duals, since two ends that step at different times would drive them apart."""
-        if self.asynchronous or self.name is None:
-            return not self.asynchronous
-        return held is not None and one.edge.agrees(held)
-
-    def _restart_edges(self) -> None:
-        """Models that have reset have no duals; everybody's do so in the same round."""
-        if self._row.resets != self._resets:
-            self._resets = self._row.resets
-            for one in self._known.values() if not self.asynchronous else ():
-                one.edge.restart()
-
-    def _reset_duals(self) -> None:
-        """Our model alone has reset; asynchronous learners have no duals."""
-        self._resets = self._row.resets
-        for one in self._known.values() if not self.asynchronous else ():
-            one.edge.reset(next_number(one.edge.number), one.edge.theirs)
-
     # Neighbours
 
     def check(self, neighbour: Hashable, update: Update, *, decoded: bool = False) -> None:
@@ -269,28 +208,6 @@ class Learner(UpdateInbox):
         for name, links in update.links.items():
             check_links(name, links)
         self._row.check(update)
-
-    def meet(self, neighbour: Hashable, held: Held, round: int) -> None:
-        """Learn the state of our edge from a neighbour that is at `round`, without an update.
-
-        One that has reset its joint models more often than we, or less often, is only ahead or behind; if it
-        is neither, its update of our round will tell.
-        """
-        self._refuse_stranger(neighbour)
-        edge = self._known[neighbour].edge
-        if self._row.floods and 0 < abs(held.mine - edge.theirs) <= MOST_RESETS_APART:
-            return
-        self._refuse_open("close() the round")
-        back = edge.settle(held, round - 1)
-        self._row.take_back([] if back is None else [back])
-
-    def reset_edges(self, number: int, neighbours: Iterable[Hashable] | None = None) -> None:
-        """Drop the duals of edges whose ends no longer agree: of all, or of those to `neighbours`."""
-        self._refuse_open("close() the round")
-        names = self.neighbours if neighbours is None else neighbours
-        edges = [self._known[name].edge for name in names if name in self._known]
-        backs = [edge.reset(number, edge.theirs) for edge in edges]
-        self._row.take_back([back for back in backs if back is not None])
 
     def join(self, neighbour: Hashable, number: int = 0) -> None:
         """A new edge, with a dual of zero; `number` must be new if the edge was there before."""
@@ -305,6 +222,7 @@ class Learner(UpdateInbox):
         self._refuse_open("close() the round")
         self._row.take_back([self._known[neighbour].edge.dual])
         self._drop_messages(neighbour)
+        self.trust.pop(neighbour, None)
         self._known = {name: one for name, one in self._known.items() if name != neighbour}
         self._connect()
 

@@ -35,7 +35,9 @@ class PaperRow:
     alike = "kernels, rates, loss, step, hedge and payload"
     floods = False
     closes_alone = True
+    alone: float | None = None
     resets = 0
+    earlier: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -49,8 +51,10 @@ class PaperRow:
         self.V = kernels.check(settings.draw(_inputs(settings, inputs)), dtype=dtype)
         self.rates, self.loss, self.hedge = settings.rates_at(0), settings.loss_function, settings.hedge
         self.step, self.memory, self.exchange = settings.step, settings.memory, exchange
-        # Where messages are changed on their way the simulator computes in NumPy, and so must its devices.
-        self.engine = "numpy" if engine == "auto" and not exchange.is_plain else engine
+        self.bounds_labels = settings.outliers == "bound"
+        # Where messages or labels are changed the simulator computes in NumPy, and so must its devices.
+        changes = self.bounds_labels or not exchange.is_plain
+        self.engine = "numpy" if engine == "auto" and changes else engine
         if not lockstep and self.hedge == "messages":
             raise InputError(
                 "hedge is 'messages' for an asynchronous learner; expected rounds that all share; "
@@ -60,7 +64,8 @@ class PaperRow:
         self.shapes = Shapes((P, 2 * D), P if self.hedge != "local" else 0, dtype=self.V.dtype)
         self.settings_digest = self._digest(lockstep)
         # The native device checks samples itself, and quicker; what it refuses is looked at here.
-        self._quick = engines.chosen(self.engine) == "native" and not self.loss.classifies
+        plain = not self.loss.classifies and self.loss.bounds is None
+        self._quick = engines.chosen(self.engine) == "native" and plain
         self.known: Mapping[Hashable, Neighbour] = {}
         self.device = self._make_device()
         self._is_new = True
@@ -78,7 +83,8 @@ class PaperRow:
 
     def _make_device(self) -> engines.Device:
         setting = self.V, len(self.known), self.rates, self.loss, self.hedge
-        device = engines.make_device(self.engine, *setting, self.step, self.memory)
+        how = self.step, self.memory, self.bounds_labels
+        device = engines.make_device(self.engine, *setting, *how)
         self._observe = device.observe if self.known else device.alone
         return device
 
@@ -157,7 +163,14 @@ class PaperRow:
     def same(self, update: Update) -> bool:
         return True
 
-    def is_plausible(self, update: Update) -> bool:
+    def note_statistics(self, received: Sequence[Update]) -> None:
+        """There are none."""
+
+    def believes(self, received: Sequence[Update | None]) -> list[bool | None]:
+        """Whether what each neighbour's parameters predict at our own last input is not absurd."""
+        return [None if update is None else self._is_plausible(update) for update in received]
+
+    def _is_plausible(self, update: Update) -> bool:
         """Features have length 1, so parameters of at most the reach cannot predict more."""
         theta, most = update.theta, self._reach / math.sqrt(self.V.shape[1] * 2)
         if not self._reach or max(float(theta.max()), -float(theta.min())) <= most:
@@ -166,7 +179,12 @@ class PaperRow:
         return bool((np.abs((theta * z).sum(-1)) <= self._reach).all())
 
     def merge(
-        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
+        self,
+        own: Update,
+        received: Sequence[Update | None],
+        moves: Sequence[bool],
+        backs: Sequence[Array],
+        refused: Mapping[int, Update],
     ) -> list[Array | None]:
         assert self.open is not None
         theta, L = self.open

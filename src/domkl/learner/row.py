@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import PeerError
 from ..base.types import Array
-from ..exchange.combine import MISSING, Neighbours
+from ..exchange.combine import DECISIONS, MISSING, Neighbours
 from ..exchange.edges import Neighbour
 from ..exchange.message import Exchange, Layout, Shapes, Update, check_within, most_parameter
 from ..exchange.topology import Topology
@@ -29,8 +29,10 @@ class LearnerRow(Protocol):
 
     alike: str  # what must be the same at all learners, in words
     settings_digest: str
+    earlier: tuple[str, ...]  # digests of the same settings in earlier versions, whose states it can load
     floods: bool  # whether it must know the whole network's size
     closes_alone: bool  # whether a learner without neighbours has ended its round when it has learnt
+    alone: float | None  # what own samples only predicted for the last sample; None where nothing can tell
 
     @property
     def resets(self) -> int:
@@ -60,13 +62,25 @@ class LearnerRow(Protocol):
     def same(self, update: Update) -> bool:
         """Whether a neighbour's parameters mean the same here, so that duals may move."""
 
-    def is_plausible(self, update: Update) -> bool:
-        """Whether a neighbour's parameters predict, at our own last input, what labels can be."""
+    def note_statistics(self, received: Sequence[Update]) -> None:
+        """Take what messages bring besides parameters: it is everybody's, whoever passes it on."""
+
+    def believes(self, received: Sequence[Update | None]) -> list[bool | None]:
+        """Whether each neighbour's message is used, by our own samples; None where they cannot judge it."""
 
     def merge(
-        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
+        self,
+        own: Update,
+        received: Sequence[Update | None],
+        moves: Sequence[bool],
+        backs: Sequence[Array],
+        refused: Mapping[int, Update],
     ) -> list[Array | None]:
-        """End the round; returns how far each edge's dual has moved. `backs` are moves to take back."""
+        """End the round; returns how far each edge's dual has moved. `backs` are moves to take back.
+
+        `refused` has messages that are not believed, by their neighbours' positions: only decisions that all
+        learners take together count of them.
+        """
 
     def after(self, received: Mapping[Hashable, Update]) -> bool:
         """What a model does between rounds with what it received; whether its parameters are others'."""
@@ -96,7 +110,9 @@ class ModelRow:
     alike = "model, inputs, dtype and exchange"
     floods = False
     closes_alone = False
+    alone: float | None = None
     resets = 0
+    earlier: tuple[str, ...] = ()
 
     def __init__(self, model: Model, exchange: Exchange, digest: str, topology: Topology) -> None:
         self.model, self.exchange, self.topology = model, exchange, topology
@@ -132,7 +148,10 @@ class ModelRow:
         prediction = self._predict(x)
         label = losses.one_label(self.model.loss, y)
         weights = self.weights
-        self.outgoing = self.model.learn(prediction, label[None], self._asked(prediction))
+        earlier = self._asked(prediction)
+        alone = self.model.alone(prediction if earlier is None else earlier)
+        self.alone = float(alone[0]) if len(alone) else None
+        self.outgoing = self.model.learn(prediction, label[None], earlier)
         theta, scalars = self.layout.pack(self.outgoing)
         sent = self.exchange.outgoing(theta, self._most)
         sent.flags.writeable = False  # it leaves in an Update, and the edges' duals need it
@@ -158,15 +177,36 @@ class ModelRow:
     def same(self, update: Update) -> bool:
         return True
 
-    def is_plausible(self, update: Update) -> bool:
-        return True
+    def note_statistics(self, received: Sequence[Update]) -> None:
+        """Without statistics there is nothing to do."""
+
+    def believes(self, received: Sequence[Update | None]) -> list[bool | None]:
+        """By the model, as far as parameters mean the same here."""
+        name = None if self.layout.theta is None else self.layout.theta.name
+        found = [None if u is None or name is None else self._comparable(u, name) for u in received]
+        judged = [theta for theta in found if theta is not None]
+        used = iter(self.model.believes(0, np.stack(judged)) if judged else ())
+        return [None if theta is None else bool(next(used)) for theta in found]
+
+    def _comparable(self, update: Update, name: str) -> Array | None:
+        """A neighbour's parameters (P, K), if they mean the same here."""
+        theta: Array = self._unpacked(update)[name][0]
+        return theta if self.same(update) else None
 
     def merge(
-        self, own: Update, received: Sequence[Update | None], moves: Sequence[bool], backs: Sequence[Array]
+        self,
+        own: Update,
+        received: Sequence[Update | None],
+        moves: Sequence[bool],
+        backs: Sequence[Array],
+        refused: Mapping[int, Update],
     ) -> list[Array | None]:
         self.take_back(backs)
         mine = self._unpacked(own)
-        theirs = self._screened(mine, [self._meaning(update, mine) for update in received])
+        meant = [self._meaning(update, mine) for update in received]
+        for k, update in refused.items():
+            meant[k] |= self._decisions(update, mine)
+        theirs = self._screened(mine, meant)
         near = self.neighbours(received)
         senders = {name: np.concatenate([m[name] for m in (*theirs, mine)]) for name in mine}
         incoming = near.combine(self.layout.parts, mine, senders, np.array([*moves, False]))
@@ -231,6 +271,10 @@ class ModelRow:
             neutral = {p.name: np.zeros_like(own[p.name]) for p in self.layout.small if p.rule in MISSING}
             return {**own, **neutral}
         return self.model.interpret(self._unpacked(update), own)
+
+    def _decisions(self, update: Update, own: Mapping[str, Array]) -> dict[str, Array]:
+        message = self.model.interpret(self._unpacked(update), own)
+        return {part.name: message[part.name] for part in self.layout.small if part.rule in DECISIONS}
 
     def neighbours(self, received: Sequence[Update | None] = ()) -> Neighbours:
         """With degrees as both ends of each edge have sent in this round, or the last that are known."""

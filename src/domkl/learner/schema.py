@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..base.errors import DataError, InputError
 from ..exchange.edges import Neighbour
-from ..learning.auto import constants
+from ..learning.auto import constants, migrations
 from ..learning.settings import Auto, Paper, describe
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Today's version of each schema.
-VERSIONS = {"learner": 1, "model": 1, "agent": 2, "reading": 1}
+VERSIONS = {"learner": 2, "model": 2, "agent": 2, "reading": 1}
 
 
 def _count_starts(state: dict[str, Any]) -> dict[str, Any]:
@@ -35,8 +35,24 @@ def _count_starts(state: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in state.items() if name != "incarnation"}, "starts": 0}
 
 
+def _learner_from_1(state: dict[str, Any]) -> dict[str, Any]:
+    """Predictions whose labels had not come are dropped: they were of fewer experts."""
+    if state["model"]["kind"] != "auto":
+        return state
+    row = state["row"]
+    return {**state, "row": {**row, "model": migrations.from_1(row["model"]), "asked": []}}
+
+
+def _model_from_1(state: dict[str, Any]) -> dict[str, Any]:
+    return {**state, "rows": migrations.from_1(state["rows"])} if state["kind"] == "auto" else state
+
+
 #: What brings a state of (schema, version) to the next version.
-MIGRATIONS: dict[tuple[str, int], Migration] = {("agent", 1): _count_starts}
+MIGRATIONS: dict[tuple[str, int], Migration] = {
+    ("agent", 1): _count_starts,
+    ("learner", 1): _learner_from_1,
+    ("model", 1): _model_from_1,
+}
 
 
 def flatten(value: Any, path: str, arrays: Arrays) -> Any:
@@ -172,7 +188,7 @@ def save_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
 
 def _check_alike(learner: Learner, fingerprint: str, model: Mapping[str, Any]) -> None:
     """Refuse the state of a learner with other settings, or with other constants of `Auto`."""
-    if fingerprint == learner.fingerprint:
+    if fingerprint in (learner.fingerprint, *learner._row.earlier):
         return
     version = model.get("constants", 1)
     if model["kind"] == Auto.kind and version != constants.VERSION:

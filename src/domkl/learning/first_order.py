@@ -88,6 +88,8 @@ class Step(NamedTuple):
     y: float
     y_hat: float  # predicted before y was learnt
     q: Array  # (P,) the weights that made the prediction
+    #: Predicted from own samples only when the sample was new; None for models that cannot tell.
+    alone: float | None = None
 
 
 def init(V: Array, leading: tuple[int, ...] = ()) -> State:

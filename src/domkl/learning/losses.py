@@ -8,8 +8,9 @@ u = z . b.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ class Loss(NamedTuple):
     reg: float = 0.0
     classifies: bool = False
     delta: float = 1.0  # where the Huber loss becomes linear
+    bounds: tuple[float, float] | None = None  # the lowest and the highest possible label
 
 
 def squared(reg: float = 0.0) -> Loss:
@@ -89,9 +91,12 @@ def get(loss: str | Loss) -> Loss:
 
 
 def labels(loss: Loss, y: Array, name: str = "y") -> Array:
-    """Labels in the form that `loss` needs: unchanged for regression, -1 or +1 for classification."""
+    """Labels in the form that `loss` needs: unchanged for regression, -1 or +1 for classification.
+
+    Labels outside the bounds of `loss` are refused.
+    """
     if not loss.classifies:
-        return y
+        return y if loss.bounds is None else _inside(*loss.bounds, y, name)
     bad = ~np.isin(y, (-1.0, 0.0, 1.0))
     if bad.any():
         found = y[bad].flat[0] if y.ndim else y[()]
@@ -100,6 +105,32 @@ def labels(loss: Loss, y: Array, name: str = "y") -> Array:
             "map the classes to -1 and +1"
         )
     return np.where(y > 0, 1.0, -1.0).astype(y.dtype)
+
+
+def _inside(low: float, high: float, y: Array, name: str) -> Array:
+    bad = (y < low) | (y > high)
+    if bad.any():
+        found = y[bad].flat[0] if y.ndim else y[()]
+        raise InputError(
+            f"{name} holds the target {found:g}; expected {low:g} to {high:g}, the model's bounds; "
+            "leave impossible targets out or change the bounds"
+        )
+    return y
+
+
+def check_bounds(bounds: Any, loss: Loss) -> tuple[float, float] | None:
+    """`bounds` as two finite numbers, the lower first; None where none are given."""
+    if bounds is None:
+        return None
+    wrong = f"bounds is {bounds!r}; expected two finite numbers, the lower first; write bounds=(low, high)"
+    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
+        raise InputError(wrong)
+    low, high = (float(checks.floats("bounds", bound)) for bound in bounds)
+    if loss.classifies:
+        raise InputError(f"bounds is {bounds!r} but targets are classes; expected none; leave bounds out")
+    if not -math.inf < low < high < math.inf:
+        raise InputError(wrong)
+    return low, high
 
 
 def one_label(loss: Loss, y: float, dtype: npt.DTypeLike = np.float64) -> Array:

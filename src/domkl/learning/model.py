@@ -66,6 +66,9 @@ class Model(ABC):
     dtype: Float = np.float64  # of the first part that is pulled; messages hold float64 otherwise
     loss: Loss = losses.squared()  # what labels must be
     largest: float = math.inf  # the most that a parameter may be when it is sent
+    judges: bool = False  # whether `believes` may refuse a neighbour's message
+    is_joined: bool = True  # whether parameters mean the same to all learners
+    resets: int = 0  # how often all learners' parameters have started again
     statistics: Mapping[int, Any] = {}  # what else is sent in this round, by the round that it is for
 
     @property
@@ -110,12 +113,20 @@ class Model(ABC):
         """Predictions of each of P kernels or models by itself. (J, P)"""
         return np.asarray(prediction.y_hat)[:, None]
 
+    def alone(self, prediction: Any) -> Array:
+        """What the learners would predict had they never listened; empty where that is not known. (J,)"""
+        return np.empty(0)
+
     def gaps(self, prediction: Any, around: Array) -> Array:
         """Sum over neighbours i of f_j(x_j) - f_i(x_j), NaN where that is not known. (J, P)
 
         `around` (J, J) is true for learners and their neighbours.
         """
         return np.full((self.J, 1), np.nan)
+
+    def believes(self, row: int, theta: Array) -> npt.NDArray[np.bool_]:
+        """Whether learner `row` uses the messages of neighbours with these parameters. (n, P, K) -> (n,)"""
+        return np.ones(len(theta), bool)
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round are passed on to everybody, not to neighbours alone."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ..base.types import Array
 from . import first_order, second_order
+from .auto.outliers import LabelGate
 from .first_order import Rates
 from .losses import Loss
 
@@ -43,11 +44,20 @@ class PaperRows:
     V : frequencies (P, D, d); its dtype is computed in.
     deg : number of neighbours of each learner (J,).
     step, memory : as in `domkl.Paper`.
+    bounds_labels : whether labels that cannot be believed are bounded.
     """
 
     def __init__(
-        self, V: Array, deg: Array, rates: Rates, loss: Loss, step: str = "first", memory: float | None = None
+        self,
+        V: Array,
+        deg: Array,
+        rates: Rates,
+        loss: Loss,
+        step: str = "first",
+        memory: float | None = None,
+        bounds_labels: bool = False,
     ) -> None:
+        self.gate = LabelGate(len(deg)) if bounds_labels else None
         self.V, self.rates, self.loss = V, rates, loss
         self.memory, self.samples = None if memory is None else 1 + memory, 0
         self.is_second = step == "newton"
@@ -75,6 +85,8 @@ class PaperRows:
     def learn(self, prediction: PaperPrediction, y: Array) -> tuple[Array, Array]:
         """The local step with labels (J,): theta' (J, P, 2D) and cumulative losses L' (J, P)."""
         z, f = prediction.z, prediction.f
+        if self.gate is not None:
+            y = self.gate.bound(prediction.y_hat, prediction.y_hat, y, self.samples > 0)[0].astype(y.dtype)
         if isinstance(self.now, second_order.SecondOrderState):
             self.learnt = second_order.local(self.now, z, f, y, self.second_pulls, self.loss)
         else:

@@ -117,6 +117,10 @@ class Auto:
     start : what is predicted before the first label.
     forgetting : "auto" (the past is dropped when the last samples alone predict clearly better), "none" (all
         samples count), or about how many past samples count.
+    outliers : "bound" (a label far beyond the usual errors counts as one at their border, or not at all) or
+        "keep" (every label counts as it is: for targets with rare events, as fewer than about one label in
+        eight that lies far out is taken for an error).
+    bounds : the lowest and the highest possible target; others are refused. By default none is.
 
     There may be 4096 inputs, of any scale up to 1e100, NaN where one is missing; a column that varies by less
     than 1e-200 counts as constant. Its predictions are the target, clipped to the range seen, or for
@@ -131,8 +135,11 @@ class Auto:
     seed: int = 0
     start: float = 0.0
     forgetting: str | float = "auto"
+    outliers: str = "bound"
+    bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        checks.one_of("outliers", self.outliers, ("bound", "keep"))
         checks.count("size", self.size, least=16, most=MOST_SIZE)
         checks.one_of("loss", self.loss, self.LOSSES)
         checks.count("seed", self.seed, least=0)
@@ -141,11 +148,12 @@ class Auto:
             checks.one_of("forgetting", self.forgetting, ("auto", "none"))
         else:
             checks.positive("forgetting", self.forgetting)
+        object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, losses.get(self.loss)))
 
     @property
     def loss_function(self) -> Loss:
         """The loss as an object."""
-        return losses.get(self.loss)
+        return losses.get(self.loss)._replace(bounds=self.bounds)
 
     @staticmethod
     def check_inputs(d: int) -> int:
@@ -168,6 +176,8 @@ class Paper:
     step : the local step: "first" (the paper's) or "newton", which keeps every past loss: O((2D)^2) a kernel,
         the same message; `rates.eta` is then the ridge on the whole of the past.
     memory : with step="newton", about how many past samples count; all of them by default.
+    outliers : with step="newton", "bound" bounds labels as in `Auto`, and computes in NumPy; or "keep".
+    bounds : the lowest and the highest possible target; others are refused. By default none is.
     """
 
     kind: ClassVar[str] = "paper"
@@ -180,6 +190,8 @@ class Paper:
     hedge: str = "neighbours"
     step: str = "first"
     memory: float | None = None
+    outliers: str = "keep"
+    bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.kernels is not None and not isinstance(self.kernels, KernelSpec):
@@ -190,9 +202,18 @@ class Paper:
             raise InputError(
                 f"rates is {self.rates!r}; expected domkl.Rates; write Rates(rho=, eta=, eta_g=)"
             )
-        self.loss_function  # noqa: B018  refuses now what would be refused later
+        object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, self._loss()))
         hedge.rule(self.hedge)
         check_step(self.step, self.memory)
+        self._check_outliers()
+
+    def _check_outliers(self) -> None:
+        checks.one_of("outliers", self.outliers, ("bound", "keep"))
+        if self.outliers == "bound" and (self.step != "newton" or self.loss_function.classifies):
+            raise InputError(
+                "outliers is 'bound'; expected step='newton' and targets that are no classes with it; "
+                "leave outliers out"
+            )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Paper) and describe(self) == describe(other)
@@ -203,6 +224,10 @@ class Paper:
     @property
     def loss_function(self) -> Loss:
         """The loss as an object."""
+        loss = self._loss()
+        return loss if self.bounds is None else loss._replace(bounds=self.bounds)
+
+    def _loss(self) -> Loss:
         if isinstance(self.loss, Loss):
             if self.reg is not None or self.delta is not None:
                 raise InputError("reg or delta is given with a Loss, which has its own; leave them out")
@@ -252,6 +277,8 @@ def describe(model: ModelSettings) -> dict[str, Any]:
             value = {key: _plain(v) for key, v in dataclasses.asdict(value).items() if v is not None}
         elif isinstance(value, Loss):
             value = {"name": value.name, "reg": value.reg, "delta": value.delta}
+        elif isinstance(value, tuple):
+            value = _plain(value)
         elif isinstance(value, np.ndarray):
             value = {"fingerprint": kernels.fingerprint(value), "shape": list(value.shape)}
         if value is not None:
@@ -267,7 +294,7 @@ def from_table(table: Mapping[str, Any], where: str) -> ModelSettings:
     """The model that a [model] table describes; `where` names the table in errors.
 
     >>> from_table({"kind": "auto", "size": 400}, "file.toml [model]")
-    Auto(size=400, loss='squared', seed=0, start=0.0, forgetting='auto')
+    Auto(size=400, loss='squared', seed=0, start=0.0, forgetting='auto', outliers='bound', bounds=None)
     """
     rest = dict(table)
     kind = rest.pop("kind", Auto.kind)

@@ -37,6 +37,7 @@ def simulate_paper(X: Any, y: Any, graph: GraphLike, model: Paper, how: RunOptio
         step=model.step,
         memory=model.memory,
         exchange=how.exchange,
+        bounds_labels=model.outliers == "bound",
     )
     run = _drive(engines.make(how.engine, setting), setting, blocks, T, how)
     return run if not targets else _with_targets(run, targets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,6 +34,11 @@ class Run:
     graph: Graph
     sent: float  # numbers sent to each neighbour in a round, on average
     bytes: float  # the same in bytes, without the message's envelope
+    #: (J,) mean squared error of the expert that never listens (Auto); empty where a model has none
+    alone: Array = field(default_factory=lambda: np.empty(0))
+    #: (J, J) part of the rounds in which learner j used the message of neighbour i, NaN without a link; empty
+    #: where a model does not judge, or no round had a common scale
+    trust: Array = field(default_factory=lambda: np.empty((0, 0)))
 
 
 @dataclass(frozen=True)

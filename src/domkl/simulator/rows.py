@@ -44,7 +44,7 @@ class Rounds:
 
     def __init__(self, rows: Model, network: Network, how: RunOptions) -> None:
         self.rows, self.network, self.how = rows, network, how
-        self.squares, self.gaps = np.zeros(rows.J), np.zeros(rows.J)
+        self.squares, self.gaps, self.alone = np.zeros(rows.J), np.zeros(rows.J), np.zeros(rows.J)
         self.each_squares = self.each_gaps = np.zeros((rows.J, 1))  # of each model or kernel by itself
         self.path: list[Array] = []
         self.waiting: deque[tuple[Array, Any, Array]] = deque()  # samples whose labels are not known yet
@@ -79,6 +79,8 @@ class Rounds:
         gaps, each = self.rows.gaps(prediction, self.network.around), self.rows.models(prediction)
         self.squares += (prediction.y_hat - y) ** 2
         self.gaps += gaps.mean(-1) ** 2
+        alone = self.rows.alone(prediction)
+        self.alone = self.alone + (alone - y) ** 2 if len(alone) else alone
         self.each_squares = self.each_squares + (each - y[:, None]) ** 2
         self.each_gaps = self.each_gaps + gaps**2
 
@@ -101,6 +103,8 @@ class Rounds:
             graph=self.network.graph,
             sent=self.network.sent / T,
             bytes=self.network.bytes / T,
+            alone=self.alone / T,
+            trust=self.network.trust,
         )
 
     def _parameters(self) -> tuple[Array, Array, Array]:

@@ -35,6 +35,8 @@ class ComparisonRow:
     rmse: float | None = None
     us_per_sample: float | None = None  # of CPU time
     bytes_sent: float | None = None  # by a learner in a round, all neighbours together
+    alone_mse: float | None = None  # of a network's learners, had each its own samples only
+    alone_rmse: float | None = None
     reason: str | None = None
 
 
@@ -59,10 +61,20 @@ def document(rows: list[ComparisonRow]) -> list[dict[str, Any]]:
 def _row(contender: Contender, source: Source) -> ComparisonRow:
     name, sees = contender.name, contender.sees
     try:
-        y_hat, sent, seconds = contender.run(source)
+        y_hat, sent, seconds, alone = contender.run(source)
     except Missing as missing:
         return ComparisonRow(name, sees, reason=str(missing))
     except Error as error:
         return ComparisonRow(name, sees, reason=f"failed: {error}")
     mse = source.scale * float(np.mean((y_hat - source.split.y) ** 2))
-    return ComparisonRow(name, sees, mse, mse**0.5, 1e6 * seconds / source.split.y.size, sent)
+    lone = None if alone is None else source.scale * float(alone.mean())
+    return ComparisonRow(
+        name=name,
+        sees=sees,
+        mse=mse,
+        rmse=mse**0.5,
+        us_per_sample=1e6 * seconds / source.split.y.size,
+        bytes_sent=sent,
+        alone_mse=lone,
+        alone_rmse=None if lone is None else lone**0.5,
+    )

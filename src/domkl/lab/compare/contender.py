@@ -15,6 +15,7 @@ class Result(NamedTuple):
     y_hat: Array  # (J, T)
     sent: float  # bytes, by a learner in a round
     seconds: float  # of CPU time; imports and construction do not count
+    alone: Array | None = None  # (J,) mean squared errors of a network's learners with own samples only
 
 
 Run: TypeAlias = Callable[[Source], Result]

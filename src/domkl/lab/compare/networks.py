@@ -8,6 +8,7 @@ from ...exchange.graph import Graph
 from ...learning.first_order import Rates
 from ...learning.settings import Auto, KernelSpec, ModelSettings, Paper
 from ...simulator import simulate
+from .. import trial
 from ..trial import Source
 from .contender import Contender, Result
 
@@ -34,4 +35,5 @@ def _run(source: Source, graph: Graph, model: ModelSettings) -> Result:
     split, start = source.split, time.process_time()
     run = simulate(split.X, split.y, graph, model=model, delay=split.delay)
     seconds = time.process_time() - start
-    return Result(run.y_hat, run.bytes * float(graph.deg.mean()), seconds)
+    alone = trial.alone(model, split, run) if graph.J > 1 else None
+    return Result(run.y_hat, run.bytes * float(graph.deg.mean()), seconds, alone)

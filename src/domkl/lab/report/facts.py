@@ -46,7 +46,8 @@ def document(outcome: Outcome) -> Document:
     """Everything about an outcome, ready for `json.dumps(..., allow_nan=False)`.
 
     Squared errors ("mse", "cv") are in the data's own scale, as the learners saw them; "rmse" is in
-    `unit`: the root of `scale` times the mean squared error. "model" holds the settings as given, "rates" and
+    `unit`: the root of `scale` times the mean squared error. "alone" is what a learner would have with its
+    own samples only. "model" holds the settings as given, "rates" and
     "kernels" what they became. "sent" is how many values a learner sends to each neighbour in a round, on
     average. What is not finite, not known, or not part of the model is None.
     """
@@ -127,6 +128,8 @@ def _learner(outcome: Outcome, j: int) -> Document:
         "rmse": _rmse(outcome, run.mse[j]),
         "cv": plain(run.cv[j]),
         "accuracy": _accuracy(outcome, [j]),
+        "alone_mse": plain(outcome.alone_mse[j]),
+        "alone_rmse": _rmse(outcome, outcome.alone_mse[j]),
         "omkl_mse": plain(outcome.central_mse[j]),
         "baselines": {name: plain(mse[j]) for name, mse in outcome.baselines.items()},
         "best_kernel": _best(outcome, run.kernel_mse[j]) if outcome.sigma2 else None,
@@ -142,6 +145,8 @@ def _network(outcome: Outcome) -> Document:
         "rmse": _rmse(outcome, run.mse.mean()),
         "cv": plain(run.cv.mean()),
         "accuracy": _accuracy(outcome, list(range(outcome.graph.J))),
+        "alone_mse": plain(outcome.alone_mse.mean()),
+        "alone_rmse": _rmse(outcome, outcome.alone_mse.mean()),
         "omkl_mse": plain(outcome.central_mse.mean()),
         "baselines": {name: plain(mse.mean()) for name, mse in outcome.baselines.items()},
         "best_kernel": _best(outcome, run.kernel_mse.mean(0)) if has_kernels else None,

@@ -38,6 +38,7 @@ def render(facts: Document, drawn: list[Picture]) -> str:
         title=facts["title"] or facts["experiment"],
         setting_line=sentences.setting_line(facts),
         sentence=sentences.sentence(facts),
+        verdict=sentences.verdict(facts),
         columns=tables.learner_columns(facts),
         learners=[{"name": one["name"], "top": _top(one)} for one in facts["learners"]],
         kernels=tables.kernel_rows(facts),

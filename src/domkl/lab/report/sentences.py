@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...base.words import number, percent, plural, with_unit
+from ...base.words import column, number, percent, plural, with_unit
 from .facts import Document
-from .tables import has_classes, has_kernels, in_unit
+from .tables import has_classes, has_kernels, has_neighbours, in_unit
 
 #: Longer lists are shown as their range, or counted.
 MOST_LINKS, MOST_VALUES = 30, 4
+#: Errors that differ by a smaller share are called the same.
+SAME = 0.005
+#: What "alone" is, by the model.
+ALONE = {
+    "auto": "each learner's expert that predicts from its own samples only",
+    "paper": "the same learners without neighbours",
+}
 METHODS = {
     "auto": "learners of domkl.Auto, each with its own data and its neighbours' messages",
     "paper": "learners of the paper (DOMKL), each with its own data and its neighbours' messages",
@@ -37,6 +44,39 @@ def sentence(facts: Document) -> str:
     if has_classes(facts):
         what = f"{percent(network['accuracy'])} of the classes right; their scores have a mean squared error"
     return f"{who} {what} of {_level(facts, network['mse'])}. {_comparison(facts)}"
+
+
+def verdict(facts: Document) -> str:
+    """Whether it paid to learn together, in one line; nothing for a learner without neighbours."""
+    network = facts["network"]
+    if not has_neighbours(facts) or network["mse"] is None or network["alone_mse"] is None:
+        return ""
+    squared = [network["mse"], network["alone_mse"]]
+    errors = squared if has_classes(facts) else [math.sqrt(facts["scale"] * mse) for mse in squared]
+    words = together_or_alone(errors[0], errors[1], facts["unit"])
+    return f"Mean squared error: {words}" if has_classes(facts) else words
+
+
+def together_or_alone(together: float, alone: float, unit: str = "") -> str:
+    """Two errors, and how they differ.
+
+    >>> together_or_alone(3.9, 4.06, "°F")
+    'Together 3.90 °F, alone 4.06 °F: 4 % less error.'
+    """
+    shown = (f"{error} {unit}".strip() for error in column([together, alone]))
+    return "Together {}, alone {}: {}.".format(*shown, difference(together, alone))
+
+
+def difference(together: float, alone: float) -> str:
+    """What learning together changes, in words.
+
+    >>> difference(3.9, 4.06), difference(4.25, 4.06), difference(4.06, 4.05)
+    ('4 % less error', '5 % more error', 'the same error')
+    """
+    if abs(together - alone) <= SAME * alone:
+        return "the same error"
+    share = f"{percent(abs(together / alone - 1))} " if alone else ""
+    return f"{share}{'less' if together < alone else 'more'} error"
 
 
 def _comparison(facts: Document) -> str:
@@ -92,10 +132,13 @@ def _value(value: Any) -> str:
 
 def glossary(facts: Document) -> dict[str, str]:
     """What every heading means, a short line each."""
-    methods = [facts["model"]["kind"], "OMKL", *(["best kernel"] if has_kernels(facts) else [])]
+    kind = facts["model"]["kind"]
+    alone = {"alone": ALONE[kind]} if has_neighbours(facts) else {}
+    methods = ["OMKL", *(["best kernel"] if has_kernels(facts) else [])]
     shown = [name for name in (*methods, *facts["network"]["baselines"]) if name in METHODS]
     sigma2 = {"σ²": _sigma2(facts["kernels"])} if has_kernels(facts) else {}
-    return {**_measures(facts), **{name: METHODS[name] for name in shown}, **sigma2}
+    others = {name: METHODS[name] for name in shown}
+    return {**_measures(facts), kind: METHODS[kind], **alone, **others, **sigma2}
 
 
 def _measures(facts: Document) -> dict[str, str]:

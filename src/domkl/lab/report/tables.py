@@ -49,10 +49,10 @@ def _sources(facts: Document) -> list[tuple[str, list[float | None], float | Non
         (name, [one["baselines"][name] for one in learners], mean)
         for name, mean in network["baselines"].items()
     ]
-    found = [
-        (facts["model"]["kind"], [one["mse"] for one in learners], network["mse"]),
-        ("OMKL", [one["omkl_mse"] for one in learners], network["omkl_mse"]),
-    ]
+    found = [(facts["model"]["kind"], [one["mse"] for one in learners], network["mse"])]
+    if has_neighbours(facts):
+        found.append(("alone", [one["alone_mse"] for one in learners], network["alone_mse"]))
+    found.append(("OMKL", [one["omkl_mse"] for one in learners], network["omkl_mse"]))
     if has_kernels(facts):
         best = [one["best_kernel"]["mse"] for one in learners]
         found.append(("best kernel", best, network["best_kernels_mse"]))
@@ -88,6 +88,11 @@ def in_unit(facts: Document, squared_error: float | None) -> float | None:
 def has_classes(facts: Document) -> bool:
     """Whether labels are classes, so that right ones can be counted."""
     return facts["network"]["accuracy"] is not None
+
+
+def has_neighbours(facts: Document) -> bool:
+    """Whether there are learners to learn together."""
+    return len(facts["learners"]) > 1
 
 
 def has_kernels(facts: Document) -> bool:

@@ -12,8 +12,9 @@ from . import sentences, tables
 from .facts import Document, document
 from .tables import Column, KernelRow
 
-#: Widths of the terminal below which fewer kernels are named.
-NARROW, WIDE = 76, 110
+#: Width of the terminal below which one kernel of each learner is named.
+WIDE = 110
+NAME = 7  # least width of a learner's name
 TOP_KERNEL = len("σ²=31.6 100 %")
 SPACE = 3  # between two columns
 BAR = 10
@@ -24,7 +25,7 @@ ENDS = 6
 
 
 def summary(outcome: Outcome) -> Any:
-    """What `domkl run` prints: learners, single kernels, notes and glossary, as one rich renderable."""
+    """What `domkl run` prints as one rich renderable; the last line says whether together paid."""
     facts = document(outcome)
     Group = need("rich.console", "cli").Group
     return Group(
@@ -37,6 +38,7 @@ def summary(outcome: Outcome) -> Any:
         *(["", _Wide(facts, _kernels)] if tables.has_kernels(facts) else []),
         *_notes(facts),
         *_glossary(facts),
+        *_verdict(facts),
     )
 
 
@@ -54,9 +56,9 @@ def _learners(facts: Document, width: int) -> Any:
     unit, columns = tables.squared_unit(facts), _that_fit(tables.learner_columns(facts), width)
     mse = f"MSE, {unit}" if unit else "MSE"
     made = table(f"Mean squared error ({mse}): “{columns[0].head}” and others on the same samples")
-    top = tables.has_kernels(facts) and width >= NARROW
+    top = tables.has_kernels(facts) and width >= NAME + _taken(columns) + TOP_KERNEL + SPACE
     room = _room_for_names(columns, width, top)
-    made.add_column("learner", no_wrap=True, overflow="ellipsis", min_width=7, max_width=room)
+    made.add_column("learner", no_wrap=True, overflow="ellipsis", min_width=NAME, max_width=room)
     for column in columns:
         _add_numbers(made, column)
     kernels = 0 if not top else 1 if width < WIDE else 3
@@ -83,12 +85,12 @@ def _least_width(column: Column) -> int:
 
 def _room_for_names(columns: list[Column], width: int, top: bool) -> int:
     """The width that numbers and the top kernel leave for names."""
-    return min(24, max(7, width - _taken(columns) - (TOP_KERNEL + SPACE if top else 0)))
+    return min(24, max(NAME, width - _taken(columns) - (TOP_KERNEL + SPACE if top else 0)))
 
 
 def _that_fit(columns: list[Column], width: int) -> list[Column]:
     """Drop the last columns where the terminal is too narrow to show all their digits."""
-    while len(columns) > 1 and 7 + _taken(columns) > width:
+    while len(columns) > 1 and NAME + _taken(columns) > width:
         columns = columns[:-1]
     return columns
 
@@ -150,6 +152,11 @@ def _bar(share: float) -> str:
 
 def _notes(facts: Document) -> list[Any]:
     return ["", *(text(f"Note: {note}.") for note in facts["notes"])] if facts["notes"] else []
+
+
+def _verdict(facts: Document) -> list[Any]:
+    words = sentences.verdict(facts)
+    return ["", text(words, "bold")] if words else []
 
 
 def _glossary(facts: Document) -> list[Any]:

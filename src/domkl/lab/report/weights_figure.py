@@ -24,6 +24,9 @@ ROOM = 0.075
 MEANINGS = (
     "the learner's own parameters",
     "the mean of its neighbours' parameters",
+    "its own samples only",
+    "its own samples, near the common",
+    "both, with a strong ridge",
     "an additive model of all samples",
     "an additive model of the last samples",
     "an additive model from before the last change",
@@ -51,7 +54,7 @@ class Weights(NamedTuple):
     def finding(self) -> str:
         """The figure's title."""
         p = int(self.shares[-1].argmax())
-        words = f"Kernel {self.names[p]}" if self.what == "kernel" else f"Expert “{self.names[p]}”"
+        words = f"Kernel {self.names[p]}" if self.what == "kernel" else f"“{self.names[p]}”"
         return f"{words} ends with {percent(float(self.shares[-1, p]))} of the weight"
 
 

@@ -2,7 +2,10 @@
 
 Learners of one network must have the same: the record's fingerprint is part of theirs. "sets" below are the
 five of `benchmarks/accuracy.py` (a ring of five, seed 0 and 1); "drift" are the streams of
-`benchmarks/drift.py`. What says "by design" was not tuned.
+`benchmarks/drift.py`; "natural" are the first 2000 or 3000 hours of the shipped stations, Weather's stations,
+and one seed of each made family and of each deal of
+`benchmarks/together.py`, none of them among the seeds that it reports; "outliers" are the streams of
+`benchmarks/outliers.py`. What says "by design" was not tuned.
 """
 
 from __future__ import annotations
@@ -13,11 +16,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 #: Raised whenever a constant changes, so that a refusal can name both versions.
-VERSION = 1
+VERSION = 2
+#: Fingerprints of the records of earlier versions, whose states can be loaded.
+EARLIER = ("20622136",)
 
 
 def _is(value: Any, meaning: str, chosen: str = "sets") -> Any:
     return dataclasses.field(default=value, metadata={"meaning": meaning, "chosen": chosen})
+
+
+def _own(value: Any, meaning: str, chosen: str = "outliers") -> Any:
+    """A constant that only the device itself acts on: learners that differ in it understand each other."""
+    about = {"meaning": meaning, "chosen": chosen, "own": True}
+    return dataclasses.field(default=value, metadata=about)
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,26 @@ class Constants:
     eta_classes: float = _is(0.15, "eta with the logistic loss", "classes")
     rho_alone: float = _is(0.4, "rho before the scale is common; has no effect without neighbours")
     eta_alone: float = _is(0.1, "ridge of a learner that nobody's parameters hold in check")
+
+    # The own samples, of which nobody else has a part
+    own_strong: float = _is(3.0, "strong ridge of a learner's own samples", "natural")
+    own_weak: float = _is(0.1, "weak ridge of them, around 0 and around the common parameters", "natural")
+    own_classes: float = _is(
+        0.125, "the same with the logistic loss: an eighth of the curvature", "by design"
+    )
+    own_beyond: float = _is(0.1, "part of their range by which predictions from them may leave it", "natural")
+    own_steps: int = _is(2, "steps towards the weak ridge in a round, beside the sample's own", "natural")
+
+    # Trust in neighbours
+    judge_samples: int = _is(
+        32, "last samples of its own on which a learner judges its neighbours", "natural"
+    )
+    judge_fewest: int = _is(8, "samples from which on it judges them", "natural")
+    judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
+    range_widths: float = _is(
+        5.0, "how far from the centre another's targets may lie, in widths", "by design"
+    )
+    judge_least: float = _is(1e-6, "squared error, in scaled units, that is never too much", "by design")
 
     # Features
     sigma2: tuple[float, ...] = _is((0.1, 0.2, 0.4, 0.8), "squared bandwidths, in turn over the frequencies")
@@ -52,10 +83,22 @@ class Constants:
     enough: int = _is(320, "samples of all learners after which a common scale is good enough to go on with")
     looks: int = _is(64, "the most rounds that `enough` may take")
     late_values: int = _is(32, "values after which an input that came late gets its scale", "by design")
+    far_apart: float = _is(
+        20.0, "how far a learner may move the scale, in typical spreads of the learners", "natural"
+    )
+    few_values: int = _is(64, "values of a group below which no learner's are called far from it", "sets")
+    most_values: float = _is(4.0, "how many times the values of others one learner counts for", "by design")
 
     # Experts
     fixed_share: float = _is(1e-3, "weight that experts get back in every round", "drift")
     heat: float = _is(4.0, "temperature of Hedge, in mean squared errors of the best expert")
+    first_weights: tuple[float, ...] = _is(
+        (0.15, 0.4, 0.125, 0.1, 0.225), "weights of the experts that there are from the start", "natural"
+    )
+    newcomer: float = _is(
+        0.9, "weight of the neighbours where a learner joins without samples of its own", "by design"
+    )
+    repeats: float = _is(0.97, "the largest correlation of one error with the next that counts", "by design")
     untried: float = _is(0.2, "weight that new experts have together before they are tried")
     blend: float = _is(0.25, "part of the long memory in the expert that blends it with the neighbours' mean")
 
@@ -99,6 +142,20 @@ class Constants:
     watch_rise: float = _is(3.0, "and theirs has risen to so many times its mean", "drift")
     watch_ages: int = _is(1000, "rounds of that mean", "drift")
 
+    # Labels that cannot be believed
+    label_reach: float = _own(6.0, "how far a label may lie from what was predicted, in robust deviations")
+    label_wild: float = _own(20.0, "how far one lies that is not learnt at all")
+    label_window: int = _own(100, "errors of which the deviation is a quantile")
+    label_quantile: float = _own(0.8, "that quantile: so many errors tell how far labels may lie")
+    label_normal: float = _own(1.2816, "that quantile of normal errors, in standard deviations", "by design")
+    label_last: int = _own(8, "errors that let a change through if more than half of them are large")
+    label_errors: int = _own(10, "errors before which labels are compared with other labels")
+    label_fence: float = _own(2.0, "how far a label may then lie from nearly all others, in their range")
+    label_few: int = _own(20, "labels with which that is twice as far")
+    own_errors: int = _own(30, "errors before which own samples are not dropped that are no guide any more")
+    own_rise: float = _own(8.0, "how many times as large as usual their last errors must be for that")
+    own_spread: float = _own(3.0, "and how many times as large as the last labels' distance from each other")
+
     # The autoregressive correction of the residual
     residual_fade: float = _is(0.998, "part of the past that stays at each error", "approval")
     residual_doubt: float = _is(0.05, "ridge, as part of the errors' sum of squares", "approval")
@@ -110,8 +167,9 @@ class Constants:
 
     @property
     def fingerprint(self) -> str:
-        """Eight hexadecimal digits that differ where any constant does."""
-        text = f"{VERSION} {dataclasses.astuple(self)!r}"
+        """Eight hexadecimal digits that differ where any constant does that learners must share."""
+        shared = [f.name for f in dataclasses.fields(self) if "own" not in f.metadata]
+        text = f"{VERSION} {tuple(getattr(self, name) for name in shared)!r}"
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -11,20 +11,30 @@ from ...base.types import Array
 from .change import JOINT
 from .constants import C
 
-#: What the experts are; the first two from the start, all once there are memories.
-NAMES = ("own", "neighbours", "long memory", "young memory", "past memory", "blend", "residual")
+#: What the experts are; the first five from the start, all once there are memories.
+NAMES = (
+    *("own", "neighbours", "alone", "personal", "shrunk"),
+    *("long memory", "young memory", "past memory", "blend", "residual"),
+)
+#: How many there are from the start.
+FIRST = len(C.first_weights)
+ALONE, MEMORIES = NAMES.index("alone"), NAMES.index("long memory")
 #: Those that may take the place of what misleads.
-MEMORIES = ("young memory", "past memory")
+OTHERS = NAMES.index("young memory"), NAMES.index("past memory")
 
 
 class Experts:
-    """Weights of J learners' experts, by errors in units of the best one's: few rounds tell."""
+    """Weights of J learners' experts, by errors in units of the best one's: few rounds tell.
+
+    `first` are the weights at first, as many as there are experts.
+    """
 
     FIELDS: ClassVar = ("log_weights", "errors", "rounds")
 
-    def __init__(self, J: int) -> None:
-        self.log_weights = np.zeros((J, JOINT))
-        self.errors, self.rounds = np.zeros((J, JOINT)), 0  # of the first two, before there are memories
+    def __init__(self, J: int, first: Sequence[float] = C.first_weights) -> None:
+        self.log_weights = np.tile(np.log(first), (J, 1))
+        self.errors = np.zeros((J, len(first)))  # averages over the last rounds
+        self.rounds = np.zeros(len(first))  # for which there has been each
 
     def weights(self) -> Array:
         """Weights of the experts. (J, n)"""
@@ -35,24 +45,28 @@ class Experts:
     def doubts_joint(self) -> bool:
         """Whether to some learner the young and the past memory are better than the joint models."""
         w = self.weights()
-        memories, joint = ([NAMES.index(name) for name in names] for names in (MEMORIES, NAMES[:JOINT]))
-        return bool((w[:, memories].sum(-1) > w[:, joint].sum(-1)).any())
+        return bool((w[:, OTHERS].sum(-1) > w[:, :JOINT].sum(-1)).any())
 
-    def judge(self, misses: Array, errors: Array | None) -> None:
-        """Weigh by squared errors of a round (J, n); `errors`: their averages, where there are any."""
-        if errors is None:
-            self.rounds += 1
-            self.errors = self.errors + (misses - self.errors) / min(self.rounds, C.watch_fade)
-            errors = self.errors
+    def judge(self, misses: Array, repeats: Array) -> None:
+        """Weigh by squared errors of a round (J, n), of which about `repeats` (J,) tell as much as one."""
+        self.rounds = self.rounds + 1
+        self.errors = self.errors + (misses - self.errors) / np.minimum(self.rounds, C.watch_fade)
         worse = misses - misses.min(-1, keepdims=True)
-        level = C.heat * np.maximum(errors.min(-1, keepdims=True), 1e-12)
+        level = C.heat * repeats[:, None] * np.maximum(self.errors.min(-1, keepdims=True), 1e-12)
         self.log_weights = np.log(self.weights()) - np.minimum(worse / level, 1)
+
+    def start_with(self, name: str) -> None:
+        """The named expert gets `newcomer` of all weight, as long as nothing is known of any."""
+        w = (1 - C.newcomer) * self.weights()
+        w[:, NAMES.index(name)] += C.newcomer
+        self.log_weights = np.log(w)
 
     def add_all(self) -> None:
         """From now on there are all of `NAMES`."""
-        w, new = self.weights(), len(NAMES) - JOINT
+        w, new = self.weights(), len(NAMES) - FIRST
         few = np.full((len(w), new), C.untried / new)
         self.log_weights = np.log(np.hstack([(1 - C.untried) * w, few]))
+        self.errors, self.rounds = np.pad(self.errors, ((0, 0), (0, new))), np.pad(self.rounds, (0, new))
 
     def doubt(self) -> None:
         """Half of the weight is shared out equally: after a change the last errors say less."""
@@ -61,4 +75,6 @@ class Experts:
     def follow(self, before: Mapping[str, str]) -> None:
         """Each named expert goes on with the weight of the one that it was `before`."""
         index = [NAMES.index(before.get(name, name)) for name in NAMES]
-        self.log_weights = self.log_weights[:, index]
+        # `take` keeps the order in memory, so that sums of one row have the bits of many
+        self.log_weights, self.errors = self.log_weights.take(index, 1), self.errors.take(index, 1)
+        self.rounds = self.rounds[index]

@@ -63,20 +63,66 @@ def _quantiles(X: Array, n: npt.NDArray[np.intp], steps: int | None) -> Array:
 def pooled(stats: Stats, who: npt.NDArray[np.bool_]) -> Stats:
     """Statistics of groups of learners, from each one's. who (G, J), stats (J, d) -> (G, d)
 
-    Quantiles are averaged, which for learners of one distribution is close to the quantiles of all.
+    Quantiles are averaged, which for learners of one distribution is close to the quantiles of all. A learner
+    far away from the others has no part in that column, and no range reaches further (`Reach`).
     """
     some = who[..., None] & (stats.n > 0)  # (G, J, d)
-    n = np.where(some, stats.n, 0).sum(1)
-    part = np.where(some, stats.n, 0) / np.maximum(n, 1)[:, None]
+    reach = Reach.of(stats, some)
+    some = some & reach.holds(stats)
+    each = np.where(some, np.minimum(stats.n, reach.n), 0)
+    n = each.sum(1)
+    part = each / np.maximum(n, 1)[:, None]
     low, high = (np.where(some, v, w) for v, w in ((stats.low, np.inf), (stats.high, -np.inf)))
-    low, high = np.where(n > 0, low.min(1), 0), np.where(n > 0, high.max(1), 0)
+    low, high = np.maximum(low.min(1), reach.low[:, 0]), np.minimum(high.max(1), reach.high[:, 0])
+    low, high = np.where(n > 0, low, 0), np.where(n > 0, high, 0)
     size = np.maximum(np.abs(low), np.abs(high))
     size = np.where(size > 0, size, 1)[:, None]  # squares of the largest numbers stay finite
     mean = (part * stats.mean).sum(1)
-    apart = np.where(some, stats.mean / size - mean[:, None] / size, 0)
+    apart = np.where(some, np.where(some, stats.mean, 0) / size - mean[:, None] / size, 0)
     sd = np.sqrt((part * ((np.where(some, stats.sd, 0) / size) ** 2 + apart**2)).sum(1)) * size[:, 0]
-    quantiles = (part[:, :, None] * stats.quantiles).sum(1)
-    return Stats(n, mean, sd, low, high, quantiles)
+    quantiles = np.clip((part[:, :, None] * stats.quantiles).sum(1), reach.low, reach.high)
+    return Stats(n, mean, np.minimum(sd, reach.spread[:, 0]), low, high, quantiles)
+
+
+class Reach(NamedTuple):
+    """How far a group of learners lets one of them move its scale, so that one that lies cannot spoil it.
+
+    `far_apart` times the typical spread, the medians of the deviations and of the means' distances from their
+    median. Infinite where less than three learners have values, or most have few or constant ones.
+    """
+
+    n: Array  # (G, 1, d) the most values that one learner counts for
+    low: Array  # (G, 1, d)
+    high: Array
+    spread: Array  # the largest standard deviation
+
+    @classmethod
+    def of(cls, stats: Stats, some: npt.NDArray[np.bool_]) -> Reach:
+        """stats (J, d), some (G, J, d)"""
+        n, centre = _median(stats.n, some), _median(stats.mean, some)
+        apart = np.abs(stats.mean / 2 - centre / 2) * 2
+        spreads = [np.minimum(_median(values, some), checks.LARGEST) for values in (stats.sd, apart)]
+        typical = spreads[0] + spreads[1]
+        count = some.sum(1, keepdims=True)
+        knows = (count >= 3) & (count * n >= C.few_values) & (typical > 0)
+        spread = np.where(knows, C.far_apart * typical, np.inf)
+        return cls(np.where(knows, C.most_values * n, np.inf), centre - spread, centre + spread, spread)
+
+    def holds(self, stats: Stats) -> npt.NDArray[np.bool_]:
+        """Which learners are inside. (G, J, d)"""
+        is_near = (stats.mean >= self.low) & (stats.mean <= self.high)
+        return np.asarray(is_near & (stats.sd <= self.spread))
+
+
+def _median(values: Array, some: npt.NDArray[np.bool_]) -> Array:
+    """Medians over some learners; 0 for none. (J, d) or (G, J, d), some (G, J, d) -> (G, 1, d)"""
+    count = some.sum(1, keepdims=True)
+    ordered = np.sort(np.where(some, values, np.inf), 1)
+    first, second = (
+        np.take_along_axis(ordered, np.clip(at, 0, some.shape[1] - 1), 1)
+        for at in ((count - 1) // 2, count // 2)
+    )
+    return np.asarray(np.where(count > 0, first / 2 + second / 2, 0.0))
 
 
 def columns_vary(stats: Stats) -> npt.NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from ..first_order import Rates
 from ..losses import Loss
 from .constants import C
 from .features import Features, Stats
+from .own import Own
 from .warmup import Sample
 
 #: Temperatures have no part in these steps.
@@ -45,6 +46,7 @@ class Joint:
             np.zeros(0), np.zeros(0), 0.0
         )
         self.learners = 1  # of the network that the pulls are for
+        self.own = Own(loss, dtype, diagonal)
         self.learnt: LocalStep | None = None  # of the open round
         self.resets = 0  # how often the models have started again
 
@@ -65,16 +67,28 @@ class Joint:
         assert self.state is not None
         return first_order.dot(self.state.theta, z), first_order.dot(self.mean, z)
 
+    @property
+    def common(self) -> Array:
+        """What the learner and its neighbours have in common: half its own theta, half their mean."""
+        assert self.state is not None
+        return np.asarray((self.state.theta + self.mean) / 2)
+
     def learn(self, z: Array, f: Array, y: Array) -> None:
         """The local step of an open round; targets are scaled."""
         assert self.state is not None
+        self.own.learn(z, y, self.common)
         self.learnt = LocalStep(*second_order.local(self.state, z, f, y, self.pulls, self.loss))
 
-    def reset(self, samples: list[Sample], stats: Stats) -> None:
-        """Start again from these samples alone, targets scaled, as if the neighbours agreed."""
+    def reset(self, samples: list[Sample], stats: Stats, skip: Array | None = None) -> None:
+        """Start again from these samples alone, targets scaled, as if the neighbours agreed.
+
+        `skip`: how many of the first are none of the own samples any more (J,); by default none.
+        """
         state = second_order.init(C.models, self.features.K, self.pulls, self.diagonal)
-        for x, y in samples:
+        self.own.reset(len(self.pulls.deg), self.features.K)
+        for n, (x, y) in enumerate(samples):
             z = self.features.of(x, stats)
+            self.own.learn(z, y, state.theta, None if skip is None else skip <= n)
             f = first_order.dot(state.theta, z)
             theta, L, m = second_order.local(state, z, f, y, self.pulls, self.loss)
             agreed = theta * self.pulls.deg[:, None, None]
@@ -118,10 +132,11 @@ class Joint:
         inverse = second_order.shift(self.state.inverse, float(old.c[0, 0]), rise)
         self.state = self.state._replace(inverse=self.state.inverse.like(inverse.settle()))
 
-    def fade(self, rounds: int, memory: float | None) -> None:
+    def fade(self, rounds: int, memory: float) -> None:
         """Let the past count less, if about `memory` samples are to count."""
         if self.state is not None:
             self.state = second_order.fade(self.state, rounds, memory, self.pulls)
+            self.own.fade(rounds, memory)
 
     def grow(self, d: int) -> None:
         """Features of more inputs, after those there are."""
@@ -135,6 +150,7 @@ class Joint:
         new = np.arange(old, self.features.K)
         P[..., new, new] = 1 / self.pulls.c[..., None]
         self.mean = np.pad(self.mean, wider)
+        self.own.grow(self.features.K - old)
         self.state = second_order.SecondOrderState(
             theta, lam, near, state.L, state.q, m, state.inverse.like(P)
         )

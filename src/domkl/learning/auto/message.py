@@ -59,6 +59,8 @@ def interpret(rows: AutoRows, message: Mapping[str, Array], own: Mapping[str, Ar
     same = own["scale"][0] == message["scale"][0] != 0
     if not same:
         used["theta"] = own["theta"]
+    if rows.shared and not same:
+        used |= {"low": own["low"], "high": own["high"], "votes": np.zeros_like(own["votes"])}
     if not same or message["turn"][0] != own["turn"][0]:
         used |= {name: own[name] for name in ("terms", "errors", "surplus") if name in own}
     return used

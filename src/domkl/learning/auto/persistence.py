@@ -29,6 +29,7 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
         "inputs": {"first": rows.joint.features.first, "now": rows.d},
         "rounds": rows.rounds,
         "low": rows.low,
+        "own_range": rows.own_range,
         "high": rows.high,
         "weight": rows.weight,
         "late": [[c, list(values)] for c, values in rows.late.items()],
@@ -36,7 +37,10 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
         "scale": _scale_state(rows.scale),
         "warm_up": _warm_up_state(rows),
         "experts": fields_of(rows.experts),
+        "ridges": fields_of(rows.ridges),
         "residual": fields_of(rows.residual),
+        "gate": None if rows.gate is None else rows.gate.state(),
+        "own_watch": fields_of(rows.own_watch),
         "joint": _joint_state(rows),
         "memories": _memories_state(rows),
     }
@@ -54,7 +58,9 @@ def _warm_up_state(rows: AutoRows) -> dict[str, Any]:
 def _joint_state(rows: AutoRows) -> dict[str, Any]:
     joint = rows.joint
     state = None if joint.state is None else of_second_order(joint.state)
-    return {"resets": joint.resets, "learners": joint.learners, "mean": joint.mean, "state": state}
+    own = None if joint.state is None else joint.own.state()
+    about = {"resets": joint.resets, "learners": joint.learners, "mean": joint.mean}
+    return {**about, "state": state, "own": own}
 
 
 def _memories_state(rows: AutoRows) -> dict[str, Any]:
@@ -74,7 +80,7 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
         rows.lay_out(rows.d)
     growth.widen(rows, state["inputs"]["now"])
     rows.rounds, rows.low, rows.high = state["rounds"], state["low"], state["high"]
-    rows.weight = state["weight"]
+    rows.weight, rows.own_range = state["weight"], state["own_range"]
     rows.late = {c: list(values) for c, values in state["late"]}
     rows.known = {t: Statistics(Stats(**each), who.astype(bool)) for t, each, who in state["known"]}
     rows.scale = _scale_of(state["scale"])
@@ -82,7 +88,11 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
     set_fields(rows.warm, warm)
     rows.warm.samples, rows.warm.before = samples_of(warm["samples"]), samples_of(warm["before"])
     set_fields(rows.experts, state["experts"])
+    set_fields(rows.ridges, state["ridges"])
     set_fields(rows.residual, state["residual"])
+    if rows.gate is not None and state["gate"] is not None:  # of rows that kept every label
+        rows.gate.restore(state["gate"])
+    set_fields(rows.own_watch, state["own_watch"])
     _restore_joint(rows, state["joint"])
     _restore_memories(rows, state["memories"])
 
@@ -99,6 +109,10 @@ def _restore_joint(rows: AutoRows, state: Mapping[str, Any]) -> None:
         joint.set_pulls(rows.weight, learners, rows.shared)
         kind = rows.diagonal(np.ones((1, 1), rows.dtype), 1)
         joint.state = second_order_of(state["state"], kind)
+        if state["own"] is None:
+            joint.own.reset(rows.J, joint.features.K)
+        else:
+            joint.own.restore(state["own"])
 
 
 def _restore_memories(rows: AutoRows, state: Mapping[str, Any]) -> None:
@@ -128,13 +142,16 @@ def inherit(rows: AutoRows, alone: AutoRows) -> None:
     rescale.start_with(rows, whole_statistics(alone))
     _inherit_joint(rows, alone)
     rows.low, rows.high = _rows(alone.low, rows.J), _rows(alone.high, rows.J)
+    rows.own_range = np.repeat(alone.own_range, rows.J, 1)
     weight = rows.weight if rows.shared else np.zeros(rows.J)
     rows.memories.all = [rows.memories.make(one.rounds, weight, rows.learners) for one in alone.memories.all]
     for memory, other in zip(rows.memories.all, alone.memories.all, strict=True):
         memory.inherit(other)
-    pairs = ((rows.memories.detector, alone.memories.detector), (rows.experts, alone.experts))
-    for ours, its in (*pairs, (rows.residual, alone.residual)):
+    pairs = ((rows.memories.detector, alone.memories.detector), (rows.residual, alone.residual))
+    for ours, its in (*pairs, (rows.experts, alone.experts), (rows.ridges, alone.ridges)):
         set_fields(ours, {name: _rows(value, rows.J) for name, value in fields_of(its).items()})
+    if rows.gate is not None and alone.gate is not None:
+        rows.gate.inherit(alone.gate)
     rows.memories.detector.reset_suspicion()  # there are no samples to start again from
 
 
@@ -161,8 +178,9 @@ def _inherit_joint(rows: AutoRows, alone: AutoRows) -> None:
     near = theta * joint.pulls.deg[:, None, None]
     joint.state = state._replace(theta=theta, theta_sum=near, m=m, inverse=state.inverse.like(P))
     joint.mean = theta
+    joint.own.inherit(alone.joint.own, rows.J)
 
 
 def _rows(value: Any, J: int) -> Array | Any:
-    """As many of the one row (1, ...); plain numbers are everybody's."""
-    return np.repeat(value, J, 0) if isinstance(value, np.ndarray) else value
+    """As many of the one row (1, ...); plain numbers, and what has no row for a learner, are everybody's."""
+    return np.repeat(value, J, 0) if isinstance(value, np.ndarray) and len(value) == 1 else value

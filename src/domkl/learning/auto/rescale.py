@@ -27,9 +27,12 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
     In an open round the last sample is learnt as the round's own, so that neighbours receive its result.
     """
     rows.warm.shared, rows.warm.own = rows.warm.will_be_shared(rows.rounds), True
-    inputs = _set_scale(rows, pooled(known.each, known.who), known.who.shape[1])
+    stats = pooled(known.each, known.who)
+    inputs = _set_scale(rows, stats, known.who.shape[1])
+    if rows.gate is not None:
+        _set_range(rows, stats)
     samples = _kept_samples(rows)
-    rows.joint.reset(samples[:-1] if is_open else samples, inputs)
+    rows.joint.reset(samples[:-1] if is_open else samples, inputs, rows.warm.skip)
     if is_open:
         z = rows.joint.features.of(samples[-1][0], inputs)
         assert rows.joint.state is not None
@@ -49,7 +52,7 @@ def go_alone(rows: AutoRows) -> None:
     rows.warm.shared, rows.warm.own = False, True
     inputs = _set_scale(rows, rows.warm.statistics(), 1)
     samples = _kept_samples(rows)
-    rows.joint.reset(samples, inputs)
+    rows.joint.reset(samples, inputs, rows.warm.skip)
     _start_memories(rows, samples)
 
 
@@ -86,11 +89,12 @@ def fits(rows: AutoRows, stats: Stats) -> bool:
 
 def _own_statistics(rows: AutoRows) -> Stats | None:
     """Of the samples that are kept, or else of the last ones."""
-    samples = rows.warm.samples
-    if not samples and rows.scale is not None:
-        units = rows.scale.width, rows.scale.centre
-        samples = [(x, y * units[0] + units[1]) for x, y in rows.memories.recent]
-    return statistics_of(samples) if samples else None
+    if rows.warm.samples:
+        return rows.warm.statistics()
+    if rows.scale is None or not rows.memories.recent:
+        return None
+    units = rows.scale.width, rows.scale.centre
+    return statistics_of([(x, y * units[0] + units[1]) for x, y in rows.memories.recent])
 
 
 def take(rows: AutoRows, stats: Stats, count: int, fixed: bool) -> None:
@@ -98,7 +102,7 @@ def take(rows: AutoRows, stats: Stats, count: int, fixed: bool) -> None:
     rows.warm.shared, rows.warm.own = True, False
     inputs = _set_scale(rows, stats, count)
     samples = _kept_samples(rows)
-    rows.joint.reset(samples, inputs)
+    rows.joint.reset(samples, inputs, rows.warm.skip)
     _start_memories(rows, samples)
     if fixed:
         fix(rows)
@@ -130,9 +134,16 @@ def _set_scale(rows: AutoRows, stats: Stats, count: int) -> Stats:
     return rows.scale.inputs
 
 
+def _set_range(rows: AutoRows, stats: Stats) -> None:
+    """The targets' range without labels that lie far from nearly all others."""
+    own = np.stack([y for _, y in rows.warm.believed(rows.warm.samples)], 1)
+    rows.low = np.minimum(stats.low[:, -1], own.min(1))
+    rows.high = np.maximum(stats.high[:, -1], own.max(1))
+
+
 def _kept_samples(rows: AutoRows) -> list[Sample]:
     """Samples of the warm-up, with targets scaled."""
-    return [(x, rows.scaled_target(y)) for x, y in rows.warm.samples]
+    return [(x, rows.scaled_target(y)) for x, y in rows.warm.believed(rows.warm.samples)]
 
 
 def _start_memories(rows: AutoRows, samples: list[Sample]) -> None:
@@ -144,7 +155,8 @@ def _start_memories(rows: AutoRows, samples: list[Sample]) -> None:
         rows.experts.add_all()
     assert rows.scale is not None
     exact = [(x, np.asarray(target, np.float64)) for x, target in samples]
-    past = [(x, np.asarray(rows.scaled_target(y), np.float64)) for x, y in rows.warm.before]
+    before = rows.warm.believed(rows.warm.before)
+    past = [(x, np.asarray(rows.scaled_target(y), np.float64)) for x, y in before]
     weight = rows.weight if rows.shared else np.zeros(rows.J)
     scale = MemoryScale(rows.scale.inputs, weight, rows.learners)
     rows.memories.start(exact, past, rows.warm.old, scale)

@@ -11,21 +11,24 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array, Float
 from .. import second_order
 from ..model import Model, Part, Statistics
 from ..settings import Auto
-from . import persistence, rescale
+from . import labels, persistence, rescale, units
 from .additive import LONG, Terms
-from .change import EXPERTS, JOINT, MISLED
+from .change import JOINT, MISLED
 from .constants import C
-from .experts import NAMES, Experts
+from .experts import ALONE, FIRST, MEMORIES, NAMES, Experts
 from .features import Features, Stats
 from .growth import take_late
 from .joint import Joint
 from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges, within_reach
+from .outliers import LabelGate
+from .own_watch import OwnWatch
 from .residual import ResidualModel
 from .scale import DataScale, in_widths
 from .warmup import WarmUp
@@ -40,6 +43,7 @@ class AutoPrediction(NamedTuple):
     models: Array  # (J, models) the same in units of y
     experts: Array  # (J, n) predictions in units of y: `experts.NAMES`
     y_hat: Array  # (J,)
+    alone: Array  # (J, 2) own samples with a weak and with a strong ridge, in units of y
     residual: Array  # (J, 3) two errors and what the other experts predict; empty without memories
 
 
@@ -58,6 +62,7 @@ class AutoRows(Model):
 
     kind = "auto"
     largest = LARGEST
+    judges = True
 
     def __init__(
         self,
@@ -75,11 +80,14 @@ class AutoRows(Model):
         self.settings, self.loss = settings, settings.loss_function
         self.J, self.weight, self.d = J, weight, settings.check_inputs(d)
         self.dtype, self.diagonal, self.lockstep = dtype, diagonal, lockstep
-        self.watches = settings.forgetting == "auto"
-        self.rounds = 0
-        self.warm = WarmUp(learners, diameter, lockstep)
+        self.watches, self.rounds = settings.forgetting == "auto", 0
+        bounds = settings.outliers == "bound" and not self.loss.classifies
+        self.gate, self.own_watch = LabelGate(J) if bounds else None, OwnWatch(J)
+        self.warm = WarmUp(J, learners, diameter, lockstep, fenced=bounds)
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
+        self.own_range = np.stack([self.low, self.high])  # (2, J) of the own targets
         self.experts, self.residual = Experts(J), ResidualModel(J)
+        self.ridges = Experts(J, (0.5, 0.5))  # weights of the two ridges of the expert "alone"
         self.statistics: dict[int, Stats] = {}  # of this round's samples, for the scale of that round
         self.known: dict[int, Statistics] = {}  # of all learners, for scales to come
         self.scale: DataScale | None = None
@@ -135,18 +143,24 @@ class AutoRows(Model):
         if self.joint.state is None:
             y_hat = np.full(self.J, self.settings.start)
             both, none = np.stack([y_hat, y_hat], -1), np.empty(0)
-            return AutoPrediction(x, none, none, both, both, y_hat, none)
+            first = np.repeat(y_hat[:, None], FIRST, -1)
+            return AutoPrediction(x, none, none, both, first, y_hat, both, none)
         assert self.scale is not None
         z = self.joint.features.of(x, self.scale.inputs)
         f, near = self.joint.scores(z)
-        scores = [f.mean(-1), near.mean(-1)]
+        own = self.joint.own.scores(z, self.joint.common)
+        scores = [f.mean(-1), near.mean(-1), own.personal, own.shrunk]
         if self.memories:
             scores += self.memories.scores(x, self.scale.inputs)
-            scores.append((1 - C.blend) * scores[1] + C.blend * scores[JOINT + LONG])
-        experts, residual, w = self._in_units(np.stack(scores, -1)), np.empty(0), self.experts.weights()
+            scores.append((1 - C.blend) * scores[1] + C.blend * scores[LONG - 3])
+        alone = units.predicted(self, own.alone, units.around_own(self))
+        residual, w = np.empty(0), self.experts.weights()
+        experts = units.predicted(self, np.stack(scores, -1))
+        experts = np.insert(experts, ALONE, (self.ridges.weights() * alone).sum(-1), axis=-1)
         if self.memories:
             experts, residual = self._with_residual(experts, w)
-        return AutoPrediction(x, z, f, self._in_units(f), experts, (w * experts).sum(-1), residual)
+        models, y_hat = units.predicted(self, f), (w * experts).sum(-1)
+        return AutoPrediction(x, z, f, models, experts, y_hat, alone, residual)
 
     def _with_residual(self, experts: Array, w: Array) -> tuple[Array, Array]:
         """One expert more: what the others predict together, corrected by the error to expect."""
@@ -157,17 +171,13 @@ class AutoRows(Model):
         y = np.clip(y, -C.residual_sure, C.residual_sure) if self.loss.classifies else y
         return np.hstack([experts, y[:, None]]), np.hstack([self.residual.last, together[:, None]])
 
-    def _in_units(self, scores: Array) -> Array:
-        """Scores as predictions of y, inside the range of the targets seen. (J, n)"""
-        assert self.scale is not None
-        if self.loss.classifies:
-            return np.asarray(np.tanh(scores / 2))
-        y = self.scale.centre[:, None] + scores * self.scale.width[:, None]
-        return np.asarray(np.clip(y, self.low[:, None], self.high[:, None]))
-
     def models(self, prediction: AutoPrediction) -> Array:
         """Predictions of each joint model. (J, models)"""
         return prediction.models
+
+    def alone(self, prediction: AutoPrediction) -> Array:
+        """Predictions from each learner's own samples, which no message has changed. (J,)"""
+        return np.asarray(prediction.experts[:, ALONE])
 
     def gaps(self, prediction: AutoPrediction, around: Array) -> Array:
         """Sum over neighbours i of f_j(x_j) - f_i(x_j), in units of y; 0 while scales differ. (J, models)"""
@@ -191,14 +201,15 @@ class AutoRows(Model):
         """
         if earlier is None or earlier.experts.shape != prediction.experts.shape:
             earlier = prediction
-        self.rounds += 1
-        self.last_x = prediction.x
+        self.rounds, self.last_x = self.rounds + 1, prediction.x
+        y, kept = labels.believed(self, earlier, y)
         self._judge(earlier, y)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
+        self.own_range = np.stack([np.minimum(self.own_range[0], y), np.maximum(self.own_range[1], y)])
         self.joint.learnt, self.statistics = None, {}
         self.memories.turn, self.memories.outgoing = NOBODY, None
         if not self.warm.over:
-            self.warm.samples.append((prediction.x, y))
+            self.warm.samples.append((prediction.x, kept))
             due = self.warm.statistics_for(self.rounds)
             self.statistics = dict.fromkeys(due, self.warm.statistics()) if due else {}
         self._step(prediction, y, earlier)
@@ -216,7 +227,7 @@ class AutoRows(Model):
 
     def merge(self, incoming: Mapping[str, Any]) -> None:
         """End the round with what the neighbours sent."""
-        self.low, self.high = incoming["low"], incoming["high"]
+        self.low, self.high = units.reachable(self, incoming["low"], incoming["high"])
         if self.joint.learnt is not None:
             self._merge_joint(incoming["theta"])
         self.memories.merge(incoming)
@@ -257,16 +268,12 @@ class AutoRows(Model):
     def _judge(self, earlier: AutoPrediction, y: Array) -> None:
         if self.joint.state is None or self.scale is None:
             return
-        errors = self.memories.detector.errors if self.memories else None
-        self.experts.judge(self._misses(earlier, y), errors)
         if len(earlier.residual):
             last, together = earlier.residual[:, :2], earlier.residual[:, 2]
             self.residual.learn(last, in_widths(y - together, self.scale.width))
-
-    def _misses(self, prediction: AutoPrediction, y: Array) -> Array:
-        """The experts' squared errors, scaled like the targets. (J, n)"""
-        assert self.scale is not None
-        return np.asarray(in_widths(prediction.experts - y[:, None], self.scale.width[:, None]) ** 2)
+        repeats = self.residual.repeats()
+        self.experts.judge(units.misses(self, earlier.experts, y), repeats)
+        self.ridges.judge(units.misses(self, earlier.alone, y), repeats)
 
     def scaled_target(self, y: Array) -> Array:
         """Targets (J,) as the models learn them."""
@@ -281,7 +288,8 @@ class AutoRows(Model):
         assert self.scale is not None
         self.memories.learn(earlier.x, target, self.scale.inputs, self.rounds)
         error = in_widths(earlier.y_hat - y, self.scale.width) ** 2
-        self.memories.detector.observe(error, self._misses(earlier, y)[:, :EXPERTS])
+        compared = [*range(JOINT), *range(MEMORIES, MEMORIES + len(self.memories.all))]
+        self.memories.detector.observe(error, units.misses(self, earlier.experts[:, compared], y))
 
     def _decide(self, incoming: Mapping[str, Any]) -> None:
         assert self.scale is not None
@@ -299,6 +307,18 @@ class AutoRows(Model):
     def interpret(self, message: Mapping[str, Array], own: Mapping[str, Array]) -> dict[str, Array]:
         """One neighbour's message as far as it means the same here."""
         return interpret(self, message, own)
+
+    @property
+    def is_joined(self) -> bool:  # type: ignore[override]
+        return self.shared
+
+    @property
+    def resets(self) -> int:  # type: ignore[override]
+        return self.joint.resets
+
+    def believes(self, row: int, theta: Array) -> npt.NDArray[np.bool_]:
+        """Which neighbours' parameters err little on the learner's own last samples; see `judge`."""
+        return self.joint.own.judge.believes(row, theta)
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round's scale are of all learners."""

@@ -10,6 +10,7 @@ import numpy as np
 from ...base.types import Array
 from .constants import C
 from .features import Stats, statistics
+from .outliers import fenced
 
 Sample = tuple[Array, Array]  # x (J, d), y (J,)
 
@@ -22,15 +23,18 @@ class WarmUp:
     (asynchronous) take their own, and agree on one of them; only the one it came from takes it again.
     """
 
-    FIELDS: ClassVar = ("samples", "before", "old", "over", "shared", "own", "learners", "diameter")
+    FIELDS: ClassVar = ("samples", "before", "old", "over", "shared", "own", "learners", "diameter", "skip")
 
-    def __init__(self, learners: int, diameter: int, lockstep: bool = True) -> None:
-        self.lockstep = lockstep
+    def __init__(
+        self, J: int, learners: int, diameter: int, lockstep: bool = True, *, fenced: bool = False
+    ) -> None:
+        self.lockstep, self.fenced = lockstep, fenced
         self.samples: list[Sample] = []
         self.before: list[Sample] = []  # those from before a change
         self.old = 0  # how many of the samples the long memory does not count
         self.over, self.shared = False, False  # the scale is fixed; it is common
         self.own = True  # it was made here, and not taken from another learner
+        self.skip = np.zeros(J, int)  # how many of the first samples are no own samples any more
         self.resize(learners, diameter)
 
     def resize(self, learners: int, diameter: int) -> None:
@@ -91,7 +95,14 @@ class WarmUp:
 
     def statistics(self) -> Stats:
         """Statistics of each learner's inputs, and of its targets as one column more. (J, d + 1)"""
-        return statistics_of(self.samples)
+        return statistics_of(self.believed(self.samples))
+
+    def believed(self, samples: list[Sample]) -> list[Sample]:
+        """Samples with those labels bounded that lie far from nearly all others."""
+        if not self.fenced or not samples:
+            return samples
+        y = np.array([fenced(row) for row in np.stack([y for _, y in samples], 1).tolist()]).T
+        return [(x, labels) for (x, _), labels in zip(samples, y, strict=True)]
 
     def divide(self, n: int, returns: bool, for_all: bool) -> None:
         """For the long memory the last n samples count, and those of a past that returns; others are past.
@@ -101,11 +112,13 @@ class WarmUp:
         self.old = 0 if returns else max(len(self.samples) - n, 0)
         if for_all and not self.over:
             past = self.before if returns else []
+            gone = max(len(self.samples) - n, 0)
+            self.skip = np.where(self.skip > gone, self.skip - gone + len(past), 0)
             self.before, self.samples, self.old = self.samples[:-n], past + self.samples[-n:], 0
 
     def end(self) -> None:
         """Fix the scale and drop the samples."""
-        self.over, self.samples, self.before = True, [], []
+        self.over, self.samples, self.before, self.skip = True, [], [], np.zeros_like(self.skip)
 
     def grow(self, d: int) -> None:
         """Samples have d inputs from now on; in the old ones the new inputs are missing."""

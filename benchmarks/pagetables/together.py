@@ -1,0 +1,41 @@
+"""docs/auto.md: whether learning together pays, from together.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .common import Maker, read, table
+
+
+def rows_of(kept: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Cases as rows; the seeds of a made family are one row."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for name, row in kept.items():
+        groups.setdefault(name.split(" seed ")[0], []).append(row)
+    yield from groups.items()
+
+
+def mean(rows: list[dict[str, Any]], column: str, key: str) -> float | None:
+    found = [row[column][key] for row in rows if key in row.get(column, {})]
+    return sum(found) / len(found) if found else None
+
+
+def shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def together() -> str:
+    lines = []
+    for name, rows in rows_of(read("together")):
+        both = [row for row in rows if "now" in row]
+        if not both:
+            continue
+        now, alone = mean(both, "now", "together"), mean(both, "now", "alone")
+        over = None if now is None or alone is None else now / alone
+        values = mean(both, "before", "together"), now, alone, over
+        lines.append([name, str(len(both)), *map(shown, values)])
+    return table("network | seeds | one common function | together | alone | over alone", lines)
+
+
+MADE: dict[str, Maker] = {"together-pays": together}

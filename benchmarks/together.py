@@ -1,0 +1,187 @@
+"""Does learning together pay? Networks whose members differ, each beside the same learners alone.
+
+    python benchmarks/together.py                     what is not kept yet
+    python benchmarks/together.py --only weather      only the cases whose names contain this
+    python benchmarks/together.py --column before   with an earlier version, in a column of its own
+
+Natural networks: the shipped stations (forecasts 1, 6 and 24 hours ahead, the complete graph of three) and
+the 25 stations of Weather (310 days, the next day's highest and lowest temperature, each station linked with
+its three nearest; DOMKL_DATA names the directory).
+A made family, ten learners, each with four neighbours: f_j = common + a own_j, all of them random smooth
+functions of the same size; and two clusters, whose members have one function and are mixed over the graph.
+And the five sets dealt out at random, on rings, where all learners have the same function.
+
+"Alone" are the same learners without links. Errors are mean squared errors as part of the targets' variance,
+of all rounds but the first, where everybody predicts `start`. float32, seed 0 of the features.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import io
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+
+import domkl
+from domkl import datasets
+
+RESULTS = Path(__file__).parent / "results" / "together.json"
+DIAL = (0.0, 0.25, 1.0, 3.0)
+SEEDS = 5
+DEALS = {
+    "weather": "random",
+    "conductivity": "random",
+    "air": "random",
+    "traffic/5": "blocks",
+    "temperature/5": "blocks",
+}
+
+
+class Case(NamedTuple):
+    """Streams of a network."""
+
+    X: np.ndarray  # (J, T, d)
+    y: np.ndarray  # (J, T)
+    graph: Any
+    delay: int = 0
+
+
+def stations(horizon: int) -> Case:
+    split = datasets.load_stations(horizon=horizon)
+    return Case(split.X, split.y, "complete", split.delay)
+
+
+def weather_rows() -> list[dict[str, str]]:
+    path = Path(os.environ["DOMKL_DATA"]) / "weather.csv.gz"
+    with gzip.open(path) as file:
+        rows = list(csv.DictReader(io.StringIO(file.read().decode())))
+    return [row for row in rows if row["station"] and row["Date"]]
+
+
+def weather(target: str) -> Case:
+    """Each station forecasts its own next day; a target that is missing is the last one seen."""
+    rows = weather_rows()
+    names = [name for name in rows[0] if name not in ("station", "Date", "Next_Tmax", "Next_Tmin")]
+    table = np.array([[float(row[n] or "nan") for n in (*names, target)] for row in rows])
+    table = table.reshape(-1, 25, table.shape[1])
+    X, y = table[..., :-1], table[..., -1]
+    for t in range(1, len(y)):
+        y[t] = np.where(np.isnan(y[t]), y[t - 1], y[t])
+    places = np.nanmean(X[..., [names.index("lat"), names.index("lon")]], 0)
+    return Case(X.swapaxes(0, 1), y.T, nearest(places, 3))
+
+
+def nearest(places: np.ndarray, k: int) -> nx.Graph:
+    """Each place linked with its k nearest, and the nearest parts with each other until all are connected."""
+    km = np.array([111.2, 111.2 * np.cos(np.radians(places[:, 0].mean()))])
+    apart = np.linalg.norm((places[:, None] - places) * km, axis=-1)
+    graph = nx.empty_graph(len(places))
+    graph.add_edges_from((i, int(j)) for i, row in enumerate(apart) for j in np.argsort(row)[1 : k + 1])
+    while not nx.is_connected(graph):
+        part = np.isin(np.arange(len(places)), list(next(nx.connected_components(graph))))
+        gaps = np.where(part[:, None] & ~part, apart, np.inf)
+        graph.add_edge(*map(int, np.unravel_index(gaps.argmin(), gaps.shape)))
+    return graph
+
+
+def smooth(rng: np.random.Generator, d: int) -> Callable[[np.ndarray], np.ndarray]:
+    """A random smooth function on the unit cube with mean 0 and variance 1, about."""
+    W, b, c = rng.normal(size=(30, d)) * 2, rng.uniform(0, 2 * np.pi, 30), rng.normal(size=30)
+    probe = np.cos(rng.uniform(size=(4000, d)) @ W.T + b) @ c
+    return lambda x: (np.cos(x @ W.T + b) @ c - probe.mean()) / probe.std()
+
+
+def made(a: float | None, seed: int, J: int = 10, T: int = 500, d: int = 4) -> Case:
+    """The dial a; None for two clusters. Noise has a hundredth of the functions' variance."""
+    rng = np.random.default_rng([14, seed])
+    X = rng.uniform(size=(J, T, d))
+    common, own = smooth(rng, d), [smooth(rng, d) for _ in range(J)]
+    graph = nx.random_regular_graph(4, J, seed=seed)
+    member = rng.permutation(np.arange(J) % 2)
+    if a is None:
+        y = np.stack([own[member[j]](X[j]) for j in range(J)])
+    else:
+        y = np.stack([common(X[j]) + a * own[j](X[j]) for j in range(J)])
+    return Case(X, y + rng.normal(size=y.shape) * np.sqrt(0.01 * y.var()), graph)
+
+
+def dealt(name: str, J: int, seed: int) -> Case:
+    part = datasets.load(name, x_scale="none", y_scale="minmax").split(J, DEALS[name], seed)
+    return Case(part.X, part.y, "ring")
+
+
+def simulated(case: Case, size: int) -> domkl.Run:
+    model = domkl.Auto(size=size, start=float(case.y.mean()))
+    return domkl.simulate(
+        case.X, case.y, case.graph, model=model, delay=case.delay, dtype=np.float32, threads=1
+    )
+
+
+def errors(case: Case, size: int) -> np.ndarray:
+    """Mean squared error of each learner. (J,)"""
+    return ((simulated(case, size).y_hat - case.y)[:, 1:] ** 2).mean(-1)
+
+
+def alone(case: Case, size: int) -> np.ndarray:
+    one = nx.empty_graph(1)
+    each = [Case(case.X[[j]], case.y[[j]], one, case.delay) for j in range(len(case.y))]
+    return np.concatenate([errors(one, size) for one in each])
+
+
+def measured(case: Case, size: int, with_alone: bool) -> dict[str, float]:
+    """Errors over the variance of all targets; "worst" is the largest of a single learner over alone."""
+    var, began = case.y.var(), time.process_time()
+    together = errors(case, size) / var
+    seconds = time.process_time() - began
+    found = {"together": together.mean(), "milliseconds": 1e3 * seconds / case.y.size}
+    if with_alone:
+        lonely = alone(case, size) / var
+        found |= {"alone": lonely.mean(), "worst": (together / lonely).max()}
+    return {name: float(f"{value:.5g}") for name, value in found.items()}
+
+
+def cases() -> Iterator[tuple[str, int, Callable[[], Case]]]:
+    """Name, size and streams of every case, the quick ones first."""
+    for target in ("Next_Tmax", "Next_Tmin"):
+        yield f"weather {target}", 400, lambda target=target: weather(target)
+    for seed in range(SEEDS):
+        for a in DIAL:
+            yield f"made a={a:g} seed {seed}", 400, lambda a=a, seed=seed: made(a, seed)
+        yield f"made two clusters seed {seed}", 400, lambda seed=seed: made(None, seed)
+    for J in (5, 20):
+        for name in DEALS:
+            yield f"dealt {name} to {J}", 400, lambda name=name, J=J: dealt(name, J, 0)
+    for horizon in (1, 6, 24):
+        yield f"stations {horizon} h", 400, lambda horizon=horizon: stations(horizon)
+    yield "stations 6 h, 1700", 1700, lambda: stations(6)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--again", action="store_true", help="measure what is kept, too")
+    parser.add_argument("--only", default="", help="cases whose names contain this")
+    parser.add_argument("--no-alone", action="store_true", help="leave the learners alone out")
+    parser.add_argument("--column", default="now", help="where to keep the figures")
+    args = parser.parse_args()
+    kept: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name, size, make in cases():
+        row = kept.setdefault(name, {})
+        if args.only in name and (args.again or args.column not in row):
+            row[args.column] = measured(make(), size, not args.no_alone)
+            RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+            print(name, args.column, row[args.column], flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""The duals of a whole network, edge by edge: what `edges.Edge` is at each end, for a simulation.
+
+Every message arrives, so both ends of an edge move its dual in every round, unless one of them refuses the
+other's parameters: then it drops its dual, under a new number, and the other end does so a round later.
+Devices go through the same steps (`learner.Learner`), and get the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.types import Array
+from .combine import Neighbours
+from .edges import NEVER
+
+Flags: TypeAlias = "npt.NDArray[np.bool_]"
+Counts: TypeAlias = "npt.NDArray[np.int64]"
+
+
+class Ends(NamedTuple):
+    """State of all ends of edges, as the other ends receive it. (E,) each; see `edges.Held`"""
+
+    number: Counts
+    theirs: Counts
+    moved: Counts
+    before: Counts
+
+    def at(self, index: npt.NDArray[np.intp]) -> Ends:
+        """A copy of the state of these ends."""
+        return Ends(*(values[index] for values in self))
+
+
+class NetworkDuals:
+    """Duals at all ends of a network's edges, slot by slot as `Neighbours` has them."""
+
+    def __init__(self, near: Neighbours) -> None:
+        self.near = near
+        self.rows = np.concatenate([np.zeros(0, np.intp), *(slot.rows for slot in near.slots)])
+        self.senders = np.concatenate([np.zeros(0, np.intp), *(slot.senders for slot in near.slots)])
+        self.weight = np.concatenate([np.zeros(0), *(slot.weight for slot in near.slots)])
+        where = {
+            pair: e for e, pair in enumerate(zip(self.rows.tolist(), self.senders.tolist(), strict=True))
+        }
+        self.other = np.array([where[i, j] for j, i in where], np.intp)  # the other end of each edge
+        E = len(self.rows)
+        self.ends = Ends(*np.zeros((2, E), np.int64), *np.full((2, E), NEVER, np.int64))
+        self.dual: Array = np.zeros((E, 0, 0))
+        self.settled = self.dual  # before the last move
+        self.hoping = np.zeros(E, bool)  # whether the other end has still to confirm that
+        self.round, self.resets = 0, 0
+
+    def restart(self, resets: int) -> None:
+        """The models' parameters have started again, everybody's in one round: so do the duals."""
+        if resets != self.resets:
+            self.resets = resets
+            everyone = np.ones(len(self.rows), bool)
+            self._drop(everyone, self.ends.number + 1, self.ends.theirs + 1)
+
+    def settle(self, refused: Flags) -> tuple[Array | None, Flags]:
+        """Compare both ends of all edges, of which some `refused` (E,) what they received.
+
+        Returns what every learner takes back from its duals (J, P, K), if anything, and whose move. (E,)
+        """
+        ends, held = self.ends, self.ends.at(self.other)
+        renamed = ~refused & (held.number != ends.theirs)
+        undone = self._undone(held, refused | renamed)
+        dropped = (refused | renamed) & (ends.moved != NEVER)
+        back = self._back(dropped, undone) if (dropped | undone).any() else None
+        self._drop(refused & dropped, ends.number + 1, ends.theirs)
+        self._drop(renamed, ends.number, held.number)
+        self._undo(undone)
+        return back, ~refused & (held.number == ends.theirs) & (held.theirs == ends.number)
+
+    def _back(self, dropped: Flags, undone: Flags) -> Array:
+        """Duals that are dropped, and last moves that are undone, of every learner. (J, P, K)"""
+        amounts = np.where(undone[:, None, None], self.dual - self.settled, self.dual)
+        amounts = np.where((dropped | undone)[:, None, None], amounts, 0).astype(self.dual.dtype)
+        total, start = np.zeros((len(self.near.deg), *amounts.shape[1:]), amounts.dtype), 0
+        for slot in self.near.slots:  # in the order of each learner's neighbours
+            total[slot.rows] += amounts[start : start + len(slot.rows)]
+            start += len(slot.rows)
+        return total
+
+    def _undone(self, held: Ends, but: Flags) -> Flags:
+        """Last moves that did not stand at the other end; those that did are confirmed."""
+        ends = self.ends
+        known = self.hoping & ~but & (held.theirs == ends.number)
+        stands = (ends.moved == held.moved) | (ends.moved == held.before)
+        self.hoping &= ~known
+        return np.asarray(known & ~stands)
+
+    def _undo(self, undone: Flags) -> None:
+        self.dual = np.where(undone[:, None, None], self.settled, self.dual) if undone.any() else self.dual
+        moved, before = self.ends.moved, self.ends.before
+        moved[undone], before[undone] = before[undone], NEVER
+
+    def _drop(self, which: Flags, number: Counts, theirs: Counts) -> None:
+        if not which.any():
+            return
+        self.dual = np.where(which[:, None, None], 0, self.dual).astype(self.dual.dtype)
+        self.ends.number[which], self.ends.theirs[which] = number[which], theirs[which]
+        self.ends.moved[which] = self.ends.before[which] = NEVER
+        self.hoping &= ~which
+
+    def move(self, moving: Flags, own: Array, received: Array) -> None:
+        """The duals' step of a round, from the own (J, P, K) and the received parameters (E, P, K)."""
+        if self.dual.shape != received.shape:
+            self.dual = np.zeros_like(received)
+        by = np.asarray(self.weight[:, None, None], own.dtype) * (own[self.rows] - received)
+        self.settled, dual = self.dual, self.dual + by
+        self.dual = dual if moving.all() else np.where(moving[:, None, None], dual, self.dual)
+        moved, before = self.ends.moved, self.ends.before
+        before[moving], moved[moving] = moved[moving], self.round
+        self.hoping |= moving
+        self.round += 1

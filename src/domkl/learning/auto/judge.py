@@ -1,0 +1,83 @@
+"""Which neighbours' parameters a learner uses: those that err little on its own last samples.
+
+The standard is what the learner's own samples alone predict, which no message can change. Nothing is sent for
+it, and as only the last samples count, a neighbour that errs no longer is soon used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.types import Array, Float
+from .constants import C
+
+#: A neighbour's parameters may predict, at the last input, targets so many widths from the centre.
+REACH = 100.0
+
+
+class Judge:
+    """The last labelled samples of J learners, and the errors of their models that never listen."""
+
+    def __init__(self, classifies: bool, dtype: Float) -> None:
+        self.classifies, self.dtype = classifies, dtype
+        self.reset(0, 0)
+
+    def reset(self, J: int, K: int) -> None:
+        """Forget the samples: features mean something else from now on."""
+        n = C.judge_samples
+        self.z: Array = np.zeros((J, n, C.models, K), self.dtype)
+        self.y, self.misses = np.zeros((J, n)), np.zeros((J, n, 2))
+        self.count = 0
+
+    def clear(self) -> None:
+        """Drop the samples."""
+        self.reset(len(self.z), self.z.shape[-1])
+
+    def note(self, z: Array, y: Array, alone: Array) -> None:
+        """A sample's features (J, models, K), scaled target (J,) and scores of both ridges alone (J, 2)."""
+        k = self.count % C.judge_samples
+        self.z[:, k], self.y[:, k] = z, y
+        self.misses[:, k] = self._misses(alone, y[:, None])
+        self.count += 1
+
+    def _misses(self, scores: Array, y: Array) -> Array:
+        """Squared errors of scores; of classes the logistic loss, which is large for one too sure."""
+        scores = np.asarray(scores, np.float64)
+        return np.logaddexp(0, -y * scores) if self.classifies else np.asarray((scores - y) ** 2)
+
+    def believes(self, row: int, theta: Array) -> npt.NDArray[np.bool_]:
+        """Whether learner `row` uses each of its neighbours' parameters. (n, models, K) -> (n,)"""
+        m = min(self.count, C.judge_samples)
+        if not m:
+            return np.ones(len(theta), bool)
+        z = self.z[row, :m].reshape(m, -1)
+        scores = z @ theta.reshape(len(theta), -1).T.astype(self.dtype) / C.models  # (m, n)
+        near = np.abs(scores[(self.count - 1) % C.judge_samples]) <= REACH
+        if m < C.judge_fewest:
+            return np.asarray(near)
+        errors = self._misses(scores, self.y[row, :m, None]).mean(0)
+        standard = self.misses[row, :m].mean(0).min()
+        most = C.judge_most * standard + C.judge_least
+        return np.asarray(near & (errors <= most))
+
+    def grow(self, more: int) -> None:
+        """There are more features than before, which were 0 so far."""
+        self.z = np.pad(self.z, ((0, 0), (0, 0), (0, 0), (0, more)))
+
+    def state(self) -> dict[str, Any]:
+        """The samples, by name; none of them where there are none."""
+        m = min(self.count, C.judge_samples)
+        kept = {name: getattr(self, name)[:, :m].copy() for name in ("z", "y", "misses")}
+        return {"count": self.count, **(kept if m else dict.fromkeys(kept))}
+
+    def restore(self, state: Mapping[str, Any], J: int, K: int) -> None:
+        """Inverse of `state`."""
+        self.reset(J, K)
+        self.count = state["count"]
+        m = min(self.count, C.judge_samples)
+        if m:
+            self.z[:, :m], self.y[:, :m], self.misses[:, :m] = state["z"], state["y"], state["misses"]

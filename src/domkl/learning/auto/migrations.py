@@ -1,0 +1,39 @@
+"""States of rows that earlier versions have saved, as states of today's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..state import fields_of
+from .constants import C
+from .experts import Experts
+from .own_watch import OwnWatch
+from .residual import ResidualModel
+
+#: Where the experts with own samples stand, and how many there are.
+FIRST_OWN, OWN = 2, 3
+
+
+def from_1(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Version 1 had no own samples: they start empty, and their experts with the least weight.
+
+    Nor did it bound labels: there are no errors to judge them by."""
+    J = len(state["low"])
+    log_w = np.asarray(state["experts"]["log_weights"])
+    w = np.exp(log_w - log_w.max(-1, keepdims=True))
+    w = np.insert(w / w.sum(-1, keepdims=True), [FIRST_OWN] * OWN, C.fixed_share, axis=-1)
+    experts = {"log_weights": np.log(w), "errors": np.zeros(w.shape), "rounds": np.zeros(w.shape[-1])}
+    return {
+        **state,
+        "own_range": np.stack([state["low"], state["high"]]),
+        "experts": experts,
+        "ridges": fields_of(Experts(J, (0.5, 0.5))),
+        "residual": {**fields_of(ResidualModel(J)), **state["residual"]},
+        "gate": None,
+        "own_watch": fields_of(OwnWatch(J)),
+        "warm_up": {**state["warm_up"], "skip": np.zeros(J, int)},
+        "joint": {**state["joint"], "own": None},
+    }

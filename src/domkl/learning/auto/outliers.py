@@ -1,0 +1,186 @@
+"""Labels that cannot be believed: each is bounded before anything in the model sees it.
+
+A label may lie `label_reach` robust deviations from what was predicted. One that lies `label_wild` or more
+away counts as the prediction itself. The deviation is a quantile of the last absolute errors, or the median
+of the last few where that is larger: so a change that lasts is let through after some labels. While errors
+are few, labels are compared with each other too (`fence`).
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base.types import Array
+from .constants import C
+
+#: Median of the absolute values of a normal distribution, in standard deviations.
+MEDIAN = 0.6745
+#: Range of the middle three fifths of a normal distribution, in standard deviations.
+FIFTHS = 1.6832
+#: Fewer labels tell nothing of how far others may lie.
+LEAST = 4
+
+
+class LabelGate:
+    """Bounds the labels of J learners, each by its own errors; nothing of it is sent."""
+
+    def __init__(self, J: int) -> None:
+        self.rows = [RowGate() for _ in range(J)]
+
+    def bound(self, y_hat: Array, alone: Array, y: Array, predicted: bool) -> tuple[Array, Array]:
+        """Labels to learn from, and to keep for the next scale, which judges the first ones again. (J,) each
+
+        `alone`: what is predicted without neighbours, who may be wrong (J,); `predicted`: whether any labels
+        have a part in it and in y_hat (J,).
+        """
+        is_new = self.rows[0].is_new
+        each = zip(self.rows, y_hat.tolist(), alone.tolist(), y.tolist(), strict=True)
+        bounded = np.array([row.bound(guess, own, label, predicted) for row, guess, own, label in each])
+        return bounded, y if is_new else bounded
+
+    def state(self) -> dict[str, Any]:
+        """The last errors and labels of each learner. (J, n) each"""
+        return {
+            "errors": np.array([row.errors.values for row in self.rows]),
+            "labels": np.array([row.labels.values for row in self.rows]),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`."""
+        self.rows = [
+            RowGate(*both) for both in zip(state["errors"].tolist(), state["labels"].tolist(), strict=True)
+        ]
+
+    def drop_labels(self) -> None:
+        """Keep no label, as a model without samples; the errors stay."""
+        self.rows = [RowGate(row.errors.values) for row in self.rows]
+
+    def inherit(self, other: LabelGate) -> None:
+        """Every row starts with the errors of a learner alone, and without its labels."""
+        self.rows = [RowGate(other.rows[0].errors.values) for _ in self.rows]
+
+
+class RowGate:
+    """The last absolute errors and labels of one learner."""
+
+    def __init__(self, errors: Sequence[float] = (), labels: Sequence[float] = ()) -> None:
+        self.errors, self.labels = LastValues(errors), LastValues(labels)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there are too few errors to judge a label by."""
+        return len(self.errors.values) < C.label_errors
+
+    def bound(self, y_hat: float, alone: float, y: float, predicted: bool) -> float:
+        """The label to learn from; y counts for labels to come."""
+        self.labels.add(y)
+        bounded = y if self.is_new else self._bound(y_hat, alone, y)
+        if self.errors.are_few:
+            bounded = fence(self.labels.ordered).bound(bounded)
+        if predicted:
+            self.errors.add(min(abs(y - y_hat), abs(y - alone)))
+        return bounded
+
+    def _bound(self, y_hat: float, alone: float, y: float) -> float:
+        deviation = self.deviation()
+        reach, miss = C.label_reach * deviation, min(abs(y - y_hat), abs(y - alone))
+        if miss <= reach or self.labels.mostly_same:
+            return y
+        centre = y_hat if abs(y_hat - alone) <= reach else alone  # neighbours may have misled y_hat
+        is_wild = miss >= C.label_wild * deviation
+        return centre if is_wild else centre + math.copysign(reach, y - centre)
+
+    def deviation(self) -> float:
+        """Of errors: how far `label_quantile` of them reach, as the standard deviation of normal ones.
+
+        While they are few, that of the labels at most: first labels that are wrong make for large errors.
+        """
+        last = sorted(list(self.errors.values)[-C.label_last :])
+        usual = self.errors.ordered[int(C.label_quantile * len(self.errors.ordered))]
+        found = max(usual / C.label_normal, last[(len(last) - 1) // 2] / MEDIAN)
+        if not self.errors.are_few or len(self.labels.values) < LEAST:
+            return found
+        low, high = _middle(self.labels.ordered, math.ceil(len(self.labels.ordered) / 5))
+        return min(found, (high - low) / FIFTHS) if low < high else found
+
+
+class LastValues:
+    """The last `label_window` values of one stream, in their order and by size."""
+
+    def __init__(self, values: Sequence[float] = ()) -> None:
+        self.values, self.ordered = deque(values), sorted(values)
+
+    @property
+    def are_few(self) -> bool:
+        """Whether there are fewer than `label_window` so far."""
+        return len(self.values) < C.label_window
+
+    def add(self, value: float) -> None:
+        """One value more; the oldest is dropped."""
+        self.values.append(value)
+        bisect.insort(self.ordered, value)
+        if len(self.values) > C.label_window:
+            del self.ordered[bisect.bisect_left(self.ordered, self.values.popleft())]
+
+    @property
+    def mostly_same(self) -> bool:
+        """Whether more than half of them are one value: the others are then events, and no errors."""
+        n = len(self.ordered)
+        middle = self.ordered[n // 2]
+        same = bisect.bisect_right(self.ordered, middle) - bisect.bisect_left(self.ordered, middle)
+        return same > n / 2
+
+
+def fenced(labels: list[float]) -> list[float]:
+    """Labels with the first ones inside the `fence` of all: later ones were compared with predictions."""
+    found, first = fence(sorted(labels)), C.label_errors + 1
+    return [found.bound(y) for y in labels[:first]] + labels[first:]
+
+
+class Fence(NamedTuple):
+    """How far labels may lie from nearly all others."""
+
+    low: float = -math.inf  # the least and the greatest that is not far from them
+    high: float = math.inf
+    least: float = -math.inf  # beyond these it is as far as `label_wild` is beyond `label_reach`
+    most: float = math.inf
+    median: float = 0.0
+
+    def bound(self, y: float) -> float:
+        """The label itself, the last that is not far, or the median where it is wild."""
+        return min(max(y, self.low), self.high) if self.least <= y <= self.most else self.median
+
+
+def fence(ordered: list[float]) -> Fence:
+    """Of labels in order: which of them lie far from nearly all others.
+
+    Nearly all: but for a fifth on either side, or for one if these are the same, or else any two that differ.
+    Far: `label_fence` times their range, more while labels are few. Three labels tell nothing, nor do labels
+    that are all the same.
+    """
+    n = len(ordered)
+    gaps = [b - a for a, b in itertools.pairwise(ordered) if b > a]
+    if n < LEAST or not gaps:
+        return Fence()
+    low, high = _middle(ordered, math.ceil(n / 5))
+    if low == high:
+        low, high = _middle(ordered, 1)
+    far = C.label_fence * (1 + C.label_few / n) * (high - low or min(gaps))
+    kept = [y for y in ordered if low - far <= y <= high + far]
+    wild = far * C.label_wild / C.label_reach
+    return Fence(kept[0], kept[-1], low - wild, high + wild, _median(ordered))
+
+
+def _median(ordered: list[float]) -> float:
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def _middle(ordered: list[float], beyond: int) -> tuple[float, float]:
+    return ordered[beyond], ordered[-1 - beyond]

@@ -1,0 +1,152 @@
+"""What a learner knows from its own samples alone, and what it makes of the common parameters with that.
+
+Of its own samples it keeps the vector m = sum k y z and one matrix Q = (sum h z z^T + tau I)^-1 with a strong
+ridge tau. One product Q z gives four predictions:
+
+    alone, strong ridge     z.Q m
+    alone, weak ridge       z.a,      a the minimum with a weak ridge t: a = Q (m + (tau - t) a)
+    personal                z.p,      the minimum of the own losses + t/2 |p - c|^2, c the common parameters
+    shrunk                  half of the first, half of c shrunk to what the own samples show: z.(c - tau Q c)
+
+a and p - c, which have another ridge than Q, are kept from round to round and follow by products with Q, a
+few in each: each one is a step of a contraction. Nothing of this is sent. No message changes m, Q or a, but
+for labels beyond belief, which count as near what all predict if that is near what the own samples predict,
+for a scale that is taken from others, and for a decision of all to start again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base.types import Array, Float
+from .. import first_order, second_order
+from ..losses import Loss
+from .constants import C
+from .judge import Judge
+
+
+class OwnScores(NamedTuple):
+    """Predictions in scaled units. (J,) each"""
+
+    alone: Array  # (J, 2) with the weak and with the strong ridge: no message has a part in them
+    personal: Array
+    shrunk: Array
+
+
+class Own:
+    """The own samples of J learners, as the joint models see them."""
+
+    inverse: second_order.Inverse
+
+    def __init__(self, loss: Loss, dtype: Float, diagonal: second_order.Diagonal) -> None:
+        self.loss, self.dtype, self.diagonal = loss, dtype, diagonal
+        part = C.own_classes if loss.classifies else 1.0
+        self.strong, self.weak = part * C.own_strong, part * C.own_weak
+        self.m: Array = np.zeros(0)  # (J, models, K)
+        self.a: Array = np.zeros(0)  # minimum with the weak ridge
+        self.apart: Array = np.zeros(0)  # p - c
+        self.judge = Judge(loss.classifies, dtype)
+
+    def reset(self, J: int, K: int) -> None:
+        """Forget everything."""
+        self.m, self.a, self.apart = np.zeros((3, J, C.models, K), self.dtype)
+        self.judge.reset(J, K)
+        self.inverse = self.diagonal(np.full((J, C.models), self.strong, self.dtype), K)
+
+    def scores(self, z: Array, c: Array) -> OwnScores:
+        """Predictions for features and common parameters. (J, models, K) each"""
+        u = self.inverse.times(z, z)[0]
+        strong = first_order.dot(u, self.m)
+        weak = first_order.dot(u, self._weak_side())
+        personal = first_order.dot(u, self._personal_side(c))
+        common = first_order.dot(z, c) - self.strong * first_order.dot(u, c)
+        alone = np.stack([weak.mean(-1), strong.mean(-1)], -1)
+        return OwnScores(alone, personal.mean(-1), (strong + common).mean(-1) / 2)
+
+    def _weak_side(self) -> Array:
+        return np.asarray(self.m + (self.strong - self.weak) * self.a)
+
+    def _personal_side(self, c: Array) -> Array:
+        return np.asarray(self.m + self.strong * c + (self.strong - self.weak) * self.apart)
+
+    def drop(self, rows: Array) -> None:
+        """Forget everything that these learners know, booleans (J,)."""
+        half, terms = self.inverse.halves()  # of others not a bit changes
+        half[rows] = _half_of_identity(half.shape[-1]) / self.strong
+        terms[rows] = 0
+        self.inverse = self.inverse.from_halves(half, terms)
+        self.m, self.a, self.apart = (
+            np.where(rows[:, None, None], 0, v) for v in (self.m, self.a, self.apart)
+        )
+
+    def learn(self, z: Array, y: Array, c: Array, counts: Any = None) -> None:
+        """A sample of each learner, target scaled; one that would leave the range of numbers is left out.
+
+        `counts`: whose sample is learnt, booleans (J,); by default everybody's.
+        """
+        u, a = self.inverse.times(z, self._weak_side())
+        weak, strong = first_order.dot(z, a), first_order.dot(u, self.m)
+        self.judge.note(z, y, np.stack([weak.mean(-1), strong.mean(-1)], -1))
+        h, k = second_order.parabola(self.loss, weak, y[..., None])
+        if counts is not None:
+            h, k = h * counts[:, None], k * counts[:, None]
+        m = self.m + (k * y[..., None])[..., None] * z
+        u = u * np.sqrt(h / (1 + h * first_order.dot(z, u)))[..., None]
+        if not (np.isfinite(u).all() and np.isfinite(m).all()):
+            return
+        self.inverse.lower(u)
+        self.m, self.a = m, a
+        for _ in range(C.own_steps):
+            self.a, p = self.inverse.times(self._weak_side(), self._personal_side(c))
+            self.apart = p - c
+
+    def fade(self, rounds: int, memory: float) -> None:
+        """Let the past count less, if it is time, so that about `memory` samples count."""
+        n = second_order.pace(memory, self.m.shape[-1])
+        if rounds % n == 0:
+            keep = (1 - 1 / memory) ** n
+            ridge = np.full(self.m.shape[:-1], self.strong)
+            self.m = self.m * keep
+            self.inverse = self.inverse.like(second_order.faded(self.inverse.settle(), keep, ridge))
+
+    def grow(self, more: int) -> None:
+        """There are more features than before, which were 0 so far."""
+        wider = ((0, 0), (0, 0), (0, more))
+        self.m, self.a, self.apart = (np.pad(v, wider) for v in (self.m, self.a, self.apart))
+        P = np.pad(self.inverse.settle(), (*wider, wider[-1]))
+        new = np.arange(P.shape[-1] - more, P.shape[-1])
+        P[..., new, new] = 1 / self.strong
+        self.inverse = self.inverse.like(P)
+        self.judge.grow(more)
+
+    def inherit(self, other: Own, J: int) -> None:
+        """Every row starts with all that a learner alone has learnt."""
+        self.m, self.a, self.apart = (
+            np.repeat(v, J, 0).astype(self.dtype) for v in (other.m, other.a, other.apart)
+        )
+        P = np.repeat(other.inverse.settle(), J, 0).astype(self.dtype)
+        self.inverse = self.diagonal(np.ones((J, C.models), self.dtype), P.shape[-1]).like(P)
+        self.judge.reset(J, P.shape[-1])
+
+    def state(self) -> dict[str, Any]:
+        """State between two rounds, by name; of the symmetric matrices one half."""
+        half, terms = self.inverse.halves()
+        vectors = {"m": self.m, "weak": self.a, "apart": self.apart}
+        return {**vectors, "half": half, "terms": terms, "judge": self.judge.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`."""
+        self.m, self.a, self.apart = state["m"], state["weak"], state["apart"]
+        kind = self.diagonal(np.ones((1, 1), self.dtype), 1)
+        self.inverse = kind.from_halves(state["half"], state["terms"])
+        self.judge.restore(state["judge"], len(self.m), self.m.shape[-1])
+
+
+def _half_of_identity(size: int) -> Array:
+    """1 where an entry at or below the diagonal, row by row, is on it."""
+    K = int(np.sqrt(2 * size))
+    rows, columns = np.tril_indices(K)
+    return np.asarray(rows == columns, np.float64)

@@ -1,0 +1,82 @@
+"""What benchmarks/liars.py measures with: learners that lie, and screens of the literature."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import domkl
+import problems
+
+BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
+pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="benchmarks are in a checkout alone")
+
+
+@pytest.fixture(scope="module")
+def attacks():
+    kept = list(sys.path)
+    sys.path.insert(0, str(BENCHMARKS))
+    import attacks
+
+    yield attacks
+    sys.path[:] = kept
+
+
+@pytest.fixture(scope="module")
+def screens():
+    kept = list(sys.path)
+    sys.path.insert(0, str(BENCHMARKS))
+    import screens
+
+    yield screens
+    sys.path[:] = kept
+
+
+def test_learners_of_whom_nobody_lies_are_those_of_the_simulator(attacks):
+    graph, (X, y) = nx.cycle_graph(4), problems.streams(4, 80, 2)
+    model = domkl.Auto(size=60)
+    lying = attacks.Lying(model, graph, (0,), "none")
+    expected = domkl.simulate(X, y, graph, model=model)
+    np.testing.assert_array_equal(domkl.simulate(X, y, graph, model=lying).y_hat, expected.y_hat)
+
+
+def test_every_attack_changes_what_liars_send_and_nothing_else(attacks):
+    every = np.random.default_rng(0).normal(size=(5, 2, 7))
+    for name, lie in attacks.PARAMETERS.items():
+        kept, rng = {}, np.random.default_rng(1)
+        first, later = (lie(attacks.Sent(every * k, (1, 3), k - 1, rng, kept)) for k in (1, 2))
+        assert first.shape == later.shape == (2, 2, 7), name
+        assert (later != 2 * every[[1, 3]]).any(), name
+        if name == "collusion":
+            np.testing.assert_array_equal(first[0], first[1])
+
+
+def test_labels_of_liars_alone_are_changed_and_only_for_a_time(attacks):
+    X, y = problems.streams(3, 800, 2)
+    for name in attacks.LABELS:
+        labels = attacks.Streams(X, y).attacked(name, [1]).labels
+        changed = labels != y
+        assert changed[1, attacks.START : attacks.STOP].all()
+        assert changed.sum() == attacks.STOP - attacks.START
+
+
+def test_trimmed_mean_drops_the_ends_of_each_coordinate(screens):
+    own, others = np.zeros((1, 2)), np.array([[[1.0, -9.0]], [[2.0, 1.0]], [[1e9, 2.0]], [[3.0, 3.0]]])
+    np.testing.assert_allclose(screens.trimmed_mean(own, others, b=1), np.full((4, 1, 2), [2.0, 1.0]))
+    np.testing.assert_allclose(screens.trimmed_mean(own, others[:2], b=1)[0], [[1.0, 0.0]])
+
+
+def test_clipped_gossip_moves_the_farthest_to_the_distance_of_the_next(screens):
+    own, others = np.ones((1, 2)), np.array([[[1.0, 3.0]], [[2.0, 1.0]], [[1.0, 101.0]]])
+    np.testing.assert_allclose(screens.clipped_gossip(own, others, b=1)[:2], others[:2])
+    np.testing.assert_allclose(screens.clipped_gossip(own, others, b=1)[2], [[1.0, 3.0]])
+
+
+def test_krum_and_the_nearest_leave_out_who_is_far_away(screens):
+    own, others = np.zeros((1, 2)), np.array([[[0.1, 0.0]], [[0.0, 0.2]], [[50.0, 50.0]]])
+    assert np.abs(screens.krum(own, others, b=1)).max() <= 0.2
+    np.testing.assert_allclose(screens.nearest(own, others, b=1), np.full((3, 1, 2), [0.05, 0.1]))

@@ -1,0 +1,239 @@
+"""Labels that cannot be believed: bounded before the model learns them, refused where bounds are given."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import domkl
+import naive
+import problems
+from auto_networks import SIZE, learners, simulated
+from domkl.base.errors import InputError
+from domkl.learning import losses, second_order
+from domkl.learning.auto import C
+from domkl.learning.auto.outliers import LabelGate, RowGate, fenced
+from domkl.learning.auto.own import Own
+from domkl.learning.auto.own_watch import OwnWatch
+
+
+def stream(T, J=3):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(J, T, 2))
+    return X, np.sin(4 * X[..., 0]) + X[..., 1] + 0.05 * rng.standard_normal((J, T))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 0.3]))
+def test_the_gate_is_its_literal_twin(seed, smooth):
+    rng = np.random.default_rng(seed)
+    y = np.round(rng.standard_normal(150) * rng.choice([smooth, 1e3], 150, p=[0.9, 0.1]), rng.integers(4))
+    y_hat = rng.standard_normal(150) * 0.1
+    alone = y_hat + rng.standard_normal(150) * rng.choice([0.1, 30], 150, p=[0.9, 0.1])
+    gate, each = RowGate(), zip(y_hat.tolist(), alone.tolist(), y.tolist(), strict=True)
+    found = [gate.bound(*three, t > 0) for t, three in enumerate(each)]
+    expected = naive.believed(y.tolist(), y_hat.tolist(), alone.tolist(), C)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([3.0, 1e3]))
+def test_own_samples_are_dropped_as_the_literal_twin_does(seed, by):
+    rng = np.random.default_rng(seed)
+    y = rng.standard_normal((2, 300)) + np.repeat(rng.choice([0, by], (2, 6)), 50, axis=1)
+    alone = np.concatenate([np.zeros((2, 20)), y[:, :-20]], 1) + 0.1 * rng.standard_normal(y.shape)
+    watch = OwnWatch(2)
+    found = np.array([watch.observe(alone[:, t], y[:, t]) for t in range(300)])
+    for j in range(2):
+        assert np.flatnonzero(found[:, j]).tolist() == naive.no_guide(y[j].tolist(), alone[j].tolist(), C)
+
+
+def test_own_samples_are_dropped_after_a_change_and_not_for_some_wrong_labels():
+    watch, rng = OwnWatch(1), np.random.default_rng(0)
+    y = rng.standard_normal(400)
+    y[100:290][rng.random(190) < 0.05] = 1e6
+    y[300:] += 100
+    found = [watch.observe(np.zeros(1), np.array([label]))[0] for label in y]
+    assert np.flatnonzero(found).tolist() == [304]
+
+
+def test_own_samples_are_dropped_for_one_learner_and_no_other_bit_changes():
+    own = Own(losses.get("squared"), np.float64, second_order.Inverse.diagonal)
+    rng = np.random.default_rng(0)
+    z, y = rng.standard_normal((12, 3, C.models, 5)), rng.standard_normal((12, 3))
+    own.reset(3, 5)
+    for row, label in zip(z, y, strict=True):
+        own.learn(row, label, np.zeros((3, C.models, 5)))
+    before, fresh = own.scores(z[0], z[1]), Own(own.loss, np.float64, own.diagonal)
+    fresh.reset(3, 5)
+    own.drop(np.array([False, True, False]))
+    after, empty = own.scores(z[0], z[1]), fresh.scores(z[0], z[1])
+    for now, then, new in zip(after, before, empty, strict=True):
+        np.testing.assert_array_equal(now[[0, 2]], then[[0, 2]])
+        np.testing.assert_array_equal(now[1], new[1])
+
+
+@pytest.mark.parametrize(("shift", "factor", "at"), [(0, 1000, 560), (-0.9, 5 / 9, 200)])
+def test_a_change_of_unit_at_one_learner_is_followed(shift, factor, at):
+    X, y = stream(at + 400)
+    given = y.copy()
+    given[0, at:] = shift + factor * y[0, at:]
+    runs = [domkl.simulate(X, label, "ring", model=domkl.Auto(size=SIZE)).y_hat for label in (y, given)]
+    clean, changed = ((runs[0] - y)[0, at + 300 :] ** 2, (runs[1] - given)[0, at + 300 :] ** 2)
+    assert changed.mean() < 6 * factor**2 * clean.mean()
+
+
+def test_labels_within_reach_are_kept_to_the_last_bit():
+    y = np.random.default_rng(0).standard_normal((500, 2))
+    gate = LabelGate(2)
+    found = np.array([gate.bound(0.1 * row, 0.1 * row, row, True)[0] for row in y])
+    assert (found == y).mean() > 0.99
+
+
+@pytest.mark.parametrize("at", [4, 40, 150])
+@pytest.mark.parametrize("by", [1e2, 1e12])
+def test_one_wrong_label_hardly_matters(at, by):
+    X, y = stream(at + 101)
+    given = y.copy()
+    given[0, at] += by
+    model = domkl.Auto(size=SIZE)
+    clean, wrong = (domkl.simulate(X, label, "ring", model=model).y_hat for label in (y, given))
+    errors = [((found - y)[:, at + 1 :] ** 2).mean() for found in (clean, wrong)]
+    assert errors[1] < (1.2 if at < 10 else 1.1) * errors[0]  # of four labels little is known
+
+
+def test_kept_labels_do_great_harm():
+    X, y = stream(141)
+    y[0, 40] += 1e6
+    run = domkl.simulate(X, y, "ring", model=domkl.Auto(size=SIZE, outliers="keep"))
+    assert np.abs(run.y_hat - y)[:, 41:].max() > 1e3
+
+
+def test_a_change_that_lasts_is_let_through_soon():
+    gate, rng = RowGate(), np.random.default_rng(0)
+    for y in rng.standard_normal(200).tolist():
+        gate.bound(0.0, 0.0, y, True)
+    after = [gate.bound(0.0, 0.0, 1000 + y, True) for y in rng.standard_normal(20).tolist()]
+    assert after[0] == 0.0
+    assert min(after[C.label_last // 2 + 1 :]) > 900
+
+
+def test_a_target_that_is_mostly_one_value_has_events_and_no_outliers():
+    gate, rng = RowGate(), np.random.default_rng(0)
+    y = np.where(rng.random(300) < 0.05, 7.0, 0.0).tolist()
+    assert [gate.bound(0.01, 0.01, label, True) for label in y] == y
+
+
+def test_first_labels_are_compared_with_each_other():
+    assert fenced([1.0, 2.0, 1e9]) == [1.0, 2.0, 1e9]
+    assert fenced([1.0, 2.0, 1e9, 3.0, 2.5]) == [1.0, 2.0, 2.5, 3.0, 2.5]
+    assert fenced([1.0, 2.0, 30.0, 3.0, 2.5]) == [1.0, 2.0, 3.0, 3.0, 2.5]
+    assert fenced([1.0, 2.0, 2.0, 1e9]) == [1.0, 2.0, 2.0, 2.0]
+    assert fenced([1.0] * 20 + [1e9]) == [1.0] * 20 + [1e9]  # the later ones have been judged
+    assert fenced([1.0, 1.0, 1.0, 5.0]) == [1.0, 1.0, 1.0, 5.0]
+
+
+def test_classes_are_never_bounded():
+    X, y = problems.streams(2, 5, 2, classify=True)
+    _, rows = simulated(nx.path_graph(2), X, y, loss="logistic")
+    assert rows.gate is None
+
+
+def test_a_saved_learner_knows_its_errors_and_one_that_kept_all_labels_starts_without():
+    X, y = stream(60, 1)
+    y[0, 50] = 1e6
+    (one,), (two,), (three,) = (learners(nx.empty_graph(1), 2) for _ in range(3))
+    for t in range(40):
+        one.observe(X[0, t], y[0, t])
+    arrays, meta = one.save()
+    two.load(arrays, json.loads(json.dumps(meta)))
+    meta["state"]["fields"]["row"]["fields"]["model"]["fields"]["gate"] = None
+    three.load(arrays, meta)
+    assert three._row.model.gate.rows[0].is_new
+    watches = [learner._row.model.own_watch for learner in (one, two)]
+    np.testing.assert_array_equal(watches[0].errors, watches[1].errors)
+    assert watches[0].since == watches[1].since == 39
+    for t in range(40, 60):
+        for learner in (one, two, three):
+            learner.observe(X[0, t], y[0, t])
+    assert one.predict(X[0, 0]) == two.predict(X[0, 0])
+
+
+NEWTON = domkl.Paper(
+    kernels=domkl.KernelSpec(D=6, sigma2=(0.3, 3.0)),
+    rates=domkl.Rates(0.3, 0.01, 1.0),
+    step="newton",
+    outliers="bound",
+)
+
+
+def test_the_second_order_step_bounds_labels_on_devices_as_in_one_process():
+    graph, (X, y) = nx.cycle_graph(3), stream(200)
+    given = y.copy()
+    given[0, 60] += 1e6
+    clean, wrong = (domkl.simulate(X, label, graph, model=NEWTON).y_hat for label in (y, given))
+    errors = [((found - y)[:, 61:161] ** 2).mean() for found in (clean, wrong)]
+    assert errors[1] < 1.1 * errors[0]
+    members = problems.learners(graph, NEWTON, inputs=2)
+    np.testing.assert_array_equal(problems.fed(members, graph, X, given, random.Random(0)), wrong)
+
+
+def test_a_saved_second_order_learner_knows_its_errors():
+    X, y = stream(60, 1)
+    y[0, 50] = 1e6
+    one, two = (domkl.Learner(NEWTON, name="a", inputs=2) for _ in range(2))
+    for t in range(40):
+        one.observe(X[0, t], y[0, t])
+    two.load(*one.save())
+    for t in range(40, 60):
+        one.observe(X[0, t], y[0, t]), two.observe(X[0, t], y[0, t])
+    assert one.predict(X[0, 0]) == two.predict(X[0, 0]) < 10
+
+
+@pytest.mark.parametrize("given", [{"step": "first"}, {"step": "newton", "loss": "logistic"}])
+def test_the_papers_step_and_classes_are_taken_as_they_are(given):
+    with pytest.raises(InputError, match="outliers is 'bound'; expected step='newton'"):
+        domkl.Paper(outliers="bound", **given)
+
+
+MODELS = {
+    "auto": domkl.Auto(size=SIZE, bounds=(-50, 60)),
+    "paper": domkl.Paper(kernels=domkl.KernelSpec(D=4), rates=domkl.Rates(0.5, 0.5, 1.0), bounds=(-50, 60)),
+}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_impossible_targets_are_refused_where_bounds_are_given(model):
+    X, y = stream(5)
+    message = "y holds the target 61; expected -50 to 60"
+    learner = domkl.Learner(model, name="a", inputs=2)
+    learner.observe(X[0, 0], 60.0)
+    with pytest.raises(InputError, match=message):
+        learner.observe(X[0, 1], 61.0)
+    assert learner.round == 1
+    y[1, 3] = 61
+    with pytest.raises(InputError, match=message):
+        domkl.simulate(X, y, "ring", model=model)
+
+
+@pytest.mark.parametrize("bounds", [(1, 0), (0, float("nan")), (1,), "ab", 3])
+def test_bounds_are_two_numbers(bounds):
+    with pytest.raises(InputError, match="expected two finite numbers"):
+        domkl.Auto(bounds=bounds)
+
+
+def test_classes_have_no_bounds():
+    with pytest.raises(InputError, match="targets are classes"):
+        domkl.Paper(loss="logistic", bounds=(-1, 1))
+
+
+def test_learners_with_other_bounds_understand_each_other():
+    models = domkl.Auto(), domkl.Auto(bounds=(0, 1)), domkl.Auto(outliers="keep"), domkl.Auto(size=100)
+    prints = [domkl.Learner(model, name="a", inputs=2).fingerprint for model in models]
+    assert prints[0] == prints[1] == prints[2] != prints[3]

@@ -1,0 +1,194 @@
+"""Neighbours are judged on one's own samples: who errs too much is left out until it errs no more."""
+
+from __future__ import annotations
+
+import random
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import domkl
+import problems
+from auto_networks import learners, simulated
+from domkl.exchange.combine import Neighbours
+from domkl.exchange.duals import NetworkDuals
+from domkl.exchange.graph import as_graph
+from domkl.learning.auto import C
+from domkl.learning.auto.judge import REACH, Judge
+from naive import believes
+
+SIZE = 80
+
+
+def different(J=4, T=150, who=(0,)):
+    """Streams of one function, but for those who have the opposite one."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (J, T, 2))
+    y = np.sin(3 * X[..., 0]) + X[..., 1] ** 2 + rng.normal(0, 0.1, (J, T))
+    y[list(who)] *= -1
+    return X, y
+
+
+# Judging
+
+
+def filled(n, classifies=False, seed=0):
+    rng = np.random.default_rng(seed)
+    judge = Judge(classifies, np.float64)
+    judge.reset(2, 5)
+    noted = []
+    for _ in range(n):
+        z, y = rng.normal(size=(2, C.models, 5)), np.sign(rng.normal(size=2))
+        alone = rng.normal(size=(2, 2))
+        noted.append((z, y, alone))
+        judge.note(z, y, alone)
+    return judge, noted
+
+
+@pytest.mark.parametrize("classifies", [False, True])
+@pytest.mark.parametrize("n", [1, C.judge_fewest, C.judge_samples + 7])
+def test_neighbours_are_judged_as_the_literal_rule_says(n, classifies):
+    judge, noted = filled(n, classifies)
+    thetas = np.random.default_rng(9).normal(size=(20, C.models, 5)) * np.linspace(0, 2, 20)[:, None, None]
+    thetas[-1] *= 1e6
+    for row in range(2):
+        expected = [believes(noted, row, theta, classifies) for theta in thetas]
+        assert judge.believes(row, thetas).tolist() == expected
+        assert not expected[-1]
+
+
+def test_without_samples_of_its_own_a_learner_believes_everybody():
+    judge, _ = filled(0)
+    assert judge.believes(0, np.full((3, C.models, 5), 1e9)).all()
+
+
+def test_parameters_that_are_no_numbers_are_not_believed():
+    judge, _ = filled(40)
+    assert not judge.believes(0, np.full((1, C.models, 5), np.nan)).any()
+    assert not judge.believes(0, np.full((1, C.models, 5), REACH * 1e9)).any()
+
+
+def test_a_judges_state_is_whole_and_can_be_without_samples():
+    judge, _ = filled(40)
+    other = Judge(False, np.float64)
+    other.restore(judge.state(), 2, 5)
+    thetas = np.random.default_rng(1).normal(size=(50, C.models, 5))
+    np.testing.assert_array_equal(other.believes(1, thetas), judge.believes(1, thetas))
+    judge.clear()
+    assert judge.state() == {"count": 0, "z": None, "y": None, "misses": None}
+    other.restore(judge.state(), 2, 5)
+    assert other.believes(1, thetas).all()
+
+
+# Networks
+
+
+def test_who_learns_the_opposite_is_left_out_and_the_others_are_used():
+    X, y = different()
+    run = domkl.simulate(X, y, "complete", model=domkl.Auto(size=SIZE))
+    among = run.trust[1:, 1:][~np.eye(3, dtype=bool)]
+    assert run.trust[1:, 0].max() < 0.4
+    assert among.min() > 0.8
+    assert np.isnan(np.diag(run.trust)).all()
+
+
+def test_the_others_do_as_well_as_without_the_one_that_learns_the_opposite():
+    X, y = different(T=300)
+    model, later = domkl.Auto(size=SIZE), slice(100, None)
+    with_it = domkl.simulate(X, y, "complete", model=model).y_hat[1:] - y[1:]
+    without = domkl.simulate(X[1:], y[1:], "complete", model=model).y_hat - y[1:]
+    assert np.square(with_it[:, later]).mean() < 1.05 * np.square(without[:, later]).mean()
+
+
+@pytest.mark.parametrize("screened", [False, True])
+def test_devices_have_the_networks_bits_where_some_are_refused_and_used_again(screened):
+    graph, T = nx.cycle_graph(4), 140
+    X, y = different(T=T)
+    y[0, 70:] *= -1  # from here on it learns what the others learn
+    exchange = domkl.Exchange(screen=nearer) if screened else domkl.Exchange()
+    expected, rows = simulated(graph, X, y, exchange=exchange)
+    members = learners(graph, 2, exchange=exchange)
+    found = problems.fed(members, graph, X, y, random.Random(0))
+    np.testing.assert_array_equal(found, expected)
+    lam = np.concatenate([member.state.lam for member in members])
+    np.testing.assert_array_equal(lam, rows.parameters.lam)
+    assert any(member.implausible for member in members)
+    assert min(member.trust[i] for member in members for i in member.neighbours) < 0.7
+
+
+def nearer(own, theirs):
+    """Half of the way to each neighbour."""
+    return own + (theirs - own) / 2
+
+
+def test_duals_of_a_whole_network_sum_to_zero_once_both_ends_know_of_a_refusal():
+    near = Neighbours.of(as_graph(nx.cycle_graph(5)))
+    duals, rng = NetworkDuals(near), np.random.default_rng(0)
+    lam = np.zeros((5, 1, 3))
+    for t in range(60):
+        theta = rng.normal(size=(5, 1, 3))
+        refused = rng.random(10) < (0.2 if t < 50 else 0)
+        back, moving = duals.settle(refused)
+        lam -= 0 if back is None else back
+        received = theta[duals.senders]
+        duals.move(moving, theta, received)
+        np.add.at(lam, duals.rows, np.where(moving[:, None, None], theta[duals.rows] - received, 0) / 2)
+    np.testing.assert_allclose(lam.sum(0), 0, atol=1e-12)
+    np.testing.assert_allclose(duals.dual, -duals.dual[duals.other], atol=1e-12)
+
+
+def test_a_learner_that_refuses_a_neighbour_goes_on_from_its_checkpoint_with_the_same_bits():
+    graph = nx.path_graph(3)
+    X, y = different(3, 90)
+    members = learners(graph, 2)
+    problems.fed(members, graph, X[:, :60], y[:, :60], random.Random(0))
+    saved = [member.save() for member in members]
+    assert members[1].implausible
+    again = learners(graph, 2)
+    for member, (arrays, meta) in zip(again, saved, strict=True):
+        member.load({name: array.copy() for name, array in arrays.items()}, meta)
+    rest = X[:, 60:], y[:, 60:], random.Random(1)
+    expected = problems.fed(members, graph, *rest)
+    np.testing.assert_array_equal(problems.fed(again, graph, *rest[:2], random.Random(1)), expected)
+
+
+# Lies that are no parameters
+
+
+def test_a_range_that_one_neighbour_makes_up_stays_within_a_few_widths():
+    X, y = different(3, 120, who=())
+    members = learners(nx.complete_graph(3), 2)
+    for t in range(120):
+        updates = [member.observe(X[j, t], y[j, t]) for j, member in enumerate(members)]
+        updates[2] = wide(members[2], updates[2])
+        for member in members:
+            for i in member.neighbours:
+                member.receive(i, updates[i])
+    model = members[0]._row.model
+    assert np.abs(model.low - model.scale.centre)[0] <= C.range_widths * model.scale.width[0]
+    assert np.abs(members[0].predict(X[0, 0]) - y[0, 0]) < 1
+
+
+def wide(member, update):
+    """An update with the widest range that a message may hold, and parameters as they are."""
+    row = member._row
+    message = row._unpacked(update)
+    message |= {"low": np.full(1, -1e30), "high": np.full(1, 1e30)}
+    return update._replace(scalars=row.layout.pack(message)[1])
+
+
+def test_a_message_on_another_scale_neither_counts_as_trusted_nor_moves_the_range():
+    X, y = different(2, 100, who=())
+    a, b = learners(nx.path_graph(2), 2)
+    for t in range(100):
+        from_a, from_b = a.observe(X[0, t], y[0, t]), b.observe(X[1, t], y[1, t])
+        if t >= 80:
+            message = b._row._unpacked(wide(b, from_b)) | {"scale": np.full(1, 7.0)}
+            from_b = from_b._replace(scalars=b._row.layout.pack(message)[1])
+        trust, low = a.trust.get(1), a._row.model.low[0]
+        a.receive(1, from_b)
+        b.receive(0, from_a)
+        if t >= 80:
+            assert a.trust.get(1) == trust
+            assert a._row.model.low[0] == min(low, y[0, t])
