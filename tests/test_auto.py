@@ -25,7 +25,7 @@ def test_a_network_learns_from_raw_data_without_any_setting():
 
 
 def test_exchange_pays():
-    X, y = problems.streams(5, 300, 3)
+    X, y = problems.streams(5, 200, 3)
     together = domkl.simulate(X, y, "ring", model=SMALL)
     alone = [domkl.simulate(X[[j]], y[[j]], nx.empty_graph(1), model=SMALL).mse[0] for j in range(5)]
     assert together.mse.mean() < 0.8 * np.mean(alone)

@@ -100,7 +100,7 @@ def changing(J, T, at):
     return X, y
 
 
-@pytest.mark.parametrize("graph", [nx.path_graph(4), nx.star_graph(3)])
+@pytest.mark.parametrize("graph", [nx.star_graph(3)])
 def test_devices_agree_on_what_to_do_about_a_change(graph):
     X, y = changing(len(graph), 620, 530)  # after the scale is fixed
     expected, rows = simulated(graph, X, y)
@@ -151,7 +151,7 @@ def test_a_decision_on_its_way_outlives_the_round_that_fixes_the_scale(monkeypat
 
 
 @pytest.mark.parametrize("engine", problems.ENGINES)
-@pytest.mark.parametrize("at", [0, 1, 3, 5, 40, 66, 130])
+@pytest.mark.parametrize("at", [0, 3, 66, 130])
 def test_a_saved_learner_goes_on_with_the_same_bits(engine, at):
     graph = nx.path_graph(3)
     X, y = problems.streams(3, at + 30, 2)
@@ -227,7 +227,7 @@ def copied(saved):
     return {name: array.copy() for name, array in arrays.items()}, json.loads(json.dumps(meta))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_learners_that_go_back_and_replay_change_nothing_whatever_is_said_meanwhile(seed, monkeypatch):
     """All believe each other here: what one refuses, the other takes back when they next speak."""
     monkeypatch.setattr(AutoRows, "believes", lambda self, row, theta: np.ones(len(theta), bool))
