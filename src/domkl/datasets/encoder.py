@@ -38,7 +38,7 @@ class Encoded(NamedTuple):
     learner: str | None = None
 
 
-class Part(NamedTuple):
+class ColumnInputs(NamedTuple):
     """One column and the inputs that are made of it."""
 
     name: str
@@ -127,7 +127,7 @@ class Encoder:
             return self._joined(row)
         return row.get(name)
 
-    def cell(self, part: Part, cell: Any) -> Sequence[float]:
+    def cell(self, part: ColumnInputs, cell: Any) -> Sequence[float]:
         """The inputs that one cell becomes."""
         if cells.is_missing(cell, self._na):
             if self._refuses_missing:
@@ -187,39 +187,41 @@ class Encoder:
     def _how(self, name: str) -> str:
         return self.columns.kinds.get(name, "time").partition(":")[2] or "iso"
 
-    def _part(self, name: str) -> Part:
+    def _part(self, name: str) -> ColumnInputs:
         """How a column is encoded."""
         columns = self.columns
         kind = columns.kinds.get(name, "category" if name in columns.categories else "number").split(":")[0]
         if name in columns.time:
             kind = "time"
         if kind == "number":
-            return Part(name, (name,), self._number, "a number")
+            return ColumnInputs(name, (name,), self._number, "a number")
         if kind == "boolean":
-            return Part(name, (name,), lambda cell: (cells.truth(cell),), "true or false")
+            return ColumnInputs(name, (name,), lambda cell: (cells.truth(cell),), "true or false")
         if kind == "category":
             return self._category(name)
         if kind == "text":
             inputs = tuple(f"{name}#{i}" for i in range(columns.hashed))
-            return Part(name, inputs, lambda cell: hashed(cells.word(cell), columns.hashed), "a text")
+            return ColumnInputs(name, inputs, lambda cell: hashed(cells.word(cell), columns.hashed), "a text")
         if kind == "clock":
-            return Part(name, _waves(name, ["hour"]), lambda cell: wave(cells.clock(cell)), "a time of day")
+            return ColumnInputs(
+                name, _waves(name, ["hour"]), lambda cell: wave(cells.clock(cell)), "a time of day"
+            )
         how, parts = self._how(name), columns.calendar
-        return Part(
+        return ColumnInputs(
             name, _waves(name, parts), lambda cell: calendar(cells.moment(cell, how), parts), "a time"
         )
 
     def _number(self, cell: Any) -> Sequence[float]:
         return (cells.number(cell, "," if self._comma else "."),)
 
-    def _category(self, name: str) -> Part:
+    def _category(self, name: str) -> ColumnInputs:
         values = self.columns.categories.get(name, ())
         if not values:
             raise InputError(f"category {name!r} has no values; expected some in categories; list them")
         rows = {value: [float(value == each) for each in values] for value in values}
         none = [0.0] * len(values)
         inputs = tuple(f"{name}={value}" for value in values)
-        return Part(name, inputs, lambda cell: rows.get(cells.word(cell), none), "a category")
+        return ColumnInputs(name, inputs, lambda cell: rows.get(cells.word(cell), none), "a category")
 
 
 def refusal(name: str, cell: Any, expected: str, columns: Columns) -> CellError:

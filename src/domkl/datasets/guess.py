@@ -35,7 +35,7 @@ _COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
-class View:
+class ColumnView:
     """A column as it was seen: what it becomes and why."""
 
     name: str
@@ -55,7 +55,7 @@ class Guess:
     """Columns with nothing left open, how each was seen, and all that is wrong: (fact, remedy)."""
 
     columns: Columns
-    views: tuple[View, ...]
+    views: tuple[ColumnView, ...]
     problems: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -262,7 +262,7 @@ class _Guesser:
             return tuple(part for part in self.given.calendar if part != "hour")
         return self.given.calendar
 
-    def _view(self, name: str, kind: str, columns: Columns) -> View:
+    def _view(self, name: str, kind: str, columns: Columns) -> ColumnView:
         found, whole = self.present[name], self.table[name]
         role = _role(name, columns)
         shown = "classes" if role == "target" and columns.labels else kind.split(":")[0] or "nothing"
@@ -271,7 +271,7 @@ class _Guesser:
         missing = _missing(whole, found, self.na)
         examples = tuple(dict.fromkeys(checks.short(str(cell)) for cell in found[:50]))[:3]
         note = self.why.get(name, "") or (f"written {kind[5:]}" if kind.startswith("time:") else "")
-        return View(name, role, shown, examples, len(whole), missing, unfit, low, high, note)
+        return ColumnView(name, role, shown, examples, len(whole), missing, unfit, low, high, note)
 
     def _fits(self, cell: Any, kind: str) -> bool:
         if kind == "number":
