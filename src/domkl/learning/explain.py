@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from ..base.types import Array
 
@@ -82,7 +81,10 @@ def effects(f: Function, usual: Usual, names: Sequence[str], groups: Sequence[Gr
     squares = (moved**2).mean(-1)
     total = squares.sum()
     steps = drawn[1] - drawn[0]
-    trend = [_trend(steps[:, group[0]], m) if len(group) == 1 else np.nan for group, m in zip(groups, moved, strict=True)]
+    trend = [
+        _trend(steps[:, group[0]], m) if len(group) == 1 else np.nan
+        for group, m in zip(groups, moved, strict=True)
+    ]
     part = squares / total if total > 0 else np.zeros_like(squares)
     return Effects(tuple(names), np.sqrt(squares), part, np.array(trend))
 
