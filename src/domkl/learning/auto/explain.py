@@ -1,0 +1,84 @@
+"""`Auto` as a function of its inputs, for `learning.explain`: the parameters of one learner, all samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.types import Array
+from .. import explain
+from . import units
+from .additive import LONG
+from .constants import C
+from .experts import ALONE
+
+if TYPE_CHECKING:
+    from .rows import AutoRows
+
+
+def usual(rows: AutoRows, row: int) -> explain.Usual:
+    """Usual values of the inputs of learner `row`, from the quantiles of its scale."""
+    assert rows.scale is not None
+    found = rows.scale.inputs.quantiles
+    values = found[min(row, len(found) - 1)]
+    return lambda parts: explain.quantile(values, parts)
+
+
+def function(rows: AutoRows, row: int) -> explain.Function:
+    """What learner `row` predicts, as `AutoRows.predict` does, for any number of samples."""
+    assert rows.scale is not None
+    joint = _joint(rows, row)  # (experts, models * K)
+    stats = type(rows.scale.inputs)(*(v[min(row, len(v) - 1)] for v in rows.scale.inputs))
+    memories = np.array([memory.mean[row, 0] for memory in rows.memories.all])  # (3, terms)
+    weights, ridges = rows.experts.weights()[row], rows.ridges.weights()[row]
+    expected = float(rows.residual.expected()[row] * rows.scale.width[row])
+
+    def predict(X: Array) -> Array:
+        z = rows.joint.features.of(X, stats).reshape(len(X), -1)
+        scores = z.astype(np.float64) @ joint.T
+        own, alone = scores[:, :-2], _inside(rows, row, scores[:, -2:], own_range=True)
+        if len(memories):
+            terms = rows.memories.terms.of(X, stats) @ memories.T
+            blend = (1 - C.blend) * own[:, 1] + C.blend * terms[:, LONG]
+            own = np.hstack([own, terms, blend[:, None]])
+        experts = _inside(rows, row, own)
+        experts = np.insert(experts, ALONE, alone @ ridges, axis=-1)
+        if len(memories):
+            experts = _with_residual(rows, row, experts, weights, expected)
+        return np.asarray(experts @ weights)
+
+    return predict
+
+
+def _joint(rows: AutoRows, row: int) -> Array:
+    """Parameters of the experts that are linear in the features, then those of the own samples alone.
+
+    own, neighbours, personal, shrunk; alone with the weak, and with the strong ridge
+    """
+    joint, own = rows.joint, rows.joint.own
+    assert joint.state is not None
+    common = joint.common
+    weak, strong = own.inverse.times(own._weak_side(), own.m)
+    personal, shrunk = own.inverse.times(own._personal_side(common), common)
+    shrunk = (strong + common - own.strong * shrunk) / 2
+    each = np.stack([joint.state.theta, joint.mean, personal, shrunk, weak, strong])[:, row]
+    return np.asarray(each.reshape(len(each), -1) / C.models, np.float64)
+
+
+def _inside(rows: AutoRows, row: int, scores: Array, own_range: bool = False) -> Array:
+    """Scores (n, experts) as predictions of y, as `units.predicted`."""
+    assert rows.scale is not None
+    if rows.loss.classifies:
+        return np.asarray(np.tanh(scores / 2))
+    around = units.around_own(rows) if own_range else None
+    low, high = (rows.low, rows.high) if around is None else around
+    y = rows.scale.centre[row] + scores * rows.scale.width[row]
+    return np.asarray(np.clip(y, low[row], high[row]))
+
+
+def _with_residual(rows: AutoRows, row: int, experts: Array, weights: Array, expected: float) -> Array:
+    rest = weights[:-1] / weights[:-1].sum()
+    y = np.clip(experts @ rest + expected, rows.low[row], rows.high[row])
+    y = np.clip(y, -C.residual_sure, C.residual_sure) if rows.loss.classifies else y
+    return np.hstack([experts, y[:, None]])

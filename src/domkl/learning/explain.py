@@ -1,0 +1,133 @@
+"""Which inputs matter to a model: overall, and to one prediction.
+
+A model is asked here as a function of its inputs. Each input is drawn from its own usual values, whatever the
+others are: of inputs that go together, such as temperatures of neighbouring places, one learns which of them
+the model uses, not which of them cause the target. Nothing is kept for this: usual values come from the
+statistics that a model has anyway.
+
+    effect          how far a prediction moves (root mean square) if the input takes another usual value
+    contribution    the input's part in one prediction: its Shapley value, averaged over orders in which
+                    inputs take their values, one after the other, starting from usual ones
+
+Draws are the same in every call, so that the same model gives the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..base.types import Array
+
+#: Predictions of samples. (n, d) -> (n,)
+Function: TypeAlias = Callable[[Array], Array]
+#: Usual values of all inputs, at parts (n, d) of their distributions. -> (n, d)
+Usual: TypeAlias = Callable[[Array], Array]
+#: Inputs that belong together: their columns.
+Group: TypeAlias = Sequence[int]
+
+#: Draws of usual values, and predictions that are computed at once; orders in which inputs take their values.
+DRAWS, AT_ONCE, ORDERS = 256, 2000, 64
+
+
+class Effects(NamedTuple):
+    """How much each input matters overall, in the order of the inputs."""
+
+    names: tuple[str, ...]
+    effect: Array  # (n,) in the unit of the target
+    part: Array  # (n,) of all effects' squares; they sum to 1, or are 0 where no input matters
+    trend: Array  # (n,) from -1 to 1: whether predictions fall or rise with the input; NaN for a group
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each input, those that matter most first."""
+        order = np.argsort(-self.effect, kind="stable")
+        return [
+            {
+                "input": self.names[i],
+                "part": float(self.part[i]),
+                "effect": float(self.effect[i]),
+                "trend": float(self.trend[i]),
+            }
+            for i in order
+        ]
+
+
+class Contributions(NamedTuple):
+    """What each input adds to one prediction: `base` and all of them sum to `y_hat`."""
+
+    names: tuple[str, ...]
+    base: float  # the average prediction for usual values
+    y_hat: float
+    contribution: Array  # (n,) in the unit of the target
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each input, the largest contributions first."""
+        order = np.argsort(-np.abs(self.contribution), kind="stable")
+        return [{"input": self.names[i], "contribution": float(self.contribution[i])} for i in order]
+
+
+def effects(f: Function, usual: Usual, names: Sequence[str], groups: Sequence[Group]) -> Effects:
+    """How far predictions move if an input, or a group of them, takes other usual values."""
+    d = sum(map(len, groups))
+    drawn = np.random.default_rng(0).uniform(size=(2, DRAWS, d))
+    here, other = usual(drawn[0]), usual(drawn[1])
+    before, moved = _many(f, here), np.empty((len(groups), DRAWS))
+    for i, group in enumerate(groups):
+        there = here.copy()
+        there[:, list(group)] = other[:, list(group)]
+        moved[i] = _many(f, there) - before
+    squares = (moved**2).mean(-1)
+    total = squares.sum()
+    steps = drawn[1] - drawn[0]
+    trend = [
+        _trend(steps[:, group[0]], m) if len(group) == 1 else np.nan
+        for group, m in zip(groups, moved, strict=True)
+    ]
+    part = squares / total if total > 0 else np.zeros_like(squares)
+    return Effects(tuple(names), np.sqrt(squares), part, np.array(trend))
+
+
+def contributions(
+    f: Function, usual: Usual, x: Array, names: Sequence[str], groups: Sequence[Group]
+) -> Contributions:
+    """What each input, or group of them, adds to the prediction of x (d,)."""
+    n, rng = len(groups), np.random.default_rng(0)
+    start = usual(rng.uniform(size=(ORDERS, len(x))))
+    added = np.zeros(n)
+    for k in range(0, ORDERS, 2):
+        order = rng.permutation(n)
+        for each, row in ((order, start[k]), (order[::-1], start[k + 1])):  # what is odd cancels out
+            added[each] += np.diff(_many(f, _one_by_one(row, x, [groups[i] for i in each])))
+    added /= ORDERS
+    y_hat = float(f(x[None])[0])
+    return Contributions(tuple(names), y_hat - float(added.sum()), y_hat, added)
+
+
+def _one_by_one(start: Array, x: Array, groups: Sequence[Group]) -> Array:
+    """Samples from `start` to x, each with one group more that has its value in x. (n + 1, d)"""
+    rows = np.repeat(start[None], len(groups) + 1, 0)
+    for i, group in enumerate(groups):
+        rows[i + 1 :, list(group)] = x[list(group)]
+    return rows
+
+
+def _many(f: Function, X: Array) -> Array:
+    """Predictions of any number of samples. (n, d) -> (n,)"""
+    return np.concatenate([f(X[k : k + AT_ONCE]) for k in range(0, len(X), AT_ONCE)])
+
+
+def _trend(step: Array, moved: Array) -> float:
+    """Correlation of an input's steps, in parts of its distribution, with what they do to predictions."""
+    size = np.sqrt((step**2).mean() * (moved**2).mean())
+    return float((step * moved).mean() / size) if size > 0 else 0.0
+
+
+def quantile(values: Array, parts: Array) -> Array:
+    """Values at parts of distributions, of which quantiles at even steps are given. (s + 1, d), (n, d)"""
+    place = parts * (len(values) - 1)
+    below = np.minimum(place.astype(np.intp), max(len(values) - 2, 0))
+    columns = np.arange(values.shape[1])
+    low, high = values[below, columns], values[np.minimum(below + 1, len(values) - 1), columns]
+    return np.asarray(low + (place - below) * (high - low))
