@@ -54,7 +54,7 @@ class Line:
     end: int
 
     def add(self, fields: Mapping[str, Value]) -> str:
-        """The same text with further fields; a number that is not finite cannot be written: it is left out."""
+        """The same text with further fields; numbers that are not finite cannot be written: left out."""
         kept = {name: value for name, value in fields.items() if not _is_lost(value)}
         added = "".join(f",{escaped(name)}={written(value)}" for name, value in kept.items())
         return f"{self.text[: self.end]}{added}{self.text[self.end :]}"
