@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from ..base import checks, toml
-from ..base.errors import InputError
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
 from ..exchange.message import PAYLOADS
@@ -20,6 +19,7 @@ from ..learning.settings import Auto, ModelSettings, Paper
 from .files import LONGEST
 from .sections import (
     FILES,
+    TARGET,
     CheckpointSection,
     Handed,
     HttpSection,
@@ -60,8 +60,6 @@ PATHS = {
 }
 #: The network of learners whose files name none.
 NETWORK = "domkl"
-#: The column to predict, where none is named.
-TARGET = "y"
 
 
 @dataclass(frozen=True)
@@ -110,11 +108,13 @@ class AgentConfig:
     def _check_inputs(self) -> None:
         checks.count("inputs", self.inputs, least=0)
         columns, is_file = self.columns, self.stream.kind in FILES
-        wrong = "[columns] missing is mean, which only whole tables have; expected auto, error or drop; fix it"
+        wrong = (
+            "[columns] missing is mean, which only whole tables have; expected auto, error or drop; fix it"
+        )
         need_that(columns.missing != "mean", wrong)
         if columns.features and not (is_file and not self.inputs):  # kinds in a file are looked at first
             found = Encoder(columns).d
-            wrong = f"[columns] makes {found} inputs; expected inputs = {self.inputs}; fix one, or leave inputs out"
+            wrong = f"[columns] makes {found} inputs; expected inputs = {self.inputs}; leave inputs out"
             need_that(self.inputs in (0, found), wrong)
             object.__setattr__(self, "inputs", found)
         wrong = (
@@ -151,7 +151,7 @@ class AgentConfig:
         for topic in used if kind == "zenoh" and not stream.broker else []:
             wrong = f"topic {topic!r} begins with a slash; a key of Zenoh does not; leave the slash out"
             need_that(not topic.startswith("/"), wrong)
-        wrong = f"[output] topic is of the learners, or their network; expected {self._own}..., or another; fix it"
+        wrong = f"[output] topic is of other learners; expected {self._own}<channel>, or no domkl/; fix it"
         out = self.output.topic
         need_that(not topics.may_be_ours(out) or out.startswith(self._own) or bool(stream.broker), wrong)
 
@@ -194,7 +194,7 @@ class AgentConfig:
         )
 
     def source_settings(self) -> TransportSettings | None:
-        """The same of the broker that readings come from and predictions go to, where it has one of its own."""
+        """The same of the broker in [stream], where readings come from and predictions go to."""
         stream = self.stream
         if stream.broker is None:
             return None
@@ -266,7 +266,11 @@ def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
     for name, keys in PATHS.items():
         section = getattr(config, name)
         given = {key: getattr(section, key, None) for key in keys}
-        paths = {key: str(folder / path) for key, path in given.items() if path not in (None, "", "-", security.SYSTEM)}
+        paths = {
+            key: str(folder / path)
+            for key, path in given.items()
+            if path not in (None, "", "-", security.SYSTEM)
+        }
         changed[name] = dataclasses.replace(section, **paths)
     return dataclasses.replace(config, **changed)
 

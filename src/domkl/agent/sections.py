@@ -16,6 +16,8 @@ from .transports.base import TransportSettings
 
 STREAMS = ("stdin", "csv", "jsonl", "topic")
 FILES = ("csv", "jsonl")
+#: The column to predict, where none is named.
+TARGET = "y"
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -84,13 +86,17 @@ class StreamSection:
         need_that(not (self.topic and self.topics), wrong)
         for topic in self.patterns:
             topics.check_filter(topic, "topic")
-            wrong = f"topic is {topic!r}; expected {topics.ROOT}/<network>/<sender>/<channel>; write it in full"
+            wrong = (
+                f"topic is {topic!r}; expected {topics.ROOT}/<network>/<sender>/<channel>; write it in full"
+            )
             need_that(not topics.may_be_ours(topic) or topics.is_topic(topic) or bool(self.broker), wrong)
         distinct("topics", self.topics)
         checks.positive("within", self.within)
         if self.trigger is not None:
             topics.check_filter(self.trigger, "trigger")
-            need_that(bool(self.topics), "trigger is given without topics; expected both or none; leave it out")
+            need_that(
+                bool(self.topics), "trigger is given without topics; expected both or none; leave it out"
+            )
 
     def _check_broker(self) -> None:
         given = [key for key in ("user", "password", "password_file", "ca") if getattr(self, key) is not None]

@@ -47,6 +47,11 @@ class Adapter:
         finally:
             self._inbox.close()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether messages can be sent now, as far as this end knows."""
+        return self._is_open
+
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Send on one of this learner's topics; does not wait, and raises no network errors."""
         if topic not in self._own:

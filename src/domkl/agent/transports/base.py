@@ -113,6 +113,11 @@ class Transport(Protocol):
     settings: TransportSettings
     counts: Counts
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether messages can be sent now, as far as this end knows."""
+        ...
+
     async def open(self) -> None:
         """Connect; raises `InputError` if that fails (no broker, bad certificate, ...)."""
 

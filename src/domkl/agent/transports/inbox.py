@@ -17,7 +17,6 @@ MOST_AT_ONCE, MOST_BYTES_AT_ONCE = 32, 2**20
 MOST_LONGEST = 4
 
 
-
 class Retained(bytes):
     """A payload that a broker has kept: it may be old, and may have been received before."""
 

@@ -58,7 +58,7 @@ class MqttTransport(Adapter):
             await asyncio.to_thread(_stop, client)
             raise InputError(
                 f"the MQTT broker {self.settings.broker} cannot be used: {reason}; expected one that accepts "
-                f"{self.settings.user or self.settings.name}; start it, or correct broker, user, password and ca"
+                f"{self.settings.user or self.settings.name}; start it, or fix broker, user, password or ca"
             )
         self._client = client
 
@@ -123,6 +123,11 @@ class MqttTransport(Adapter):
     async def _disconnect(self) -> None:
         client, self._client = self._client, None
         await asyncio.to_thread(_stop, client)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the broker is there."""
+        return self._client is not None and bool(self._client.is_connected())
 
     def _send(self, topic: str, payload: bytes, retain: bool) -> bool:
         if not self._client.is_connected() or self._is_congested():

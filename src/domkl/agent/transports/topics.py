@@ -1,4 +1,4 @@
-"""Names on the network: `domkl/<network>/<learner>/<channel...>`, those of others, and patterns that match them.
+"""Names on the network: `domkl/<network>/<learner>/<channel...>`, others', and patterns that match them.
 
 Patterns are written as in MQTT: `+` stands for one level, a last `#` for any number of them.
 
