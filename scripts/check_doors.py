@@ -58,8 +58,8 @@ def messages() -> str:
     """Discovery messages of an agent with everything, and of one with little."""
     from domkl.agent.homeassistant import ENTITIES, Device
 
-    full = Device("field.1", "pump_3", "temp", "field/temp", "domkl/f/p/state", "°C", "temperature")
-    bare = Device("n", "a", "y", "domkl/n/a/prediction", "domkl/n/a/state")
+    full = Device("field.1", "pump_3", "temp", "field/temp", "domkl/f/p/state", False, "°C", "temperature")
+    bare = Device("n", "a", "y", "field/y", "field/y/state", is_plain=True)
     found = [device.messages(dict.fromkeys(ENTITIES, True)) for device in (full, bare)]
     return json.dumps([[topic, payload.decode()] for each in found for topic, payload in each.items()])
 

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from domkl.agent import certs
 
@@ -70,24 +70,42 @@ class Broker:
         raise RuntimeError(self.log.read_text())
 
 
-def configure(directory: pathlib.Path, port: int, *, tls: bool, network: str) -> pathlib.Path:
-    """The configuration that `domkl certs --broker` writes, or an open one for loopback."""
+def configure(
+    directory: pathlib.Path, port: int, *, tls: bool, network: str, users: Mapping[str, str] | None = None
+) -> pathlib.Path:
+    """The configuration that `domkl certs --broker` writes, or one for loopback: open, or for users."""
     config = directory / f"broker-{port}.conf"
     if tls:
         certs.make_broker(directory, network=network)
         text = certs.mosquitto_conf(directory, port).replace(f"listener {port}", f"listener {port} 127.0.0.1")
     else:
-        text = f"listener {port} 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\npersistence false\n"
+        text = f"listener {port} 127.0.0.1\nset_tcp_nodelay true\npersistence false\n"
+        text += f"password_file {passwords(directory, users)}\n" if users else "allow_anonymous true\n"
     user = "user root\n" if os.geteuid() == 0 else ""  # or it could not read the keys of this user
     config.write_text(text + user)
     return config
 
 
+def passwords(directory: pathlib.Path, users: Mapping[str, str]) -> pathlib.Path:
+    """A file of users and hashed passwords."""
+    file = directory / "passwords"
+    file.touch(0o600)
+    for name, password in users.items():
+        subprocess.run(["mosquitto_passwd", "-b", file, name, password], check=True, capture_output=True)
+    return file
+
+
 @contextlib.contextmanager
-def running(directory: pathlib.Path, *, tls: bool = False, network: str = "domkl") -> Iterator[Broker]:
+def running(
+    directory: pathlib.Path,
+    *,
+    tls: bool = False,
+    network: str = "domkl",
+    users: Mapping[str, str] | None = None,
+) -> Iterator[Broker]:
     """A broker for the length of a block."""
     (port,) = free_ports(1)
-    broker = Broker(directory, configure(directory, port, tls=tls, network=network), port)
+    broker = Broker(directory, configure(directory, port, tls=tls, network=network, users=users), port)
     broker.start()
     try:
         yield broker

@@ -17,6 +17,7 @@ from ..exchange.message import PAYLOADS
 from ..learning import settings
 from ..learning.settings import Auto, ModelSettings, Paper
 from .files import LONGEST
+from .homeassistant import Device
 from .sections import (
     FILES,
     TARGET,
@@ -84,6 +85,7 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         self._check_names()
+        self._fill_topic()
         checks.one_of("payload", self.payload, PAYLOADS)
         checks.one_of("dtype", self.dtype or "float64", ("float64", "float32"))
         self._check_inputs()
@@ -155,6 +157,33 @@ class AgentConfig:
         out = self.output.topic
         need_that(not topics.may_be_ours(out) or out.startswith(self._own) or bool(stream.broker), wrong)
 
+    def _fill_topic(self) -> None:
+        """Home Assistant reads predictions from a topic of a broker, so there must be one."""
+        if not self.output.home_assistant:
+            return
+        wrong = (
+            "[output] home_assistant is true and there is no MQTT broker; expected one that Home Assistant "
+            'reads; add [stream] broker = "127.0.0.1:1883"'
+        )
+        has_broker = self.stream.broker or self.transport.chosen(not self.neighbours) == "mqtt"
+        need_that(bool(has_broker), wrong)
+        topic = self.output.topic or f"{self._own}prediction"
+        object.__setattr__(self, "output", dataclasses.replace(self.output, topic=topic))
+
+    @property
+    def device(self) -> Device:
+        """What Home Assistant is told about this learner."""
+        out, is_guest = self.output, bool(self.stream.broker)
+        state = f"{out.topic}/state" if is_guest else f"{self._own}{topics.STATE}"
+        about = out.topic, state, is_guest, out.unit, out.device_class, out.discovery_prefix
+        return Device(self.network, self.name, self.target, *about)
+
+    @property
+    def entities(self) -> dict[str, bool]:
+        """Which of Home Assistant's entities this learner has."""
+        is_bounded = self.output.coverage is not None
+        return {"predicted": True, "low": is_bounded, "high": is_bounded, "alarm": False}
+
     @property
     def _own(self) -> str:
         return f"{topics.ROOT}/{self.network}/{self.name}/"
@@ -201,11 +230,13 @@ class AgentConfig:
         login = {"user": stream.user, "password": secret_of(stream)}
         about = {"broker": stream.broker, "ca": stream.ca, "insecure": stream.insecure}
         limits = {"topics": self._foreign(all_of_them=True), "is_guest": True, "max_bytes": LONGEST}
+        limits["will"] = self.device.state if self.output.home_assistant else ""
         return TransportSettings("mqtt", self.network, self.name, **login, **about, **limits)  # type: ignore[arg-type]
 
     def _foreign(self, all_of_them: bool = False) -> tuple[str, ...]:
         """Topics of the stream and for predictions, other than those of learners."""
         used = [*self.stream.patterns, *filter(None, [self.output.topic])]
+        used += self.device.topics if self.output.home_assistant else ()
         return tuple(dict.fromkeys(each for each in used if all_of_them or not topics.is_topic(each)))
 
 

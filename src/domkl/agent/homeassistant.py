@@ -13,8 +13,6 @@ from typing import Any
 
 import msgspec
 
-from .. import __version__
-
 #: What Home Assistant listens to unless it was told otherwise.
 PREFIX = "homeassistant"
 #: Each entity's component, and how its value is found in a prediction: there "None" is unknown, "" no change.
@@ -36,15 +34,21 @@ class Device:
     name: str
     target: str
     predictions: str  # the topic of predictions
-    state: str  # the topic of the learner's state
-    unit: str | None = None
-    device_class: str | None = None
+    state: str  # the topic that says whether the learner is there
+    is_plain: bool = False  # it says "online" or "offline" there, which is not the learner's state
+    unit: str = ""
+    device_class: str = ""
     prefix: str = PREFIX
 
     @property
     def id(self) -> str:
         """Its identifier, from names that may have dots, which Home Assistant's ids may not."""
         return f"domkl_{_safe(self.network)}_{_safe(self.name)}"
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that are written for Home Assistant alone."""
+        return (*self.messages({}), *([self.state] if self.is_plain else []))
 
     def messages(self, wanted: Mapping[str, bool]) -> dict[str, bytes]:
         """Topics and retained payloads that announce the wanted entities and remove the others."""
@@ -63,15 +67,14 @@ class Device:
             "state_topic": self.predictions,
             "value_template": template,
             "availability_topic": self.state,
-            "availability_template": AVAILABLE,
+            **({} if self.is_plain else {"availability_template": AVAILABLE}),
             "device": {
                 "identifiers": [self.id],
                 "name": f"{self.name} ({self.network})",
                 "manufacturer": "domkl",
                 "model": "learner",
-                "sw_version": __version__,
             },
-            "origin": {"name": "domkl", "sw_version": __version__},
+            "origin": {"name": "domkl"},
         }
         if component == "binary_sensor":
             return {**config, "device_class": "problem"}

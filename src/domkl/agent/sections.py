@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from ..base import checks
 from ..base.errors import InputError
 from ..learning import conformal
+from .homeassistant import PREFIX
 from .transports import security, topics
 from .transports.base import KINDS as TRANSPORTS
 from .transports.base import TransportSettings
@@ -216,8 +218,17 @@ class OutputSection:
     retain: bool = False
     url: str = ""
     coverage: float | None = None
+    home_assistant: bool = False
+    discovery_prefix: str = PREFIX
+    unit: str = ""
+    device_class: str = ""
 
     def __post_init__(self) -> None:
+        topics.check_filter(self.discovery_prefix, "discovery_prefix", exact=True)
+        wrong = f"device_class is {self.device_class!r}; expected one of Home Assistant's; fix it"
+        need_that(re.fullmatch("[a-z0-9_]{0,64}", self.device_class) is not None, wrong)
+        wrong = f"unit has {len(self.unit)} characters; expected at most 32; shorten it"
+        need_that(len(self.unit) <= 32, wrong)
         if self.coverage is not None:
             conformal.check_coverage(self.coverage)
         if self.topic:

@@ -6,6 +6,7 @@ They are of the broker in [stream], where it names one, else of the learners' ow
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from typing import Any
 
@@ -53,6 +54,7 @@ class Sensors:
         self.readings = Readings(MOST_READINGS)
         self._transport = transport if self.guest is None else self.guest
         self._topic, self._retain = config.output.topic, config.output.retain
+        self._announced = _announced(config) if config.output.home_assistant else {}
         self._known: dict[str, bool] = {}
 
     async def open(self) -> None:
@@ -62,6 +64,8 @@ class Sensors:
             self.guest.deliver(self._receive_all)
         for pattern in self.patterns:
             self._transport.subscribe(pattern)
+        for topic, payload in self._announced.items():
+            self._transport.publish(topic, payload, retain=True)
 
     async def close(self) -> None:
         """Leave the broker."""
@@ -106,3 +110,22 @@ class Sensors:
         if self.guest is None or self.guest.is_connected:
             return ""
         return f"no connection to the broker {self.guest.settings.broker}"
+
+
+def _announced(config: AgentConfig) -> dict[str, bytes]:
+    """What Home Assistant is told: the learner's entities and, at a broker of others, that it is there."""
+    device = config.device
+    here = {device.state: topics.HERE} if device.is_plain else {}
+    return device.messages(config.entities) | here
+
+
+async def withdraw(config: AgentConfig) -> None:
+    """Remove the learner's entities from Home Assistant; the learner itself may run meanwhile."""
+    settings = config.source_settings() or config.transport_settings()
+    device = config.device
+    # As a guest without a will: it must not tell the learner's neighbours that it is lost.
+    guest = transports.make(dataclasses.replace(settings, is_guest=True, will="", topics=device.topics))
+    await guest.open()
+    for topic in device.topics:
+        guest.publish(topic, b"", retain=True)
+    await guest.close()

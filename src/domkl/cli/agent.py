@@ -35,7 +35,8 @@ settings of CONFIG, none of which is needed by itself (all of them, explained, a
                   ca, cert, key, revoked, insecure, max_bytes, inbox
   [rounds]        mode, deadline, start, resend
   [checkpoint]    directory, every_rounds, every_seconds, sync
-  [output]        predictions, topic, retain, url, coverage
+  [output]        predictions, topic, retain, url, coverage, home_assistant, discovery_prefix, unit,
+                  device_class
   [http]          listen, allow_remote
   [log]           level, format
 variables go before the file: DOMKL_<KEY>, DOMKL_<SECTION>_<KEY>, DOMKL_MODEL_RATES_<KEY>; lists have commas
@@ -56,6 +57,9 @@ def add_to(commands: Any) -> None:
     add("config", metavar="CONFIG", help="a TOML file; variables DOMKL_<SECTION>_<KEY> go before it")
     text = "print what CONFIG and the variables say, and look at the first rows of a file; start nothing"
     add("--check", action="store_true", help=text)
+    add(
+        "--remove-entities", action="store_true", help="take the learner out of Home Assistant; start nothing"
+    )
     add("--json", action="store_true", help="with --check: one JSON document on standard output")
     command.set_defaults(act=run)
 
@@ -71,10 +75,25 @@ def run(args: argparse.Namespace) -> None:
     if args.check:
         check(config, args.json)
         return
+    if args.remove_entities:
+        asyncio.run(_remove_entities(config))
+        return
     from ..agent.serve import serve
 
     run_in_batches()
     asyncio.run(serve(config))
+
+
+async def _remove_entities(config: Any) -> None:
+    from ..agent.sensors import withdraw
+
+    if not config.output.home_assistant:
+        raise InputError(
+            "--remove-entities is given and [output] home_assistant is not true; expected the file that made "
+            "them; set it, remove the entities, then leave it out"
+        )
+    await withdraw(config)
+    print(f"{config.name} of {config.network}: removed from Home Assistant")
 
 
 def run_in_batches() -> None:

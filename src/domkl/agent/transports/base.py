@@ -45,6 +45,8 @@ class TransportSettings:
         Further topics, not of learners, that may be read and written: of sensors, and for predictions.
     is_guest
         MQTT: no learner but a client of a broker of others, which says nothing about itself there.
+    will
+        MQTT, a guest: the topic on which the broker says "offline" when this client is gone; "" for none.
     discover
         Zenoh: "lan" also finds learners by multicast on the local network, and connects to all it finds.
     insecure
@@ -72,6 +74,7 @@ class TransportSettings:
     password: str | None = dataclasses.field(default=None, repr=False)
     topics: tuple[str, ...] = ()
     is_guest: bool = False
+    will: str = ""
     discover: str = ""
     insecure: bool = False
     max_bytes: int = 16 * 2**20

@@ -16,7 +16,7 @@ from .adapter import Adapter
 from .base import TransportSettings
 from .inbox import Retained
 from .security import context, parse, uses_tls
-from .topics import LOST
+from .topics import GONE, LOST
 
 #: Seconds without a message after which each end sends a ping.
 KEEPALIVE = 5
@@ -86,6 +86,8 @@ class MqttTransport(Adapter):
         client.reconnect_delay_set(RETRY, RETRY)
         if not self.settings.is_guest:  # a broker refuses clients whose will it may not publish
             client.will_set(self.state_topic, LOST, qos=0, retain=True)
+        elif self.settings.will:
+            client.will_set(self.settings.will, GONE, qos=0, retain=True)
         if self.settings.user is not None:
             client.username_pw_set(self.settings.user, self.settings.password)
         client.on_socket_open = _send_at_once

@@ -23,6 +23,9 @@ ROOT = "domkl"
 STATE = "state"
 LOST = b"lost"
 
+#: What a client of a broker of others says there while it is connected, and what the broker says then.
+HERE, GONE = b"online", b"offline"
+
 #: The name under which a person or a program changes a network.
 OPERATOR = "operator"
 
