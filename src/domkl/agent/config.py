@@ -18,6 +18,7 @@ from ..learning import settings
 from ..learning.settings import Auto, ModelSettings, Paper
 from .files import LONGEST
 from .sections import (
+    ARRIVAL,
     FILES,
     TARGET,
     CheckpointSection,
@@ -84,6 +85,7 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         self._check_names()
+        object.__setattr__(self, "columns", self._with_arrival())
         checks.one_of("payload", self.payload, PAYLOADS)
         checks.one_of("dtype", self.dtype or "float64", ("float64", "float32"))
         self._check_inputs()
@@ -104,6 +106,14 @@ class AgentConfig:
         need_that(topics.OPERATOR not in (self.name, *self.neighbours), wrong)
         wrong = f"neighbours has {self.name!r}, the learner itself; expected others; leave it out"
         need_that(self.name not in self.neighbours, wrong)
+
+    def _with_arrival(self) -> Columns:
+        """The columns; that of the time of arrival, which messages have, is a time in seconds."""
+        columns = self.columns
+        is_used = ARRIVAL in (*columns.features, *columns.time) and self.stream.kind == "topic"
+        if not is_used or ARRIVAL in columns.kinds:
+            return columns
+        return dataclasses.replace(columns, kinds={**columns.kinds, ARRIVAL: "time:s"})
 
     def _check_inputs(self) -> None:
         checks.count("inputs", self.inputs, least=0)
