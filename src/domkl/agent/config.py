@@ -19,6 +19,7 @@ from ..learning.settings import Auto, ModelSettings, Paper
 from .files import LONGEST
 from .homeassistant import Device
 from .sections import (
+    ARRIVAL,
     FILES,
     TARGET,
     CheckpointSection,
@@ -86,6 +87,7 @@ class AgentConfig:
     def __post_init__(self) -> None:
         self._check_names()
         self._fill_topic()
+        object.__setattr__(self, "columns", self._with_arrival())
         checks.one_of("payload", self.payload, PAYLOADS)
         checks.one_of("dtype", self.dtype or "float64", ("float64", "float32"))
         self._check_inputs()
@@ -106,6 +108,14 @@ class AgentConfig:
         need_that(topics.OPERATOR not in (self.name, *self.neighbours), wrong)
         wrong = f"neighbours has {self.name!r}, the learner itself; expected others; leave it out"
         need_that(self.name not in self.neighbours, wrong)
+
+    def _with_arrival(self) -> Columns:
+        """The columns; that of the time of arrival, which messages have, is a time in seconds."""
+        columns = self.columns
+        is_used = ARRIVAL in (*columns.features, *columns.time) and self.stream.kind == "topic"
+        if not is_used or ARRIVAL in columns.kinds:
+            return columns
+        return dataclasses.replace(columns, kinds={**columns.kinds, ARRIVAL: "time:s"})
 
     def _check_inputs(self) -> None:
         checks.count("inputs", self.inputs, least=0)

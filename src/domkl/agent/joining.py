@@ -11,11 +11,12 @@ from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
 from .files import LONGEST
 from .rows import PASSED, JsonRows, Row, RowRefused, encoded, too_long
+from .sections import ARRIVAL
 from .transports import topics
 from .transports.inbox import Retained
 
-#: Columns that every message has besides its own: when it arrived, in seconds since 1970, and its topic.
-ARRIVAL, TOPIC = "arrival", "topic"
+#: A column that every message has besides its own and that of its arrival.
+TOPIC = "topic"
 #: The most topics whose last messages are held, of those that wildcards match.
 MOST_TOPICS = 256
 #: Seconds by which a clock may be ahead of ours.

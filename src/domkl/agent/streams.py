@@ -226,7 +226,8 @@ def open_stream(
     section.check_inputs(inputs)
     scaling = Scaling.of(section, inputs, missing)
     columns = columns or Columns()
-    columns = columns if columns.target else dataclasses.replace(columns, target=TARGET)
+    refuses = {} if missing or columns.missing != "auto" else {"missing": "error"}  # with the column's name
+    columns = dataclasses.replace(columns, target=columns.target or TARGET, **refuses)  # type: ignore[arg-type]
     encoder = Encoder(columns) if columns.features else None
     live = scaling, 0, skip, None, refused
     if section.kind == "topic":
