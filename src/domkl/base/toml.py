@@ -105,8 +105,16 @@ class Key(NamedTuple):
         kind = self.kinds[0]
         return Key(typing.get_args(kind)[:1]) if typing.get_origin(kind) is tuple else None
 
+    @property
+    def named(self) -> Key | None:
+        """What each value is, where the key is a table of any names."""
+        kind = self.kinds[0]
+        return Key(typing.get_args(kind)[1:]) if typing.get_origin(kind) is Mapping else None
+
     def takes(self, value: object) -> bool:
         """Whether a value of a TOML file is of the right type."""
+        if self.named is not None:
+            return isinstance(value, dict) and all(map(self.named.takes, value.values()))
         if self.item is not None:
             is_list = isinstance(value, list) and (bool(value) or self.may_be_empty)
             return is_list and all(map(self.item.takes, value))  # type: ignore[call-overload]
@@ -128,6 +136,8 @@ class Key(NamedTuple):
         return text
 
     def __str__(self) -> str:
+        if self.named is not None:
+            return f"a table whose values are each {self.named}"
         if self.item is not None:
             return f"a list of {self.item}" if self.may_be_empty else f"a list with one {self.item} or more"
         return " or ".join(kind.__name__ for kind in self.kinds if kind in (str, int, float, bool))
