@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,15 @@ from ..base.types import Array, Float
 from ..base.words import plural
 from ..exchange.graph import GraphLike, as_graph
 from ..learning import conformal, losses
+from ..learning.explain import Contributions, Effects
 from ..learning.settings import Auto, ModelSettings, check_model
 from ..learning.state import fields_of, set_fields
 from ..simulator import Run
-from . import handing, models, saved, saved_check
+from . import explained, handing, models, saved, saved_check
 from .online import OnlineRows
 from .saved import About
+
+Explained: TypeAlias = "Effects | Contributions"
 
 
 class DOMKL:
@@ -135,6 +138,25 @@ class DOMKL:
         if isinstance(middle, float):
             return middle - float(wide[0]), middle + float(wide[0])
         return middle - wide, middle + wide
+
+    def explain(self, x: npt.ArrayLike | None = None) -> Explained | list[Explained]:
+        """Which inputs matter: `Effects` overall, or `Contributions` to the prediction of x.
+
+        A network gives one for each learner; x is (J, d) then. See `domkl.explain`.
+        """
+        names, groups = self.about.groups(self.d or 0)
+        if isinstance(self._learning, OnlineRows):
+            rows = [None] * len(self.learners) if x is None else list(self._sample(x, (len(self.learners),)))
+            return [explained.of_rows(self._learning, j, row, names, groups) for j, row in enumerate(rows)]
+        explained.refuse_untaught(self.n)
+        assert self._learning is not None
+        sample = None if x is None else self._sample(x)
+        return explained.of_single(self._learning.single, sample, names, groups)
+
+    def _sample(self, x: npt.ArrayLike, rows: tuple[int, ...] = ()) -> Array:
+        assert self.d is not None
+        found = checks.shape("x", checks.floats("x", x), (*rows, self.d), "give a value for each input")
+        return np.array(checks.finite_or_missing("x", found))
 
     def grow(self, d: int) -> None:
         """From now on samples of one device have d inputs, the new ones last; what was learnt stays."""

@@ -16,7 +16,8 @@ from ..exchange.graph import LONE, Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning import losses
-from ..learning.auto import AutoRows, growth, rescale
+from ..learning.auto import AutoRows, explain, growth, rescale
+from ..learning.explain import Function, Usual
 from ..learning.settings import Auto
 from . import saved_check
 
@@ -87,6 +88,10 @@ class OnlineRows:
         if not self.rows.warm.over:
             rescale.rebuild_alone(self.rows)
             rescale.fix(self.rows)
+
+    def as_function(self, row: int) -> tuple[Function, Usual]:
+        """What learner `row` predicts, as a function of many samples, and the usual values of its inputs."""
+        return explain.function(self.rows, row), explain.usual(self.rows, row)
 
     def state(self) -> dict[str, Any]:
         """Everything between two rounds, by name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..engines.devices import DeviceState
 from ..learner.handed import HandedPaper
-from ..learning import kernels
+from ..learning import first_order, kernels
+from ..learning.explain import Function, Usual
 from ..learning.first_order import Rates
 from ..learning.settings import KernelSpec, Paper
 from ..learning.state import fields_of, set_fields
@@ -140,6 +142,26 @@ class SinglePaper:
         assert kept is not None  # there are samples
         arrays = self.V, kept.theta, kept.L, kept.q, self._mean, self._factor
         return HandedPaper(*arrays, self.y_mean, self.y_scale, self.loss.name, self.rates, names)
+
+    def as_function(self) -> tuple[Function, Usual]:
+        """What it predicts, as a function of many samples, and usual values of its inputs: normal ones."""
+        kept = self._keep()
+        assert kept is not None  # there are samples
+        spread = np.sqrt(self.inputs.squares / np.maximum(self.inputs.n, 1))
+        mean, normal = self.inputs.mean.copy(), NormalDist()
+
+        def predict(X: Array) -> Array:
+            with np.errstate(all="ignore"):  # `fill` replaces what overflows
+                z = fill((X - self._mean) * self._factor)
+            f = first_order.dot(kept.theta, first_order.features(self.V, z)) @ kept.q
+            found = self.y_mean + self.y_scale * np.asarray(f, np.float64)
+            return np.asarray(np.tanh(found / 2) if self.loss.classifies else found)
+
+        def usual(parts: Array) -> Array:
+            z = [normal.inv_cdf(part) for part in np.clip(parts, 1e-6, 1 - 1e-6).ravel()]
+            return np.asarray(mean + spread * np.reshape(z, parts.shape))
+
+        return predict, usual
 
     def predict_dict(self, x: dict[Any, Any]) -> float | None:
         """`predict` for values by key, where that is fast; None where it needs an array."""

@@ -20,6 +20,8 @@ import numpy as np
 
 from ..base import checks
 from ..base.errors import DataError, Error, InputError
+from ..datasets.columns import Columns
+from ..datasets.encoder import Encoder
 from ..exchange.graph import Graph, build
 from ..learner import files, schema
 from ..learning import settings
@@ -44,6 +46,16 @@ class About:
         """As a file holds it."""
         columns = None if self.columns is None else dict(self.columns)
         return {"inputs": list(self.inputs), "target": self.target, "unit": self.unit, "columns": columns}
+
+    def groups(self, d: int) -> tuple[list[str], list[list[int]]]:
+        """Names and places of inputs that belong together, as those made from one column do."""
+        names = self.inputs or tuple(f"x{i}" for i in range(d))
+        parts = () if self.columns is None else Encoder(Columns.from_table(self.columns)).parts
+        made = [(part.name, part.inputs) for part in parts]
+        if tuple(name for _, inputs in made for name in inputs) != names:
+            made = [(name, (name,)) for name in names]
+        places = {name: i for i, name in enumerate(names)}
+        return [name for name, _ in made], [[places[each] for each in inputs] for _, inputs in made]
 
     @classmethod
     def of(cls, state: Mapping[str, Any], d: int) -> About:

@@ -233,18 +233,18 @@ class Scores:
             return (as_large + 1) / (n + 1)
         part = max(math.ceil(TAIL * n), FEW)
         threshold, largest = self.ordered[-part - 1], self.ordered[-FEW]
-        tail = Tail.of(np.array(self.ordered[-part:]) - threshold, self.whole)
+        tail = ParetoTail.of(np.array(self.ordered[-part:]) - threshold, self.whole)
         return (FEW + 1) / (n + 1) * tail.beyond(score - threshold) / tail.beyond(largest - threshold)
 
 
-class Tail(NamedTuple):
+class ParetoTail(NamedTuple):
     """A generalised Pareto distribution of what is beyond a threshold."""
 
     shape: float
     scale: float
 
     @classmethod
-    def of(cls, excess: Array, whole: bool) -> Tail:
+    def of(cls, excess: Array, whole: bool) -> ParetoTail:
         """With the probability-weighted moments of `excess`, in order; counts fall off exponentially."""
         first = float(excess.mean())
         if whole or first <= 0:
