@@ -1,0 +1,156 @@
+"""Messages of topics as rows: one a reading, or several joined by time into one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ..datasets import cells
+from ..datasets.columns import Columns
+from ..datasets.encoder import Encoder
+from .files import LONGEST
+from .rows import PASSED, JsonRows, Row, RowRefused, encoded, too_long
+from .transports import topics
+from .transports.inbox import Retained
+
+#: Columns that every message has besides its own: when it arrived, in seconds since 1970, and its topic.
+ARRIVAL, TOPIC = "arrival", "topic"
+#: The most topics whose last messages are held, of those that wildcards match.
+MOST_TOPICS = 256
+#: Seconds by which a clock may be ahead of ours.
+AHEAD = 60.0
+
+
+class Message(NamedTuple):
+    """What arrived on a topic, and when: in seconds since 1970."""
+
+    topic: str
+    payload: bytes
+    at: float
+
+    def __str__(self) -> str:
+        return f"{self.topic} {self.payload[:LONGEST].decode(errors='backslashreplace')}"
+
+
+class TopicRows:
+    """A message is a reading: a JSON object or a plain value, which is called as its topic's last level."""
+
+    def __init__(self, encoder: Encoder | None, learner: str = "") -> None:
+        self.json, self.encoder = JsonRows(encoder, learner), encoder
+
+    def __call__(self, message: Message) -> Row:
+        if isinstance(message.payload, Retained):  # seen before, perhaps
+            return PASSED
+        if self.encoder is None:
+            row = self.json(message.payload)
+        else:
+            found = value_of(message.payload, self.json)
+            if isinstance(found, dict) and isinstance(found.get("x"), list):
+                row = self.json(message.payload)
+            else:
+                record = found if isinstance(found, dict) else {last_level(message.topic): found}
+                row = self.json.row({ARRIVAL: message.at, TOPIC: message.topic, **record})
+        return row if row is PASSED or row.time is not None else row._replace(time=message.at)
+
+
+class Held(NamedTuple):
+    """The last message of a topic."""
+
+    at: float
+    payload: bytes
+    value: Any
+
+
+class JoinedRows:
+    """The last messages of several topics, not older than `within` seconds, are one reading.
+
+    It is complete when a message of `trigger` arrives, or one that holds the target. What is missing then is
+    missing in x. A message's time is the one that it holds in the time column, else that of its arrival.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        trigger: str | None,
+        within: float,
+        learner: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.encoder, self.trigger, self.within, self.learner = encoder, trigger, within, learner
+        self.held: dict[str, Held] = {}
+        self._json, self._clock = JsonRows(encoder, learner), clock
+        self._is_learnt = True  # the label that is held
+
+    def __call__(self, message: Message) -> Row:
+        value = value_of(message.payload, self._json)
+        own = _cells(message.topic, value, self.encoder.columns)
+        at = self._time(own, message)
+        self._hold(message, at, value)
+        target = self.encoder.columns.target
+        if target in own:
+            self._is_learnt = False
+        is_due = target in own if self.trigger is None else topics.matches(self.trigger, message.topic)
+        if not is_due or isinstance(message.payload, Retained):
+            return PASSED
+        return self._joined(at, message)
+
+    def _time(self, own: Mapping[str, Any], message: Message) -> float:
+        """When a message was, and not in the future: all later ones would seem old beside it."""
+        columns, at = self.encoder.columns, message.at
+        if columns.time and not cells.is_missing(own.get(columns.time[0])):
+            at = self.encoder.moment(own).seconds
+        if at > self._clock() + AHEAD:
+            reason = f"{message.topic}: its time is {at - self._clock():.0f} s ahead of this clock"
+            raise RowRefused("future", reason, "set the sensor's clock, or this one")
+        return at
+
+    def _hold(self, message: Message, at: float, value: Any) -> None:
+        """Keep a message unless a later one, or the same one, is there."""
+        before = self.held.get(message.topic)
+        if before is None and len(self.held) >= MOST_TOPICS:
+            reason = f"{message.topic}: {MOST_TOPICS} topics are held already"
+            raise RowRefused("too many topics", reason, "name the topics, or fewer of them")
+        if before is not None and at < before.at:
+            reason = f"{message.topic}: it is {before.at - at:.3f} s older than the one before"
+            raise RowRefused("late", reason, "send messages in the order of their times")
+        if before is not None and at == before.at and before.payload == message.payload:
+            raise RowRefused("duplicate", f"{message.topic}: time and value are those of the one before")
+        self.held[message.topic] = Held(at, message.payload, value)
+
+    def _joined(self, at: float, message: Message) -> Row:
+        columns = self.encoder.columns
+        row: dict[str, Any] = {ARRIVAL: message.at, TOPIC: message.topic}
+        fresh = [item for item in self.held.items() if abs(at - item[1].at) <= self.within]
+        for topic, held in sorted(fresh, key=lambda item: item[1].at):  # of equal names the latest counts
+            row |= _cells(topic, held.value, columns)
+        row |= _cells(message.topic, self.held[message.topic].value, columns)
+        if self._is_learnt:  # a label belongs to one reading
+            row.pop(columns.target, None)
+        found = encoded(self.encoder, row, self.learner)
+        self._is_learnt = True
+        return found if found is PASSED or found.time is not None else found._replace(time=at)
+
+
+def _cells(topic: str, value: Any, columns: Columns) -> dict[str, Any]:
+    """The named cells of a message: by their own names, and with the topic's last level before them."""
+    found = columns.flatten({last_level(topic): value})
+    return found | columns.flatten(value) if isinstance(value, dict) else found
+
+
+def value_of(payload: bytes, decoder: JsonRows) -> Any:
+    """JSON, or a text: "21,5" or "ON"."""
+    if len(payload) > LONGEST:
+        raise too_long()
+    try:
+        return decoder.value(payload)
+    except RowRefused as fault:
+        text = payload[:100].decode(errors="replace").strip()
+        if not text or len(payload) > len(text.encode()) + 2 or text[0] in '{["' or "\ufffd" in text:
+            raise fault from None
+        return text
+
+
+def last_level(topic: str) -> str:
+    """The name of a plain value."""
+    return topic.rsplit("/", 1)[-1]
