@@ -20,6 +20,7 @@ from .files import LONGEST
 from .sections import (
     FILES,
     TARGET,
+    AlarmSection,
     CheckpointSection,
     Handed,
     HttpSection,
@@ -38,6 +39,7 @@ from .wire_names import MOST_NAMES
 
 __all__ = [
     "AgentConfig",
+    "AlarmSection",
     "CheckpointSection",
     "Handed",
     "HttpSection",
@@ -79,6 +81,7 @@ class AgentConfig:
     rounds: RoundSection = field(default_factory=RoundSection)
     checkpoint: CheckpointSection = field(default_factory=CheckpointSection)
     output: OutputSection = field(default_factory=OutputSection)
+    alarm: AlarmSection = field(default_factory=AlarmSection)
     http: HttpSection = field(default_factory=HttpSection)
     log: LogSection = field(default_factory=LogSection)
 
@@ -133,6 +136,9 @@ class AgentConfig:
             need_that(not isinstance(model, Handed) or getattr(stream, key) in ((), None), wrong)
         wrong = '[columns] labels is given with [model] loss squared; expected classes; set loss = "logistic"'
         need_that(not self.columns.labels or getattr(model, "loss", "logistic") == "logistic", wrong)
+        classifies = not isinstance(model, Handed) and model.loss_function.classifies
+        wrong = "[alarm] rate is given and the model learns classes; expected numbers; leave [alarm] out"
+        need_that(self.alarm.rate is None or not classifies, wrong)
         if isinstance(model, Paper):
             model.rates_at(0)  # refuses rates that only the stream's length would tell
             wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"

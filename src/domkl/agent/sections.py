@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..base import checks
 from ..base.errors import InputError
-from ..learning import conformal
+from ..learning import alarms, conformal
 from .transports import security, topics
 from .transports.base import KINDS as TRANSPORTS
 from .transports.base import TransportSettings
@@ -226,6 +226,17 @@ class OutputSection:
         need_that(bool(self.topic) or not self.retain, wrong)
         if self.url:
             security.check_url(self.url)
+
+
+@dataclass(frozen=True)
+class AlarmSection:
+    """[alarm]: part of the readings without a fault that may raise an alarm; without it, none does."""
+
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.rate is not None:
+            alarms.check_rate(self.rate)
 
 
 @dataclass(frozen=True)

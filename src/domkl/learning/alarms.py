@@ -118,7 +118,9 @@ class Alarms:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`."""
         for row, scores, levels in zip(self.rows, state["scores"], state["levels"], strict=True):
-            both = zip(SCORES, scores.tolist(), strict=True)
+            if not (np.isfinite(scores).all() and np.isfinite(levels).all()):
+                raise ValueError("a score is not finite")
+            both = zip(SCORES, scores[:, -KEPT:].tolist(), strict=True)
             row.scores = [Scores(kept, name == "repeats") for name, kept in both]
             for name, level in zip(row.LEVELS, levels.tolist(), strict=True):
                 setattr(row, name, level)
@@ -150,6 +152,8 @@ class _Row:
 
     def judge(self, y_hat: float, y: float, rate: float) -> tuple[float, bool]:
         """p-value and alarm of a reading, which is then taken into account."""
+        if not math.isfinite(y - y_hat):
+            return 1.0, False
         found = self._score(y_hat, y)
         surprise = self._surprise(found)
         alarm = self.is_alarm(surprise, rate)
@@ -169,6 +173,8 @@ class _Row:
 
     def peek(self, y_hat: float, y: float) -> float:
         """p-value of a reading, which changes nothing."""
+        if not math.isfinite(y - y_hat):
+            return 1.0
         before = {name: getattr(self, name) for name in self.LEVELS}
         surprise = self._surprise(self._score(y_hat, y))
         vars(self).update(before)
