@@ -88,11 +88,13 @@ def _with_point(text: str) -> str:
     return text.replace(",", ".", 1)
 
 
-def is_number(cell: Any, decimal: str = ".") -> bool:
-    """Whether a cell is a finite number."""
+def is_number(cell: Any, decimal: str = ".", finite: bool = True) -> bool:
+    """Whether a cell is a number that can be used; or one of any size."""
     try:
         number(cell, decimal)
-    except (ValueError, TypeError, OverflowError):
+    except OverflowError:
+        return not finite
+    except (ValueError, TypeError):
         return False
     return True
 

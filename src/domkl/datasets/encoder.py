@@ -231,6 +231,10 @@ class Encoder:
 def refusal(name: str, cell: Any, expected: str, columns: Columns) -> CellError:
     """Why a cell cannot be used, and what helps."""
     shown = checks.short(cell)
+    if expected == "a number" and cells.is_number(cell, columns.decimal or ".", finite=False):
+        return CellError(
+            "too large", f"column {name!r} is {shown}, expected a number up to {LARGEST:g}", "fix the row"
+        )
     kind = "not a time" if "time" in expected else f"not {expected}"
     return CellError(
         kind, f"column {name!r} is {shown}, expected {expected}", _remedy(name, cell, expected, columns)

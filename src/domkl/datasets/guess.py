@@ -21,6 +21,8 @@ from .columns import Columns
 Cells: TypeAlias = "Sequence[Any]"
 #: The share of a column's cells that must fit a kind; rows with the others are refused.
 ENOUGH = 0.9
+#: A smaller share that is enough for numbers if so few words are among them.
+MOST, FEW = 0.5, 2
 #: The most values of a text column that is taken for a category.
 MOST_VALUES = 20
 #: The most classes that an error lists.
@@ -150,7 +152,7 @@ class _Guesser:
         named = bool(_WHEN.search(name.lower()))
         if named and (unit := self._epoch(found)):
             return f"time:{unit}"
-        if not (named and _share(found, _is_day) == 1) and self._numbers(found) >= ENOUGH:
+        if not (named and _share(found, _is_day) == 1) and self._are_numbers(found):
             return self._counter(name, found)
         if all(issubclass(kind, clock_time) for kind in types) or _share(found, cells.is_clock) >= ENOUGH:
             return "clock"
@@ -159,8 +161,11 @@ class _Guesser:
             return f"time:{self._unambiguous(name, order) or 'iso'}"
         return self._words(found)
 
-    def _numbers(self, found: list[Any]) -> float:
-        return _share(found, lambda cell: cells.is_number(cell, self.decimal))
+    def _are_numbers(self, found: list[Any]) -> bool:
+        """Whether nearly all are numbers, or most and all others are one or two words, such as "error"."""
+        others = [cell for cell in found if not cells.is_number(cell, self.decimal, finite=False)]
+        share = 1 - len(others) / len(found)
+        return share >= ENOUGH or (share > MOST and len(set(map(str, others))) <= FEW)
 
     def _epoch(self, found: list[Any]) -> str:
         """The unit of times that are numbers, "" if they are none."""
@@ -224,6 +229,7 @@ class _Guesser:
         return dataclasses.replace(
             given,
             features=tuple(name for name in features if name in self.table),
+            drop=(),  # all that is not a feature
             time=tuple(name for name in time if name in self.table),
             kinds={name: kind for name, kind in used.items() if kind != "category"},
             categories=categories,

@@ -135,6 +135,9 @@ def understand(raw: Raw, given: Columns, unlabelled: bool = False) -> guess.Gues
     """What the columns of a source are; with all that is wrong. It may lack the target if `unlabelled`."""
     if raw.problems and not raw.columns:
         return guess.Guess(given, (), raw.problems)
+    if not len(raw):
+        empty = (f"0 usable rows of {raw.refused}, at least 2 are needed", "add rows")
+        return guess.Guess(given, (), (*raw.problems, empty))
     here = given.target in raw.columns or not unlabelled
     found = guess.guess(
         raw.columns, given if here else dataclasses.replace(given, target="", labels=(), positive="")
