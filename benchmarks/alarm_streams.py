@@ -37,7 +37,7 @@ def load(name: str) -> Readings:
         split = datasets.load_stations()
         return Readings(split.X, split.y, split.delay)
     if name in ("weather", "air quality"):
-        found = datasets.load(name.replace(" ", "-"))
+        found = datasets.load(name.replace(" ", "_"))
         return Readings(found.X[None], found.y[None])
     if name.startswith("made: "):
         return _made(name.removeprefix("made: "))

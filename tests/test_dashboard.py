@@ -21,6 +21,7 @@ import pytest
 
 from brokers import free_ports
 from domkl.agent import Agent
+from domkl.agent.sections import AlarmSection
 from domkl.agent.serve import service_of
 from domkl.agent.service import METRICS
 from domkl.agent.streams import aiter_of
@@ -82,7 +83,13 @@ async def scraped(folder):
         near = [other for other in LEARNERS if other != name]
         labels = [x.sum() if t % 10 else "broken" for t, x in enumerate(X[j])]
         stream = aiter_of(paced(X[j], labels, 0.02), 3)
-        agents.append(Agent(config(name, near, model=AUTO), stream=stream, out=lambda record: None))
+        agents.append(
+            Agent(
+                config(name, near, model=AUTO, alarm=AlarmSection(0.4)),
+                stream=stream,
+                out=lambda record: None,
+            )
+        )
     with contextlib.ExitStack() as stack:
         services = [stack.enter_context(service_of(agent, ("127.0.0.1", 0))) for agent in agents]
         running = [asyncio.create_task(agent.run()) for agent in agents]

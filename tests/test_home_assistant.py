@@ -50,6 +50,8 @@ home_assistant = true
 unit = "°C"
 device_class = "temperature"
 predictions = ""
+[alarm]
+rate = 0.01
 """
 
 
@@ -120,17 +122,21 @@ async def seen(broker, settings):
         await home.wait(lambda topics: topics.get(STATE) == b"online")
         messages = {topic: body for topic, body in home.topics.items() if topic.startswith("homeassistant/")}
         found = {topic.split("/")[2]: check(topic, body) for topic, body in messages.items()}
-        assert {*found} == {f"domkl_field_pump_{what}" for what in ("predicted", "low", "high")}
-        assert len({each["unique_id"] for each in found.values()}) == 3
+        assert {*found} == {f"domkl_field_pump_{what}" for what in ("predicted", "low", "high", "alarm")}
+        assert len({each["unique_id"] for each in found.values()}) == 4
         for each in found.values():
             assert (each["state_topic"], each["availability_topic"]) == (PREDICTION, STATE)
+        for what in ("predicted", "low", "high"):
+            each = found[f"domkl_field_pump_{what}"]
             assert (each["unit_of_measurement"], each["device_class"]) == ("°C", "temperature")
+        assert found["domkl_field_pump_alarm"]["device_class"] == "problem"
         for t in range(30):
             reading = {"humid": t % 7, "temp": 20 + t % 7 + t % 3}
             home.client.publish("sensors/pump", json.dumps(reading))
         await home.wait(lambda topics: json.loads(topics.get(PREDICTION, "{}")).get("index") == 29)
         last = json.loads(home.topics[PREDICTION])
         assert last["low"] < last["y_hat"] < last["high"]
+        assert last["alarm"] is False
         agent.stop()
         await running_agent
         await home.wait(lambda topics: topics.get(STATE) == b"offline")

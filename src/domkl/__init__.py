@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .faces.estimator import DOMKL
     from .lab.central import CentralRun, omkl
     from .learner import Learner, introduce
-    from .learning import conformal, hedge, kernels, losses, metrics
+    from .learning import alarms, conformal, explain, hedge, kernels, losses, metrics
     from .learning.first_order import Rates, State, Step
     from .learning.settings import Auto, KernelSpec, Paper, RateSpec
     from .simulator import Run, simulate
@@ -35,9 +35,11 @@ _HOMES = {
     "simulator": ("Run", "simulate"),
 }
 _MODULES = {
+    "alarms": "learning.alarms",
     "conformal": "learning.conformal",
     "datasets": "datasets",
     "errors": "base.errors",
+    "explain": "learning.explain",
     "graph": "exchange.graph",
     "hedge": "learning.hedge",
     "kernels": "learning.kernels",
@@ -59,9 +61,11 @@ __all__ = [
     "State",
     "Step",
     "Update",
+    "alarms",
     "conformal",
     "datasets",
     "errors",
+    "explain",
     "graph",
     "hedge",
     "introduce",

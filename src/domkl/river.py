@@ -17,7 +17,10 @@ from . import faces
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
-from .faces import OneVsRest, handing
+from .faces import OneVsRest, explained, handing
+from .learning.alarms import Alarms
+from .learning.conformal import Misses
+from .learning.explain import Contributions
 from .learning.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 else:
     base = need("river.base", "river")
 
-__all__ = ["MultiKernelClassifier", "MultiKernelRegressor"]
+__all__ = ["AlarmDetector", "MultiKernelClassifier", "MultiKernelRegressor"]
 
 
 class _Columns:
@@ -119,16 +122,41 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
         self.model = model
         self._model = faces.make(faces.for_numbers(model))
         self._columns = _Columns(self._model.grow)
+        self._misses = Misses()
+        self._last: tuple[Any, float] = None, 0.0  # what was predicted last
 
-    def predict_one(self, x: dict[Any, Any]) -> float:
-        """The prediction for a dictionary of features."""
+    def predict_one(self, x: dict[Any, Any], with_interval: bool = False, coverage: float = 0.9) -> Any:
+        """The prediction for a dictionary of features.
+
+        As in `river.conf`, `with_interval=True` gives a `river.conf.Interval` instead, which holds the target
+        in `coverage` of all cases; it is infinite while few errors are known. See `domkl.conformal`.
+        """
         y = self._model.predict_dict(x)
-        return self._model.predict(self._columns.read(x)) if y is None else y
+        y = self._model.predict(self._columns.read(x)) if y is None else y
+        self._last = x, y
+        if not with_interval:
+            return y
+        wide = self._misses.width(coverage)
+        return need("river.conf", "river").Interval(y - wide, y + wide)
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Learn a sample; the features that `predict_one` computed for the same x are not computed again."""
+        if self._model.n:  # the first error says nothing about the model
+            y_hat = self._last[1] if self._last[0] is x else self.predict_one(x)
+            self._misses.note(y - y_hat)
         if not self._model.learn_dict(x, y):
             self._model.learn(self._columns.read(x), y)
+
+    def explain_many(self) -> dict[Hashable, float]:
+        """How much each feature matters overall; the parts sum to 1. See `domkl.explain`."""
+        return dict(zip(self._columns.names, explained.mean_part([self._model]).tolist(), strict=True))
+
+    def explain_one(self, x: dict[Any, Any]) -> dict[Hashable, float]:
+        """What each feature adds to the prediction of x, compared with its usual values."""
+        values = self._columns.read(x)
+        found = explained.of_single(self._model, np.where(np.isinf(values), np.nan, values))
+        assert isinstance(found, Contributions)
+        return dict(zip(self._columns.names, found.contribution.tolist(), strict=True))
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
@@ -189,6 +217,11 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
         """Write what it has learnt of two classes, 0 (or -1) and 1, to a file for `domkl agent`s."""
         handing.write(path, handing.one_model(self._model, [*self._model.classes]), self._columns.names)
 
+    def explain_many(self) -> dict[Hashable, float]:
+        """How much each feature matters overall, to all classes; the parts sum to 1. See `domkl.explain`."""
+        parts = explained.mean_part([model for _, model in self._model.models])
+        return dict(zip(self._columns.names, parts.tolist(), strict=True))
+
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """`predict_proba_one` of every row; a column for each class."""
         DataFrame: Any = need("pandas", "river").DataFrame
@@ -205,3 +238,52 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
         """`learn_one` of every row, in order."""
         for x, label in zip(_rows(X), y, strict=True):
             self.learn_one(x, label)
+
+
+class AlarmDetector(base.SupervisedAnomalyDetector):
+    """Alarms where the target is not what a model expects, at a rate of false alarms that is asked for.
+
+    The score is 1 minus the p-value of the target: near 1 where it is odd. `classify` tells whether a score
+    raises an alarm; its threshold keeps the part of such scores at `rate`. See `domkl.alarms`.
+
+    Parameters
+    ----------
+    model
+        `domkl.Auto(...)` or `domkl.Paper(...)`, as for `MultiKernelRegressor`, or any River regressor.
+    rate
+        Part of the samples without a fault that may raise an alarm.
+
+    Examples
+    --------
+    >>> import domkl
+    >>> from river import datasets
+    >>> from domkl.river import AlarmDetector
+    >>> detector, alarms = AlarmDetector(domkl.Paper(), rate=0.01), []
+    >>> for n, (x, y) in enumerate(datasets.TrumpApproval()):
+    ...     y = 10 * y if n == 800 else y  # a unit that was mistaken
+    ...     if detector.classify(detector.score_one(x, y)):
+    ...         alarms.append(n)
+    ...     detector.learn_one(x, y)
+    >>> 800 in alarms
+    True
+    """
+
+    def __init__(self, model: ModelSettings | base.Regressor | None = None, rate: float = 0.001) -> None:
+        self.model, self.rate = model, rate
+        self._alarms, self._n = Alarms(rate), 0
+        self._regressor = model.clone() if isinstance(model, base.Regressor) else MultiKernelRegressor(model)
+
+    def score_one(self, x: dict[Any, Any], y: Any) -> float:
+        """How odd the target is: from 0 to 1."""
+        return 1 - self._alarms.peek(float(self._regressor.predict_one(x)), float(y))
+
+    def classify(self, score: float) -> bool:
+        """Whether a score raises an alarm now."""
+        return self._alarms.is_alarm(1 - score)
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        """Learn a sample, and count its alarm if it raises one."""
+        if self._n:  # the first error says nothing about the model
+            self._alarms.judge(float(self._regressor.predict_one(x)), float(y))
+        self._regressor.learn_one(x, y)
+        self._n += 1

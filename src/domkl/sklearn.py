@@ -17,7 +17,9 @@ from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
-from .faces import OneVsRest, handing
+from .faces import OneVsRest, explained, handing
+from .learning.conformal import Misses
+from .learning.explain import Contributions
 from .learning.settings import ModelSettings, Paper
 
 if TYPE_CHECKING:
@@ -56,6 +58,14 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", ())
         classes: Sequence[Any] = getattr(self, "classes_", np.empty(0)).tolist()
         handing.write(path, handing.one_model(self.model_, classes), [*map(str, names)])
+
+    @property
+    def feature_importances_(self) -> Array:
+        """How much each input matters overall; they sum to 1. (d,) See `domkl.explain`."""
+        check_is_fitted(self)
+        model = self.model_
+        models = [each for _, each in model.models] if isinstance(model, OneVsRest) else [model]
+        return explained.mean_part(models)
 
     def _passes(self) -> int:
         if self.passes is None:
@@ -110,14 +120,32 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         """A number for each row."""
         return np.array([self.model_.predict(x) for x in self._table(X)])
 
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Bounds of each row, low and high, that hold the target in `coverage` of all cases. (N, 2)
+
+        They come from the errors of the first pass, each made before its label was known; they are infinite
+        while few are known. See `domkl.conformal`.
+        """
+        check_is_fitted(self)
+        wide = self.misses_.width(coverage)
+        return np.asarray(self.predict(X)[:, None] + np.array([-wide, wide]))
+
+    def explain(self, X: Any) -> Array:
+        """What each input adds to the prediction of each row, compared with its usual values. (N, d)"""
+        found = [explained.of_single(self.model_, x) for x in self._table(X)]
+        return np.array([each.contribution for each in found if isinstance(each, Contributions)])
+
     def _reset(self) -> None:
+        self.misses_ = Misses()
         self.model_ = faces.make(faces.for_numbers(self.model))
         self.model_.grow(range(self.n_features_in_))
 
     def _learn(self, X: Array, y: Array, passes: int) -> MultiKernelRegressor:
         labels = y.tolist()
-        for _ in range(passes):
+        for n in range(passes):
             for x, label in zip(X, labels, strict=True):
+                if n == 0 and self.model_.n:  # the first error says nothing, nor do those of known labels
+                    self.misses_.note(self.model_.predict(x) - label)
                 self.model_.learn(x, label)
         return self
 

@@ -22,6 +22,7 @@ from .sections import (
     ARRIVAL,
     FILES,
     TARGET,
+    AlarmSection,
     CheckpointSection,
     Handed,
     HttpSection,
@@ -40,6 +41,7 @@ from .wire_names import MOST_NAMES
 
 __all__ = [
     "AgentConfig",
+    "AlarmSection",
     "CheckpointSection",
     "Handed",
     "HttpSection",
@@ -81,6 +83,7 @@ class AgentConfig:
     rounds: RoundSection = field(default_factory=RoundSection)
     checkpoint: CheckpointSection = field(default_factory=CheckpointSection)
     output: OutputSection = field(default_factory=OutputSection)
+    alarm: AlarmSection = field(default_factory=AlarmSection)
     http: HttpSection = field(default_factory=HttpSection)
     log: LogSection = field(default_factory=LogSection)
 
@@ -145,6 +148,9 @@ class AgentConfig:
             need_that(not isinstance(model, Handed) or getattr(stream, key) in ((), None), wrong)
         wrong = '[columns] labels is given with [model] loss squared; expected classes; set loss = "logistic"'
         need_that(not self.columns.labels or getattr(model, "loss", "logistic") == "logistic", wrong)
+        classifies = not isinstance(model, Handed) and model.loss_function.classifies
+        wrong = "[alarm] rate is given and the model learns classes; expected numbers; leave [alarm] out"
+        need_that(self.alarm.rate is None or not classifies, wrong)
         if isinstance(model, Paper):
             model.rates_at(0)  # refuses rates that only the stream's length would tell
             wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"
@@ -192,7 +198,12 @@ class AgentConfig:
     def entities(self) -> dict[str, bool]:
         """Which of Home Assistant's entities this learner has."""
         is_bounded = self.output.coverage is not None
-        return {"predicted": True, "low": is_bounded, "high": is_bounded, "alarm": False}
+        return {
+            "predicted": True,
+            "low": is_bounded,
+            "high": is_bounded,
+            "alarm": self.alarm.rate is not None,
+        }
 
     @property
     def _own(self) -> str:

@@ -64,7 +64,7 @@ class Agent:
         self.config = config
         encoding.keep(given, config)
         self.transport = transport or transports.make(config.transport_settings())
-        self.memory = Memory(config.checkpoint, config.stream.journal, config.name, config.network)
+        self.memory = Memory.of(config)
         restored, graph = self._restore(), self.memory.graph
         names = self.memory.names if graph else config.neighbours
         near = Neighbourhood(self.learner, config.rounds, names, graph, restored)
@@ -78,10 +78,9 @@ class Agent:
         parts = self.memory, near, self.post, self.refused, self.sensors
         self.conversation = Conversation(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
-        about = scaling, config.target, self.sensors, out, self.memory.errors
+        about = scaling, config.target, self.sensors, out, self.memory.errors, self.memory.alarms
         self.predictions, self.progress = Predictions(config.output, *about), Progress.of(config, scaling)
-        self.stream = stream
-        self._stopping = asyncio.Event()
+        self.stream, self._stopping = stream, asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is open; readings are being taken
         self._over: asyncio.Future[None] | None = None  # done when no round is open and no reading ready
         self._opened_at = time.monotonic()
@@ -205,6 +204,7 @@ class Agent:
                 self.memory.expect_label(reading.id, x, y_hat)
         elif str(reading.id) in self.memory.waiting:
             x, y_hat = self.memory.waiting.pop(str(reading.id))
+            self.predictions.write_label(reading, self.learner.round, y_hat)
         else:
             raise RowRefused("label without input", f"no x with id {reading.id!r} waits for its label")
         if y is not None:

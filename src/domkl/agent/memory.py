@@ -24,17 +24,20 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import DataError, DiskError, InputError
-from ..base.extras import need
 from ..base.types import Array
 from ..learner import Learner, files, schema
 from ..learning.conformal import Errors
 from . import checkpoint
+from .alarming import ReadingAlarms
 from .attempts import Attempts
+from .config import AgentConfig
 from .journal import Journal
 from .lock import Lock
-from .sections import CheckpointSection
+from .sections import AlarmSection, CheckpointSection
 from .streams import Reading
 
+#: No reading is judged.
+NO_ALARM = AlarmSection()
 #: Own updates kept for neighbours: at least, and at most.
 FEW, MANY = 64, 512
 #: The most inputs that wait for their label, and their bytes; the oldest is dropped first.
@@ -45,12 +48,18 @@ class Memory:
     """State beside the learner: in memory and, where a directory is given, in checkpoints."""
 
     def __init__(
-        self, section: CheckpointSection, journal: bool = False, name: str = "", network: str = ""
+        self,
+        section: CheckpointSection,
+        journal: bool = False,
+        name: str = "",
+        network: str = "",
+        alarm: AlarmSection = NO_ALARM,
     ) -> None:
         self.section, self.name, self.network = section, name, network
         self._most = 2 * FEW  # updates to keep before dropping those that nobody needs
         self.history: dict[int, bytes] = {}  # own updates as they were sent, by round
         self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and its prediction
+        self.alarms = ReadingAlarms(alarm)
         self.errors = Errors()  # of predictions, in the scaled unit of the labels
         self.readings = 0  # the number of the next reading
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
@@ -62,10 +71,14 @@ class Memory:
         self.noting = Attempts("readings cannot be written to the journal")
         self._directory = None if section.directory is None else Path(section.directory)
         self._lock = None if self._directory is None else Lock(self._directory)
-        if self._directory is not None:
-            need("safetensors", "agent")  # fails now, not at the first checkpoint
         self._journal = Journal(self._directory) if journal and self._directory is not None else None
         self._again: list[Reading] = []  # in the journal, and not yet learnt again
+
+    @classmethod
+    def of(cls, config: AgentConfig) -> Memory:
+        """The memory of an agent with these settings."""
+        named = config.name, config.network, config.alarm
+        return cls(config.checkpoint, config.stream.journal, *named)
 
     def hold_graph(self, version: int, names: list[str], addresses: dict[str, tuple[str, ...]]) -> None:
         """Note the graph that the next checkpoint holds."""
@@ -149,6 +162,7 @@ class Memory:
                 "name": self.name,
                 "network": self.network,
                 "readings": self.readings,
+                "alarms": self.alarms.state(),
                 "errors": {"last": self.errors.misses, "count": self.errors.n},
                 "graph": {"version": self.graph, "neighbours": self.names, "addresses": self.addresses},
                 "origin": json.dumps(self.origin),
@@ -229,6 +243,7 @@ class Memory:
             )
 
     def _restore(self, state: dict[str, Any], round: int) -> None:
+        self.alarms.restore(state["alarms"])
         self.errors.misses, self.errors.n = state["errors"]["last"], state["errors"]["count"]
         self.history = {round: sent.tobytes() for round, sent in state["history"]}
         self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}

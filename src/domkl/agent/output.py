@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ..learning.conformal import Errors
+from .alarming import ReadingAlarms
 from .attempts import Attempts
 from .files import without_waiting
 from .logs import tell
@@ -154,14 +155,23 @@ class Predictions:
         sensors: Sensors,
         out: Out | None,
         errors: Errors,
+        alarms: ReadingAlarms,
     ) -> None:
         self.lines, self.poster = Lines(section.predictions), Poster(section.url)
         self._scaling, self._target, self._sensors = scaling, target, sensors
         self._out, self._coverage, self._errors = out or self.lines.write, section.coverage, errors
+        self._alarms = alarms
 
     def write(self, reading: Reading, round: int, y_hat: float) -> None:
         """Write the prediction of a reading."""
-        record = self._record(reading, round, y_hat)
+        self._send(self._record(reading, round, y_hat))
+
+    def write_label(self, reading: Reading, round: int, y_hat: float) -> None:
+        """Write what is thought of a label that comes after its prediction, where alarms are on."""
+        if self._alarms.are_on:
+            self._send(self._record(reading, round, y_hat))
+
+    def _send(self, record: dict[str, Any]) -> None:
         self._out(record)
         self._sensors.publish(record)
         self.poster.write(record)
@@ -173,6 +183,7 @@ class Predictions:
         record |= {"target": self._target, "y_hat": self._scaling.original(y_hat)}
         if reading.y is not None:
             record["y"] = self._scaling.original(reading.y)
+            record |= self._alarms.judge(reading.index, round, y_hat, reading.y)
         if reading.id is not None:
             record["id"] = reading.id
         return record if self._coverage is None else record | self._bounds(y_hat, self._coverage)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..base import checks
 from ..base.errors import InputError
-from ..learning import conformal
+from ..learning import alarms, conformal
 from .homeassistant import PREFIX
 from .transports import security, topics
 from .transports.base import KINDS as TRANSPORTS
@@ -239,6 +239,17 @@ class OutputSection:
         need_that(bool(self.topic) or not self.retain, wrong)
         if self.url:
             security.check_url(self.url)
+
+
+@dataclass(frozen=True)
+class AlarmSection:
+    """[alarm]: part of the readings without a fault that may raise an alarm; without it, none does."""
+
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.rate is not None:
+            alarms.check_rate(self.rate)
 
 
 @dataclass(frozen=True)

@@ -132,5 +132,6 @@ def snapshot(agent: Agent) -> Snapshot:
         "checkpoint_age_seconds": now - agent.memory.saving.well_at,
         "saves_failed": agent.memory.saving.failed,
         "readings_unjournalled": agent.memory.noting.failed,
+        "alarms": agent.memory.alarms.count,
         "predictions_lost": agent.predictions.lost,
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..engines.devices import DeviceState
 from ..learner.handed import HandedPaper
-from ..learning import kernels
+from ..learning import first_order, kernels
+from ..learning.explain import Function, Usual
 from ..learning.first_order import Rates
 from ..learning.settings import KernelSpec, Paper
+from ..learning.state import fields_of, set_fields
+from . import saved_check
 from .scale import Scale, fill
 from .single import digest, probability
 
@@ -139,6 +143,26 @@ class SinglePaper:
         arrays = self.V, kept.theta, kept.L, kept.q, self._mean, self._factor
         return HandedPaper(*arrays, self.y_mean, self.y_scale, self.loss.name, self.rates, names)
 
+    def as_function(self) -> tuple[Function, Usual]:
+        """What it predicts, as a function of many samples, and usual values of its inputs: normal ones."""
+        kept = self._keep()
+        assert kept is not None  # there are samples
+        spread = np.sqrt(self.inputs.squares / np.maximum(self.inputs.n, 1))
+        mean, normal = self.inputs.mean.copy(), NormalDist()
+
+        def predict(X: Array) -> Array:
+            with np.errstate(all="ignore"):  # `fill` replaces what overflows
+                z = fill((X - self._mean) * self._factor)
+            f = first_order.dot(kept.theta, first_order.features(self.V, z)) @ kept.q
+            found = self.y_mean + self.y_scale * np.asarray(f, np.float64)
+            return np.asarray(np.tanh(found / 2) if self.loss.classifies else found)
+
+        def usual(parts: Array) -> Array:
+            z = [normal.inv_cdf(part) for part in np.clip(parts, 1e-6, 1 - 1e-6).ravel()]
+            return np.asarray(mean + spread * np.reshape(z, parts.shape))
+
+        return predict, usual
+
     def predict_dict(self, x: dict[Any, Any]) -> float | None:
         """`predict` for values by key, where that is fast; None where it needs an array."""
         f = self._native.ask(x) if self._native else None
@@ -158,6 +182,33 @@ class SinglePaper:
         self._ys[i] = y
         self.waiting = i + 1
         return True
+
+    def state(self) -> dict[str, Any]:
+        """Everything it knows, by name; there must be inputs, which are numbered."""
+        kept, n = self._keep(), self.waiting
+        assert kept is not None
+        return {
+            **{name: getattr(self, name) for name in ("y_mean", "y_scale", "learnt", "waiting", "due")},
+            "inputs": fields_of(self.inputs),
+            "labels": fields_of(self.labels),
+            "device": {name: getattr(kept, name) for name in ("theta", "lam", "L", "q")},
+            "rows": self._rows[:n].copy(),
+            "ys": self._ys[:n].copy(),
+        }
+
+    def restore(self, state: Mapping[str, Any], d: int) -> None:
+        """Inverse of `state`, of d inputs; what cannot be such is refused with a ValueError."""
+        saved_check.check_paper(self.spec, state, d, WAITING)
+        self.grow(range(d))
+        for name in ("y_mean", "y_scale", "learnt", "waiting", "due"):
+            setattr(self, name, state[name])
+        set_fields(self.inputs, state["inputs"])
+        set_fields(self.labels, state["labels"])
+        self._rows[: self.waiting], self._ys[: self.waiting] = state["rows"], state["ys"]
+        blank, kept = self._keep(), state["device"]
+        assert blank is not None
+        theta, lam, L, q = (np.asarray(kept[name], v.dtype) for name, v in blank.arrays().items())
+        self._start(DeviceState(theta, lam, L, q))
 
     def __getstate__(self) -> dict[str, Any]:
         """Arrays; the device, which is code, is made again from them."""

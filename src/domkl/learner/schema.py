@@ -27,12 +27,17 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Today's version of each schema.
-VERSIONS = {"learner": 2, "model": 2, "agent": 2, "reading": 1}
+VERSIONS = {"learner": 2, "model": 2, "agent": 3, "reading": 1, "estimator": 1}
 
 
 def _count_starts(state: dict[str, Any]) -> dict[str, Any]:
     """Agents are told apart by a count of starts instead of a time."""
     return {**{name: value for name, value in state.items() if name != "incarnation"}, "starts": 0}
+
+
+def _without_alarms(state: dict[str, Any]) -> dict[str, Any]:
+    """Agents raise alarms."""
+    return {**state, "alarms": None}
 
 
 def _learner_from_1(state: dict[str, Any]) -> dict[str, Any]:
@@ -50,6 +55,7 @@ def _model_from_1(state: dict[str, Any]) -> dict[str, Any]:
 #: What brings a state of (schema, version) to the next version.
 MIGRATIONS: dict[tuple[str, int], Migration] = {
     ("agent", 1): _count_starts,
+    ("agent", 2): _without_alarms,
     ("learner", 1): _learner_from_1,
     ("model", 1): _model_from_1,
 }

@@ -118,7 +118,9 @@ class Alarms:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`."""
         for row, scores, levels in zip(self.rows, state["scores"], state["levels"], strict=True):
-            both = zip(SCORES, scores.tolist(), strict=True)
+            if not (np.isfinite(scores).all() and np.isfinite(levels).all()):
+                raise ValueError("a score is not finite")
+            both = zip(SCORES, scores[:, -KEPT:].tolist(), strict=True)
             row.scores = [Scores(kept, name == "repeats") for name, kept in both]
             for name, level in zip(row.LEVELS, levels.tolist(), strict=True):
                 setattr(row, name, level)
@@ -150,6 +152,8 @@ class _Row:
 
     def judge(self, y_hat: float, y: float, rate: float) -> tuple[float, bool]:
         """p-value and alarm of a reading, which is then taken into account."""
+        if not math.isfinite(y - y_hat):
+            return 1.0, False
         found = self._score(y_hat, y)
         surprise = self._surprise(found)
         alarm = self.is_alarm(surprise, rate)
@@ -169,6 +173,8 @@ class _Row:
 
     def peek(self, y_hat: float, y: float) -> float:
         """p-value of a reading, which changes nothing."""
+        if not math.isfinite(y - y_hat):
+            return 1.0
         before = {name: getattr(self, name) for name in self.LEVELS}
         surprise = self._surprise(self._score(y_hat, y))
         vars(self).update(before)
@@ -233,18 +239,18 @@ class Scores:
             return (as_large + 1) / (n + 1)
         part = max(math.ceil(TAIL * n), FEW)
         threshold, largest = self.ordered[-part - 1], self.ordered[-FEW]
-        tail = Tail.of(np.array(self.ordered[-part:]) - threshold, self.whole)
+        tail = ParetoTail.of(np.array(self.ordered[-part:]) - threshold, self.whole)
         return (FEW + 1) / (n + 1) * tail.beyond(score - threshold) / tail.beyond(largest - threshold)
 
 
-class Tail(NamedTuple):
+class ParetoTail(NamedTuple):
     """A generalised Pareto distribution of what is beyond a threshold."""
 
     shape: float
     scale: float
 
     @classmethod
-    def of(cls, excess: Array, whole: bool) -> Tail:
+    def of(cls, excess: Array, whole: bool) -> ParetoTail:
         """With the probability-weighted moments of `excess`, in order; counts fall off exponentially."""
         first = float(excess.mean())
         if whole or first <= 0:

@@ -7,6 +7,9 @@ prediction beyond exchangeability). Without enough errors it is infinite.
 
 from __future__ import annotations
 
+from collections import deque
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,6 +23,8 @@ KEPT, FADING = 500, 0.99
 
 class Errors:
     """The last absolute errors of J streams."""
+
+    FIELDS: ClassVar = ("misses", "n")
 
     def __init__(self, J: int = 1) -> None:
         self.misses = np.zeros((J, KEPT))  # the oldest overwritten
@@ -36,6 +41,24 @@ class Errors:
         age = (self.n - 1 - np.arange(known)) % KEPT
         weights = FADING ** age.astype(np.float64)
         return np.array([_quantile(row[:known], weights, coverage) for row in self.misses])
+
+
+class Misses:
+    """The last errors of one stream, noted as quickly as can be."""
+
+    def __init__(self) -> None:
+        self.last: deque[float] = deque(maxlen=KEPT)
+
+    def note(self, miss: float) -> None:
+        """Add the error of one prediction."""
+        self.last.append(miss)
+
+    def width(self, coverage: float) -> float:
+        """Half-width of the interval that holds the next label in `coverage` of all cases."""
+        errors = Errors()
+        errors.n = len(self.last)
+        errors.misses[0, : errors.n] = np.abs(self.last)
+        return float(errors.width(check_coverage(coverage))[0])
 
 
 def check_coverage(coverage: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,19 @@ import numpy.typing as npt
 from ..base.types import Array
 from ..exchange.graph import Graph
 from ..exchange.message import Exchange
+from ..exchange.network import Network
+from ..learning.auto import AutoRows
+from ..learning.settings import Auto
 
 Progress: TypeAlias = Callable[[int, int], object]
+
+
+class Final(NamedTuple):
+    """Learners after their last round, as `domkl.DOMKL` goes on with them."""
+
+    settings: Auto
+    rows: AutoRows
+    network: Network
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,8 @@ class Run:
     #: (J, J) part of the rounds in which learner j used the message of neighbour i, NaN without a link; empty
     #: where a model does not judge, or no round had a common scale
     trust: Array = field(default_factory=lambda: np.empty((0, 0)))
+    #: the learners themselves, where `keep_model` asked for them: see `domkl.DOMKL.from_run`
+    final: Final | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -53,3 +66,4 @@ class RunOptions:
     threads: int
     dtype: Any
     progress: Progress | None
+    keep_model: bool

@@ -18,7 +18,7 @@ from ..learning.auto import AutoRows
 from ..learning.model import Model, ModelMaker
 from ..learning.settings import Auto
 from .blocks import Block, open_stream
-from .results import Run, RunOptions
+from .results import Final, Run, RunOptions
 
 
 def simulate_rows(X: Any, y: Any, graph: GraphLike, model: Auto | ModelMaker, how: RunOptions) -> Run:
@@ -105,7 +105,13 @@ class Rounds:
             bytes=self.network.bytes / T,
             alone=self.alone / T,
             trust=self.network.trust,
+            final=self._final(),
         )
+
+    def _final(self) -> Final | None:
+        if not self.how.keep_model or not isinstance(self.rows, AutoRows):
+            return None
+        return Final(self.rows.settings, self.rows, self.network)
 
     def _parameters(self) -> tuple[Array, Array, Array]:
         """theta, lam and L, as far as the model shows them and they are wanted."""
