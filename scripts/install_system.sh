@@ -1,9 +1,9 @@
 #!/bin/sh
-# System packages that some tests need: a broker (mosquitto), a database (postgresql), and tools that break networks (iproute2,
-# nftables, vde2) or clocks (libfaketime). Safe to run again. Where it cannot install, it says what is skipped and ends well.
+# System packages that some tests need: a broker (mosquitto), a database (postgresql), a scraper (prometheus), and tools
+# that break networks (iproute2, nftables, vde2) or clocks (libfaketime). Safe to run again. Where it cannot install, it says what is skipped and ends well.
 set -eu
 
-packages="mosquitto postgresql iproute2 nftables vde2 libfaketime"
+packages="mosquitto postgresql prometheus iproute2 nftables vde2 libfaketime"
 policy=/usr/sbin/policy-rc.d
 
 is_installed() {
@@ -43,14 +43,16 @@ apt-get update -q || skip "apt-get update failed"
 # shellcheck disable=SC2086  # a list of words
 apt-get install -q -y --no-install-recommends $missing || skip "apt-get install failed"
 
-# Should the broker that was just installed run all the same, stop it: the tests start their own.
-case "$missing" in
-*mosquitto*)
-    if [ -d /run/systemd/system ]; then
-        systemctl disable --now mosquitto.service >/dev/null 2>&1 || true
-    elif [ -x /etc/init.d/mosquitto ]; then
-        /etc/init.d/mosquitto stop >/dev/null 2>&1 || true
-    fi
-    ;;
-esac
+# Should a server that was just installed run all the same, stop it: the tests start their own.
+for server in mosquitto prometheus; do
+    case "$missing" in
+    *$server*)
+        if [ -d /run/systemd/system ]; then
+            systemctl disable --now "$server.service" >/dev/null 2>&1 || true
+        elif [ -x "/etc/init.d/$server" ]; then
+            "/etc/init.d/$server" stop >/dev/null 2>&1 || true
+        fi
+        ;;
+    esac
+done
 echo "installed:$missing"
