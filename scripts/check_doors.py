@@ -1,13 +1,14 @@
-"""Checks what domkl hands to Home Assistant and Grafana against their own code; needs a network, and minutes.
+"""Checks what domkl exchanges with Home Assistant, Grafana and ROS 2 against their own code; takes minutes.
 
     python scripts/check_doors.py [FOLDER]
 
-Makes two virtual environments in FOLDER (a temporary one by default), because neither goes with domkl's own:
+Needs a package index, and makes virtual environments in FOLDER (a temporary one by default):
 
 - homeassistant 2024.3.3 (the last for Python 3.11): every discovery message must be valid for the schema of
   its component, and the templates must give the right states, rendered by Home Assistant's own engine;
 - grafana-foundation-sdk (Grafana's published model of dashboards): deploy/grafana/domkl.json must survive
-  being read and written.
+  being read and written;
+- rosbags (ROS 2's message definitions): examples/ros2/bridge.py must read what it serialises.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = {
     "home-assistant": ["homeassistant==2024.3.3", "paho-mqtt==1.6.1"],
     "grafana": ["grafana-foundation-sdk"],
+    "ros2": ["rosbags"],
 }
 #: Payloads and the states that Home Assistant must show for them: predicted, low, high, alarm.
 STATES = {
@@ -39,7 +41,7 @@ def main() -> None:
     """Make the environments and run each check in its own."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else temporary)
-        given = {"home-assistant": messages(), "grafana": dashboard()}
+        given = {"home-assistant": messages(), "grafana": dashboard(), "ros2": ""}
         for what, packages in PACKAGES.items():
             python = environment(folder / what, packages)
             subprocess.run([python, __file__, "--inside", what], input=given[what], text=True, check=True)
@@ -133,9 +135,33 @@ def _check_kept(told: object, again: object, where: str) -> None:
         assert told == again, f"{where} became {again!r}"
 
 
+def check_ros2(given: str) -> None:
+    """Inside of the environment with ROS 2's messages."""
+    from rosbags.typesys import Stores, get_typestore
+
+    sys.path.insert(0, str(ROOT / "examples" / "ros2"))
+    import bridge
+
+    store = get_typestore(Stores.ROS2_JAZZY)
+    header = store.types["std_msgs/msg/Header"](
+        store.types["builtin_interfaces/msg/Time"](7, 250_000_000), "ab"
+    )
+    for kind, fields in bridge.TYPES.items():
+        values = {name: _example(letter, header) for name, letter in (f.split(":") for f in fields.split())}
+        found = bridge.decode(kind, bytes(store.serialize_cdr(store.types[kind](**values), kind)))
+        plain = {name: value for name, value in values.items() if name != "header"}
+        told = {"time": 7.25, "frame_id": "ab"} if "header" in values else {}
+        assert found == told | plain, (kind, found)
+    print(f"ros2: {len(bridge.TYPES)} types of messages are read as rosbags writes them")
+
+
+def _example(letter: str, header: object) -> object:
+    return {"h": header, "?": True, "i": -5, "B": 3}.get(letter, 1.5)
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--inside"]:
-        checks = {"home-assistant": check_home_assistant, "grafana": check_grafana}
+        checks = {"home-assistant": check_home_assistant, "grafana": check_grafana, "ros2": check_ros2}
         checks[sys.argv[2]](sys.stdin.read())
     else:
         main()
