@@ -156,7 +156,7 @@ def check_ros2(given: str) -> None:
 
 
 def _example(letter: str, header: object) -> object:
-    return {"h": header, "?": True, "i": -5, "B": 3}.get(letter, 1.5)
+    return {"h": header, "?": True, "i": -5}.get(letter, 1.5)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ TYPES = {
     "sensor_msgs/msg/RelativeHumidity": "header:h relative_humidity:d variance:d",
     "sensor_msgs/msg/FluidPressure": "header:h fluid_pressure:d variance:d",
     "sensor_msgs/msg/Illuminance": "header:h illuminance:d variance:d",
-    "sensor_msgs/msg/Range": "header:h radiation_type:B field_of_view:f min_range:f max_range:f range:f",
 }
 
 
