@@ -12,7 +12,7 @@ from ..base.errors import InputError
 from ..datasets.base import SPLITS
 from ..datasets.columns import KINDS, Columns
 from ..lab.experiment import Experiment
-from ..lab.trial import titled
+from ..lab.trial import Source, titled
 
 HOW = "interleaved"
 SCALES = (
@@ -115,6 +115,22 @@ def _check_divided(chosen: Experiment, args: argparse.Namespace) -> None:
                 f"--{option} divides rows that --learner-column divides already; expected one of the two; "
                 "leave one out"
             )
+
+
+def check_loss(args: argparse.Namespace, source: Source) -> None:
+    """Refuse a loss for numbers where the target has classes."""
+    labels = source.columns is not None and source.columns.labels
+    if labels and args.loss not in (None, "logistic"):
+        raise InputError(
+            f"--loss is {args.loss} and the target has classes; expected logistic; leave --loss out"
+        )
+
+
+def closing(source: Source) -> str:
+    """How many rows were refused, for the last line."""
+    count = sum(fault.rows for fault in source.faults)
+    rows = "1 row" if count == 1 else f"{count} rows"
+    return f"{rows} refused, {source.split.y.size} used; the notes above say why"
 
 
 def title_of(source: str) -> str:

@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> None:
         inspect.check(chosen, args.json)
         return
     source = _source(args, chosen)
+    own.check_loss(args, source)
     chosen, source = trial.suited(chosen, source)
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     with show.progress(f"{len(source.split.names)} learners, {source.name}") as bar:
@@ -57,6 +58,8 @@ def run(args: argparse.Namespace) -> None:
     console.print(report.summary(outcome))
     if files:
         console.print(f"\nReport with pictures: {files[0]}", soft_wrap=True)
+    if source.faults:
+        console.print(own.closing(source), soft_wrap=True, markup=False)
 
 
 def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:

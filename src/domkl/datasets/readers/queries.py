@@ -84,7 +84,7 @@ def _sqlite_tables(connection: Any) -> list[str]:
 def _postgres(address: str, name: str) -> Iterator[Any]:
     psycopg = need("psycopg", "postgres")
     try:
-        with psycopg.connect(address, connect_timeout=10) as connection:
+        with psycopg.connect(address, connect_timeout=10, client_encoding="utf8") as connection:
             connection.read_only = True
             yield connection
     except (psycopg.Error, UnicodeError) as error:
