@@ -55,7 +55,7 @@ class TopicRows:
         return row if row is PASSED or row.time is not None else row._replace(time=message.at)
 
 
-class Held(NamedTuple):
+class Last(NamedTuple):
     """The last message of a topic."""
 
     at: float
@@ -79,7 +79,7 @@ class JoinedRows:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.encoder, self.trigger, self.within, self.learner = encoder, trigger, within, learner
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, Last] = {}
         self._json, self._clock = JsonRows(encoder, learner), clock
         self._is_learnt = True  # the label that is held
 
@@ -117,7 +117,7 @@ class JoinedRows:
             raise RowRefused("late", reason, "send messages in the order of their times")
         if before is not None and at == before.at and before.payload == message.payload:
             raise RowRefused("duplicate", f"{message.topic}: time and value are those of the one before")
-        self.held[message.topic] = Held(at, message.payload, value)
+        self.held[message.topic] = Last(at, message.payload, value)
 
     def _joined(self, at: float, message: Message) -> Row:
         columns = self.encoder.columns

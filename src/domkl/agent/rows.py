@@ -93,6 +93,7 @@ class JsonRows:
         id = None if "id" in columns.features else record.get("id")
         named = record.get("x")
         if isinstance(named, dict) and "x" not in columns.features:
+            _check_spelling(named, columns.features)
             record = named if record.get("y") is None else {**named, columns.target: record["y"]}
         elif id is not None and not columns.paths.keys() & {*columns.features} and _is_label(record, columns):
             return Row(None, self.encoder.label(record.get(columns.target, record.get("y"))), _id(id))
@@ -111,6 +112,14 @@ class JsonRows:
         if x is not None and None in x:  # whether missing values are allowed is checked later
             x = [math.nan if value is None else value for value in x]
         return Row(x, said.y, None if said.id is None else _id(said.id))
+
+
+def _check_spelling(named: dict[str, Any], features: tuple[str, ...]) -> None:
+    """Refuse inputs under other names; those that are only absent are missing."""
+    absent = [name for name in features if name not in named]
+    if absent and not named.keys() <= {*features}:
+        remedy = "fix the names in the row, or those in [columns] features"
+        raise RowRefused("no column", f"x has no {absent[0]!r}", remedy)
 
 
 def _is_label(record: dict[str, Any], columns: Any) -> bool:
