@@ -23,12 +23,12 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    from . import agent, bench, certs, compare, data, graph, inspect, reproduce, run, telegraf, up
+    from . import agent, bench, certs, compare, data, graph, init, inspect, reproduce, run, telegraf, up
 
     top = _Parser(prog="domkl", description="Decentralised online learning with multiple kernels.")
     top.add_argument("--version", action="version", version=f"domkl {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (run, agent, up, graph, certs, reproduce, data, bench, compare, inspect, telegraf):
+    for module in (run, init, agent, up, graph, certs, reproduce, data, bench, compare, inspect, telegraf):
         module.add_to(commands)
     return top
 

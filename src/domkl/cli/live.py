@@ -59,6 +59,9 @@ class View:
 
     def __init__(self, network: Fleet, chosen: Experiment, source: Source) -> None:
         self.network, self.chosen, self.source = network, chosen, source
+        self._begin(network)
+
+    def _begin(self, network: Fleet) -> None:
         self.status: dict[str, dict[str, Any]] = {name: {} for name in network.names}
         self.speed = dict.fromkeys(network.names, 0.0)  # bytes a second
         self.dead: list[str] = []

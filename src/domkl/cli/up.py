@@ -27,7 +27,7 @@ from ..lab.experiment import Experiment
 from ..lab.report.sentences import together_or_alone
 from ..lab.trial import Source
 from ..learning import losses, settings
-from . import live, models, show
+from . import folder_view, live, models, own, show
 
 BROKER = "127.0.0.1:1883"
 #: Options of models that this command has.
@@ -43,7 +43,14 @@ def add_to(commands: Any) -> None:
     text = "run a whole network on this machine, a process for each learner"
     command = commands.add_parser("up", help=text, description=f"{text[0].upper()}{text[1:]}.")
     add = command.add_argument
-    add("experiment", nargs="?", default="three-stations", help="a TOML file, or the name of a shipped one")
+    add(
+        "experiment",
+        nargs="?",
+        metavar="WHAT",
+        help="an experiment's TOML file or name (default: three-stations), or a folder of domkl init",
+    )
+    own.add_to(add)
+    add("--seconds", type=float, metavar="S", help="stop the agents of a folder after so long")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     add(
         "--transport", choices=["zenoh", "mqtt"], default="zenoh", help="how messages travel (default: zenoh)"
@@ -63,8 +70,10 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Lay the network out, let it learn, and compare it with the simulator."""
     need("msgspec", "agent")
-    chosen = models.choose(args, experiment.load(args.experiment), SETTINGS)
-    chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
+    if args.experiment is not None and Path(args.experiment).is_dir():
+        folder_view.run(args)
+        return
+    chosen = _chosen(args)
     transport = _transport(args)
     source = trial.prepare(chosen, args.rounds)
     with _folder(args) as folder:
@@ -83,6 +92,15 @@ def run(args: argparse.Namespace) -> None:
         show.document(facts)
     else:
         _print(facts)
+
+
+def _chosen(args: argparse.Namespace) -> Experiment:
+    """The experiment, with the data, model and graph that the options name."""
+    if args.seconds is not None:
+        raise InputError("--seconds is for a folder of domkl init; expected --rounds N here; leave it out")
+    known = experiment.load(args.experiment or "three-stations")
+    chosen = models.choose(args, own.settle(args, known), SETTINGS)
+    return dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
 
 
 def _transport(args: argparse.Namespace) -> dict[str, Any]:

@@ -1,0 +1,237 @@
+"""`domkl init`: a short file for each device, from CSV files, topics, or answers to a few questions."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import getpass
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import InputError
+from ..base.extras import need
+from ..datasets import Columns, guess, readers
+from ..datasets.cells import is_number
+from ..lab import devices
+from ..lab.devices import Device
+from ..learning import alarms, conformal
+from . import listening, own, show
+
+FOLDER = "agents"
+#: Rows of each file that are looked at.
+ROWS = 1000
+SECRET = "BROKER_PASSWORD"
+TEXT = "make agent files from CSV files, topics, or answers to a few questions"
+EXAMPLES = f"""\
+examples:
+  domkl init north.csv south.csv --target temp
+  domkl init --broker 10.0.0.5:8883 --ca system --user me --topic 'sensors/+/env' --target temp
+  domkl init                       asks what it needs to know
+
+Each CSV file or topic becomes a device with a file of at most six lines in {FOLDER}/ (--folder); what the
+columns are is found out from their first rows, and is the same at every device. A password is asked for, or
+read from the variable {SECRET}; it goes to {FOLDER}/{devices.PASSWORD}, which only you can read.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Declare the command."""
+    command = commands.add_parser(
+        "init",
+        help=TEXT,
+        description=f"{TEXT[0].upper()}{TEXT[1:]}.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = command.add_argument
+    add("files", nargs="*", metavar="CSV", help="a file of each device, read as it grows with --follow")
+    add("--folder", default=FOLDER, metavar="DIR", help="a new folder for the files (default: %(default)s)")
+    add("--target", metavar="COLUMN", help="what to predict")
+    add("--features", metavar="A,B", help="columns to predict from (default: all others)")
+    add("--drop", metavar="A,B", help="columns to leave out")
+    add("--time", metavar="COLUMN", help="when a reading was, or two columns: date,time (default: guessed)")
+    add("--follow", action="store_true", help="wait for more rows at the end of the files, as tail -F does")
+    add("--topic", action="append", metavar="TOPIC", help="topic of a device, or of several: sensors/+/env")
+    add("--broker", metavar="HOST:PORT", help="MQTT broker of the topics")
+    add("--user", help="name at the broker")
+    add("--password-file", metavar="FILE", help="a file with the password (default: ask for it)")
+    add("--ca", metavar="FILE", help="certificates that the broker is trusted by; system: this machine's")
+    add("--insecure", action="store_true", help="allow a broker on another machine without TLS")
+    add("--wait", type=float, default=15.0, metavar="S", help="listen at most so long (default: %(default)s)")
+    add("--graph", help="who is whose neighbour: ring, complete, links a-b,b-c (default: all, or a ring)")
+    add("--output-topic", default="predictions/{name}", metavar="TOPIC", help="with --topic (%(default)s)")
+    add("--coverage", type=float, default=0.9, metavar="C", help="part of readings within low and high (0.9)")
+    add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
+    add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")
+    add("--json", action="store_true", help="one JSON document on standard output")
+    command.set_defaults(act=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Ask what is missing, look at the first rows, write the files."""
+    need("msgspec", "agent")
+    folder = Path(args.folder)
+    devices.refuse_used(folder)
+    if not args.files and not args.topic:
+        _ask(args)
+    if bool(args.files) == bool(args.topic):
+        raise InputError("CSV files and --topic are both given; expected one of them; leave the other out")
+    if not args.target:
+        raise InputError("no target is given; expected the column to predict; add --target COLUMN")
+    conformal.check_coverage(args.coverage)
+    given = own.columns(args, Columns())
+    password = None
+    if args.files:
+        made, columns = from_files(args.files, given, folder, args.follow)
+        common: dict[str, Any] = {}
+    else:
+        password = _password(args)
+        made, columns = from_topics(args, given, password)
+        common = {"transport": _broker(args, folder)}
+    if args.alarm_rate is not None:
+        common["alarm"] = {"rate": alarms.check_rate(args.alarm_rate)}
+    common["output"] = {
+        "coverage": args.coverage,
+        **({"home_assistant": True} if args.home_assistant else {}),
+    }
+    texts = devices.files(made, columns, args.graph, common)
+    devices.write(folder, texts, None if args.password_file else password)
+    _tell(args, folder, [device.name for device in made], columns)
+
+
+def from_files(
+    paths: Sequence[str], given: Columns, folder: Path, follow: bool
+) -> tuple[list[Device], Columns]:
+    """A device for each file, and what the columns of all are together."""
+    tables = [readers.read(path, given, max_rows=ROWS) for path in paths]
+    for table in tables:
+        if given.target not in table.columns:
+            known = ", ".join(table.columns)
+            raise InputError(
+                f"{table.name} has no column {given.target!r}; expected one of {known}; fix --target"
+            )
+    common = {name: None for table in tables for name in table.columns}
+    cells = {name: [cell for table in tables for cell in _cells(table, name, given)] for name in common}
+    names = [_name(Path(path)) for path in paths]
+    made = []
+    for name, path, table in zip(names, paths, tables, strict=True):
+        stream = {"path": os.path.relpath(path, folder), **({"follow": True} if follow else {})}
+        more = {"output": {"predictions": f"{name}.predictions.jsonl"}}
+        made.append(Device(name, stream, more, _dialect(table, given)))
+    return made, _understood(cells, dataclasses.replace(given, decimal="."))
+
+
+def _dialect(table: readers.Raw, given: Columns) -> dict[str, str]:
+    """How one file is written, which others may not be."""
+    own_guess = guess.guess(table.columns, given).columns
+    return {"separator": str(table.found.get("separator", "")), "decimal": own_guess.decimal}
+
+
+def _cells(table: readers.Raw, name: str, given: Columns) -> Sequence[Any]:
+    """A file's cells of a column, with decimal points."""
+    if name not in table.columns:
+        return [None] * len(table)
+    cells = list(table.columns[name])
+    return [_with_point(cell) for cell in cells] if _dialect(table, given)["decimal"] == "," else cells
+
+
+def _with_point(cell: Any) -> Any:
+    return cell.replace(",", ".") if isinstance(cell, str) and is_number(cell, ",") else cell
+
+
+def _name(path: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", path.name.split(".")[0]).strip("-")[:64] or "device"
+
+
+def from_topics(
+    args: argparse.Namespace, given: Columns, password: str | None
+) -> tuple[list[Device], Columns]:
+    """A device for each topic on which readings come, and what the columns of all are together."""
+    settings = {"broker": args.broker, "user": args.user, "ca": args.ca, "insecure": args.insecure}
+    print(f"listening for at most {args.wait:g} s: {', '.join(args.topic)}", file=sys.stderr)
+    found = listening.listen(args.topic, {**settings, "password": password}, args.wait)
+    rows = [given.flatten(row) for each in found.values() for row in each]
+    names = {name: None for row in rows for name in row}
+    columns = _understood({name: [row.get(name) for row in rows] for name in names}, given)
+    if "{name}" not in args.output_topic and len(found) > 1:
+        raise InputError(
+            "--output-topic is the same for all; expected {name} in it; write predictions/{name}"
+        )
+    made = []
+    for topic, name in sorted(listening.names_of(list(found)).items(), key=lambda pair: pair[1]):
+        output = {"topic": args.output_topic.replace("{name}", name), "predictions": ""}
+        made.append(Device(name, {"topic": topic}, {"output": output}))
+    return made, columns
+
+
+def _understood(cells: dict[str, list[Any]], given: Columns) -> Columns:
+    found = guess.guess(cells, given)
+    found.check()
+    return found.columns
+
+
+def _password(args: argparse.Namespace) -> str | None:
+    """The broker's password: from a file, the environment, or asked for."""
+    if args.broker is None:
+        raise InputError(
+            "--topic is given without --broker; expected where the topics are; add --broker HOST:PORT"
+        )
+    if ":" not in args.broker:
+        args.broker = f"{args.broker}:{1883 if args.ca is None else 8883}"
+    if args.user is None:
+        return None
+    if args.password_file:
+        lines = Path(args.password_file).read_text(encoding="utf-8").splitlines()
+        return lines[0] if lines else ""
+    if SECRET in os.environ:
+        return os.environ[SECRET]
+    if not sys.stdin.isatty():
+        raise InputError(
+            f"no password of {args.user} is given and nobody can be asked; expected --password-file or the "
+            f"variable {SECRET}; give one"
+        )
+    return getpass.getpass(f"Password of {args.user} at {args.broker}: ")
+
+
+def _broker(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The [transport] of all devices: readings, updates and predictions go by the same broker."""
+    table: dict[str, Any] = {"kind": "mqtt", "broker": args.broker}
+    if args.user is not None:
+        given = args.password_file and os.path.relpath(args.password_file, folder)
+        table |= {"user": args.user, "password_file": given or devices.PASSWORD}
+    if args.ca is not None:
+        table["ca"] = args.ca if args.ca == "system" else os.path.relpath(args.ca, folder)
+    return {**table, "insecure": True} if args.insecure else table
+
+
+def _ask(args: argparse.Namespace) -> None:
+    """Ask for what a network needs, if somebody is there to answer."""
+    if not sys.stdin.isatty():
+        raise InputError(
+            "neither CSV files nor --topic are given; expected one of them; see domkl init --help"
+        )
+    files = input("CSV files, one of each device (empty: topics of an MQTT broker): ").split()
+    if files:
+        args.files = files
+    else:
+        args.broker = args.broker or input("Broker [127.0.0.1:1883]: ").strip() or "127.0.0.1:1883"
+        args.topic = input("Topics, + stands for any name [sensors/+]: ").split() or ["sensors/+"]
+        args.user = args.user or input("User at the broker (empty: none): ").strip() or None
+    args.target = args.target or input("Column to predict: ").strip()
+
+
+def _tell(args: argparse.Namespace, folder: Path, names: list[str], columns: Columns) -> None:
+    commands = [f"domkl up {folder}", *(f"domkl agent {folder / name}.toml" for name in names)]
+    if args.json:
+        about = {"folder": str(folder), "devices": names, "columns": columns.table()}
+        show.document({**about, "next": commands[0], "commands": commands})
+        return
+    many = f"{len(names)} devices" if len(names) > 1 else "1 device"
+    print(f"{folder} has {many} that predict {columns.target} from {', '.join(columns.features)}:")
+    print("\n".join(f"  {folder / name}.toml" for name in names))
+    print(f"Start all of them here:  {commands[0]}")
+    print(f"or each on its machine:  {commands[1]}")
