@@ -153,7 +153,8 @@ def _check(where: str, value: object, key: Key | Keys, remedy: str) -> None:
     if isinstance(key, dict) or not key.takes(value):
         expected = TABLE if isinstance(key, dict) else f"{key}"
         expected += " of 64 bits" if type(value) is int and not -WHOLE <= value < WHOLE else ""
-        raise InputError(f"{where} is {checks.short(value)}; expected {expected}; {remedy}")
+        shown = "hidden" if where.lower().endswith("password") else checks.short(value)
+        raise InputError(f"{where} is {shown}; expected {expected}; {remedy}")
 
 
 def override(table: Toml, keys: Keys, environ: Mapping[str, str], where: str, section: str = "") -> str:
