@@ -89,7 +89,9 @@ def with_users(config: pathlib.Path, users: dict[str, str], tls: pathlib.Path | 
     passwords.touch(0o600)
     for user, password in users.items():
         subprocess.run(["mosquitto_passwd", "-b", passwords, user, password], check=True, capture_output=True)
-    text = config.read_text().replace("allow_anonymous true", f"allow_anonymous false\npassword_file {passwords}")
+    text = config.read_text().replace(
+        "allow_anonymous true", f"allow_anonymous false\npassword_file {passwords}"
+    )
     if tls is not None:
         certs.make_broker(tls, network="domkl")
         text += f"certfile {tls}/broker.pem\nkeyfile {tls}/broker.key\n"

@@ -26,7 +26,21 @@ EXAMPLES = [
     *("transport connect", "transport announce", "transport ca", "transport cert", "transport key"),
     *("transport revoked", "checkpoint directory"),
     *("stream dead_letters", "output coverage", "http listen", " inputs"),
-    *(f"columns {key}" for key in "drop time learner labels positive na separator kinds categories paths".split()),
+    *(
+        f"columns {key}"
+        for key in [
+            "drop",
+            "time",
+            "learner",
+            "labels",
+            "positive",
+            "na",
+            "separator",
+            "kinds",
+            "categories",
+            "paths",
+        ]
+    ),
     *("columns target", "columns decimal", "stream topics", "stream trigger"),
     *("stream broker", "stream user", "stream password", "stream password_file", "stream ca"),
     *("transport kind", "transport listen", "transport discover", "transport user", "transport password"),

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 
-import networkx as nx
 import pytest
 
 import netns

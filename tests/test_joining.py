@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from domkl.agent import Agent, load, serve
+from domkl.agent.config import StreamSection
 from domkl.agent.joining import JoinedRows, Message, TopicRows
 from domkl.agent.rows import PASSED, RowRefused
 from domkl.agent.serve import serve as run_agent
 from domkl.agent.streams import open_stream
-from domkl.agent.config import StreamSection
 from domkl.agent.transports.inbox import Retained
 from domkl.base.errors import DataError, InputError
 from domkl.datasets.columns import Columns
@@ -91,7 +91,9 @@ def test_what_a_broker_kept_is_a_value_but_completes_nothing():
     assert TopicRows(None)(Message("s", Retained(b'{"x": [1]}'), NOW)) is PASSED
 
 
-@pytest.mark.parametrize(("payload", "x"), [(b"21.5", 21.5), (b'"21.5"', 21.5), (b"21,5", 21.5), (b" 7\n", 7.0)])
+@pytest.mark.parametrize(
+    ("payload", "x"), [(b"21.5", 21.5), (b'"21.5"', 21.5), (b"21,5", 21.5), (b" 7\n", 7.0)]
+)
 def test_plain_values_are_called_as_their_topic(payload, x):
     columns = Columns("y", ("temp",), decimal="," if b"," in payload else ".")
     found = TopicRows(Encoder(columns))(Message("a/temp", payload, NOW))
@@ -101,7 +103,9 @@ def test_plain_values_are_called_as_their_topic(payload, x):
 
 def test_a_single_number_is_predicted_from_the_time(tmp_path):
     path = tmp_path / "a.toml"
-    path.write_text('columns = {target = "temp", features = ["arrival"]}\nstream = {topic = "a/temp", broker = "127.0.0.1:1"}')
+    path.write_text(
+        'columns = {target = "temp", features = ["arrival"]}\nstream = {topic = "a/temp", broker = "127.0.0.1:1"}'
+    )
     config = load(path, {})
     assert config.inputs == 6  # hour, weekday and season
     found = TopicRows(Encoder(config.columns))(Message("a/temp", b"3", NOW))
@@ -169,7 +173,9 @@ def test_dialects(tmp_path, text):
 
 
 def test_times_words_and_truths_are_inputs_as_in_run(tmp_path, capfd):
-    rows = "".join(f"2026-01-0{1 + i // 24} {i % 24:02}:00;{'ns'[i % 2]};{i % 3 == 0};{i},5\n" for i in range(48))
+    rows = "".join(
+        f"2026-01-0{1 + i // 24} {i % 24:02}:00;{'ns'[i % 2]};{i % 3 == 0};{i},5\n" for i in range(48)
+    )
     (tmp_path / "in.csv").write_text("when;wind;open;y\n" + rows)
     path = tmp_path / "lone.toml"
     path.write_text(LONE)

@@ -71,7 +71,10 @@ def test_topics_are_joined_and_predictions_are_published(broker):
     topics = "home/temp", "home/hall", "home/meter", "forecast/power"
 
     async def main():
-        async with client(broker, *topics) as sensor, running(config(broker, output=output, **joined)) as agent:
+        async with (
+            client(broker, *topics) as sensor,
+            running(config(broker, output=output, **joined)) as agent,
+        ):
             sensor.subscribe("forecast/power")
             for i in range(20):
                 sensor.publish("home/temp", b"%d.5" % i)
@@ -117,7 +120,9 @@ def test_each_message_is_a_reading_and_wildcards_match(broker):
 @pytest.mark.parametrize("password", ["wrong", None])
 def test_a_wrong_password_is_one_line_and_not_shown(broker, password):
     given = config(broker, topic="a", password=password)
-    with pytest.raises(InputError, match=r"cannot be used: Not authorized; expected one that accepts domkl") as error:
+    with pytest.raises(
+        InputError, match=r"cannot be used: Not authorized; expected one that accepts domkl"
+    ) as error:
         asyncio.run(Agent(given, out=len).run())
     assert password is None or password not in str(error.value)
 
@@ -132,7 +137,11 @@ def test_a_password_is_never_shown_and_needs_tls_beyond_loopback(tmp_path, monke
     path.write_text(text)
     found = load(path, {})
     assert found.source_settings().password == "s3cret"
-    assert (found.name, found.network, found.checkpoint.directory) == ("a", "domkl", str(tmp_path / "a.state"))
+    assert (found.name, found.network, found.checkpoint.directory) == (
+        "a",
+        "domkl",
+        str(tmp_path / "a.state"),
+    )
     assert cli.main(["agent", str(path), "--check"]) == 2
     assert "expected TLS for a password that nobody can read; add ca" in capsys.readouterr().err
     monkeypatch.setenv("DOMKL_STREAM_PASSWORD", "s3cret")
@@ -169,7 +178,10 @@ def test_a_broker_may_show_a_certificate_and_ask_for_a_password(tmp_path):
 def test_a_flood_costs_no_memory_and_is_counted(broker, monkeypatch):
     """10,000 topics, huge and absurd payloads; the honest readings after it are all learnt."""
     monkeypatch.setattr(sensors, "MOST_READINGS", 2000)
-    out, junk = [], [b"", b"nan", b"1e999", b"{", b"[" * 5000, b'{"power": NaN}', b"9" * 400, b'{"power": {}}']
+    out, junk = (
+        [],
+        [b"", b"nan", b"1e999", b"{", b"[" * 5000, b'{"power": NaN}', b"9" * 400, b'{"power": {}}'],
+    )
     given = config(broker, topics=("flood/#", "home/meter"), within=1e6, columns=Columns("power", ("temp",)))
     places = [f"flood/{i}/temp" if i % 2 else f"flood/{i}" for i in range(10_000)]
     topics = *places, "home/meter", "flood/x/temp"
@@ -183,7 +195,9 @@ def test_a_flood_costs_no_memory_and_is_counted(broker, monkeypatch):
                     await asyncio.sleep(0.001)
             sensor.publish("flood/0", bytes(900_000))
             before = -1
-            while before != (before := sensor.counts.sent + agent.rows.read) or agent.sensors.readings.qsize():
+            while (
+                before != (before := sensor.counts.sent + agent.rows.read) or agent.sensors.readings.qsize()
+            ):
                 await asyncio.sleep(0.1)
             for i in range(50):
                 sensor.publish("home/meter", b'{"power": %d}' % i)

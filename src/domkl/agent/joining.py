@@ -56,7 +56,6 @@ class TopicRows:
                 row = self.json.row({ARRIVAL: message.at, TOPIC: message.topic, **record})
         return row if row is PASSED or row.time is not None else row._replace(time=message.at)
 
-
     def _check_columns(self, record: dict[str, Any]) -> None:
         """Refuse a message with nothing of a reading; its arrival and topic would make one of any."""
         assert self.encoder is not None
@@ -168,11 +167,19 @@ def value_of(payload: bytes, decoder: JsonRows) -> Any:
     try:
         found = decoder.value(payload)
         if found is None or isinstance(found, list):
-            raise RowRefused("not a reading", f"the message is {type(found).__name__}", "send an object or a value")
+            raise RowRefused(
+                "not a reading", f"the message is {type(found).__name__}", "send an object or a value"
+            )
         return found
     except RowRefused as fault:
         text = payload[:100].decode(errors="replace").strip()
-        if not text or text == "null" or len(payload) > len(text.encode()) + 2 or text[0] in '{["' or "\ufffd" in text:
+        if (
+            not text
+            or text == "null"
+            or len(payload) > len(text.encode()) + 2
+            or text[0] in '{["'
+            or "\ufffd" in text
+        ):
             raise fault from None
         return text
 
