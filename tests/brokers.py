@@ -107,7 +107,7 @@ def running(
     users: dict[str, str] | None = None,
     shows: pathlib.Path | None = None,
 ) -> Iterator[Broker]:
-    """A broker for the length of a block; with `users`, one with passwords that shows a certificate of `shows`."""
+    """A broker for the length of a block; with `users` it asks for passwords, and has a certificate in `shows`."""
     (port,) = free_ports(1)
     config = configure(directory, port, tls=tls, network=network)
     if users is not None:

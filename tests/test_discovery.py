@@ -76,14 +76,13 @@ def test_a_local_network_needs_certificates_or_leave():
     assert made["scouting"]["multicast"]["enabled"]
 
 
-def test_learners_find_each_other_on_a_local_network(tmp_path, is_secure=True):
-    """Two machines that know each other's names alone, over TLS (False: over TCP, by hand)."""
+def test_learners_find_each_other_on_a_local_network(tmp_path):
+    """Two machines that know each other's names alone, over TLS."""
     if reason := netns.supported():
         pytest.skip(reason)
-    if is_secure:
-        certs.make(tmp_path, ["a", "b"])
+    certs.make(tmp_path, ["a", "b"])
     with netns.connected(["a", "b"]) as net:
-        started = [start(tmp_path, net, name, other, is_secure) for name, other in ("ab", "ba")]
+        started = [start(tmp_path, net, name, other) for name, other in ("ab", "ba")]
         done = [each.communicate(timeout=60) for each in started]
     for name, (_, log), process in zip("ab", done, started, strict=True):
         assert process.returncode == 0, log
@@ -92,8 +91,8 @@ def test_learners_find_each_other_on_a_local_network(tmp_path, is_secure=True):
         assert len((tmp_path / f"{name}.out").read_text().splitlines()) == 30
 
 
-def start(folder, net, name, other, is_secure):
-    files = f'ca = "ca.pem", cert = "{name}.pem", key = "{name}.key"' if is_secure else "insecure = true"
+def start(folder, net, name, other):
+    files = f'ca = "ca.pem", cert = "{name}.pem", key = "{name}.key"'
     text = LINES.format(name=name, other=other, transport=f'{{discover = "lan", {files}}}')
     assert len(text.splitlines()) == 6
     (folder / f"{name}.toml").write_text(text)

@@ -104,7 +104,8 @@ def test_plain_values_are_called_as_their_topic(payload, x):
 def test_a_single_number_is_predicted_from_the_time(tmp_path):
     path = tmp_path / "a.toml"
     path.write_text(
-        'columns = {target = "temp", features = ["arrival"]}\nstream = {topic = "a/temp", broker = "127.0.0.1:1"}'
+        'columns = {target = "temp", features = ["arrival"]}\n'
+        'stream = {topic = "a/temp", broker = "127.0.0.1:1"}'
     )
     config = load(path, {})
     assert config.inputs == 6  # hour, weekday and season

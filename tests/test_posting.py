@@ -118,5 +118,5 @@ def test_addresses_that_may_be_used(url):
     ],
 )
 def test_addresses_that_may_not(url):
-    with pytest.raises(InputError, match="url is .*expected https://"):
+    with pytest.raises(InputError, match=r"url is .*expected https://"):
         check_url(url)

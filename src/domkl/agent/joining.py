@@ -107,6 +107,7 @@ class JoinedRows:
         if not is_named and self._needed.isdisjoint(own):
             return PASSED  # a wildcard matches it too
         at = self._time(own, message)
+        self._check_cells(own)
         self._hold(message, at, value)
         target = self.encoder.columns.target
         if target in own:
@@ -115,6 +116,14 @@ class JoinedRows:
         if not is_due or isinstance(message.payload, Retained):
             return PASSED
         return self._joined(at, message)
+
+    def _check_cells(self, own: Mapping[str, Any]) -> None:
+        """Refuse a message with a cell that cannot be used, so that it spoils no reading of the others."""
+        for part in self.encoder.parts:
+            if part.name in own:
+                self.encoder.cell(part, own[part.name])
+        if self.encoder.columns.target in own:
+            self.encoder.label(own[self.encoder.columns.target])
 
     def _time(self, own: Mapping[str, Any], message: Message) -> float:
         """When a message was, and not in the future: all later ones would seem old beside it."""

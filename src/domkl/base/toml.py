@@ -7,6 +7,7 @@ dataclasses for tables inside. It checks ranges itself. Every error is one line 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,6 +75,7 @@ def section(kind: type[Section], table: Toml, where: str, /, **parts: Any) -> Se
         raise InputError(f"{where}: {error}") from None
 
 
+@functools.lru_cache
 def keys_of(kind: type[Any]) -> Keys:
     """What a table of this dataclass may hold."""
     hints = typing.get_type_hints(kind)
