@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from domkl.agent import certs
 
@@ -70,29 +70,32 @@ class Broker:
         raise RuntimeError(self.log.read_text())
 
 
-def configure(
-    directory: pathlib.Path, port: int, *, tls: bool, network: str, users: Mapping[str, str] | None = None
-) -> pathlib.Path:
-    """The configuration that `domkl certs --broker` writes, or one for loopback: open, or for users."""
+def configure(directory: pathlib.Path, port: int, *, tls: bool, network: str) -> pathlib.Path:
+    """The configuration that `domkl certs --broker` writes, or an open one for loopback."""
     config = directory / f"broker-{port}.conf"
     if tls:
         certs.make_broker(directory, network=network)
         text = certs.mosquitto_conf(directory, port).replace(f"listener {port}", f"listener {port} 127.0.0.1")
     else:
-        text = f"listener {port} 127.0.0.1\nset_tcp_nodelay true\npersistence false\n"
-        text += f"password_file {passwords(directory, users)}\n" if users else "allow_anonymous true\n"
+        text = f"listener {port} 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\npersistence false\n"
     user = "user root\n" if os.geteuid() == 0 else ""  # or it could not read the keys of this user
     config.write_text(text + user)
     return config
 
 
-def passwords(directory: pathlib.Path, users: Mapping[str, str]) -> pathlib.Path:
-    """A file of users and hashed passwords."""
-    file = directory / "passwords"
-    file.touch(0o600)
-    for name, password in users.items():
-        subprocess.run(["mosquitto_passwd", "-b", file, name, password], check=True, capture_output=True)
-    return file
+def with_users(config: pathlib.Path, users: dict[str, str], tls: pathlib.Path | None) -> None:
+    """Ask for passwords; over TLS if there is a folder with the broker's certificate."""
+    passwords = config.with_suffix(".passwords")
+    passwords.touch(0o600)
+    for user, password in users.items():
+        subprocess.run(["mosquitto_passwd", "-b", passwords, user, password], check=True, capture_output=True)
+    text = config.read_text().replace(
+        "allow_anonymous true", f"allow_anonymous false\npassword_file {passwords}"
+    )
+    if tls is not None:
+        certs.make_broker(tls, network="domkl")
+        text += f"certfile {tls}/broker.pem\nkeyfile {tls}/broker.key\n"
+    config.write_text(text)
 
 
 @contextlib.contextmanager
@@ -101,11 +104,15 @@ def running(
     *,
     tls: bool = False,
     network: str = "domkl",
-    users: Mapping[str, str] | None = None,
+    users: dict[str, str] | None = None,
+    shows: pathlib.Path | None = None,
 ) -> Iterator[Broker]:
-    """A broker for the length of a block."""
+    """A broker for the length of a block; with `users` it asks for passwords, and has a certificate in `shows`."""
     (port,) = free_ports(1)
-    broker = Broker(directory, configure(directory, port, tls=tls, network=network, users=users), port)
+    config = configure(directory, port, tls=tls, network=network)
+    if users is not None:
+        with_users(config, users, shows)
+    broker = Broker(directory, config, port)
     broker.start()
     try:
         yield broker

@@ -25,17 +25,21 @@ EXAMPLES = [
     *("stream path", "stream topic", "stream low", "stream high", "stream target_low", "stream target_high"),
     *("transport connect", "transport announce", "transport ca", "transport cert", "transport key"),
     *("transport revoked", "checkpoint directory"),
-    *(
-        "stream dead_letters",
-        "output coverage",
-        "output unit",
-        "output device_class",
-        "http listen",
-        " inputs",
-    ),
+    *("stream dead_letters", "output coverage", "output unit", "output device_class", "http listen", " inputs"),
     *(
         f"columns {key}"
-        for key in "drop time learner labels positive na separator kinds categories paths".split()
+        for key in [
+            "drop",
+            "time",
+            "learner",
+            "labels",
+            "positive",
+            "na",
+            "separator",
+            "kinds",
+            "categories",
+            "paths",
+        ]
     ),
     *("columns target", "columns decimal", "stream topics", "stream trigger"),
     *("stream broker", "stream user", "stream password", "stream password_file", "stream ca"),

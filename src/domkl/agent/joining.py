@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ..base import checks
 from ..datasets import cells
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
@@ -17,7 +18,7 @@ from .transports.inbox import Retained
 
 #: A column that every message has besides its own and that of its arrival.
 TOPIC = "topic"
-#: The most topics whose last messages are held, of those that wildcards match.
+#: The most topics whose last messages are held; those that are named without wildcards come on top.
 MOST_TOPICS = 256
 #: Seconds by which a clock may be ahead of ours.
 AHEAD = 60.0
@@ -51,8 +52,20 @@ class TopicRows:
                 row = self.json(message.payload)
             else:
                 record = found if isinstance(found, dict) else {last_level(message.topic): found}
+                self._check_columns(record)
                 row = self.json.row({ARRIVAL: message.at, TOPIC: message.topic, **record})
         return row if row is PASSED or row.time is not None else row._replace(time=message.at)
+
+    def _check_columns(self, record: dict[str, Any]) -> None:
+        """Refuse a message with nothing of a reading; its arrival and topic would make one of any."""
+        assert self.encoder is not None
+        columns = self.encoder.columns
+        if {ARRIVAL, TOPIC}.isdisjoint(columns.features):
+            return  # the encoder sees it
+        found = {*columns.flatten(record), *record.get("x", ())} if record else set()
+        if found.isdisjoint({*columns.features, columns.target, "y"}):
+            reason = f"the message has none of the columns, but {checks.short(sorted(found)[:5])}"
+            raise RowRefused("no column", reason, "fix the names, or the paths of nested records")
 
 
 class Last(NamedTuple):
@@ -68,6 +81,7 @@ class JoinedRows:
 
     It is complete when a message of `trigger` arrives, or one that holds the target. What is missing then is
     missing in x. A message's time is the one that it holds in the time column, else that of its arrival.
+    `named` topics are always held, others while there are not too many.
     """
 
     def __init__(
@@ -76,17 +90,24 @@ class JoinedRows:
         trigger: str | None,
         within: float,
         learner: str = "",
+        named: Iterable[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.encoder, self.trigger, self.within, self.learner = encoder, trigger, within, learner
         self.held: dict[str, Last] = {}
+        columns = encoder.columns
+        self._named, self._needed = {*named}, {*columns.features, *columns.time, columns.target}
         self._json, self._clock = JsonRows(encoder, learner), clock
         self._is_learnt = True  # the label that is held
 
     def __call__(self, message: Message) -> Row:
         value = value_of(message.payload, self._json)
         own = _cells(message.topic, value, self.encoder.columns)
+        is_named = message.topic in self._named
+        if not is_named and self._needed.isdisjoint(own):
+            return PASSED  # a wildcard matches it too
         at = self._time(own, message)
+        self._check_cells(own)
         self._hold(message, at, value)
         target = self.encoder.columns.target
         if target in own:
@@ -95,6 +116,14 @@ class JoinedRows:
         if not is_due or isinstance(message.payload, Retained):
             return PASSED
         return self._joined(at, message)
+
+    def _check_cells(self, own: Mapping[str, Any]) -> None:
+        """Refuse a message with a cell that cannot be used, so that it spoils no reading of the others."""
+        for part in self.encoder.parts:
+            if part.name in own:
+                self.encoder.cell(part, own[part.name])
+        if self.encoder.columns.target in own:
+            self.encoder.label(own[self.encoder.columns.target])
 
     def _time(self, own: Mapping[str, Any], message: Message) -> float:
         """When a message was, and not in the future: all later ones would seem old beside it."""
@@ -109,7 +138,8 @@ class JoinedRows:
     def _hold(self, message: Message, at: float, value: Any) -> None:
         """Keep a message unless a later one, or the same one, is there."""
         before = self.held.get(message.topic)
-        if before is None and len(self.held) >= MOST_TOPICS:
+        is_new = before is None and message.topic not in self._named
+        if is_new and len(self.held.keys() - self._named) >= MOST_TOPICS:
             reason = f"{message.topic}: {MOST_TOPICS} topics are held already"
             raise RowRefused("too many topics", reason, "name the topics, or fewer of them")
         if before is not None and at < before.at:
@@ -144,10 +174,21 @@ def value_of(payload: bytes, decoder: JsonRows) -> Any:
     if len(payload) > LONGEST:
         raise too_long()
     try:
-        return decoder.value(payload)
+        found = decoder.value(payload)
+        if found is None or isinstance(found, list):
+            raise RowRefused(
+                "not a reading", f"the message is {type(found).__name__}", "send an object or a value"
+            )
+        return found
     except RowRefused as fault:
         text = payload[:100].decode(errors="replace").strip()
-        if not text or len(payload) > len(text.encode()) + 2 or text[0] in '{["' or "\ufffd" in text:
+        if (
+            not text
+            or text == "null"
+            or len(payload) > len(text.encode()) + 2
+            or text[0] in '{["'
+            or "\ufffd" in text
+        ):
             raise fault from None
         return text
 

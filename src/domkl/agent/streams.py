@@ -258,7 +258,7 @@ def _of_topics(section: StreamSection, encoder: Encoder | None, learner: str) ->
         raise InputError(
             "[stream] topics is given without [columns] features; expected the columns to join; name them"
         )
-    return JoinedRows(encoder, section.trigger, section.within, learner)
+    return JoinedRows(encoder, section.trigger, section.within, learner, section.topics)
 
 
 def aiter_of(
