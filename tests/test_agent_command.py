@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 
 import pytest
 
 from domkl import cli
-from domkl.agent import config, making
+from domkl.agent import making
 
 TEXT = """
 network = "net"
@@ -36,32 +37,19 @@ def file(tmp_path, monkeypatch):
     return path
 
 
-def settings_in(text):
-    """Words of the help, by section."""
-    found, section = {}, ""
-    for line in text[text.index("settings of CONFIG") :].splitlines()[1:]:
-        if line.startswith("  ["):
-            section = line.strip()[1:].partition("]")[0]
-        found.setdefault(section, set()).update(line.replace(",", " ").replace(":", " ").split())
-    return found
-
-
-def flat(keys):
-    return [
-        name
-        for key, inner in keys.items()
-        for name in ([*flat(inner), key] if isinstance(inner, dict) else [key])
-    ]
-
-
-def test_help_names_every_setting(capsys):
+def test_help_shows_the_example_which_has_every_setting(capsys):
     with pytest.raises(SystemExit):
         cli.main(["agent", "--help"])
-    said, (top, sections) = settings_in(capsys.readouterr().out), config.keys()
-    assert {*said} == {"", *sections}
-    assert {*top} <= said[""]
-    for name, keys in sections.items():
-        assert {key for key in flat(keys) if key not in ("kernels", "rates")} <= said[name], name
+    said = capsys.readouterr().out
+    assert cli.main(["agent", "--example"]) == 0
+    example = capsys.readouterr().out
+    assert said.endswith(example)
+    assert example == resources.files("domkl.agent").joinpath("agent.toml").read_text(encoding="utf-8")
+
+
+def test_a_missing_file_is_asked_for(capsys):
+    assert cli.main(["agent"]) == 2
+    assert "no CONFIG is given; expected a TOML file; make some with domkl init" in capsys.readouterr().err
 
 
 def test_check_prints_what_was_understood(file, capsys):

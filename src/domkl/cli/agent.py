@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
@@ -17,30 +18,14 @@ from ..learning import settings
 from ..learning.settings import Auto, Paper
 from . import show
 
-#: What the file may hold; without importing an agent, which needs more than the parser does.
-SETTINGS = """\
-settings of CONFIG, none of which is needed by itself (all of them, explained, are in the example):
-  network, name, neighbours, inputs, payload, dtype
-  [model]         kind = "auto" (the default): size, loss, seed, start, forgetting,
-                    outliers, bounds
-                  kind = "paper": loss, reg, delta, hedge, step, memory,
-                    [model.kernels] family, D, seed, sigma2, read_as,
-                    [model.rates] rho, eta, eta_g, or horizon with kappa, kappa_g
-                  path: instead, a model written by hand_over()
-  [columns]       target, features, drop, time, learner, kinds, categories, labels, positive, paths, na,
-                  decimal, separator, missing, hashed, calendar
-  [stream]        kind, path, follow, topic, topics, trigger, within, broker, user, password,
-                  password_file, ca, insecure, low, high, target_low, target_high, journal, dead_letters
-  [transport]     kind, listen, connect, announce, discover, broker, user, password, password_file,
-                  ca, cert, key, revoked, insecure, max_bytes, inbox
-  [rounds]        mode, deadline, start, resend
-  [checkpoint]    directory, every_rounds, every_seconds, sync
-  [output]        predictions, topic, retain, url, coverage, home_assistant, discovery_prefix, unit,
-                  device_class
-  [http]          listen, allow_remote
-  [log]           level, format
-variables go before the file: DOMKL_<KEY>, DOMKL_<SECTION>_<KEY>, DOMKL_MODEL_RATES_<KEY>; lists have commas
-"""
+#: A file with every setting, explained; read without importing an agent, which needs more than the parser.
+EXAMPLE = Path(__file__).parent.parent / "agent" / "agent.toml"
+
+
+def _settings() -> str:
+    """The example as the end of the help."""
+    text = EXAMPLE.read_text(encoding="utf-8")
+    return f"Every setting of CONFIG, as `domkl agent --example` prints it:\n\n{text}"
 
 
 def add_to(commands: Any) -> None:
@@ -50,13 +35,19 @@ def add_to(commands: Any) -> None:
         "agent",
         help=text,
         description=f"{text.capitalize()}.",
-        epilog=SETTINGS,
+        epilog=_settings(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = command.add_argument
-    add("config", metavar="CONFIG", help="a TOML file; variables DOMKL_<SECTION>_<KEY> go before it")
+    add(
+        "config",
+        nargs="?",
+        metavar="CONFIG",
+        help="a TOML file; variables DOMKL_<SECTION>_<KEY> go before it",
+    )
     text = "print what CONFIG and the variables say, and look at the first rows of a file; start nothing"
     add("--check", action="store_true", help=text)
+    add("--example", action="store_true", help="print a file with every setting, explained; start nothing")
     add(
         "--remove-entities", action="store_true", help="take the learner out of Home Assistant; start nothing"
     )
@@ -66,7 +57,12 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check, or learn until the stream ends or the process is asked to stop."""
+    if args.example:
+        print(EXAMPLE.read_text(encoding="utf-8"), end="")
+        return
     need("msgspec", "agent")
+    if args.config is None:
+        raise InputError("no CONFIG is given; expected a TOML file; make some with domkl init")
     if args.json and not args.check:
         raise InputError("--json is given without --check; expected both; add --check or leave --json out")
     from ..agent import load

@@ -1,0 +1,224 @@
+"""`domkl init` makes short files that agents start with, and `domkl up FOLDER` starts them."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import stat
+import threading
+
+import pytest
+
+from brokers import MOSQUITTO, free_ports, running
+from domkl import cli
+from domkl.agent import config
+from domkl.base.errors import InputError
+from domkl.cli import listening
+from domkl.lab import devices
+
+needs_broker = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
+
+
+def write_csv(path, site, separator=",", decimal=".", rows=40):
+    """Readings with a date, a category, and decimals as they are written somewhere."""
+    draw = random.Random(site)
+    lines = [separator.join(["when", "humid", "temp", "site"])]
+    for i in range(rows):
+        humid = draw.uniform(0, 100)
+        numbers = [f"{value:.2f}".replace(".", decimal) for value in (humid, 10 + humid / 10)]
+        lines.append(separator.join([f"2024-01-0{1 + i // 24} {i % 24:02d}:00", *numbers, site]))
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "north.csv", "north")
+    write_csv(tmp_path / "south hill.csv", "south", ";", ",")
+    return tmp_path
+
+
+def refused(capsys, *argv):
+    assert cli.main(["init", *argv]) == 2
+    return capsys.readouterr().err
+
+
+def test_csv_files_become_devices_that_agree_on_their_inputs(here, capsys):
+    assert cli.main(["init", "north.csv", "south hill.csv", "--target", "temp", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["devices"] == ["north", "south-hill"]
+    assert said["next"] == "domkl up agents"
+    found = [config.load(here / "agents" / f"{name}.toml", {}) for name in said["devices"]]
+    assert [each.neighbours for each in found] == [("south-hill",), ("north",)]
+    assert [each.columns.separator for each in found] == [",", ";"]
+    assert [each.columns.decimal for each in found] == ["", ","]
+    for each in found:
+        assert each.columns.categories == {"site": ("north", "south")}
+        assert (each.target, each.columns.time, each.output.coverage) == ("temp", ("when",), 0.9)
+    for name in said["devices"]:
+        lines = (here / "agents" / f"{name}.toml").read_text().splitlines()
+        assert len(lines) <= 6
+        assert cli.main(["agent", f"agents/{name}.toml", "--check", "--json"]) == 0
+        looked = json.loads(capsys.readouterr().out)
+        assert looked["first_rows"]["refused"] == []
+        assert looked["first_rows"]["used"] == looked["first_rows"]["read"] > 10
+
+
+def test_nothing_is_overwritten_and_nothing_left_behind(here, capsys):
+    assert cli.main(["init", "north.csv", "--target", "temp"]) == 0
+    before = (here / "agents" / "north.toml").read_text()
+    assert "is there already; expected a new folder" in refused(capsys, "north.csv", "--target", "humid")
+    assert (here / "agents" / "north.toml").read_text() == before
+    wrong = refused(capsys, "north.csv", "--target", "temp", "--alarm-rate", "3", "--folder", "other")
+    assert "rate is 3.0; expected" in wrong
+    wrong = refused(capsys, "north.csv", "--target", "temp", "--home-assistant", "--folder", "other")
+    assert "no MQTT broker" in wrong
+    assert {path.name for path in here.iterdir()} == {"agents", "north.csv", "south hill.csv"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "wrong"),
+    [
+        ([], "neither CSV files nor --topic are given; expected one of them"),
+        (["north.csv"], "no target is given; expected the column to predict; add --target"),
+        (
+            ["north.csv", "--target", "tmp"],
+            "north.csv has no column 'tmp'; expected one of when",
+        ),
+        (["north.csv", "--topic", "a", "--target", "temp"], "CSV files and --topic are both given"),
+        (["--topic", "a", "--target", "temp"], "--topic is given without --broker"),
+        (["--topic", "a", "--target", "temp", "--broker", "b", "--user", "u"], "no password of u is given"),
+        (["north.csv", "./north.csv", "--target", "temp"], "two devices are called 'north'"),
+        (["none.csv", "--target", "temp"], "none.csv"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_line(here, capsys, monkeypatch, argv, wrong):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    said = refused(capsys, *argv)
+    assert wrong in said
+    assert len(said.splitlines()) == 1
+
+
+def test_somebody_at_a_terminal_is_asked(here, capsys, monkeypatch):
+    class Terminal:
+        def isatty(self):
+            return True
+
+    answers = iter(["north.csv", "temp"])
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("builtins.input", lambda question: next(answers))
+    assert cli.main(["init"]) == 0
+    assert "agents has 1 device that predicts temp from when, humid, site:" in capsys.readouterr().out
+    assert config.load(here / "agents" / "north.toml", {}).target == "temp"
+
+
+def test_values_are_toml_whatever_they_hold(tmp_path):
+    table = {'a "b"\n': ["ü", "\x7f", "\\"], "b": {"c.d": 0.5, "e": True}, "f": 3}
+    (tmp_path / "a.toml").write_text(f"x = {devices.as_inline(table)}\n")
+    from domkl.base import toml
+
+    assert toml.read(tmp_path / "a.toml", "a test", "agent") == {"x": table}
+
+
+def test_names_come_from_what_differs_in_topics():
+    found = listening.names_of(["home/1/a b/x", "home/2/a b/x", "home/3/c/x"])
+    assert list(found.values()) == ["1-a-b", "2-a-b", "3-c"]
+    assert listening.names_of(["a/b", "c"]) == {"a/b": "a-b", "c": "c"}
+    with pytest.raises(InputError, match="no different names"):
+        listening.names_of(["a b/x", "a-b/x"])
+
+
+@needs_broker
+def test_topics_become_devices_with_a_secret_that_others_cannot_read(here, capsys, monkeypatch):
+    paho = pytest.importorskip("paho.mqtt.client")
+    monkeypatch.setattr(listening, "QUIET", 0.3)
+    with running(here, users={"me": "it's a secret"}) as broker:
+        stop = threading.Event()
+
+        def publish():
+            client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+            client.username_pw_set("me", "it's a secret")
+            client.connect("127.0.0.1", broker.port)
+            client.loop_start()
+            for t in range(1000):
+                for name in ("kitchen", "attic"):
+                    reading = {"temp": 20 + t % 5, "air": {"humid": 40 + t % 7}, "open": t % 2 == 0}
+                    client.publish(f"home/{name}/env", json.dumps(reading))
+                    client.publish(f"home/{name}/noise/env", "hello")
+                if stop.wait(0.02):
+                    break
+            client.disconnect()
+            client.loop_stop()
+
+        sensors = threading.Thread(target=publish)
+        sensors.start()
+        monkeypatch.setenv("BROKER_PASSWORD", "it's a secret")
+        argv = ["--broker", broker.address, "--user", "me", "--topic", "home/+/env", "--target", "temp"]
+        try:
+            assert cli.main(["init", *argv, "--home-assistant", "--json"]) == 0
+        finally:
+            stop.set()
+            sensors.join()
+        said = json.loads(capsys.readouterr().out)
+        monkeypatch.setenv("BROKER_PASSWORD", "wrong")
+        assert "cannot be used: Not authorized" in refused(capsys, *argv, "--folder", "other")
+    assert said["devices"] == ["attic", "kitchen"]
+    assert said["columns"]["features"] == ["air.humid", "open"]
+    secret = here / "agents" / devices.PASSWORD
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert secret.read_text() == "it's a secret\n"
+    found = config.load(here / "agents" / "kitchen.toml", {})
+    assert (found.neighbours, found.stream.topic) == (("attic",), "home/kitchen/env")
+    assert found.transport_settings().password == "it's a secret"
+    assert found.output.topic == "predictions/kitchen"
+    assert found.output.home_assistant
+    text = (here / "agents" / "kitchen.toml").read_text()
+    assert "secret" not in text.replace("password_file", "")
+    assert len(text.splitlines()) <= 6
+
+
+@needs_broker
+def test_silent_topics_are_an_error_that_says_what_to_do(here, capsys):
+    with running(here) as broker:
+        argv = ["--broker", broker.address, "--topic", "a/+", "--target", "temp", "--wait", "0.3"]
+        assert "no JSON object came on a/+ within 0.3 s; expected readings" in refused(capsys, *argv)
+
+
+def test_up_starts_the_agents_of_a_folder_until_their_files_end(here, capsys, monkeypatch):
+    first, _ = ports = free_ports(2)
+    monkeypatch.setattr(devices, "PORT", first)
+    assert cli.main(["init", "north.csv", "south hill.csv", "--target", "temp"]) == 0
+    text = (here / "agents" / "south-hill.toml").read_text()
+    (here / "agents" / "south-hill.toml").write_text(text.replace(str(first + 1), str(ports[1])))
+    capsys.readouterr()
+    assert cli.main(["up", "agents", "--seconds", "60", "--json"]) == 0
+    said = capsys.readouterr()
+    learners = json.loads(said.out)["learners"]
+    assert [(each["name"], each["round"], each["state"]) for each in learners] == [
+        ("north", 40, "done"),
+        ("south-hill", 40, "done"),
+    ]
+    assert f"north: http://127.0.0.1:{first}/" in said.err
+    lines = (here / "agents" / "north.predictions.jsonl").read_text().splitlines()
+    assert [json.loads(line)["time"] for line in lines[:2]] == [
+        "2024-01-01T00:00:00.000Z",
+        "2024-01-01T01:00:00.000Z",
+    ]
+
+
+def test_up_refuses_folders_and_options_that_do_not_go_together(here, capsys):
+    (here / "empty").mkdir()
+    assert cli.main(["up", "empty"]) == 2
+    assert "empty has no agent's file; expected NAME.toml" in capsys.readouterr().err
+    assert cli.main(["up", "empty", "--rounds", "3"]) == 2
+    assert "--rounds is given with the folder empty" in capsys.readouterr().err
+    assert cli.main(["up", "--seconds", "3"]) == 2
+    assert "--seconds is for a folder" in capsys.readouterr().err
+
+
+def test_up_takes_data_of_ones_own(here, capsys):
+    argv = ["up", "--data", "north.csv", "--target", "temp", "--learners", "2", "--rounds", "10", "--json"]
+    assert cli.main(argv) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["dataset"], said["rounds"], said["same_bits"]) == ("north.csv", 10, True)
