@@ -22,7 +22,7 @@ from domkl.agent.lives import Life
 from domkl.base.errors import DataError, PeerError
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update
-from domkl.learner import files, tensors
+from domkl.learner import tensors
 
 WEIRD = [
     *(None, True, False, 0, -1, 2**63, 2**64 - 1, -(2**63), 0.5, 1e308, float("nan"), float("inf")),

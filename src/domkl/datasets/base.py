@@ -28,6 +28,7 @@ class Split:
     names: tuple[str, ...] = ()
     left_out: int = 0
     delay: int = 0
+    times: Array | None = None  # (J, T) seconds since 1970 in UTC, where samples have a time
 
     def __post_init__(self) -> None:
         if self.X.ndim != 3 or self.y.shape != self.X.shape[:2]:

@@ -21,9 +21,10 @@ from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.types import Array, Float
 from ..datasets import Split, Table, stations
+from ..datasets.columns import Columns
 from ..datasets.scaling import START
 from ..exchange.graph import LONE, Graph, as_graph, build
-from ..learning import kernels, losses
+from ..learning import conformal, kernels, losses
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
@@ -31,6 +32,8 @@ from ..simulator import Progress, Run, simulate
 from .central import omkl
 from .experiment import DataSpec, Experiment, OmklSpec
 
+#: Share of labels that bounds are to hold.
+COVERAGE = 0.9
 #: What each model computes in.
 DTYPES: dict[str, Float] = {Auto.kind: np.float32, Paper.kind: np.float64}
 #: What is said of each way to divide a table's rows over J learners.
@@ -59,6 +62,29 @@ class Outcome:
     unit: str  # of sqrt(scale * MSE)
     scale: float  # what a squared error is multiplied with to be in that unit squared
     notes: tuple[str, ...]
+    source: Source  # the streams as they came
+    origin: float = 0.0  # what a label of 0 is in the unit
+    _bounds: dict[float, tuple[Array, Array]] = dataclasses.field(default_factory=dict, repr=False)
+
+    def in_units(self, values: Array) -> Array:
+        """Labels or predictions, as the learners saw them, in the data's unit."""
+        return np.asarray(self.origin + math.sqrt(self.scale) * values)
+
+    @property
+    def y(self) -> Array:
+        """The labels as the loss takes them, in the data's unit. (J, T)"""
+        return self.in_units(losses.labels(self.experiment.model.loss_function, self.split.y))
+
+    @property
+    def y_hat(self) -> Array:
+        """The predictions in the data's unit. (J, T)"""
+        return self.in_units(self.run.y_hat)
+
+    def bounds(self, coverage: float = COVERAGE) -> tuple[Array, Array]:
+        """Bounds of the predictions in the data's unit, infinite where too few errors are known. (J, T)"""
+        if coverage not in self._bounds:
+            self._bounds[coverage] = conformal.bounds(self.y_hat, self.y, coverage, self.split.delay)
+        return self._bounds[coverage]
 
     @property
     def sigma2(self) -> tuple[float, ...]:
@@ -81,6 +107,10 @@ class Source(NamedTuple):
     dropped: int = 0  # rows without a number in every cell
     notes: tuple[str, ...] = ()  # how rows were divided and scaled
     raw: bool = False  # whether values are as in the user's file, of any size
+    origin: float = 0.0  # what a label of 0 is in that unit
+    target: str = ""
+    inputs: tuple[str, ...] = ()  # names of the inputs
+    columns: Columns | None = None  # how a table's columns become inputs
 
 
 def prepare(experiment: Experiment, rounds: int | None = None) -> Source:
@@ -91,7 +121,9 @@ def prepare(experiment: Experiment, rounds: int | None = None) -> Source:
     data = datasets.load(spec.names[0], x_scale=spec.x_scale, y_scale=spec.y_scale)
     J = as_graph(experiment.graphs[0]).J if experiment.learners is None else experiment.learners
     note = "scaled with the range of the whole dataset, as the paper does"
-    return cut(Source(data.name, data.split(J, spec.split, experiment.seed), notes=(note,)), rounds)
+    split = data.split(J, spec.split, experiment.seed)
+    source = Source(data.name, split, notes=(note,), target=data.target, inputs=data.feature_names)
+    return cut(source, rounds)
 
 
 def _stations(experiment: Experiment) -> Source:
@@ -106,7 +138,17 @@ def _stations(experiment: Experiment) -> Source:
         raise InputError(f"learners is {experiment.learners} for the stations; expected 3; leave it out")
     forecast = {"as it is now": stations.persistence(spec.horizon)}
     degrees = stations.HOT - stations.COLD
-    return Source("stations", datasets.load_stations(spec.horizon), "°F", degrees**2, forecast)
+    split, target = datasets.load_stations(spec.horizon), f"temperature in {spec.horizon} hours"
+    return Source(
+        "stations",
+        split,
+        "°F",
+        degrees**2,
+        forecast,
+        origin=stations.COLD,
+        target=target,
+        inputs=stations.feature_names(),
+    )
 
 
 def from_table(
@@ -127,7 +169,12 @@ def from_table(
     else:
         how, streams = "column", _by_column(table, learners, rounds)
     note = DIVIDED[how].format(J=len(streams.names))
-    return cut(Source(name, streams, dropped=table.dropped, notes=(note,), raw=True), rounds)
+    about = {
+        "target": table.target,
+        "inputs": table.feature_names,
+        "columns": getattr(table, "columns", None),
+    }
+    return cut(Source(name, streams, dropped=table.dropped, notes=(note,), raw=True, **about), rounds)
 
 
 def _by_column(table: Table, learners: int | None, rounds: int | None) -> Split:
@@ -158,7 +205,10 @@ def scaled(source: Source, loss: Loss) -> Source:
     rounds = min(START, split.y.shape[1])
     note = f"{what} scaled by the range of the first {rounds} rounds, later inputs clipped (auto: not scaled)"
     notes = (*source.notes, note)
-    return source._replace(split=split, scale=source.scale * width**2, notes=notes, raw=False)
+    origin = float(source.split.y[0, 0] - width * split.y[0, 0])
+    return source._replace(
+        split=split, scale=source.scale * width**2, notes=notes, raw=False, origin=source.origin + origin
+    )
 
 
 def _refuse_waste(learners: Sequence[str], rounds: int | None) -> None:
@@ -179,7 +229,9 @@ def cut(source: Source, rounds: int | None) -> Source:
     if rounds is None:
         return source
     T = min(checks.count("rounds", rounds), source.split.y.shape[1])
-    split = dataclasses.replace(source.split, X=source.split.X[:, :T], y=source.split.y[:, :T])
+    whole = source.split
+    times = None if whole.times is None else whole.times[:, :T]
+    split = dataclasses.replace(whole, X=whole.X[:, :T], y=whole.y[:, :T], times=times)
     return source._replace(split=split, baselines={k: v[:, :T] for k, v in source.baselines.items()})
 
 
@@ -212,9 +264,13 @@ def carry_out(experiment: Experiment, source: Source, progress: Progress | None 
     """
     model, paper = experiment.model, _paper_of(experiment)
     graph = network(experiment.graphs[0], source.split.names)
-    in_range = scaled(source, paper.loss_function)
+    asked, in_range = source.split.y.shape[1], scaled(source, paper.loss_function)
+    run = learn(model, source.split if isinstance(model, Auto) else in_range.split, graph, progress)
+    if run.y_hat.shape[1] < asked:
+        stopped = f"stopped after {run.y_hat.shape[1]} of {asked} rounds"
+        source = cut(source, run.y_hat.shape[1])._replace(notes=(*source.notes, stopped))
+        in_range = scaled(source, paper.loss_function)
     seen = source if isinstance(model, Auto) else in_range
-    run = learn(model, seen.split, graph, progress)
     factor = in_range.scale / seen.scale  # from the paper's scale to that of `run`
     beside = {} if model is paper else {"paper": factor * learn(paper, in_range.split, graph).mse}
     T, d = seen.split.X.shape[1:]
@@ -232,6 +288,8 @@ def carry_out(experiment: Experiment, source: Source, progress: Progress | None 
         unit=source.unit,
         scale=seen.scale,
         notes=_notes(graph, in_range),
+        source=source,
+        origin=seen.origin,
     )
 
 
@@ -256,6 +314,7 @@ def learn(model: ModelSettings, split: Split, graph: Graph, progress: Progress |
         dtype=DTYPES[model.kind],
         weights_every=max(1, split.y.shape[1] // 200),
         progress=progress,
+        keep_model=isinstance(model, Auto),
     )
 
 
@@ -290,6 +349,7 @@ def _guesses(source: Source, loss: Loss) -> dict[str, Array]:
     """Mean squared errors of guesses that need no learner. (J,) each"""
     y = losses.labels(loss, source.split.y)
     guesses = {"mean so far": _running_mean(y, source.split.delay), **source.baselines}
+    guesses.setdefault("as it is now", _last_known(y, source.split.delay))
     return {name: ((guess - y) ** 2).mean(1) for name, guess in guesses.items()}
 
 
@@ -297,6 +357,11 @@ def _running_mean(y: Array, delay: int) -> Array:
     """The mean of each learner's labels that are known so far. (J, T)"""
     means = np.cumsum(y, axis=1) / np.arange(1, y.shape[1] + 1)
     return np.concatenate([np.zeros((len(y), delay + 1)), means], axis=1)[:, : y.shape[1]]
+
+
+def _last_known(y: Array, delay: int) -> Array:
+    """The last of each learner's labels that is known. (J, T)"""
+    return np.concatenate([np.zeros((len(y), delay + 1)), y], axis=1)[:, : y.shape[1]]
 
 
 def _notes(graph: Graph, source: Source) -> tuple[str, ...]:
