@@ -15,7 +15,7 @@ from ..lab import experiment, report, results, trial
 from ..lab.experiment import Experiment
 from ..lab.trial import Outcome, Source
 from ..learning.settings import Auto
-from . import keep, models, own, show
+from . import inspect, keep, models, own, show
 
 DEFAULT = "three-stations"
 PREDICTIONS, MODEL = "predictions.csv", "model.domkl"
@@ -32,15 +32,6 @@ def add_to(commands: Any) -> None:
     add = command.add_argument
     add("experiment", nargs="?", default=DEFAULT, help="a TOML file, or the name of a shipped one")
     own.add_to(add)
-    add("--features", metavar="A,B", help="columns to predict from, in --data (default: all others)")
-    add("--learner-column", metavar="COLUMN", help="which learner a row belongs to, in --data")
-    add(
-        "--learners",
-        type=int,
-        metavar="J",
-        help="how many learners share --data without a learner column (default: 3)",
-    )
-    own.add_split(add)
     add("--horizon", type=int, metavar="HOURS", help="hours ahead to forecast, for the shipped stations")
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
@@ -56,12 +47,14 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Learn, print, and write the report."""
-    chosen = _settings(args, experiment.load(args.experiment))
+    chosen = own.settle(args, _settings(args, experiment.load(args.experiment)))
+    if args.check:
+        inspect.check(chosen, args.json)
+        return
     source = _source(args, chosen)
-    title = chosen.title if args.data is None else f"{source.name}: predicting {args.target}"
-    name = chosen.name if args.data is None else source.name
-    chosen = dataclasses.replace(chosen, name=name, title=title, graphs=(args.graph or chosen.graphs[0],))
-    _check_places(args)
+    chosen, source = trial.suited(chosen, source)
+    chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
+    _check_places(args, chosen)
     what = f"{plural(len(source.split.names), 'learner')}, {source.name}"
     with keep.interruptible() as stopped:
         with show.progress(what) as bar:
@@ -71,8 +64,10 @@ def run(args: argparse.Namespace) -> None:
         raise KeyboardInterrupt
 
 
-def _check_places(args: argparse.Namespace) -> None:
+def _check_places(args: argparse.Namespace, chosen: Experiment) -> None:
     """Refuse places that cannot be written, before anything is learnt."""
+    if args.save is not None and not isinstance(chosen.model, Auto):
+        raise InputError("--save is for model auto; expected --model auto with it; leave one out")
     if not args.no_report:
         keep.check_folder(args.out)
     for option in ("predictions", "save"):
@@ -127,15 +122,7 @@ def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
 
 
 def _source(args: argparse.Namespace, chosen: Experiment) -> Source:
-    if args.horizon is not None and (args.data is not None or chosen.data.names[0] != "stations"):
+    is_own = bool(chosen.data.path)
+    if args.horizon is not None and (is_own or chosen.data.names[0] != "stations"):
         raise InputError("--horizon is for the shipped stations; expected no other data; leave it out")
-    if args.data is None:
-        own.need_data(args, "target", "learner_column", "features", "drop", "learners", "missing")
-        return trial.prepare(chosen, args.rounds)
-    for option in ("learners", "split"):
-        if args.learner_column is not None and getattr(args, option) is not None:
-            raise InputError(
-                f"--{option} divides rows that --learner-column divides already; expected one of the two; "
-                "leave one out"
-            )
-    return own.read(args, chosen, args.learners)
+    return trial.prepare(chosen, args.rounds)

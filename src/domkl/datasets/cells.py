@@ -76,9 +76,14 @@ def number(cell: Any, decimal: str = ".") -> float:
     return value
 
 
+def has_thousands(text: str) -> bool:
+    """Whether a number with a decimal comma has points between thousands."""
+    return bool(_THOUSANDS.fullmatch(text.strip()))
+
+
 def _with_point(text: str) -> str:
     """A number with a decimal comma as Python writes it; 1.234 in such a file may be a thousand."""
-    if _THOUSANDS.fullmatch(text.strip()):
+    if has_thousands(text):
         raise ValueError
     return text.replace(",", ".", 1)
 
@@ -184,7 +189,7 @@ def _zone(text: str | None) -> timezone | None:
 
 def clock(cell: Any) -> float:
     """A time of day as a share of the day; ValueError if it is none."""
-    text = cell.strip() if isinstance(cell, (str, clock_time)) and isinstance(cell, str) else str(cell)
+    text = str(cell).strip()
     found = _CLOCK.fullmatch(text)
     if not found:
         raise ValueError

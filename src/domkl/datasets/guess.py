@@ -27,6 +27,8 @@ MOST_VALUES = 20
 SHOWN = 12
 #: Cells of a column that are looked at where all are alike.
 LOOKED_AT = 2000
+#: Characters of an example that are shown.
+LONGEST_SHOWN = 24
 _WHEN = re.compile(
     r"(^|[^a-z])(time|date|datetime|timestamp|ts|epoch|unix|when)([^a-z]|$)|(time|date|timestamp)$"
 )
@@ -58,14 +60,15 @@ class Guess:
     views: tuple[ColumnView, ...]
     problems: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    time_is_given: bool = False
 
-    def check(self) -> None:
-        """Raise for the first problem; its remedy names all others that wait."""
+    def check(self, where: str = "") -> None:
+        """Raise for the first problem, and say how many there are."""
         if self.problems:
             fact, remedy = self.problems[0]
             more = len(self.problems) - 1
             rest = f" (and {more} more: domkl inspect shows all)" if more else ""
-            raise InputError(f"{fact}; {remedy}{rest}")
+            raise InputError(f"{where}: {fact}; {remedy}{rest}" if where else f"{fact}; {remedy}{rest}")
 
 
 def guess(table: Mapping[str, Cells], columns: Columns) -> Guess:
@@ -105,7 +108,7 @@ class _Guesser:
         views = tuple(self._view(name, kinds[name], columns) for name in self.table)
         if not columns.features:
             self._problem("no column is left as a feature", "drop fewer columns or add one")
-        return Guess(columns, views, tuple(self.problems), tuple(self.notes))
+        return Guess(columns, views, tuple(self.problems), tuple(self.notes), bool(self.given.time))
 
     def _problem(self, fact: str, remedy: str) -> None:
         self.problems.append((fact, remedy))
@@ -211,6 +214,8 @@ class _Guesser:
 
     def _columns(self, kinds: dict[str, str], time: tuple[str, ...]) -> Columns:
         given = self.given
+        if given.features and all(name in given.kinds or name in given.categories for name in given.features):
+            return dataclasses.replace(given, decimal=self.decimal, labels=self._labels(kinds))
         for name in time[:1]:
             kinds[name] = kinds.get(name) or "time:iso"
         features = given.features or self._features(kinds, time)
@@ -220,7 +225,7 @@ class _Guesser:
             given,
             features=tuple(name for name in features if name in self.table),
             time=tuple(name for name in time if name in self.table),
-            kinds={name: kind for name, kind in used.items() if kind not in ("number", "category")},
+            kinds={name: kind for name, kind in used.items() if kind != "category"},
             categories=categories,
             labels=self._labels(kinds),
             decimal=self.decimal,
@@ -269,7 +274,7 @@ class _Guesser:
         unfit = sum(not self._fits(cell, kind) for cell in found)
         low, high = self._range(whole if isinstance(whole, np.ndarray) else found, kind)
         missing = _missing(whole, found, self.na)
-        examples = tuple(dict.fromkeys(checks.short(str(cell)) for cell in found[:50]))[:3]
+        examples = tuple(dict.fromkeys(_shown(cell) for cell in found[:50]))[:3]
         note = self.why.get(name, "") or (f"written {kind[5:]}" if kind.startswith("time:") else "")
         return ColumnView(name, role, shown, examples, len(whole), missing, unfit, low, high, note)
 
@@ -306,6 +311,11 @@ def _missing(whole: Cells, found: list[Any], na: frozenset[str]) -> int:
     if isinstance(whole, np.ndarray) and whole.dtype.kind in "iufb":
         return int((whole != whole).sum())
     return len(whole) - len(found)
+
+
+def _shown(cell: Any) -> str:
+    text = " ".join(cells.word(cell).split())
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def _share(found: Sequence[Any], good: Any) -> float:

@@ -64,10 +64,8 @@ class About:
         columns = None if state["columns"] is None else Columns.from_table(state["columns"], "its columns")
         if columns is not None and Encoder(columns).inputs != names:
             raise ValueError("its columns make other inputs")
-        scale = [
-            float(checks.finite(name, checks.floats(name, state[name]))) for name in ("origin", "factor")
-        ]
-        return cls(names, *texts, columns, *scale)
+        scale = checks.finite("its scale", checks.floats("scale", [state["origin"], state["factor"]]))
+        return cls(names, *texts, columns, *scale.tolist())
 
 
 def write(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:

@@ -56,14 +56,8 @@ def _rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
     for t in range(y.shape[1]):
         for j, name in enumerate(outcome.split.names):
             when = "" if times is None else iso(times[j, t])
-            bounds = {"low": plain(low[j, t]), "high": plain(high[j, t])}
-            yield {
-                "learner": name,
-                "index": t,
-                "time": when,
-                "y": plain(y[j, t]),
-                "y_hat": plain(y_hat[j, t]),
-            } | bounds
+            numbers = (plain(values[j, t]) for values in (y, y_hat, low, high))
+            yield dict(zip(HEADS, (name, t, when, *numbers), strict=True))
 
 
 def plain(value: float) -> str:
@@ -72,11 +66,9 @@ def plain(value: float) -> str:
     >>> plain(0.1), plain(float("inf"))
     ('0.1', '')
     """
-    return (
-        np.format_float_positional(value, precision=7, fractional=False, trim="-")
-        if math.isfinite(value)
-        else ""
-    )
+    if not math.isfinite(value):
+        return ""
+    return np.format_float_positional(value, precision=7, fractional=False, trim="-")
 
 
 def write_table(rows: Iterator[dict[str, Any]], heads: tuple[str, ...], path: Path) -> Path:
