@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import checks
+from ..base import checks, paths
 from ..base.errors import DataError, Error, InputError
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
@@ -83,7 +83,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise DataError(
             f"{path} cannot be read ({error.strerror}); expected a model of DOMKL.save() or `domkl run`; "
-            "fix its path or permissions"
+            f"{paths.near_file(path) or 'fix its path or permissions'}"
         ) from None
     try:
         return schema.read(SCHEMA, *files.unseal(content))

@@ -46,8 +46,8 @@ def document(outcome: Outcome) -> Document:
     """Everything about an outcome, ready for `json.dumps(..., allow_nan=False)`.
 
     Every error is in the data's unit: "mse", "cv" and the baselines in `unit` squared, "rmse" in `unit`, the
-    root of "mse"; "scale" is the factor from the learners' own squared errors. "alone" is what a learner would
-    have with its own samples only. "model" holds the settings as given, "rates" and
+    root of "mse"; "scale" is the factor from the learners' own squared errors. "alone" is what a learner
+    would have with its own samples only. "model" holds the settings as given, "rates" and
     "kernels" what they became. "sent" is how many values a learner sends to each neighbour in a round, on
     average. What is not finite, not known, or not part of the model is None.
     """

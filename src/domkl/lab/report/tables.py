@@ -60,7 +60,7 @@ def _sources(facts: Document) -> list[tuple[str, list[float | None], float | Non
 
 
 def _squared(facts: Document, head: str, values: Sequence[float | None], mean: float | None) -> Column:
-    *cells, last = column([v for v in (*values, mean)])
+    *cells, last = column([*values, mean])
     return Column(head, "MSE", squared_unit(facts), cells, last)
 
 
