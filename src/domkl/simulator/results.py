@@ -17,6 +17,8 @@ from ..learning.auto import AutoRows
 from ..learning.settings import Auto
 
 Progress: TypeAlias = Callable[[int, int], object]
+#: What `progress` returns to end a run after the rounds that are done.
+STOP = "stop"
 
 
 class Final(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.words import column, number, percent, plural, with_unit
 from .facts import Document
-from .tables import has_classes, has_kernels, has_neighbours, in_unit
+from .tables import has_classes, has_kernels, has_neighbours
 
 #: Longer lists are shown as their range, or counted.
 MOST_LINKS, MOST_VALUES = 30, 4
@@ -52,7 +52,7 @@ def verdict(facts: Document) -> str:
     if not has_neighbours(facts) or network["mse"] is None or network["alone_mse"] is None:
         return ""
     squared = [network["mse"], network["alone_mse"]]
-    errors = squared if has_classes(facts) else [math.sqrt(facts["scale"] * mse) for mse in squared]
+    errors = squared if has_classes(facts) else [math.sqrt(mse) for mse in squared]
     words = together_or_alone(errors[0], errors[1], facts["unit"])
     return f"Mean squared error: {words}" if has_classes(facts) else words
 
@@ -91,10 +91,9 @@ def _comparison(facts: Document) -> str:
 
 def _level(facts: Document, mse: float | None) -> str:
     """A mean squared error as the headline shows it: of numbers its root, with the unit."""
-    scaled = in_unit(facts, mse)
-    if has_classes(facts) or scaled is None:
-        return number(scaled)
-    return with_unit(math.sqrt(scaled), facts["unit"])
+    if has_classes(facts) or mse is None:
+        return number(mse)
+    return with_unit(math.sqrt(mse), facts["unit"])
 
 
 def settings(facts: Document) -> dict[str, str]:

@@ -60,7 +60,7 @@ def _sources(facts: Document) -> list[tuple[str, list[float | None], float | Non
 
 
 def _squared(facts: Document, head: str, values: Sequence[float | None], mean: float | None) -> Column:
-    *cells, last = column([in_unit(facts, v) for v in (*values, mean)])
+    *cells, last = column([*values, mean])
     return Column(head, "MSE", squared_unit(facts), cells, last)
 
 
@@ -71,18 +71,13 @@ def _rmse(facts: Document) -> Column:
 
 def _cv(facts: Document) -> Column:
     everyone = (*facts["learners"], facts["network"])
-    *cells, mean = column([in_unit(facts, one["cv"]) for one in everyone])
+    *cells, mean = column([one["cv"] for one in everyone])
     return Column("CV", "", squared_unit(facts), cells, mean)
 
 
 def _accuracy(facts: Document) -> Column:
     *cells, mean = [percent(one["accuracy"]) for one in (*facts["learners"], facts["network"])]
     return Column("right", "", "", cells, mean)
-
-
-def in_unit(facts: Document, squared_error: float | None) -> float | None:
-    """A squared error of the data's scale in the unit squared."""
-    return None if squared_error is None else squared_error * float(facts["scale"])
 
 
 def has_classes(facts: Document) -> bool:
@@ -122,8 +117,8 @@ def kernel_rows(facts: Document) -> list[KernelRow]:
     return [
         KernelRow(
             number(kernel["sigma2"]),
-            number(in_unit(facts, kernel["mse"])),
-            number(in_unit(facts, kernel["cv"])),
+            number(kernel["mse"]),
+            number(kernel["cv"]),
             percent(kernel["weight"]),
             min(roots[p] / longest, 1.0),
             p == best,
