@@ -14,7 +14,8 @@ inference): so the rate holds for streams whose errors change, and for scores th
 
 A fault is not learnt away at once: an alarm's scores count as little more than the largest kept, those of the
 next `PAUSE` readings do not count, and one error moves the unit by a bounded factor. Nor is anything silenced
-for ever: the correction is bounded, and the unit goes on following the errors.
+for ever: the correction is bounded, and the unit goes on following the errors. In the `PAUSE` after an alarm
+only what is much odder raises another, so that one event is not reported with every reading.
 """
 
 from __future__ import annotations
@@ -50,8 +51,10 @@ ALLOWED = 1.0
 STILL = 0.01
 #: What an alarm's score counts for at most, in those of the largest kept; readings after it that do not.
 GROWTH, PAUSE = 1.5, 50
-#: What one alarm too many does to the logarithm of the threshold, and how many count at most.
-PUSH, DEBT = 0.3, 4.0
+#: Part of the threshold while the last alarm is that fresh: what follows has to be odder to raise another.
+AGAIN = 0.1
+#: What one alarm too many does to the logarithm of the threshold; how many too few or too many count at most.
+PUSH, CREDIT, DEBT = 0.3, 8.0, 4.0
 
 
 class Judgement(NamedTuple):
@@ -164,12 +167,13 @@ class _Row:
             self.pause = float(PAUSE * alarm)
         if alarm:
             self.up = self.down = 0.0
-        self.debt = min(max(self.debt + alarm - rate, -DEBT), DEBT) if self.n > LEAST else 0.0
+        self.debt = min(max(self.debt + alarm - rate, -CREDIT), DEBT) if self.n > LEAST else 0.0
         return surprise, alarm
 
     def is_alarm(self, surprise: float, rate: float) -> bool:
         """Whether that is surprising enough."""
-        return self.n > LEAST and surprise <= rate * math.exp(-PUSH * self.debt)
+        again = AGAIN if self.pause else 1.0
+        return self.n > LEAST and surprise <= again * rate * math.exp(-PUSH * self.debt)
 
     def peek(self, y_hat: float, y: float) -> float:
         """p-value of a reading, which changes nothing."""
