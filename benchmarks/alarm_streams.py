@@ -3,7 +3,7 @@
 Decided before the first of them was judged: constants of `domkl.learning.alarms` may be chosen on `CHOSEN_ON`
 and its faults; the streams of `UNSEEN` are only reported. The stations were among these at first. There 38 %
 (rate 0.01) and 92 % (0.002) more alarms were raised than asked for, in a row after each surprise, as six
-forecasts share it; what was then changed (`AGAIN`, `CREDIT`) was judged on them, so they are among the others.
+forecasts share it. What was then changed (`AGAIN`, `CREDIT`) was judged on them, too, so they moved.
 """
 
 from __future__ import annotations

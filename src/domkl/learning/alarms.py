@@ -112,9 +112,9 @@ class Alarms:
         return self.rows[0].is_alarm(surprise, self.rate)
 
     def state(self) -> dict[str, Any]:
-        """Everything known between two readings, by name; scores (J, 3, n), levels (J, 10)."""
+        """Everything known between two readings, by name; scores (3, n) of each stream, levels (J, 10)."""
         return {
-            "scores": np.array([[kept.values for kept in row.scores] for row in self.rows], np.float64),
+            "scores": [np.array([kept.values for kept in row.scores], np.float64) for row in self.rows],
             "levels": np.array([[getattr(row, name) for name in row.LEVELS] for row in self.rows], float),
         }
 
@@ -192,15 +192,12 @@ class _Row:
         self.n += 1
         error = min(max(y - y_hat, -checks.LARGEST), checks.LARGEST)
         size, unit = abs(error), max(self.unit, UNIT_LEAST * self.long)
-        odd = size / unit if unit > 0 else 0.0
+        odd = min(size / unit, checks.LARGEST) if unit > 0 else 0.0
         signed = math.copysign(min(odd, MOST), error)
         self.up = max(self.up + signed - ALLOWED, 0.0)
         self.down = max(self.down - signed - ALLOWED, 0.0)
-        believed = self._bounded(size, unit)
-        self.unit, self.long = (
-            self._moved(self.unit, believed, RECENT),
-            self._moved(self.long, believed, LONG),
-        )
+        self.unit = self._moved(self.unit, self._bounded(size, unit), RECENT)
+        self.long = self._moved(self.long, self._bounded(size, self.long), LONG)
         self._note_label(y)
         return odd, max(self.up, self.down), self.repeats
 
