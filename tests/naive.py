@@ -498,3 +498,65 @@ def inside_fence(label, y, C):
         return labels[(n - 1) // 2]
     kept = [v for v in labels if middle[0] - far <= v <= middle[-1] + far]
     return min(max(label, kept[0]), kept[-1])
+
+
+def alarms(y_hat, y, rate, A):
+    """Surprise and alarm of each reading of one stream; `A` has the constants."""
+    kept = [[], [], []]
+    unit = long = up = down = repeats = step = debt = 0.0
+    pause, out = 0, []
+    for t in range(len(y)):
+        n, size = t + 1, abs(y[t] - y_hat[t])
+        u = max(unit, A.UNIT_LEAST * long)
+        odd = size / u if u > 0 else 0.0
+        signed = np.sign(y[t] - y_hat[t]) * min(odd, A.MOST)
+        up, down = max(0, up + signed - A.ALLOWED), max(0, down - signed - A.ALLOWED)
+        part = min(size, A.MOST * u) if n > A.LEAST and u > 0 else size
+        unit += max(1 / n, A.RECENT) * (part - unit)
+        part = min(size, A.MOST * long) if n > A.LEAST and long > 0 else size
+        long += max(1 / n, A.LONG) * (part - long)
+        if t:
+            moved = abs(y[t] - y[t - 1])
+            repeats = repeats + 1 if moved <= A.STILL * step else 0
+            part = min(moved, A.MOST * step) if n > A.LEAST and step > 0 else moved
+            step += max(1 / n, A.LONG) * (part - step)
+        scores = odd, max(up, down), repeats
+        tails = [tail_of(kept[k], scores[k], k == 2, A) for k in range(3)]
+        surprise = min(1, 3 * min(tails))
+        threshold = rate * np.exp(-A.PUSH * debt) * (A.AGAIN if pause else 1)
+        alarm = bool(n > A.LEAST and surprise <= threshold)
+        pause = max(pause - 1, 0)
+        if not pause:
+            for k in range(3):
+                most = max(A.GROWTH * max(kept[k]), 1) if alarm else np.inf
+                kept[k] = [*kept[k], min(scores[k], most)][-A.KEPT :]
+            pause = A.PAUSE if alarm else 0
+        up, down = (0, 0) if alarm else (up, down)
+        debt = min(max(debt + alarm - rate, -A.CREDIT), A.DEBT) if n > A.LEAST else 0
+        out.append((surprise, alarm))
+    return out
+
+
+def tail_of(kept, score, whole, A):
+    """The part of scores that are as large; beyond the largest few, by a generalised Pareto distribution."""
+    n, count = len(kept), sum(value >= score for value in kept)
+    if n < A.LEAST or count >= A.FEW:
+        return (count + 1) / (n + 1)
+    part = max(int(np.ceil(A.TAIL * n)), A.FEW)
+    ordered = sorted(kept)
+    threshold, last = ordered[-part - 1], ordered[-A.FEW]
+    excess = [value - threshold for value in ordered[-part:]]
+    first = sum(excess) / part
+    second = sum(e * (1 - (i + 1 - 0.35) / part) for i, e in enumerate(excess)) / part
+    shape, scale = 0, max(first, 1)
+    if not whole and first > 0:
+        shape = 2 - first / (first - 2 * second) if first > 2 * second else np.inf
+        shape = min(max(shape, A.SHAPES[0]), A.SHAPES[1])
+        scale = first * (1 - shape)
+
+    def beyond(x):
+        if abs(shape) < 1e-6:
+            return np.exp(-min(x / scale, 300))
+        return max(1 + shape * x / scale, 1e-9) ** (-1 / shape)
+
+    return (A.FEW + 1) / (n + 1) * beyond(score - threshold) / beyond(last - threshold)

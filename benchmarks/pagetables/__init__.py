@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import (
     accuracy,
     agents,
+    answers,
     changes,
     constants,
     fits,
@@ -23,7 +24,7 @@ from .common import Maker
 
 MADE: dict[str, Maker] = {}
 TABLES = (performance, accuracy, constants, stations, streams, changes, agents, fits)
-for module in (*TABLES, together, liars, outliers):
+for module in (*TABLES, together, liars, outliers, answers):
     assert not MADE.keys() & module.MADE.keys()
     MADE |= module.MADE
 

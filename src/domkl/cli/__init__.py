@@ -68,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
         compare,
         completion,
         data,
+        explain,
         graph,
         init,
         inspect,
@@ -81,23 +82,8 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="domkl", description="Decentralised online learning with multiple kernels.")
     top.add_argument("--version", action=_Version, nargs=0, help="version, and the engine that computes here")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
-    modules = (
-        run,
-        predict,
-        compare,
-        inspect,
-        init,
-        agent,
-        up,
-        graph,
-        certs,
-        telegraf,
-        reproduce,
-        data,
-        bench,
-    )
-    modules += (completion,)
-    for module in modules:
+    offline, devices = (run, predict, explain, compare, inspect), (init, agent, up, graph, certs, telegraf)
+    for module in (*offline, *devices, reproduce, data, bench, completion):
         module.add_to(commands)
     return top
 

@@ -142,7 +142,18 @@ class DOMKL:
     def explain(self, x: npt.ArrayLike | None = None) -> Explained | list[Explained]:
         """Which inputs matter: `Effects` overall, or `Contributions` to the prediction of x.
 
-        A network gives one for each learner; x is (J, d) then. See `domkl.explain`.
+        A network gives one for each learner; x is (J, d) then. Inputs that were made from one column are one.
+        See `domkl.explain`.
+
+        >>> import domkl, numpy as np
+        >>> model = domkl.DOMKL(model=domkl.Auto(size=100))
+        >>> for x in np.random.default_rng(0).uniform(size=(200, 3)):
+        ...     model.learn(x, 5 * x[0] - x[2])
+        >>> [(row["input"], round(row["part"], 1)) for row in model.explain().rows()]
+        [('x0', 1.0), ('x2', 0.0), ('x1', 0.0)]
+        >>> found = model.explain([1.0, 0.5, 0.5])
+        >>> bool(abs(found.base + found.contribution.sum() - model.predict([1.0, 0.5, 0.5])) < 1e-6)
+        True
         """
         names, groups = self.about.groups(self.d or 0)
         if isinstance(self._learning, OnlineRows):

@@ -14,7 +14,8 @@ inference): so the rate holds for streams whose errors change, and for scores th
 
 A fault is not learnt away at once: an alarm's scores count as little more than the largest kept, those of the
 next `PAUSE` readings do not count, and one error moves the unit by a bounded factor. Nor is anything silenced
-for ever: the correction is bounded, and the unit goes on following the errors.
+for ever: the correction is bounded, and the unit goes on following the errors. In the `PAUSE` after an alarm
+only what is much odder raises another, so that one event is not reported with every reading.
 """
 
 from __future__ import annotations
@@ -50,8 +51,10 @@ ALLOWED = 1.0
 STILL = 0.01
 #: What an alarm's score counts for at most, in those of the largest kept; readings after it that do not.
 GROWTH, PAUSE = 1.5, 50
-#: What one alarm too many does to the logarithm of the threshold, and how many count at most.
-PUSH, DEBT = 0.3, 4.0
+#: Part of the threshold while the last alarm is that fresh: what follows has to be odder to raise another.
+AGAIN = 0.1
+#: What one alarm too many does to the logarithm of the threshold; how many too few or too many count at most.
+PUSH, CREDIT, DEBT = 0.3, 8.0, 4.0
 
 
 class Judgement(NamedTuple):
@@ -109,9 +112,9 @@ class Alarms:
         return self.rows[0].is_alarm(surprise, self.rate)
 
     def state(self) -> dict[str, Any]:
-        """Everything known between two readings, by name; scores (J, 3, n), levels (J, 10)."""
+        """Everything known between two readings, by name; scores (3, n) of each stream, levels (J, 10)."""
         return {
-            "scores": np.array([[kept.values for kept in row.scores] for row in self.rows], np.float64),
+            "scores": [np.array([kept.values for kept in row.scores], np.float64) for row in self.rows],
             "levels": np.array([[getattr(row, name) for name in row.LEVELS] for row in self.rows], float),
         }
 
@@ -164,12 +167,13 @@ class _Row:
             self.pause = float(PAUSE * alarm)
         if alarm:
             self.up = self.down = 0.0
-        self.debt = min(max(self.debt + alarm - rate, -DEBT), DEBT) if self.n > LEAST else 0.0
+        self.debt = min(max(self.debt + alarm - rate, -CREDIT), DEBT) if self.n > LEAST else 0.0
         return surprise, alarm
 
     def is_alarm(self, surprise: float, rate: float) -> bool:
         """Whether that is surprising enough."""
-        return self.n > LEAST and surprise <= rate * math.exp(-PUSH * self.debt)
+        again = AGAIN if self.pause else 1.0
+        return self.n > LEAST and surprise <= again * rate * math.exp(-PUSH * self.debt)
 
     def peek(self, y_hat: float, y: float) -> float:
         """p-value of a reading, which changes nothing."""
@@ -188,15 +192,12 @@ class _Row:
         self.n += 1
         error = min(max(y - y_hat, -checks.LARGEST), checks.LARGEST)
         size, unit = abs(error), max(self.unit, UNIT_LEAST * self.long)
-        odd = size / unit if unit > 0 else 0.0
+        odd = min(size / unit, checks.LARGEST) if unit > 0 else 0.0
         signed = math.copysign(min(odd, MOST), error)
         self.up = max(self.up + signed - ALLOWED, 0.0)
         self.down = max(self.down - signed - ALLOWED, 0.0)
-        believed = self._bounded(size, unit)
-        self.unit, self.long = (
-            self._moved(self.unit, believed, RECENT),
-            self._moved(self.long, believed, LONG),
-        )
+        self.unit = self._moved(self.unit, self._bounded(size, unit), RECENT)
+        self.long = self._moved(self.long, self._bounded(size, self.long), LONG)
         self._note_label(y)
         return odd, max(self.up, self.down), self.repeats
 

@@ -1,0 +1,125 @@
+"""`domkl explain MODEL`: which inputs matter to a saved model, overall and for rows of a file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import InputError
+from ..base.words import number, percent
+from ..datasets import Columns, Table, read_table
+from ..faces.estimator import DOMKL
+from ..learning.explain import Contributions, Effects
+from . import show
+
+TEXT = "show which inputs matter to a saved model, overall and for each row of a file"
+#: Rows that are explained, and inputs that are shown of each, unless told otherwise.
+ROWS, MOST = 5, 5
+#: A trend is shown where it is at least that clear.
+CLEAR = 0.5
+
+
+def add_to(commands: Any) -> None:
+    """Declare the command."""
+    command = commands.add_parser("explain", help=TEXT, description=f"{TEXT[0].upper()}{TEXT[1:]}.")
+    add = command.add_argument
+    add("model", metavar="MODEL", help="a file of DOMKL.save() or `domkl run`")
+    add("--data", metavar="SOURCE", help="explain the predictions for the rows of this file, too")
+    add("--rows", type=int, default=ROWS, metavar="N", help="the first N of them (default: %(default)s)")
+    add("--learner", metavar="NAME", help="of a network, this learner (default: the first)")
+    add("--json", action="store_true", help="one JSON document on standard output")
+    command.set_defaults(act=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Load, ask, show."""
+    if args.rows < 1:
+        raise InputError(f"--rows is {args.rows}; expected at least 1; choose more")
+    model = DOMKL.load(args.model)
+    place = _place(model, args.learner)
+    overall = _one(model.explain(), place)
+    assert isinstance(overall, Effects)
+    rows = [] if args.data is None else _rows(model, place, args.data, args.rows)
+    if args.json:
+        show.document(_document(model, place, overall, rows))
+        return
+    _print(model, place, overall, rows)
+
+
+def _place(model: DOMKL, name: str | None) -> int:
+    names = [str(each) for each in model.learners]
+    if name is not None and name not in names:
+        raise InputError(f"--learner is {name!r}; expected one of {', '.join(names)}; choose one")
+    return 0 if name is None else names.index(name)
+
+
+def _one(found: Any, place: int) -> Any:
+    """Of a network, what one learner says."""
+    return found[place] if isinstance(found, list) else found
+
+
+def _rows(model: DOMKL, place: int, source: str, most: int) -> list[Contributions]:
+    X = _inputs(model, source).X[:most]
+    J = None if model.graph is None else len(model.learners)
+    return [_one(model.explain(x if J is None else np.tile(x, (J, 1))), place) for x in X]
+
+
+def _inputs(model: DOMKL, source: str) -> Table:
+    """The rows of a file as the model's inputs, encoded as when it was taught."""
+    about = model.about
+    if about.columns is not None:
+        table = read_table(source, Columns.from_table(about.columns), unlabelled=True)
+    else:
+        table = read_table(source, features=about.inputs, unlabelled=True)
+    if table.X.shape[1] != model.d:
+        raise InputError(
+            f"{source} has {table.X.shape[1]} inputs and the model {model.d}; expected as many; give a file "
+            "with the columns that it was taught with"
+        )
+    return table
+
+
+def _document(model: DOMKL, place: int, overall: Effects, rows: list[Contributions]) -> dict[str, Any]:
+    return {
+        "learner": str(model.learners[place]),
+        "samples": model.n,
+        "target": model.about.target,
+        "unit": model.about.unit,
+        "inputs": overall.rows(),
+        "rows": [{"y_hat": row.y_hat, "base": row.base, "inputs": row.rows()} for row in rows],
+    }
+
+
+def _print(model: DOMKL, place: int, overall: Effects, rows: list[Contributions]) -> None:
+    console, unit = show.console(), model.about.unit
+    target = model.about.target or "the target"
+    of = f", learner {model.learners[place]}" if model.graph is not None else ""
+    head = f"effect ({unit})" if unit else "effect"
+    table = show.table(f"What matters to the prediction of {target}{of}", "input", "part", head, "")
+    for row in overall.rows():
+        words = show.text(row["input"]), percent(row["part"]), number(row["effect"]), _trend(row["trend"])
+        table.add_row(*words)
+    console.print(table)
+    console.print("Effect: how far a prediction moves, typically, if the input takes another usual value.")
+    if rows:
+        console.print()
+        console.print(_rows_table(rows, unit))
+
+
+def _rows_table(rows: list[Contributions], unit: str) -> Any:
+    base = f"{number(rows[0].base)} {unit}".strip()
+    table = show.table(f"What moves each prediction from {base}, the average", "row", "predicted", "", left=1)
+    for n, row in enumerate(rows):
+        largest = [f"{each['input']} {_signed(each['contribution'])}" for each in row.rows()[:MOST]]
+        table.add_row(str(n + 1), number(row.y_hat), show.text(", ".join(largest)))
+    return table
+
+
+def _trend(trend: float) -> str:
+    return "rises" if trend >= CLEAR else "falls" if trend <= -CLEAR else ""
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else '-'}{number(abs(value))}"
