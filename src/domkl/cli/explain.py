@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.words import number, percent
-from ..datasets import Columns, Table, read_table
+from ..datasets import Table, read_table
 from ..faces.estimator import DOMKL
 from ..learning.explain import Contributions, Effects
 from . import show
@@ -70,7 +70,7 @@ def _inputs(model: DOMKL, source: str) -> Table:
     """The rows of a file as the model's inputs, encoded as when it was taught."""
     about = model.about
     if about.columns is not None:
-        table = read_table(source, Columns.from_table(about.columns), unlabelled=True)
+        table = read_table(source, about.columns, unlabelled=True)
     else:
         table = read_table(source, features=about.inputs, unlabelled=True)
     if table.X.shape[1] != model.d:

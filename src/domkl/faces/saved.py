@@ -56,7 +56,7 @@ class About:
     def groups(self, d: int) -> tuple[list[str], list[list[int]]]:
         """Names and places of inputs that belong together, as those made from one column do."""
         names = self.inputs or tuple(f"x{i}" for i in range(d))
-        parts = () if self.columns is None else Encoder(Columns.from_table(self.columns)).parts
+        parts = () if self.columns is None else Encoder(self.columns).parts
         made = [(part.name, part.inputs) for part in parts]
         if tuple(name for _, inputs in made for name in inputs) != names:
             made = [(name, (name,)) for name in names]
