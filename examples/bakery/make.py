@@ -1,7 +1,7 @@
-"""Makes sales.csv and tomorrow.csv: what three shops of a bakery that never was sold, as an office would save it.
+"""Makes sales.csv and tomorrow.csv: what a bakery that never was sold in three shops, as an office saves it.
 
-Semicolons, decimal commas, dates with the day first, a few empty cells. What is sold depends on the weekday, the
-season, the weather, the price and the shop.
+Semicolons, decimal commas, dates with the day first, a few empty cells. What is sold depends on the weekday,
+the season, the weather, the price and the shop.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import date, timedelta
 SHOPS = {"Harbour": 90, "Market": 140, "Station": 200}
 WEATHER = {"sun": 1.15, "clouds": 1.0, "rain": 0.8}
 HEAD = '"Date";"Shop";"Weather";"Price (EUR)";"Holiday";"Sold"'
-FIRST, DAYS = date(2023, 1, 2), 400
+FIRST, DAYS = date(2023, 1, 2), 180
 
 
 def rows(first: date, days: int, seed: int, known: bool) -> list[str]:

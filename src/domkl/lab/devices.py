@@ -34,7 +34,11 @@ class Device(NamedTuple):
 
 
 def files(
-    devices: Sequence[Device], columns: Columns, graph: str | None, common: Mapping[str, Any]
+    devices: Sequence[Device],
+    columns: Columns,
+    graph: str | None,
+    common: Mapping[str, Any],
+    port: int = PORT,
 ) -> dict[str, str]:
     """Names and texts of the devices' files; `common` are tables that all have."""
     names = [device.name for device in devices]
@@ -49,7 +53,7 @@ def files(
             "columns": _table(columns, device.dialect),
             **common,
             "output": {**device.more.get("output", {}), **common.get("output", {})},
-            "http": {"listen": f"127.0.0.1:{PORT + j}"},
+            "http": {"listen": f"127.0.0.1:{port + j}"},
         }
         lines = (f"{key} = {as_inline(value)}\n" for key, value in table.items() if value)
         found[f"{device.name}.toml"] = "".join(lines)
