@@ -17,7 +17,12 @@ import pytest
 
 FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
+    *(
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-dev-shm-usage",
+    ),
 ]
 DRIVER = shutil.which("chromedriver")
 
@@ -42,7 +47,9 @@ class Browser:
 
     def _call(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.driver + path, data, {"Content-Type": "application/json"}, method=method)
+        request = urllib.request.Request(
+            self.driver + path, data, {"Content-Type": "application/json"}, method=method
+        )
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)["value"]
 
@@ -60,7 +67,11 @@ class Browser:
     def press(self, *keys):
         """Keys, one after the other, where the focus is."""
         actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
-        self._call("POST", f"{self.session}/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+        self._call(
+            "POST",
+            f"{self.session}/actions",
+            {"actions": [{"type": "key", "id": "keys", "actions": actions}]},
+        )
 
     def resize(self, width, height, phone=False):
         """The page's size, not the window's, which has a least width."""
@@ -108,7 +119,9 @@ def opened(*flags):
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory(prefix="domkl-browser-", ignore_cleanup_errors=True) as folder:
         environ = {**os.environ, "HOME": folder}
-        process = subprocess.Popen([DRIVER, f"--port={port}"], env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [DRIVER, f"--port={port}"], env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             _await(port)
             browser = Browser(f"http://127.0.0.1:{port}", *flags, folder=f"{folder}/profile")

@@ -15,4 +15,6 @@ def test_uplot_is_what_its_author_published():
         digest, name = line.split()
         assert hashlib.sha256((STATIC / name).read_bytes()).hexdigest() == digest, name
     assert "MIT" in (STATIC / "uPlot.LICENSE").read_text()
-    assert (STATIC / "uPlot.iife.min.js").read_text().startswith("/*! https://github.com/leeoniya/uPlot (v1.6.")
+    assert (
+        (STATIC / "uPlot.iife.min.js").read_text().startswith("/*! https://github.com/leeoniya/uPlot (v1.6.")
+    )

@@ -15,6 +15,7 @@ from ..base.errors import InputError
 from ..exchange.message import PAYLOADS
 from ..learning import conformal, settings
 from ..learning.settings import Auto, ModelSettings, Paper
+from .config_http import HttpSection
 from .transports import security, topics
 from .transports.base import KINDS as TRANSPORTS
 from .transports.base import TransportSettings
@@ -30,6 +31,7 @@ PATHS = {
     "transport": ("ca", "cert", "key", "revoked"),
     "checkpoint": ("directory",),
     "output": ("predictions",),
+    "http": ("token_file",),
 }
 
 
@@ -177,26 +179,6 @@ class OutputSection:
 
 
 @dataclass(frozen=True)
-class HttpSection:
-    """[http]: where health and metrics are served; "" is nowhere."""
-
-    listen: str = ""
-    allow_remote: bool = False
-
-    def __post_init__(self) -> None:
-        _need(
-            self.address is None or self.allow_remote or security.is_loopback(self.listen),
-            f"listen is {self.listen!r}, which other machines reach; expected a loopback address; "
-            "choose 127.0.0.1, or set allow_remote = true",
-        )
-
-    @property
-    def address(self) -> tuple[str, int] | None:
-        """Host and port, None where nothing is served."""
-        return security.parse(self.listen, "listen") if self.listen else None
-
-
-@dataclass(frozen=True)
 class LogSection:
     """[log]: how much is written to standard error, and in which form."""
 
@@ -235,6 +217,7 @@ class AgentConfig:
         self._check_model()
         wrong = "[stream] journal is true without a [checkpoint] directory; expected a place for it; add one"
         _need(not self.stream.journal or self.checkpoint.directory is not None, wrong)
+        self.http.check_tls(self.transport)
 
     def _check_names(self) -> None:
         topics.check_name(self.network, "network")

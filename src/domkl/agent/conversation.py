@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..base.errors import InputError, PeerError
 from ..learner import Learner
 from . import graphs, wire
 from .config import AgentConfig
+from .gossip import Gossip
 from .logs import Refused
 from .memory import Memory
 from .neighbourhood import Neighbourhood, RoundRefused
@@ -70,6 +73,7 @@ class Conversation:
         self._state, self._state_at = "init", self.hello_at  # as last published
         self.readings = Readings(MOST_READINGS)  # from a sensor's topic
         self._sensor = config.stream.topic
+        self.gossip = Gossip(config.name)
 
     def subscribe(self) -> None:
         """Receive from the neighbours, the operator and, if it has a topic, the sensor."""
@@ -130,6 +134,13 @@ class Conversation:
         document |= {"neighbours": [*near.peers], "addresses": addresses}
         self.post.publish_json(topics.STATE, document, retain=True)
 
+    def publish_status(self, status: Mapping[str, Any]) -> None:
+        """Tell the neighbours how we are, and pass on what we have heard of others."""
+        self.gossip.tell(status, time.monotonic())
+        payload = self.gossip.take_news() if self.neighbourhood.peers else None
+        if payload is not None:
+            self.post.transport.publish(self.post.topic(self.name, topics.STATUS), payload)
+
     # Received
 
     def receive(self, topic: str, payload: bytes) -> None:
@@ -142,14 +153,16 @@ class Conversation:
             self._receive_graph(payload)
         elif sender not in self.neighbourhood.peers or channel not in CHANNELS:
             self.refused.note("stranger", sender=sender)
+        elif channel == topics.STATUS:
+            self._receive_guarded(self.neighbourhood.peers[sender], payload, self._receive_status)
         else:
-            self._receive_guarded(self.neighbourhood.peers[sender], payload)
+            self._receive_guarded(self.neighbourhood.peers[sender], payload, self._receive_from)
             self.note_unused()
 
-    def _receive_guarded(self, peer: Peer, payload: bytes) -> None:
+    def _receive_guarded(self, peer: Peer, payload: bytes, receive: Callable[[Peer, bytes], None]) -> None:
         """The one place where a neighbour's message comes in: whatever is wrong with it is its refusal."""
         try:
-            self._receive_from(peer, payload)
+            receive(peer, payload)
         except RoundRefused as error:
             self.refused.note("round", sender=peer.name, reason=str(error))
         except PeerError as error:
@@ -184,6 +197,9 @@ class Conversation:
                 near.wanted = new
         except InputError as error:
             self.refused.note("graph", reason=str(error))
+
+    def _receive_status(self, peer: Peer, payload: bytes) -> None:
+        self.gossip.receive(peer.name, payload, self.neighbourhood.peers, time.monotonic())
 
     def _receive_from(self, peer: Peer, payload: bytes) -> None:
         message = self.post.decoder.decode(payload)

@@ -75,8 +75,7 @@ class Agent:
         self.conversation = Conversation(config, self.learner, self.memory, near, self.post, self.refused)
         about = Scaling.of(config.stream, config.inputs), self.post, out, self.memory.errors
         self.predictions = Predictions(config.output, *about)
-        self.stream = stream
-        self._stopping = asyncio.Event()
+        self.stream, self._stopping = stream, asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is open; readings are being taken
         self._over: asyncio.Future[None] | None = None  # done when no round is open and no reading ready
         self._opened_at = time.monotonic()
@@ -208,6 +207,7 @@ class Agent:
             raise RowRefused("label without input", f"no x with id {reading.id!r} waits for its label")
         if y is not None:
             self._learn(x, y, y_hat)
+            self.predictions.label(reading)
 
     def _learn(self, x: Any, y: float, y_hat: float) -> None:
         self._opened_at = time.monotonic()

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ..learning.conformal import Errors
+from ..watch import Feed
 from .attempts import Attempts
 from .config import OutputSection
 from .files import without_waiting
@@ -150,20 +151,36 @@ class Predictions:
         self.lines, self._scaling, self._post = Lines(section.predictions), scaling, post
         self._out, self._is_published = out or self.lines.write, section.publish
         self._coverage, self._errors = section.coverage, errors
+        self.feed: Feed | None = None  # of the live page, which is told each prediction and each label
 
     def write(self, reading: Reading, round: int, y_hat: float) -> None:
         """Write the prediction of a reading."""
         record: dict[str, Any]
-        record = {"index": reading.index, "round": round, "y_hat": self._scaling.original(y_hat)}
+        record = {"index": reading.index, "round": round, **self.described(y_hat)}
         if reading.y is not None:
             record["y"] = self._scaling.original(reading.y)
         if reading.id is not None:
             record["id"] = reading.id
-        if self._coverage is not None:
-            record |= self._bounds(y_hat, self._coverage)
         self._out(record)
+        if self.feed is not None:
+            self.feed.sample({"learner": self._post.name, **record})
         if self._is_published:
             self._post.publish_json("prediction", record)
+
+    def label(self, reading: Reading) -> None:
+        """Tell the live page a label that was learnt."""
+        if self.feed is not None and reading.y is not None:
+            key = reading.index if reading.id is None else reading.id
+            self.feed.truth(self._post.name, key, self._scaling.original(reading.y))
+
+    def described(self, y_hat: float) -> dict[str, Any]:
+        """A prediction in the label's unit, with bounds if there shall be some."""
+        bounds = {} if self._coverage is None else self._bounds(y_hat, self._coverage)
+        return {"y_hat": self._scaling.original(y_hat), **bounds}
+
+    def in_unit(self, squared: float | None) -> float | None:
+        """A mean squared error as its root, in the label's unit."""
+        return None if squared is None else math.sqrt(squared) * abs(self._scaling.target_span)
 
     def _bounds(self, y_hat: float, coverage: float) -> dict[str, float | None]:
         """Bounds that hold y in `coverage` of all cases; null while too few errors are known."""

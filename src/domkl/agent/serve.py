@@ -7,13 +7,18 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..base import words
 from ..base.errors import DataError
+from ..learning.auto import EXPERT_NAMES
+from ..learning.settings import Auto, KernelSpec, Paper
+from ..watch import Feed
 from . import logs
+from .asking import Asking
 from .config import AgentConfig
 from .loop import Agent
 from .service import Service, Snapshot
@@ -21,6 +26,8 @@ from .service import Service, Snapshot
 LOG = logging.getLogger(__name__)
 #: A kind of `Agent.refused` that is a row of the stream; the others are messages.
 READING = "reading"
+#: Metrics that [http] publish = "counts" withholds.
+ERRORS = ("squared_error_rolling", "squared_error_alone_rolling", "kernel_weight")
 #: Seconds between two status lines.
 EVERY = 1.0
 
@@ -82,20 +89,84 @@ async def _watched(agent: Agent) -> AsyncIterator[None]:
 
 
 def service_of(agent: Agent, address: tuple[str, int]) -> Service:
-    """Health and metrics of an agent, served until closed."""
-    service = Service(address, agent.status, lambda: snapshot(agent))
-    agent.progress.on_round = service.round_seconds.observe
-    shown = ":".join(map(str, service.address))
-    logs.tell(LOG, logging.INFO, "serving health and metrics", address=shown)
+    """The live page, health and metrics of an agent, served until closed."""
+    config, http = agent.config, agent.config.http
+    feed = Feed(
+        config.network,
+        target=config.stream.target,
+        own=config.name,
+        inputs=tuple(config.stream.columns),
+        publish=http.publish,
+    )
+    asking = Asking(config, agent.learner, agent.predictions) if http.publish == "full" else None
+    who: dict[str, Any]
+    who = {"access": http.access(), "tls": http.context(config.transport)} if http.listen else {}
+    service = Service(address, agent.status, lambda: snapshot(agent), feed=feed, predict=asking, **who)
+    agent.predictions.feed, agent.progress.on_round = feed, service.round_seconds.observe
+    logs.tell(LOG, logging.INFO, "serving the page, health and metrics", page=service.server.url)
     return service
 
 
 async def _tell_status(agent: Agent) -> None:
     while True:
+        show_status(agent)
         await asyncio.sleep(EVERY)
         logs.tell(
             LOG, logging.INFO, "status", state="ready" if agent.status.ready else "init", **summary(agent)
         )
+
+
+def show_status(agent: Agent) -> None:
+    """Tell our own live page and the neighbours how we are, and the page how the others are."""
+    own, now = status_of(agent), time.monotonic()
+    if agent.config.http.publish == "counts":
+        own |= {"error": None, "alone": None, "weights": []}
+    agent.conversation.publish_status(own)
+    feed = agent.predictions.feed
+    if feed is not None:
+        names = [name for name, _ in own["weights"]]
+        for status in (own, *agent.conversation.gossip.statuses(now, names)):
+            feed.status(status)
+
+
+def status_of(agent: Agent) -> dict[str, Any]:
+    """How an agent is, for the live page and its neighbours' pages."""
+    now, counts, trust = time.monotonic(), agent.transport.counts, agent.learner.trust
+    state = "done" if agent.has_ended else "ready" if agent.status.ready else "init"
+    in_unit, weights = agent.predictions.in_unit, agent.learner.weights
+    near = [
+        {"name": name, "up": peer.is_up(now, 3.0), "trust": trust.get(name)}
+        for name, peer in agent.peers.items()
+    ]
+    return {
+        "learner": agent.config.name,
+        "state": state,
+        "round": agent.learner.round,
+        "samples": agent.progress.samples,
+        "error": in_unit(agent.progress.error) if agent.progress.samples else None,
+        "alone": in_unit(agent.progress.alone),
+        "weights": [
+            [name, float(weight)] for name, weight in zip(_weight_names(agent), weights, strict=False)
+        ],
+        "neighbours": near,
+        "messages_sent": counts.sent,
+        "bytes_sent": counts.sent_bytes,
+        "bytes_received": counts.received_bytes,
+        "refused": sum(agent.refused.values()) + counts.refused,
+        "rows_refused": agent.rows.total(),
+        "faults": list(agent.status.faults),
+    }
+
+
+def _weight_names(agent: Agent) -> Sequence[str]:
+    """What each weight belongs to: an expert of `Auto`, or a kernel."""
+    model, count = agent.learner.model, len(agent.learner.weights)
+    if model.kind == Auto.kind:
+        return EXPERT_NAMES
+    spec = model.kernels if isinstance(model, Paper) else None
+    if isinstance(spec, KernelSpec) and len(spec.sigma2) == count:
+        return [f"σ² = {words.number(each)}" for each in spec.sigma2]
+    return [f"kernel {p + 1}" for p in range(count)]
 
 
 def snapshot(agent: Agent) -> Snapshot:
@@ -105,7 +176,7 @@ def snapshot(agent: Agent) -> Snapshot:
     if READING in refused:
         rows[READING] = refused.pop(READING)
     alone = agent.progress.alone
-    return {
+    found: dict[str, Any] = {
         "rounds": agent.learner.round,
         "samples": agent.progress.samples,
         "readings_used": agent.rows.used,
@@ -127,3 +198,5 @@ def snapshot(agent: Agent) -> Snapshot:
         "readings_unjournalled": agent.memory.noting.failed,
         "predictions_lost": agent.predictions.lines.lost,
     }
+    hidden = ERRORS if agent.config.http.publish == "counts" else ()
+    return {name: value for name, value in found.items() if name not in hidden}

@@ -84,14 +84,18 @@ class Access:
 
     def _has_token(self, request: Request) -> bool:
         kind, _, sent = request.headers.get("authorization", "").partition(" ")
-        cookies = dict(part.strip().partition("=")[::2] for part in request.headers.get("cookie", "").split(";"))
+        cookies = dict(
+            part.strip().partition("=")[::2] for part in request.headers.get("cookie", "").split(";")
+        )
         given = [(sent if kind.lower() == "bearer" else "", self.token or "")]
-        given += [(request.query.get("token", ""), self.token or ""), (cookies.get(self.cookie, ""), self._session)]
-        # All three are compared, each in constant time.
-        return any([_same(found, wanted) for found, wanted in given])
+        given += [
+            (request.query.get("token", ""), self.token or ""),
+            (cookies.get(self.cookie, ""), self._session),
+        ]
+        return sum(_same(found, wanted) for found, wanted in given) > 0  # all are compared, in constant time
 
     def exchange(self, request: Request) -> Answer | None:
-        """For `/?token=...`, once it was found right: a cookie, and the page without the token in its address."""
+        """For `/?token=...`, once found right: a cookie, and the page without the token in its address."""
         if self.token is None or request.path != "/" or "token" not in request.query:
             return None
         cookie = f"{self.cookie}={self._session}; HttpOnly; SameSite=Lax; Path=/"

@@ -1,4 +1,4 @@
-"""The same for all learners of a simulation at once: a few array operations a round, however many they are."""
+"""The same for all learners of a simulation at once, by a few array operations a round."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RunFeed:
     names : of the learners.
     neighbours : of each, as indices.
     rounds : how many there will be; 0 if unknown.
-    factor : what errors and values are multiplied with, and `offset` what is added to values, to be in `unit`.
+    factor, offset : a value times the one plus the other is in `unit`.
     delay : rounds after which a label is known, which the simple guesses have to wait for, too.
     """
 
@@ -42,7 +42,13 @@ class RunFeed:
         weights: Sequence[str] = (),
     ) -> None:
         J, self.names, self._near, self._expert = len(names), list(names), neighbours, list(weights)
-        self.about = {"title": title, "target": target, "unit": unit, "self": None, "publish": "full"}
+        self.about: dict[str, Any] = {
+            "title": title,
+            "target": target,
+            "unit": unit,
+            "self": None,
+            "publish": "full",
+        }
         self.about |= {"inputs": [], "rounds": rounds, "state": "running"}
         self.version, self.done, self.bytes, self.sent = 0, 0, 0.0, 0.0
         self._factor, self._offset, self._delay = factor, offset, delay
@@ -90,8 +96,10 @@ class RunFeed:
         """All learners, and details of one: the one asked for, else the first."""
         j = self.names.index(learner) if learner in self.names else 0
         with self._changing:
-            about = {**self.about, "now": time.time(), "alarms": []}
-            roots = self._roots().T.tolist() if self.done > self._delay + 1 else [[None] * 4] * len(self.names)
+            about: dict[str, Any] = {**self.about, "now": time.time(), "alarms": []}
+            roots = (
+                self._roots().T.tolist() if self.done > self._delay + 1 else [[None] * 4] * len(self.names)
+            )
             rows = [self._row(i, *each) for i, each in enumerate(roots)]
             return {**about, "learners": rows, "detail": self._detail(j)}
 
@@ -103,7 +111,7 @@ class RunFeed:
 
     def _detail(self, j: int) -> dict[str, Any]:
         points = self._curve.points
-        roots = [[float(each[k, j]) for _, each in points] for k in range(4)]
+        roots: list[list[Any]] = [[float(each[k, j]) for _, each in points] for k in range(4)]
         roots[1] = roots[1] if self._has_alone else [None] * len(points)
         found: dict[str, Any] = {"name": self.names[j], "errors": [[t for t, _ in points], *roots]}
         row = self._weights[j].tolist() if len(self._weights) > j else []
@@ -125,4 +133,6 @@ class RunFeed:
             columns = self._samples(j, min(most, RECENT))
         keep = [k for k, name in enumerate(COLUMNS) if name in ("index", "y_hat", "y")]
         rows = zip(*(columns[k] for k in keep), strict=True)
-        return [{"learner": self.names[j], **dict(zip(("index", "y_hat", "y"), row, strict=True))} for row in rows]
+        return [
+            {"learner": self.names[j], **dict(zip(("index", "y_hat", "y"), row, strict=True))} for row in rows
+        ]

@@ -53,7 +53,7 @@ class Connections(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._open: dict[Any, float] = {}  # since when
         self._streams: set[Any] = set()
         self._changing = threading.Lock()
-        super().__init__(address, handler)  # type: ignore[arg-type]
+        super().__init__(address, handler)
 
     @property
     def streams(self) -> int:

@@ -19,7 +19,16 @@ ALARMS, LEARNERS, LONGEST = 50, 1024, 64
 LEVELS = ("full", "errors", "counts")
 #: Fields of a status that are shown, besides the errors and weights that a level may withhold.
 COUNTS = (
-    *("state", "round", "samples", "messages_sent", "bytes_sent", "bytes_received", "refused", "rows_refused"),
+    *(
+        "state",
+        "round",
+        "samples",
+        "messages_sent",
+        "bytes_sent",
+        "bytes_received",
+        "refused",
+        "rows_refused",
+    ),
     *("faults", "via", "neighbours"),
 )
 COLUMNS = ("index", "time", "y_hat", "low", "high", "y", "alarm")
@@ -45,7 +54,7 @@ class Shown:
         self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self.waiting: dict[Any, tuple[dict[str, Any], Any]] = {}  # predictions whose labels are not known yet
         self.guesses, self.curve = Guesses(), Curve()
-        self.alarms, self.heard_at = 0, time.monotonic()
+        self.alarms, self.traced, self.heard_at = 0, 0, time.monotonic()
         self.told: dict[str, Any] = {}  # errors that it told itself
 
 
@@ -73,7 +82,13 @@ class Feed:
         rounds: int = 0,
     ) -> None:
         checks.one_of("publish", publish, LEVELS)
-        self.about = {"title": title, "target": target, "unit": unit, "self": own, "publish": publish}
+        self.about: dict[str, Any] = {
+            "title": title,
+            "target": target,
+            "unit": unit,
+            "self": own,
+            "publish": publish,
+        }
         self.about |= {"inputs": list(inputs), "rounds": rounds, "state": "running"}
         self.version, self.publish = 0, publish
         self._learners: dict[str, Shown] = {}
@@ -83,7 +98,7 @@ class Feed:
     # Told by who runs the learners
 
     def sample(self, record: dict[str, Any]) -> None:
-        """A prediction: a record as agents write it, with `learner`. Its label counts once `truth` tells it."""
+        """A prediction: a record as agents write it, with `learner`; `truth` tells its label."""
         with self._changing:
             shown = self._shown(record["learner"])
             if shown is None:
@@ -121,7 +136,22 @@ class Feed:
                 shown.told = {key: status.get(key) for key in ("error", "alone", "weights")}
                 shown.alarms = max(shown.alarms, int(status.get("alarms") or 0))
                 shown.heard_at = time.monotonic() - float(status.get("age") or 0.0)
+                self._trace(shown)
                 self.version += 1
+
+    @staticmethod
+    def _trace(shown: Shown) -> None:
+        """The curve of a learner whose samples are not known here, from what it tells of its errors."""
+        error, round = shown.told["error"], shown.status.get("round")
+        if (
+            error is None
+            or shown.guesses.count
+            or (shown.curve.points and shown.curve.points[-1][0] == round)
+        ):
+            return
+        shown.traced += 1
+        if shown.curve.is_due(shown.traced):
+            shown.curve.add((round, error, shown.told["alone"], None, None))
 
     def end(self) -> None:
         """No learner will tell anything more."""
@@ -149,7 +179,9 @@ class Feed:
     def records(self, learner: str | None, most: int) -> list[dict[str, Any]]:
         """A learner's last predictions, the newest last; none where readings are not published."""
         with self._changing:
-            names = [name for name in (learner, self.about["self"], *self._learners) if name in self._learners]
+            names = [
+                name for name in (learner, self.about["self"], *self._learners) if name in self._learners
+            ]
             if self.publish != "full" or not names:
                 return []
             return [dict(record) for record in list(self._learners[names[0]].recent)[-most:]] if most else []

@@ -84,7 +84,9 @@ class Handler(BaseHTTPRequestHandler):
     def _length(self) -> int | None:
         """Of the body; None where it is none or too much."""
         text = self.headers.get("Content-Length", "0")
-        good = text.isascii() and text.isdigit() and len(text) < 10 and "Transfer-Encoding" not in self.headers
+        good = (
+            text.isascii() and text.isdigit() and len(text) < 10 and "Transfer-Encoding" not in self.headers
+        )
         return int(text) if good and int(text) <= MOST_BODY else None
 
     def _wrong_length(self) -> Answer:

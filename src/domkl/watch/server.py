@@ -107,7 +107,9 @@ class Server:
         route = self._routes.get(request.path)
         if route is None:
             known = ", ".join(sorted(path for path in self._routes if "." not in path))
-            return refusal(HTTPStatus.NOT_FOUND, f"there is no such page; expected one of {known}; choose one")
+            return refusal(
+                HTTPStatus.NOT_FOUND, f"there is no such page; expected one of {known}; choose one"
+            )
         allowed = "POST" if request.path == "/predict" else "GET, HEAD"
         if request.method not in allowed.split(", "):
             wrong = f"{request.method[:20]} is not possible here; expected {allowed}; use that"

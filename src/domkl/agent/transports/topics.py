@@ -21,6 +21,8 @@ ROOT = "domkl"
 #: The channel of a learner's own state, on which others receive `LOST` when it is gone.
 STATE = "state"
 LOST = b"lost"
+#: The channel on which learners tell neighbours how they, and those they have heard of, are.
+STATUS = "status"
 
 #: The name under which a person or a program changes a network.
 OPERATOR = "operator"
