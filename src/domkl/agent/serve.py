@@ -28,6 +28,8 @@ LOG = logging.getLogger(__name__)
 READING = "reading"
 #: Metrics that [http] publish = "counts" withholds.
 ERRORS = ("squared_error_rolling", "squared_error_alone_rolling", "kernel_weight")
+#: Weights in a status line.
+MOST_WEIGHTS = 32
 #: Seconds between two status lines.
 EVERY = 1.0
 
@@ -71,6 +73,9 @@ def summary(agent: Agent) -> dict[str, Any]:
         "up": sum(peer.is_up(now, 3.0) for peer in agent.peers.values()),
         "neighbours": len(agent.peers),
         "trusted": sum(part > 0.5 for part in agent.learner.trust.values()),
+        "trust": [agent.learner.trust.get(name) for name in agent.peers],
+        "weights": [round(float(weight), 4) for weight in q[:MOST_WEIGHTS]],
+        "refused": sum(agent.refused.values()) + counts.refused,
         "messages_sent": counts.sent,
         "bytes_sent": counts.sent_bytes,
         "bytes_received": counts.received_bytes,

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
 
 from ..base.extras import need
-from ..watch import Answer, Request, Server, Source
+from ..watch import Answer, FeedLike, Request, Server
 from .logs import Limited
 
 LOG = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Service:
         status: Status,
         snapshot: Callable[[], Snapshot],
         patience: float = 30.0,
-        feed: Source | None = None,
+        feed: FeedLike | None = None,
         **more: Any,
     ) -> None:
         client = need("prometheus_client", "agent")

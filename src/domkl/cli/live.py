@@ -22,7 +22,7 @@ from ..lab.fleet import Fleet
 from ..lab.trial import Source
 from ..learning import auto
 from ..learning.settings import Auto, KernelSpec
-from . import show
+from . import page, show
 
 #: Seconds between two looks at the learners, and between two lines where there is no terminal.
 LOOK, LINE = 0.2, 1.0
@@ -62,6 +62,7 @@ class View:
         self.status: dict[str, dict[str, Any]] = {name: {} for name in network.names}
         self.speed = dict.fromkeys(network.names, 0.0)  # bytes a second
         self.dead: list[str] = []
+        self.page = page.FleetPage(network, chosen, source)
         self._start = time.monotonic()
 
     def look(self) -> None:
@@ -73,6 +74,7 @@ class View:
                 self.speed[name] = _speed(before, status)
             self.status[name] = status
         self.dead = ended
+        self.page.look(self.status, ended)
 
     @property
     def line(self) -> str:

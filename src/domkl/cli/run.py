@@ -12,7 +12,7 @@ from ..lab import experiment, report, trial
 from ..lab.experiment import Experiment
 from ..lab.trial import Source
 from ..learning.settings import Auto
-from . import models, own, show
+from . import models, own, page, show
 
 DEFAULT = "three-stations"
 WITHOUT_OPTIONS = "Without options, three real weather stations forecast their temperature."
@@ -42,6 +42,13 @@ def add_to(commands: Any) -> None:
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     models.add_to(add)
     add("--out", default="domkl-report", metavar="DIR", help="where the report goes (default: %(default)s)")
+    add(
+        "--live",
+        nargs="?",
+        const=page.ANYWHERE,
+        metavar="HOST:PORT",
+        help="serve a page that shows the network while it learns (default: a free port)",
+    )
     add("--no-report", action="store_true", help="write no files")
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
@@ -53,8 +60,11 @@ def run(args: argparse.Namespace) -> None:
     source = _source(args, chosen)
     title = chosen.title if args.data is None else f"{source.name}: predicting {args.target}"
     chosen = dataclasses.replace(chosen, title=title, graphs=(args.graph or chosen.graphs[0],))
-    with show.progress(f"{len(source.split.names)} learners, {source.name}") as bar:
-        outcome = trial.carry_out(chosen, source, bar)
+    with (
+        page.of_run(args.live, chosen, source, args.target) as watch,
+        show.progress(f"{len(source.split.names)} learners, {source.name}") as bar,
+    ):
+        outcome = trial.carry_out(chosen, source, bar, watch)
     files = [] if args.no_report else report.write(outcome, args.out)
     if args.json:
         show.document({**report.document(outcome), "files": [str(path) for path in files]})

@@ -27,7 +27,7 @@ from ..learning import kernels, losses
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
-from ..simulator import Progress, Run, simulate
+from ..simulator import Progress, Run, Watch, simulate
 from .central import omkl
 from .experiment import DataSpec, Experiment, OmklSpec
 
@@ -205,7 +205,9 @@ def _link(text: str, names: Sequence[str]) -> tuple[str, str]:
     )
 
 
-def carry_out(experiment: Experiment, source: Source, progress: Progress | None = None) -> Outcome:
+def carry_out(
+    experiment: Experiment, source: Source, progress: Progress | None = None, watch: Watch | None = None
+) -> Outcome:
     """Run the model on the experiment's first graph, and OMKL and the baselines on the same samples.
 
     Beside model "auto" stands the same network with the experiment's [paper] learner.
@@ -214,7 +216,7 @@ def carry_out(experiment: Experiment, source: Source, progress: Progress | None 
     graph = network(experiment.graphs[0], source.split.names)
     in_range = scaled(source, paper.loss_function)
     seen = source if isinstance(model, Auto) else in_range
-    run = learn(model, seen.split, graph, progress)
+    run = learn(model, seen.split, graph, progress, watch)
     factor = in_range.scale / seen.scale  # from the paper's scale to that of `run`
     beside = {} if model is paper else {"paper": factor * learn(paper, in_range.split, graph).mse}
     T, d = seen.split.X.shape[1:]
@@ -245,7 +247,13 @@ def _paper_of(experiment: Experiment) -> Paper:
     return dataclasses.replace(paper, loss=model.loss, reg=None, delta=None)
 
 
-def learn(model: ModelSettings, split: Split, graph: Graph, progress: Progress | None = None) -> Run:
+def learn(
+    model: ModelSettings,
+    split: Split,
+    graph: Graph,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+) -> Run:
     """A network of this model on these streams."""
     return simulate(
         split.X,
@@ -256,6 +264,7 @@ def learn(model: ModelSettings, split: Split, graph: Graph, progress: Progress |
         dtype=DTYPES[model.kind],
         weights_every=max(1, split.y.shape[1] // 200),
         progress=progress,
+        watch=watch,
     )
 
 

@@ -17,10 +17,10 @@ from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
 from .blocks import Block
 from .paper import simulate_paper
-from .results import Progress, Run, RunOptions
+from .results import Progress, Run, RunOptions, Watch
 from .rows import simulate_rows
 
-__all__ = ["Block", "Progress", "Run", "simulate"]
+__all__ = ["Block", "Progress", "Run", "Watch", "simulate"]
 
 
 def simulate(
@@ -37,6 +37,7 @@ def simulate(
     keep_state: bool = True,
     weights_every: int = 0,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Run:
     """Let a network of J learners learn for T rounds, in this process.
 
@@ -58,6 +59,8 @@ def simulate(
         the native engine reports progress only at the end.
     weights_every : keep the weights of kernels (`Paper`) or experts (`Auto`) of every n-th round in `q_path`.
     progress : called as progress(rounds done, T); T is 0 where the stream does not tell.
+    watch : called as watch(y_hat, y, alone, weights) with what happened in each round, or with `Paper` in a
+        few of them; for pages and files that follow a run.
 
     Examples
     --------
@@ -81,6 +84,7 @@ def simulate(
         checks.count("threads", (os.cpu_count() or 1) if threads is None else threads),
         checks.float_type(dtype),
         progress,
+        watch,
     )
     if isinstance(model, Paper):
         with engines.guard(engine):

@@ -14,6 +14,9 @@ from ..exchange.graph import Graph
 from ..exchange.message import Exchange
 
 Progress: TypeAlias = Callable[[int, int], object]
+#: Called after each round, or with `Paper` a few of them, with predictions and labels (J, B), what own
+#: samples only predicted (J, B), or nothing where the model cannot tell, and the weights (J, n).
+Watch: TypeAlias = Callable[[Array, Array, Array, Array], object]
 
 
 @dataclass(frozen=True)
@@ -53,3 +56,4 @@ class RunOptions:
     threads: int
     dtype: Any
     progress: Progress | None
+    watch: Watch | None = None

@@ -12,8 +12,8 @@ runs in threads of its own, so that no browser can make a learner wait.
 
 from .access import Access
 from .arrays import RunFeed
-from .feed import Feed, Source
+from .feed import Feed, FeedLike
 from .requests import Answer, Request, Route
 from .server import Server
 
-__all__ = ["Access", "Answer", "Feed", "Request", "Route", "RunFeed", "Server", "Source"]
+__all__ = ["Access", "Answer", "Feed", "FeedLike", "Request", "Route", "RunFeed", "Server"]

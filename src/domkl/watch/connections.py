@@ -120,7 +120,7 @@ class Connections(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._free.release()
 
     def service_actions(self) -> None:
-        """Close connections whose time is over; the server calls it every half second."""
+        """Close connections whose time is over; the server calls it several times a second."""
         self._cut_off()
 
     def _cut_off(self, oldest: bool = False) -> None:

@@ -34,7 +34,7 @@ COUNTS = (
 COLUMNS = ("index", "time", "y_hat", "low", "high", "y", "alarm")
 
 
-class Source(Protocol):
+class FeedLike(Protocol):
     """What a server shows."""
 
     version: int  # changes with what is shown

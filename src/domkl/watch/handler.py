@@ -13,7 +13,7 @@ from .requests import Answer, Request, refusal
 
 LOG = logging.getLogger(__name__)
 LONGEST = 16_384  # bytes of a request line and its headers
-MOST_BODY = 65_536  # bytes of what is posted
+MOST_BODY, MOST_FIELDS = 65_536, 20  # bytes of what is posted, and fields of a query
 #: Nothing from elsewhere, nothing inline, no frames; what is shown is kept by nobody.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -54,11 +54,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer."""
-        request = self._request()
-        refused = self._wrong_length() if request is None else None
-        if request is None or refused is not None:
-            self._send(refused or refusal(HTTPStatus.BAD_REQUEST, "no request"))
-        elif self.desk.follows(request):
+        try:
+            request = self._request()
+        except _Unreadable as error:
+            self._send(refusal(error.status, str(error)))
+            return
+        if self.desk.follows(request):
             self._stream(request)
         else:
             self._send(self.desk.answer(request))
@@ -70,31 +71,29 @@ class Handler(BaseHTTPRequestHandler):
             return self.do_GET
         raise AttributeError(name)
 
-    def _request(self) -> Request | None:
-        length = self._length()
-        if length is None:
-            return None
-        parts = urllib.parse.urlsplit(self.path)
-        query = dict(urllib.parse.parse_qsl(parts.query, max_num_fields=20))
+    def _request(self) -> Request:
+        length, parts = self._length(), urllib.parse.urlsplit(self.path)
+        try:
+            query = dict(urllib.parse.parse_qsl(parts.query, max_num_fields=MOST_FIELDS))
+        except ValueError:
+            wrong = f"the query has too many fields; expected {MOST_FIELDS}; leave some out"
+            raise _Unreadable(HTTPStatus.BAD_REQUEST, wrong) from None
         headers = {name.lower(): value for name, value in self.headers.items()}
         peer = getattr(self.request, "getpeercert", lambda: None)()
         body = self.rfile.read(length) if length else b""
         return Request(self.command, parts.path, query, headers, body, bool(peer))
 
-    def _length(self) -> int | None:
-        """Of the body; None where it is none or too much."""
+    def _length(self) -> int:
+        """Of the body."""
         text = self.headers.get("Content-Length", "0")
-        good = (
-            text.isascii() and text.isdigit() and len(text) < 10 and "Transfer-Encoding" not in self.headers
-        )
-        return int(text) if good and int(text) <= MOST_BODY else None
-
-    def _wrong_length(self) -> Answer:
-        return refusal(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"the body's length is not told or too much; expected at most {MOST_BODY} bytes and a "
-            "Content-Length; send less",
-        )
+        is_told = text.isascii() and text.isdigit() and "Transfer-Encoding" not in self.headers
+        if not is_told or len(text) > 9 or int(text) > MOST_BODY:
+            raise _Unreadable(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"the body's length is not told or too much; expected at most {MOST_BODY} bytes and a "
+                "Content-Length; send less",
+            )
+        return int(text)
 
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.status)
@@ -111,7 +110,8 @@ class Handler(BaseHTTPRequestHandler):
     def _stream(self, request: Request) -> None:
         if not self.server.become_stream(self.request):
             wrong = "too many pages are open; expected fewer; close one and try again"
-            return self._send(refusal(HTTPStatus.SERVICE_UNAVAILABLE, wrong, **{"Retry-After": "10"}))
+            self._send(refusal(HTTPStatus.SERVICE_UNAVAILABLE, wrong, **{"Retry-After": "10"}))
+            return
         self.send_response(HTTPStatus.OK)
         self._send_headers({"Content-Type": "text/event-stream", "Connection": "close", **HEADERS})
         try:
@@ -130,6 +130,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         LOG.debug("http %s", self.client_address[0])  # addresses of requests may hold a token
+
+
+class _Unreadable(Exception):
+    """A request that cannot be understood."""
+
+    def __init__(self, status: HTTPStatus, fact: str) -> None:
+        super().__init__(fact)
+        self.status = status
 
 
 class _Short:

@@ -14,7 +14,7 @@ from ..base.errors import Error, InputError
 from . import connections, files
 from .access import Access
 from .connections import Connections, Note
-from .feed import Source
+from .feed import FeedLike
 from .handler import Handler
 from .limits import Rate
 from .requests import JSON, Answer, Request, Route, document, encoded, refusal
@@ -22,6 +22,7 @@ from .requests import JSON, Answer, Request, Route, document, encoded, refusal
 #: Seconds between two events at least, and after which a silent stream is tried.
 EVERY, KEEP_ALIVE = 1.0, 10.0
 MOST_RECORDS = 1000
+LOOK = 0.2  # seconds between two looks for overdue connections, and for the end
 
 #: Takes what a client asks ({"x": ...}) and gives a prediction; raises an `Error` of domkl.
 Predict = Callable[[dict[str, Any]], dict[str, Any]]
@@ -45,7 +46,7 @@ class Server:
     def __init__(
         self,
         address: tuple[str, int],
-        feed: Source | None,
+        feed: FeedLike | None,
         token: str | None = None,
         predict: Predict | None = None,
         *,
@@ -60,7 +61,9 @@ class Server:
         self._routes = {**(_pages(self, feed) if feed is not None else {}), **(routes or {})}
         handler = type("_Handler", (Handler,), {"desk": self})
         self._server = _bound(address, handler, note, tls)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="domkl-http", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(LOOK,), name="domkl-http", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -172,7 +175,7 @@ def _question(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _pages(server: Server, feed: Source) -> dict[str, Route]:
+def _pages(server: Server, feed: FeedLike) -> dict[str, Route]:
     def predictions(request: Request) -> Answer:
         text = request.query.get("n", "100")
         most = min(int(text), MOST_RECORDS) if text.isascii() and text.isdigit() and len(text) < 6 else 100
