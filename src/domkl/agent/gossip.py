@@ -27,7 +27,7 @@ EVERY = 5.0
 #: forged one must leave room to outrun it.
 MOST_VERSION, MOST_FIRST, MOST_AHEAD = 2**62, 2**40, 2**26
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$", max_length=64)]
+Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,64}\Z", max_length=64)]
 Count = Annotated[int, Meta(ge=0, lt=2**53)]
 Size = Annotated[float, Meta(ge=0, le=1e150)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -109,7 +109,7 @@ class Gossip:
 
     def _outrun(self, version: int) -> None:
         """Others have heard of a later report of ours: an earlier life's, or a forgery."""
-        if self._version <= version < MOST_VERSION - MOST_AHEAD:
+        if self._version < version < MOST_VERSION - MOST_AHEAD:
             self._version, self._told_at = version, -math.inf
 
     def _keep(self, report: Report, sender: str, now: float) -> None:

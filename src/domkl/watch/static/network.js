@@ -57,7 +57,7 @@ class Graph {
       const node = drawn("g", { role: "button", tabindex: "-1", transform: `translate(${x} ${y})` });
       node.append(drawn("circle", { class: "mark", r: r + 5 }), drawn("circle", { class: "body", r }), drawn("title"));
       const label = drawn("text", { y: r + 15 });
-      label.textContent = name.length > 14 ? `${name.slice(0, 13)}…` : name;
+      label.textContent = short(name);
       if (!many || name.length < 5) node.append(label);
       node.addEventListener("click", () => this.choose(name));
       this.svg.append(node);
@@ -68,7 +68,8 @@ class Graph {
   show(i, learner, isChosen) {
     const node = this.nodes[i];
     const state = stateOf(learner);
-    const text = `${learner.name}, ${WORDS[state]}, round ${learner.round ?? "unknown"}`;
+    const seen = short(learner.name) === learner.name ? learner.name : `${short(learner.name)} (${learner.name})`;
+    const text = `${seen}, ${WORDS[state]}, round ${learner.round ?? "unknown"}`;
     node.setAttribute("class", `node ${state}${isChosen ? " chosen" : ""}`);
     node.setAttribute("aria-label", text);
     node.setAttribute("aria-pressed", String(isChosen));
@@ -87,6 +88,8 @@ class Graph {
     event.preventDefault();
   }
 }
+
+const short = (name) => (name.length > 14 ? `${name.slice(0, 13)}…` : name);
 
 const WORDS = { ready: "learning", init: "starting", done: "ended", lost: "silent" };
 

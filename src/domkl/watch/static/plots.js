@@ -116,7 +116,7 @@ class Plot {
       ...columns.map(([, values]) => shown(values[first + i]))]).reverse();
     const unit = this.unit ? `, in ${this.unit}` : "";
     this.details.querySelector(".rows").replaceChildren(
-      table(`${this.caption}, the last ${rows.length}${unit}`, [this.xName, ...columns.map(([label]) => label)], rows));
+      table(`${this.caption}, the last ${rows.length}${unit}`, [this.xName, ...columns.map(([label]) => label)], rows, "cards"));
   }
 }
 
