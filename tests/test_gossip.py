@@ -44,7 +44,7 @@ def test_news_reach_everybody_once():
     sent = 0
     for tick in range(8):
         for one in line:
-            one.tell(status(), now=0.0)
+            one.report(status(), now=0.0)
         messages = [(one.name, payload) for one in line if (payload := one.take_news())]
         sent += len(messages)
         for sender, payload in messages:
@@ -65,13 +65,13 @@ def test_a_report_is_repeated_after_a_while_or_with_another_state():
         (3, "ready", False),
         (8, "ready", True),
     ):
-        one.tell(status(state=state), float(now))
+        one.report(status(state=state), float(now))
         assert bool(one.take_news()) is is_new, now
 
 
-def test_what_is_told_is_what_is_shown():
+def test_what_is_reported_is_what_is_shown():
     a, b = Gossip("a"), Gossip("b")
-    a.tell(status(bytes_sent=10, rows_refused=3, faults=["secret"], learner="a"), 0.0)
+    a.report(status(bytes_sent=10, rows_refused=3, faults=["secret"], learner="a"), 0.0)
     b.receive("a", a.take_news(), {"a"}, 1.0)
     (shown,) = b.statuses(3.0, ["own"])
     assert (shown["learner"], shown["round"], shown["error"], shown["bytes_sent"]) == ("a", 7, 1.5, 10)
@@ -82,7 +82,7 @@ def test_what_is_told_is_what_is_shown():
 
 def test_a_neighbour_cannot_speak_for_another_neighbour_or_for_us():
     one = Gossip("a")
-    one.tell(status(round=3), 0.0)
+    one.report(status(round=3), 0.0)
     one.receive("b", reports({"name": "b", "round": 1}, {"name": "far", "round": 2}), {"b", "c"}, 0.0)
     one.receive(
         "b", reports({"name": "c", "version": 5}, {"name": "a", "version": 9, "round": 99}), {"b", "c"}, 0.0
@@ -92,18 +92,18 @@ def test_a_neighbour_cannot_speak_for_another_neighbour_or_for_us():
 
 def test_a_forged_or_earlier_report_of_ours_is_outrun():
     one, forged = Gossip("a"), 2**40
-    one.tell(status(), 0.0)
+    one.report(status(), 0.0)
     one.receive("b", reports({"name": "a", "version": forged}), {"b"}, 0.0)
-    one.tell(status(), 0.1)
+    one.report(status(), 0.1)
     assert json.loads(one.take_news())[0]["version"] == forged + 1
     one.receive(
         "b", reports({"name": "a", "version": 2**62}), {"b"}, 0.0
     )  # cannot be outrun, so it is nothing
-    one.tell(status(), 9.0)
+    one.report(status(), 9.0)
     assert json.loads(one.take_news())[0]["version"] == forged + 2
 
 
-def test_a_neighbour_whose_clock_went_back_hears_of_its_past():
+def test_a_neighbour_whose_clock_went_back_receives_its_past():
     one = Gossip("a")
     one.receive("b", reports({"name": "b", "version": 500}), {"b"}, 0.0)
     one.take_news()

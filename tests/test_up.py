@@ -94,7 +94,9 @@ def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_
         assert learner["bytes_sent"] > 34 * 390 * 8
         assert len(learner["neighbours"]) == 2
         assert learner["alone_rmse"] > 0
-    assert re.match(r" +\d+ s  (starting 3 learners|round \d+ of 34, error )", done.stderr)
+    first, second, *_ = done.stderr.splitlines()
+    assert re.fullmatch(r"Page: http://127\.0\.0\.1:\d+/", first)
+    assert re.match(r" +\d+ s  (starting 3 learners|round \d+ of 34, error )", second)
     assert list((tmp_path / "tmp").iterdir()) == []
 
 

@@ -131,7 +131,33 @@ def test_levels_withhold_readings_and_errors():
         Feed("net", publish="all")
 
 
-def test_a_learner_that_only_tells_has_a_curve():
+def test_own_samples_only_are_compared_over_the_same_samples():
+    """Before the first label both know nothing, and their huge errors of then must not flatter either."""
+    rng = np.random.default_rng(2)
+    y, y_hat, alone = 50 + rng.normal(size=(3, 150))
+    y_hat[:4] = alone[:4] = 0.0
+    found = told(y, y_hat, delay=3)
+    late = range(147)  # learnt so far
+    errors = [rolled([y[t] - each[t] for t in late]) for each in (y_hat, alone)]
+    found.status({"learner": "a", "error": errors[0], "alone": errors[1]})
+    shown = found.document(None)["learners"][0]["alone"]
+    assert errors[1] > 3 * shown
+    assert shown == pytest.approx(rolled([y[t] - alone[t] for t in late[4:]]), rel=0.02)
+
+
+def test_bounds_of_a_simulation_hold_nine_tenths_of_the_last_errors():
+    rng = np.random.default_rng(3)
+    y, y_hat = rng.normal(size=(2, 1, 450))
+    run = RunFeed("net", ["a"], [[]], delay=2)
+    for t in range(450):
+        run.round(y_hat[:, t], y[:, t], np.empty(0), np.ones((1, 1)))
+    _, _, middle, low, high, *_ = run.document("a")["detail"]["samples"]
+    known = np.abs(y - y_hat)[0, 449 - 2 - 100 : 449 - 2]  # those whose labels were known before round 449
+    wide = np.sort(known)[90]  # the 91st of 100
+    assert (low[-1], high[-1]) == pytest.approx((middle[-1] - wide, middle[-1] + wide))
+
+
+def test_a_learner_that_only_reports_has_a_curve():
     found = Feed("net", own="a")
     for round in (10, 20, 20, 30):
         found.status({"learner": "b", "state": "ready", "round": round, "error": round / 10, "alone": 9.0})

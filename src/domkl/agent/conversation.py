@@ -135,8 +135,8 @@ class Conversation:
         self.post.publish_json(topics.STATE, document, retain=True)
 
     def publish_status(self, status: Mapping[str, Any]) -> None:
-        """Tell the neighbours how we are, and pass on what we have heard of others."""
-        self.gossip.tell(status, time.monotonic())
+        """Tell the neighbours how we are, and pass on what we have received of others."""
+        self.gossip.report(status, time.monotonic())
         payload = self.gossip.take_news() if self.neighbourhood.peers else None
         if payload is not None:
             self.post.transport.publish(self.post.topic(self.name, topics.STATUS), payload)

@@ -1,7 +1,7 @@
-"""How every learner of the network is, told from neighbour to neighbour, for the live page of any of them.
+"""How every learner of the network is, passed from neighbour to neighbour, for the live page of any of them.
 
 Each learner reports about itself every few seconds; neighbours pass reports on, once each, so that after a
-while everybody has heard of everybody. A report holds counts and errors, and no readings. Nothing in it
+while everybody knows of everybody. A report holds counts and errors, and no readings. Nothing in it
 changes what is learnt: it is checked, bounded and shown.
 """
 
@@ -65,16 +65,16 @@ class Gossip:
         self.name = name
         self.known: dict[str, Report] = {}
         self.via: dict[str, str] = {}  # who brought it; "" for ourselves
-        self.heard_at: dict[str, float] = {}
+        self.received_at: dict[str, float] = {}
         self._news: dict[str, None] = {}
         self._version = int(time.time())  # so that a later life has later versions; see `_outrun`
-        self._told_at, self._told = -math.inf, ""
+        self._reported_at, self._state = -math.inf, ""
 
-    def tell(self, status: Mapping[str, Any], now: float) -> None:
+    def report(self, status: Mapping[str, Any], now: float) -> None:
         """Report about ourselves, if it is time or our state has changed."""
-        if now - self._told_at < EVERY and status["state"] == self._told:
+        if now - self._reported_at < EVERY and status["state"] == self._state:
             return
-        self._told_at, self._told, self._version = now, status["state"], self._version + 1
+        self._reported_at, self._state, self._version = now, status["state"], self._version + 1
         near = list(status["neighbours"])[:MOST_ENTRIES]
         own = Report(
             name=self.name,
@@ -96,7 +96,7 @@ class Gossip:
             if report.name == self.name:
                 self._outrun(report.version)
             elif report.name in neighbours and report.name != sender:
-                continue  # that one tells it itself
+                continue  # that one reports itself
             elif known is None:
                 if report.version <= MOST_FIRST and self._has_room(now):
                     self._keep(report, sender, now)
@@ -104,26 +104,26 @@ class Gossip:
                 self._keep(report, sender, now)
             elif report.version < known.version and report.name == sender:
                 self._news[sender] = (
-                    None  # its clock went back: once it hears of its own past it outruns that
+                    None  # its clock went back: once it receives its own past it outruns that
                 )
 
     def _outrun(self, version: int) -> None:
-        """Others have heard of a later report of ours: an earlier life's, or a forgery."""
+        """Others have received a later report of ours: an earlier life's, or a forgery."""
         if self._version < version < MOST_VERSION - MOST_AHEAD:
-            self._version, self._told_at = version, -math.inf
+            self._version, self._reported_at = version, -math.inf
 
     def _keep(self, report: Report, sender: str, now: float) -> None:
         name = report.name
-        self.known[name], self.via[name], self.heard_at[name] = report, sender, now
+        self.known[name], self.via[name], self.received_at[name] = report, sender, now
         self._news[name] = None
 
     def _has_room(self, now: float) -> bool:
         if len(self.known) < MOST_LEARNERS:
             return True
-        oldest = min(self.heard_at, key=lambda name: self.heard_at[name])
-        if now - self.heard_at[oldest] < OLD:
+        oldest = min(self.received_at, key=lambda name: self.received_at[name])
+        if now - self.received_at[oldest] < OLD:
             return False
-        for each in (self.known, self.via, self.heard_at, self._news):
+        for each in (self.known, self.via, self.received_at, self._news):
             each.pop(oldest, None)
         return True
 
@@ -153,7 +153,7 @@ class Gossip:
         weights = [[name, weight] for name, weight in zip(names, report.weights, strict=False)]
         via = self.via[report.name] if self.via[report.name] != report.name else None
         more = {"learner": report.name, "neighbours": near, "weights": weights, "via": via}
-        return {**found, **more, "age": now - self.heard_at[report.name]}
+        return {**found, **more, "age": now - self.received_at[report.name]}
 
 
 def _share(neighbour: Mapping[str, Any]) -> float | None:

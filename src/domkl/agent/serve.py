@@ -75,7 +75,7 @@ def summary(agent: Agent) -> dict[str, Any]:
         "trusted": sum(part > 0.5 for part in agent.learner.trust.values()),
         "trust": [agent.learner.trust.get(name) for name in agent.peers],
         "weights": [round(float(weight), 4) for weight in q[:MOST_WEIGHTS]],
-        "refused": sum(agent.refused.values()) + counts.refused,
+        "messages_refused": sum(agent.refused.values()) + counts.refused,
         "messages_sent": counts.sent,
         "bytes_sent": counts.sent_bytes,
         "bytes_received": counts.received_bytes,

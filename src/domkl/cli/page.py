@@ -152,12 +152,16 @@ class FleetPage:
             {"name": other, "up": None, "trust": part}
             for other, part in zip(self.near[name], trust, strict=False)
         ]
-        alone, weights = status.get("alone"), status.get("weights") or []
-        told = {
+        weights = status.get("weights") or []
+        shown = {
             "learner": name,
             "state": "lost" if is_dead else status["state"],
-            "alone": None if alone is None else self.factor * math.sqrt(alone),
+            **{key: self._root(status.get(key)) for key in ("error", "alone")},
             "weights": [[each, weight] for each, weight in zip(self.names, weights, strict=False)],
             "neighbours": near,
+            "refused": status.get("messages_refused"),
         }
-        return {**status, **told}
+        return {**status, **shown}
+
+    def _root(self, squared: float | None) -> float | None:
+        return None if squared is None else self.factor * math.sqrt(squared)

@@ -13,6 +13,9 @@ from ..base.types import Array
 from .errors import MOST, ROLLING, Curve
 from .feed import COLUMNS, RECENT
 
+#: Bounds of a prediction hold so many of the last WINDOW errors before it.
+COVERAGE, WINDOW = 0.9, 100
+
 
 class RunFeed:
     """Rounds of J learners in one process, for a `Server`.
@@ -52,7 +55,9 @@ class RunFeed:
         self.about |= {"inputs": [], "rounds": rounds, "state": "running"}
         self.version, self.done, self.bytes, self.sent = 0, 0, 0.0, 0.0
         self._factor, self._offset, self._delay = factor, offset, delay
-        self._recent = np.full((RECENT + delay + 1, 2, J), np.nan)  # predictions and labels, round by round
+        self._recent = np.full(
+            (RECENT + WINDOW + delay + 1, 2, J), np.nan
+        )  # predictions and labels, round by round
         self._squares = np.zeros((4, J))  # of the learners, alone, of no change, of the mean so far
         self._sum = np.zeros(J)
         self._has_alone = False
@@ -120,11 +125,13 @@ class RunFeed:
         return found | {"samples": self._samples(j, RECENT)}
 
     def _samples(self, j: int, most: int) -> list[list[Any]]:
-        rounds = range(max(0, self.done - most), self.done)
-        rows = self._recent[[t % len(self._recent) for t in rounds], :, j] * self._factor + self._offset
-        y_hat, y = rows.T.tolist() if len(rows) else ([], [])
+        known = range(max(0, self.done - most - WINDOW - self._delay), self.done)
+        y_hat, y = self._recent[[t % len(self._recent) for t in known], :, j].T * self._factor + self._offset
+        wide = _widths(np.abs(y_hat - y), self._delay)[-most:]
+        rounds, y_hat, y = known[-most:], y_hat[-most:], y[-most:]
         nothing = [None] * len(rounds)
-        return [list(rounds), nothing, y_hat, nothing, nothing, y, nothing]
+        bounds = (_listed(y_hat - wide), _listed(y_hat + wide))
+        return [list(rounds), nothing, y_hat.tolist(), *bounds, y.tolist(), nothing]
 
     def records(self, learner: str | None, most: int) -> list[dict[str, Any]]:
         """A learner's last predictions."""
@@ -136,3 +143,18 @@ class RunFeed:
         return [
             {"learner": self.names[j], **dict(zip(("index", "y_hat", "y"), row, strict=True))} for row in rows
         ]
+
+
+def _widths(misses: Array, delay: int) -> Array:
+    """Half-widths of each round, from WINDOW errors that were known before it; NaN where there are fewer."""
+    wide = np.full(len(misses), np.nan)
+    first = WINDOW + delay
+    if len(misses) > first:
+        windows = np.lib.stride_tricks.sliding_window_view(misses[: len(misses) - 1 - delay], WINDOW)
+        rank = int(np.ceil(COVERAGE * (WINDOW + 1))) - 1
+        wide[first:] = np.partition(windows, rank, axis=1)[:, rank]
+    return wide
+
+
+def _listed(values: Array) -> list[float | None]:
+    return [None if value != value else value for value in values.tolist()]

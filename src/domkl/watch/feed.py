@@ -1,7 +1,8 @@
-"""What the page shows of learners, as they tell it sample by sample."""
+"""What the page shows of learners, sample by sample."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -47,15 +48,27 @@ class FeedLike(Protocol):
 
 
 class Shown:
-    """One learner, as far as it has told."""
+    """One learner, as far as it is known."""
 
     def __init__(self, name: str) -> None:
         self.name, self.status = name, {"state": "unknown"}
         self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self.waiting: dict[Any, tuple[dict[str, Any], Any]] = {}  # predictions whose labels are not known yet
         self.guesses, self.curve = Guesses(), Curve()
-        self.alarms, self.traced, self.heard_at = 0, 0, time.monotonic()
-        self.told: dict[str, Any] = {}  # errors that it told itself
+        self.alarms, self.traced, self.seen_at = 0, 0, time.monotonic()
+        self.reported: dict[str, Any] = {}  # errors that it reported itself
+
+    @property
+    def alone(self) -> float | None:
+        """The error with own samples only, over the samples that are judged here.
+
+        A learner reports this and its error over all samples, also those before its first label, of which
+        both know nothing; so only the difference of the two is used.
+        """
+        alone, error = self.reported.get("alone"), self.reported.get("error")
+        if alone is None or error is None or not self.guesses.count:
+            return alone
+        return math.sqrt(max(0.0, self.guesses.error + alone**2 - error**2))
 
 
 class Feed:
@@ -95,10 +108,10 @@ class Feed:
         self._alarms: deque[dict[str, Any]] = deque(maxlen=ALARMS)
         self._changing = threading.Lock()
 
-    # Told by who runs the learners
+    # Called by who runs the learners
 
     def sample(self, record: dict[str, Any]) -> None:
-        """A prediction: a record as agents write it, with `learner`; `truth` tells its label."""
+        """A prediction: a record as agents write it, with `learner`; its label comes with `truth`."""
         with self._changing:
             shown = self._shown(record["learner"])
             if shown is None:
@@ -124,7 +137,7 @@ class Feed:
             guesses.judge(y, record["y_hat"], guessed)
             if guesses.count and shown.curve.is_due(guesses.count):
                 error, *others = guesses.roots()
-                shown.curve.add((record.get("round", guesses.count), error, shown.told.get("alone"), *others))
+                shown.curve.add((record.get("round", guesses.count), error, shown.alone, *others))
             self.version += 1
 
     def status(self, status: Mapping[str, Any]) -> None:
@@ -133,16 +146,16 @@ class Feed:
             shown = self._shown(str(status["learner"])[:LONGEST])
             if shown is not None:
                 shown.status = {key: status[key] for key in COUNTS if key in status}
-                shown.told = {key: status.get(key) for key in ("error", "alone", "weights")}
+                shown.reported = {key: status.get(key) for key in ("error", "alone", "weights")}
                 shown.alarms = max(shown.alarms, int(status.get("alarms") or 0))
-                shown.heard_at = time.monotonic() - float(status.get("age") or 0.0)
+                shown.seen_at = time.monotonic() - float(status.get("age") or 0.0)
                 self._trace(shown)
                 self.version += 1
 
     @staticmethod
     def _trace(shown: Shown) -> None:
-        """The curve of a learner whose samples are not known here, from what it tells of its errors."""
-        error, round = shown.told["error"], shown.status.get("round")
+        """The curve of a learner whose samples are not known here, from the errors that it reports."""
+        error, round = shown.reported["error"], shown.status.get("round")
         if (
             error is None
             or shown.guesses.count
@@ -151,10 +164,10 @@ class Feed:
             return
         shown.traced += 1
         if shown.curve.is_due(shown.traced):
-            shown.curve.add((round, error, shown.told["alone"], None, None))
+            shown.curve.add((round, error, shown.reported["alone"], None, None))
 
     def end(self) -> None:
-        """No learner will tell anything more."""
+        """There will be no more records."""
         self.about["state"] = "ended"
         self.version += 1
 
@@ -188,11 +201,11 @@ class Feed:
 
     def _row(self, shown: Shown) -> dict[str, Any]:
         row = {"name": shown.name, **shown.status, "alarms": shown.alarms}
-        row["age"] = round(time.monotonic() - shown.heard_at, 1)
+        row["age"] = round(time.monotonic() - shown.seen_at, 1)
         if self.publish != "counts":
             error, no_change, mean = shown.guesses.roots()
-            error = shown.told.get("error") if error is None else error
-            row |= {"error": error, "alone": shown.told.get("alone"), "no_change": no_change, "mean": mean}
+            error = shown.reported.get("error") if error is None else error
+            row |= {"error": error, "alone": shown.alone, "no_change": no_change, "mean": mean}
         return row
 
     def _detail(self, shown: Shown) -> dict[str, Any]:
@@ -201,7 +214,7 @@ class Feed:
             found["samples"] = [[record.get(key) for record in shown.recent] for key in COLUMNS]
         if self.publish != "counts":
             found["errors"] = list(map(list, zip(*shown.curve.points, strict=True)))
-            found["weights"] = shown.told.get("weights") or []
+            found["weights"] = shown.reported.get("weights") or []
         return found
 
 

@@ -178,7 +178,7 @@ function drawNetwork(rows, detail) {
     const button = element("button", { type: "button", "data-learner": row.name }, row.name);
     button.addEventListener("click", () => choose(row.name));
     const silent = row.age > 5 && row.state !== "done" ? `, ${count(Math.round(row.age))} s ago` : "";
-    return [button, `${WORDS[stateOf(row)]}${row.via ? ` (told by ${row.via}${silent})` : silent}`, count(row.round),
+    return [button, `${WORDS[stateOf(row)]}${row.via ? ` (from ${row.via}${silent})` : silent}`, count(row.round),
       ...(hasErrors ? [shown(row.error), shown(row.alone)] : []),
       near.length ? `${near.filter((each) => each.up !== false).length} of ${near.length} up` : "–",
       trust.length ? `${Math.round((100 * trust.reduce((a, b) => a + b, 0)) / trust.length)} %` : "–",
