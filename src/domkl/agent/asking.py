@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import json
 import math
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from ..base.errors import InputError
+from ..datasets.columns import CellError
 from ..learner import Learner
 from .config import AgentConfig
 from .output import Predictions
-from .rows import JsonRows, RowRefused
+from .rows import JsonRows, RowRefused, fault_of
 from .scaling import Scaling
+from .streams import encoding_of
 
 #: Seconds to wait for the agent's loop.
 PATIENCE = 2.0
@@ -27,8 +29,9 @@ class Asking:
     def __init__(self, config: AgentConfig, learner: Learner, predictions: Predictions) -> None:
         self._loop = asyncio.get_running_loop()
         self._learner, self._predictions, self._name = learner, predictions, config.name
-        self._scaling = Scaling.of(config.stream, config.inputs)
-        self._parse = JsonRows(config.stream.columns, config.stream.missing)
+        self._scaling = Scaling.of(config.stream, config.inputs, config.takes_missing)
+        _, encoder = encoding_of(config.columns, config.takes_missing)
+        self._parse = JsonRows(encoder, config.name)
 
     def __call__(self, question: dict[str, Any]) -> dict[str, Any]:
         """A prediction for {"x": [..] or {"name": ..}}; TimeoutError if the loop is busy."""
@@ -46,9 +49,12 @@ class Asking:
 
     def _inputs(self, question: dict[str, Any]) -> Any:
         try:
-            row = self._parse(msgspec.json.encode({"x": question.get("x")}))
-        except RowRefused as fault:
+            row = self._parse(json.dumps({"x": question.get("x")}, allow_nan=False).encode())
+        except (RowRefused, CellError) as error:
+            fault = fault_of(error)
             raise InputError(f"{fault.reason}; {fault.remedy}") from None
+        except ValueError:
+            raise InputError("x has a number that is not finite; expected finite ones; fix it") from None
         if row.x is None:
             raise InputError('there is no x; expected the inputs; send {"x": [1.5, 2]}')
         x, wanted = np.array(row.x, dtype=np.float64), len(self._scaling.low)

@@ -14,7 +14,7 @@ from ..watch.feed import LEVELS
 from .transports import security
 
 if TYPE_CHECKING:
-    from .config import TransportSection
+    from .sections import TransportSection
 
 
 @dataclass(frozen=True)

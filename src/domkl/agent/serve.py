@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 #: A kind of `Agent.refused` that is a row of the stream; the others are messages.
 READING = "reading"
 #: Metrics that [http] publish = "counts" withholds.
-ERRORS = ("squared_error_rolling", "squared_error_alone_rolling", "kernel_weight")
+ERRORS = ("rmse_rolling", "rmse_alone_rolling", "kernel_weight")
 #: Weights in a status line.
 MOST_WEIGHTS = 32
 #: Seconds between two status lines.
@@ -43,20 +43,26 @@ async def serve(config: AgentConfig) -> None:
         loop.add_signal_handler(number, agent.stop)
     async with _watched(agent):
         await agent.run()
-    rows = agent.rows
-    counts = {"rows": rows.read, "used": rows.used, "refused": rows.total(), "reasons": rows.top()}
+    rows, lost = agent.rows, lost_readings(agent)
+    reasons = [*rows.top(), *([f"{lost} {READING}, more than could wait"] if lost else [])]
+    counts = {"rows": rows.read + lost, "used": rows.used, "refused": rows.total() + lost, "reasons": reasons}
     logs.tell(LOG, logging.INFO, "status", state="done", **summary(agent), **counts)
     _refuse_useless(agent)
 
 
 def _refuse_useless(agent: Agent) -> None:
-    """End with an error where the whole stream was of no use, as with a wrong format."""
+    """End with an error where nothing of the stream was of use since the start, as with a wrong format."""
     rows = agent.rows
-    if agent.has_ended and not rows.used and not agent.learner.round and rows.first is not None:
+    if not rows.used and rows.first is not None:
         raise DataError(
             f"none of {rows.read} rows could be used; the first is {rows.first.kind}: {rows.first.reason}; "
             f"{rows.first.remedy}"
         )
+
+
+def lost_readings(agent: Agent) -> int:
+    """Messages that came while too many waited to be learnt."""
+    return agent.refused[READING] + agent.sensors.lost
 
 
 def summary(agent: Agent) -> dict[str, Any]:
@@ -66,8 +72,8 @@ def summary(agent: Agent) -> dict[str, Any]:
         "round": agent.learner.round,
         "samples": agent.progress.samples,
         "seconds": agent.progress.seconds,
-        "error": agent.progress.error,
-        "alone": agent.progress.alone,
+        "rmse": agent.progress.rmse,
+        "rmse_alone": agent.progress.rmse_alone,
         "kernel": int(np.argmax(q)),
         "weight": float(q.max()),
         "up": sum(peer.is_up(now, 3.0) for peer in agent.peers.values()),
@@ -98,9 +104,9 @@ def service_of(agent: Agent, address: tuple[str, int]) -> Service:
     config, http = agent.config, agent.config.http
     feed = Feed(
         config.network,
-        target=config.stream.target,
+        target=config.target,
         own=config.name,
-        inputs=tuple(config.stream.columns),
+        inputs=config.columns.features,
         publish=http.publish,
     )
     asking = Asking(config, agent.learner, agent.predictions) if http.publish == "full" else None
@@ -137,8 +143,8 @@ def show_status(agent: Agent) -> None:
 def status_of(agent: Agent) -> dict[str, Any]:
     """How an agent is, for the live page and its neighbours' pages."""
     now, counts, trust = time.monotonic(), agent.transport.counts, agent.learner.trust
-    state = "done" if agent.has_ended else "ready" if agent.status.ready else "init"
-    in_unit, weights = agent.predictions.in_unit, agent.learner.weights
+    state = "done" if agent.neighbourhood.done else "ready" if agent.status.ready else "init"
+    weights = agent.learner.weights
     near = [
         {"name": name, "up": peer.is_up(now, 3.0), "trust": trust.get(name)}
         for name, peer in agent.peers.items()
@@ -148,8 +154,8 @@ def status_of(agent: Agent) -> dict[str, Any]:
         "state": state,
         "round": agent.learner.round,
         "samples": agent.progress.samples,
-        "error": in_unit(agent.progress.error) if agent.progress.samples else None,
-        "alone": in_unit(agent.progress.alone),
+        "error": agent.progress.rmse if agent.progress.samples else None,
+        "alone": agent.progress.rmse_alone,
         "weights": [
             [name, float(weight)] for name, weight in zip(_weight_names(agent), weights, strict=False)
         ],
@@ -178,17 +184,18 @@ def snapshot(agent: Agent) -> Snapshot:
     """The agent's metrics, for a scrape; called from another thread, so it copies before it counts."""
     now, counts, peers = time.monotonic(), agent.transport.counts, dict(agent.peers)
     refused, rows = dict(agent.refused), dict(agent.rows)
-    if READING in refused:
-        rows[READING] = refused.pop(READING)
-    alone = agent.progress.alone
+    if lost := lost_readings(agent):
+        rows[READING] = lost
+    refused.pop(READING, None)
+    alone = agent.progress.rmse_alone
     found: dict[str, Any] = {
         "rounds": agent.learner.round,
         "samples": agent.progress.samples,
         "readings_used": agent.rows.used,
         "readings_refused": rows,
         "dead_letters_lost": agent.rows.letters.lost,
-        "squared_error_rolling": agent.progress.error,
-        **({} if alone is None else {"squared_error_alone_rolling": alone}),
+        "rmse_rolling": agent.progress.rmse,
+        **({} if alone is None else {"rmse_alone_rolling": alone}),
         "neighbour_up": {name: float(peer.is_up(now, 3.0)) for name, peer in peers.items()},
         "neighbour_trust": {str(name): part for name, part in dict(agent.learner.trust).items()},
         "neighbour_age_seconds": {name: now - peer.received_at for name, peer in peers.items()},
@@ -201,7 +208,7 @@ def snapshot(agent: Agent) -> Snapshot:
         "checkpoint_age_seconds": now - agent.memory.saving.well_at,
         "saves_failed": agent.memory.saving.failed,
         "readings_unjournalled": agent.memory.noting.failed,
-        "predictions_lost": agent.predictions.lines.lost,
+        "predictions_lost": agent.predictions.lost,
     }
     hidden = ERRORS if agent.config.http.publish == "counts" else ()
     return {name: value for name, value in found.items() if name not in hidden}

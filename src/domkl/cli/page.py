@@ -156,12 +156,13 @@ class FleetPage:
         shown = {
             "learner": name,
             "state": "lost" if is_dead else status["state"],
-            **{key: self._root(status.get(key)) for key in ("error", "alone")},
+            "error": self._scaled(status.get("rmse")),
+            "alone": self._scaled(status.get("rmse_alone")),
             "weights": [[each, weight] for each, weight in zip(self.names, weights, strict=False)],
             "neighbours": near,
             "refused": status.get("messages_refused"),
         }
         return {**status, **shown}
 
-    def _root(self, squared: float | None) -> float | None:
-        return None if squared is None else self.factor * math.sqrt(squared)
+    def _scaled(self, error: float | None) -> float | None:
+        return None if error is None else self.factor * error

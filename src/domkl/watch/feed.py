@@ -103,7 +103,7 @@ class Feed:
             "publish": publish,
         }
         self.about |= {"inputs": list(inputs), "rounds": rounds, "state": "running"}
-        self.version, self.publish = 0, publish
+        self.version, self.publish, self.own = 0, publish, own
         self._learners: dict[str, Shown] = {}
         self._alarms: deque[dict[str, Any]] = deque(maxlen=ALARMS)
         self._changing = threading.Lock()

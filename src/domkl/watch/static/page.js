@@ -215,10 +215,16 @@ function drawAsking(detail) {
     : [element("div", {}, element("label", { for: "x-all" }, "inputs, separated by commas"), element("textarea", { id: "x-all", rows: "2" }))]));
 }
 
+/* A number, a word, or nothing. */
+function cell(text) {
+  const plain = text.trim();
+  return plain === "" ? null : Number.isNaN(Number(plain)) ? plain : Number(plain);
+}
+
 function question() {
   const all = $("x-all");
-  if (all) return all.value.split(",").map((text) => (text.trim() === "" ? null : Number(text)));
-  return Object.fromEntries(state.inputs.map((name, i) => [name, $(`x-${i}`).value.trim() === "" ? null : Number($(`x-${i}`).value)]));
+  if (all) return all.value.split(",").map(cell);
+  return Object.fromEntries(state.inputs.map((name, i) => [name, cell($(`x-${i}`).value)]));
 }
 
 async function ask(event) {
