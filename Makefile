@@ -62,8 +62,9 @@ $(VENV)/.demo: pyproject.toml $(NATIVE) | $(VENV)/bin/python
 	touch $@
 
 # A broker and tools that break networks, where they can be had; tests say what they skip without them.
-$(VENV)/.system: scripts/install_system.sh | $(VENV)/bin/python
+$(VENV)/.system: scripts/install_system.sh scripts/install_axe.sh | $(VENV)/bin/python
 	sh scripts/install_system.sh
+	sh scripts/install_axe.sh
 	touch $@
 
 # Peers have dependencies of their own, which tests should not see.

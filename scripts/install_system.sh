@@ -1,9 +1,9 @@
 #!/bin/sh
-# System packages that some tests need: a broker (mosquitto), a database (postgresql), a scraper (prometheus), and tools
-# that break networks (iproute2, nftables, vde2) or clocks (libfaketime). Safe to run again. Where it cannot install, it says what is skipped and ends well.
+# System packages that some tests need: a broker (mosquitto), a database (postgresql), a scraper (prometheus), tools that
+# break networks (iproute2, nftables, vde2) or clocks (libfaketime), and a browser (chromium, chromium-driver). Safe to run again. Where it cannot install, it says what is skipped and ends well.
 set -eu
 
-packages="mosquitto postgresql prometheus iproute2 nftables vde2 libfaketime"
+packages="mosquitto postgresql prometheus iproute2 nftables vde2 libfaketime chromium chromium-driver"
 policy=/usr/sbin/policy-rc.d
 
 is_installed() {

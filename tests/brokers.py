@@ -107,7 +107,7 @@ def running(
     users: dict[str, str] | None = None,
     shows: pathlib.Path | None = None,
 ) -> Iterator[Broker]:
-    """A broker for the length of a block; with `users` it asks for passwords, and has a certificate in `shows`."""
+    """A broker for the length of a block; with `users` it asks for passwords, with `shows` over TLS."""
     (port,) = free_ports(1)
     config = configure(directory, port, tls=tls, network=network)
     if users is not None:

@@ -128,7 +128,7 @@ def _long(rng, kind, classifies):
 
 
 def odd_messages(count, seed=0):
-    """Feed an agent messages of four topics of which some are odd, of more topics, and doubled; its counts."""
+    """Feed an agent messages of four topics among odd ones, of more topics too; its counts."""
     rng, section = random.Random(seed), StreamSection(topics=("s/+", "s/y", "t/#"), within=1e6)
     columns = Columns("y", ("a", "b", "c"))
     out, labels = [], []

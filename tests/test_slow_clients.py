@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from domkl.agent import service
 from domkl.agent.service import Service, Status
+from domkl.watch import connections
 
 pytest.importorskip("prometheus_client")
 LOOPBACK = ("127.0.0.1", 0)
@@ -55,11 +55,13 @@ def test_fifty_slow_clients_do_not_block_health():
         time.sleep(0.3)
         for path in ("/healthz", "/readyz", "/metrics"):
             assert seconds_to_answer(found.address, path) < 1.0
-        assert sum("process_request" in thread.name for thread in threading.enumerate()) <= service.THREADS
+        assert (
+            sum("process_request" in thread.name for thread in threading.enumerate()) <= connections.THREADS
+        )
 
 
 def test_a_connection_has_a_deadline_however_it_dribbles(monkeypatch):
-    monkeypatch.setattr(service, "DEADLINE", 0.2)
+    monkeypatch.setattr(connections, "DEADLINE", 0.2)
     with Service(LOOPBACK, Status(), dict) as found:
         start = time.monotonic()
         with socket.create_connection(found.address, timeout=5) as client, contextlib.suppress(OSError):

@@ -94,7 +94,9 @@ def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_
         assert learner["bytes_sent"] > 34 * 390 * 8
         assert len(learner["neighbours"]) == 2
         assert learner["alone_rmse"] > 0
-    assert re.match(r" +\d+ s  (starting 3 learners|round \d+ of 34, error )", done.stderr)
+    first, second, *_ = done.stderr.splitlines()
+    assert re.fullmatch(r"Page: http://127\.0\.0\.1:\d+/", first)
+    assert re.match(r" +\d+ s  (starting 3 learners|round \d+ of 34, error )", second)
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
@@ -268,10 +270,10 @@ def test_the_live_view_shows_errors_beside_those_alone():
     network = SimpleNamespace(names=["EWR", "JFK", "LGA"], processes={})
     view = live.View(network, chosen, source)
     known = {"round": 9, "kernel": 2, "weight": 0.5, "up": 2, "neighbours": 2, "trusted": 2}
-    view.status = {name: {**known, "error": 0.01, "alone": 0.04} for name in network.names}
+    view.status = {name: {**known, "rmse": 0.1, "rmse_alone": 0.2} for name in network.names}
     assert "round 9 of 24, error 13 °F (alone 26 °F), 6/6 neighbours up" in view.line
     assert view._row("EWR")[:5] == ["EWR", "9", "13 °F", "26 °F", "alone 50 %"]
-    view.status["LGA"]["alone"] = None
+    view.status["LGA"]["rmse_alone"] = None
     assert "(alone –)" in view.line
     assert view._row("LGA")[3] == "–"
 

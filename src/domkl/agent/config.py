@@ -16,6 +16,7 @@ from ..datasets.encoder import Encoder
 from ..exchange.message import PAYLOADS
 from ..learning import settings
 from ..learning.settings import Auto, ModelSettings, Paper
+from .config_http import HttpSection
 from .files import LONGEST
 from .homeassistant import Device
 from .sections import (
@@ -25,7 +26,6 @@ from .sections import (
     AlarmSection,
     CheckpointSection,
     Handed,
-    HttpSection,
     LogSection,
     OutputSection,
     RoundSection,
@@ -61,6 +61,7 @@ PATHS = {
     "transport": ("ca", "cert", "key", "revoked", "password_file"),
     "checkpoint": ("directory",),
     "output": ("predictions",),
+    "http": ("token_file",),
 }
 #: The network of learners whose files name none.
 NETWORK = "domkl"
@@ -98,6 +99,7 @@ class AgentConfig:
         self._check_topics()
         wrong = "[stream] journal is true without a [checkpoint] directory; expected a place for it; add one"
         need_that(not self.stream.journal or self.checkpoint.directory is not None, wrong)
+        self.http.check_tls(self.transport)
 
     def _check_names(self) -> None:
         topics.check_name(self.network, "network")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..base.errors import InputError, PeerError
 from ..learner import Learner
 from . import graphs, wire
 from .config import AgentConfig
+from .gossip import Gossip
 from .logs import Refused
 from .memory import Memory
 from .neighbourhood import Neighbourhood, RoundRefused
@@ -46,7 +49,7 @@ class Conversation:
         self.hello_at = time.monotonic()  # when the last hello was sent
         self._is_hello_due = False
         self._state, self._state_at = "init", self.hello_at  # as last published
-        self.sensors = sensors
+        self.sensors, self.gossip = sensors, Gossip(config.name)
 
     def subscribe(self) -> None:
         """Receive from the neighbours and the operator."""
@@ -105,6 +108,13 @@ class Conversation:
         document |= {"neighbours": [*near.peers], "addresses": addresses}
         self.post.publish_json(topics.STATE, document, retain=True)
 
+    def publish_status(self, status: Mapping[str, Any]) -> None:
+        """Tell the neighbours how we are, and pass on what we have received of others."""
+        self.gossip.report(status, time.monotonic())
+        payload = self.gossip.take_news() if self.neighbourhood.peers else None
+        if payload is not None:
+            self.post.transport.publish(self.post.topic(self.name, topics.STATUS), payload)
+
     # Received
 
     def receive(self, topic: str, payload: bytes) -> None:
@@ -117,14 +127,16 @@ class Conversation:
             self._receive_graph(payload)
         elif sender not in self.neighbourhood.peers or channel not in CHANNELS:
             self.refused.note("stranger", sender=sender)
+        elif channel == topics.STATUS:
+            self._receive_guarded(self.neighbourhood.peers[sender], payload, self._receive_status)
         else:
-            self._receive_guarded(self.neighbourhood.peers[sender], payload)
+            self._receive_guarded(self.neighbourhood.peers[sender], payload, self._receive_from)
             self.note_unused()
 
-    def _receive_guarded(self, peer: Peer, payload: bytes) -> None:
+    def _receive_guarded(self, peer: Peer, payload: bytes, receive: Callable[[Peer, bytes], None]) -> None:
         """The one place where a neighbour's message comes in: whatever is wrong with it is its refusal."""
         try:
-            self._receive_from(peer, payload)
+            receive(peer, payload)
         except RoundRefused as error:
             self.refused.note("round", sender=peer.name, reason=str(error))
         except PeerError as error:
@@ -153,6 +165,9 @@ class Conversation:
                 near.wanted = new
         except InputError as error:
             self.refused.note("graph", reason=str(error))
+
+    def _receive_status(self, peer: Peer, payload: bytes) -> None:
+        self.gossip.receive(peer.name, payload, self.neighbourhood.peers, time.monotonic())
 
     def _receive_from(self, peer: Peer, payload: bytes) -> None:
         message = self.post.decoder.decode(payload)

@@ -207,6 +207,7 @@ class Agent:
             raise RowRefused("label without input", f"no x with id {reading.id!r} waits for its label")
         if y is not None:
             self._learn(x, y, y_hat)
+            self.predictions.label(reading)
 
     def _learn(self, x: Any, y: float, y_hat: float) -> None:
         self._opened_at = time.monotonic()

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ..learning.conformal import Errors
+from ..watch import Feed
 from .alarming import ReadingAlarms
 from .attempts import Attempts
 from .files import without_waiting
@@ -161,6 +162,7 @@ class Predictions:
         self._scaling, self._target, self._sensors = scaling, target, sensors
         self._out, self._coverage, self._errors = out or self.lines.write, section.coverage, errors
         self._alarms = alarms
+        self.feed: Feed | None = None  # of the live page, which gets each prediction and each label
 
     def write(self, reading: Reading, round: int, y_hat: float) -> None:
         """Write the prediction of a reading."""
@@ -175,18 +177,31 @@ class Predictions:
         self._out(record)
         self._sensors.publish(record)
         self.poster.write(record)
+        if self.feed is not None:
+            self.feed.sample({"learner": self.feed.own, **record})
 
     def _record(self, reading: Reading, round: int, y_hat: float) -> dict[str, Any]:
         record: dict[str, Any] = {"index": reading.index, "round": round}
         if reading.time is not None:
             record["time"] = iso(reading.time)
-        record |= {"target": self._target, "y_hat": self._scaling.original(y_hat)}
+        record |= {"target": self._target, **self.described(y_hat)}
         if reading.y is not None:
             record["y"] = self._scaling.original(reading.y)
             record |= self._alarms.judge(reading.index, round, y_hat, reading.y)
         if reading.id is not None:
             record["id"] = reading.id
-        return record if self._coverage is None else record | self._bounds(y_hat, self._coverage)
+        return record
+
+    def label(self, reading: Reading) -> None:
+        """Show a label that was learnt on the live page."""
+        if self.feed is not None and reading.y is not None:
+            key = reading.index if reading.id is None else reading.id
+            self.feed.truth(str(self.feed.own), key, self._scaling.original(reading.y))
+
+    def described(self, y_hat: float) -> dict[str, Any]:
+        """A prediction in the label's unit, with bounds if there shall be some."""
+        bounds = {} if self._coverage is None else self._bounds(y_hat, self._coverage)
+        return {"y_hat": self._scaling.original(y_hat), **bounds}
 
     def _bounds(self, y_hat: float, coverage: float) -> dict[str, float | None]:
         """Bounds that hold y in `coverage` of all cases; null while too few errors are known."""

@@ -17,14 +17,14 @@ from .transports import Transport, topics
 #: Updates in one answer to a neighbour that missed them.
 AT_ONCE = 16
 #: The channels of a neighbour that an agent subscribes to.
-CHANNELS = ("theta", "hello", "to")
+CHANNELS = ("theta", "hello", "to", topics.STATUS)
 
 
 class Post:
     """Publishes and subscribes for one learner.
 
     Its topics are `domkl/<network>/<name>/` and then theta (updates), hello (its round, and which updates it
-    misses), to/<neighbour> (updates that one missed), state.
+    misses), to/<neighbour> (updates that one missed), state, status (see `gossip`).
     """
 
     def __init__(self, transport: Transport, learner: Learner, identity: Identity) -> None:
@@ -51,7 +51,8 @@ class Post:
                 self.transport.unsubscribe(topic)
 
     def _topics_of(self, name: str) -> tuple[str, ...]:
-        return self.topic(name, "theta"), self.topic(name, "hello"), self.topic(name, "to", self.name)
+        own = (("theta",), ("hello",), ("to", self.name), (topics.STATUS,))
+        return tuple(self.topic(name, *channel) for channel in own)
 
     def send(self, update: Update, durable: int) -> bytes:
         """Send an update to all neighbours; returns its bytes."""

@@ -253,26 +253,6 @@ class AlarmSection:
 
 
 @dataclass(frozen=True)
-class HttpSection:
-    """[http]: where health and metrics are served; "" is nowhere."""
-
-    listen: str = ""
-    allow_remote: bool = False
-
-    def __post_init__(self) -> None:
-        need_that(
-            self.address is None or self.allow_remote or security.is_loopback(self.listen),
-            f"listen is {self.listen!r}, which other machines reach; expected a loopback address; "
-            "choose 127.0.0.1, or set allow_remote = true",
-        )
-
-    @property
-    def address(self) -> tuple[str, int] | None:
-        """Host and port, None where nothing is served."""
-        return security.parse(self.listen, "listen") if self.listen else None
-
-
-@dataclass(frozen=True)
 class LogSection:
     """[log]: how much is written to standard error, and in which form."""
 

@@ -7,13 +7,18 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..base import words
 from ..base.errors import DataError
+from ..learning.auto import EXPERT_NAMES
+from ..learning.settings import Auto, KernelSpec, Paper
+from ..watch import Feed
 from . import logs
+from .asking import Asking
 from .config import AgentConfig
 from .loop import Agent
 from .service import Service, Snapshot
@@ -21,6 +26,10 @@ from .service import Service, Snapshot
 LOG = logging.getLogger(__name__)
 #: A kind of `Agent.refused` that is a row of the stream; the others are messages.
 READING = "reading"
+#: Metrics that [http] publish = "counts" withholds.
+ERRORS = ("rmse_rolling", "rmse_alone_rolling", "kernel_weight")
+#: Weights in a status line.
+MOST_WEIGHTS = 32
 #: Seconds between two status lines.
 EVERY = 1.0
 
@@ -70,6 +79,9 @@ def summary(agent: Agent) -> dict[str, Any]:
         "up": sum(peer.is_up(now, 3.0) for peer in agent.peers.values()),
         "neighbours": len(agent.peers),
         "trusted": sum(part > 0.5 for part in agent.learner.trust.values()),
+        "trust": [agent.learner.trust.get(name) for name in agent.peers],
+        "weights": [round(float(weight), 4) for weight in q[:MOST_WEIGHTS]],
+        "messages_refused": sum(agent.refused.values()) + counts.refused,
         "messages_sent": counts.sent,
         "bytes_sent": counts.sent_bytes,
         "bytes_received": counts.received_bytes,
@@ -88,20 +100,84 @@ async def _watched(agent: Agent) -> AsyncIterator[None]:
 
 
 def service_of(agent: Agent, address: tuple[str, int]) -> Service:
-    """Health and metrics of an agent, served until closed."""
-    service = Service(address, agent.status, lambda: snapshot(agent))
-    agent.progress.on_round = service.round_seconds.observe
-    shown = ":".join(map(str, service.address))
-    logs.tell(LOG, logging.INFO, "serving health and metrics", address=shown)
+    """The live page, health and metrics of an agent, served until closed."""
+    config, http = agent.config, agent.config.http
+    feed = Feed(
+        config.network,
+        target=config.target,
+        own=config.name,
+        inputs=config.columns.features,
+        publish=http.publish,
+    )
+    asking = Asking(config, agent.learner, agent.predictions) if http.publish == "full" else None
+    who: dict[str, Any]
+    who = {"access": http.access(), "tls": http.context(config.transport)} if http.listen else {}
+    service = Service(address, agent.status, lambda: snapshot(agent), feed=feed, predict=asking, **who)
+    agent.predictions.feed, agent.progress.on_round = feed, service.round_seconds.observe
+    logs.tell(LOG, logging.INFO, "serving the page, health and metrics", page=service.server.url)
     return service
 
 
 async def _tell_status(agent: Agent) -> None:
     while True:
+        show_status(agent)
         await asyncio.sleep(EVERY)
         logs.tell(
             LOG, logging.INFO, "status", state="ready" if agent.status.ready else "init", **summary(agent)
         )
+
+
+def show_status(agent: Agent) -> None:
+    """Tell our own live page and the neighbours how we are, and the page how the others are."""
+    own, now = status_of(agent), time.monotonic()
+    if agent.config.http.publish == "counts":
+        own |= {"error": None, "alone": None, "weights": []}
+    agent.conversation.publish_status(own)
+    feed = agent.predictions.feed
+    if feed is not None:
+        names = [name for name, _ in own["weights"]]
+        for status in (own, *agent.conversation.gossip.statuses(now, names)):
+            feed.status(status)
+
+
+def status_of(agent: Agent) -> dict[str, Any]:
+    """How an agent is, for the live page and its neighbours' pages."""
+    now, counts, trust = time.monotonic(), agent.transport.counts, agent.learner.trust
+    state = "done" if agent.neighbourhood.done else "ready" if agent.status.ready else "init"
+    weights = agent.learner.weights
+    near = [
+        {"name": name, "up": peer.is_up(now, 3.0), "trust": trust.get(name)}
+        for name, peer in agent.peers.items()
+    ]
+    return {
+        "learner": agent.config.name,
+        "state": state,
+        "round": agent.learner.round,
+        "samples": agent.progress.samples,
+        "error": agent.progress.rmse if agent.progress.samples else None,
+        "alone": agent.progress.rmse_alone,
+        "weights": [
+            [name, float(weight)] for name, weight in zip(_weight_names(agent), weights, strict=False)
+        ],
+        "neighbours": near,
+        "messages_sent": counts.sent,
+        "bytes_sent": counts.sent_bytes,
+        "bytes_received": counts.received_bytes,
+        "refused": sum(agent.refused.values()) + counts.refused,
+        "rows_refused": agent.rows.total(),
+        "faults": list(agent.status.faults),
+    }
+
+
+def _weight_names(agent: Agent) -> Sequence[str]:
+    """What each weight belongs to: an expert of `Auto`, or a kernel."""
+    model, count = agent.learner.model, len(agent.learner.weights)
+    if model.kind == Auto.kind:
+        return EXPERT_NAMES
+    spec = model.kernels if isinstance(model, Paper) else None
+    if isinstance(spec, KernelSpec) and len(spec.sigma2) == count:
+        return [f"σ² = {words.number(each)}" for each in spec.sigma2]
+    return [f"kernel {p + 1}" for p in range(count)]
 
 
 def snapshot(agent: Agent) -> Snapshot:
@@ -112,7 +188,7 @@ def snapshot(agent: Agent) -> Snapshot:
         rows[READING] = lost
     refused.pop(READING, None)
     alone = agent.progress.rmse_alone
-    return {
+    found: dict[str, Any] = {
         "rounds": agent.learner.round,
         "samples": agent.progress.samples,
         "readings_used": agent.rows.used,
@@ -135,3 +211,5 @@ def snapshot(agent: Agent) -> Snapshot:
         "alarms": agent.memory.alarms.count,
         "predictions_lost": agent.predictions.lost,
     }
+    hidden = ERRORS if agent.config.http.publish == "counts" else ()
+    return {name: value for name, value in found.items() if name not in hidden}

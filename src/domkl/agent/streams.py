@@ -225,10 +225,7 @@ def open_stream(
     """
     section.check_inputs(inputs)
     scaling = Scaling.of(section, inputs, missing)
-    columns = columns or Columns()
-    refuses = {} if missing or columns.missing != "auto" else {"missing": "error"}  # with the column's name
-    columns = dataclasses.replace(columns, target=columns.target or TARGET, **refuses)  # type: ignore[arg-type]
-    encoder = Encoder(columns) if columns.features else None
+    columns, encoder = encoding_of(columns or Columns(), missing)
     live = scaling, 0, skip, None, refused
     if section.kind == "topic":
         if messages is None:
@@ -242,6 +239,13 @@ def open_stream(
         return Stream(sources.at_most(most, sources.lines(tail)), JsonRows(encoder, learner), *how)
     table = CsvRows(encoder, columns, columns.target, inputs, learner)
     return Stream(sources.at_most(most, sources.csv(tail, table)), table, *how)
+
+
+def encoding_of(columns: Columns, missing: bool) -> tuple[Columns, Encoder | None]:
+    """The columns with a target, and their encoder, if they name inputs."""
+    refuses = {} if missing or columns.missing != "auto" else {"missing": "error"}  # with the column's name
+    columns = dataclasses.replace(columns, target=columns.target or TARGET, **refuses)  # type: ignore[arg-type]
+    return columns, Encoder(columns) if columns.features else None
 
 
 def stream_of(config: AgentConfig, skip: int = 0, *, follow: bool | None = None, **more: Any) -> Stream:

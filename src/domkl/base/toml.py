@@ -75,9 +75,13 @@ def section(kind: type[Section], table: Toml, where: str, /, **parts: Any) -> Se
         raise InputError(f"{where}: {error}") from None
 
 
-@functools.lru_cache
 def keys_of(kind: type[Any]) -> Keys:
     """What a table of this dataclass may hold."""
+    return _keys_of(kind)  # type: ignore[arg-type]
+
+
+@functools.lru_cache  # types that are written as text take long to find
+def _keys_of(kind: Any) -> Keys:
     hints = typing.get_type_hints(kind)
     return {field.name: _key(_members(hints[field.name]), field) for field in dataclasses.fields(kind)}
 

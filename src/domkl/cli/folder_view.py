@@ -55,12 +55,12 @@ def _check(folder: Path, names: list[str]) -> None:
         print(f"{name}: {f'http://{http}/' if http else 'no page'}", file=sys.stderr)
 
 
-class FolderView(live.View):
+class FolderView(live.Statuses):
     """What people see of a folder's agents."""
 
     def __init__(self, network: Fleet, seconds: float | None) -> None:
-        self.network, self.seconds = network, seconds
-        self._begin(network)
+        super().__init__(network)
+        self.seconds = seconds
 
     def look(self) -> None:
         """Read the status lines; stop all when the time is over."""

@@ -65,9 +65,7 @@ def add_to(commands: Any) -> None:
     add("--graph", help="who is whose neighbour: ring, complete, links a-b,b-c (default: all, or a ring)")
     add("--output-topic", default="predictions/{name}", metavar="TOPIC", help="with --topic (%(default)s)")
     add("--coverage", type=float, default=0.9, metavar="C", help="part of readings within low and high (0.9)")
-    add(
-        "--port", type=int, default=devices.PORT, metavar="P", help="of the first device's page (%(default)s)"
-    )
+    add("--port", type=int, default=devices.PORT, metavar="P", help="the first device's page (%(default)s)")
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
     add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")
     add("--json", action="store_true", help="one JSON document on standard output")

@@ -22,7 +22,7 @@ from ..lab.fleet import Fleet
 from ..lab.trial import Source
 from ..learning import auto
 from ..learning.settings import Auto, KernelSpec
-from . import show
+from . import page, show
 
 #: Seconds between two looks at the learners, and between two lines where there is no terminal.
 LOOK, LINE = 0.2, 1.0
@@ -54,14 +54,11 @@ class Stops:
             raise SystemExit(128 + self.number)
 
 
-class View:
-    """What people see of a network while it learns."""
+class Statuses:
+    """The learners of a fleet, as their status lines tell; subclasses say how that is shown."""
 
-    def __init__(self, network: Fleet, chosen: Experiment, source: Source) -> None:
-        self.network, self.chosen, self.source = network, chosen, source
-        self._begin(network)
-
-    def _begin(self, network: Fleet) -> None:
+    def __init__(self, network: Fleet) -> None:
+        self.network = network
         self.status: dict[str, dict[str, Any]] = {name: {} for name in network.names}
         self.speed = dict.fromkeys(network.names, 0.0)  # bytes a second
         self.dead: list[str] = []
@@ -76,6 +73,30 @@ class View:
                 self.speed[name] = _speed(before, status)
             self.status[name] = status
         self.dead = ended
+
+    @property
+    def line(self) -> str:
+        """The whole network in a line."""
+        raise NotImplementedError
+
+    @property
+    def table(self) -> Any:
+        """The same, and a row for each learner."""
+        raise NotImplementedError
+
+
+class View(Statuses):
+    """What people see of a network while it learns."""
+
+    def __init__(self, network: Fleet, chosen: Experiment, source: Source) -> None:
+        super().__init__(network)
+        self.chosen, self.source = chosen, source
+        self.page = page.FleetPage(network, chosen, source)
+
+    def look(self) -> None:
+        """The same, also for the page."""
+        super().look()
+        self.page.look(self.status, self.dead)
 
     @property
     def line(self) -> str:
@@ -135,7 +156,7 @@ class View:
         return with_unit(math.sqrt(self.source.scale * squared), self.source.unit)
 
 
-Shower = Callable[[View], None]
+Shower = Callable[[Statuses], None]
 
 
 @contextlib.contextmanager
@@ -147,7 +168,7 @@ def shower(as_json: bool) -> Iterator[Shower]:
         return
     printed_at = time.monotonic()
 
-    def line(view: View) -> None:
+    def line(view: Statuses) -> None:
         nonlocal printed_at
         if time.monotonic() - printed_at >= LINE:
             printed_at = time.monotonic()
@@ -156,7 +177,7 @@ def shower(as_json: bool) -> Iterator[Shower]:
     yield line
 
 
-def watch(network: Fleet, view: View, shown: contextlib.AbstractContextManager[Shower]) -> None:
+def watch(network: Fleet, view: Statuses, shown: contextlib.AbstractContextManager[Shower]) -> None:
     """Start all, show them until all have ended, and leave none running."""
     with Stops() as stops:
         with network, shown as display:

@@ -15,7 +15,7 @@ from ..lab import experiment, report, results, trial
 from ..lab.experiment import Experiment
 from ..lab.trial import Outcome, Source
 from ..learning.settings import Auto
-from . import inspect, keep, models, own, show
+from . import inspect, keep, models, own, page, show
 
 DEFAULT = "three-stations"
 PREDICTIONS, MODEL = "predictions.csv", "model.domkl"
@@ -41,6 +41,13 @@ def add_to(commands: Any) -> None:
     add("--no-report", action="store_true", help="write no files but those that the next two name")
     add("--predictions", metavar="FILE", help="write every prediction to this CSV file instead")
     add("--save", metavar="FILE", help="write the model to this file instead (model auto only)")
+    add(
+        "--live",
+        nargs="?",
+        const=page.ANYWHERE,
+        metavar="HOST:PORT",
+        help="serve a page that shows the network while it learns (default: a free port)",
+    )
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
 
@@ -58,8 +65,11 @@ def run(args: argparse.Namespace) -> None:
     _check_places(args, chosen)
     what = f"{plural(len(source.split.names), 'learner')}, {source.name}"
     with keep.interruptible() as stopped:
-        with show.progress(what) as bar:
-            outcome = trial.carry_out(chosen, source, stopped.after(bar))
+        with (
+            page.of_run(args.live, chosen, source, chosen.columns.target) as watch,
+            show.progress(what) as bar,
+        ):
+            outcome = trial.carry_out(chosen, source, stopped.after(bar), watch)
         (_answer if args.json else _print)(args, outcome)
     if stopped.asked:
         raise KeyboardInterrupt

@@ -27,7 +27,7 @@ from ..lab.experiment import Experiment
 from ..lab.report.sentences import together_or_alone
 from ..lab.trial import Source
 from ..learning import losses, settings
-from . import folder_view, live, models, own, show
+from . import folder_view, live, models, own, page, show
 
 BROKER = "127.0.0.1:1883"
 #: Options of models that this command has.
@@ -63,6 +63,12 @@ def add_to(commands: Any) -> None:
     add(
         "--rate", type=float, metavar="R", help="samples a second for each learner (default: all it can take)"
     )
+    add(
+        "--page",
+        default=page.ANYWHERE,
+        metavar="HOST:PORT",
+        help="where a page shows the network while it learns (default: a free port)",
+    )
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
 
@@ -84,7 +90,9 @@ def run(args: argparse.Namespace) -> None:
             return
         start = time.monotonic()
         network = fleet.Fleet(folder, names, environ=_environment(), rate=args.rate)
-        live.watch(network, live.View(network, chosen, source), live.shower(args.json))
+        view = live.View(network, chosen, source)
+        with page.opened(view.page.feed, args.page):
+            live.watch(network, view, live.shower(args.json))
         seconds = round(time.monotonic() - start, 3)
         facts = document(network, chosen, source, args.transport)
     facts |= {"folder": args.folder, "seconds": seconds}

@@ -29,6 +29,8 @@ from .experiment import Experiment
 from .trial import DTYPES, Source, network
 
 Settings = Mapping[str, Any]
+#: Of the bounds that learners write with their predictions.
+COVERAGE = 0.9
 
 
 def lay_out(
@@ -60,7 +62,7 @@ def lay_out(
             "model": _model(experiment.model, split.y.shape[1]),
             "stream": {"kind": "jsonl", "path": f"{name}.jsonl"},
             "transport": {**transport, **_addresses(transport, places, name, neighbours)},
-            "output": {"predictions": f"{name}.predictions.jsonl"},
+            "output": {"predictions": f"{name}.predictions.jsonl", "coverage": COVERAGE},
             **(sections or {}),
         }
         text = as_toml(table).replace("{name}", name)

@@ -24,7 +24,7 @@ from ..learning import conformal, kernels, losses
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
-from ..simulator import Progress, Run, simulate
+from ..simulator import Progress, Run, Watch, simulate
 from .central import omkl
 from .experiment import DataSpec, Experiment, OmklSpec
 from .source import Source, cut, from_table, scaled, suited, titled
@@ -157,7 +157,9 @@ def _link(text: str, names: Sequence[str]) -> tuple[str, str]:
     )
 
 
-def carry_out(experiment: Experiment, source: Source, progress: Progress | None = None) -> Outcome:
+def carry_out(
+    experiment: Experiment, source: Source, progress: Progress | None = None, watch: Watch | None = None
+) -> Outcome:
     """Run the model on the experiment's first graph, and OMKL and the baselines on the same samples.
 
     Beside model "auto" stands the same network with the experiment's [paper] learner.
@@ -165,7 +167,7 @@ def carry_out(experiment: Experiment, source: Source, progress: Progress | None 
     model, paper = experiment.model, _paper_of(experiment)
     graph = network(experiment.graphs[0], source.split.names)
     asked, in_range = source.split.y.shape[1], scaled(source, paper.loss_function)
-    run = learn(model, source.split if isinstance(model, Auto) else in_range.split, graph, progress)
+    run = learn(model, source.split if isinstance(model, Auto) else in_range.split, graph, progress, watch)
     if run.y_hat.shape[1] < asked:
         stopped = f"stopped after {run.y_hat.shape[1]} of {asked} rounds"
         source = cut(source, run.y_hat.shape[1])._replace(notes=(*source.notes, stopped))
@@ -203,7 +205,13 @@ def _paper_of(experiment: Experiment) -> Paper:
     return dataclasses.replace(paper, loss=model.loss, reg=None, delta=None)
 
 
-def learn(model: ModelSettings, split: Split, graph: Graph, progress: Progress | None = None) -> Run:
+def learn(
+    model: ModelSettings,
+    split: Split,
+    graph: Graph,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+) -> Run:
     """A network of this model on these streams."""
     return simulate(
         split.X,
@@ -215,6 +223,7 @@ def learn(model: ModelSettings, split: Split, graph: Graph, progress: Progress |
         weights_every=max(1, split.y.shape[1] // 200),
         progress=progress,
         keep_model=isinstance(model, Auto),
+        watch=watch,
     )
 
 

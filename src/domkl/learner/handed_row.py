@@ -80,6 +80,10 @@ class HandedAutoRow(AutoRow):
         self._begin()
         return super().predict(x, round)
 
+    def ask(self, x: npt.ArrayLike) -> float:
+        self._begin()
+        return super().ask(x)
+
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         self._begin()
         learnt = super().learn(x, y, round)
@@ -127,6 +131,9 @@ class HandedPaperRow(PaperRow):
 
     def predict(self, x: npt.ArrayLike, round: int) -> float:
         return self._in_units(super().predict(self._scaled(x), round))
+
+    def ask(self, x: npt.ArrayLike) -> float:
+        return self._in_units(super().ask(self._scaled(x)))
 
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         label = float(losses.one_label(self.loss, y))  # in full: its distance from the mean may be small

@@ -172,6 +172,10 @@ class Learner(MergedRounds):
         """The network's function, as this learner knows it, at x."""
         return self._row.predict(x, self.round)
 
+    def ask(self, x: npt.ArrayLike) -> float:
+        """The same for whoever wants to know, at any time: nothing is remembered, and no label is awaited."""
+        return self._row.ask(x)
+
     def observe(self, x: npt.ArrayLike, y: float) -> Update:
         """Predict, learn from (x, y), and return the update for the neighbours.
 

@@ -110,6 +110,9 @@ class PaperRow:
                 pass
         return self.device.predict(self._sample(x))
 
+    def ask(self, x: npt.ArrayLike) -> float:
+        return self.device.predict(self._sample(x))
+
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         q = self.device.q
         try:

@@ -53,6 +53,9 @@ class LearnerRow(Protocol):
     def predict(self, x: npt.ArrayLike, round: int) -> float:
         """The network's function, as this learner knows it, at x."""
 
+    def ask(self, x: npt.ArrayLike) -> float:
+        """The same, without remembering anything."""
+
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         """Learn a sample; opens a round, or closes it at once where there are no neighbours."""
 
@@ -137,6 +140,9 @@ class ModelRow:
 
     def predict(self, x: npt.ArrayLike, round: int) -> float:
         return float(self._predict(x).y_hat[0])
+
+    def ask(self, x: npt.ArrayLike) -> float:
+        return float(ModelRow._predict(self, x).y_hat[0])
 
     def _predict(self, x: npt.ArrayLike) -> Any:
         sample = checks.floats("x", x)

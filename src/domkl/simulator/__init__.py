@@ -19,10 +19,10 @@ from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
 from .blocks import Block
 from .paper import simulate_paper
-from .results import Progress, Run, RunOptions
+from .results import Progress, Run, RunOptions, Watch
 from .rows import simulate_rows
 
-__all__ = ["Block", "Progress", "Run", "simulate"]
+__all__ = ["Block", "Progress", "Run", "Watch", "simulate"]
 
 
 def simulate(
@@ -40,6 +40,7 @@ def simulate(
     weights_every: int = 0,
     progress: Progress | bool | None = None,
     keep_model: bool = False,
+    watch: Watch | None = None,
 ) -> Run:
     """Let a network of J learners learn for T rounds, in this process.
 
@@ -64,6 +65,8 @@ def simulate(
         "stop", the run ends with the rounds that are done. True prints a line to standard error every few
         seconds.
     keep_model : keep the learners themselves, for `domkl.DOMKL.from_run`; they take memory. `Auto` only.
+    watch : called as watch(y_hat, y, alone, weights) with what happened in each round, or with `Paper` in a
+        few of them; for pages and files that follow a run.
 
     Examples
     --------
@@ -88,6 +91,7 @@ def simulate(
         checks.float_type(dtype),
         _check_progress(progress),
         keep_model,
+        watch,
     )
     if keep_model and not (isinstance(model, Auto) and how.exchange.is_plain):
         raise InputError(

@@ -58,7 +58,8 @@ def _refuse_cycles(rule: str, graph: Graph) -> None:
 def _drive(engine: Engine, setting: Setting, blocks: Iterator[Block], T: int, how: RunOptions) -> Run:
     """Cut the stream into pieces that suit the engine, the weights' path and the progress, and collect."""
     predictions, path, done = [], [], 0
-    pace = max(1, T // 100) if how.progress and not setting.one_block else 1 << 30
+    follows = how.progress is not None or how.watch is not None
+    pace = max(1, T // 100) if follows and not setting.one_block else 1 << 30
     for X, y in blocks:
         form = (setting.graph.J, X.shape[1], setting.V.shape[2])
         checks.shape("X", X, form, "all blocks need the same form")
@@ -69,6 +70,8 @@ def _drive(engine: Engine, setting: Setting, blocks: Iterator[Block], T: int, ho
             until = how.every - done % how.every if how.every else 1 << 30
             piece = slice(start, start + min(engine.most_rounds, pace, until))
             predictions.append(_advance(engine, setting, X[:, piece], y[:, piece], done))
+            if how.watch is not None:
+                how.watch(predictions[-1], y[:, piece], np.empty((0, 0)), engine.q)
             start += predictions[-1].shape[1]
             done += predictions[-1].shape[1]
             if how.progress is not None and how.progress(done, T) == STOP:

@@ -17,6 +17,9 @@ from ..learning.auto import AutoRows
 from ..learning.settings import Auto
 
 Progress: TypeAlias = Callable[[int, int], object]
+#: Called after each round, or with `Paper` a few of them, with predictions and labels (J, B), what own
+#: samples only predicted (J, B), or nothing where the model cannot tell, and the weights (J, n).
+Watch: TypeAlias = Callable[[Array, Array, Array, Array], object]
 #: What `progress` returns to end a run after the rounds that are done.
 STOP = "stop"
 
@@ -69,3 +72,4 @@ class RunOptions:
     dtype: Any
     progress: Progress | None
     keep_model: bool
+    watch: Watch | None = None

@@ -66,7 +66,9 @@ class Rounds:
         if self.how.every and t % self.how.every == 0:
             self.path.append(self.rows.weights.copy())
         prediction = self.rows.predict(x)
-        self._count(prediction, y)
+        alone = self._count(prediction, y)
+        if self.how.watch is not None:
+            self.how.watch(prediction.y_hat[:, None], y[:, None], alone[:, None], self.rows.weights)
         self.waiting.append((x, prediction, y))
         if len(self.waiting) > self.how.delay:
             sample, earlier, label = self.waiting.popleft()
@@ -75,7 +77,8 @@ class Rounds:
             self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         return cast(Array, prediction.y_hat)
 
-    def _count(self, prediction: Any, y: Array) -> None:
+    def _count(self, prediction: Any, y: Array) -> Array:
+        """Add up errors; what own samples only predicted."""
         gaps, each = self.rows.gaps(prediction, self.network.around), self.rows.models(prediction)
         self.squares += (prediction.y_hat - y) ** 2
         self.gaps += gaps.mean(-1) ** 2
@@ -83,6 +86,7 @@ class Rounds:
         self.alone = self.alone + (alone - y) ** 2 if len(alone) else alone
         self.each_squares = self.each_squares + (each - y[:, None]) ** 2
         self.each_gaps = self.each_gaps + gaps**2
+        return alone
 
     def result(self, y_hat: Array, targets: tuple[int, ...]) -> Run:
         """What the caller gets."""

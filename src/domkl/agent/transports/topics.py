@@ -22,6 +22,8 @@ ROOT = "domkl"
 #: The channel of a learner's own state, on which others receive `LOST` when it is gone.
 STATE = "state"
 LOST = b"lost"
+#: The channel on which learners tell neighbours how they, and those they have heard of, are.
+STATUS = "status"
 
 #: What a client of a broker of others says there while it is connected, and what the broker says then.
 HERE, GONE = b"online", b"offline"

@@ -1,0 +1,223 @@
+"""What the page shows of learners, sample by sample."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ..base import checks
+from .errors import Curve, Guesses
+
+#: Samples of each learner that are shown, and predictions that wait for their labels.
+RECENT, WAITING = 300, 4096
+#: Alarms that are shown, learners that are, and characters of a name.
+ALARMS, LEARNERS, LONGEST = 50, 1024, 64
+#: What is published: all; no readings and predictions; neither these nor errors and weights.
+LEVELS = ("full", "errors", "counts")
+#: Fields of a status that are shown, besides the errors and weights that a level may withhold.
+COUNTS = (
+    *(
+        "state",
+        "round",
+        "samples",
+        "messages_sent",
+        "bytes_sent",
+        "bytes_received",
+        "refused",
+        "rows_refused",
+    ),
+    *("faults", "via", "neighbours"),
+)
+COLUMNS = ("index", "time", "y_hat", "low", "high", "y", "alarm")
+
+
+class FeedLike(Protocol):
+    """What a server shows."""
+
+    version: int  # changes with what is shown
+
+    def document(self, learner: str | None) -> dict[str, Any]:
+        """All learners, and details of one; by default of the first. Called from another thread."""
+
+    def records(self, learner: str | None, most: int) -> list[dict[str, Any]]:
+        """A learner's last predictions."""
+
+
+class Shown:
+    """One learner, as far as it is known."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.status = name, {"state": "unknown"}
+        self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
+        self.waiting: dict[Any, tuple[dict[str, Any], Any]] = {}  # predictions whose labels are not known yet
+        self.guesses, self.curve = Guesses(), Curve()
+        self.alarms, self.traced, self.seen_at = 0, 0, time.monotonic()
+        self.reported: dict[str, Any] = {}  # errors that it reported itself
+
+    @property
+    def alone(self) -> float | None:
+        """The error with own samples only, over the samples that are judged here.
+
+        A learner reports this and its error over all samples, also those before its first label, of which
+        both know nothing; so only the difference of the two is used.
+        """
+        alone, error = self.reported.get("alone"), self.reported.get("error")
+        if alone is None or error is None or not self.guesses.count:
+            return alone
+        return math.sqrt(max(0.0, self.guesses.error + alone**2 - error**2))
+
+
+class Feed:
+    """Records of running learners, for a `Server`; its methods may be called from any thread.
+
+    Parameters
+    ----------
+    title : of the page.
+    target, unit : what is predicted.
+    own : the learner on whose device this is, shown first.
+    inputs : names of the inputs, for questions.
+    publish : "full", "errors" (no readings and predictions) or "counts" (no errors and weights either).
+    """
+
+    def __init__(
+        self,
+        title: str,
+        *,
+        target: str = "",
+        unit: str = "",
+        own: str | None = None,
+        inputs: tuple[str, ...] = (),
+        publish: str = "full",
+        rounds: int = 0,
+    ) -> None:
+        checks.one_of("publish", publish, LEVELS)
+        self.about: dict[str, Any] = {
+            "title": title,
+            "target": target,
+            "unit": unit,
+            "self": own,
+            "publish": publish,
+        }
+        self.about |= {"inputs": list(inputs), "rounds": rounds, "state": "running"}
+        self.version, self.publish, self.own = 0, publish, own
+        self._learners: dict[str, Shown] = {}
+        self._alarms: deque[dict[str, Any]] = deque(maxlen=ALARMS)
+        self._changing = threading.Lock()
+
+    # Called by who runs the learners
+
+    def sample(self, record: dict[str, Any]) -> None:
+        """A prediction: a record as agents write it, with `learner`; its label comes with `truth`."""
+        with self._changing:
+            shown = self._shown(record["learner"])
+            if shown is None:
+                return
+            shown.recent.append(record)
+            shown.waiting[record.get("id", record["index"])] = record, shown.guesses.now()
+            if len(shown.waiting) > WAITING:
+                del shown.waiting[next(iter(shown.waiting))]
+            if record.get("alarm"):
+                shown.alarms += 1
+                self._alarms.append(record)
+            self.version += 1
+
+    def truth(self, learner: str, key: Any, y: float) -> None:
+        """A label; `key` is the id of its prediction, or the index where it had none."""
+        with self._changing:
+            shown = self._learners.get(learner)
+            if shown is None or key not in shown.waiting:
+                return
+            record, guessed = shown.waiting.pop(key)
+            record["y"] = y
+            guesses = shown.guesses
+            guesses.judge(y, record["y_hat"], guessed)
+            if guesses.count and shown.curve.is_due(guesses.count):
+                error, *others = guesses.roots()
+                shown.curve.add((record.get("round", guesses.count), error, shown.alone, *others))
+            self.version += 1
+
+    def status(self, status: Mapping[str, Any]) -> None:
+        """How a learner is: `learner`, and any of `COUNTS`, `error`, `alone` and `weights`."""
+        with self._changing:
+            shown = self._shown(str(status["learner"])[:LONGEST])
+            if shown is not None:
+                shown.status = {key: status[key] for key in COUNTS if key in status}
+                shown.reported = {key: status.get(key) for key in ("error", "alone", "weights")}
+                shown.alarms = max(shown.alarms, int(status.get("alarms") or 0))
+                shown.seen_at = time.monotonic() - float(status.get("age") or 0.0)
+                self._trace(shown)
+                self.version += 1
+
+    @staticmethod
+    def _trace(shown: Shown) -> None:
+        """The curve of a learner whose samples are not known here, from the errors that it reports."""
+        error, round = shown.reported["error"], shown.status.get("round")
+        if (
+            error is None
+            or shown.guesses.count
+            or (shown.curve.points and shown.curve.points[-1][0] == round)
+        ):
+            return
+        shown.traced += 1
+        if shown.curve.is_due(shown.traced):
+            shown.curve.add((round, error, shown.reported["alone"], None, None))
+
+    def end(self) -> None:
+        """There will be no more records."""
+        self.about["state"] = "ended"
+        self.version += 1
+
+    def _shown(self, name: str) -> Shown | None:
+        found = self._learners.get(name)
+        if found is None and len(self._learners) < LEARNERS:
+            found = self._learners[name] = Shown(name)
+        return found
+
+    # Asked by the server
+
+    def document(self, learner: str | None) -> dict[str, Any]:
+        """All learners, and details of one: the one asked for, else our own, else the first."""
+        with self._changing:
+            own = self.about["self"]
+            names = [name for name in (learner, own, *self._learners) if name in self._learners]
+            detail = self._detail(self._learners[names[0]]) if names else None
+            rows = [self._row(shown) for shown in self._learners.values()]
+            alarms = [_alarm(record) for record in self._alarms] if self.publish == "full" else []
+        return {**self.about, "now": time.time(), "learners": rows, "alarms": alarms, "detail": detail}
+
+    def records(self, learner: str | None, most: int) -> list[dict[str, Any]]:
+        """A learner's last predictions, the newest last; none where readings are not published."""
+        with self._changing:
+            names = [
+                name for name in (learner, self.about["self"], *self._learners) if name in self._learners
+            ]
+            if self.publish != "full" or not names:
+                return []
+            return [dict(record) for record in list(self._learners[names[0]].recent)[-most:]] if most else []
+
+    def _row(self, shown: Shown) -> dict[str, Any]:
+        row = {"name": shown.name, **shown.status, "alarms": shown.alarms}
+        row["age"] = round(time.monotonic() - shown.seen_at, 1)
+        if self.publish != "counts":
+            error, no_change, mean = shown.guesses.roots()
+            error = shown.reported.get("error") if error is None else error
+            row |= {"error": error, "alone": shown.alone, "no_change": no_change, "mean": mean}
+        return row
+
+    def _detail(self, shown: Shown) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": shown.name}
+        if self.publish == "full":
+            found["samples"] = [[record.get(key) for record in shown.recent] for key in COLUMNS]
+        if self.publish != "counts":
+            found["errors"] = list(map(list, zip(*shown.curve.points, strict=True)))
+            found["weights"] = shown.reported.get("weights") or []
+        return found
+
+
+def _alarm(record: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("learner", "index", "time", "y_hat", "low", "high", "y", "surprise")
+    return {key: record.get(key) for key in keys}

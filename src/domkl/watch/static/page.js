@@ -1,0 +1,282 @@
+"use strict";
+/* Shows the state that the server sends. Whatever comes from it is shown as text, never as HTML. */
+
+const $ = (id) => document.getElementById(id);
+const dashed = { dash: [6, 4], width: 1.5 };
+const samples = new Plot("samples", [
+  ["truth", "truth"], ["prediction", "guess"], ["low", "guess", { width: 0 }], ["high", "guess", { width: 0 }],
+  ["alarm", "alarm", { width: 0, paths: () => null, points: { show: true, size: 9, width: 2 } }],
+], "Predictions and labels", { bands: [[3, 2]] });
+const errors = new Plot("errors", [
+  ["this learner", "guess", { width: 2.5 }], ["own samples only", "alone"],
+  ["no change", "same", dashed], ["mean so far", "mean", dashed],
+], "Root mean squared errors", { scales: { y: { range: reach } }, ratio: 0.52 });
+const graph = new Graph(document.querySelector("#graph svg"), choose);
+
+/* From 0 to somewhat above the lower curves: one far above them would press them flat. */
+function reach(plot) {
+  const tops = plot.data.slice(1).map((values) => Math.max(...values.slice(-Math.ceil(values.length * 0.8)).filter((each) => each !== null))).filter(Number.isFinite);
+  return [0, tops.length ? Math.min(1.15 * Math.max(...tops), 2.5 * Math.min(...tops)) || 1 : 1];
+}
+
+let state = null, source = null, wanted = null, spokenAt = 0, tried = null;
+
+function count(value) { return value === undefined || value === null ? "–" : Number(value).toLocaleString("en"); }
+
+function size(bytes) {
+  if (bytes === undefined || bytes === null) return "–";
+  let value = bytes;
+  for (const unit of ["B", "kB", "MB", "GB"]) {
+    if (value < 1000 || unit === "GB") return shown(value, unit);
+    value /= 1000;
+  }
+  return "–";
+}
+
+const sum = (rows, key) => rows.reduce((total, row) => total + (Number(row[key]) || 0), 0);
+
+/* Data */
+
+function connect() {
+  clearTimeout(tried);
+  if (source) source.close();
+  source = new EventSource(`events${wanted ? `?learner=${encodeURIComponent(wanted)}` : ""}`);
+  source.onmessage = (event) => {
+    state = JSON.parse(event.data);
+    if ($("pause").getAttribute("aria-pressed") !== "true") render();
+  };
+  source.onerror = () => {
+    if (!state || state.state !== "ended") pill("lost", "no connection, trying again");
+    if (source.readyState === EventSource.CLOSED) tried = setTimeout(connect, 5000);
+  };
+}
+
+function choose(name) {
+  wanted = name;
+  connect();
+}
+
+/* Drawing */
+
+function pill(kind, text) {
+  $("pill").dataset.state = kind;
+  if ($("pill-text").textContent !== text) $("pill-text").textContent = text;
+}
+
+function render() {
+  const rows = state.learners, detail = state.detail;
+  const own = detail ? rows.find((row) => row.name === detail.name) : null;
+  document.title = `${state.title} · domkl`;
+  $("title").textContent = state.title;
+  const round = Math.max(0, ...rows.map((row) => row.round || 0));
+  const progress = state.rounds ? `round ${count(round)} of ${count(state.rounds)}` : `round ${count(round)}`;
+  const paused = $("pause").getAttribute("aria-pressed") === "true";
+  pill(state.state === "ended" ? "ended" : paused ? "wait" : "live", `${state.state === "ended" ? "ended" : paused ? "paused" : "live"} · ${progress}`);
+  options(rows, detail);
+  tiles(rows, own);
+  drawSamples(detail);
+  drawErrors(detail, own);
+  drawWeights(detail);
+  drawNetwork(rows, detail);
+  drawAlarms(rows);
+  drawAsking(detail);
+  $("foot").textContent = `domkl · ${PUBLISHED[state.publish]} · ${state.pages === 1 ? "one page is" : `${state.pages} pages are`} open`;
+  speak(own, round);
+}
+
+const PUBLISHED = {
+  full: "this page shows readings and predictions", errors: "this page shows errors, and no readings",
+  counts: "this page shows counts, and neither readings nor errors",
+};
+
+function options(rows, detail) {
+  const select = $("learner"), names = rows.map((row) => row.name), key = JSON.stringify(names);
+  if (select.dataset.key !== key) {
+    select.dataset.key = key;
+    select.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
+  }
+  if (detail && document.activeElement !== select) select.value = detail.name;
+}
+
+/* "12 % less" is good news for an error. */
+function against(error, other) {
+  if (!Number.isFinite(error) || !Number.isFinite(other) || other <= 0) return null;
+  const part = Math.round(100 * (1 - error / other));
+  return part >= 0 ? { text: `${part} % less`, kind: part ? "good" : "" } : { text: `${-part} % more`, kind: "bad" };
+}
+
+function tile(name, value, more, kind = "") {
+  return element("div", {}, element("dt", {}, name), element("dd", { class: `big ${kind}` }, ...[value].flat()),
+    more ? element("dd", { class: "more" }, more) : null);
+}
+
+function tiles(rows, own) {
+  const made = [], unit = state.unit ? element("small", {}, ` ${state.unit}`) : "";
+  if (own && state.publish !== "counts") {
+    made.push(tile(`Error of ${own.name}`, [shown(own.error), own.error === null ? "" : unit], "RMSE of the last 200"));
+    const alone = against(own.error, own.alone);
+    if (alone) made.push(tile("Learning together", alone.text, `error than with own samples only (${shown(own.alone)})`, alone.kind));
+    const best = [["no change", own.no_change], ["mean so far", own.mean]].filter(([, e]) => Number.isFinite(e)).sort((a, b) => a[1] - b[1])[0];
+    const simple = best ? against(own.error, best[1]) : null;
+    if (simple) made.push(tile("Beside a simple guess", simple.text, `error than “${best[0]}” (${shown(best[1])})`, simple.kind));
+  }
+  const up = rows.filter((row) => ["ready", "done"].includes(stateOf(row))).length;
+  made.push(tile("Learners", `${up} of ${rows.length}`, up === rows.length ? "all are well" : "the others are starting or silent"));
+  if (rows.some((row) => row.bytes_sent !== undefined)) {
+    made.push(tile("Sent by all", size(sum(rows, "bytes_sent")), `${count(sum(rows, "messages_sent"))} messages; ${size(sum(rows, "bytes_received"))} received`));
+  }
+  const alarms = sum(rows, "alarms");
+  made.push(tile("Alarms", count(alarms), alarms ? "see below" : "none so far", alarms ? "alert" : ""));
+  $("tiles").replaceChildren(...made);
+}
+
+function seconds(time) { return typeof time === "number" ? time : Date.parse(time) / 1000; }
+
+function drawSamples(detail) {
+  const target = state.target ? ` of ${state.target}` : "";
+  const columns = detail && detail.samples ? detail.samples : [[], [], [], [], [], [], []];
+  const [index, time, guess, low, high, truth, alarm] = columns;
+  const times = time.map((each) => (each === null ? NaN : seconds(each)));
+  const isTime = times.length > 0 && times.every((each, i) => Number.isFinite(each) && (!i || each >= times[i - 1]));
+  const marks = guess.map((each, i) => (alarm[i] ? (truth[i] ?? each) : null));
+  samples.set([isTime ? times : index, truth, guess, low, high, marks],
+    { unit: state.unit, isTime, xName: isTime ? "time" : "reading" });
+  $("n-samples").textContent = detail && detail.samples ? `${detail.name}, the last ${count(index.length)} predictions${target}, each made before its label was known`
+    : "readings are not published here";
+}
+
+function drawErrors(detail, own) {
+  const columns = detail && detail.errors && detail.errors.length ? detail.errors : [[], [], [], [], []];
+  errors.set(columns, { unit: state.unit });
+  $("n-errors").textContent = own && columns[0].length ? `${own.name}, RMSE over 200 samples; lower is better` : "";
+}
+
+function drawWeights(detail) {
+  const weights = (detail && detail.weights) || [];
+  const top = [...weights].sort((a, b) => b[1] - a[1]);
+  $("n-weights").textContent = top.length ? `${detail.name} follows “${top[0][0]}” most` : "";
+  if (!top.length) return $("weights").replaceChildren(element("p", { class: "none" }, "Nothing yet"));
+  const rows = top.slice(0, 12).map(([name, weight]) => {
+    const bar = element("i");
+    bar.style.width = `${Math.round(100 * weight)}%`;
+    return [name, element("span", { class: "bar", "aria-hidden": "true" }, bar), `${(100 * weight).toFixed(weight < 0.1 ? 1 : 0)} %`];
+  });
+  $("weights").replaceChildren(table("How much each kernel or expert counts", ["expert", "share", "weight"], rows, "words"));
+}
+
+function drawNetwork(rows, detail) {
+  const chosen = detail ? detail.name : null;
+  graph.set(rows, chosen);
+  const links = rows.reduce((total, row) => total + (row.neighbours || []).length, 0) / 2;
+  $("n-network").textContent = `${count(rows.length)} ${rows.length === 1 ? "learner" : "learners"}, ${count(Math.ceil(links))} links`;
+  const hadFocus = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.learner : null;
+  const hasTraffic = rows.some((row) => row.bytes_sent !== undefined), hasErrors = state.publish !== "counts";
+  const heads = ["learner", "state", "round", ...(hasErrors ? ["error", "alone"] : []), "neighbours", "trust",
+    ...(hasTraffic ? ["sent", "refused"] : []), "alarms"];
+  const cells = rows.map((row) => {
+    const near = row.neighbours || [], trust = near.map((each) => each.trust).filter((each) => Number.isFinite(each));
+    const button = element("button", { type: "button", "data-learner": row.name }, row.name);
+    button.addEventListener("click", () => choose(row.name));
+    const silent = row.age > 5 && row.state !== "done" ? `, ${count(Math.round(row.age))} s ago` : "";
+    return [button, `${WORDS[stateOf(row)]}${row.via ? ` (from ${row.via}${silent})` : silent}`, count(row.round),
+      ...(hasErrors ? [shown(row.error), shown(row.alone)] : []),
+      near.length ? `${near.filter((each) => each.up !== false).length} of ${near.length} up` : "–",
+      trust.length ? `${Math.round((100 * trust.reduce((a, b) => a + b, 0)) / trust.length)} %` : "–",
+      ...(hasTraffic ? [size(row.bytes_sent), count(row.refused)] : []), count(row.alarms)];
+  });
+  const made = table("Every learner that is known here", heads, cells, "cards words");
+  [...made.tBodies[0].rows].forEach((row, i) => row.classList.toggle("chosen", rows[i].name === chosen));
+  $("learners").replaceChildren(made);
+  if (hadFocus) [...made.querySelectorAll("button")].find((each) => each.dataset.learner === hadFocus)?.focus();
+}
+
+function drawAlarms(rows) {
+  const alarms = [...state.alarms].reverse();
+  if (!alarms.length) {
+    const text = state.publish === "full" || !sum(rows, "alarms") ? "No reading has left what the models expect." : "Alarms are counted; their readings are not published here.";
+    return $("alarms").replaceChildren(element("p", { class: "none" }, text));
+  }
+  const cells = alarms.slice(0, 8).map((each) => [each.learner, each.time ? String(each.time).slice(0, 19).replace("T", " ") : `reading ${count(each.index)}`,
+    shown(each.y, state.unit), shown(each.y_hat), each.surprise === null ? "–" : shown(each.surprise)]);
+  $("alarms").replaceChildren(table("The last alarms, the newest first", ["learner", "when", "reading", "expected", "p-value"], cells, "cards words"));
+}
+
+/* Asking */
+
+function drawAsking(detail) {
+  const isOwn = !detail || !state.self || detail.name === state.self;
+  $("asking").hidden = !(state.asks && state.publish === "full" && isOwn);
+  const key = JSON.stringify(state.inputs);
+  if ($("inputs").dataset.key === key) return;
+  $("inputs").dataset.key = key;
+  const names = state.inputs;
+  $("inputs").replaceChildren(...(names.length && names.length <= 24
+    ? names.map((name, i) => element("div", {}, element("label", { for: `x-${i}` }, name), element("input", { id: `x-${i}`, inputmode: "decimal", autocomplete: "off" })))
+    : [element("div", {}, element("label", { for: "x-all" }, "inputs, separated by commas"), element("textarea", { id: "x-all", rows: "2" }))]));
+}
+
+/* A number, a word, or nothing. */
+function cell(text) {
+  const plain = text.trim();
+  return plain === "" ? null : Number.isNaN(Number(plain)) ? plain : Number(plain);
+}
+
+function question() {
+  const all = $("x-all");
+  if (all) return all.value.split(",").map(cell);
+  return Object.fromEntries(state.inputs.map((name, i) => [name, cell($(`x-${i}`).value)]));
+}
+
+async function ask(event) {
+  event.preventDefault();
+  const answer = $("answer");
+  try {
+    const reply = await fetch("predict", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ x: question() }) });
+    const found = await reply.json();
+    answer.className = reply.ok ? "" : "alert";
+    const bounds = Number.isFinite(found.low) ? `, between ${shown(found.low)} and ${shown(found.high)}` : "";
+    answer.textContent = reply.ok ? `${state.target || "Prediction"}: ${shown(found.y_hat, state.unit)}${bounds}` : found.error;
+  } catch {
+    answer.className = "alert";
+    answer.textContent = "No answer; is the agent running?";
+  }
+}
+
+/* Said to screen readers now and then, not every second. */
+function speak(own, round) {
+  if (!own || Date.now() - spokenAt < 20000) return;
+  spokenAt = Date.now();
+  const error = Number.isFinite(own.error) ? `, error ${shown(own.error, state.unit)}` : "";
+  $("spoken").textContent = `${own.name}: round ${count(round)}${error}, ${count(sum(state.learners, "alarms"))} alarms.`;
+}
+
+/* Controls */
+
+function isDark() {
+  return (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+}
+
+function themed() {
+  $("theme").textContent = isDark() ? "Light" : "Dark";
+  for (const plot of [samples, errors]) if (plot.plot) plot.draw();
+}
+
+$("theme").addEventListener("click", () => {
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* private window */ }
+  themed();
+});
+$("pause").addEventListener("click", () => {
+  const on = $("pause").getAttribute("aria-pressed") !== "true";
+  $("pause").setAttribute("aria-pressed", String(on));
+  if (state) render();
+});
+$("learner").addEventListener("change", (event) => choose(event.target.value));
+$("ask").addEventListener("submit", ask);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed);
+try {
+  const kept = localStorage.getItem("theme");
+  if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
+} catch { /* private window */ }
+themed();
+connect();

@@ -1,0 +1,247 @@
+"""The page of running agents: what it shows of all of them, and questions that change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import ssl
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+
+import inmemory
+from domkl.agent import certs
+from domkl.agent.config import AgentConfig, TransportSection
+from domkl.agent.config_http import HttpSection
+from domkl.agent.loop import Agent
+from domkl.agent.serve import service_of, show_status
+from domkl.base.errors import InputError
+from domkl.datasets.columns import Columns
+from domkl.learning.first_order import Rates
+from domkl.learning.settings import Auto, Paper
+
+pytest.importorskip("prometheus_client")
+LOOPBACK = ("127.0.0.1", 0)
+MODELS = {"auto": Auto(size=64), "paper": Paper(rates=Rates(1, 1, 1))}
+
+
+def config(name, neighbours=(), model=MODELS["auto"], **http):
+    return AgentConfig(
+        "net",
+        name,
+        tuple(neighbours),
+        inputs=2,
+        model=model,
+        columns=Columns(target="flow", features=("u", "v")),
+        transport=TransportSection(kind="memory"),
+        http=HttpSection(**http),
+    )
+
+
+def fetched(service, path, document=None, context=None, **headers):
+    body = None if document is None else json.dumps(document).encode()
+    headers = {"Content-Type": "application/json", **headers}
+    url = service.server.url.rstrip("/") + path
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, body, headers), timeout=10, context=context
+        ) as found:
+            return found.status, json.loads(found.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+async def asked(*args, **more):
+    return await asyncio.to_thread(fetched, *args, **more)
+
+
+def data(J, T=30):
+    X = np.random.default_rng(0).uniform(size=(J, T, 2))
+    return X, X.sum(2)
+
+
+async def served(agent, meanwhile):
+    """Run an agent; `meanwhile` is awaited with its service while it does."""
+    with service_of(agent, LOOPBACK) as service:
+        running = asyncio.create_task(agent.run())
+        found = await meanwhile(service)
+        await asyncio.wait_for(running, 60)
+        return found
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_questions_get_the_prediction_and_change_no_bit(kind):
+    X, y = data(1)
+    outs, plain = [], []
+
+    async def main(out, questions):
+        agent = Agent(config("a", model=MODELS[kind]), stream=inmemory.stream(X[0], y[0]), out=out.append)
+        rng = np.random.default_rng(1)
+
+        async def pestering(service):
+            answers = []
+            for _ in range(questions):
+                await asyncio.sleep(0)
+                answers.append(await asked(service, "/predict", {"x": rng.uniform(size=2).tolist()}))
+            await inmemory.until(lambda: agent.learner.round == len(y[0]))
+            x = [0.3, 0.4]
+            answers.append(await asked(service, "/predict", {"x": {"u": 0.3, "v": 0.4}}))
+            assert answers[-1][1]["y_hat"] == agent.learner.predict(x) == agent.learner.ask(x)
+            return answers
+
+        return await served(agent, pestering)
+
+    answers = asyncio.run(main(outs, 8))
+    asyncio.run(main(plain, 0))
+    assert [code for code, _ in answers] == [200] * 9
+    assert [record["y_hat"] for record in outs] == [record["y_hat"] for record in plain]
+
+
+def test_wrong_questions_get_what_is_expected():
+    X, y = data(1, 3)
+    agent_config = config("a")
+
+    async def asking(service):
+        questions = [
+            {},
+            {"x": [1]},
+            {"x": [1, math.inf]},
+            {"x": "text"},
+            {"x": [1, 1e400]},
+            {"x": {"u": 1, "w": 2}},
+        ]
+        return [await asked(service, "/predict", each) for each in questions]
+
+    async def main():
+        return await served(Agent(agent_config, stream=inmemory.stream(X[0], y[0]), out=[].append), asking)
+
+    for code, answer in asyncio.run(main()):
+        assert code == 400
+        assert answer["error"].count(";") >= 1, answer
+
+
+def test_the_page_of_one_shows_all_and_its_own_readings():
+    X, y = data(3)
+    near = {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
+
+    async def main():
+        agents = [
+            Agent(config(name, near[name]), stream=inmemory.stream(X[j], y[j]), out=[].append)
+            for j, name in enumerate(near)
+        ]
+        with service_of(agents[0], LOOPBACK) as service:
+            running = asyncio.create_task(inmemory.together(*agents))
+            await inmemory.until(lambda: agents[0].neighbourhood.done)
+            for _ in range(4):
+                for agent in agents:
+                    show_status(agent)
+                await asyncio.sleep(0.01)
+            found = await asked(service, "/state"), await asked(service, "/state?learner=c")
+            await running
+            return found
+
+    (_, own), (_, far) = asyncio.run(main())
+    rows = {row["name"]: row for row in own["learners"]}
+    assert set(rows) == {"a", "b", "c"}
+    assert (rows["a"].get("via"), rows["b"]["via"], rows["c"]["via"]) == (None, None, "b")
+    assert [near["name"] for near in rows["b"]["neighbours"]] == ["a", "c"]
+    assert rows["c"]["round"] > 0
+    assert rows["c"]["error"] is not None
+    assert (own["target"], own["inputs"], own["self"]) == ("flow", ["u", "v"], "a")
+    samples = own["detail"]["samples"]
+    assert samples[5] == pytest.approx(y[0].tolist())
+    assert own["detail"]["weights"][0][0] == "own"
+    assert far["detail"]["name"] == "c"
+    assert far["detail"]["samples"][0] == []
+
+
+@pytest.mark.parametrize(
+    ("publish", "hidden"),
+    [("errors", ()), ("counts", ("domkl_rmse_rolling", "domkl_kernel_weight"))],
+)
+def test_what_is_published_can_be_limited(publish, hidden):
+    X, y = data(2)
+
+    async def main():
+        agents = [
+            Agent(config(name, [other], publish=publish), stream=inmemory.stream(X[j], y[j]), out=[].append)
+            for j, (name, other) in enumerate(("ab", "ba"))
+        ]
+        with service_of(agents[0], LOOPBACK) as service:
+            await inmemory.together(*agents)
+            show_status(agents[0])
+            text = await asyncio.to_thread(
+                lambda: urllib.request.urlopen(service.server.url + "metrics").read().decode()
+            )
+            sent = agents[0].conversation.gossip.known["a"]
+            return (
+                await asked(service, "/state"),
+                await asked(service, "/predictions"),
+                await asked(service, "/predict", {"x": [1, 2]}),
+                text,
+                sent,
+            )
+
+    state, predictions, answer, text, sent = asyncio.run(main())
+    assert "samples" not in state[1]["detail"]
+    assert predictions[1] == {"predictions": []}
+    assert answer[0] == 404
+    assert ("domkl_rmse_rolling" in text, "domkl_kernel_weight" in text) == (not hidden, not hidden)
+    assert (sent.error is None, sent.weights == []) == (bool(hidden), bool(hidden))
+
+
+def test_settings_say_what_is_wrong(tmp_path):
+    for given, wrong in [
+        ({"publish": "all"}, "publish is 'all'"),
+        ({"listen": "0.0.0.0:1"}, "allow_remote"),
+        ({"token": "short"}, "5 characters"),
+        ({"token": "x" * 20, "token_file": "y"}, "token and token_file"),
+    ]:
+        with pytest.raises(InputError, match=wrong):
+            HttpSection(**given)
+    with pytest.raises(InputError, match="no ca, cert and key"):
+        config("a", tls=True)
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        HttpSection("127.0.0.1:0", token_file=str(tmp_path / "none")).access()
+    (tmp_path / "token").write_text("  a-token-from-a-file\n")
+    assert (
+        HttpSection("127.0.0.1:0", token_file=str(tmp_path / "token")).access().token == "a-token-from-a-file"
+    )
+
+
+def test_a_certificate_of_the_network_opens_the_page(tmp_path):
+    certs.make(tmp_path, ["a", "b"])
+    files = {
+        key: str(tmp_path / name) for key, name in (("ca", "ca.pem"), ("cert", "a.pem"), ("key", "a.key"))
+    }
+    X, y = data(1, 3)
+    section = TransportSection(kind="memory", **files)
+    http = HttpSection("127.0.0.1:0", tls=True, token="a-token-for-the-others")
+
+    async def main():
+        agent = Agent(
+            AgentConfig("net", "a", inputs=2, transport=section, http=http, model=MODELS["auto"]),
+            stream=inmemory.stream(X[0], y[0]),
+            out=[].append,
+        )
+
+        async def asking(service):
+            assert service.server.url.startswith("https://")
+            found = []
+            for name in ("b", None):
+                context = ssl.create_default_context(cafile=files["ca"])
+                context.check_hostname = False
+                if name:
+                    context.load_cert_chain(tmp_path / f"{name}.pem", tmp_path / f"{name}.key")
+                found.append(await asked(service, "/state", context=context))
+            bearer = {"Authorization": f"Bearer {http.token}"}
+            found.append(await asked(service, "/state", context=context, **bearer))
+            return found
+
+        return await served(agent, asking)
+
+    assert [code for code, _ in asyncio.run(main())] == [200, 401, 200]

@@ -1,0 +1,172 @@
+"""What the page shows, beside its plain definition; and that it stays small whatever it is fed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domkl.base.errors import InputError
+from domkl.watch import Feed, RunFeed, feed
+from domkl.watch.errors import MOST_POINTS, ROLLING, Curve
+from domkl.watch.requests import encoded
+
+
+def told(y, y_hat, delay=0, learner="a", into=None):
+    """A feed that was told a stream, with labels that come late."""
+    found = into or Feed("net")
+    for t, guess in enumerate(y_hat):
+        found.sample({"learner": learner, "index": t, "round": t, "id": str(t), "y_hat": float(guess)})
+        if t >= delay:
+            found.truth(learner, str(t - delay), float(y[t - delay]))
+    return found
+
+
+def rolled(misses):
+    """A mean of squares that forgets, as `Guesses` has it, root at the end."""
+    mean = 0.0
+    for n, miss in enumerate(misses, 1):
+        mean += max(1 / n, 1 / ROLLING) * (miss**2 - mean)
+    return math.sqrt(mean)
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_errors_are_those_of_the_definition(delay):
+    rng = np.random.default_rng(0)
+    y, y_hat = rng.normal(size=(2, 400))
+    row = told(y, y_hat, delay).document(None)["learners"][0]
+    judged = range(delay + 1, 400 - delay)  # from the first prediction for which a label was known
+    assert row["error"] == pytest.approx(rolled([y[t] - y_hat[t] for t in judged]))
+    assert row["no_change"] == pytest.approx(rolled([y[t] - y[t - 1 - delay] for t in judged]))
+    assert row["mean"] == pytest.approx(rolled([y[t] - y[: t - delay].mean() for t in judged]))
+
+
+@pytest.mark.parametrize("delay", [0, 4])
+def test_a_simulation_is_shown_as_samples_are(delay):
+    """All learners at once by arrays, and one by one."""
+    rng = np.random.default_rng(1)
+    y, y_hat = rng.normal(size=(2, 3, 700))
+    run = RunFeed("net", ["a", "b", "c"], [[1], [0, 2], [1]], delay=delay)
+    one = Feed("net")
+    for j, name in enumerate("abc"):
+        told(y[j], y_hat[j], delay, name, one)
+    for t in range(700):
+        run.round(y_hat[:, t], y[:, t], np.empty(0), np.full((3, 2), 0.5))
+    # A simulation knows labels at once, so its errors hold those of the last `delay` rounds, too.
+    judged = range(delay + 1, 700)
+    for name, row, other in zip(
+        "abc", run.document(None)["learners"], one.document(None)["learners"], strict=True
+    ):
+        j = "abc".index(name)
+        assert row["error"] == pytest.approx(rolled([y[j, t] - y_hat[j, t] for t in judged]))
+        if delay == 0:
+            for key in ("error", "no_change", "mean"):
+                assert row[key] == pytest.approx(other[key]), key
+    detail, other = run.document("b")["detail"], one.document("b")["detail"]
+    assert detail["samples"][2][-1] == pytest.approx(other["samples"][2][-1])
+    assert detail["samples"][0] == other["samples"][0]
+    assert run.records("b", 2)[-1] == {"learner": "b", "index": 699, "y_hat": y_hat[1, -1], "y": y[1, -1]}
+    assert detail["weights"] == [["0", 0.5], ["1", 0.5]]
+
+
+@given(st.integers(1, 3000), st.integers(4, 50))
+@settings(max_examples=30)
+def test_a_curve_covers_the_whole_run_in_few_points(rounds, most):
+    curve = Curve(most)
+    for t in range(rounds):
+        if curve.is_due(t):
+            curve.add((t,))
+    points = [t for (t,) in curve.points]
+    assert len(points) < most
+    assert points[0] == 0
+    steps = {b - a for a, b in itertools.pairwise(points)}
+    assert len(steps) <= 1
+    assert rounds - points[-1] <= max(steps, default=1)
+
+
+def test_everything_is_bounded():
+    found = told(np.zeros(5000), np.zeros(5000), delay=4999)
+    for n in range(2 * feed.LEARNERS):
+        found.status({"learner": f"x{n}", "state": "ready"})
+    for t in range(500):
+        found.sample({"learner": "a", "index": t, "y_hat": 0.0, "alarm": True, "surprise": 1e-4})
+    shown = found.document("a")
+    assert len(shown["learners"]) == feed.LEARNERS
+    assert len(shown["detail"]["samples"][0]) == feed.RECENT
+    assert len(shown["detail"]["errors"][0] if shown["detail"]["errors"] else []) <= MOST_POINTS
+    assert len(shown["alarms"]) == feed.ALARMS
+    assert shown["learners"][0]["alarms"] == 500
+    assert len(found._learners["a"].waiting) <= feed.WAITING
+
+
+def test_what_is_not_finite_is_null():
+    found = told([math.inf, 1e300, math.nan, 3.0], [0.0, -1e300, 0.0, math.nan])
+    assert "NaN" not in json.dumps(json.loads(encoded(found.document(None))))
+
+
+def test_levels_withhold_readings_and_errors():
+    def document(publish):
+        found = told(np.arange(9.0), np.arange(9.0), into=Feed("net", publish=publish))
+        found.sample({"learner": "a", "index": 9, "y_hat": 0.0, "alarm": True})
+        found.status({"learner": "a", "state": "ready", "round": 9, "alone": 2.0, "weights": [["own", 1.0]]})
+        return found, found.document("a")
+
+    whole, shown = document("full")
+    assert set(shown["detail"]) == {"name", "samples", "errors", "weights"}
+    assert (len(shown["alarms"]), len(whole.records("a", 5))) == (1, 5)
+    whole, shown = document("errors")
+    assert set(shown["detail"]) == {"name", "errors", "weights"}
+    assert (shown["alarms"], whole.records("a", 5)) == ([], [])
+    assert shown["learners"][0]["alone"] == 2.0
+    whole, shown = document("counts")
+    assert (set(shown["detail"]), shown["alarms"], whole.records("a", 5)) == ({"name"}, [], [])
+    assert "error" not in shown["learners"][0]
+    assert shown["learners"][0]["round"] == 9
+    with pytest.raises(InputError, match="publish is 'all'"):
+        Feed("net", publish="all")
+
+
+def test_own_samples_only_are_compared_over_the_same_samples():
+    """Before the first label both know nothing, and their huge errors of then must not flatter either."""
+    rng = np.random.default_rng(2)
+    y, y_hat, alone = 50 + rng.normal(size=(3, 150))
+    y_hat[:4] = alone[:4] = 0.0
+    found = told(y, y_hat, delay=3)
+    late = range(147)  # learnt so far
+    errors = [rolled([y[t] - each[t] for t in late]) for each in (y_hat, alone)]
+    found.status({"learner": "a", "error": errors[0], "alone": errors[1]})
+    shown = found.document(None)["learners"][0]["alone"]
+    assert errors[1] > 3 * shown
+    assert shown == pytest.approx(rolled([y[t] - alone[t] for t in late[4:]]), rel=0.02)
+
+
+def test_bounds_of_a_simulation_hold_nine_tenths_of_the_last_errors():
+    rng = np.random.default_rng(3)
+    y, y_hat = rng.normal(size=(2, 1, 450))
+    run = RunFeed("net", ["a"], [[]], delay=2)
+    for t in range(450):
+        run.round(y_hat[:, t], y[:, t], np.empty(0), np.ones((1, 1)))
+    _, _, middle, low, high, *_ = run.document("a")["detail"]["samples"]
+    known = np.abs(y - y_hat)[0, 449 - 2 - 100 : 449 - 2]  # those whose labels were known before round 449
+    wide = np.sort(known)[90]  # the 91st of 100
+    assert (low[-1], high[-1]) == pytest.approx((middle[-1] - wide, middle[-1] + wide))
+
+
+def test_a_learner_that_only_reports_has_a_curve():
+    found = Feed("net", own="a")
+    for round in (10, 20, 20, 30):
+        found.status({"learner": "b", "state": "ready", "round": round, "error": round / 10, "alone": 9.0})
+    assert found.document("b")["detail"]["errors"][:3] == [[10, 20, 30], [1.0, 2.0, 3.0], [9.0, 9.0, 9.0]]
+
+
+def test_a_label_of_an_unknown_prediction_changes_nothing():
+    found = Feed("net")
+    found.truth("a", 3, 1.0)
+    found.sample({"learner": "a", "index": 0, "y_hat": 1.0})
+    found.truth("a", 3, 1.0)
+    assert found.document(None)["learners"][0]["error"] is None
