@@ -17,7 +17,7 @@ from ..base.extras import need
 from ..datasets import Columns, guess, readers
 from ..datasets.cells import is_number
 from ..lab import devices
-from ..lab.devices import Device
+from ..lab.devices import DeviceFile
 from ..learning import alarms, conformal
 from . import listening, own, show
 
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> None:
 
 def from_files(
     paths: Sequence[str], given: Columns, folder: Path, follow: bool
-) -> tuple[list[Device], Columns]:
+) -> tuple[list[DeviceFile], Columns]:
     """A device for each file, and what the columns of all are together."""
     tables = [readers.read(path, given, max_rows=ROWS) for path in paths]
     for table in tables:
@@ -122,7 +122,7 @@ def from_files(
     for name, path, table in zip(names, paths, tables, strict=True):
         stream = {"path": os.path.relpath(path, folder), **({"follow": True} if follow else {})}
         more = {"output": {"predictions": f"{name}.predictions.jsonl"}}
-        made.append(Device(name, stream, more, _dialect(table, given)))
+        made.append(DeviceFile(name, stream, more, _dialect(table, given)))
     return made, _understood(cells, dataclasses.replace(given, decimal="."))
 
 
@@ -150,7 +150,7 @@ def _name(path: Path) -> str:
 
 def from_topics(
     args: argparse.Namespace, given: Columns, password: str | None
-) -> tuple[list[Device], Columns]:
+) -> tuple[list[DeviceFile], Columns]:
     """A device for each topic on which readings come, and what the columns of all are together."""
     settings = {"broker": args.broker, "user": args.user, "ca": args.ca, "insecure": args.insecure}
     print(f"listening for at most {args.wait:g} s: {', '.join(args.topic)}", file=sys.stderr)
@@ -165,7 +165,7 @@ def from_topics(
     made = []
     for topic, name in sorted(listening.names_of(list(found)).items(), key=lambda pair: pair[1]):
         output = {"topic": args.output_topic.replace("{name}", name), "predictions": ""}
-        made.append(Device(name, {"topic": topic}, {"output": output}))
+        made.append(DeviceFile(name, {"topic": topic}, {"output": output}))
     return made, columns
 
 

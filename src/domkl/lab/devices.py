@@ -24,7 +24,7 @@ FEW = 4
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class Device(NamedTuple):
+class DeviceFile(NamedTuple):
     """A device's name, its [stream], and further tables of its own."""
 
     name: str
@@ -34,7 +34,7 @@ class Device(NamedTuple):
 
 
 def files(
-    devices: Sequence[Device],
+    devices: Sequence[DeviceFile],
     columns: Columns,
     graph: str | None,
     common: Mapping[str, Any],
