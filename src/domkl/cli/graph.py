@@ -28,7 +28,8 @@ def add_to(commands: Any) -> None:
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="zenoh: where a learner listens; the others are found from there (repeatable)",
+        help="zenoh: where a learner listens, or the name of one on this machine; the others are found "
+        "from there (repeatable)",
     )
     add("--broker", metavar="HOST:PORT", help="mqtt: where the broker is (default: 127.0.0.1:1883)")
     for option, what in (
@@ -116,9 +117,13 @@ def _link(text: str) -> Link:
 def _transport(args: argparse.Namespace) -> Any:
     """The operator's way to the learners; not yet open."""
     from ..agent import transports
+    from ..agent.transports import near
 
     if args.transport == "zenoh" and not args.connect:
-        raise InputError("--connect is not given; expected a learner's address; add --connect HOST:PORT")
+        raise InputError(
+            "--connect is not given; expected a learner's address; add --connect HOST:PORT, or "
+            "the name of one on this machine"
+        )
     for option, given, other in (("--broker", args.broker, "zenoh"), ("--connect", args.connect, "mqtt")):
         if given and args.transport == other:
             raise InputError(f"{option} is not for {other}; expected the other --transport; leave one out")
@@ -126,7 +131,7 @@ def _transport(args: argparse.Namespace) -> Any:
         args.transport,
         args.network,
         transports.OPERATOR,
-        connect=tuple(args.connect),
+        connect=tuple(each if ":" in each else near.address(args.network, each) for each in args.connect),
         broker=args.broker or transports.TransportSettings.broker,
         ca=args.ca,
         cert=args.cert,
