@@ -174,6 +174,8 @@ def test_frames_of_pandas_polars_arrow_and_python():
         assert table.feature_names[-3:] == ("n", "city=O", "city=R")
         np.testing.assert_array_equal(table.X[:, -3:], [[np.nan, 1, 0], [3, 0, 1], [1.5, 0, 1]])
         assert (np.diff(table.times) == 3600).all()
+    nested = {"a": [{"k": 1}, {"k": [2, 3]}], "y": [1, 2]}
+    assert read_table(nested, target="y").feature_names == ("a.k", "a.k.0", "a.k.1")
     for wrong in (3, None, [1, 2], {"a": 5}, {"a": [1], "b": [1, 2]}):
         with pytest.raises(InputError):
             read_table(wrong, target="y")
