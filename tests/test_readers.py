@@ -86,6 +86,14 @@ def test_the_separator_is_found(text, mark):
     assert delimited.separator(text) == mark
 
 
+def test_a_number_may_stand_for_a_missing_cell():
+    for text in (b"a,y\n-200,1\n3,2\n", b"a;y\n-200;1\n3,5;2\n", b'{"a": -200, "y": 1}\n{"a": 3, "y": 2}\n'):
+        with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+            file.write(text)
+            file.flush()
+            assert np.isnan(read_table(file.name, target="y", na=["-200"]).X[0, 0])
+
+
 def test_the_separator_may_be_said():
     assert list(read(b"a:b\n1:2\n", separator=":").columns) == ["a", "b"]
 

@@ -21,7 +21,7 @@ from ...base.errors import DataError, InputError
 from ..columns import Columns
 from ..files import read_bytes
 from . import delimited, frames, queries, records
-from .raw import Fault, Faults, Raw, flattened
+from .raw import Fault, Faults, Raw, flattened, without
 
 __all__ = ["Fault", "Faults", "Raw", "read"]
 
@@ -30,7 +30,11 @@ STDIN = "standard input"
 
 
 def read(source: Any, columns: Columns, query: str = "", max_rows: int | None = None) -> Raw:
-    """The columns of a source, as they are."""
+    """The columns of a source, as they are; numbers that stand for a missing cell are NaN."""
+    return without(_read(source, columns, query, max_rows), columns.na)
+
+
+def _read(source: Any, columns: Columns, query: str, max_rows: int | None) -> Raw:
     if not isinstance(source, (str, os.PathLike)):
         _no_query(query)
         return flattened(frames.read(source, columns, max_rows), columns)

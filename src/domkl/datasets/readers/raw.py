@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..cells import is_number
 from ..columns import CellError, Columns
 
 
@@ -107,6 +109,21 @@ def flattened(raw: Raw, columns: Columns) -> Raw:
 
 def _objects(cells: Sequence[Any]) -> Sequence[Any]:
     return () if isinstance(cells, np.ndarray) else cells
+
+
+def without(raw: Raw, na: Sequence[str]) -> Raw:
+    """The same with NaN in place of numbers that are among these words; other cells are judged one by one."""
+    numbers = [float(word) for word in na if is_number(word)]
+    if not numbers:
+        return raw
+    columns = {name: _blanked(cells, numbers) for name, cells in raw.columns.items()}
+    return dataclasses.replace(raw, columns=columns)
+
+
+def _blanked(cells: Sequence[Any], numbers: Sequence[float]) -> Sequence[Any]:
+    if not isinstance(cells, np.ndarray):
+        return cells
+    return np.where(np.isin(cells, numbers), np.nan, cells)
 
 
 def quickened(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
