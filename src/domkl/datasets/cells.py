@@ -54,7 +54,9 @@ def is_missing(cell: Any, na: frozenset[str] = frozenset()) -> bool:
     if isinstance(cell, str):
         text = cell.strip()
         return text.lower() in EMPTY or text in na
-    return bool(cell != cell) if isinstance(cell, (float, np.generic, datetime)) else False  # NaN, NaT
+    if isinstance(cell, (float, np.generic, datetime)) and cell != cell:  # NaN, NaT
+        return True
+    return bool(na) and word(cell) in na
 
 
 def number(cell: Any, decimal: str = ".") -> float:
@@ -76,18 +78,25 @@ def number(cell: Any, decimal: str = ".") -> float:
     return value
 
 
+def has_thousands(text: str) -> bool:
+    """Whether a number with a decimal comma has points between thousands."""
+    return bool(_THOUSANDS.fullmatch(text.strip()))
+
+
 def _with_point(text: str) -> str:
     """A number with a decimal comma as Python writes it; 1.234 in such a file may be a thousand."""
-    if _THOUSANDS.fullmatch(text.strip()):
+    if has_thousands(text):
         raise ValueError
     return text.replace(",", ".", 1)
 
 
-def is_number(cell: Any, decimal: str = ".") -> bool:
-    """Whether a cell is a finite number."""
+def is_number(cell: Any, decimal: str = ".", finite: bool = True) -> bool:
+    """Whether a cell is a number that can be used; or one of any size."""
     try:
         number(cell, decimal)
-    except (ValueError, TypeError, OverflowError):
+    except OverflowError:
+        return not finite
+    except (ValueError, TypeError):
         return False
     return True
 
@@ -184,7 +193,7 @@ def _zone(text: str | None) -> timezone | None:
 
 def clock(cell: Any) -> float:
     """A time of day as a share of the day; ValueError if it is none."""
-    text = cell.strip() if isinstance(cell, (str, clock_time)) and isinstance(cell, str) else str(cell)
+    text = str(cell).strip()
     found = _CLOCK.fullmatch(text)
     if not found:
         raise ValueError

@@ -61,7 +61,8 @@ class Columns:
     categories : the values of a category, each of which becomes an input of 0 or 1.
     labels : the classes of a target that is no number, in order.
     positive : the class that counts as +1, against all others; the second of two by default.
-    paths : where a column is in a nested record, such as "sensors.0.temp"; "*" is not understood.
+    paths : where a column is in a nested record, such as "sensors.0.temp".
+    records : where the list of rows is in a JSON document, such as "result.rows".
     na : further words for a missing cell.
     decimal : "." or ",".
     separator : of CSV files: one character, or "space" for any white space.
@@ -81,6 +82,7 @@ class Columns:
     labels: tuple[str, ...] = ()
     positive: str = ""
     paths: Mapping[str, str] = field(default_factory=dict)
+    records: str = ""
     na: tuple[str, ...] = ()
     decimal: str = ""
     separator: str = ""

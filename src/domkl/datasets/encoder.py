@@ -51,7 +51,7 @@ class Encoder:
     """Turns rows into numbers as `columns` says, which must name features and kinds; `fit` guesses them.
 
     A feature without a kind is a number. A value that is not among a category's is none of them: all zeros.
-    A missing cell is NaN in every input of its column.
+    A missing cell is NaN; a missing category or text is all zeros, as none, where `missing` is "auto".
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -64,7 +64,10 @@ class Encoder:
         self.inputs = tuple(name for part in self.parts for name in part.inputs)
         self._na, self._comma = frozenset(columns.na), columns.decimal == ","
         self._refuses_missing = columns.missing in ("error", "drop")
-        plain = all(part.encode == self._number for part in self.parts)
+        none = 0.0 if columns.missing == "auto" else NAN
+        self._absent = dict.fromkeys((part.expected for part in self.parts), NAN)
+        self._absent.update(dict.fromkeys(("a category", "a text"), none))
+        plain = not columns.na and all(part.encode == self._number for part in self.parts)
         self._pick = itemgetter(*columns.features, columns.features[0]) if plain else None
 
     @property
@@ -92,8 +95,8 @@ class Encoder:
         return Encoded(
             self._slowly(row) if x is None else x,
             self.label(row.get(columns.target)) if columns.target else None,
-            self.moment(row).seconds if columns.time and self._has_time(row) else None,
-            self._learner(row) if columns.learner else None,
+            self._seconds(row) if columns.time else None,
+            self.learner_of(row.get(columns.learner)) if columns.learner else None,
         )
 
     def _quickly(self, row: Row) -> list[float] | None:
@@ -124,17 +127,17 @@ class Encoder:
     def _raw(self, name: str, row: Row) -> Any:
         """A column's cell; of a time in two columns, both together."""
         if len(self.columns.time) == 2 and name == self.columns.time[0]:
-            return self._joined(row)
+            return self.joined(*(row.get(each) for each in self.columns.time))
         return row.get(name)
 
-    def cell(self, part: ColumnInputs, cell: Any) -> Sequence[float]:
-        """The inputs that one cell becomes."""
+    def cell(self, part: ColumnInputs, cell: Any, strict: bool = True) -> Sequence[float]:
+        """The inputs that one cell becomes; NaN if it is missing, which may be refused where `strict`."""
         if cells.is_missing(cell, self._na):
-            if self._refuses_missing:
+            if strict and self._refuses_missing:
                 raise CellError(
                     "missing", f"column {part.name!r} is empty", "fill it, or allow missing cells"
                 )
-            return [NAN] * len(part.inputs)
+            return [self._absent[part.expected]] * len(part.inputs)
         try:
             return part.encode(cell)
         except (ValueError, TypeError, OverflowError):
@@ -157,32 +160,36 @@ class Encoder:
         except (ValueError, TypeError, OverflowError):
             raise refusal(columns.target, cell, "a number", columns) from None
 
-    def moment(self, row: Row) -> cells.Moment:
-        """When the row was; raises `CellError` if its time cannot be read."""
-        cell, name = self._time(row), self.columns.time[0]
+    def moment_of(self, cell: Any) -> cells.Moment | None:
+        """When a row was, from its cell in the time column; None if that is missing."""
+        if cells.is_missing(cell, self._na):
+            return None
+        name = self.columns.time[0]
         try:
             return cells.moment(cell, self._how(name))
         except ValueError:
             raise refusal(name, cell, "a time", self.columns) from None
 
-    def _time(self, row: Row) -> Any:
-        return self._joined(row) if len(self.columns.time) == 2 else row.get(self.columns.time[0])
+    def _seconds(self, row: Row) -> float | None:
+        found = self.moment_of(self._raw(self.columns.time[0], row))
+        return None if found is None else found.seconds
 
-    def _has_time(self, row: Row) -> bool:
-        return not cells.is_missing(self._time(row), self._na)
-
-    def _joined(self, row: Row) -> Any:
-        day, hour = (row.get(name) for name in self.columns.time)
+    def joined(self, day: Any, hour: Any) -> str | None:
+        """Date and time of day, of two columns, as one text."""
         if cells.is_missing(day, self._na) or cells.is_missing(hour, self._na):
             return None
-        return f"{str(day).removesuffix(' 00:00:00')} {hour}"
+        return f"{str(day).strip().removesuffix(' 00:00:00')} {str(hour).strip()}"
 
-    def _learner(self, row: Row) -> str:
-        cell = row.get(self.columns.learner)
+    def learner_of(self, cell: Any) -> str:
+        """Whose row it is."""
         if cells.is_missing(cell, self._na):
             reason = f"column {self.columns.learner!r}, the learner, is empty"
             raise CellError("no learner", reason, "write whose row it is")
         return cells.word(cell)
+
+    def column_of(self, i: int) -> str:
+        """The column that input i is made of."""
+        return next(part.name for part in self.parts if self.inputs[i] in part.inputs)
 
     def _how(self, name: str) -> str:
         return self.columns.kinds.get(name, "time").partition(":")[2] or "iso"
@@ -227,6 +234,10 @@ class Encoder:
 def refusal(name: str, cell: Any, expected: str, columns: Columns) -> CellError:
     """Why a cell cannot be used, and what helps."""
     shown = checks.short(cell)
+    if expected == "a number" and cells.is_number(cell, columns.decimal or ".", finite=False):
+        return CellError(
+            "too large", f"column {name!r} is {shown}, expected a number up to {LARGEST:g}", "fix the row"
+        )
     kind = "not a time" if "time" in expected else f"not {expected}"
     return CellError(
         kind, f"column {name!r} is {shown}, expected {expected}", _remedy(name, cell, expected, columns)
@@ -236,12 +247,12 @@ def refusal(name: str, cell: Any, expected: str, columns: Columns) -> CellError:
 def _remedy(name: str, cell: Any, expected: str, columns: Columns) -> str:
     if expected == "a number" and isinstance(cell, str):
         if columns.decimal != "," and cells.is_number(cell, ","):
-            return 'set decimal = ","'
-        if columns.decimal == ",":
+            return 'say --decimal , (decimal = ",")'
+        if columns.decimal == "," and cells.has_thousands(cell):
             return "leave out what separates thousands"
     if "time" in expected:
-        return f'say how it is written: kinds.{name} = "time:%d/%m/%Y %H:%M" or another format'
-    return f"fix the row, drop the column, or add the word to na if it means that {name} is missing"
+        return f"say how it is written, such as --kind '{name}=time:%d/%m/%Y %H:%M' (kinds.{name} = ...)"
+    return f"fix the row, leave the column out with --drop {name}, or say --na if the word means missing"
 
 
 def hashed(text: str, size: int) -> list[float]:
