@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..base import checks
-from ..datasets import cells
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
 from .files import LONGEST
@@ -128,8 +127,9 @@ class JoinedRows:
     def _time(self, own: Mapping[str, Any], message: Message) -> float:
         """When a message was, and not in the future: all later ones would seem old beside it."""
         columns, at = self.encoder.columns, message.at
-        if columns.time and not cells.is_missing(own.get(columns.time[0])):
-            at = self.encoder.moment(own).seconds
+        when = self.encoder.moment_of(own.get(columns.time[0])) if columns.time else None
+        if when is not None:
+            at = when.seconds
         if at > self._clock() + AHEAD:
             reason = f"{message.topic}: its time is {at - self._clock():.0f} s ahead of this clock"
             raise RowRefused("future", reason, "set the sensor's clock, or this one")

@@ -117,7 +117,6 @@ def _link(text: str) -> Link:
 def _transport(args: argparse.Namespace) -> Any:
     """The operator's way to the learners; not yet open."""
     from ..agent import transports
-    from ..agent.transports import near
 
     if args.transport == "zenoh" and not args.connect:
         raise InputError(
@@ -131,7 +130,7 @@ def _transport(args: argparse.Namespace) -> Any:
         args.transport,
         args.network,
         transports.OPERATOR,
-        connect=tuple(each if ":" in each else near.address(args.network, each) for each in args.connect),
+        connect=tuple(_address(each, args.network) for each in args.connect),
         broker=args.broker or transports.TransportSettings.broker,
         ca=args.ca,
         cert=args.cert,
@@ -139,6 +138,14 @@ def _transport(args: argparse.Namespace) -> Any:
         insecure=args.insecure,
     )
     return transports.make(settings)
+
+
+def _address(given: str, network: str) -> str:
+    """An address as it is, or that of a learner on this machine."""
+    from ..agent.transports import near
+
+    is_name = ":" not in given and not given.replace(".", "").isdigit()
+    return near.address(network, given) if is_name else given
 
 
 def _check(live: dict[str, PublishedState], names: list[str], args: argparse.Namespace) -> None:
