@@ -37,7 +37,7 @@ def test_inputs_may_be_missing_where_the_configuration_says_so(tmp_path):
     rows = b"a,b,y\n,2,3\n1, ,4\n1,x,5\n1,inf,6\n"
     found, refused = from_bytes(tmp_path, rows, "csv", missing=True)
     np.testing.assert_array_equal([x for _, x, _, _ in found], [[np.nan, 2], [1, np.nan]])
-    assert refused == {"not a number": 2}
+    assert refused == {"not a number": 1, "too large": 1}
 
 
 READINGS = b"""{"x": [1, 2.5], "y": 3, "id": "m1"}
@@ -140,7 +140,7 @@ def test_a_table_without_named_columns_gives_all_but_the_target(tmp_path):
         (b"1,1_000,3", "not a number", "column 'b' is '1_000'"),
         (b"1,2,z", "not a number", "column 'y' is 'z'"),
         (b"1,nan,3", "missing", "column 'b' is empty"),
-        (b"-inf,2,3", "not a number", "column 'a' is '-inf'"),
+        (b"-inf,2,3", "too large", "column 'a' is '-inf'"),
         (b"1,2,1e999", "not finite", "y is inf"),
         (b'1,"2,3', "not a row", "unexpected end"),
         (b"1,\xff,3", "not a row", "not UTF-8"),
@@ -158,7 +158,7 @@ def test_a_bad_table_row_is_refused_and_takes_a_number(tmp_path, log, line, kind
 
 def test_numbers_too_large_to_be_squared_are_refused(tmp_path):
     found, refused = from_bytes(tmp_path, b"a,b,y\n1.5e308,1.5e308,0\n1e99,-1e99,0\n", "csv")
-    assert (found, refused) == ([(1, [1e99, -1e99], 0.0, None)], {"not a number": 1})
+    assert (found, refused) == ([(1, [1e99, -1e99], 0.0, None)], {"too large": 1})
 
 
 @pytest.mark.parametrize(

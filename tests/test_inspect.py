@@ -134,12 +134,28 @@ def test_two_classes_choose_their_loss_and_more_need_a_choice(here, capsys):
     assert any("+1 is 'z', -1 is any other" in note for note in found["notes"])
 
 
+def test_a_password_is_never_shown(capsys):
+    address = "postgresql://me:secret@127.0.0.1:1"
+    assert cli.main(["run", "--data", address, "--target", "y", "--query", "select 1"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("domkl: PostgreSQL: ")
+    chosen = experiment.Experiment("e", data=experiment.DataSpec(path=address))
+    assert "secret" not in captured.err + captured.out + str(chosen.describe())
+
+
 def test_standard_input_through_the_command(here):
     lines = "".join(json.dumps({"a": i, "s": {"b": -i}, "y": 2 * i}) + "\n" for i in range(40))
     argv = [sys.executable, "-m", "domkl", "run", "--data", "-", "--target", "y", "--json", *SMALL]
     done = subprocess.run(argv, input=lines, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert (found["title"], found["rounds"]) == ("standard input: predicting y", 40)
+
+
+def test_the_report_names_ones_own_data(here):
+    assert cli.main(["run", "--data", "right.csv", "--target", "load", "--size", "32"]) == 0
+    page = (here / "domkl-report" / "index.html").read_text(encoding="utf-8")
+    assert "right.csv: predicting load" in page
+    assert "three-stations" not in page
 
 
 def test_an_experiment_file_names_ones_own_data(here, capsys):

@@ -86,6 +86,14 @@ def test_the_separator_is_found(text, mark):
     assert delimited.separator(text) == mark
 
 
+def test_a_number_may_stand_for_a_missing_cell():
+    for text in (b"a,y\n-200,1\n3,2\n", b"a;y\n-200;1\n3,5;2\n", b'{"a": -200, "y": 1}\n{"a": 3, "y": 2}\n'):
+        with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+            file.write(text)
+            file.flush()
+            assert np.isnan(read_table(file.name, target="y", na=["-200"]).X[0, 0])
+
+
 def test_the_separator_may_be_said():
     assert list(read(b"a:b\n1:2\n", separator=":").columns) == ["a", "b"]
 
@@ -174,6 +182,8 @@ def test_frames_of_pandas_polars_arrow_and_python():
         assert table.feature_names[-3:] == ("n", "city=O", "city=R")
         np.testing.assert_array_equal(table.X[:, -3:], [[np.nan, 1, 0], [3, 0, 1], [1.5, 0, 1]])
         assert (np.diff(table.times) == 3600).all()
+    nested = {"a": [{"k": 1}, {"k": [2, 3]}], "y": [1, 2]}
+    assert read_table(nested, target="y").feature_names == ("a.k", "a.k.0", "a.k.1")
     for wrong in (3, None, [1, 2], {"a": 5}, {"a": [1], "b": [1, 2]}):
         with pytest.raises(InputError):
             read_table(wrong, target="y")

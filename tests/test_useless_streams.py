@@ -31,14 +31,14 @@ USELESS = [
         "csv",
         "a;b;y\n1,5;2,5;3\n",
         "",
-        "column 'a' is '1,5', expected a number; set decimal = \",\"",
+        "column 'a' is '1,5', expected a number; say [columns] decimal",
     ),
     ("csv", "a,b,y\n1,5,2,5,3\n", "", "the row has 5 cells, expected 3; write decimals with a point"),
     (
         "csv",
         "a,b,y\nred,2,3\n",
         "",
-        "'red', expected a number; fix the row, drop the column, or add the word to na",
+        "'red', expected a number; fix the row, leave the column out with [columns] drop a",
     ),
     (
         "csv",

@@ -129,6 +129,10 @@ class AgentConfig:
             "[columns] missing is mean, which only whole tables have; expected auto, error or drop; fix it"
         )
         need_that(columns.missing != "mean", wrong)
+        wrong = (
+            "[columns] records is given, which only whole documents have; expected lines; leave records out"
+        )
+        need_that(not columns.records, wrong)
         if columns.features and not (is_file and not self.inputs):  # kinds in a file are looked at first
             found = Encoder(columns).d
             wrong = f"[columns] makes {found} inputs; expected inputs = {self.inputs}; leave inputs out"

@@ -127,8 +127,9 @@ class JoinedRows:
     def _time(self, own: Mapping[str, Any], message: Message) -> float:
         """When a message was, and not in the future: all later ones would seem old beside it."""
         columns, at = self.encoder.columns, message.at
-        told = self.encoder.moment_of(own.get(columns.time[0])) if columns.time else None
-        at = at if told is None else told.seconds
+        when = self.encoder.moment_of(own.get(columns.time[0])) if columns.time else None
+        if when is not None:
+            at = when.seconds
         if at > self._clock() + AHEAD:
             reason = f"{message.topic}: its time is {at - self._clock():.0f} s ahead of this clock"
             raise RowRefused("future", reason, "set the sensor's clock, or this one")

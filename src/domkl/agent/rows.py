@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -46,7 +47,8 @@ def fault_of(error: Exception) -> RowRefused:
     if isinstance(error, RowRefused):
         return error
     if isinstance(error, CellError):
-        return RowRefused(error.kind, error.reason, error.remedy)
+        remedy = re.sub(r"--([a-z]+)", r"[columns] \1", error.remedy)  # an agent's file, not an option
+        return RowRefused(error.kind, error.reason, remedy)
     if isinstance(error, Error):  # of domkl: fact; expectation; remedy
         reason, _, remedy = str(error).rpartition("; ")
         return RowRefused("sample", reason, remedy)

@@ -84,7 +84,7 @@ class CsvRows:
         plain = encoder.inputs == columns.features and not (
             columns.kinds or columns.labels or columns.learner
         )
-        if not plain or columns.time or columns.decimal == "," or self.target not in names:
+        if not plain or columns.time or columns.na or columns.decimal == "," or self.target not in names:
             return None
         return itemgetter(*(names.index(name) for name in (*columns.features, self.target)))
 

@@ -123,6 +123,8 @@ def check(config: Any, as_json: bool) -> None:
     print(in_line({name: value for name, value in found.items() if name not in sections}))
     for name, section in sections.items():
         print(f"[{name}] {in_line(section)}")
+    if listen := config.transport_settings().listen:
+        print(f"listens on {', '.join(listen)}")
     if rows is not None:
         print(f"the first rows of {config.stream.path}: {rows.read} read, {rows.used} can be used")
         for reason in rows.top():

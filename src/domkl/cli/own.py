@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
+from ..datasets import readers
 from ..datasets.base import SPLITS
 from ..datasets.columns import KINDS, Columns
+from ..datasets.readers import queries
 from ..lab.experiment import Experiment
 from ..lab.trial import Source, titled
 
@@ -136,8 +138,8 @@ def closing(source: Source) -> str:
 def title_of(source: str) -> str:
     """What people call a source; never an address, which may hold a password."""
     if source == "-":
-        return "standard input"
-    return Path(source.split("?")[0].rstrip("/")).name.removeprefix("sqlite:")
+        return readers.STDIN
+    return queries.name_of(source) if queries.is_database(source) else Path(source).name
 
 
 def columns(args: argparse.Namespace, given: Columns) -> Columns:
