@@ -39,7 +39,7 @@ def add_to(commands: Any) -> None:
         action="append",
         default=[],
         metavar="MODULE:CLASS",
-        help="also compare this estimator of River or scikit-learn, as in mine:Model(depth=3); may be repeated",
+        help="also compare this estimator of River or scikit-learn, as in mine:Model(depth=3), or several",
     )
     add(
         "--trials",
