@@ -22,7 +22,7 @@ from domkl.agent.lives import Life
 from domkl.base.errors import DataError, PeerError
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update
-from domkl.learner import files
+from domkl.learner import tensors
 
 WEIRD = [
     *(None, True, False, 0, -1, 2**63, 2**64 - 1, -(2**63), 0.5, 1e308, float("nan"), float("inf")),
@@ -252,7 +252,7 @@ class Checkpoints:
 
     def sound(self, found):
         kinds = {array.dtype.name for array in found.arrays.values()}
-        return found.round == 20 and type(found.meta) is dict and kinds <= set(files.DTYPES.values())
+        return found.round == 20 and type(found.meta) is dict and kinds <= set(tensors.DTYPES.values())
 
 
 class Journals:

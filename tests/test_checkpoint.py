@@ -21,8 +21,9 @@ from hypothesis.extra import numpy as hnp
 import forgeries
 from domkl.agent.checkpoint import load, save, sweep
 from domkl.agent.journal import Journal
-from domkl.base.errors import DataError, InputError, MissingExtra
+from domkl.base.errors import DataError, InputError
 from domkl.learner import files as store
+from domkl.learner import tensors
 from saved import ARRAYS, META, anything, one_folder, put
 
 
@@ -49,7 +50,7 @@ def rewritten(content, change):
     return len(text).to_bytes(8, "little") + text + content[8 + size :]
 
 
-kinds = st.sampled_from([*store.DTYPES.values(), ">f8", ">i8"])
+kinds = st.sampled_from([*tensors.DTYPES.values(), ">f8", ">i8"])
 arrays = kinds.flatmap(lambda kind: hnp.arrays(kind, hnp.array_shapes(min_dims=0, min_side=0)))
 
 
@@ -309,10 +310,22 @@ def test_a_process_killed_in_the_middle_of_a_save(tmp_path, where, round):
     assert [name.split("-")[1] for name in listed(tmp_path)] == [str(round), "3"]
 
 
-def test_without_safetensors_it_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(MissingExtra, match=r'pip install "domkl\[agent\]"'):
-        put(tmp_path, 1)
+def test_files_are_those_of_safetensors():
+    safetensors = pytest.importorskip("safetensors.numpy")
+    arrays = {
+        "a": np.arange(6.0).reshape(2, 3),
+        "b": np.array([True, False]),
+        "c": np.zeros((0, 4), np.float32),
+    }
+    arrays |= {"d": np.array(7), "e": np.arange(3, dtype=np.uint8)}
+    for content in (store.content({}, arrays, {"x": 1}), safetensors.save(arrays, {"meta": "{}"})):
+        _, ours = store.parsed(content)
+        theirs = safetensors.load(content)
+        assert ours.keys() == theirs.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert ours[name].dtype == theirs[name].dtype == array.dtype
+            np.testing.assert_array_equal(ours[name], array)
+            np.testing.assert_array_equal(theirs[name], array)
 
 
 @pytest.mark.parametrize("seed", range(2))

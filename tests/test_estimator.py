@@ -109,7 +109,6 @@ def test_inputs_may_be_added_before_the_first_sample():
 
 @BOTH
 def test_one_device_is_handed_over(tmp_path, settings):
-    pytest.importorskip("safetensors")
     X, y = problems.streams(1, 80, 2)
     model = domkl.DOMKL(model=settings)
     taught(model, X[0], y[0])

@@ -28,7 +28,6 @@ from taught import (
 river = pytest.importorskip("domkl.river")
 sklearn = pytest.importorskip("domkl.sklearn")
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("safetensors")
 
 
 # It goes on like the model

@@ -41,7 +41,6 @@ from taught import (
 )
 
 river = pytest.importorskip("domkl.river")
-pytest.importorskip("safetensors")
 
 GRAPHS = {"ring": nx.cycle_graph(5), "star": nx.star_graph(4), "path": nx.path_graph(3)}
 

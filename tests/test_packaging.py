@@ -16,6 +16,8 @@ NEEDED = (
     "domkl/datasets/data/nyc_weather_2013.csv.gz",
     "domkl/lab/reproduce/paper_tables.csv",
     "domkl/lab/report/page.html",
+    "domkl/watch/static/uPlot.iife.min.js",
+    "domkl/watch/static/uPlot.LICENSE",
     "domkl/py.typed",
     "domkl/engines/native.py",
 )

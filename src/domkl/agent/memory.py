@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import DataError, DiskError, InputError
-from ..base.extras import need
 from ..base.types import Array
 from ..learner import Learner, files, schema
 from ..learning.conformal import Errors
@@ -62,8 +61,6 @@ class Memory:
         self.noting = Attempts("readings cannot be written to the journal")
         self._directory = None if section.directory is None else Path(section.directory)
         self._lock = None if self._directory is None else Lock(self._directory)
-        if self._directory is not None:
-            need("safetensors", "agent")  # fails now, not at the first checkpoint
         self._journal = Journal(self._directory) if journal and self._directory is not None else None
         self._again: list[Reading] = []  # in the journal, and not yet learnt again
 

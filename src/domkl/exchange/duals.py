@@ -7,7 +7,8 @@ Devices go through the same steps (`learner.Learner`), and get the same bits.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,8 @@ class Ends(NamedTuple):
 
 class NetworkDuals:
     """Duals at all ends of a network's edges, slot by slot as `Neighbours` has them."""
+
+    FIELDS: ClassVar = ("dual", "settled", "hoping", "round", "resets")
 
     def __init__(self, near: Neighbours) -> None:
         self.near = near
@@ -116,3 +119,14 @@ class NetworkDuals:
         before[moving], moved[moving] = moved[moving], self.round
         self.hoping |= moving
         self.round += 1
+
+    def state(self) -> dict[str, Any]:
+        """Everything between two rounds, by name."""
+        own = {name: getattr(self, name) for name in self.FIELDS}
+        return {**own, "ends": self.ends._asdict()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`, over the same graph."""
+        for name in self.FIELDS:
+            setattr(self, name, state[name])
+        self.ends = Ends(**state["ends"])

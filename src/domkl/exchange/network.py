@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ HEADER = 4
 
 class Network:
     """The exchange of a simulation: every message arrives, in the round it was sent in."""
+
+    COUNTS: ClassVar = ("used", "judged", "sent", "bytes")
 
     def __init__(self, graph: Graph, exchange: Exchange) -> None:
         self.graph, self.exchange, self.neighbours = graph, exchange, Neighbours.of(graph)
@@ -132,6 +134,16 @@ class Network:
         each = type(each)(*(values[self._order] for values in each))
         who = np.ones((1, self.graph.J), bool) if is_common else self.around[:, self._order]
         return Statistics(each, who)
+
+    def state(self) -> dict[str, Any]:
+        """Duals and counts between two rounds, by name."""
+        return {"duals": self.duals.state(), **{name: getattr(self, name) for name in self.COUNTS}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`, over the same graph."""
+        self.duals.restore(state["duals"])
+        for name in self.COUNTS:
+            setattr(self, name, state[name])
 
     def _count(self, layout: Layout, model: Model) -> None:
         wide, small = layout.sizes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,15 @@ class SingleAuto:
     def learn_dict(self, x: dict[Any, Any], y: float) -> bool:
         """False, and nothing learnt: it needs an array."""
         return False
+
+    def state(self) -> dict[str, Any]:
+        """Everything it knows, by name; there must be inputs."""
+        assert self.online is not None
+        return self.online.state()
+
+    def restore(self, state: Mapping[str, Any], d: int) -> None:
+        """Inverse of `state`, of d inputs; what cannot be such is refused with a ValueError."""
+        self.online, self.d = OnlineRows.restored(self.settings, state, d), d
 
     def grow(self, keys: Sequence[Hashable]) -> None:
         """Add inputs after those there are."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import os
+from collections.abc import Hashable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base import checks
 from ..base.errors import InputError
-from ..base.types import Array
+from ..base.types import Array, Float
+from ..base.words import plural
 from ..exchange.graph import GraphLike, as_graph
 from ..learning import conformal, losses
 from ..learning.settings import Auto, ModelSettings, check_model
-from . import handing, models
+from ..learning.state import fields_of, set_fields
+from ..simulator import Run
+from . import handing, models, saved, saved_check
 from .online import OnlineRows
+from .saved import About
 
 
 class DOMKL:
@@ -53,8 +60,59 @@ class DOMKL:
     def __init__(self, graph: GraphLike | None = None, *, model: ModelSettings | None = None) -> None:
         self.graph = graph
         self.model = models.check(model) if graph is None else _of_network(model)
+        self.about = About()  # what the numbers mean, which `save` writes too
         self._learning: _OneDevice | OnlineRows | None = None
         self._errors = conformal.Errors()
+
+    @classmethod
+    def from_run(cls, run: Run, y: npt.ArrayLike | None = None) -> DOMKL:
+        """The network of a finished `simulate(..., keep_model=True)`, to predict, learn on, or save.
+
+        With the labels y of that run, `interval` knows its errors. The rows are the new model's own.
+        """
+        final = run.final
+        if final is None:
+            raise InputError(
+                "the run kept no model; expected simulate(..., keep_model=True) of domkl.Auto; add that"
+            )
+        made = cls(final.network.graph, model=final.settings)
+        made._learning = OnlineRows.of(final.settings, final.rows, final.network)
+        made._errors = conformal.Errors(final.rows.J)
+        if y is not None:
+            labels = losses.labels(final.rows.loss, checks.floats("y", y))
+            for misses in (run.y_hat - checks.shape("y", labels, run.y_hat.shape, "give those of the run")).T[
+                1:
+            ]:
+                made._errors.note(misses)
+        return made
+
+    @property
+    def n(self) -> int:
+        """How many samples, or rounds of a network, were learnt."""
+        return 0 if self._learning is None else self._learning.n
+
+    @property
+    def learners(self) -> tuple[Hashable, ...]:
+        """The learners' names; of one device its place, 0."""
+        return self._learning.network.graph.names if isinstance(self._learning, OnlineRows) else (0,)
+
+    @property
+    def d(self) -> int | None:
+        """How many inputs a sample has; None before the first."""
+        return None if self._learning is None else self._learning.d
+
+    def __repr__(self) -> str:
+        unit = "sample" if self.graph is None else "round"
+        learnt = (
+            "no sample yet" if self.d is None else f"{plural(self.d, 'input')}, {plural(self.n, unit)} learnt"
+        )
+        target = f", predicts {self.about.target}" if self.about.target else ""
+        return f"<DOMKL: {self._who()}, {learnt}{target}, {self.model!r}>"
+
+    def _who(self) -> str:
+        if self.graph is None:
+            return "one device"
+        return plural(len(self.learners), "learner") if self.n else "a network"
 
     def predict(self, x: npt.ArrayLike) -> float | Array:
         """The prediction before the label is known: a number, or one for each learner (J,)."""
@@ -73,10 +131,14 @@ class DOMKL:
 
         They come from each learner's own last errors: see `domkl.conformal`.
         """
-        middle, wide = self.predict(x), self._errors.width(conformal.check_coverage(coverage))
+        middle, wide = self.predict(x), self.widths(coverage)
         if isinstance(middle, float):
             return middle - float(wide[0]), middle + float(wide[0])
         return middle - wide, middle + wide
+
+    def widths(self, coverage: float = 0.9) -> Array:
+        """Half-width of each learner's bounds, from its last errors; infinite where few are known. (J,)"""
+        return self._errors.width(conformal.check_coverage(coverage))
 
     def grow(self, d: int) -> None:
         """From now on samples of one device have d inputs, the new ones last; what was learnt stays."""
@@ -97,6 +159,65 @@ class DOMKL:
                 "there is no model of one device; expected DOMKL() without a graph, taught; teach one first"
             )
         handing.write(path, self._learning.single)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a file, samples among it, with which `load` goes on with the same bits."""
+        saved.refuse_untaught(self.n)
+        learning = self._learning
+        assert learning is not None
+        graph: dict[str, Any] | None = None
+        dtype: Float = np.float64
+        if isinstance(learning, OnlineRows):
+            graph, dtype = saved.graph_state(learning.network.graph), learning.rows.dtype
+        state = {
+            **saved.settings_state(self.model),
+            "graph": graph,
+            "inputs": learning.d,
+            "dtype": np.dtype(dtype).name,
+            "rows": learning.state(),
+            "errors": fields_of(self._errors),
+            "about": self.about.state(),
+        }
+        saved.write(path, state)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> DOMKL:
+        """The model in a file of `save` or of `domkl run`; one that cannot be right is a `DataError`."""
+        state = saved.read(path)
+        try:
+            with np.errstate(all="ignore"):  # what is not finite in the end is refused
+                return cls._of(state)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError) as error:
+            raise saved.unusable(path, error) from None
+        except (RecursionError, MemoryError):
+            raise saved.unusable(path, ValueError("it is too large")) from None
+
+    @classmethod
+    def _of(cls, state: Mapping[str, Any]) -> DOMKL:
+        graph = None if state["graph"] is None else saved.graph_of(state["graph"])
+        made, d = cls(graph, model=saved.settings_of(state)), checks.count("inputs", state["inputs"])
+        J = 1 if graph is None else graph.J
+        saved_check.check_errors(state["errors"], J)
+        if graph is None:
+            made._learning = _OneDevice(made.model, d, state["rows"])
+        else:
+            assert isinstance(made.model, Auto)
+            dtype = checks.float_type(checks.one_of("dtype", state["dtype"], ("float64", "float32")))
+            made._learning = OnlineRows.restored(made.model, state["rows"], d, graph, dtype)
+        made._errors = conformal.Errors(J)
+        set_fields(made._errors, state["errors"])
+        made.about = About.of(state["about"], d)
+        made._try_out(np.zeros(d) if graph is None else np.zeros((J, d)))
+        return made
+
+    def _try_out(self, sample: Array) -> None:
+        """Refuse now what would fail later; a copy learns."""
+        y_hat = checks.finite("its prediction", np.asarray(self.predict(sample)))
+        copy.deepcopy(self).learn(sample, np.where(y_hat > 0, 1.0, -1.0) if self._classifies else y_hat)
+
+    @property
+    def _classifies(self) -> bool:
+        return self.model.loss_function.classifies
 
     def _for(self, x: npt.ArrayLike) -> _OneDevice | OnlineRows:
         """What learns; the shape of the first sample makes it."""
@@ -140,13 +261,19 @@ def _rows(shape: tuple[int, ...]) -> tuple[int, int]:
 class _OneDevice:
     """One device that learns a sample at a time."""
 
-    def __init__(self, settings: ModelSettings, d: int) -> None:
+    def __init__(self, settings: ModelSettings, d: int, state: Mapping[str, Any] | None = None) -> None:
         self.single, self.d, self.loss = models.make(settings), d, settings.loss_function
-        self.single.grow(range(d))
+        if state is None:
+            self.single.grow(range(d))
+        else:
+            self.single.restore(state, d)
 
     @property
     def n(self) -> int:
         return self.single.n
+
+    def state(self) -> dict[str, Any]:
+        return self.single.state()
 
     def predict(self, x: npt.ArrayLike) -> float:
         return self.single.predict(self._sample(x))

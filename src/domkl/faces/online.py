@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,13 +11,14 @@ import numpy.typing as npt
 
 from .. import engines
 from ..base import checks
-from ..base.types import Array
+from ..base.types import Array, Float
 from ..exchange.graph import LONE, Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning import losses
 from ..learning.auto import AutoRows, growth, rescale
 from ..learning.settings import Auto
+from . import saved_check
 
 
 class OnlineRows:
@@ -34,12 +37,20 @@ class OnlineRows:
     True
     """
 
-    def __init__(self, settings: Auto, d: int, graph: Graph = LONE) -> None:
+    def __init__(self, settings: Auto, d: int, graph: Graph = LONE, dtype: Float = np.float64) -> None:
         self.settings, self.network = settings, Network(graph, Exchange())
         size = graph.J, self.network.diameter
         weight, d = self.network.neighbours.weight, checks.count("d", d)
-        self.rows = AutoRows(settings, graph.J, d, weight, *size, diagonal=engines.make_inverse("auto"))
+        diagonal = engines.make_inverse("auto")
+        self.rows = AutoRows(settings, graph.J, d, weight, *size, dtype=dtype, diagonal=diagonal)
         self._seen: Any = None  # the last prediction
+
+    @classmethod
+    def of(cls, settings: Auto, rows: AutoRows, network: Network) -> OnlineRows:
+        """Goes on with the rows of a simulation, which are its own from now on."""
+        made = cls.__new__(cls)
+        made.settings, made.rows, made.network, made._seen = settings, rows, network, None
+        return made
 
     @property
     def d(self) -> int:
@@ -77,6 +88,22 @@ class OnlineRows:
             rescale.rebuild_alone(self.rows)
             rescale.fix(self.rows)
 
+    def state(self) -> dict[str, Any]:
+        """Everything between two rounds, by name."""
+        return {"rows": self.rows.state(), "network": self.network.state()}
+
+    @classmethod
+    def restored(
+        cls, settings: Auto, state: Mapping[str, Any], d: int, graph: Graph = LONE, dtype: Float = np.float64
+    ) -> OnlineRows:
+        """Inverse of `state`, with the same settings and graph; what cannot be such is a ValueError."""
+        saved_check.refuse_unlike(state, _example())
+        saved_check.check_rows(settings, state, d, graph)
+        made = cls(settings, state["rows"]["inputs"]["first"], graph, dtype)
+        made.rows.restore(state["rows"])
+        made.network.restore(state["network"])
+        return made
+
     def _predict(self, X: npt.ArrayLike) -> Any:
         rows = checks.floats("X", X)
         form = (self.rows.J, self.d)
@@ -85,3 +112,12 @@ class OnlineRows:
         if self._seen is None or not np.array_equal(self._seen.x, rows, equal_nan=True):
             self._seen = self.rows.predict(rows.copy())
         return self._seen
+
+
+@functools.lru_cache(maxsize=1)
+def _example() -> dict[str, Any]:
+    """A state with all parts."""
+    model = OnlineRows(Auto(size=16), 1)
+    while not model.rows.memories:
+        model.learn([[float(model.n % 7)]], [float(model.n % 3)])
+    return model.state()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from ..learner.handed import HandedPaper
 from ..learning import kernels
 from ..learning.first_order import Rates
 from ..learning.settings import KernelSpec, Paper
+from ..learning.state import fields_of, set_fields
+from . import saved_check
 from .scale import Scale, fill
 from .single import digest, probability
 
@@ -158,6 +160,33 @@ class SinglePaper:
         self._ys[i] = y
         self.waiting = i + 1
         return True
+
+    def state(self) -> dict[str, Any]:
+        """Everything it knows, by name; there must be inputs, which are numbered."""
+        kept, n = self._keep(), self.waiting
+        assert kept is not None
+        return {
+            **{name: getattr(self, name) for name in ("y_mean", "y_scale", "learnt", "waiting", "due")},
+            "inputs": fields_of(self.inputs),
+            "labels": fields_of(self.labels),
+            "device": {name: getattr(kept, name) for name in ("theta", "lam", "L", "q")},
+            "rows": self._rows[:n].copy(),
+            "ys": self._ys[:n].copy(),
+        }
+
+    def restore(self, state: Mapping[str, Any], d: int) -> None:
+        """Inverse of `state`, of d inputs; what cannot be such is refused with a ValueError."""
+        saved_check.check_paper(self.spec, state, d, WAITING)
+        self.grow(range(d))
+        for name in ("y_mean", "y_scale", "learnt", "waiting", "due"):
+            setattr(self, name, state[name])
+        set_fields(self.inputs, state["inputs"])
+        set_fields(self.labels, state["labels"])
+        self._rows[: self.waiting], self._ys[: self.waiting] = state["rows"], state["ys"]
+        blank, kept = self._keep(), state["device"]
+        assert blank is not None
+        theta, lam, L, q = (np.asarray(kept[name], v.dtype) for name, v in blank.arrays().items())
+        self._start(DeviceState(theta, lam, L, q))
 
     def __getstate__(self) -> dict[str, Any]:
         """Arrays; the device, which is code, is made again from them."""

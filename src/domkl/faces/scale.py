@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from ..base.types import Array
@@ -13,6 +15,8 @@ HUGE = 1e150
 
 class Scale:
     """Running mean and spread of columns, updated by blocks that may hold NaN."""
+
+    FIELDS: ClassVar = ("n", "mean", "squares")
 
     def __init__(self) -> None:
         self.n = self.mean = self.squares = np.zeros(0)

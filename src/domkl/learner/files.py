@@ -16,10 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import DataError, DiskError, InputError
-from ..base.extras import need
-
-#: The types of arrays that a file may hold, as safetensors calls them.
-DTYPES = {"F64": "float64", "F32": "float32", "I64": "int64", "U64": "uint64", "U8": "uint8", "BOOL": "bool"}
+from . import tensors
 
 #: Of files that are being written.
 PREFIX, SUFFIX = ".round-", ".tmp"
@@ -28,23 +25,8 @@ PREFIX, SUFFIX = ".round-", ".tmp"
 def content(
     about: Mapping[str, str], arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]
 ) -> bytes:
-    """What the file holds: safetensors; `meta` is anything JSON can hold."""
-    safetensors = need("safetensors.numpy", "agent")
-    plain = {name: _plain(name, array) for name, array in arrays.items()}
-    found: bytes = safetensors.save(plain, {**about, "meta": as_json("meta", meta).decode()})
-    return found
-
-
-def _plain(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """`array` as it lies in the file: in C order, without gaps, little endian."""
-    if not isinstance(name, str) or name == "__metadata__":
-        raise InputError(f"an array is called {name!r}; expected another name; rename it")
-    plain = np.asarray(array, order="C")
-    if plain.dtype.name not in DTYPES.values():
-        raise InputError(
-            f"{name} has type {plain.dtype}; expected one of {', '.join(DTYPES.values())}; convert it"
-        )
-    return plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+    """What the file holds: arrays in the format of safetensors; `meta` is anything JSON can hold."""
+    return tensors.packed(arrays, {**about, "meta": as_json("meta", meta).decode()})
 
 
 def as_json(name: str, value: Mapping[str, Any]) -> bytes:
@@ -59,23 +41,7 @@ def as_json(name: str, value: Mapping[str, Any]) -> bytes:
 
 def parsed(content: bytes) -> tuple[dict[str, str], dict[str, npt.NDArray[Any]]]:
     """What a file says about itself, and its arrays."""
-    safetensors = need("safetensors", "agent")
-    try:
-        tensors = safetensors.deserialize(content)
-    except safetensors.SafetensorError as error:
-        raise DataError(f"it is no safetensors file ({error})") from None
-    # The header is JSON, as the parser has just made sure; that parser keeps the metadata to itself.
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    return header.get("__metadata__") or {}, {name: _array(name, tensor) for name, tensor in tensors}
-
-
-def _array(name: str, tensor: Mapping[str, Any]) -> npt.NDArray[Any]:
-    dtype = DTYPES.get(tensor["dtype"])
-    if dtype is None:
-        raise DataError(f"its array {name!r} has type {tensor['dtype']}")
-    native = np.dtype(dtype)
-    flat: npt.NDArray[Any] = np.ndarray(tensor["shape"], native.newbyteorder("<"), tensor["data"])
-    return flat.astype(native)
+    return tensors.unpacked(content)
 
 
 def meta(about: Mapping[str, str]) -> dict[str, Any]:
@@ -87,6 +53,29 @@ def meta(about: Mapping[str, str]) -> dict[str, Any]:
     if not isinstance(meta, dict):
         raise DataError("its meta is no JSON object")
     return meta
+
+
+def seal(arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]) -> bytes:
+    """A file's content with a digest of all of it in its description."""
+    return content({}, arrays, {**meta, "digest": seal_of(arrays, meta)})
+
+
+def unseal(content: bytes) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Inverse of `seal`, if the content is as it was written."""
+    about, arrays = parsed(content)
+    found = meta(about)
+    if found.pop("digest", None) != seal_of(arrays, found):
+        raise DataError("it is no model, or not as it was written")
+    return arrays, found
+
+
+def seal_of(arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]) -> str:
+    """Digest of arrays and a description."""
+    made = hashlib.sha256(as_json("meta", meta))
+    for name in sorted(arrays):
+        array = arrays[name]
+        made.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return made.hexdigest()[:32]
 
 
 def digest(content: bytes) -> str:

@@ -32,111 +32,115 @@ Shape = tuple[int, ...]
 def check_names(names: Any, inputs: int) -> tuple[str, ...]:
     """Names of inputs: none, or a different one for each."""
     found = tuple(names)
-    _need(not found or len(set(found)) == len(found) == inputs, f"{inputs} inputs have {len(found)} names")
-    _need(all(isinstance(name, str) for name in found), "a name is no text")
+    need(not found or len(set(found)) == len(found) == inputs, f"{inputs} inputs have {len(found)} names")
+    need(all(isinstance(name, str) for name in found), "a name is no text")
     return found
 
 
 def check_auto(settings: Auto, rows: Mapping[str, Any]) -> None:
     """Raise ValueError unless these are the rows of one learner, as `hand_over` leaves them."""
     first, now = (settings.check_inputs(rows["inputs"][name]) for name in ("first", "now"))
-    _need(first <= now, f"{now} inputs were {first}")
+    need(first <= now, f"{now} inputs were {first}")
     theta = rows["joint"]["state"]["theta"]
     K = theta.shape[-1]
-    _need(settings.size <= 3 * K + 100, f"size is {settings.size} with {K} parameters a model")
-    for group, shapes in _expected(rows, now, K):
+    need(settings.size <= 3 * K + 100, f"size is {settings.size} with {K} parameters a model")
+    for group, shapes in expected(rows, now, K):
         for name, shape in shapes.items():
-            _check_array(name, group[name], shape)
-    for name, value in _numbers(rows):
-        _need(_is_number(name, value), f"{name} is {checks.short(value)}")
+            check_array(name, group[name], shape)
+    for name, value in numbers(rows):
+        need(is_number(name, value), f"{name} is {checks.short(value)}")
     _check_alone(rows)
     _check_errors(rows["gate"])
-    _check_scale(rows["scale"])
-    _check_sizes(settings, first, now, K, rows["memories"]["all"])
+    check_scale(rows["scale"])
+    check_sizes(settings, first, now, K, rows["memories"]["all"])
 
 
 def check_paper(state: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raise ValueError unless these are kernels, parameters and a scale that go together."""
     P, D, d = state["V"].shape
-    _need(min(P, D, d) > 0, "it has no kernels")
+    need(min(P, D, d) > 0, "it has no kernels")
     shapes = {"V": (P, D, d), "theta": (P, 2 * D), "L": (P,), "q": (P,), "mean": (d,), "factor": (d,)}
     for name in names:
-        _check_array(name, state[name], shapes[name])
-    _need(bool((state["q"] >= 0).all() and (state["factor"] >= 0).all()), "a weight or factor is below 0")
-    _need(abs(float(state["y_mean"])) <= checks.LARGEST, f"y_mean is {state['y_mean']}")
-    _need(checks.NARROWEST < float(state["y_scale"]) <= checks.LARGEST, f"y_scale is {state['y_scale']}")
-    _need(state["loss"] in Auto.LOSSES, f"loss is {checks.short(state['loss'])}")
+        check_array(name, state[name], shapes[name])
+    need(bool((state["q"] >= 0).all() and (state["factor"] >= 0).all()), "a weight or factor is below 0")
+    need(abs(float(state["y_mean"])) <= checks.LARGEST, f"y_mean is {state['y_mean']}")
+    need(checks.NARROWEST < float(state["y_scale"]) <= checks.LARGEST, f"y_scale is {state['y_scale']}")
+    need(state["loss"] in Auto.LOSSES, f"loss is {checks.short(state['loss'])}")
 
 
-def _expected(rows: Mapping[str, Any], d: int, K: int) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
-    """Every array of a learner's rows by name, with the shape that it must have."""
+def expected(
+    rows: Mapping[str, Any], d: int, K: int, J: int = 1, kept: int = 0
+) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
+    """Every array of J learners' rows by name, with the shape that it must have; `kept`: of samples."""
     joint, memories, scale = rows["joint"], rows["memories"], rows["scale"]
     n = len(NAMES) if memories["all"] else FIRST
-    columns, one = dict.fromkeys(("n", "mean", "sd", "low", "high"), (1, d)), (1,)
+    one, many = (J,), len(scale["inputs"]["n"])  # a scale is common, or each learner's own
+    need(many in (1, J), f"there are {many} scales")
+    columns = dict.fromkeys(("n", "mean", "sd", "low", "high"), (many, d))
     watch = dict.fromkeys(("level", "surplus", "since", "lasting", "usual_error"), one)
     return [
-        (rows, {"low": one, "high": one, "weight": one, "own_range": (2, 1)}),
-        (scale, {"centre": one, "width": one, "whole": (0,)}),
-        (scale["inputs"], {**columns, "quantiles": (1, ANY, d)}),
-        (rows["experts"], _experts(n)),
-        (rows["ridges"], _experts(2)),
-        (rows["residual"], {**dict.fromkeys(("last", "gain", "vector"), (1, 2)), "matrix": (1, 2, 2)}),
+        (rows, {"low": one, "high": one, "weight": one, "own_range": (2, J)}),
+        (scale, {"centre": one, "width": one, "whole": (kept,)}),
+        (scale["inputs"], {**columns, "quantiles": (many, ANY, d)}),
+        (rows["experts"], _experts(J, n)),
+        (rows["ridges"], _experts(J, 2)),
+        (rows["residual"], {**dict.fromkeys(("last", "gain", "vector"), (J, 2)), "matrix": (J, 2, 2)}),
         (rows["residual"], {"size": one, "pairs": one}),
-        (rows["own_watch"], {"errors": (1, 0), "labels": (1, 0), "since": one}),
+        (rows["own_watch"], {"errors": (J, kept), "labels": (J, kept), "since": one}),
         (rows["warm_up"], {"skip": one}),
-        (joint, {"mean": (1, C.models, K)}),
-        (joint["state"], _second_order(C.models, K)),
-        *([] if rows["gate"] is None else [(rows["gate"], _gate())]),
-        *([] if joint["own"] is None else [(joint["own"], _own(C.models, K))]),
-        (memories, {"alarm": (1, 2), "restart": (1, 2)}),
-        (memories["detector"], {**watch, "errors": (1, EXPERTS)}),
-        *(each for memory in memories["all"] for each in _of_memory(memory)),
+        (joint, {"mean": (J, C.models, K)}),
+        (joint["state"], _second_order(J, C.models, K)),
+        *([] if rows["gate"] is None else [(rows["gate"], _gate(J, kept))]),
+        *([] if joint["own"] is None else [(joint["own"], _own(J, C.models, K))]),
+        (memories, {"alarm": (J, 2), "restart": (J, 2)}),
+        (memories["detector"], {**watch, "errors": (J, EXPERTS)}),
+        *(each for memory in memories["all"] for each in _of_memory(J, memory)),
     ]
 
 
-def _experts(n: int) -> dict[str, Shape]:
-    return {"log_weights": (1, n), "errors": (1, n), "rounds": (n,)}
+def _experts(J: int, n: int) -> dict[str, Shape]:
+    return {"log_weights": (J, n), "errors": (J, n), "rounds": (n,)}
 
 
-def _gate() -> dict[str, Shape]:
-    return {"errors": (1, ANY), "labels": (1, 0)}
+def _gate(J: int, kept: int) -> dict[str, Shape]:
+    return {"errors": (J, ANY), "labels": (J, kept)}
 
 
-def _own(P: int, K: int) -> dict[str, Shape]:
-    wide = dict.fromkeys(("m", "weak", "apart"), (1, P, K))
-    return {**wide, "half": (1, P, K * (K + 1) // 2), "terms": (1, P, ANY, K)}
+def _own(J: int, P: int, K: int) -> dict[str, Shape]:
+    wide = dict.fromkeys(("m", "weak", "apart"), (J, P, K))
+    return {**wide, "half": (J, P, K * (K + 1) // 2), "terms": (J, P, ANY, K)}
 
 
-def _of_memory(memory: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
+def _of_memory(J: int, memory: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
     K = _parameters(memory)
-    own = {"variances": (1, K), "noise": (1,), "mean": (1, 1, K), "diagonal": (1, K)}
-    return [(memory, own), (memory["state"], _second_order(1, K))]
+    own = {"variances": (J, K), "noise": (J,), "mean": (J, 1, K), "diagonal": (J, K)}
+    return [(memory, own), (memory["state"], _second_order(J, 1, K))]
 
 
-def _second_order(P: int, K: int) -> dict[str, Shape]:
-    wide = dict.fromkeys(("theta", "lam", "theta_sum", "m"), (1, P, K))
-    return {**wide, "L": (1, P), "q": (1, P), "half": (1, P, K * (K + 1) // 2), "terms": (1, P, ANY, K)}
+def _second_order(J: int, P: int, K: int) -> dict[str, Shape]:
+    wide = dict.fromkeys(("theta", "lam", "theta_sum", "m"), (J, P, K))
+    return {**wide, "L": (J, P), "q": (J, P), "half": (J, P, K * (K + 1) // 2), "terms": (J, P, ANY, K)}
 
 
-def _check_array(name: str, array: Any, shape: Shape) -> None:
+def check_array(name: str, array: Any, shape: Shape) -> None:
     found = array.shape if isinstance(array, np.ndarray) else None
     fits = found is not None and len(found) == len(shape)
     fits = fits and all(want in (ANY, have) for have, want in zip(array.shape, shape, strict=True))
-    _need(fits and array.dtype.kind in "fi", f"{name} has shape {found} and not {shape}")
+    need(fits and array.dtype.kind in "fi", f"{name} has shape {found} and not {shape}")
     checks.finite(name, array)
 
 
-def _numbers(state: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def numbers(state: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """All that is in a state but arrays."""
     inner = state.items() if isinstance(state, Mapping) else [(name, item) for item in state]
     for key, item in inner:
         if isinstance(item, Mapping | list):
-            yield from _numbers(item, key)
+            yield from numbers(item, key)
         elif not isinstance(item, np.ndarray):
             yield key, item
 
 
-def _is_number(name: str, value: Any) -> bool:
+def is_number(name: str, value: Any) -> bool:
     """Whether it is a count, or the length of a memory, which may be without end; samples are absent."""
     if value is None:
         # Of version 1, or of samples that are not handed over.
@@ -152,41 +156,41 @@ def _check_alone(rows: Mapping[str, Any]) -> None:
     own = rows["joint"]["own"] or {}
     judge = {name: value for name, value in own.get("judge", {}).items() if name != "count" or value}
     kept = [warm["samples"], warm["before"], rows["memories"]["recent"], judge]
-    _need(not any(v is not None for each in kept for v in each.values()), "it holds samples")
-    _need(rows["late"] == rows["known"] == [], "it holds values of single inputs")
-    _need(warm["learners"] == 1 and warm["diameter"] == 0, f"it is of {warm['learners']} learners")
-    _need(bool(warm["over"]) and not warm["shared"], "its scale may still change")
+    need(not any(v is not None for each in kept for v in each.values()), "it holds samples")
+    need(rows["late"] == rows["known"] == [], "it holds values of single inputs")
+    need(warm["learners"] == 1 and warm["diameter"] == 0, f"it is of {warm['learners']} learners")
+    need(bool(warm["over"]) and not warm["shared"], "its scale may still change")
     counted = rows["own_watch"]["since"].any() or warm["skip"].any()
-    _need(not counted, "it counts samples that it does not hold")
-    _need(len(rows["memories"]["all"]) in (0, 3), f"it has {len(rows['memories']['all'])} memories")
+    need(not counted, "it counts samples that it does not hold")
+    need(len(rows["memories"]["all"]) in (0, 3), f"it has {len(rows['memories']['all'])} memories")
 
 
 def _check_errors(gate: Mapping[str, Any] | None) -> None:
     if gate is not None:
         errors = gate["errors"]
-        _need(errors.shape[1] <= C.label_window, f"it has {errors.shape[1]} errors")
-        _need(bool((errors >= 0).all()), "an absolute error is below 0")
+        need(errors.shape[1] <= C.label_window, f"it has {errors.shape[1]} errors")
+        need(bool((errors >= 0).all()), "an absolute error is below 0")
 
 
-def _check_scale(scale: Mapping[str, Any]) -> None:
+def check_scale(scale: Mapping[str, Any]) -> None:
     inputs = scale["inputs"]
-    _need(2 <= inputs["quantiles"].shape[1] <= C.quantile_steps + 1, "it has another number of quantiles")
+    need(2 <= inputs["quantiles"].shape[1] <= C.quantile_steps + 1, "it has another number of quantiles")
     good = (inputs["n"] >= 0) & (inputs["sd"] >= 0) & (inputs["low"] <= inputs["high"])
-    _need(bool(good.all()), "its statistics are of no data")
-    _need(float(scale["width"][0]) > checks.NARROWEST, f"width is {scale['width'][0]}")
+    need(bool(good.all()), "its statistics are of no data")
+    need(float(scale["width"][0]) > checks.NARROWEST, f"width is {scale['width'][0]}")
 
 
-def _check_sizes(settings: Auto, first: int, now: int, K: int, memories: Sequence[Any]) -> None:
+def check_sizes(settings: Auto, first: int, now: int, K: int, memories: Sequence[Any]) -> None:
     """The settings lead to as many parameters as there are."""
     terms = Terms(int(C.memory_part * settings.size), first)
     left = settings.size - SCALARS - (terms.K if settings.forgetting == "auto" else 0)
     for c in range(first, now):
         terms.add_input(c)
     made = Features.sizes(left, first, now)
-    _need(2 * made.D + 1 + made.linear == K, f"a model has {K} parameters, of size {settings.size}")
+    need(2 * made.D + 1 + made.linear == K, f"a model has {K} parameters, of size {settings.size}")
     for one in memories:
-        _need(_parameters(one) == terms.K, f"a memory has {_parameters(one)} parameters")
-        _need(bool((one["variances"] > 0).all() and (one["noise"] > 0).all()), "a variance is not above 0")
+        need(_parameters(one) == terms.K, f"a memory has {_parameters(one)} parameters")
+        need(bool((one["variances"] > 0).all() and (one["noise"] > 0).all()), "a variance is not above 0")
 
 
 def _parameters(memory: Mapping[str, Any]) -> int:
@@ -194,6 +198,6 @@ def _parameters(memory: Mapping[str, Any]) -> int:
     return int(theta.shape[-1])
 
 
-def _need(good: bool, fact: str) -> None:
+def need(good: bool, fact: str) -> None:
     if not good:
         raise ValueError(fact)

@@ -27,7 +27,7 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Today's version of each schema.
-VERSIONS = {"learner": 2, "model": 2, "agent": 2, "reading": 1}
+VERSIONS = {"learner": 2, "model": 2, "agent": 2, "reading": 1, "estimator": 1}
 
 
 def _count_starts(state: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,8 @@ prediction beyond exchangeability). Without enough errors it is infinite.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,6 +22,8 @@ KEPT, FADING = 500, 0.99
 
 class Errors:
     """The last absolute errors of J streams."""
+
+    FIELDS: ClassVar = ("misses", "n")
 
     def __init__(self, J: int = 1) -> None:
         self.misses = np.zeros((J, KEPT))  # the oldest overwritten

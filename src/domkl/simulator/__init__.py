@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from .. import engines
 from ..base import checks
+from ..base.errors import InputError
+from ..base.progress import Lines
 from ..base.types import Float
 from ..exchange.graph import GraphLike
 from ..exchange.message import Exchange, as_exchange
@@ -36,7 +38,8 @@ def simulate(
     dtype: Float = np.float64,
     keep_state: bool = True,
     weights_every: int = 0,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
+    keep_model: bool = False,
 ) -> Run:
     """Let a network of J learners learn for T rounds, in this process.
 
@@ -57,7 +60,10 @@ def simulate(
     keep_state : whether theta and lam are wanted; without them a huge network takes far less memory, and
         the native engine reports progress only at the end.
     weights_every : keep the weights of kernels (`Paper`) or experts (`Auto`) of every n-th round in `q_path`.
-    progress : called as progress(rounds done, T); T is 0 where the stream does not tell.
+    progress : called as progress(rounds done, T); T is 0 where the stream does not tell. If it returns
+        "stop", the run ends with the rounds that are done. True prints a line to standard error every few
+        seconds.
+    keep_model : keep the learners themselves, for `domkl.DOMKL.from_run`; they take memory. `Auto` only.
 
     Examples
     --------
@@ -80,9 +86,25 @@ def simulate(
         engine,
         checks.count("threads", (os.cpu_count() or 1) if threads is None else threads),
         checks.float_type(dtype),
-        progress,
+        _check_progress(progress),
+        keep_model,
     )
+    if keep_model and not (isinstance(model, Auto) and how.exchange.is_plain):
+        raise InputError(
+            "keep_model is given; expected model=domkl.Auto(...), with messages as they are; leave it out"
+        )
     if isinstance(model, Paper):
         with engines.guard(engine):
             return simulate_paper(X, y, graph, model, how)
     return simulate_rows(X, y, graph, model, how)
+
+
+def _check_progress(progress: Progress | bool | None) -> Progress | None:
+    """What is called after each round; for True a line every few seconds."""
+    if progress is True:
+        return Lines("simulate")
+    if progress in (None, False) or callable(progress):
+        return progress or None
+    raise InputError(
+        f"progress is {checks.short(progress)}; expected True or a function of (rounds done, T); pass one"
+    )

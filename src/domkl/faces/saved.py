@@ -1,0 +1,146 @@
+"""The file of a saved `domkl.DOMKL`: all that it knows, so that it goes on with the same bits.
+
+model.save("pump.domkl")
+domkl.DOMKL.load("pump.domkl")
+
+A file holds samples (the first of a stream, and the last), unlike one of `hand_over`: see docs/privacy.md. It
+needs NumPy alone, holds no code, and is checked before anything is made from it: a file that is damaged, or
+whose writer lied, ends in a `DataError`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base import checks, paths
+from ..base.errors import DataError, Error, InputError
+from ..datasets.columns import Columns
+from ..datasets.encoder import Encoder
+from ..exchange.graph import Graph, build
+from ..learner import files, schema
+from ..learning import settings
+from ..learning.auto import constants
+from ..learning.settings import Auto, ModelSettings
+
+SCHEMA = "estimator"
+#: The longest text about a model, and how many inputs may have names.
+LONGEST, MOST_NAMES = 10_000, 1_000_000
+
+
+@dataclass(frozen=True)
+class About:
+    """What a model's numbers mean to people; all of it may be left out."""
+
+    inputs: tuple[str, ...] = ()  # names of the inputs, in their order
+    target: str = ""
+    unit: str = ""  # of the target
+    columns: Columns | None = None  # how a table's columns become inputs
+    origin: float = 0.0  # a prediction times `factor`, added to this, is in the unit
+    factor: float = 1.0
+
+    def state(self) -> dict[str, Any]:
+        """As a file holds it."""
+        columns = None if self.columns is None else self.columns.table()
+        return {**vars(self), "inputs": list(self.inputs), "columns": columns}
+
+    def in_units(self, value: Any) -> Any:
+        """A prediction, or a bound of one, in the target's unit."""
+        return self.origin + self.factor * value
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any], d: int) -> About:
+        """Inverse of `state`, of a model with d inputs."""
+        names, texts = tuple(state["inputs"]), (state["target"], state["unit"])
+        if not all(isinstance(text, str) and len(text) <= LONGEST for text in (*names, *texts)):
+            raise ValueError("a name is no text")
+        if names and not len(set(names)) == len(names) == d:
+            raise ValueError(f"{d} inputs have {len(names)} names")
+        columns = None if state["columns"] is None else Columns.from_table(state["columns"], "its columns")
+        if columns is not None and Encoder(columns).inputs != names:
+            raise ValueError("its columns make other inputs")
+        scale = checks.finite("its scale", checks.floats("scale", [state["origin"], state["factor"]]))
+        return cls(names, *texts, columns, *scale.tolist())
+
+
+def write(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
+    """Write a state to a file, as a whole or not at all."""
+    arrays, meta = schema.document(SCHEMA, state)
+    file = Path(path)
+    with files.writing(file):
+        files.replace(file, files.seal(arrays, meta), sync=True)
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The state in a file, if it is as it was written."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}); expected a model of DOMKL.save() or `domkl run`; "
+            f"{paths.near_file(path) or 'fix its path or permissions'}"
+        ) from None
+    try:
+        return schema.read(SCHEMA, *files.unseal(content))
+    except Error as error:
+        raise unusable(path, error) from None
+
+
+def unusable(path: str | os.PathLike[str], error: Exception) -> DataError:
+    """The refusal of a file, with the fact of an error that has its own expectation and remedy."""
+    fact = " ".join(str(error).split(";")[0].split()) if isinstance(error, Error | ValueError) else ""
+    if "newer version" in fact or "has schema" in fact:
+        return DataError(f"{path} cannot be used as a model: {error}")
+    return DataError(
+        f"{path} cannot be used as a model: {fact or 'it is not whole'}; expected a file of DOMKL.save() or "
+        "`domkl run`; write it again"
+    )
+
+
+def settings_state(model: ModelSettings) -> dict[str, Any]:
+    """A model's settings, and the version of the constants where it has some."""
+    plain = replace(model, loss=model.loss_function.name)  # a loss that was given as an object, by its name
+    version = {"constants": constants.VERSION} if isinstance(model, Auto) else {}
+    return {"model": settings.describe(plain), **version}
+
+
+def settings_of(state: Mapping[str, Any]) -> ModelSettings:
+    """Inverse of `settings_state`."""
+    if state.get("constants", constants.VERSION) != constants.VERSION:
+        raise ValueError(
+            f"it has version {checks.short(state['constants'])} of the constants of auto, and this domkl "
+            f"has {constants.VERSION}"
+        )
+    return settings.from_table(state["model"], "[model]")
+
+
+def graph_state(graph: Graph) -> dict[str, Any]:
+    """A graph's learners by name, and its links by their places."""
+    return {"names": list(map(_plain, graph.names)), "edges": np.array(graph.edges, np.int64).reshape(-1, 2)}
+
+
+def _plain(name: Hashable) -> str | int:
+    return name if type(name) in (str, int) else str(name)  # type: ignore[return-value]
+
+
+def graph_of(state: Mapping[str, Any]) -> Graph:
+    """Inverse of `graph_state`."""
+    names, edges = list(state["names"]), state["edges"]
+    if not all(type(name) in (str, int) for name in names) or len(set(names)) != len(names):
+        raise ValueError("learners have no names of their own")
+    if edges.dtype != np.int64 or edges.ndim != 2 or edges.shape[1:] != (2,):
+        raise ValueError("its links are no pairs")
+    if edges.size and not 0 <= int(edges.min()) <= int(edges.max()) < len(names):
+        raise ValueError("a link leads nowhere")
+    return build(names, [(names[a], names[b]) for a, b in edges.tolist()])
+
+
+def refuse_untaught(n: int) -> None:
+    """Refuse to save what has learnt nothing."""
+    if not n:
+        raise InputError("the model has learnt nothing; expected a sample or more; call learn() first")
