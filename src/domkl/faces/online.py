@@ -112,7 +112,7 @@ class OnlineRows:
     def _predict(self, X: npt.ArrayLike) -> Any:
         rows = checks.floats("X", X)
         form = (self.rows.J, self.d)
-        checks.shape("X", rows, form, "every sample needs the same inputs; grow() makes room for more")
+        checks.shape("X", rows, form, "every sample needs the same inputs")
         checks.finite_or_missing("X", rows)
         if self._seen is None or not np.array_equal(self._seen.x, rows, equal_nan=True):
             self._seen = self.rows.predict(rows.copy())

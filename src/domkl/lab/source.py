@@ -14,6 +14,7 @@ import numpy as np
 from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.types import Array
+from ..base.words import plural
 from ..datasets import Columns, Split, Table
 from ..datasets.readers import Fault
 from ..datasets.scaling import START
@@ -105,6 +106,17 @@ def _classes(labels: Sequence[str], source: Source) -> str:
     positive = "" if source.columns is None else source.columns.positive_label
     others = [label for label in labels if label != positive]
     return f"+1 is {positive!r}, -1 is {repr(others[0]) if len(others) == 1 else 'any other'}"
+
+
+def unused(source: Source) -> tuple[str, ...]:
+    """Rows that were left out, and why."""
+    dropped, left_out = source.dropped, source.split.left_out
+    notes = (
+        (dropped, f"{plural(dropped, 'row')} dropped: no target, or a missing cell"),
+        *((fault, f"refused {fault}") for fault in source.faults),
+        (left_out, f"{plural(left_out, 'row')} not used, so that all streams are of one length"),
+    )
+    return tuple(note for applies, note in notes if applies)
 
 
 def titled(experiment: Experiment) -> Experiment:

@@ -18,6 +18,8 @@ ALONE = {
     "auto": "each learner's expert that predicts from its own samples only",
     "paper": "the same learners without neighbours",
 }
+#: Guesses that need no learner.
+SIMPLE = ("mean so far", "as it is now")
 METHODS = {
     "auto": "learners of domkl.Auto, each with its own data and its neighbours' messages",
     "paper": "learners of the paper (DOMKL), each with its own data and its neighbours' messages",
@@ -44,6 +46,21 @@ def sentence(facts: Document) -> str:
     if has_classes(facts):
         what = f"{percent(network['accuracy'])} of the classes right; their scores have a mean squared error"
     return f"{who} {what} of {_level(facts, network['mse'])}. {_comparison(facts)}"
+
+
+def headline(facts: Document) -> str:
+    """The title, and how much better or worse than the best simple guess the learners are."""
+    title, network = str(facts["title"] or facts["experiment"]), facts["network"]
+    simple = {name: network["baselines"].get(name) for name in SIMPLE}
+    known = {name: mse for name, mse in simple.items() if mse is not None}
+    if not known or network["mse"] is None:
+        return title
+    name = min(known, key=lambda each: known[each])
+    ours, best = network["mse"], known[name]
+    if not has_classes(facts):
+        ours, best = math.sqrt(ours), math.sqrt(best)
+    words = difference(ours, best)
+    return f"{title}: {words} {'as' if words.startswith('the') else 'than'} “{name}”, the best simple guess"
 
 
 def verdict(facts: Document) -> str:

@@ -21,7 +21,7 @@ class Column(NamedTuple):
     unit: str
     cells: list[str]
     mean: str
-    main: bool = False  # the error of the learners that the report is about
+    best: frozenset[int | str] = frozenset()  # rows, and "mean", in which it is the least
 
 
 class KernelRow(NamedTuple):
@@ -37,8 +37,9 @@ class KernelRow(NamedTuple):
 
 def learner_columns(facts: Document) -> list[Column]:
     """One row for each learner, and the mean of the network."""
-    squared = [_squared(facts, *source) for source in _sources(facts)]
-    squared[0] = squared[0]._replace(main=True)
+    sources = _sources(facts)
+    best = _best(sources)
+    squared = [_squared(facts, *one)._replace(best=best[one[0]]) for one in sources]
     return [*squared, _accuracy(facts) if has_classes(facts) else _rmse(facts), _cv(facts)]
 
 
@@ -57,6 +58,22 @@ def _sources(facts: Document) -> list[tuple[str, list[float | None], float | Non
         best = [one["best_kernel"]["mse"] for one in learners]
         found.append(("best kernel", best, network["best_kernels_mse"]))
     return [*found, *baselines]
+
+
+def _best(
+    sources: list[tuple[str, list[float | None], float | None]],
+) -> dict[str, frozenset[int | str]]:
+    """The rows in which each source's error is the least; what is known only in hindsight does not count."""
+    found: dict[str, set[int | str]] = {name: set() for name, _, _ in sources}
+    known = [one for one in sources if one[0] != "best kernel"]
+    rows: list[tuple[int | str, list[float | None]]] = [("mean", [mean for _, _, mean in known])]
+    rows += [(j, [cells[j] for _, cells, _ in known]) for j in range(len(known[0][1]))]
+    for row, errors in rows:
+        finite = [error for error in errors if error is not None]
+        for (name, *_), error in zip(known, errors, strict=True):
+            if finite and error == min(finite):
+                found[name].add(row)
+    return {name: frozenset(places) for name, places in found.items()}
 
 
 def _squared(facts: Document, head: str, values: Sequence[float | None], mean: float | None) -> Column:

@@ -16,7 +16,7 @@ LEAST = 2
 
 
 class Claim(NamedTuple):
-    """A statement of the paper, the number it stands on, and whether it holds; None where too little is known."""
+    """A statement of the paper, the number it stands on, and whether it holds (None: not known)."""
 
     statement: str
     measure: str
