@@ -115,8 +115,10 @@ def _document(source: Source, network: str, rows: list[ComparisonRow], files: li
 
 
 def _notes(source: Source) -> list[str]:
-    """How rows were divided and scaled."""
-    return list(trial.scaled(source, losses.squared()).notes)
+    """How rows were divided and scaled, and which were left out."""
+    classes = source.columns is not None and source.columns.labels
+    signs = ["classes count as the numbers -1 and +1"] if classes else []
+    return [*trial.scaled(source, losses.squared()).notes, *signs, *trial.unused(source)]
 
 
 def _title(source: Source, network: str) -> str:

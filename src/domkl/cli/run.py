@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> None:
         inspect.check(chosen, args.json)
         return
     source = _source(args, chosen)
+    own.check_loss(args, source)
     chosen, source = trial.suited(chosen, source)
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     _check_places(args, chosen)
@@ -60,6 +61,8 @@ def run(args: argparse.Namespace) -> None:
         with show.progress(what) as bar:
             outcome = trial.carry_out(chosen, source, stopped.after(bar))
         (_answer if args.json else _print)(args, outcome)
+        if source.faults and not args.json:
+            show.console().print(own.closing(source), soft_wrap=True, markup=False)
     if stopped.asked:
         raise KeyboardInterrupt
 

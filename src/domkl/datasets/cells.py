@@ -54,7 +54,9 @@ def is_missing(cell: Any, na: frozenset[str] = frozenset()) -> bool:
     if isinstance(cell, str):
         text = cell.strip()
         return text.lower() in EMPTY or text in na
-    return bool(cell != cell) if isinstance(cell, (float, np.generic, datetime)) else False  # NaN, NaT
+    if isinstance(cell, (float, np.generic, datetime)) and cell != cell:  # NaN, NaT
+        return True
+    return bool(na) and word(cell) in na
 
 
 def number(cell: Any, decimal: str = ".") -> float:
@@ -88,11 +90,13 @@ def _with_point(text: str) -> str:
     return text.replace(",", ".", 1)
 
 
-def is_number(cell: Any, decimal: str = ".") -> bool:
-    """Whether a cell is a finite number."""
+def is_number(cell: Any, decimal: str = ".", finite: bool = True) -> bool:
+    """Whether a cell is a number that can be used; or one of any size."""
     try:
         number(cell, decimal)
-    except (ValueError, TypeError, OverflowError):
+    except OverflowError:
+        return not finite
+    except (ValueError, TypeError):
         return False
     return True
 

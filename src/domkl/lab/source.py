@@ -14,6 +14,7 @@ import numpy as np
 from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.types import Array
+from ..base.words import plural
 from ..datasets import Columns, Split, Table
 from ..datasets.readers import Fault
 from ..datasets.scaling import START
@@ -84,6 +85,8 @@ def from_table(
 def suited(experiment: Experiment, source: Source) -> tuple[Experiment, Source]:
     """The experiment with a loss for classes where the target has them, which is noted."""
     labels = () if source.columns is None else source.columns.labels
+    if not labels and source.raw and not experiment.model.loss_function.classifies:
+        return experiment, _hinted(source)
     if not labels or experiment.model.loss_function.classifies:
         return experiment, source
     model = dataclasses.replace(experiment.model, loss="logistic")
@@ -91,10 +94,29 @@ def suited(experiment: Experiment, source: Source) -> tuple[Experiment, Source]:
     return dataclasses.replace(experiment, model=model), source._replace(notes=(*source.notes, note))
 
 
+def _hinted(source: Source) -> Source:
+    """With a note where numbers may be classes."""
+    if not np.isin(source.split.y, (0, 1)).all():
+        return source
+    note = f"target {source.target!r} is 0 or 1 and learnt as a number; --loss logistic learns two classes"
+    return source._replace(notes=(*source.notes, note))
+
+
 def _classes(labels: Sequence[str], source: Source) -> str:
     positive = "" if source.columns is None else source.columns.positive_label
     others = [label for label in labels if label != positive]
     return f"+1 is {positive!r}, -1 is {repr(others[0]) if len(others) == 1 else 'any other'}"
+
+
+def unused(source: Source) -> tuple[str, ...]:
+    """Rows that were left out, and why."""
+    dropped, left_out = source.dropped, source.split.left_out
+    notes = (
+        (dropped, f"{plural(dropped, 'row')} dropped: no target, or a missing cell"),
+        *((fault, f"refused {fault}") for fault in source.faults),
+        (left_out, f"{plural(left_out, 'row')} not used, so that all streams are of one length"),
+    )
+    return tuple(note for applies, note in notes if applies)
 
 
 def titled(experiment: Experiment) -> Experiment:

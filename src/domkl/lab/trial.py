@@ -27,7 +27,7 @@ from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
 from ..simulator import Progress, Run, simulate
 from .central import omkl
 from .experiment import DataSpec, Experiment, OmklSpec
-from .source import Source, cut, from_table, scaled, suited, titled
+from .source import Source, cut, from_table, scaled, suited, titled, unused
 
 __all__ = [
     "Outcome",
@@ -43,6 +43,7 @@ __all__ = [
     "scaled",
     "suited",
     "titled",
+    "unused",
 ]
 
 #: Share of labels that bounds are to hold.
@@ -266,16 +267,5 @@ def _last_known(y: Array, delay: int) -> Array:
 
 def _notes(graph: Graph, source: Source) -> tuple[str, ...]:
     """What was inferred, divided, scaled and left out."""
-    left_out = source.split.left_out
-    notes = (
-        (graph.note, f"network {graph.note}: the paper's figure is not in its text"),
-        *((note, note) for note in source.notes),
-        (source.dropped, f"{_rows(source.dropped)} dropped: no target, or a missing cell"),
-        *((fault, f"refused {fault}") for fault in source.faults),
-        (left_out, f"{_rows(left_out)} not used, so that all streams are of one length"),
-    )
-    return tuple(note for applies, note in notes if applies)
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
+    inferred = (f"network {graph.note}: the paper's figure is not in its text",) if graph.note else ()
+    return (*inferred, *source.notes, *unused(source))
