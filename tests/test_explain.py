@@ -10,6 +10,7 @@ import pytest
 import domkl
 from domkl import cli, explain
 from domkl.base.errors import InputError
+from domkl.datasets.columns import Columns
 from domkl.faces import explained
 from domkl.faces.saved import About
 
@@ -77,7 +78,7 @@ def test_inputs_of_one_column_are_one():
         "kinds": {"city": "category"},
         "categories": {"city": ["Oslo", "Rome"]},
     }
-    about = About(("city=Oslo", "city=Rome", "t"), columns=columns)
+    about = About(("city=Oslo", "city=Rome", "t"), columns=Columns(**columns))
     assert about.groups(3) == (["city", "t"], [[0, 1], [2]])
     assert About().groups(2) == (["x0", "x1"], [[0], [1]])
 

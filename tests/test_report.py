@@ -82,7 +82,7 @@ def test_document_holds_the_numbers_of_the_outcome(outcome):
     facts, run = report.document(outcome), outcome.run
     for j, learner in enumerate(facts["learners"]):
         assert learner["name"] == outcome.split.names[j]
-        assert learner["mse"] == run.mse[j]
+        assert learner["mse"] == outcome.scale * run.mse[j]
         assert learner["cv"] == run.cv[j]
         assert learner["rmse"] == pytest.approx(np.sqrt(outcome.scale * run.mse[j]))
         assert learner["alone_mse"] == outcome.alone_mse[j]

@@ -11,6 +11,7 @@ import pytest
 import domkl
 import problems
 from domkl.base.errors import DataError, InputError
+from domkl.datasets.columns import Columns
 from domkl.faces.saved import About
 from domkl.learner import files, schema
 from problems import taught
@@ -47,7 +48,7 @@ def model(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_model_goes_on_with_the_same_bits(tmp_path, kind):
     one, X, y = model(kind)
-    one.about = About(("a", "b", "c"), "y", "°C", {"target": "y", "drop": ["z"]})
+    one.about = About(("a", "b", "c"), "y", "°C", Columns("y", ("a", "b", "c")), 1.5, 2.0)
     one.save(tmp_path / "m.domkl")
     other = domkl.DOMKL.load(tmp_path / "m.domkl")
     assert (other.n, other.d, other.learners, other.about) == (one.n, one.d, one.learners, one.about)
@@ -59,7 +60,7 @@ def test_a_saved_model_goes_on_with_the_same_bits(tmp_path, kind):
 def test_inputs_that_came_later_are_saved_too(tmp_path):
     X, y = problems.streams(1, 220, 3)
     one = domkl.DOMKL(model=AUTO)
-    taught(one, X[0, :100, :2], y[0, :60])
+    taught(one, X[0, :100, :2], y[0, :100])
     one.grow(3)
     taught(one, X[0, 100:110], y[0, 100:110])
     one.save(tmp_path / "m.domkl")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .. import __version__
+from ..base import checks
 from ..base.errors import Error
 
 
@@ -20,15 +22,80 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Like argparse, with the nearest option for one that there is not."""
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            command = self._commands().get(getattr(found, "command", None) or "", self)
+            known = [text for action in command._actions for text in action.option_strings]
+            command.error(f"{unknown[0]!r} is not understood{_meant(unknown[0].split('=')[0], known)}")
+        return found
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """A value that is not among some, with the nearest of them."""
+        if action.choices is not None and value not in action.choices:
+            name = action.option_strings[-1] if action.option_strings else action.metavar or action.dest
+            raise argparse.ArgumentError(
+                None, f"{name} is {value!r}; {checks.hint(value, map(str, action.choices))}"
+            )
+
+    def _commands(self) -> dict[str, argparse.ArgumentParser]:
+        inner = (a for a in self._actions if isinstance(a, argparse._SubParsersAction))
+        return {name: command for action in inner for name, command in action.choices.items()}
+
+
+def _meant(text: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(text, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+class _Version(argparse.Action):
+    """Prints the version, and what computes here."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> None:
+        from ..engines import describe
+
+        print(f"domkl {__version__} ({describe()})")
+        parser.exit()
+
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    from . import agent, bench, certs, compare, data, explain, graph, inspect, reproduce, run, up
+    from . import (
+        agent,
+        bench,
+        certs,
+        compare,
+        completion,
+        data,
+        explain,
+        graph,
+        inspect,
+        predict,
+        reproduce,
+        run,
+        up,
+    )
 
     top = _Parser(prog="domkl", description="Decentralised online learning with multiple kernels.")
-    top.add_argument("--version", action="version", version=f"domkl {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (run, agent, up, graph, certs, reproduce, data, bench, compare, inspect, explain):
+    top.add_argument("--version", action=_Version, nargs=0, help="version, and the engine that computes here")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    modules = (
+        run,
+        predict,
+        explain,
+        compare,
+        inspect,
+        agent,
+        up,
+        graph,
+        certs,
+        reproduce,
+        data,
+        bench,
+        completion,
+    )
+    for module in modules:
         module.add_to(commands)
     return top
 
@@ -48,6 +115,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # σ² and ° on a terminal that does not know them
     try:
+        if not (sys.argv[1:] if argv is None else argv):
+            parser().print_help()
+            return 0
         args = parser().parse_args(argv)
         args.act(args)
         if sys.stdout is not None:  # closed by the caller

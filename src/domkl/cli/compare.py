@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
-from ..base.words import number
+from ..base.words import plural
 from ..exchange import graph
 from ..lab import compare, experiment, trial
-from ..lab.compare import ComparisonRow, figure
+from ..lab.compare import ComparisonRow, added, figure
 from ..lab.experiment import Experiment
+from ..lab.latex import Sheet
 from ..lab.trial import Source
 from ..learning import losses
-from . import inspect, own, show
+from . import inspect, own, show, tables
 
 LEARNERS = 5  # that share a --dataset which does not say
 TEXT = "error, time and traffic of domkl and other online learners on one stream"
@@ -32,7 +34,21 @@ def add_to(commands: Any) -> None:
     add("--graph", default="ring", help=f"{', '.join(graph.SHAPES)} or paper1 .. paper4 (default: ring)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     add("--seed", type=int, default=0, metavar="N", help="of everything that is drawn (default: 0)")
-    add("--out", metavar="DIR", help="also write a bar figure to DIR/compare.png")
+    add(
+        "--add",
+        action="append",
+        default=[],
+        metavar="MODULE:CLASS",
+        help="also compare this estimator of River or scikit-learn, as in mine:Model(depth=3), or several",
+    )
+    add(
+        "--trials",
+        type=int,
+        default=1,
+        metavar="N",
+        help="runs with other seeds, for mean and spread (default: 1)",
+    )
+    tables.add_to(add)
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
 
@@ -45,13 +61,25 @@ def run(args: argparse.Namespace) -> None:
         return
     source = trial.prepare(chosen, args.rounds)
     network = trial.network(args.graph, source.split.names)
+    contenders = [added.contender(text) for text in args.add]
+    tables.check(args)
     with show.progress(f"comparing on {source.name}") as bar:
-        rows = compare.table(source, network, args.seed, lambda i, n, name: _report(bar, i, n, name))
-    files = [] if args.out is None else [_picture(rows, source, args.out)]
+        report = partial(_report, bar)
+        rows = compare.table(source, network, args.seed, report, contenders, args.trials)
+    sheet = compare.sheet(rows, _title(source, args.graph), source.unit)
     if args.json:
-        show.document(_document(source, args.graph, rows, files))
+        show.document(_document(source, args.graph, rows, tables.write(args, [sheet], _drawn(rows, source))))
+    elif args.format is not None:
+        tables.show(args, [sheet])
     else:
-        _show(source, args.graph, rows, files)
+        _show(source, args.graph, rows, sheet)
+        for path in tables.write(args, [sheet], _drawn(rows, source)):
+            show.console().print(f"Written: {path}", soft_wrap=True)
+
+
+def _drawn(rows: list[ComparisonRow], source: Source) -> Any:
+    """What draws the bar figure to a path."""
+    return lambda path: figure.write(rows, source.name, source.unit, path)
 
 
 def _report(bar: Any, done: int, total: int, name: str) -> None:
@@ -79,11 +107,6 @@ def _chosen(args: argparse.Namespace) -> Experiment:
     return dataclasses.replace(chosen, data=data, learners=J)
 
 
-def _picture(rows: list[ComparisonRow], source: Source, folder: str) -> Path:
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    return figure.write(rows, source.name, source.unit, Path(folder) / "compare.png")
-
-
 def _document(source: Source, network: str, rows: list[ComparisonRow], files: list[Path]) -> dict[str, Any]:
     J, T, d = source.split.X.shape
     what = {"data": source.name, "unit": source.unit, "learners": J, "rounds": T, "features": d}
@@ -96,23 +119,22 @@ def _notes(source: Source) -> list[str]:
     return list(trial.scaled(source, losses.squared()).notes)
 
 
-def _show(source: Source, network: str, rows: list[ComparisonRow], files: list[Path]) -> None:
+def _title(source: Source, network: str) -> str:
     J, T, d = source.split.X.shape
-    title = f"{source.name}: {J} learners, {network}, {T} rounds, {d} features"
-    unit = f", {source.unit}" if source.unit else ""
-    table = show.table(title, "", "sees", "MSE", f"RMSE{unit}", "alone", "us a sample", "bytes sent", left=2)
-    for row in rows:
-        if row.mse is not None:
-            figures = (row.mse, row.rmse, row.alone_rmse, row.us_per_sample, row.bytes_sent)
-            table.add_row(row.name, row.sees, *map(number, figures))
+    return f"{source.name}: {plural(J, 'learner')}, {network}, {plural(T, 'round')}, {plural(d, 'input')}"
+
+
+def _show(source: Source, network: str, rows: list[ComparisonRow], sheet: Sheet) -> None:
     console = show.console()
-    console.print(table)
-    console.print("alone: RMSE of a network's learners, had each its own samples only")
+    console.print(tables.for_terminal(sheet))
+    console.print(
+        "alone: RMSE of a network's learners, had each its own samples only; bold: the least of a column"
+    )
     console.print("us: of CPU time; bytes: by a learner in a round, to all its neighbours or to the centre")
+    if (trials := max(row.trials for row in rows)) > 1:
+        console.print(f"means of {trials} trials, ± standard deviation")
     for row in rows:
         if row.reason:
             console.print(f"  left out: {row.name}: {row.reason}", soft_wrap=True, markup=False)
     for note in _notes(source):
         console.print(f"  {note}", soft_wrap=True, markup=False)
-    for path in files:
-        console.print(f"Figure: {path}", soft_wrap=True)

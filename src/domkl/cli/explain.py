@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> None:
     place = _place(model, args.learner)
     overall = _one(model.explain(), place)
     assert isinstance(overall, Effects)
+    overall = overall._replace(effect=overall.effect * abs(model.about.factor))
     rows = [] if args.data is None else _rows(model, place, args.data, args.rows)
     if args.json:
         show.document(_document(model, place, overall, rows))
@@ -63,16 +64,20 @@ def _one(found: Any, place: int) -> Any:
 def _rows(model: DOMKL, place: int, source: str, most: int) -> list[Contributions]:
     X = _inputs(model, source).X[:most]
     J = None if model.graph is None else len(model.learners)
-    return [_one(model.explain(x if J is None else np.tile(x, (J, 1))), place) for x in X]
+    found = [_one(model.explain(x if J is None else np.tile(x, (J, 1))), place) for x in X]
+    return [_in_units(model, row) for row in found]
+
+
+def _in_units(model: DOMKL, row: Contributions) -> Contributions:
+    about = model.about
+    base, y_hat = (float(about.in_units(value)) for value in (row.base, row.y_hat))
+    return Contributions(row.names, base, y_hat, about.factor * row.contribution)
 
 
 def _inputs(model: DOMKL, source: str) -> Table:
     """The rows of a file as the model's inputs, encoded as when it was taught."""
-    about = model.about
-    if about.columns is not None:
-        table = read_table(source, Columns.from_table(about.columns), unlabelled=True)
-    else:
-        table = read_table(source, features=about.inputs, unlabelled=True)
+    columns = model.about.columns or Columns(features=model.about.inputs)
+    table = read_table(source, columns, unlabelled=True)
     if table.X.shape[1] != model.d:
         raise InputError(
             f"{source} has {table.X.shape[1]} inputs and the model {model.d}; expected as many; give a file "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -15,11 +16,11 @@ from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.extras import need
 from ..datasets.files import places
-from ..lab import experiment, reproduce
+from ..lab import experiment, latex, reproduce
 from ..lab.reproduce import Claim, Figure, Rows, Store
-from . import show
-
-TITLES = {"mse": "MSE (x 1e-2)", "cv": "consensus violation"}
+from ..lab.reproduce.sheets import METHODS, TITLES
+from ..lab.results import write_whole
+from . import keep, show
 
 
 def add_to(commands: Any) -> None:
@@ -35,6 +36,9 @@ def add_to(commands: Any) -> None:
     add("--jobs", type=int, default=-1, metavar="N", help="processes at a time (default: all cores)")
     add("--backend", metavar="NAME", help="another joblib backend, such as dask")
     add("--out", default="domkl-results", metavar="DIR", help="where results are kept (default: %(default)s)")
+    text = "print the tables in this form instead"
+    add("--format", choices=list(latex.FORMATS), help=f"{text}: {', '.join(latex.FORMATS)}")
+    add("--table", metavar="FILE", help="also write the tables to a file that ends in .csv, .md or .tex")
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
 
@@ -44,13 +48,27 @@ def run(args: argparse.Namespace) -> None:
     tables = _choose("--tables", args.tables, tuple(reproduce.TABLES))
     networks, names = _networks(args.networks, tables), _datasets(args.datasets, tables)
     _refuse_empty_tables(tables if args.tables else [], networks, names)
+    if args.table is not None:
+        latex.format_of(args.table, "--table")
+        keep.check_file(args.table, "--table")
     with _backend(args.backend):
         rows, absent = _results(names, networks, args)
     all_figures = reproduce.summarise(rows, networks)
     figures, claims = [f for f in all_figures if f.table in tables], reproduce.judge(all_figures, rows)
     notes = ["the paper's networks are inferred: its figure is not in the text"]
     notes += [f"{name} is not here: domkl data fetch {name}" for name in names if name in absent]
-    (_print_json if args.json else _print)(args.protocol, figures, claims, notes)
+    sheets = [reproduce.sheet(table, [f for f in figures if f.table == table]) for table in _shown(figures)]
+    if args.format is not None and not args.json:
+        sys.stdout.write(latex.whole(sheets, args.format))
+    else:
+        (_print_json if args.json else _print)(args.protocol, figures, claims, notes)
+    if args.table is not None:
+        write_whole(Path(args.table), latex.whole(sheets, latex.format_of(args.table, "--table")).encode())
+
+
+def _shown(figures: list[Figure]) -> list[str]:
+    """The tables that have figures, in the paper's order."""
+    return list(dict.fromkeys(figure.table for figure in sorted(figures, key=_table_order)))
 
 
 def _results(
@@ -172,7 +190,7 @@ def _print_json(protocol: str, figures: list[Figure], claims: list[Claim], notes
 
 def _print(protocol: str, figures: list[Figure], claims: list[Claim], notes: list[str]) -> None:
     console = show.console()
-    for table in dict.fromkeys(figure.table for figure in sorted(figures, key=_table_order)):
+    for table in _shown(figures):
         console.print(_table(table, [f for f in figures if f.table == table]))
     console.print(_ratios(figures))
     console.print(_claims(claims))
@@ -199,13 +217,13 @@ def _table(number: str, figures: list[Figure]) -> Any:
 
 
 def _line_order(figure: Figure) -> tuple[int, int, int]:
-    methods = ("OMKL", "DOKL1", "DOKL2", "best kernel", "DOMKL")
-    return figure.network, methods.index(figure.method), figure.learner or 0
+    return figure.network, METHODS.index(figure.method), figure.learner or 0
 
 
 def _cell(figure: Figure) -> str:
     factor = 100 if figure.metric == "mse" else 1
-    ours = f"{figure.value * factor:.3g}±{figure.spread * factor:.1g}"
+    spread = "" if figure.spread is None else f"±{figure.spread * factor:.1g}"
+    ours = f"{figure.value * factor:.3g}{spread}"
     if figure.printed is None or figure.ratio is None:
         return ours
     return f"{ours}  {figure.printed * factor:.3g}  [bold]{figure.ratio:.2f}[/]"
@@ -235,7 +253,8 @@ def _claims(claims: list[Claim]) -> Any:
     for heading in ("claim", "measured by", "holds if", "ours", "holds", "in its own figures"):
         table.add_column(heading, overflow="fold")
     for claim in claims:
-        holds = {True: "yes", False: "NO", None: "not measured"}[claim.holds]
+        unknown = "not measured" if claim.ours is None else "not judged: one trial"
+        holds = {True: "yes", False: "NO", None: unknown}[claim.holds]
         table.add_row(
             claim.statement, claim.measure, claim.bound, _number(claim.ours), holds, _number(claim.printed)
         )

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
+from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
+from ..base.words import plural
 from ..exchange import graph
-from ..lab import experiment, report, trial
+from ..lab import experiment, report, results, trial
 from ..lab.experiment import Experiment
-from ..lab.trial import Source
+from ..lab.trial import Outcome, Source
+from ..learning.alarms import check_rate
 from ..learning.settings import Auto
-from . import inspect, models, own, show
+from . import inspect, keep, models, own, show
 
 DEFAULT = "three-stations"
+PREDICTIONS, MODEL = "predictions.csv", "model.domkl"
 WITHOUT_OPTIONS = "Without options, three real weather stations forecast their temperature."
 
 
@@ -32,8 +37,13 @@ def add_to(commands: Any) -> None:
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     models.add_to(add)
-    add("--out", default="domkl-report", metavar="DIR", help="where the report goes (default: %(default)s)")
-    add("--no-report", action="store_true", help="write no files")
+    text = "where report, predictions.csv and model.domkl go (default: %(default)s)"
+    add("--out", default="domkl-report", metavar="DIR", help=text)
+    add("--no-report", action="store_true", help="write no files but those that the next two name")
+    add("--predictions", metavar="FILE", help="write every prediction to this CSV file instead")
+    text = "judge every label, at this rate of false alarms, such as 0.001; predictions.csv shows it"
+    add("--alarm-rate", type=float, metavar="R", help=text)
+    add("--save", metavar="FILE", help="write the model to this file instead (model auto only)")
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
 
@@ -47,16 +57,84 @@ def run(args: argparse.Namespace) -> None:
     source = _source(args, chosen)
     chosen, source = trial.suited(chosen, source)
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
-    with show.progress(f"{len(source.split.names)} learners, {source.name}") as bar:
-        outcome = trial.carry_out(chosen, source, bar)
-    files = [] if args.no_report else report.write(outcome, args.out)
-    if args.json:
-        show.document({**report.document(outcome), "files": [str(path) for path in files]})
-        return
+    _check_places(args, chosen)
+    what = f"{plural(len(source.split.names), 'learner')}, {source.name}"
+    with keep.interruptible() as stopped:
+        with show.progress(what) as bar:
+            outcome = trial.carry_out(chosen, source, stopped.after(bar))
+        (_answer if args.json else _print)(args, outcome)
+    if stopped.asked:
+        raise KeyboardInterrupt
+
+
+def _check_places(args: argparse.Namespace, chosen: Experiment) -> None:
+    """Refuse places that cannot be written, before anything is learnt."""
+    if args.alarm_rate is not None:
+        check_rate(args.alarm_rate)
+        if chosen.model.loss_function.classifies:
+            raise InputError("--alarm-rate is for numbers; expected no classes; leave it out")
+    if args.save is not None and not isinstance(chosen.model, Auto):
+        raise InputError("--save is for model auto; expected --model auto with it; leave one out")
+    if not args.no_report:
+        keep.check_folder(args.out)
+    for option in ("predictions", "save"):
+        if getattr(args, option) is not None:
+            keep.check_file(getattr(args, option), f"--{option}")
+
+
+def _print(args: argparse.Namespace, outcome: Outcome) -> None:
+    """Results first: what goes wrong with files must not cost them."""
     console = show.console()
     console.print(report.summary(outcome))
-    if files:
-        console.print(f"\nReport with pictures: {files[0]}", soft_wrap=True)
+    if args.alarm_rate is not None:
+        alarm = results.alarms(outcome, args.alarm_rate).alarm
+        console.print(f"Alarms: {alarm.sum()} in {plural(alarm.size, 'reading')}")
+    sys.stdout.flush()
+    for name, path in _write(args, outcome).items():
+        console.print(f"{name}: {path}", soft_wrap=True, markup=False)
+
+
+def _answer(args: argparse.Namespace, outcome: Outcome) -> None:
+    files: dict[str, Path] = {}
+    try:
+        files = _write(args, outcome)
+    finally:
+        show.document(
+            {
+                **report.document(outcome),
+                **_alarms(args, outcome),
+                "files": [str(path) for path in files.values()],
+            }
+        )
+
+
+def _alarms(args: argparse.Namespace, outcome: Outcome) -> dict[str, Any]:
+    """How many alarms each learner's labels raised, where they are asked for."""
+    if args.alarm_rate is None:
+        return {}
+    counts = results.alarms(outcome, args.alarm_rate).alarm.sum(1).tolist()
+    return {"alarms": dict(zip(map(str, outcome.split.names), counts, strict=True))}
+
+
+def _write(args: argparse.Namespace, outcome: Outcome) -> dict[str, Path]:
+    """Report, predictions and model; the paths by what they hold."""
+    folder = Path(args.out)
+    wanted = {} if args.no_report else {"predictions": folder / PREDICTIONS, "model": folder / MODEL}
+    places = {**wanted, **{k: Path(v) for k, v in _named(args).items()}}
+    files: dict[str, Path] = {}
+    if "predictions" in places:
+        judged = None if args.alarm_rate is None else results.alarms(outcome, args.alarm_rate)
+        files["Predictions"] = results.write_predictions(outcome, places["predictions"], judged)
+    if "model" in places and outcome.run.final is not None:
+        files["Model"] = results.write_model(outcome, places["model"])
+    if not args.no_report:
+        files["Report"] = report.write(outcome, folder)[0]
+    return files
+
+
+def _named(args: argparse.Namespace) -> dict[str, str]:
+    given = {"predictions": args.predictions, "model": args.save}
+    return {name: path for name, path in given.items() if path is not None}
 
 
 def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.errors import DataError
+from ..base.paths import near_file
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def read_bytes(path: Path) -> bytes:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file; check the path") from None
+        raise DataError(f"{path}: no such file; {near_file(path) or 'check the path'}") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a whole gzip file ({error}); get it again") from None
     except OSError as error:

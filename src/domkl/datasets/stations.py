@@ -76,7 +76,12 @@ def load_stations(horizon: int = 6, lags: Sequence[int] = (1, 3, 24)) -> Split:
         AIRPORTS,
         len(AIRPORTS) * (len(hours) - T),
         horizon,
+        np.tile(_seconds(hours[start + horizon : start + horizon + T]), (len(AIRPORTS), 1)),
     )
+
+
+def _seconds(hours: Hours) -> Array:
+    return hours.astype("datetime64[s]").astype(np.float64)
 
 
 def persistence(horizon: int = 6, lags: Sequence[int] = (1, 3, 24)) -> Array:

@@ -40,6 +40,19 @@ def available() -> str | None:
     return None
 
 
+def describe() -> str:
+    """What computes here, in words.
+
+    >>> describe().split()[0] in ("native", "NumPy")
+    True
+    """
+    if available():
+        return "NumPy; the native engine was not built"
+    from ._native import _engine
+
+    return f"native engine, {_engine.best()}"
+
+
 def chosen(name: str) -> str:
     """What `name` means here; "auto" is the native engine where it was built."""
     checks.one_of("engine", name, NAMES)

@@ -134,7 +134,7 @@ class DOMKL:
 
         They come from each learner's own last errors: see `domkl.conformal`.
         """
-        middle, wide = self.predict(x), self._errors.width(conformal.check_coverage(coverage))
+        middle, wide = self.predict(x), self.widths(coverage)
         if isinstance(middle, float):
             return middle - float(wide[0]), middle + float(wide[0])
         return middle - wide, middle + wide
@@ -168,6 +168,10 @@ class DOMKL:
         assert self.d is not None
         found = checks.shape("x", checks.floats("x", x), (*rows, self.d), "give a value for each input")
         return np.array(checks.finite_or_missing("x", found))
+
+    def widths(self, coverage: float = 0.9) -> Array:
+        """Half-width of each learner's bounds, from its last errors; infinite where few are known. (J,)"""
+        return self._errors.width(conformal.check_coverage(coverage))
 
     def grow(self, d: int) -> None:
         """From now on samples of one device have d inputs, the new ones last; what was learnt stays."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import checks
+from ..base import checks, paths
 from ..base.errors import DataError, Error, InputError
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
@@ -40,17 +40,23 @@ class About:
     inputs: tuple[str, ...] = ()  # names of the inputs, in their order
     target: str = ""
     unit: str = ""  # of the target
-    columns: Mapping[str, Any] | None = None  # how a table's columns become inputs: see `domkl.datasets`
+    columns: Columns | None = None  # how a table's columns become inputs
+    origin: float = 0.0  # a prediction times `factor`, added to this, is in the unit
+    factor: float = 1.0
 
     def state(self) -> dict[str, Any]:
         """As a file holds it."""
-        columns = None if self.columns is None else dict(self.columns)
-        return {"inputs": list(self.inputs), "target": self.target, "unit": self.unit, "columns": columns}
+        columns = None if self.columns is None else self.columns.table()
+        return {**vars(self), "inputs": list(self.inputs), "columns": columns}
+
+    def in_units(self, value: Any) -> Any:
+        """A prediction, or a bound of one, in the target's unit."""
+        return self.origin + self.factor * value
 
     def groups(self, d: int) -> tuple[list[str], list[list[int]]]:
         """Names and places of inputs that belong together, as those made from one column do."""
         names = self.inputs or tuple(f"x{i}" for i in range(d))
-        parts = () if self.columns is None else Encoder(Columns.from_table(self.columns)).parts
+        parts = () if self.columns is None else Encoder(self.columns).parts
         made = [(part.name, part.inputs) for part in parts]
         if tuple(name for _, inputs in made for name in inputs) != names:
             made = [(name, (name,)) for name in names]
@@ -65,9 +71,11 @@ class About:
             raise ValueError("a name is no text")
         if names and not len(set(names)) == len(names) == d:
             raise ValueError(f"{d} inputs have {len(names)} names")
-        if not isinstance(state["columns"], dict | None):
-            raise ValueError("its columns are no table")
-        return cls(names, *texts, state["columns"])
+        columns = None if state["columns"] is None else Columns.from_table(state["columns"], "its columns")
+        if columns is not None and Encoder(columns).inputs != names:
+            raise ValueError("its columns make other inputs")
+        scale = checks.finite("its scale", checks.floats("scale", [state["origin"], state["factor"]]))
+        return cls(names, *texts, columns, *scale.tolist())
 
 
 def write(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
@@ -85,7 +93,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise DataError(
             f"{path} cannot be read ({error.strerror}); expected a model of DOMKL.save() or `domkl run`; "
-            "fix its path or permissions"
+            f"{paths.near_file(path) or 'fix its path or permissions'}"
         ) from None
     try:
         return schema.read(SCHEMA, *files.unseal(content))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..base import checks, toml
+from ..base import checks, paths, toml
 from ..base.errors import InputError
 from ..datasets.base import SPLITS
 from ..datasets.columns import Columns
@@ -161,5 +161,8 @@ def _find(path: Path) -> Path:
     for candidate in (path, shipped):
         if candidate.is_file():
             return candidate
-    names = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.toml")))
-    raise InputError(f"there is no experiment {str(path)!r}; expected a TOML file or one of {names}")
+    names = sorted(each.stem for each in SHIPPED.glob("*.toml"))
+    near = paths.near_file(path) or checks.hint(str(path), names).partition("; ")[2]
+    raise InputError(
+        f"there is no experiment {str(path)!r}; expected a TOML file or one of {', '.join(names)}; {near}"
+    )

@@ -46,6 +46,7 @@ class Source(NamedTuple):
     columns: Columns | None = None  # what a user's columns are, with nothing left open
     notes: tuple[str, ...] = ()  # how rows were divided and scaled
     raw: bool = False  # whether values are as in the user's file, of any size
+    origin: float = 0.0  # what a label of 0 is in the unit
 
 
 def from_table(
@@ -134,7 +135,8 @@ def scaled(source: Source, loss: Loss) -> Source:
     note = f"{what} scaled by the range of the first {rounds} rounds, later inputs clipped (auto: not scaled)"
     fill = ("missing inputs are the mean of the inputs before (auto: left missing)",) if missing else ()
     notes = (*source.notes, note, *fill)
-    return source._replace(split=split, scale=source.scale * width**2, notes=notes, raw=False)
+    origin = source.origin + float(source.split.y[0, 0] - width * split.y[0, 0])
+    return source._replace(split=split, scale=source.scale * width**2, notes=notes, raw=False, origin=origin)
 
 
 def _filled(X: Array) -> Array:

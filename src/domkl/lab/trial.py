@@ -7,6 +7,7 @@ tables and figures need.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..datasets import Split, stations
 from ..exchange.graph import LONE, Graph, as_graph, build
-from ..learning import kernels, losses
+from ..learning import conformal, kernels, losses
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
@@ -44,6 +45,8 @@ __all__ = [
     "titled",
 ]
 
+#: Share of labels that bounds are to hold.
+COVERAGE = 0.9
 #: What each model computes in.
 DTYPES: dict[str, Float] = {Auto.kind: np.float32, Paper.kind: np.float64}
 
@@ -65,6 +68,29 @@ class Outcome:
     unit: str  # of sqrt(scale * MSE)
     scale: float  # what a squared error is multiplied with to be in that unit squared
     notes: tuple[str, ...]
+    source: Source  # the streams as they came
+    origin: float = 0.0  # what a label of 0 is in the unit
+    _bounds: dict[float, tuple[Array, Array]] = dataclasses.field(default_factory=dict, repr=False)
+
+    def in_units(self, values: Array) -> Array:
+        """Labels or predictions, as the learners saw them, in the data's unit."""
+        return np.asarray(self.origin + math.sqrt(self.scale) * values)
+
+    @property
+    def y(self) -> Array:
+        """The labels as the loss takes them, in the data's unit. (J, T)"""
+        return self.in_units(losses.labels(self.experiment.model.loss_function, self.split.y))
+
+    @property
+    def y_hat(self) -> Array:
+        """The predictions in the data's unit. (J, T)"""
+        return self.in_units(self.run.y_hat)
+
+    def bounds(self, coverage: float = COVERAGE) -> tuple[Array, Array]:
+        """Bounds of the predictions in the data's unit, infinite where too few errors are known. (J, T)"""
+        if coverage not in self._bounds:
+            self._bounds[coverage] = conformal.bounds(self.y_hat, self.y, coverage, self.split.delay)
+        return self._bounds[coverage]
 
     @property
     def sigma2(self) -> tuple[float, ...]:
@@ -87,7 +113,9 @@ def prepare(experiment: Experiment, rounds: int | None = None) -> Source:
     data = datasets.load(spec.names[0], x_scale=spec.x_scale, y_scale=spec.y_scale)
     J = as_graph(experiment.graphs[0]).J if experiment.learners is None else experiment.learners
     note = "scaled with the range of the whole dataset, as the paper does"
-    return cut(Source(data.name, data.split(J, spec.split, experiment.seed), notes=(note,)), rounds)
+    split = data.split(J, spec.split, experiment.seed)
+    source = Source(data.name, split, notes=(note,), target=data.target, inputs=data.feature_names)
+    return cut(source, rounds)
 
 
 def _stations(experiment: Experiment) -> Source:
@@ -102,7 +130,9 @@ def _stations(experiment: Experiment) -> Source:
         raise InputError(f"learners is {experiment.learners} for the stations; expected 3; leave it out")
     forecast = {"as it is now": stations.persistence(spec.horizon)}
     degrees = stations.HOT - stations.COLD
-    return Source("stations", datasets.load_stations(spec.horizon), "°F", degrees**2, forecast)
+    split, target = datasets.load_stations(spec.horizon), f"temperature in {spec.horizon} hours"
+    source = Source("stations", split, "°F", degrees**2, forecast, origin=stations.COLD)
+    return source._replace(target=target, inputs=stations.feature_names())
 
 
 def network(text: str, names: Sequence[str]) -> Graph:
@@ -134,9 +164,13 @@ def carry_out(experiment: Experiment, source: Source, progress: Progress | None 
     """
     model, paper = experiment.model, _paper_of(experiment)
     graph = network(experiment.graphs[0], source.split.names)
-    in_range = scaled(source, paper.loss_function)
+    asked, in_range = source.split.y.shape[1], scaled(source, paper.loss_function)
+    run = learn(model, source.split if isinstance(model, Auto) else in_range.split, graph, progress)
+    if run.y_hat.shape[1] < asked:
+        stopped = f"stopped after {run.y_hat.shape[1]} of {asked} rounds"
+        source = cut(source, run.y_hat.shape[1])._replace(notes=(*source.notes, stopped))
+        in_range = scaled(source, paper.loss_function)
     seen = source if isinstance(model, Auto) else in_range
-    run = learn(model, seen.split, graph, progress)
     factor = in_range.scale / seen.scale  # from the paper's scale to that of `run`
     beside = {} if model is paper else {"paper": factor * learn(paper, in_range.split, graph).mse}
     T, d = seen.split.X.shape[1:]
@@ -154,6 +188,8 @@ def carry_out(experiment: Experiment, source: Source, progress: Progress | None 
         unit=source.unit,
         scale=seen.scale,
         notes=_notes(graph, in_range),
+        source=source,
+        origin=seen.origin,
     )
 
 
@@ -178,6 +214,7 @@ def learn(model: ModelSettings, split: Split, graph: Graph, progress: Progress |
         dtype=DTYPES[model.kind],
         weights_every=max(1, split.y.shape[1] // 200),
         progress=progress,
+        keep_model=isinstance(model, Auto),
     )
 
 
@@ -212,6 +249,7 @@ def _guesses(source: Source, loss: Loss) -> dict[str, Array]:
     """Mean squared errors of guesses that need no learner. (J,) each"""
     y = losses.labels(loss, source.split.y)
     guesses = {"mean so far": _running_mean(y, source.split.delay), **source.baselines}
+    guesses.setdefault("as it is now", _last_known(y, source.split.delay))
     return {name: ((guess - y) ** 2).mean(1) for name, guess in guesses.items()}
 
 
@@ -219,6 +257,11 @@ def _running_mean(y: Array, delay: int) -> Array:
     """The mean of each learner's labels that are known so far. (J, T)"""
     means = np.cumsum(y, axis=1) / np.arange(1, y.shape[1] + 1)
     return np.concatenate([np.zeros((len(y), delay + 1)), means], axis=1)[:, : y.shape[1]]
+
+
+def _last_known(y: Array, delay: int) -> Array:
+    """The last of each learner's labels that is known. (J, T)"""
+    return np.concatenate([np.zeros((len(y), delay + 1)), y], axis=1)[:, : y.shape[1]]
 
 
 def _notes(graph: Graph, source: Source) -> tuple[str, ...]:

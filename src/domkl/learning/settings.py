@@ -105,7 +105,7 @@ class RateSpec:
         return dataclasses.replace(Rates.paper(horizon or 1, self.kappa, self.kappa_g), **chosen)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Auto:
     """The learner with nothing to tune; see docs/auto.md.
 
@@ -138,6 +138,9 @@ class Auto:
     outliers: str = "bound"
     bounds: tuple[float, float] | None = None
 
+    def __repr__(self) -> str:
+        return _shown(self)
+
     def __post_init__(self) -> None:
         checks.one_of("outliers", self.outliers, ("bound", "keep"))
         checks.count("size", self.size, least=16, most=MOST_SIZE)
@@ -161,7 +164,7 @@ class Auto:
         return checks.count("the number of inputs", d, most=MOST_INPUTS)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Paper:
     """The paper's learner: one online ADMM for each kernel of a dictionary, and Hedge over the kernels.
 
@@ -192,6 +195,9 @@ class Paper:
     memory: float | None = None
     outliers: str = "keep"
     bounds: tuple[float, float] | None = None
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
     def __post_init__(self) -> None:
         if self.kernels is not None and not isinstance(self.kernels, KernelSpec):
@@ -256,6 +262,18 @@ class Paper:
         return (self.rates or RateSpec()).at(T)
 
 
+def _shown(model: Any) -> str:
+    """A model's settings that are not the defaults; of frequencies, how many."""
+    texts = []
+    for each in dataclasses.fields(model):
+        value = getattr(model, each.name)
+        if isinstance(value, np.ndarray):
+            texts.append(f"{each.name}=<frequencies {value.shape}>")
+        elif value != each.default:
+            texts.append(f"{each.name}={value!r}")
+    return f"{type(model).__name__}({', '.join(texts)})"
+
+
 #: Any model's settings.
 ModelSettings: TypeAlias = "Auto | Paper"
 KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
@@ -294,7 +312,7 @@ def from_table(table: Mapping[str, Any], where: str) -> ModelSettings:
     """The model that a [model] table describes; `where` names the table in errors.
 
     >>> from_table({"kind": "auto", "size": 400}, "file.toml [model]")
-    Auto(size=400, loss='squared', seed=0, start=0.0, forgetting='auto', outliers='bound', bounds=None)
+    Auto(size=400)
     """
     rest = dict(table)
     kind = rest.pop("kind", Auto.kind)

@@ -60,8 +60,9 @@ def simulate(
     keep_state : whether theta and lam are wanted; without them a huge network takes far less memory, and
         the native engine reports progress only at the end.
     weights_every : keep the weights of kernels (`Paper`) or experts (`Auto`) of every n-th round in `q_path`.
-    progress : called as progress(rounds done, T); T is 0 where the stream does not tell. True prints a line
-        to standard error every few seconds.
+    progress : called as progress(rounds done, T); T is 0 where the stream does not tell. If it returns
+        "stop", the run ends with the rounds that are done. True prints a line to standard error every few
+        seconds.
     keep_model : keep the learners themselves, for `domkl.DOMKL.from_run`; they take memory. `Auto` only.
 
     Examples

@@ -17,7 +17,7 @@ from ..learning import kernels as dictionaries
 from ..learning import losses
 from ..learning.settings import Paper
 from .blocks import Block, open_stream
-from .results import Run, RunOptions
+from .results import STOP, Run, RunOptions
 
 
 def simulate_paper(X: Any, y: Any, graph: GraphLike, model: Paper, how: RunOptions) -> Run:
@@ -71,8 +71,8 @@ def _drive(engine: Engine, setting: Setting, blocks: Iterator[Block], T: int, ho
             predictions.append(_advance(engine, setting, X[:, piece], y[:, piece], done))
             start += predictions[-1].shape[1]
             done += predictions[-1].shape[1]
-            if how.progress is not None:
-                how.progress(done, T)
+            if how.progress is not None and how.progress(done, T) == STOP:
+                return _collect(engine, setting, np.concatenate(predictions, axis=1), path, how.every)
     return _collect(engine, setting, np.concatenate(predictions, axis=1), path, how.every)
 
 

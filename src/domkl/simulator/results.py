@@ -9,14 +9,21 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..base import checks
+from ..base.extras import need
 from ..base.types import Array
+from ..base.words import plural
 from ..exchange.graph import Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
+from ..learning import conformal
+from ..learning.alarms import Judgement, judge_all
 from ..learning.auto import AutoRows
 from ..learning.settings import Auto
 
 Progress: TypeAlias = Callable[[int, int], object]
+#: What `progress` returns to end a run after the rounds that are done.
+STOP = "stop"
 
 
 class Final(NamedTuple):
@@ -27,7 +34,7 @@ class Final(NamedTuple):
     network: Network
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """What a simulation gives back: J learners, T rounds, P kernels or models of K parameters."""
 
@@ -52,6 +59,72 @@ class Run:
     trust: Array = field(default_factory=lambda: np.empty((0, 0)))
     #: the learners themselves, where `keep_model` asked for them: see `domkl.DOMKL.from_run`
     final: Final | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        J, T = self.y_hat.shape[:2]
+        errors = f"mean squared error {self.mse.mean():.4g}"
+        if J > 1:
+            errors += f" ({self.mse.min():.4g} to {self.mse.max():.4g})"
+        sent = f", {self.bytes:,.0f} bytes to a neighbour in a round" if self.bytes else ""
+        return f"<Run: {plural(J, 'learner')}, {plural(T, 'round')}, {errors}{sent}>"
+
+    def to_frame(self, y: npt.ArrayLike | None = None) -> Any:
+        """Every prediction as a pandas DataFrame; with the labels y also truth and error.
+
+        >>> import domkl, numpy as np
+        >>> X = np.linspace(0, 1, 20).reshape(2, 10, 1)
+        >>> frame = domkl.simulate(X, X[..., 0], "path", model=domkl.Auto(size=16)).to_frame(X[..., 0])
+        >>> list(frame.columns), len(frame)
+        (['learner', 'round', 'y_hat', 'y', 'error'], 20)
+        """
+        J, T = self.y_hat.shape[:2]
+        names = np.repeat(np.array([str(name) for name in self.graph.names], object), T)
+        columns = {"learner": names, "round": np.tile(np.arange(T), J), "y_hat": self._flat(self.y_hat)}
+        if y is not None:
+            columns["y"] = self._flat(self._labels(y))
+            columns["error"] = columns["y_hat"] - columns["y"]
+        return need("pandas", "river").DataFrame(columns)
+
+    def alarms(self, y: npt.ArrayLike, rate: float = 0.001, delay: int = 0) -> Judgement:
+        """Which labels were not what was predicted: `surprise` and `alarm`, (J, T) each; `delay` of the run.
+
+        `rate` is the part of labels without a fault that may raise an alarm: see `domkl.alarms`.
+        """
+        J, T = self.y_hat.shape[:2]
+        return judge_all(self.y_hat.reshape(J, T), self._labels(y).reshape(J, T), rate, delay)
+
+    def plot(
+        self, y: npt.ArrayLike | None = None, *, learner: int = 0, last: int = 500, axes: Any = None
+    ) -> Any:
+        """Draw a learner's last predictions with matplotlib and, where labels are given, truth and bounds.
+
+        Returns the axes; `axes` draws into those of a figure that you have.
+        """
+        J, T = self.y_hat.shape[:2]
+        checks.count("learner", learner, 0, J - 1)
+        if axes is None:
+            axes = need("matplotlib.pyplot", "cli").subplots(figsize=(9, 4), layout="constrained")[1]
+        first = max(0, T - checks.count("last", last))
+        rounds, y_hat = np.arange(first, T), self.y_hat.reshape(J, T)
+        if y is not None:
+            labels = self._labels(y).reshape(J, T)
+            low, high = conformal.bounds(y_hat[[learner]], labels[[learner]])
+            inside = np.isfinite(high[0, first:])
+            bounds = low[0, first:], high[0, first:]
+            axes.fill_between(rounds, *bounds, where=inside, alpha=0.2, label="90 % bounds", linewidth=0)
+            axes.plot(rounds, labels[learner, first:], color="0.25", linewidth=1, label="truth")
+        axes.plot(rounds, y_hat[learner, first:], linewidth=1.3, label="prediction")
+        axes.set(xlabel="round", title=f"learner {self.graph.names[learner]}")
+        axes.legend(frameon=False)
+        return axes
+
+    def _labels(self, y: npt.ArrayLike) -> Array:
+        labels = checks.floats("y", y)
+        return checks.shape("y", labels, self.y_hat.shape, "give the labels of the run")
+
+    @staticmethod
+    def _flat(values: Array) -> Array:
+        return values.reshape(-1)
 
 
 @dataclass(frozen=True)

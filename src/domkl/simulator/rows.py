@@ -18,7 +18,7 @@ from ..learning.auto import AutoRows
 from ..learning.model import Model, ModelMaker
 from ..learning.settings import Auto
 from .blocks import Block, open_stream
-from .results import Final, Run, RunOptions
+from .results import STOP, Final, Run, RunOptions
 
 
 def simulate_rows(X: Any, y: Any, graph: GraphLike, model: Auto | ModelMaker, how: RunOptions) -> Run:
@@ -59,8 +59,8 @@ class Rounds:
             for t in range(X.shape[1]):
                 yield self._round(X[:, t], y[:, t], done)
                 done += 1
-                if self.how.progress is not None:
-                    self.how.progress(done, T)
+                if self.how.progress is not None and self.how.progress(done, T) == STOP:
+                    return
 
     def _round(self, x: Array, y: Array, t: int) -> Array:
         if self.how.every and t % self.how.every == 0:

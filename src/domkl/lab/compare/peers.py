@@ -31,7 +31,7 @@ def _peer(package: str, build: Build, seed: int) -> Run:
     return run
 
 
-class _River:
+class RiverModel:
     """A model of River, which takes dictionaries."""
 
     def __init__(self, model: Any) -> None:
@@ -66,24 +66,24 @@ class _Scikit:
 
 
 def _linear(load: Any, seed: int) -> LoneModel:
-    return _River(load("river.linear_model").LinearRegression())
+    return RiverModel(load("river.linear_model").LinearRegression())
 
 
 def _scaled_linear(load: Any, seed: int) -> LoneModel:
     scaler = load("river.preprocessing").StandardScaler()
-    return _River(scaler | load("river.linear_model").LinearRegression())
+    return RiverModel(scaler | load("river.linear_model").LinearRegression())
 
 
 def _tree(load: Any, seed: int) -> LoneModel:
-    return _River(load("river.tree").HoeffdingTreeRegressor())
+    return RiverModel(load("river.tree").HoeffdingTreeRegressor())
 
 
 def _neighbours(load: Any, seed: int) -> LoneModel:
-    return _River(load("river.neighbors").KNNRegressor())
+    return RiverModel(load("river.neighbors").KNNRegressor())
 
 
 def _forest(load: Any, seed: int) -> LoneModel:
-    return _River(load("river.forest").ARFRegressor(n_models=10, seed=seed))
+    return RiverModel(load("river.forest").ARFRegressor(n_models=10, seed=seed))
 
 
 PEERS: dict[str, tuple[str, Build]] = {

@@ -45,9 +45,9 @@ class Measure(NamedTuple):
 def document(outcome: Outcome) -> Document:
     """Everything about an outcome, ready for `json.dumps(..., allow_nan=False)`.
 
-    Squared errors ("mse", "cv") are in the data's own scale, as the learners saw them; "rmse" is in
-    `unit`: the root of `scale` times the mean squared error. "alone" is what a learner would have with its
-    own samples only. "model" holds the settings as given, "rates" and
+    Every error is in the data's unit: "mse", "cv" and the baselines in `unit` squared, "rmse" in `unit`, the
+    root of "mse"; "scale" is the factor from the learners' own squared errors. "alone" is what a learner
+    would have with its own samples only. "model" holds the settings as given, "rates" and
     "kernels" what they became. "sent" is how many values a learner sends to each neighbour in a round, on
     average. What is not finite, not known, or not part of the model is None.
     """
@@ -124,14 +124,14 @@ def _learner(outcome: Outcome, j: int) -> Document:
     return {
         "name": names[j],
         "neighbours": [names[i] for i in outcome.graph.neighbours[j]],
-        "mse": plain(run.mse[j]),
+        "mse": _squared(outcome, run.mse[j]),
         "rmse": _rmse(outcome, run.mse[j]),
-        "cv": plain(run.cv[j]),
+        "cv": _squared(outcome, run.cv[j]),
         "accuracy": _accuracy(outcome, [j]),
-        "alone_mse": plain(outcome.alone_mse[j]),
+        "alone_mse": _squared(outcome, outcome.alone_mse[j]),
         "alone_rmse": _rmse(outcome, outcome.alone_mse[j]),
-        "omkl_mse": plain(outcome.central_mse[j]),
-        "baselines": {name: plain(mse[j]) for name, mse in outcome.baselines.items()},
+        "omkl_mse": _squared(outcome, outcome.central_mse[j]),
+        "baselines": {name: _squared(outcome, mse[j]) for name, mse in outcome.baselines.items()},
         "best_kernel": _best(outcome, run.kernel_mse[j]) if outcome.sigma2 else None,
         "top_kernels": [_weighted(outcome, j, p) for p in _largest(run.q[j])] if outcome.sigma2 else [],
     }
@@ -141,16 +141,16 @@ def _network(outcome: Outcome) -> Document:
     """Means over the learners; `best_kernel` is the one kernel that is best for all together."""
     run, has_kernels = outcome.run, bool(outcome.sigma2)
     return {
-        "mse": plain(run.mse.mean()),
+        "mse": _squared(outcome, run.mse.mean()),
         "rmse": _rmse(outcome, run.mse.mean()),
-        "cv": plain(run.cv.mean()),
+        "cv": _squared(outcome, run.cv.mean()),
         "accuracy": _accuracy(outcome, list(range(outcome.graph.J))),
-        "alone_mse": plain(outcome.alone_mse.mean()),
+        "alone_mse": _squared(outcome, outcome.alone_mse.mean()),
         "alone_rmse": _rmse(outcome, outcome.alone_mse.mean()),
-        "omkl_mse": plain(outcome.central_mse.mean()),
-        "baselines": {name: plain(mse.mean()) for name, mse in outcome.baselines.items()},
+        "omkl_mse": _squared(outcome, outcome.central_mse.mean()),
+        "baselines": {name: _squared(outcome, mse.mean()) for name, mse in outcome.baselines.items()},
         "best_kernel": _best(outcome, run.kernel_mse.mean(0)) if has_kernels else None,
-        "best_kernels_mse": plain(run.kernel_mse.min(1).mean()) if has_kernels else None,
+        "best_kernels_mse": _squared(outcome, run.kernel_mse.min(1).mean()) if has_kernels else None,
     }
 
 
@@ -159,9 +159,19 @@ def _single_kernels(outcome: Outcome) -> list[Document]:
         return []
     mse, cv, q = (a.mean(0) for a in (outcome.run.kernel_mse, outcome.run.kernel_cv, outcome.run.q))
     return [
-        {"sigma2": float(s), "mse": plain(mse[p]), "cv": plain(cv[p]), "weight": plain(q[p])}
+        {
+            "sigma2": float(s),
+            "mse": _squared(outcome, mse[p]),
+            "cv": _squared(outcome, cv[p]),
+            "weight": plain(q[p]),
+        }
         for p, s in enumerate(outcome.sigma2)
     ]
+
+
+def _squared(outcome: Outcome, mse: float) -> float | None:
+    """A squared error of the learners' scale in the unit squared."""
+    return plain(outcome.scale * mse)
 
 
 def _rmse(outcome: Outcome, mse: float) -> float | None:
@@ -178,7 +188,7 @@ def _accuracy(outcome: Outcome, learners: list[int]) -> float | None:
 
 def _best(outcome: Outcome, mse: Array) -> Document:
     p = int(np.where(np.isfinite(mse), mse, np.inf).argmin())
-    return {"sigma2": float(outcome.sigma2[p]), "mse": plain(mse[p])}
+    return {"sigma2": float(outcome.sigma2[p]), "mse": _squared(outcome, mse[p])}
 
 
 def _largest(q: Array) -> list[int]:
@@ -190,5 +200,5 @@ def _weighted(outcome: Outcome, j: int, p: int) -> Document:
     return {
         "sigma2": float(outcome.sigma2[p]),
         "weight": plain(run.q[j, p]),
-        "mse": plain(run.kernel_mse[j, p]),
+        "mse": _squared(outcome, run.kernel_mse[j, p]),
     }

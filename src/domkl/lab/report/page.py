@@ -1,4 +1,4 @@
-"""The report on disk: one HTML file that needs no script, network or other file, and the figures."""
+"""The report on disk: one HTML file that needs no network or other file, and the figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from ...base.errors import InputError
 from ...base.extras import need
 from ..trial import Outcome
-from . import sentences, tables
+from . import chart, sentences, tables
 from .facts import Document, document
 from .figures import pictures
 from .style import Picture
@@ -20,7 +20,7 @@ def write(outcome: Outcome, directory: str | Path) -> list[Path]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         drawn = pictures(outcome)
-        files = {"index.html": render(document(outcome), drawn).encode(), **_figure_files(drawn)}
+        files = {"index.html": render(outcome, document(outcome), drawn).encode(), **_figure_files(drawn)}
         return [_replace(directory / name, content) for name, content in files.items()]
     except OSError as error:
         raise InputError(
@@ -29,13 +29,19 @@ def write(outcome: Outcome, directory: str | Path) -> list[Path]:
         ) from None
 
 
-def render(facts: Document, drawn: list[Picture]) -> str:
+def render(outcome: Outcome, facts: Document, drawn: list[Picture]) -> str:
     """The whole page as text."""
+    script, style = chart.uplot()
     jinja2 = need("jinja2", "cli")
     source = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
     text: str = page.render(
         title=facts["title"] or facts["experiment"],
+        headline=sentences.headline(facts),
+        chart=chart.as_script(chart.data(outcome)),
+        chart_caption=chart.caption(outcome),
+        uplot=script,
+        uplot_style=style,
         setting_line=sentences.setting_line(facts),
         sentence=sentences.sentence(facts),
         verdict=sentences.verdict(facts),

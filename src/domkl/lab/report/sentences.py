@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.words import column, number, percent, plural, with_unit
 from .facts import Document
-from .tables import has_classes, has_kernels, has_neighbours, in_unit
+from .tables import has_classes, has_kernels, has_neighbours
 
 #: Longer lists are shown as their range, or counted.
 MOST_LINKS, MOST_VALUES = 30, 4
@@ -18,6 +18,8 @@ ALONE = {
     "auto": "each learner's expert that predicts from its own samples only",
     "paper": "the same learners without neighbours",
 }
+#: Guesses that need no learner.
+SIMPLE = ("mean so far", "as it is now")
 METHODS = {
     "auto": "learners of domkl.Auto, each with its own data and its neighbours' messages",
     "paper": "learners of the paper (DOMKL), each with its own data and its neighbours' messages",
@@ -46,13 +48,28 @@ def sentence(facts: Document) -> str:
     return f"{who} {what} of {_level(facts, network['mse'])}. {_comparison(facts)}"
 
 
+def headline(facts: Document) -> str:
+    """The title, and how much better or worse than the best simple guess the learners are."""
+    title, network = str(facts["title"] or facts["experiment"]), facts["network"]
+    simple = {name: network["baselines"].get(name) for name in SIMPLE}
+    known = {name: mse for name, mse in simple.items() if mse is not None}
+    if not known or network["mse"] is None:
+        return title
+    name = min(known, key=lambda each: known[each])
+    ours, best = network["mse"], known[name]
+    if not has_classes(facts):
+        ours, best = math.sqrt(ours), math.sqrt(best)
+    words = difference(ours, best)
+    return f"{title}: {words} {'as' if words.startswith('the') else 'than'} “{name}”, the best simple guess"
+
+
 def verdict(facts: Document) -> str:
     """Whether it paid to learn together, in one line; nothing for a learner without neighbours."""
     network = facts["network"]
     if not has_neighbours(facts) or network["mse"] is None or network["alone_mse"] is None:
         return ""
     squared = [network["mse"], network["alone_mse"]]
-    errors = squared if has_classes(facts) else [math.sqrt(facts["scale"] * mse) for mse in squared]
+    errors = squared if has_classes(facts) else [math.sqrt(mse) for mse in squared]
     words = together_or_alone(errors[0], errors[1], facts["unit"])
     return f"Mean squared error: {words}" if has_classes(facts) else words
 
@@ -91,10 +108,9 @@ def _comparison(facts: Document) -> str:
 
 def _level(facts: Document, mse: float | None) -> str:
     """A mean squared error as the headline shows it: of numbers its root, with the unit."""
-    scaled = in_unit(facts, mse)
-    if has_classes(facts) or scaled is None:
-        return number(scaled)
-    return with_unit(math.sqrt(scaled), facts["unit"])
+    if has_classes(facts) or mse is None:
+        return number(mse)
+    return with_unit(math.sqrt(mse), facts["unit"])
 
 
 def settings(facts: Document) -> dict[str, str]:

@@ -21,7 +21,7 @@ class Column(NamedTuple):
     unit: str
     cells: list[str]
     mean: str
-    main: bool = False  # the error of the learners that the report is about
+    best: frozenset[int | str] = frozenset()  # rows, and "mean", in which it is the least
 
 
 class KernelRow(NamedTuple):
@@ -37,8 +37,9 @@ class KernelRow(NamedTuple):
 
 def learner_columns(facts: Document) -> list[Column]:
     """One row for each learner, and the mean of the network."""
-    squared = [_squared(facts, *source) for source in _sources(facts)]
-    squared[0] = squared[0]._replace(main=True)
+    sources = _sources(facts)
+    best = _best(sources)
+    squared = [_squared(facts, *one)._replace(best=best[one[0]]) for one in sources]
     return [*squared, _accuracy(facts) if has_classes(facts) else _rmse(facts), _cv(facts)]
 
 
@@ -59,8 +60,24 @@ def _sources(facts: Document) -> list[tuple[str, list[float | None], float | Non
     return [*found, *baselines]
 
 
+def _best(
+    sources: list[tuple[str, list[float | None], float | None]],
+) -> dict[str, frozenset[int | str]]:
+    """The rows in which each source's error is the least; what is known only in hindsight does not count."""
+    found: dict[str, set[int | str]] = {name: set() for name, _, _ in sources}
+    known = [one for one in sources if one[0] != "best kernel"]
+    rows: list[tuple[int | str, list[float | None]]] = [("mean", [mean for _, _, mean in known])]
+    rows += [(j, [cells[j] for _, cells, _ in known]) for j in range(len(known[0][1]))]
+    for row, errors in rows:
+        finite = [error for error in errors if error is not None]
+        for (name, *_), error in zip(known, errors, strict=True):
+            if finite and error == min(finite):
+                found[name].add(row)
+    return {name: frozenset(places) for name, places in found.items()}
+
+
 def _squared(facts: Document, head: str, values: Sequence[float | None], mean: float | None) -> Column:
-    *cells, last = column([in_unit(facts, v) for v in (*values, mean)])
+    *cells, last = column([*values, mean])
     return Column(head, "MSE", squared_unit(facts), cells, last)
 
 
@@ -71,18 +88,13 @@ def _rmse(facts: Document) -> Column:
 
 def _cv(facts: Document) -> Column:
     everyone = (*facts["learners"], facts["network"])
-    *cells, mean = column([in_unit(facts, one["cv"]) for one in everyone])
+    *cells, mean = column([one["cv"] for one in everyone])
     return Column("CV", "", squared_unit(facts), cells, mean)
 
 
 def _accuracy(facts: Document) -> Column:
     *cells, mean = [percent(one["accuracy"]) for one in (*facts["learners"], facts["network"])]
     return Column("right", "", "", cells, mean)
-
-
-def in_unit(facts: Document, squared_error: float | None) -> float | None:
-    """A squared error of the data's scale in the unit squared."""
-    return None if squared_error is None else squared_error * float(facts["scale"])
 
 
 def has_classes(facts: Document) -> bool:
@@ -122,8 +134,8 @@ def kernel_rows(facts: Document) -> list[KernelRow]:
     return [
         KernelRow(
             number(kernel["sigma2"]),
-            number(in_unit(facts, kernel["mse"])),
-            number(in_unit(facts, kernel["cv"])),
+            number(kernel["mse"]),
+            number(kernel["cv"]),
             percent(kernel["weight"]),
             min(roots[p] / longest, 1.0),
             p == best,

@@ -29,7 +29,7 @@ def summary(outcome: Outcome) -> Any:
     facts = document(outcome)
     Group = need("rich.console", "cli").Group
     return Group(
-        text(facts["title"] or facts["experiment"], "bold"),
+        text(sentences.headline(facts), "bold"),
         text(sentences.setting_line(facts)),
         "",
         text(sentences.sentence(facts)),
@@ -37,7 +37,8 @@ def summary(outcome: Outcome) -> Any:
         _Wide(facts, _learners),
         *(["", _Wide(facts, _kernels)] if tables.has_kernels(facts) else []),
         *_notes(facts),
-        *_glossary(facts),
+        "",
+        _Wide(facts, _glossary),
         *_verdict(facts),
     )
 
@@ -68,15 +69,14 @@ def _learners(facts: Document, width: int) -> Any:
         made.add_row(*_row(facts, columns, j, kernels))
     if len(facts["learners"]) > 1:
         made.add_section()
-        made.add_row("mean", *(column.mean for column in columns))
+        made.add_row("mean", *(_cell(column, "mean", column.mean) for column in columns))
     return made
 
 
 def _add_numbers(made: Any, column: Column) -> None:
     """Add a column of numbers, which are never cut; names may be."""
-    style = "bold" if column.main else ""
     least, whole = _least_width(column), " " not in column.head  # rich narrows what may wrap first
-    made.add_column(text(_head(column)), justify="right", style=style, min_width=least, no_wrap=whole)
+    made.add_column(text(_head(column)), justify="right", min_width=least, no_wrap=whole)
 
 
 def _least_width(column: Column) -> int:
@@ -103,12 +103,16 @@ def _head(column: Column) -> str:
     return f"{column.head}\n{column.unit}" if column.unit else column.head
 
 
+def _cell(column: Column, row: int | str, words: str) -> Any:
+    return text(words, "bold" if row in column.best else "")
+
+
 def _row(facts: Document, columns: list[Column], j: int | None, kernels: int) -> list[Any]:
     if j is None:
         return ["…" for _ in (None, *columns)]
     learner = facts["learners"][j]
     top = " · ".join(f"σ²={s} {weight}" for s, weight in tables.top_kernels(learner, kernels))
-    cells = [text(learner["name"]), *(column.cells[j] for column in columns)]
+    cells = [text(learner["name"]), *(_cell(column, j, column.cells[j]) for column in columns)]
     return [*cells, top] if kernels else cells
 
 
@@ -159,8 +163,12 @@ def _verdict(facts: Document) -> list[Any]:
     return ["", text(words, "bold")] if words else []
 
 
-def _glossary(facts: Document) -> list[Any]:
+def _glossary(facts: Document, width: int) -> Any:
+    """What the headings mean; not those of columns for which there is no room."""
+    columns = tables.learner_columns(facts)
+    left_out = {column.head for column in columns} - {column.head for column in _that_fit(columns, width)}
     grid = need("rich.table", "cli").Table.grid(padding=(0, 2))
     for term, meaning in sentences.glossary(facts).items():
-        grid.add_row(text(term, "bold"), text(meaning))
-    return ["", grid]
+        if term not in left_out or term == "RMSE":  # which the sentence has
+            grid.add_row(text(term, "bold"), text(meaning))
+    return grid

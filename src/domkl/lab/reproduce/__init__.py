@@ -9,6 +9,7 @@ claims   which of the paper's statements hold
 from __future__ import annotations
 
 from .claims import Claim, judge
+from .sheets import sheet
 from .store import Store
 from .tables import TABLES, Figure, summarise, table_of
 from .tasks import DATASETS, NETWORKS, Rows, Task, digest_of, perform, plan, run_all
@@ -27,6 +28,7 @@ __all__ = [
     "perform",
     "plan",
     "run_all",
+    "sheet",
     "summarise",
     "table_of",
 ]

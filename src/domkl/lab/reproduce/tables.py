@@ -38,7 +38,7 @@ class Figure(NamedTuple):
     method: str
     learner: int | None
     value: float  # mean over the trials
-    spread: float  # standard deviation over the trials
+    spread: float | None  # standard deviation over the trials; None for one trial
     trials: int
     printed: float | None
     ratio: float | None  # value / printed
@@ -74,7 +74,7 @@ def _figure(place: Place, values: list[float]) -> Figure:
         table_of(metric, dataset, network),
         *place,
         mean,
-        float(np.std(values)),
+        float(np.std(values)) if len(values) > 1 else None,
         len(values),
         known,
         mean / known if known else None,

@@ -1,0 +1,180 @@
+"""`domkl predict`: what a saved model expects of new rows."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import math
+import sys
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import datasets
+from ..base import checks
+from ..base.errors import DataError, InputError
+from ..base.types import Array
+from ..base.words import number, plural
+from ..datasets import Columns, Table
+from ..faces.estimator import DOMKL
+from ..lab import results
+from ..learning import conformal
+from . import keep, show
+
+#: What is written of every row; time, learner, class and label only where there are some.
+HEADS = ("row", "time", "learner", "y", "y_hat", "low", "high", "class")
+
+
+def add_to(commands: Any) -> None:
+    """Declare the command."""
+    text = "predict new rows with a model that `domkl run` or DOMKL.save() wrote"
+    command = commands.add_parser("predict", help=text, description=f"{text[0].upper()}{text[1:]}.")
+    add = command.add_argument
+    add("model", metavar="MODEL", help="a file such as domkl-report/model.domkl")
+    add("--data", required=True, metavar="FILE", help="new rows, with the columns of the old; - for stdin")
+    add("--query", default="", metavar="SQL", help="the rows of a database, with --data sqlite:FILE or so")
+    add("--learner", metavar="NAME", help="whose model to use (default: the learner column's, else the best)")
+    text = "share of labels that bounds are to hold (default: %(default)s)"
+    add("--coverage", type=float, default=0.9, metavar="C", help=text)
+    add("--out", metavar="FILE", help="write the CSV there (default: standard output)")
+    add("--json", action="store_true", help="one JSON document on standard output")
+    command.set_defaults(act=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, predict, write."""
+    model, coverage = DOMKL.load(args.model), conformal.check_coverage(args.coverage)
+    if args.out is not None:
+        keep.check_file(args.out, "--out")
+    table = _read(model, args)
+    who = _who(model, table, args.learner)
+    with show.progress(f"predicting {plural(len(table.X), 'row')}") as bar:
+        y_hat, wide = _predict(model, table.X, who, coverage, bar)
+    rows = _rows(model, table, who, y_hat, wide)
+    about = _about(model, table, y_hat)
+    if args.json:
+        show.document({**about, "rows": rows})
+    elif args.out is not None:
+        _write(rows, Path(args.out))
+    else:
+        sys.stdout.write(_csv(rows))
+    if not args.json:
+        _tell(about, args.out)
+
+
+def _read(model: DOMKL, args: argparse.Namespace) -> Table:
+    about = model.about
+    if about.columns is None and not about.inputs:
+        raise InputError(
+            f"{args.model} does not say what its inputs are called; expected a model of `domkl run`, or one "
+            "with names in model.about; use it from Python"
+        )
+    columns = about.columns or Columns(features=about.inputs)
+    table = datasets.read_table(args.data, columns, query=args.query, unlabelled=True)
+    if table.feature_names != about.inputs:
+        raise DataError(
+            f"{args.data} gives {plural(len(table.feature_names), 'input')} and the model has "
+            f"{len(about.inputs)}; expected the same columns; see domkl inspect {args.data}"
+        )
+    return table
+
+
+def _who(model: DOMKL, table: Table, asked: str | None) -> list[int]:
+    """The place of each row's learner in the model."""
+    places = {str(name): j for j, name in enumerate(model.learners)}
+    if asked is not None:
+        return [places[checks.one_of("--learner", asked, places)]] * len(table.X)
+    if table.learners is not None and len(places) > 1:
+        return [places[checks.one_of("a row's learner", name, places)] for name in table.learners]
+    best = int(np.argmin(model.widths(0.9))) if len(places) > 1 else 0
+    return [best] * len(table.X)
+
+
+def _predict(model: DOMKL, X: Array, who: list[int], coverage: float, bar: Any) -> tuple[Array, Array]:
+    """Predictions and half-widths of their bounds, in the target's unit. (N,) each"""
+    found, wide = np.empty(len(X)), model.widths(coverage)[who]
+    for i, (x, j) in enumerate(zip(X, who, strict=True)):
+        if model.graph is None:
+            found[i] = model.predict(x)
+        else:
+            found[i] = np.asarray(model.predict(np.tile(x, (len(model.learners), 1))))[j]
+        bar(i + 1, len(X))
+    return np.asarray(model.about.in_units(found)), np.asarray(abs(model.about.factor) * wide)
+
+
+def _rows(model: DOMKL, table: Table, who: list[int], y_hat: Array, wide: Array) -> list[dict[str, Any]]:
+    names: tuple[Hashable, ...] = model.learners
+    rows = []
+    for i in np.argsort(table.rows, kind="stable"):
+        row: dict[str, Any] = {"row": table.rows[i]}
+        if table.times is not None:
+            row["time"] = results.iso(float(table.times[i]))
+        if len(names) > 1:
+            row["learner"] = str(names[who[i]])
+        row["y"] = _known(table.y[i])
+        row["y_hat"] = float(y_hat[i])
+        if table.labels:
+            row["class"] = _class(table, y_hat[i])
+        else:
+            row["low"], row["high"] = (_known(y_hat[i] + sign * wide[i]) for sign in (-1, 1))
+        rows.append(row)
+    return rows
+
+
+def _class(table: Table, score: float) -> str:
+    positive = table.columns.positive_label
+    others = [label for label in table.labels if label != positive]
+    return positive if score > 0 else others[0] if len(others) == 1 else f"not {positive}"
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _about(model: DOMKL, table: Table, y_hat: Array) -> dict[str, Any]:
+    """How many rows, and how large the errors are where labels are known."""
+    known = np.isfinite(table.y)
+    errors = y_hat[known] - table.y[known]
+    right = float((y_hat[known] * table.y[known] > 0).mean()) if table.labels and known.any() else None
+    return {
+        "target": model.about.target,
+        "unit": model.about.unit,
+        "predicted": len(table.X),
+        "refused": table.refused,
+        "known": int(known.sum()),
+        "rmse": float(np.sqrt((errors**2).mean())) if known.any() and not table.labels else None,
+        "accuracy": right,
+    }
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    heads = [head for head in HEADS if head in rows[0]]
+    text = io.StringIO(newline="")
+    table = csv.DictWriter(text, heads, lineterminator="\n")
+    table.writeheader()
+    table.writerows(
+        {k: results.plain(v) if isinstance(v, float) else "" if v is None else v for k, v in row.items()}
+        for row in rows
+    )
+    return text.getvalue()
+
+
+def _write(rows: list[dict[str, Any]], path: Path) -> None:
+    results.write_whole(path, _csv(rows).encode())
+
+
+def _tell(about: dict[str, Any], out: str | None) -> None:
+    """A line for people, on standard error: standard output may be the CSV."""
+    words = [f"{plural(about['predicted'], 'row')} predicted"]
+    if about["refused"]:
+        words.append(f"{about['refused']} refused")
+    if about["rmse"] is not None:
+        error = f"RMSE {number(about['rmse'])} {about['unit']}".strip()
+        words.append(f"{error} on {about['known']} with a label")
+    if about["accuracy"] is not None:
+        words.append(f"{100 * about['accuracy']:.1f} % of the classes right")
+    place = f": {out}" if out else ""
+    print(f"domkl: {', '.join(words)}{place}", file=sys.stderr)
