@@ -102,20 +102,21 @@ def _print(model: DOMKL, place: int, overall: Effects, rows: list[Contributions]
     target = model.about.target or "the target"
     of = f", learner {model.learners[place]}" if model.graph is not None else ""
     head = f"effect ({unit})" if unit else "effect"
-    table = show.table(f"What matters to the prediction of {target}{of}", "input", "part", head, "")
+    console.print(show.text(f"What matters to the prediction of {target}{of}", "italic"))
+    table = show.table("", "input", "part", head, "")
     for row in overall.rows():
         words = show.text(row["input"]), percent(row["part"]), number(row["effect"]), _trend(row["trend"])
         table.add_row(*words)
     console.print(table)
     console.print("Effect: how far a prediction moves, typically, if the input takes another usual value.")
     if rows:
-        console.print()
-        console.print(_rows_table(rows, unit))
+        base = f"{number(rows[0].base)} {unit}".strip()
+        console.print(show.text(f"\nWhat moves each prediction from {base}, the average", "italic"))
+        console.print(_rows_table(rows))
 
 
-def _rows_table(rows: list[Contributions], unit: str) -> Any:
-    base = f"{number(rows[0].base)} {unit}".strip()
-    table = show.table(f"What moves each prediction from {base}, the average", "row", "predicted", "", left=1)
+def _rows_table(rows: list[Contributions]) -> Any:
+    table = show.table("", "row", "predicted", "")
     for n, row in enumerate(rows):
         largest = [f"{each['input']} {_signed(each['contribution'])}" for each in row.rows()[:MOST]]
         table.add_row(str(n + 1), number(row.y_hat), show.text(", ".join(largest)))
