@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from domkl.base.errors import DataError, InputError
-from domkl.datasets import CellError, Columns, Encoder, cells
+from domkl.datasets import CellError, Columns, Encoder, cells, read_table
 from domkl.datasets.guess import guess
 
 CELL = st.one_of(
@@ -164,6 +164,7 @@ def test_categories_text_and_booleans_become_inputs():
     assert other.x[:2] == [0, 0]
     assert math.isnan(other.x[2])
     assert other.y is None
+    assert encoder.encode({"on": True}).x == [0, 0, 1, 0, 0, 0, 0]  # no city and no note
 
 
 def test_two_labels_are_classes_and_three_need_a_choice():
@@ -226,7 +227,8 @@ def test_missing_cells_are_nan_or_refused():
     with pytest.raises(CellError, match="column 'a' is empty") as caught:
         strict.encode(rows[1])
     assert caught.value.kind == "missing"
-    assert math.isnan(Encoder(Columns(features=("a",), na=("ERR",))).encode({"a": "ERR"}).x[0])
+    for cell in ("ERR", -200, "-200", -200.0):
+        assert math.isnan(Encoder(Columns(features=("a",), na=("ERR", "-200"))).encode({"a": cell}).x[0])
 
 
 def test_nested_records_are_found_by_path():
@@ -308,6 +310,22 @@ def test_any_rows_are_encoded_or_refused(rows):
         assert len(found.x) == encoder.d
         assert not any(map(math.isinf, found.x))
         assert found.y is None or math.isfinite(found.y)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(ROWS)
+def test_a_table_holds_what_the_encoder_gives_row_by_row(rows):
+    try:
+        table = read_table(rows, target="y", time="b" if any("b" in row for row in rows) else "")
+    except (DataError, InputError):
+        return
+    encoder = Encoder(table.columns)
+    for i, row in enumerate(table.rows):
+        flat = table.columns.flatten(rows[row - 1])
+        found = encoder.encode({**dict.fromkeys(table.columns.features), **flat})
+        np.testing.assert_array_equal(table.X[i], found.x)
+        assert table.y[i] == found.y
+        assert table.times is None or found.time is None or table.times[i] == found.time
 
 
 @given(st.lists(st.floats(-1e99, 1e99), min_size=3, max_size=3), st.booleans())

@@ -18,6 +18,7 @@ from ..learning import settings
 from ..learning.settings import Auto, ModelSettings, Paper
 from .files import LONGEST
 from .sections import (
+    ARRIVAL,
     FILES,
     TARGET,
     AlarmSection,
@@ -87,6 +88,7 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         self._check_names()
+        object.__setattr__(self, "columns", self._with_arrival())
         checks.one_of("payload", self.payload, PAYLOADS)
         checks.one_of("dtype", self.dtype or "float64", ("float64", "float32"))
         self._check_inputs()
@@ -108,6 +110,14 @@ class AgentConfig:
         wrong = f"neighbours has {self.name!r}, the learner itself; expected others; leave it out"
         need_that(self.name not in self.neighbours, wrong)
 
+    def _with_arrival(self) -> Columns:
+        """The columns; that of the time of arrival, which messages have, is a time in seconds."""
+        columns = self.columns
+        is_used = ARRIVAL in (*columns.features, *columns.time) and self.stream.kind == "topic"
+        if not is_used or ARRIVAL in columns.kinds:
+            return columns
+        return dataclasses.replace(columns, kinds={**columns.kinds, ARRIVAL: "time:s"})
+
     def _check_inputs(self) -> None:
         checks.count("inputs", self.inputs, least=0)
         columns, is_file = self.columns, self.stream.kind in FILES
@@ -115,6 +125,10 @@ class AgentConfig:
             "[columns] missing is mean, which only whole tables have; expected auto, error or drop; fix it"
         )
         need_that(columns.missing != "mean", wrong)
+        wrong = (
+            "[columns] records is given, which only whole documents have; expected lines; leave records out"
+        )
+        need_that(not columns.records, wrong)
         if columns.features and not (is_file and not self.inputs):  # kinds in a file are looked at first
             found = Encoder(columns).d
             wrong = f"[columns] makes {found} inputs; expected inputs = {self.inputs}; leave inputs out"

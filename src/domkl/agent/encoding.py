@@ -77,8 +77,8 @@ def _guessed(config: AgentConfig, columns: Columns) -> Columns:
     rows = list(itertools.islice(_rows(path, config.stream.kind, columns), FIRST))
     if not rows:
         return _without_rows(columns, path)
-    if columns.features and not any(columns.target in row for row in rows):
-        return columns  # a file of inputs alone, whose labels come by other ways or never
+    if columns.features and config.stream.kind == "jsonl" and not any(columns.target in row for row in rows):
+        return columns  # labels come later, with an id
     found = Encoder.fit(rows, columns).columns
     if config.neighbours:
         found = _alike(columns, found)

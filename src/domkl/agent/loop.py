@@ -73,7 +73,6 @@ class Agent:
         self.status, self.refused = Status(), Refused(LOG)
         self.sensors = Sensors(config, self.transport, self.refused)
         self.rows = RefusedRows(letters_of(config))
-        self.has_ended = False  # the stream has
         self.connection = Connection(self.transport, near, config, self.refused)
         parts = self.memory, near, self.post, self.refused, self.sensors
         self.conversation = Conversation(config, self.learner, *parts)
@@ -138,7 +137,6 @@ class Agent:
         finally:
             if isinstance(self.stream, Stream):
                 await self.stream.aclose()
-        self.has_ended = True
         await self._part()
 
     async def _learn_from(self, reading: Reading) -> None:

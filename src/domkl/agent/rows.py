@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -46,7 +47,8 @@ def fault_of(error: Exception) -> RowRefused:
     if isinstance(error, RowRefused):
         return error
     if isinstance(error, CellError):
-        return RowRefused(error.kind, error.reason, error.remedy)
+        remedy = re.sub(r"--([a-z]+)", r"[columns] \1", error.remedy)  # an agent's file, not an option
+        return RowRefused(error.kind, error.reason, remedy)
     if isinstance(error, Error):  # of domkl: fact; expectation; remedy
         reason, _, remedy = str(error).rpartition("; ")
         return RowRefused("sample", reason, remedy)
@@ -93,6 +95,7 @@ class JsonRows:
         id = None if "id" in columns.features else record.get("id")
         named = record.get("x")
         if isinstance(named, dict) and "x" not in columns.features:
+            _check_spelling(named, columns.features)
             record = named if record.get("y") is None else {**named, columns.target: record["y"]}
         elif id is not None and not columns.paths.keys() & {*columns.features} and _is_label(record, columns):
             return Row(None, self.encoder.label(record.get(columns.target, record.get("y"))), _id(id))
@@ -111,6 +114,14 @@ class JsonRows:
         if x is not None and None in x:  # whether missing values are allowed is checked later
             x = [math.nan if value is None else value for value in x]
         return Row(x, said.y, None if said.id is None else _id(said.id))
+
+
+def _check_spelling(named: dict[str, Any], features: tuple[str, ...]) -> None:
+    """Refuse inputs under other names; those that are only absent are missing."""
+    absent = [name for name in features if name not in named]
+    if absent and not named.keys() <= {*features}:
+        remedy = "fix the names in the row, or those in [columns] features"
+        raise RowRefused("no column", f"x has no {absent[0]!r}", remedy)
 
 
 def _is_label(record: dict[str, Any], columns: Any) -> bool:

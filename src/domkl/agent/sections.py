@@ -16,6 +16,8 @@ from .transports.base import TransportSettings
 
 STREAMS = ("stdin", "csv", "jsonl", "topic")
 FILES = ("csv", "jsonl")
+#: A column that every message of a topic has: when it arrived, in seconds since 1970.
+ARRIVAL = "arrival"
 #: The column to predict, where none is named.
 TARGET = "y"
 LEVELS = ("debug", "info", "warning", "error")

@@ -226,7 +226,8 @@ def open_stream(
     section.check_inputs(inputs)
     scaling = Scaling.of(section, inputs, missing)
     columns = columns or Columns()
-    columns = columns if columns.target else dataclasses.replace(columns, target=TARGET)
+    refuses = {} if missing or columns.missing != "auto" else {"missing": "error"}  # with the column's name
+    columns = dataclasses.replace(columns, target=columns.target or TARGET, **refuses)  # type: ignore[arg-type]
     encoder = Encoder(columns) if columns.features else None
     live = scaling, 0, skip, None, refused
     if section.kind == "topic":
@@ -257,7 +258,7 @@ def _of_topics(section: StreamSection, encoder: Encoder | None, learner: str) ->
         raise InputError(
             "[stream] topics is given without [columns] features; expected the columns to join; name them"
         )
-    return JoinedRows(encoder, section.trigger, section.within, learner)
+    return JoinedRows(encoder, section.trigger, section.within, learner, section.topics)
 
 
 def aiter_of(

@@ -57,7 +57,7 @@ class CsvRows:
         separator, names = header_of(text, self.columns, self._needed())
         encoder = self.encoder or self._of_numbers(names)
         for name in (*encoder.columns.features, *encoder.columns.time, self.target):
-            if names.count(name) != 1 and not self._may_lack(name, names):
+            if names.count(name) != 1:
                 raise RowRefused("no column", f"there are {names.count(name)} columns {name!r}, expected one")
         if encoder.d != self.inputs:
             raise RowRefused("wrong length", f"there are {encoder.d} inputs, expected {self.inputs}")
@@ -66,10 +66,6 @@ class CsvRows:
 
     def _needed(self) -> tuple[str, ...]:
         return (self.target,) if self.encoder is None else (*self.encoder.columns.features, self.target)
-
-    def _may_lack(self, name: str, names: list[str]) -> bool:
-        """Whether an absent column is only missing: the target, in a file to predict from."""
-        return name not in names and name == self.target and bool(self.columns.features)
 
     def _of_numbers(self, names: list[str]) -> Encoder:
         """All columns but the target as numbers."""
@@ -88,7 +84,7 @@ class CsvRows:
         plain = encoder.inputs == columns.features and not (
             columns.kinds or columns.labels or columns.learner
         )
-        if not plain or columns.time or columns.decimal == "," or self.target not in names:
+        if not plain or columns.time or columns.na or columns.decimal == "," or self.target not in names:
             return None
         return itemgetter(*(names.index(name) for name in (*columns.features, self.target)))
 

@@ -28,7 +28,7 @@ settings of CONFIG, none of which is needed by itself (all of them, explained, a
                     [model.rates] rho, eta, eta_g, or horizon with kappa, kappa_g
                   path: instead, a model written by hand_over()
   [columns]       target, features, drop, time, learner, kinds, categories, labels, positive, paths, na,
-                  decimal, separator, missing, hashed, calendar
+                  records, decimal, separator, missing, hashed, calendar
   [stream]        kind, path, follow, topic, topics, trigger, within, broker, user, password,
                   password_file, ca, insecure, low, high, target_low, target_high, journal, dead_letters
   [transport]     kind, listen, connect, announce, discover, broker, user, password, password_file,
@@ -108,6 +108,8 @@ def check(config: Any, as_json: bool) -> None:
     print(in_line({name: value for name, value in found.items() if name not in sections}))
     for name, section in sections.items():
         print(f"[{name}] {in_line(section)}")
+    if listen := config.transport_settings().listen:
+        print(f"listens on {', '.join(listen)}")
     if rows is not None:
         print(f"the first rows of {config.stream.path}: {rows.read} read, {rows.used} can be used")
         for reason in rows.top():

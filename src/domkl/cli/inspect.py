@@ -8,8 +8,9 @@ from typing import Any
 
 from ..base.errors import DataError, InputError
 from ..datasets import Columns, Encoder, readers, table
-from ..datasets.guess import ColumnView, Guess
+from ..datasets.guess import Guess
 from ..datasets.readers import Fault, Raw
+from ..datasets.view import ColumnView
 from ..lab.experiment import Experiment
 from ..learning.settings import MOST_INPUTS
 from . import own, show

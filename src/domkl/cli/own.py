@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
+from ..datasets import readers
 from ..datasets.base import SPLITS
 from ..datasets.columns import KINDS, Columns
+from ..datasets.readers import queries
 from ..lab.experiment import Experiment
-from ..lab.trial import titled
+from ..lab.trial import Source, titled
 
 HOW = "interleaved"
 SCALES = (
@@ -117,11 +119,27 @@ def _check_divided(chosen: Experiment, args: argparse.Namespace) -> None:
             )
 
 
+def check_loss(args: argparse.Namespace, source: Source) -> None:
+    """Refuse a loss for numbers where the target has classes."""
+    labels = source.columns is not None and source.columns.labels
+    if labels and args.loss not in (None, "logistic"):
+        raise InputError(
+            f"--loss is {args.loss} and the target has classes; expected logistic; leave --loss out"
+        )
+
+
+def closing(source: Source) -> str:
+    """How many rows were refused, for the last line."""
+    count = sum(fault.rows for fault in source.faults)
+    rows = "1 row" if count == 1 else f"{count} rows"
+    return f"{rows} refused, {source.split.y.size} used; the notes above say why"
+
+
 def title_of(source: str) -> str:
     """What people call a source; never an address, which may hold a password."""
     if source == "-":
-        return "standard input"
-    return Path(source.split("?")[0].rstrip("/")).name.removeprefix("sqlite:")
+        return readers.STDIN
+    return queries.name_of(source) if queries.is_database(source) else Path(source).name
 
 
 def columns(args: argparse.Namespace, given: Columns) -> Columns:

@@ -54,7 +54,9 @@ def is_missing(cell: Any, na: frozenset[str] = frozenset()) -> bool:
     if isinstance(cell, str):
         text = cell.strip()
         return text.lower() in EMPTY or text in na
-    return bool(cell != cell) if isinstance(cell, (float, np.generic, datetime)) else False  # NaN, NaT
+    if isinstance(cell, (float, np.generic, datetime)) and cell != cell:  # NaN, NaT
+        return True
+    return bool(na) and word(cell) in na
 
 
 def number(cell: Any, decimal: str = ".") -> float:

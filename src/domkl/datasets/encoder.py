@@ -51,7 +51,7 @@ class Encoder:
     """Turns rows into numbers as `columns` says, which must name features and kinds; `fit` guesses them.
 
     A feature without a kind is a number. A value that is not among a category's is none of them: all zeros.
-    A missing cell is NaN in every input of its column.
+    A missing cell is NaN; a missing category or text is all zeros, as none, where `missing` is "auto".
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -64,7 +64,10 @@ class Encoder:
         self.inputs = tuple(name for part in self.parts for name in part.inputs)
         self._na, self._comma = frozenset(columns.na), columns.decimal == ","
         self._refuses_missing = columns.missing in ("error", "drop")
-        plain = all(part.encode == self._number for part in self.parts)
+        none = 0.0 if columns.missing == "auto" else NAN
+        self._absent = dict.fromkeys((part.expected for part in self.parts), NAN)
+        self._absent.update(dict.fromkeys(("a category", "a text"), none))
+        plain = not columns.na and all(part.encode == self._number for part in self.parts)
         self._pick = itemgetter(*columns.features, columns.features[0]) if plain else None
 
     @property
@@ -134,7 +137,7 @@ class Encoder:
                 raise CellError(
                     "missing", f"column {part.name!r} is empty", "fill it, or allow missing cells"
                 )
-            return [NAN] * len(part.inputs)
+            return [self._absent[part.expected]] * len(part.inputs)
         try:
             return part.encode(cell)
         except (ValueError, TypeError, OverflowError):

@@ -17,6 +17,7 @@ from ..base import checks
 from ..base.errors import InputError
 from . import cells
 from .columns import Columns
+from .view import ColumnView, view
 
 Cells: TypeAlias = "Sequence[Any]"
 #: The share of a column's cells that must fit a kind; rows with the others are refused.
@@ -29,29 +30,11 @@ MOST_VALUES = 20
 SHOWN = 12
 #: Cells of a column that are looked at where all are alike.
 LOOKED_AT = 2000
-#: Characters of an example that are shown.
-LONGEST_SHOWN = 24
 _WHEN = re.compile(
     r"(^|[^a-z])(time|date|datetime|timestamp|ts|epoch|unix|when)([^a-z]|$)|(time|date|timestamp)$"
 )
 _COUNTER = re.compile(r"(|id|idx|index|no|nr|row|column 1|unnamed: 0)")
 _COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
-
-
-@dataclass(frozen=True)
-class ColumnView:
-    """A column as it was seen: what it becomes and why."""
-
-    name: str
-    role: str  # "target", "input", "time", "learner" or "left out"
-    kind: str
-    examples: tuple[str, ...]
-    cells: int
-    missing: int
-    unfit: int = 0  # cells that do not fit the kind
-    low: str = ""
-    high: str = ""
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,9 +56,9 @@ class Guess:
             raise InputError(f"{where}: {fact}; {remedy}{rest}" if where else f"{fact}; {remedy}{rest}")
 
 
-def guess(table: Mapping[str, Cells], columns: Columns) -> Guess:
-    """What the columns of `table` are, with all that `columns` says taken as given."""
-    return _Guesser(table, columns).result()
+def guess(table: Mapping[str, Cells], columns: Columns, views: bool = True) -> Guess:
+    """What the columns of `table` are, with all that `columns` says taken as given; how each was seen."""
+    return _Guesser(table, columns).result(views)
 
 
 class _Guesser:
@@ -91,9 +74,22 @@ class _Guesser:
         self.why: dict[str, str] = {}
 
     def _present(self, found: Cells) -> list[Any]:
+        """Cells that are not missing: some from all over a long column, or all if none of these is there."""
         if isinstance(found, np.ndarray) and found.dtype.kind in "iufb":
             return list(found[found == found][:LOOKED_AT].tolist())
+        step = max(1, len(found) // LOOKED_AT)
+        return self._all(found[::step]) or (self._all(found) if step > 1 else [])
+
+    def _all(self, found: Cells) -> list[Any]:
         return [cell for cell in found if not cells.is_missing(cell, self.na)]
+
+    def _distinct(self, name: str) -> list[Any]:
+        """Every value of a column once."""
+        found = self.table.get(name, [])
+        try:
+            return self._all(list(set(found.tolist() if isinstance(found, np.ndarray) else found)))
+        except TypeError:  # lists in a frame's cells
+            return self._all(found)
 
     def _has_commas(self) -> bool:
         """Whether decimals are written with commas: some cells are, and none only with a point."""
@@ -102,12 +98,12 @@ class _Guesser:
         ]
         return any(map(_COMMA.fullmatch, texts))
 
-    def result(self) -> Guess:
+    def result(self, with_views: bool) -> Guess:
         self._check_names()
         kinds = {name: self._kind(name) for name in self.table}
         time = self._time(kinds)
         columns = self._columns(kinds, time)
-        views = tuple(self._view(name, kinds[name], columns) for name in self.table)
+        views = tuple(self._view(name, kinds[name], columns) for name in self.table if with_views)
         if not columns.features:
             self._problem("no column is left as a feature", "drop fewer columns or add one")
         return Guess(columns, views, tuple(self.problems), tuple(self.notes), bool(self.given.time))
@@ -137,7 +133,7 @@ class _Guesser:
     def _declared(self, name: str) -> str:
         kind = self.given.kinds[name]
         if kind == "time":
-            order = cells.date_order([str(cell).strip() for cell in self.present.get(name, [])])
+            order = self._order(name)
             return (
                 f"time:{self._epoch(self.present.get(name, [])) or self._unambiguous(name, order) or 'iso'}"
             )
@@ -156,10 +152,15 @@ class _Guesser:
             return self._counter(name, found)
         if all(issubclass(kind, clock_time) for kind in types) or _share(found, cells.is_clock) >= ENOUGH:
             return "clock"
-        order = cells.date_order([str(cell).strip() for cell in found])
+        order = self._order(name)
         if order is not None and _share(found, lambda cell: cells.is_time(cell, order)) >= ENOUGH:
             return f"time:{self._unambiguous(name, order) or 'iso'}"
-        return self._words(found)
+        return self._words(name)
+
+    def _order(self, name: str) -> str | None:
+        """How times are written, from some cells or, if these do not tell, from all."""
+        some = cells.date_order([str(cell).strip() for cell in self.present.get(name, [])])
+        return some or cells.date_order([str(cell).strip() for cell in self._distinct(name)])
 
     def _are_numbers(self, found: list[Any]) -> bool:
         """Whether nearly all are numbers, or most and all others are one or two words, such as "error"."""
@@ -200,9 +201,12 @@ class _Guesser:
             )
         return order or ""
 
-    def _words(self, found: list[Any]) -> str:
-        values = {str(cell).strip() for cell in found}
-        return "category" if len(values) <= MOST_VALUES and 2 * len(values) <= len(found) + 2 else "text"
+    def _words(self, name: str) -> str:
+        values, rows = self._classes(name), len(self.table[name])
+        return "category" if len(values) <= MOST_VALUES and 2 * len(values) <= rows + 2 else "text"
+
+    def _classes(self, name: str) -> tuple[str, ...]:
+        return tuple(sorted({cells.word(cell) for cell in self._distinct(name)}))
 
     def _time(self, kinds: Mapping[str, str]) -> tuple[str, ...]:
         """The columns that say when: as given, else the first time, with the time of day if it is a date."""
@@ -243,9 +247,7 @@ class _Guesser:
         return tuple(name for name in self.table if name not in out and kinds[name])
 
     def _values(self, name: str) -> tuple[str, ...]:
-        return self.given.categories.get(name) or tuple(
-            sorted({cells.word(cell) for cell in self.present.get(name, [])})
-        )
+        return self.given.categories.get(name) or self._classes(name)
 
     def _labels(self, kinds: Mapping[str, str]) -> tuple[str, ...]:
         """The classes of the target, if it has some; a problem if they are not two."""
@@ -256,7 +258,7 @@ class _Guesser:
         if kind.startswith(("time", "clock")):
             self._problem(f"target {given.target!r} is a time", "choose a target with numbers or classes")
             return ()
-        values = tuple(sorted({cells.word(cell) for cell in self.present[given.target]}))
+        values = self._classes(given.target)
         if len(values) == 2 or (given.positive in values and len(values) > 2):
             return values
         shown = ", ".join(values[:SHOWN]) + (" ..." if len(values) > SHOWN else "")
@@ -265,6 +267,11 @@ class _Guesser:
         self._problem(f"target {given.target!r} has {len(values)} classes: {shown}", remedy)
         return ()
 
+    def _view(self, name: str, kind: str, columns: Columns) -> ColumnView:
+        whole = self.table[name]
+        found = self.present[name] if isinstance(whole, np.ndarray) else self._all(whole)
+        return view(name, whole, found, kind, columns, self.why.get(name, ""))
+
     def _calendar(self, time: tuple[str, ...], kinds: Mapping[str, str]) -> tuple[str, ...]:
         """Without the hour where all times are whole days."""
         times = [name for name, kind in kinds.items() if kind.startswith("time")]
@@ -272,56 +279,6 @@ class _Guesser:
         if len(time) == 1 and times and days and self.given.calendar == Columns().calendar:
             return tuple(part for part in self.given.calendar if part != "hour")
         return self.given.calendar
-
-    def _view(self, name: str, kind: str, columns: Columns) -> ColumnView:
-        found, whole = self.present[name], self.table[name]
-        role = _role(name, columns)
-        shown = "classes" if role == "target" and columns.labels else kind.split(":")[0] or "nothing"
-        unfit = sum(not self._fits(cell, kind) for cell in found)
-        low, high = self._range(whole if isinstance(whole, np.ndarray) else found, kind)
-        missing = _missing(whole, found, self.na)
-        examples = tuple(dict.fromkeys(_shown(cell) for cell in found[:50]))[:3]
-        note = self.why.get(name, "") or (f"written {kind[5:]}" if kind.startswith("time:") else "")
-        return ColumnView(name, role, shown, examples, len(whole), missing, unfit, low, high, note)
-
-    def _fits(self, cell: Any, kind: str) -> bool:
-        if kind == "number":
-            return cells.is_number(cell, self.decimal)
-        if kind.startswith("time:"):
-            return cells.is_time(cell, kind[5:])
-        return cells.is_clock(cell) if kind == "clock" else True
-
-    def _range(self, found: Cells, kind: str) -> tuple[str, str]:
-        if isinstance(found, np.ndarray) and found.dtype.kind in "iuf" and kind == "number":
-            return f"{np.nanmin(found):g}", f"{np.nanmax(found):g}"
-        if kind == "number":
-            values = [cells.number(c, self.decimal) for c in found if cells.is_number(c, self.decimal)]
-            return (f"{min(values):g}", f"{max(values):g}") if values else ("", "")
-        if kind.startswith("time:"):
-            times = [cells.moment(c, kind[5:]).wall for c in found if cells.is_time(c, kind[5:])]
-            return (str(min(times)), str(max(times))) if times else ("", "")
-        return "", ""
-
-
-def _role(name: str, columns: Columns) -> str:
-    if name == columns.target:
-        return "target"
-    if name == columns.learner:
-        return "learner"
-    if name in columns.time:
-        return "time"
-    return "input" if name in columns.features else "left out"
-
-
-def _missing(whole: Cells, found: list[Any], na: frozenset[str]) -> int:
-    if isinstance(whole, np.ndarray) and whole.dtype.kind in "iufb":
-        return int((whole != whole).sum())
-    return len(whole) - len(found)
-
-
-def _shown(cell: Any) -> str:
-    text = " ".join(cells.word(cell).split())
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def _share(found: Sequence[Any], good: Any) -> float:

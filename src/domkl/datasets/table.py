@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from ..base.errors import DataError, InputError
 from ..base.types import Array
 from . import guess, ordering, readers
 from .base import Dataset, Split
+from .cells import Moment
 from .columns import CellError, Columns
-from .encoder import ColumnInputs, Encoder
+from .encoder import ColumnInputs, Encoder, calendar
 from .readers import Fault, Faults, Raw
 
 
@@ -118,7 +120,7 @@ def read_table(
             f"{raw.name} needs a target; expected a column to predict, one of {', '.join(raw.columns)}; "
             "add --target COLUMN (target=)"
         )
-    found = understand(raw, given, unlabelled)
+    found = understand(raw, given, unlabelled, views=False)
     found.check(raw.name)
     return encoded(raw, Encoder(found.columns), found, unlabelled)
 
@@ -131,7 +133,7 @@ def described(columns: Columns | None, said: dict[str, Any]) -> Columns:
     return dataclasses.replace(columns or Columns(), **said)
 
 
-def understand(raw: Raw, given: Columns, unlabelled: bool = False) -> guess.Guess:
+def understand(raw: Raw, given: Columns, unlabelled: bool = False, views: bool = True) -> guess.Guess:
     """What the columns of a source are; with all that is wrong. It may lack the target if `unlabelled`."""
     if raw.problems and not raw.columns:
         return guess.Guess(given, (), raw.problems)
@@ -139,9 +141,8 @@ def understand(raw: Raw, given: Columns, unlabelled: bool = False) -> guess.Gues
         empty = (f"0 usable rows of {raw.refused}, at least 2 are needed", "add rows")
         return guess.Guess(given, (), (*raw.problems, empty))
     here = given.target in raw.columns or not unlabelled
-    found = guess.guess(
-        raw.columns, given if here else dataclasses.replace(given, target="", labels=(), positive="")
-    )
+    seen = given if here else dataclasses.replace(given, target="", labels=(), positive="")
+    found = guess.guess(raw.columns, seen, views)
     separator = raw.found.get("separator", given.separator)
     columns = dataclasses.replace(found.columns, separator=separator)
     if not here:
@@ -214,6 +215,11 @@ class _Block:
                 self._one(part, i, cells[i].item())
             return found
         X = np.full((len(cells), len(part.inputs)), np.nan)
+        if part.name in self.columns.time:
+            for i, when in enumerate(self._moments):
+                if when is not None:
+                    X[i] = calendar(when, self.columns.calendar)
+            return X
         known: dict[Any, Sequence[float]] = {}
         for i, cell in enumerate(cells):
             if type(cell) is str and cell in known:
@@ -249,7 +255,14 @@ class _Block:
         y = np.full(len(self.raw), np.nan)
         if not self.columns.target:
             return y
-        for i, cell in enumerate(_plain(self._cells(self.columns.target))):
+        cells = self._cells(self.columns.target)
+        if (
+            isinstance(cells, np.ndarray)
+            and not self.columns.labels
+            and np.abs(cells).max() <= checks.LARGEST
+        ):
+            return np.asarray(cells, dtype=np.float64)
+        for i, cell in enumerate(_plain(cells)):
             try:
                 found = self.encoder.label(cell)
             except CellError as error:
@@ -263,14 +276,21 @@ class _Block:
         if not self.columns.time:
             return None
         times = np.full(len(self.raw), np.nan)
-        for i, cell in enumerate(_plain(self._cells(self.columns.time[0]))):
-            try:
-                found = self.encoder.moment_of(cell)
-            except CellError as error:
-                self._refuse(self.columns.time[0], i, error)
-                continue
+        for i, found in enumerate(self._moments):
             times[i] = np.nan if found is None else found.seconds
         return times
+
+    @cached_property
+    def _moments(self) -> list[Moment | None]:
+        """When each row was."""
+        found: list[Moment | None] = []
+        for i, cell in enumerate(_plain(self._cells(self.columns.time[0]))):
+            try:
+                found.append(self.encoder.moment_of(cell))
+            except CellError as error:
+                self._refuse(self.columns.time[0], i, error)
+                found.append(None)
+        return found
 
     def learners(self) -> list[str] | None:
         """Whose each row is."""

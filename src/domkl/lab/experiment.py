@@ -12,7 +12,7 @@ from ..base import checks, paths, toml
 from ..base.errors import InputError
 from ..datasets.base import SPLITS
 from ..datasets.columns import Columns
-from ..datasets.readers.queries import SQLITE, is_database
+from ..datasets.readers.queries import SQLITE, is_database, name_of
 from ..datasets.scaling import X_SCALES, Y_SCALES
 from ..learning import settings
 from ..learning.first_order import Rates
@@ -105,7 +105,9 @@ class Experiment:
     def describe(self) -> dict[str, Any]:
         """Everything that results depend on, as JSON holds it."""
         data = dataclasses.asdict(self.data)
-        own = {"path": self.data.path, "query": self.data.query, "columns": self.columns.table()}
+        is_address = is_database(self.data.path)  # which may hold a password
+        path = name_of(self.data.path) if is_address else self.data.path
+        own = {"path": path, "query": self.data.query, "columns": self.columns.table()}
         return {
             "data": {name: value for name, value in {**data, **own}.items() if value not in ("", {})},
             "graphs": list(self.graphs),

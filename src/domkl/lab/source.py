@@ -84,11 +84,21 @@ def from_table(
 def suited(experiment: Experiment, source: Source) -> tuple[Experiment, Source]:
     """The experiment with a loss for classes where the target has them, which is noted."""
     labels = () if source.columns is None else source.columns.labels
+    if not labels and source.raw and not experiment.model.loss_function.classifies:
+        return experiment, _hinted(source)
     if not labels or experiment.model.loss_function.classifies:
         return experiment, source
     model = dataclasses.replace(experiment.model, loss="logistic")
     note = f"target {source.target!r} has classes, so the loss is logistic: {_classes(labels, source)}"
     return dataclasses.replace(experiment, model=model), source._replace(notes=(*source.notes, note))
+
+
+def _hinted(source: Source) -> Source:
+    """With a note where numbers may be classes."""
+    if not np.isin(source.split.y, (0, 1)).all():
+        return source
+    note = f"target {source.target!r} is 0 or 1 and learnt as a number; --loss logistic learns two classes"
+    return source._replace(notes=(*source.notes, note))
 
 
 def _classes(labels: Sequence[str], source: Source) -> str:

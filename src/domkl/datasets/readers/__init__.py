@@ -21,7 +21,7 @@ from ...base.errors import DataError, InputError
 from ..columns import Columns
 from ..files import read_bytes
 from . import delimited, frames, queries, records
-from .raw import Fault, Faults, Raw
+from .raw import Fault, Faults, Raw, flattened, without
 
 __all__ = ["Fault", "Faults", "Raw", "read"]
 
@@ -30,12 +30,16 @@ STDIN = "standard input"
 
 
 def read(source: Any, columns: Columns, query: str = "", max_rows: int | None = None) -> Raw:
-    """The columns of a source, as they are."""
+    """The columns of a source, as they are; numbers that stand for a missing cell are NaN."""
+    return without(_read(source, columns, query, max_rows), columns.na)
+
+
+def _read(source: Any, columns: Columns, query: str, max_rows: int | None) -> Raw:
     if not isinstance(source, (str, os.PathLike)):
         _no_query(query)
-        return frames.read(source, columns, max_rows)
+        return flattened(frames.read(source, columns, max_rows), columns)
     if isinstance(source, str) and queries.is_database(source):
-        return queries.read(source, query, max_rows)
+        return flattened(queries.read(source, query, max_rows), columns)
     _no_query(query)
     if source == "-":
         return _bytes(STDIN, _stdin(), "", columns, max_rows)
@@ -62,7 +66,7 @@ def _bytes(name: str, data: bytes, end: str, columns: Columns, max_rows: int | N
     if data[:2] == b"\x1f\x8b":
         data = _unzipped(name, data)
     if data[:4] == b"PAR1" or end == ".parquet":
-        return frames.parquet(name, data, max_rows)
+        return flattened(frames.parquet(name, data, max_rows), columns)
     if data[:4] == b"PK\x03\x04" or end == ".xlsx":
         raise DataError(f"{name}: an Excel or zip file; expected text or Parquet; save the sheet as CSV")
     if data[:16] == b"SQLite format 3\0":

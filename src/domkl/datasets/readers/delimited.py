@@ -14,6 +14,8 @@ SEPARATORS = (",", ";", "\t", "|", "space")
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", "space": "white space"}
 #: Lines that are looked at to find the separator.
 LOOKED_AT = 50
+#: What a share of lines counts that white space divides: names and times may have spaces in them.
+SPACES = 0.5
 #: Characters of a cell, at most.
 LONGEST = 2**20
 
@@ -90,7 +92,7 @@ def separator(text: str) -> str:
     top = "".join(islice(io.StringIO(text), LOOKED_AT))
     scores = {mark: _score(top, mark) for mark in SEPARATORS}
     best = max(SEPARATORS, key=lambda mark: scores[mark])
-    return best if scores[best][1] > 1 else ","
+    return best if scores[best][1] else ","
 
 
 def _score(text: str, mark: str) -> tuple[float, int]:
@@ -100,7 +102,8 @@ def _score(text: str, mark: str) -> tuple[float, int]:
         return 0.0, 0
     if len(widths) > 2:
         widths.pop()  # may be cut
-    return sum(width == widths[0] for width in widths) / len(widths), widths[0] * (mark != "space")
+    share = sum(width == widths[0] for width in widths) / len(widths)
+    return share * (SPACES if mark == "space" else 1.0), widths[0]
 
 
 _BROKEN = "\0"

@@ -23,6 +23,13 @@ def is_database(source: str) -> bool:
     return source.startswith((SQLITE, *POSTGRES))
 
 
+def name_of(source: str) -> str:
+    """What people call a database: its own name, never its address, which may hold a password."""
+    if source.startswith(SQLITE):
+        return Path(source.removeprefix(SQLITE)).name
+    return urlsplit(source).path.strip("/") or "PostgreSQL"
+
+
 def read(source: str, query: str, max_rows: int | None = None) -> Raw:
     """The rows of a query; without one, of the only table."""
     if source.startswith(SQLITE):
@@ -31,7 +38,7 @@ def read(source: str, query: str, max_rows: int | None = None) -> Raw:
             return _rows(
                 path.name, connection, query or _only(path.name, _sqlite_tables(connection)), max_rows
             )
-    name = urlsplit(source).path.strip("/") or "PostgreSQL"  # never the address, which holds a password
+    name = name_of(source)
     with _postgres(source, name) as connection:
         return _rows(name, connection, query or _only(name, _postgres_tables(connection)), max_rows)
 
@@ -84,7 +91,7 @@ def _sqlite_tables(connection: Any) -> list[str]:
 def _postgres(address: str, name: str) -> Iterator[Any]:
     psycopg = need("psycopg", "postgres")
     try:
-        with psycopg.connect(address, connect_timeout=10) as connection:
+        with psycopg.connect(address, connect_timeout=10, client_encoding="utf8") as connection:
             connection.read_only = True
             yield connection
     except (psycopg.Error, UnicodeError) as error:

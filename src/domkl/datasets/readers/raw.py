@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..cells import is_number
 from ..columns import CellError, Columns
 
 
@@ -94,6 +96,34 @@ def from_rows(
     found = {each: [row.get(each) for row in flat] for each in names}
     more["faults"] = (*more.get("faults", ()), *faults.result())
     return Raw(name, quickened(found), kept, unit, **more)
+
+
+def flattened(raw: Raw, columns: Columns) -> Raw:
+    """The same with objects and lists in cells as columns of their own."""
+    found = raw.columns
+    if not any(isinstance(cell, (dict, list)) for cells in found.values() for cell in _objects(cells)):
+        return raw
+    rows = [dict(zip(found, row, strict=True)) for row in zip(*map(list, found.values()), strict=True)]
+    return from_rows(raw.name, rows, columns, raw.lines, raw.unit, faults=raw.faults, format=raw.format)
+
+
+def _objects(cells: Sequence[Any]) -> Sequence[Any]:
+    return () if isinstance(cells, np.ndarray) else cells
+
+
+def without(raw: Raw, na: Sequence[str]) -> Raw:
+    """The same with NaN in place of numbers that are among these words; other cells are judged one by one."""
+    numbers = [float(word) for word in na if is_number(word)]
+    if not numbers:
+        return raw
+    columns = {name: _blanked(cells, numbers) for name, cells in raw.columns.items()}
+    return dataclasses.replace(raw, columns=columns)
+
+
+def _blanked(cells: Sequence[Any], numbers: Sequence[float]) -> Sequence[Any]:
+    if not isinstance(cells, np.ndarray):
+        return cells
+    return np.where(np.isin(cells, numbers), np.nan, cells)
 
 
 def quickened(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
