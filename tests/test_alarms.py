@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,10 +13,12 @@ from hypothesis import strategies as st
 
 import domkl
 import naive
+import problems
 from domkl import alarms
 from domkl.agent.alarming import ReadingAlarms
 from domkl.agent.sections import AlarmSection
 from domkl.base.errors import InputError
+from inmemory import PAPER, agents_of, config, configs, d, restarted, together
 
 
 def noise(kind, T, seed=0):
@@ -134,3 +138,25 @@ def test_the_detector_of_river_raises_the_same_alarms():
         twin.learn_one(x, y)
     assert found == expected
     assert found[200]
+
+
+def test_agents_judge_as_a_run_does_also_after_a_restart(tmp_path):
+    T, graph = 150, nx.path_graph(2)
+    X, y = problems.streams(2, T, d)
+    y[0, 140] += 30
+    both = configs(graph, alarm=AlarmSection(0.05))
+    outs = [[], []]
+    asyncio.run(together(*agents_of(both, X, y, outs)))
+    expected = domkl.simulate(X, y, graph, model=PAPER).alarms(y, 0.05)
+    for j, out in enumerate(outs):
+        assert "alarm" not in out[0]
+        assert [record["alarm"] for record in out[1:]] == expected.alarm[j, 1:].tolist()
+        assert [record["surprise"] for record in out[1:]] == expected.surprise[j, 1:].tolist()
+    assert outs[0][140]["alarm"]
+    agents, _ = restarted(both, X, y, tmp_path, at=120)
+    assert [agent.memory.alarms.count for agent in agents] == expected.alarm.sum(1).tolist()
+
+
+def test_an_agent_of_classes_raises_no_alarms():
+    with pytest.raises(InputError, match="learns classes"):
+        config("a", model=domkl.Auto(loss="logistic"), alarm=AlarmSection(0.05))

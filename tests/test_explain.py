@@ -10,6 +10,7 @@ import pytest
 import domkl
 from domkl import cli, explain
 from domkl.base.errors import InputError
+from domkl.datasets.columns import Columns
 from domkl.faces import explained
 from domkl.faces.saved import About
 
@@ -56,6 +57,18 @@ def test_friedmans_five_inputs_of_ten_are_found_after_500_samples(seed):
     assert found.trend[3] > 0.9
 
 
+def test_a_device_explains_what_it_predicts_now():
+    learner, rng = domkl.Learner(domkl.Auto(size=60), [], name="a", inputs=3), np.random.default_rng(0)
+    assert learner.explain() is None
+    for x in rng.uniform(size=(60, 3)):
+        learner.predict(x)
+        learner.observe(x, 4 * x[1])
+    found = learner.explain(["a", "b", "c"])
+    assert found.rows()[0]["input"] == "b"
+    assert found.part[1] > 0.9
+    assert domkl.Learner(domkl.Paper(rates=domkl.Rates(1, 1, 1)), [], name="a", inputs=3).explain() is None
+
+
 def test_effects_of_a_known_function_are_those_of_its_definition():
     found = explain.effects(lambda X: 4 * X[:, 0] - X[:, 1], lambda u: u, ["a", "b", "c"], [[0], [1], [2]])
     np.testing.assert_allclose(found.effect, [4 / np.sqrt(6), 1 / np.sqrt(6), 0], rtol=0.1)  # of uniform ones
@@ -77,7 +90,7 @@ def test_inputs_of_one_column_are_one():
         "kinds": {"city": "category"},
         "categories": {"city": ["Oslo", "Rome"]},
     }
-    about = About(("city=Oslo", "city=Rome", "t"), columns=columns)
+    about = About(("city=Oslo", "city=Rome", "t"), columns=Columns(**columns))
     assert about.groups(3) == (["city", "t"], [[0, 1], [2]])
     assert About().groups(2) == (["x0", "x1"], [[0], [1]])
 

@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> None:
     place = _place(model, args.learner)
     overall = _one(model.explain(), place)
     assert isinstance(overall, Effects)
+    overall = overall._replace(effect=overall.effect * abs(model.about.factor))
     rows = [] if args.data is None else _rows(model, place, args.data, args.rows)
     if args.json:
         show.document(_document(model, place, overall, rows))
@@ -63,16 +64,20 @@ def _one(found: Any, place: int) -> Any:
 def _rows(model: DOMKL, place: int, source: str, most: int) -> list[Contributions]:
     X = _inputs(model, source).X[:most]
     J = None if model.graph is None else len(model.learners)
-    return [_one(model.explain(x if J is None else np.tile(x, (J, 1))), place) for x in X]
+    found = [_one(model.explain(x if J is None else np.tile(x, (J, 1))), place) for x in X]
+    return [_in_units(model, row) for row in found]
+
+
+def _in_units(model: DOMKL, row: Contributions) -> Contributions:
+    about = model.about
+    base, y_hat = (float(about.in_units(value)) for value in (row.base, row.y_hat))
+    return Contributions(row.names, base, y_hat, about.factor * row.contribution)
 
 
 def _inputs(model: DOMKL, source: str) -> Table:
     """The rows of a file as the model's inputs, encoded as when it was taught."""
-    about = model.about
-    if about.columns is not None:
-        table = read_table(source, about.columns, unlabelled=True)
-    else:
-        table = read_table(source, features=about.inputs, unlabelled=True)
+    columns = model.about.columns or Columns(features=model.about.inputs)
+    table = read_table(source, columns, unlabelled=True)
     if table.X.shape[1] != model.d:
         raise InputError(
             f"{source} has {table.X.shape[1]} inputs and the model {model.d}; expected as many; give a file "
@@ -97,20 +102,21 @@ def _print(model: DOMKL, place: int, overall: Effects, rows: list[Contributions]
     target = model.about.target or "the target"
     of = f", learner {model.learners[place]}" if model.graph is not None else ""
     head = f"effect ({unit})" if unit else "effect"
-    table = show.table(f"What matters to the prediction of {target}{of}", "input", "part", head, "")
+    console.print(show.text(f"What matters to the prediction of {target}{of}", "italic"))
+    table = show.table("", "input", "part", head, "")
     for row in overall.rows():
         words = show.text(row["input"]), percent(row["part"]), number(row["effect"]), _trend(row["trend"])
         table.add_row(*words)
     console.print(table)
     console.print("Effect: how far a prediction moves, typically, if the input takes another usual value.")
     if rows:
-        console.print()
-        console.print(_rows_table(rows, unit))
+        base = f"{number(rows[0].base)} {unit}".strip()
+        console.print(show.text(f"\nWhat moves each prediction from {base}, the average", "italic"))
+        console.print(_rows_table(rows))
 
 
-def _rows_table(rows: list[Contributions], unit: str) -> Any:
-    base = f"{number(rows[0].base)} {unit}".strip()
-    table = show.table(f"What moves each prediction from {base}, the average", "row", "predicted", "", left=1)
+def _rows_table(rows: list[Contributions]) -> Any:
+    table = show.table("", "row", "predicted", "")
     for n, row in enumerate(rows):
         largest = [f"{each['input']} {_signed(each['contribution'])}" for each in row.rows()[:MOST]]
         table.add_row(str(n + 1), number(row.y_hat), show.text(", ".join(largest)))

@@ -14,6 +14,7 @@ from ..exchange import graph
 from ..lab import experiment, report, results, trial
 from ..lab.experiment import Experiment
 from ..lab.trial import Outcome, Source
+from ..learning.alarms import check_rate
 from ..learning.settings import Auto
 from . import inspect, keep, models, own, page, show
 
@@ -40,6 +41,8 @@ def add_to(commands: Any) -> None:
     add("--out", default="domkl-report", metavar="DIR", help=text)
     add("--no-report", action="store_true", help="write no files but those that the next two name")
     add("--predictions", metavar="FILE", help="write every prediction to this CSV file instead")
+    text = "judge every label, at this rate of false alarms, such as 0.001; predictions.csv shows it"
+    add("--alarm-rate", type=float, metavar="R", help=text)
     add("--save", metavar="FILE", help="write the model to this file instead (model auto only)")
     add(
         "--live",
@@ -59,7 +62,6 @@ def run(args: argparse.Namespace) -> None:
         inspect.check(chosen, args.json)
         return
     source = _source(args, chosen)
-    own.check_loss(args, source)
     chosen, source = trial.suited(chosen, source)
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     _check_places(args, chosen)
@@ -79,6 +81,10 @@ def run(args: argparse.Namespace) -> None:
 
 def _check_places(args: argparse.Namespace, chosen: Experiment) -> None:
     """Refuse places that cannot be written, before anything is learnt."""
+    if args.alarm_rate is not None:
+        check_rate(args.alarm_rate)
+        if chosen.model.loss_function.classifies:
+            raise InputError("--alarm-rate is for numbers; expected no classes; leave it out")
     if args.save is not None and not isinstance(chosen.model, Auto):
         raise InputError("--save is for model auto; expected --model auto with it; leave one out")
     if not args.no_report:
@@ -92,6 +98,9 @@ def _print(args: argparse.Namespace, outcome: Outcome) -> None:
     """Results first: what goes wrong with files must not cost them."""
     console = show.console()
     console.print(report.summary(outcome))
+    if args.alarm_rate is not None:
+        alarm = results.alarms(outcome, args.alarm_rate).alarm
+        console.print(f"Alarms: {alarm.sum()} in {plural(alarm.size, 'reading')}")
     sys.stdout.flush()
     for name, path in _write(args, outcome).items():
         console.print(f"{name}: {path}", soft_wrap=True, markup=False)
@@ -104,7 +113,21 @@ def _answer(args: argparse.Namespace, outcome: Outcome) -> None:
     try:
         files = _write(args, outcome)
     finally:
-        show.document({**report.document(outcome), "files": [str(path) for path in files.values()]})
+        show.document(
+            {
+                **report.document(outcome),
+                **_alarms(args, outcome),
+                "files": [str(path) for path in files.values()],
+            }
+        )
+
+
+def _alarms(args: argparse.Namespace, outcome: Outcome) -> dict[str, Any]:
+    """How many alarms each learner's labels raised, where they are asked for."""
+    if args.alarm_rate is None:
+        return {}
+    counts = results.alarms(outcome, args.alarm_rate).alarm.sum(1).tolist()
+    return {"alarms": dict(zip(map(str, outcome.split.names), counts, strict=True))}
 
 
 def _write(args: argparse.Namespace, outcome: Outcome) -> dict[str, Path]:
@@ -114,7 +137,8 @@ def _write(args: argparse.Namespace, outcome: Outcome) -> dict[str, Path]:
     places = {**wanted, **{k: Path(v) for k, v in _named(args).items()}}
     files: dict[str, Path] = {}
     if "predictions" in places:
-        files["Predictions"] = results.write_predictions(outcome, places["predictions"])
+        judged = None if args.alarm_rate is None else results.alarms(outcome, args.alarm_rate)
+        files["Predictions"] = results.write_predictions(outcome, places["predictions"], judged)
     if "model" in places and outcome.run.final is not None:
         files["Model"] = results.write_model(outcome, places["model"])
     if not args.no_report:

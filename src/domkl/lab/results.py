@@ -16,10 +16,13 @@ from ..base.errors import InputError
 from ..faces.estimator import DOMKL
 from ..faces.saved import About
 from ..learner import files
+from ..learning.alarms import Judgement, judge_all
 from .trial import Outcome
 
 #: Columns of predictions.csv; the time where the data has one.
-HEADS = ("learner", "index", "time", "y", "y_hat", "low", "high")
+HEADS = ("learner", "index", "time", "y", "y_hat", "low", "high", "surprise", "alarm")
+#: Those that are there only if alarms are asked for.
+JUDGED = ("surprise", "alarm")
 
 
 def iso(seconds: float) -> str:
@@ -37,26 +40,33 @@ def iso(seconds: float) -> str:
     return when.isoformat().replace("+00:00", "Z")
 
 
-def write_predictions(outcome: Outcome, path: Path) -> Path:
-    """Every prediction, made before its label was learnt, with bounds for 90 % of the labels, as CSV."""
-    return write_table(_rows(outcome), HEADS if _times(outcome) is not None else _without_time(), path)
+def write_predictions(outcome: Outcome, path: Path, judged: Judgement | None = None) -> Path:
+    """Every prediction, made before its label was learnt, with bounds for 90 % of the labels, as CSV.
+
+    `judged`: what `alarms` found, where that is to be written, too.
+    """
+    absent = () if _times(outcome) is not None else ("time",)
+    absent = (*absent, *(() if judged is not None else JUDGED))
+    return write_table(_rows(outcome, judged), tuple(head for head in HEADS if head not in absent), path)
 
 
-def _without_time() -> tuple[str, ...]:
-    return tuple(head for head in HEADS if head != "time")
+def alarms(outcome: Outcome, rate: float) -> Judgement:
+    """Which labels were not what was predicted, at this rate of false alarms."""
+    return judge_all(outcome.y_hat, outcome.y, rate, outcome.split.delay)
 
 
 def _times(outcome: Outcome) -> Any:
     return outcome.source.split.times
 
 
-def _rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+def _rows(outcome: Outcome, judged: Judgement | None) -> Iterator[dict[str, Any]]:
     low, high = outcome.bounds()
     y, y_hat, times = outcome.y, outcome.y_hat, _times(outcome)
+    surprise, alarm = judged or (np.full(y.shape, np.nan), np.full(y.shape, np.nan))
     for t in range(y.shape[1]):
         for j, name in enumerate(outcome.split.names):
             when = "" if times is None else iso(times[j, t])
-            numbers = (plain(values[j, t]) for values in (y, y_hat, low, high))
+            numbers = (plain(values[j, t]) for values in (y, y_hat, low, high, surprise, alarm))
             yield dict(zip(HEADS, (name, t, when, *numbers), strict=True))
 
 

@@ -24,6 +24,8 @@ from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..exchange.message import Exchange, Shapes, Update, as_exchange, check_update
 from ..exchange.topology import Announcement, Topology, check_links
+from ..learning.auto import explain
+from ..learning.explain import Effects, effects
 from ..learning.first_order import Step
 from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
@@ -135,6 +137,17 @@ class Learner(MergedRounds):
     def weights(self) -> Array:
         """Weights of its kernels (`Paper`) or experts (`Auto`)."""
         return self._row.weights
+
+    def explain(self, names: Sequence[str] = ()) -> Effects | None:
+        """Which inputs matter to its predictions now; None before the first label, or if a model cannot tell.
+
+        Only `Auto` can. It takes as long as some hundred predictions for each input.
+        """
+        if not isinstance(self._row, AutoRow) or self._row.model.joint.state is None:
+            return None
+        rows, d = self._row.model, self._row.model.d
+        of = explain.function(rows, 0), explain.usual(rows, 0)
+        return effects(*of, names or [f"x{i}" for i in range(d)], [[i] for i in range(d)])
 
     @property
     def state(self) -> Any:

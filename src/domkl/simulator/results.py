@@ -17,6 +17,7 @@ from ..exchange.graph import Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning import conformal
+from ..learning.alarms import Judgement, judge_all
 from ..learning.auto import AutoRows
 from ..learning.settings import Auto
 
@@ -86,6 +87,14 @@ class Run:
             columns["y"] = self._flat(self._labels(y))
             columns["error"] = columns["y_hat"] - columns["y"]
         return need("pandas", "river").DataFrame(columns)
+
+    def alarms(self, y: npt.ArrayLike, rate: float = 0.001, delay: int = 0) -> Judgement:
+        """Which labels were not what was predicted: `surprise` and `alarm`, (J, T) each; `delay` of the run.
+
+        `rate` is the part of labels without a fault that may raise an alarm: see `domkl.alarms`.
+        """
+        J, T = self.y_hat.shape[:2]
+        return judge_all(self.y_hat.reshape(J, T), self._labels(y).reshape(J, T), rate, delay)
 
     def plot(
         self, y: npt.ArrayLike | None = None, *, learner: int = 0, last: int = 500, axes: Any = None
