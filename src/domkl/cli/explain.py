@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.words import number, percent
-from ..datasets import Table, read_table
+from ..datasets import Columns, Table, read_table
 from ..faces.estimator import DOMKL
 from ..learning.explain import Contributions, Effects
 from . import show
