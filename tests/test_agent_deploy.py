@@ -29,6 +29,7 @@ EXAMPLES = [
         "stream dead_letters",
         "output coverage",
         "output unit",
+        "alarm rate",
         "output device_class",
         "http listen",
         " inputs",
