@@ -30,6 +30,8 @@ EXAMPLES = [
         "output coverage",
         "output unit",
         "alarm rate",
+        "http token",
+        "http token_file",
         "output device_class",
         "http listen",
         " inputs",
