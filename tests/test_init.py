@@ -72,8 +72,10 @@ def test_nothing_is_overwritten_and_nothing_left_behind(here, capsys):
     assert (here / "agents" / "north.toml").read_text() == before
     wrong = refused(capsys, "north.csv", "--target", "temp", "--alarm-rate", "3", "--folder", "other")
     assert "rate is 3.0; expected" in wrong
-    wrong = refused(capsys, "north.csv", "--target", "temp", "--home-assistant", "--folder", "other")
-    assert "no MQTT broker" in wrong
+    wrong = refused(capsys, "north.csv", "--target", "temp", "--port", "99999", "--folder", "other")
+    assert "listen is '127.0.0.1:99999'; expected host:port" in wrong
+    wrong = refused(capsys, "north.csv", "--target", "temp", "--graph", "ring", "--folder", "other")
+    assert "--graph is given for one device; expected two or more" in wrong
     assert {path.name for path in here.iterdir()} == {"agents", "north.csv", "south hill.csv"}
 
 
@@ -91,6 +93,8 @@ def test_nothing_is_overwritten_and_nothing_left_behind(here, capsys):
         (["--topic", "a", "--target", "temp", "--broker", "b", "--user", "u"], "no password of u is given"),
         (["north.csv", "./north.csv", "--target", "temp"], "two devices are called 'north'"),
         (["none.csv", "--target", "temp"], "none.csv"),
+        (["north.csv", "--target", "temp", "--user", "u"], "--user is given with CSV files"),
+        (["--topic", "a", "--target", "temp", "--follow"], "--follow is given with topics"),
     ],
 )
 def test_what_is_missing_is_said_in_one_line(here, capsys, monkeypatch, argv, wrong):
@@ -208,8 +212,9 @@ def test_up_refuses_folders_and_options_that_do_not_go_together(here, capsys):
     (here / "empty").mkdir()
     assert cli.main(["up", "empty"]) == 2
     assert "empty has no agent's file; expected NAME.toml" in capsys.readouterr().err
-    assert cli.main(["up", "empty", "--rounds", "3"]) == 2
-    assert "--rounds is given with the folder empty" in capsys.readouterr().err
+    for option in (["--rounds", "3"], ["--page", "127.0.0.1:1"], ["--no-start"], ["--transport", "mqtt"]):
+        assert cli.main(["up", "empty", *option]) == 2
+        assert f"{option[0]} is given with the folder empty" in capsys.readouterr().err
     assert cli.main(["up", "--seconds", "3"]) == 2
     assert "--seconds is for a folder" in capsys.readouterr().err
 

@@ -14,18 +14,20 @@ from ..base.errors import InputError
 from ..base.words import NONE, number
 from ..lab import devices
 from ..lab.fleet import Fleet
-from . import live, show
+from . import live, page, show
 
-#: Options that say something about an experiment, which a folder is not.
-OTHERS = ("data", "target", "rounds", "broker", "graph", "model", "size", "folder", "rate", "learners")
+#: Options that go with a folder; all others say something about an experiment, which a folder is not.
+DEFAULTS = {"page": page.ANYWHERE, "transport": "zenoh"}
+OURS = ("command", "act", "experiment", "seconds", "json")
 
 
 def run(args: argparse.Namespace) -> None:
     """Start every agent of a folder; stop with Ctrl-C, or after --seconds."""
-    for option in OTHERS:
-        if getattr(args, option, None) is not None:
+    for option, value in vars(args).items():
+        if option not in OURS and value not in (None, False, DEFAULTS.get(option)):
+            flag = option.replace("_", "-")
             raise InputError(
-                f"--{option} is given with the folder {args.experiment}, whose files say it; leave it out"
+                f"--{flag} is given with the folder {args.experiment}; expected no such option; leave it out"
             )
     folder, seconds = Path(args.experiment), args.seconds
     if seconds is not None:

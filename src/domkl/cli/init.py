@@ -25,6 +25,10 @@ FOLDER = "agents"
 #: Rows of each file that are looked at.
 ROWS = 1000
 SECRET = "BROKER_PASSWORD"
+#: Seconds to listen, and where predictions go, with topics.
+WAIT, OUTPUT = 15.0, "predictions/{name}"
+#: Options that only topics have.
+OF_TOPICS = ("broker", "user", "password_file", "ca", "insecure", "wait", "output_topic", "home_assistant")
 TEXT = "make agent files from CSV files, topics, or answers to a few questions"
 EXAMPLES = f"""\
 examples:
@@ -54,6 +58,8 @@ def add_to(commands: Any) -> None:
     add("--features", metavar="A,B", help="columns to predict from (default: all others)")
     add("--drop", metavar="A,B", help="columns to leave out")
     add("--time", metavar="COLUMN", help="when a reading was, or two columns: date,time (default: guessed)")
+    add("--kind", metavar="COLUMN=KIND", action="append", help="what a column is, as in domkl inspect")
+    add("--path", metavar="COLUMN=PATH", action="append", help="where a column is in nested JSON: a.0.b")
     add("--follow", action="store_true", help="wait for more rows at the end of the files, as tail -F does")
     add("--topic", action="append", metavar="TOPIC", help="topic of a device, or of several: sensors/+/env")
     add("--broker", metavar="HOST:PORT", help="MQTT broker of the topics")
@@ -61,9 +67,9 @@ def add_to(commands: Any) -> None:
     add("--password-file", metavar="FILE", help="a file with the password (default: ask for it)")
     add("--ca", metavar="FILE", help="certificates that the broker is trusted by; system: this machine's")
     add("--insecure", action="store_true", help="allow a broker on another machine without TLS")
-    add("--wait", type=float, default=15.0, metavar="S", help="listen at most so long (default: %(default)s)")
+    add("--wait", type=float, metavar="S", help=f"listen for at most so many seconds (default: {WAIT:g})")
     add("--graph", help="who is whose neighbour: ring, complete, links a-b,b-c (default: all, or a ring)")
-    add("--output-topic", default="predictions/{name}", metavar="TOPIC", help="with --topic (%(default)s)")
+    add("--output-topic", metavar="TOPIC", help=f"where predictions go (default: {OUTPUT})")
     add("--coverage", type=float, default=0.9, metavar="C", help="part of readings within low and high (0.9)")
     add("--port", type=int, default=devices.PORT, metavar="P", help="the first device's page (%(default)s)")
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
@@ -81,6 +87,10 @@ def run(args: argparse.Namespace) -> None:
         _ask(args)
     if bool(args.files) == bool(args.topic):
         raise InputError("CSV files and --topic are both given; expected one of them; leave the other out")
+    for option in OF_TOPICS if args.files else ("follow",):
+        if getattr(args, option):
+            flag, what = option.replace("_", "-"), "CSV files" if args.files else "topics"
+            raise InputError(f"--{flag} is given with {what}, which have no use for it; leave it out")
     if not args.target:
         raise InputError("no target is given; expected the column to predict; add --target COLUMN")
     conformal.check_coverage(args.coverage)
@@ -153,18 +163,19 @@ def from_topics(
 ) -> tuple[list[DeviceFile], Columns]:
     """A device for each topic on which readings come, and what the columns of all are together."""
     settings = {"broker": args.broker, "user": args.user, "ca": args.ca, "insecure": args.insecure}
-    print(f"listening for at most {args.wait:g} s: {', '.join(args.topic)}", file=sys.stderr)
-    found = listening.listen(args.topic, {**settings, "password": password}, args.wait)
+    seconds, output_topic = args.wait or WAIT, args.output_topic or OUTPUT
+    print(f"listening for at most {seconds:g} s: {', '.join(args.topic)}", file=sys.stderr)
+    found = listening.listen(args.topic, {**settings, "password": password}, seconds)
     rows = [given.flatten(row) for each in found.values() for row in each]
     names = {name: None for row in rows for name in row}
     columns = _understood({name: [row.get(name) for row in rows] for name in names}, given)
-    if "{name}" not in args.output_topic and len(found) > 1:
+    if "{name}" not in output_topic and len(found) > 1:
         raise InputError(
             "--output-topic is the same for all; expected {name} in it; write predictions/{name}"
         )
     made = []
     for topic, name in sorted(listening.names_of(list(found)).items(), key=lambda pair: pair[1]):
-        output = {"topic": args.output_topic.replace("{name}", name), "predictions": ""}
+        output = {"topic": output_topic.replace("{name}", name), "predictions": ""}
         made.append(DeviceFile(name, {"topic": topic}, {"output": output}))
     return made, columns
 

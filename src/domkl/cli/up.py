@@ -27,7 +27,7 @@ from ..lab.experiment import Experiment
 from ..lab.report.sentences import together_or_alone
 from ..lab.trial import Source
 from ..learning import losses, settings
-from . import folder_view, live, models, own, page, show
+from . import folder_view, inspect, live, models, own, page, show
 
 BROKER = "127.0.0.1:1883"
 #: Options of models that this command has.
@@ -80,6 +80,9 @@ def run(args: argparse.Namespace) -> None:
         folder_view.run(args)
         return
     chosen = _chosen(args)
+    if args.check:
+        inspect.check(chosen, args.json)
+        return
     transport = _transport(args)
     source = trial.prepare(chosen, args.rounds)
     with _folder(args) as folder:

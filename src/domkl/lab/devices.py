@@ -43,6 +43,8 @@ def files(
     """Names and texts of the devices' files; `common` are tables that all have."""
     names = [device.name for device in devices]
     _check_names(names)
+    if graph is not None and len(names) == 1:
+        raise InputError("--graph is given for one device; expected two or more; leave it out")
     linked = network(graph or ("complete" if len(names) <= FEW else "ring"), names) if names[1:] else None
     found = {}
     for j, device in enumerate(devices):
