@@ -192,6 +192,8 @@ def test_silent_topics_are_an_error_that_says_what_to_do(here, capsys):
 def test_up_starts_the_agents_of_a_folder_until_their_files_end(here, capsys):
     (first,) = free_ports(1)
     assert cli.main(["init", "north.csv", "south hill.csv", "--target", "temp", "--port", str(first)]) == 0
+    for file in (here / "agents").glob("*.toml"):
+        file.write_text(f"{file.read_text()}model = {{size = 50}}\n")
     capsys.readouterr()
     assert cli.main(["up", "agents", "--seconds", "60", "--json"]) == 0
     said = capsys.readouterr()
@@ -220,7 +222,7 @@ def test_up_refuses_folders_and_options_that_do_not_go_together(here, capsys):
 
 
 def test_up_takes_data_of_ones_own(here, capsys):
-    argv = ["up", "--data", "north.csv", "--target", "temp", "--learners", "2", "--rounds", "10", "--json"]
+    argv = ["up", "--data", "north.csv", "--target", "temp", "--rounds", "10", "--size", "50", "--json"]
     assert cli.main(argv) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["dataset"], said["rounds"], said["same_bits"]) == ("north.csv", 10, True)
