@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.resources
 import pathlib
 import re
 import shutil
@@ -60,7 +61,8 @@ EXAMPLE_OF_AUTO = {" dtype": "float32", "model kind": "auto"}
 
 
 def example():
-    return (DEPLOY / "agent.toml").read_text()
+    """The example that ships with the package."""
+    return (importlib.resources.files("domkl.agent") / "agent.toml").read_text()
 
 
 def written(text):
@@ -103,6 +105,7 @@ def defaults():
 def test_the_example_is_right():
     found = config.load(DEPLOY / "agent.toml", {})
     assert (found.name, found.model, found.inputs) == ("jfk", Auto(), 3)
+    assert (DEPLOY / "agent.toml").read_text() == example()
 
 
 @needs_checkout
