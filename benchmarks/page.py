@@ -2,6 +2,7 @@
 
     python benchmarks/page.py            three measurements, with a client that reads all events
 
+feed    microseconds of the learner's own thread, a sample of an agent and a round of 50 learners.
 serve   50 learners of 10 samples a second each, with bounds, are fed to a server for 20 s: share of a core.
 run     `domkl.simulate` with 50 learners on a ring, with and without the page: rounds a processor second.
 agents  three agents in one process, a page and a client for each, and without: the same.
@@ -174,6 +175,24 @@ async def _tell(agents: list[Agent]) -> None:
         await asyncio.sleep(1.0)
 
 
+def feed() -> dict[str, Any]:
+    """Microseconds that a learner's own thread spends: for an agent's sample, and a round of 50."""
+    one, many = (
+        Feed("one", own="a"),
+        RunFeed("fifty", [f"learner-{j}" for j in range(LEARNERS)], [[]] * LEARNERS),
+    )
+    cpu, count = time.process_time(), 20_000
+    for t in range(count):
+        one.sample({"learner": "a", "index": t, "round": t, "y_hat": 1.5, "low": 1.0, "high": 2.0})
+        one.truth("a", t, 1.25)
+    sample = (time.process_time() - cpu) / count
+    values, weights = np.random.default_rng(0).normal(size=(3, LEARNERS)), np.full((LEARNERS, 10), 0.1)
+    cpu, count = time.process_time(), 2000
+    for _ in range(count):
+        many.round(*values, weights)
+    return {"agent_sample_us": 1e6 * sample, "run_round_us": 1e6 * (time.process_time() - cpu) / count}
+
+
 def compared(measure: Any, repeats: int) -> dict[str, Any]:
     """Rates without and with the page, and the part of the rate that it costs, with quartiles."""
     measure(False)  # warm
@@ -194,9 +213,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--only", choices=["serve", "run", "agents"])
+    parser.add_argument("--only", choices=["feed", "serve", "run", "agents"])
     args = parser.parse_args()
     parts = {
+        "feed": feed,
         "serve": serve,
         "run": lambda: compared(simulated, args.repeats),
         "agents": lambda: compared(devices, args.repeats),
@@ -206,8 +226,8 @@ def main() -> None:
         if args.only in (None, name):
             kept[name] = {key: float(f"{value:.4g}") for key, value in measure().items()}
             print(name, json.dumps(kept[name]), flush=True)
-    kept["machine"] = machine.describe()
-    RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+            kept["machine"] = machine.describe()
+            RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":
