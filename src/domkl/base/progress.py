@@ -10,11 +10,11 @@ from collections.abc import Callable
 FIRST, EVERY = 2.0, 5.0
 
 
-class Lines:
+class ProgressLines:
     """Call it with (done, total); total is 0 or None where it is not known.
 
     >>> now = iter([0.0, 1.0, 4.0])
-    >>> lines = Lines("run", write=print, clock=lambda: next(now))
+    >>> lines = ProgressLines("run", write=print, clock=lambda: next(now))
     >>> lines(1, 100)
     >>> lines(50, 100)
     domkl: run: 50 of 100 (50 %), about 4 s left

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..base.extras import need
-from ..base.progress import Lines
+from ..base.progress import ProgressLines
 from ..base.words import NONE, number, table, text
 
 __all__ = ["console", "count", "document", "progress", "size", "table", "text"]
@@ -62,7 +62,7 @@ def _finite(value: Any) -> Any:
 def progress(what: str, *, in_bytes: bool = False) -> Iterator[Callable[[int, int | None], None]]:
     """A bar on standard error, lines where that is no terminal; call what it yields with (done, total)."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield Lines(what)
+        yield ProgressLines(what)
         return
     rich = need("rich.progress", "cli")
     errors = need("rich.console", "cli").Console(stderr=True)

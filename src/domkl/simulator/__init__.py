@@ -11,7 +11,7 @@ import numpy.typing as npt
 from .. import engines
 from ..base import checks
 from ..base.errors import InputError
-from ..base.progress import Lines
+from ..base.progress import ProgressLines
 from ..base.types import Float
 from ..exchange.graph import GraphLike
 from ..exchange.message import Exchange, as_exchange
@@ -102,7 +102,7 @@ def simulate(
 def _check_progress(progress: Progress | bool | None) -> Progress | None:
     """What is called after each round; for True a line every few seconds."""
     if progress is True:
-        return Lines("simulate")
+        return ProgressLines("simulate")
     if progress in (None, False) or callable(progress):
         return progress or None
     raise InputError(
