@@ -140,7 +140,7 @@ def test_what_is_not_installed_is_left_out_with_the_install_line(capsys, monkeyp
 
 def test_the_figure_goes_where_it_is_told(capsys, tmp_path):
     found, _ = document(capsys, *FEW, "--out", str(tmp_path / "new"))
-    assert found["files"] == [str(tmp_path / "new" / "compare.png")]
+    assert found["files"] == [str(tmp_path / "new" / f"compare.{end}") for end in ("png", "csv", "tex", "md")]
     assert (tmp_path / "new" / "compare.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from domkl.base.errors import InputError, MissingExtra
 from domkl.base.words import number
 from domkl.lab import report, trial
-from domkl.lab.report import sentences, tables, terminal
+from domkl.lab.report import chart, sentences, tables, terminal
 from domkl.lab.trial import Source
 from domkl.learning.settings import Paper, describe
 from outcomes import OUTCOMES, made, paper
@@ -83,17 +83,19 @@ def test_document_holds_the_numbers_of_the_outcome(outcome):
     for j, learner in enumerate(facts["learners"]):
         assert learner["name"] == outcome.split.names[j]
         assert learner["mse"] == outcome.scale * run.mse[j]
-        assert learner["cv"] == run.cv[j]
+        assert learner["cv"] == outcome.scale * run.cv[j]
         assert learner["rmse"] == pytest.approx(np.sqrt(outcome.scale * run.mse[j]))
-        assert learner["alone_mse"] == outcome.alone_mse[j]
+        assert learner["alone_mse"] == outcome.scale * outcome.alone_mse[j]
         assert learner["alone_rmse"] == pytest.approx(np.sqrt(outcome.scale * outcome.alone_mse[j]))
-        assert learner["omkl_mse"] == outcome.central_mse[j]
-        assert learner["baselines"] == {name: mse[j] for name, mse in outcome.baselines.items()}
+        assert learner["omkl_mse"] == outcome.scale * outcome.central_mse[j]
+        assert learner["baselines"] == {
+            name: outcome.scale * mse[j] for name, mse in outcome.baselines.items()
+        }
         if outcome.sigma2:
-            assert learner["best_kernel"]["mse"] == run.kernel_mse[j].min()
+            assert learner["best_kernel"]["mse"] == outcome.scale * run.kernel_mse[j].min()
     assert facts["rounds"] == run.y_hat.shape[1]
-    assert facts["network"]["mse"] == run.mse.mean()
-    assert facts["network"]["alone_mse"] == outcome.alone_mse.mean()
+    assert facts["network"]["mse"] == outcome.scale * run.mse.mean()
+    assert facts["network"]["alone_mse"] == outcome.scale * outcome.alone_mse.mean()
 
 
 def test_document_holds_the_model_as_set_and_as_used(outcome):
@@ -115,7 +117,7 @@ def test_auto_stands_beside_the_paper_and_has_no_kernels():
     assert facts["network"]["best_kernel"] is facts["network"]["best_kernels_mse"] is None
     beside = trial.carry_out(auto.experiment.with_model("paper"), Source("toy", auto.split))
     assert [one["baselines"]["paper"] for one in facts["learners"]] == beside.run.mse.tolist()
-    assert re.search(r"^learner +auto +alone +OMKL +paper +mean so far", shown, re.MULTILINE)
+    assert re.search(r"^learner +auto +alone +OMKL +paper +far +now", shown, re.MULTILINE)
     assert "σ²" not in shown
     assert "best kernel" not in shown
 
@@ -136,7 +138,10 @@ def test_document_names_the_heaviest_kernels(stations):
         assert weights == sorted(q[j], reverse=True)[:3]
         for kernel in learner["top_kernels"]:
             p = stations.sigma2.index(kernel["sigma2"])
-            assert (kernel["weight"], kernel["mse"]) == (q[j, p], stations.run.kernel_mse[j, p])
+            assert (kernel["weight"], kernel["mse"]) == (
+                q[j, p],
+                stations.scale * stations.run.kernel_mse[j, p],
+            )
     assert len(report.document(stations)["single_kernels"]) == P
 
 
@@ -262,12 +267,16 @@ def test_summary_of_many_learners_lists_best_and_worst():
     assert not re.search(rf"^{many.split.names[order[15]]} ", shown, re.MULTILINE)
 
 
-def test_page_is_well_formed_and_needs_nothing_else(written):
+def test_page_is_well_formed_and_needs_nothing_else(outcome, written):
     source = written["index.html"].read_text("utf-8")
     page = Page(source)
     assert page.open == []
-    assert not {"script", "link", "iframe", "object"} & set(page.tags)
-    assert not re.search(r"https?://|url\(|@import", source)
+    assert not {"link", "iframe", "object"} & set(page.tags)
+    assert not re.search(r"https?://|url\(|@import", source.replace(chart.uplot()[0], ""))
+    script = source.split("const shown = ")[1].split(";\n")[0]
+    assert [one["name"] for one in json.loads(script)["learners"]] == list(outcome.split.names)[
+        : chart.LEARNERS
+    ]
     for _, attributes in page.attributes:
         assert attributes.get("src", "data:").startswith("data:")
         assert "href" not in attributes
@@ -295,7 +304,9 @@ def test_page_shows_result_settings_and_notes(outcome, written):
     assert " ".join(sentences.verdict(facts).split()) in words
     for name, value in sentences.settings(facts).items():
         assert " ".join(f"{name} {value}".split()) in words
-    assert ("Size" in words) == (outcome.experiment.model.kind == "auto")
+    assert ("Size" in words.split("Settings")[1].split("How to read this")[0]) == (
+        outcome.experiment.model.kind == "auto"
+    )
     assert outcome.fingerprint is None or outcome.fingerprint in words
     assert all(note in words for note in outcome.notes)
 
@@ -304,7 +315,8 @@ def test_page_escapes_what_users_wrote(tmp_path):
     odd = OUTCOMES["odd names"]()
     odd = replace(odd, experiment=replace(odd.experiment, title="</title><script>alert(1)</script>"))
     page = Page(report.write(odd, tmp_path)[0].read_text("utf-8"))
-    assert not {"b", "i", "script"} & set(page.tags)
+    assert not {"b", "i"} & set(page.tags)
+    assert page.tags.count("script") == 2  # uPlot, and the chart
 
 
 def test_page_shows_the_numbers_of_its_tables(stations, tmp_path):

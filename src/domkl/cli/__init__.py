@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .. import __version__
-from ..base import checks
 from ..base.errors import Error
 
 
@@ -35,9 +34,10 @@ class _Parser(argparse.ArgumentParser):
         """A value that is not among some, with the nearest of them."""
         if action.choices is not None and value not in action.choices:
             name = action.option_strings[-1] if action.option_strings else action.metavar or action.dest
-            raise argparse.ArgumentError(
-                None, f"{name} is {value!r}; {checks.hint(value, map(str, action.choices))}"
-            )
+            from ..base import checks  # which imports NumPy, whose threads are chosen before
+
+            meant = checks.hint(value, map(str, action.choices))
+            raise argparse.ArgumentError(None, f"{name} is {value!r}; {meant}")
 
     def _commands(self) -> dict[str, argparse.ArgumentParser]:
         inner = (a for a in self._actions if isinstance(a, argparse._SubParsersAction))

@@ -17,6 +17,7 @@ WIDE = 110
 NAME = 7  # least width of a learner's name
 TOP_KERNEL = len("σ²=31.6 100 %")
 SPACE = 3  # between two columns
+SLACK = 2  # that rich leaves to columns whose heads it wraps
 BAR = 10
 EIGHTHS = " ▏▎▍▌▋▊▉"
 #: Of more learners than this, only the best and the worst are listed.
@@ -90,7 +91,7 @@ def _room_for_names(columns: list[Column], width: int, top: bool) -> int:
 
 def _that_fit(columns: list[Column], width: int) -> list[Column]:
     """Drop the last columns where the terminal is too narrow to show all their digits."""
-    while len(columns) > 1 and NAME + _taken(columns) > width:
+    while len(columns) > 1 and NAME + SLACK + _taken(columns) > width:
         columns = columns[:-1]
     return columns
 
