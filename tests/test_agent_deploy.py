@@ -25,7 +25,7 @@ EXAMPLES = [
     *("stream path", "stream topic", "stream low", "stream high", "stream target_low", "stream target_high"),
     *("transport connect", "transport announce", "transport ca", "transport cert", "transport key"),
     *("transport revoked", "checkpoint directory"),
-    *("stream dead_letters", "output coverage", "http listen", " inputs"),
+    *("stream dead_letters", "output coverage", "alarm rate", "http listen", " inputs"),
     *(
         f"columns {key}"
         for key in [
