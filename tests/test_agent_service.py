@@ -50,6 +50,7 @@ SNAPSHOT = {
     "checkpoint_age_seconds": 2.5,
     "saves_failed": 1,
     "readings_unjournalled": 2,
+    "alarms": 2,
     "predictions_lost": 3,
 }
 
