@@ -338,7 +338,7 @@ def test_the_section_has_every_setting_of_a_transport():
         {each.name: each.default for each in dataclasses.fields(kind)}
         for kind in (config.TransportSection, TransportSettings)
     )
-    others = {"network", "name", "peers", "topics", "is_guest"}
+    others = {"network", "name", "peers", "topics", "is_guest", "will"}
     assert {*ours} - {"password_file"} == {*theirs} - others
     assert all(ours[name] == theirs[name] for name in {*ours} - {"kind", "password_file"})
 
