@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -158,6 +160,40 @@ def test_a_learner_that_is_killed_becomes_unavailable_by_its_last_will(tmp_path)
     with running(tmp_path, users={"pump": "a secret", "home": "another"}) as broker:
         (tmp_path / "pump.toml").write_text(FILE.format(broker=broker.address))
         asyncio.run(main())
+
+
+@needs_broker
+def test_a_learner_whose_transport_is_the_broker_is_available_by_its_state(tmp_path):
+    own = "domkl/field/pump/"
+
+    async def main():
+        agent = Agent(config.load(tmp_path / "pump.toml", {}))
+        running_agent = asyncio.create_task(agent.run())
+        with Home(broker) as home:
+            await home.wait(lambda topics: b"ready" in topics.get(f"{own}state", b""))
+            config_topic = "homeassistant/sensor/domkl_field_pump_predicted/config"
+            found = check(config_topic, home.topics[config_topic])
+            assert (found["state_topic"], found["availability_topic"]) == (f"{own}prediction", f"{own}state")
+            assert await asyncio.to_thread(cli_removes, tmp_path / "pump.toml") == 0
+            await home.wait(lambda topics: config_topic not in topics)
+            assert b"ready" in home.topics[f"{own}state"]  # nobody was told that the learner is lost
+            agent.stop()
+            await running_agent
+            await home.wait(lambda topics: topics.get(f"{own}state") == b"lost")
+
+    with running(tmp_path, users={"home": "another"}) as broker:
+        (tmp_path / "pump.toml").write_text(
+            f'network = "field"\ntransport = {{broker = "{broker.address}", user = "home", '
+            'password = "another"}\n'
+            'stream = {topic = "sensors/pump"}\ncolumns = {target = "temp", features = ["humid"]}\n'
+            'output = {home_assistant = true, predictions = ""}\n'
+        )
+        asyncio.run(main())
+
+
+def cli_removes(file):
+    command = [sys.executable, "-m", "domkl", "agent", str(file), "--remove-entities"]
+    return subprocess.run(command, check=False, capture_output=True).returncode
 
 
 def test_without_bounds_their_entities_are_removed_and_names_stay_apart():
