@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 
 import domkl
-from domkl import engines
+from domkl.exchange.graph import Graph
 from domkl.exchange.network import Network
-from domkl.learning.auto import AutoRows
 from domkl.learning.auto.features import Stats
 
 #: Rounds of an attack, and how many rounds later a network is to have recovered.
@@ -145,44 +143,37 @@ STATISTICS = "false statistics"
 ATTACKS = ("none", *PARAMETERS, *LABELS, STATISTICS)
 
 
-@dataclass(frozen=True)
-class Lying:
-    """Makes a network of `Auto` in which some lie; "none" for an honest one."""
+class Lies(Network):
+    """A network in which neighbours receive from the liars what is not true, in rounds `START` to `STOP`.
 
-    model: domkl.Auto
-    graph: nx.Graph
-    liars: tuple[int, ...] = ()
-    attack: str = "none"
+    The liars themselves go on with the truth: once the attack is over, they are as honest as before.
+    """
 
-    def make(self, J: int, d: int, dtype: Any) -> LyingRows:
-        network = Network(domkl.graph.as_graph(self.graph), domkl.Exchange())
-        weight, diameter = network.neighbours.weight, network.diameter
-        how = {"dtype": dtype, "diagonal": engines.make_inverse("auto", 1)}
-        rows = LyingRows(self.model, J, d, weight, J, diameter, **how)
-        rows.liars, rows.attack = self.liars, self.attack
-        return rows
+    def __init__(
+        self, graph: Graph, exchange: domkl.Exchange, liars: tuple[int, ...] = (), attack: str = "none"
+    ) -> None:
+        super().__init__(graph, exchange)
+        self.liars, self.attack, self.t = liars, attack, 0
+        self.lies: dict[str, tuple[np.random.Generator, dict[str, Any]]] = {}
 
-
-class LyingRows(AutoRows):
-    """Learners of which some send what is not true, in rounds `START` to `STOP`."""
-
-    liars: tuple[int, ...] = ()
-    attack = "none"
-
-    def learn(self, *args: Any) -> dict[str, Any]:
-        message = super().learn(*args)
+    def exchange_round(self, model: Any, outgoing: Any) -> dict[str, Any]:
         if self.attack == STATISTICS:
-            self.statistics = {t: false_statistics(s, self.liars) for t, s in self.statistics.items()}
-        elif self.attack in PARAMETERS and START <= self.rounds - 1 < STOP:
-            for name in ("theta", "terms"):
-                message[name] = self._lie(name, message[name])
-        return message
+            model.statistics = {t: false_statistics(s, self.liars) for t, s in model.statistics.items()}
+        self.most = model.largest
+        incoming = super().exchange_round(model, outgoing)
+        self.t += 1
+        return incoming
+
+    def delivered(self, own: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if self.attack not in PARAMETERS or not START <= self.t < STOP:
+            return own
+        return own | {name: self._lie(name, own[name]) for name in ("theta", "terms")}
 
     def _lie(self, name: str, every: np.ndarray) -> np.ndarray:
-        rng, kept = self.__dict__.setdefault("lies", {}).setdefault(name, (np.random.default_rng(14), {}))
-        sent = Sent(every, self.liars, self.rounds - 1 - START, rng, kept)
+        rng, kept = self.lies.setdefault(name, (np.random.default_rng(14), {}))
+        sent = Sent(every, self.liars, self.t - START, rng, kept)
         found = every.copy()
-        found[list(self.liars)] = admitted(PARAMETERS[self.attack](sent), self.largest)
+        found[list(self.liars)] = admitted(PARAMETERS[self.attack](sent), self.most)
         return found
 
 

@@ -28,11 +28,12 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 import together
-from attacks import ATTACKS, PARAMETERS, RECOVERY, START, STATISTICS, STOP, Lying, Sent, Streams, admitted
+from attacks import ATTACKS, PARAMETERS, RECOVERY, START, STATISTICS, STOP, Lies, Sent, Streams, admitted
 from screens import SCREENS, exchange_of
 
 import domkl
-from domkl import datasets
+from domkl import datasets, engines
+from domkl.learning.auto import AutoRows
 
 RESULTS = Path(__file__).parent / "results" / "liars.json"
 ROUNDS, SIZE, SEEDS = 1000, 200, 3
@@ -102,10 +103,24 @@ def squares(case: Case, defence: str) -> np.ndarray:
     if case.model in PAPERS:
         y_hat = fed(case, streams, exchange)
     else:
-        model = Lying(domkl.Auto(size=SIZE), graph, liars, case.attack)
-        how = {"exchange": exchange, "dtype": np.float32}
-        y_hat = domkl.simulate(streams.X, streams.labels, graph, model=model, **how).y_hat
+        network = Lies(domkl.graph.as_graph(graph), exchange, liars, case.attack)
+        y_hat = simulated(network, streams, judges=defence == "trust")
     return np.delete((y_hat - streams.y) ** 2, list(liars), 0)
+
+
+def simulated(network: Lies, streams: Streams, judges: bool) -> np.ndarray:
+    """What the learners of a network predict. (J, T)"""
+    J, T, d = streams.X.shape
+    weight, how = network.neighbours.weight, {"dtype": np.float32, "diagonal": engines.make_inverse("auto", 1)}
+    rows = AutoRows(domkl.Auto(size=SIZE), J, d, weight, J, network.diameter, **how)
+    rows.judges = judges
+    y_hat = np.zeros((J, T))
+    for t in range(T):
+        prediction = rows.predict(streams.X[:, t])
+        y_hat[:, t] = prediction.y_hat
+        outgoing = rows.learn(prediction, streams.labels[:, t])
+        rows.merge(network.exchange_round(rows, outgoing))
+    return y_hat
 
 
 def fed(case: Case, streams: Streams, exchange: domkl.Exchange) -> np.ndarray:

@@ -59,6 +59,9 @@ class Constants:
     )
     judge_fewest: int = _is(8, "samples from which on it judges them", "natural")
     judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
+    judge_common: float = _is(
+        1.5, "the most in errors of the median of it and its neighbours", "liars, other seeds"
+    )
     range_widths: float = _is(
         5.0, "how far from the centre another's targets may lie, in widths", "by design"
     )

@@ -49,20 +49,23 @@ class Judge:
         scores = np.asarray(scores, np.float64)
         return np.logaddexp(0, -y * scores) if self.classifies else np.asarray((scores - y) ** 2)
 
-    def believes(self, row: int, theta: Array) -> npt.NDArray[np.bool_]:
-        """Whether learner `row` uses each of its neighbours' parameters. (n, models, K) -> (n,)"""
+    def believes(self, row: int, theta: Array, own: Array) -> npt.NDArray[np.bool_]:
+        """Whether learner `row`, with parameters `own` (models, K), uses those of each of its neighbours.
+
+        (n, models, K) -> (n,)
+        """
         m = min(self.count, C.judge_samples)
         if not m:
             return np.ones(len(theta), bool)
-        z = self.z[row, :m].reshape(m, -1)
-        scores = z @ theta.reshape(len(theta), -1).T.astype(self.dtype) / C.models  # (m, n)
-        near = np.abs(scores[(self.count - 1) % C.judge_samples]) <= REACH
+        z, all_ = self.z[row, :m].reshape(m, -1), np.concatenate([theta, own[None]])
+        scores = z @ all_.reshape(len(all_), -1).T.astype(self.dtype) / C.models  # (m, n + 1)
+        near = np.abs(scores[(self.count - 1) % C.judge_samples, :-1]) <= REACH
         if m < C.judge_fewest:
             return np.asarray(near)
         errors = self._misses(scores, self.y[row, :m, None]).mean(0)
-        standard = self.misses[row, :m].mean(0).min()
-        most = C.judge_most * standard + C.judge_least
-        return np.asarray(near & (errors <= most))
+        alone, common = self.misses[row, :m].mean(0).min(), np.sort(errors)[len(errors) // 2]
+        most = min(C.judge_most * alone, C.judge_common * common) + C.judge_least
+        return np.asarray(near & (errors[:-1] <= most))
 
     def grow(self, more: int) -> None:
         """There are more features than before, which were 0 so far."""

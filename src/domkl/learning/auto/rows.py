@@ -318,7 +318,7 @@ class AutoRows(Model):
 
     def believes(self, row: int, theta: Array) -> npt.NDArray[np.bool_]:
         """Which neighbours' parameters err little on the learner's own last samples; see `judge`."""
-        return self.joint.own.judge.believes(row, theta)
+        return self.joint.own.judge.believes(row, theta, self.joint.outgoing[row])
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round's scale are of all learners."""
