@@ -101,6 +101,11 @@ def frozen(sent: Sent) -> np.ndarray:
     return np.array(sent.kept.setdefault("first", sent.true))
 
 
+def seldom(sent: Sent) -> np.ndarray:
+    """True ones, but for every fifth round."""
+    return np.full_like(sent.true, 1e6) if sent.age % 5 == 4 else sent.true
+
+
 def admitted(values: np.ndarray, most: float) -> np.ndarray:
     """What the protocol lets through of what a liar sends."""
     return np.clip(np.nan_to_num(values), -most, most)
@@ -140,7 +145,9 @@ PARAMETERS: dict[str, Lie] = {
 }
 LABELS = {"labels x 1e6": larger_labels, "label noise": noisy_labels}
 STATISTICS = "false statistics"
-ATTACKS = ("none", *PARAMETERS, *LABELS, STATISTICS)
+#: The parameters as they are, and false terms of the memories.
+TERMS = {"terms flipped": flipped, "terms now and then": seldom}
+ATTACKS = ("none", *PARAMETERS, *TERMS, *LABELS, STATISTICS)
 
 
 class Lies(Network):
@@ -165,15 +172,16 @@ class Lies(Network):
         return incoming
 
     def delivered(self, own: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        if self.attack not in PARAMETERS or not START <= self.t < STOP:
+        if self.attack not in PARAMETERS | TERMS or not START <= self.t < STOP:
             return own
-        return own | {name: self._lie(name, own[name]) for name in ("theta", "terms")}
+        wrong = ("terms",) if self.attack in TERMS else ("theta", "terms")
+        return own | {name: self._lie(name, own[name]) for name in wrong}
 
     def _lie(self, name: str, every: np.ndarray) -> np.ndarray:
         rng, kept = self.lies.setdefault(name, (np.random.default_rng(14), {}))
         sent = Sent(every, self.liars, self.t - START, rng, kept)
         found = every.copy()
-        found[list(self.liars)] = admitted(PARAMETERS[self.attack](sent), self.most)
+        found[list(self.liars)] = admitted((PARAMETERS | TERMS)[self.attack](sent), self.most)
         return found
 
 

@@ -111,7 +111,10 @@ def squares(case: Case, defence: str) -> np.ndarray:
 def simulated(network: Lies, streams: Streams, judges: bool) -> np.ndarray:
     """What the learners of a network predict. (J, T)"""
     J, T, d = streams.X.shape
-    weight, how = network.neighbours.weight, {"dtype": np.float32, "diagonal": engines.make_inverse("auto", 1)}
+    weight, how = (
+        network.neighbours.weight,
+        {"dtype": np.float32, "diagonal": engines.make_inverse("auto", 1)},
+    )
     rows = AutoRows(domkl.Auto(size=SIZE), J, d, weight, J, network.diameter, **how)
     rows.judges = judges
     y_hat = np.zeros((J, T))

@@ -80,7 +80,7 @@ class Network:
         duals.restart(model.resets)
         if not model.is_joined:
             return self._combine(self.neighbours, layout, own, sent, None)
-        refused = self._refused(model, sent[name])
+        refused = self._refused(model, sent)
         self.judged += 1
         np.add.at(self.used, (duals.rows, duals.senders), ~refused)
         back, moving = duals.settle(refused)
@@ -97,10 +97,13 @@ class Network:
         duals.move(moving, own[name], self._received(near, own[name], senders[name]))
         return incoming
 
-    def _refused(self, model: Model, theta: Array) -> Flags:
+    def _refused(self, model: Model, sent: Mapping[str, Array]) -> Flags:
         """Which ends of edges do not use what they received. (E,)"""
-        near = self.graph.neighbours
-        used = [iter(model.believes(j, theta[list(others)])) for j, others in enumerate(near)]
+        near = [list(others) for others in self.graph.neighbours]
+        used = [
+            iter(model.believes(j, {name: values[others] for name, values in sent.items()}))
+            for j, others in enumerate(near)
+        ]
         return np.array([not next(used[j]) for j in self.duals.rows], bool)
 
     def _redirected(

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 #: Raised whenever a constant changes, so that a refusal can name both versions.
-VERSION = 2
+VERSION = 3
 #: Fingerprints of the records of earlier versions, whose states can be loaded.
-EARLIER = ("20622136",)
+EARLIER = ("20622136", "bd4f2cdf")
 
 
 def _is(value: Any, meaning: str, chosen: str = "sets") -> Any:
@@ -60,8 +60,10 @@ class Constants:
     judge_fewest: int = _is(8, "samples from which on it judges them", "natural")
     judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
     judge_common: float = _is(
-        1.5, "the most in errors of the median of it and its neighbours", "liars, other seeds"
+        1.5, "the most that one worse than alone may err, in errors of the median neighbour", "liars"
     )
+    judge_settled: int = _is(128, "samples from which on it compares them with each other", "liars")
+    judge_terms: float = _is(3.0, "the most that a neighbour's terms may err, in errors of our own", "liars")
     range_widths: float = _is(
         5.0, "how far from the centre another's targets may lie, in widths", "by design"
     )

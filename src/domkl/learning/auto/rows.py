@@ -316,9 +316,15 @@ class AutoRows(Model):
     def resets(self) -> int:  # type: ignore[override]
         return self.joint.resets
 
-    def believes(self, row: int, theta: Array) -> npt.NDArray[np.bool_]:
+    def believes(self, row: int, sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         """Which neighbours' parameters err little on the learner's own last samples; see `judge`."""
-        return self.joint.own.judge.believes(row, theta, self.joint.outgoing[row])
+        judge, memories = self.joint.own.judge, self.memories
+        used = judge.believes(row, sent["theta"], self.joint.outgoing[row])
+        if memories.outgoing is None:
+            return used
+        own, seen = memories.outgoing[row, 0], list(memories.seen)
+        other = sent["turn"] != memories.turn  # terms of another memory, which have no effect here
+        return np.asarray(used & (other | judge.believes_terms(seen, row, sent["terms"][:, 0], own)))
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round's scale are of all learners."""
