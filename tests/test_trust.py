@@ -178,9 +178,12 @@ def test_a_learner_that_refuses_a_neighbour_goes_on_from_its_checkpoint_with_the
     again = learners(graph, 2)
     for member, (arrays, meta) in zip(again, saved, strict=True):
         member.load({name: array.copy() for name, array in arrays.items()}, meta)
+        assert member.trust
+    assert [member.trust for member in again] == [member.trust for member in members]
     rest = X[:, 60:], y[:, 60:], random.Random(1)
     expected = problems.fed(members, graph, *rest)
     np.testing.assert_array_equal(problems.fed(again, graph, *rest[:2], random.Random(1)), expected)
+    assert [member.trust for member in again] == [member.trust for member in members]
 
 
 # Lies that are no parameters

@@ -94,7 +94,7 @@ def test_a_learner_with_other_constants_is_refused_with_both_versions(monkeypatc
     monkeypatch.setattr(constants, "VERSION", 7)
     later = MAKE["alone"](MAKE["MODELS"]["auto"])
     with pytest.raises(
-        DataError, match=r"has version 2 of the constants of auto; expected 7, which .*; install"
+        DataError, match=r"has version 3 of the constants of auto; expected 7, which .*; install"
     ):
         later.load(arrays, meta)
 

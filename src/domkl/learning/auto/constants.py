@@ -158,8 +158,8 @@ class Constants:
     label_fence: float = _own(2.0, "how far a label may then lie from nearly all others, in their range")
     label_few: int = _own(20, "labels with which that is twice as far")
     own_errors: int = _own(30, "errors before which own samples are not dropped that are no guide any more")
-    own_rise: float = _own(8.0, "how many times as large as usual their last errors must be for that")
-    own_spread: float = _own(3.0, "and how many times as large as the last labels' distance from each other")
+    own_rise: float = _own(6.0, "how many times as large as usual their last errors must be for that")
+    own_spread: float = _own(1.5, "and how many times as large as the last labels' distance from each other")
 
     # The autoregressive correction of the residual
     residual_fade: float = _is(0.998, "part of the past that stays at each error", "approval")
