@@ -415,7 +415,7 @@ def most_likely_variances(data, b, v, noise, group):
 
 def believes(noted, row, thetas, own, classifies):
     """Which neighbours' parameters a learner uses: at most twice the error of alone on its last samples and,
-    from 128 samples on, at most alone's or 1.5 times the median of the learner and its neighbours."""
+    from 128 samples on, at most alone's or 1.25 times the median of the learner and its neighbours."""
     last, found = noted[-32:], []
     alone = min(mean_miss([(s[row][k], y[row]) for _, y, s in last], classifies) for k in range(2))
     every = [
@@ -427,7 +427,7 @@ def believes(noted, row, thetas, own, classifies):
         if len(last) >= 8:
             used = used and error <= 2 * alone + 1e-6
         if len(noted) >= 128:
-            used = used and error <= max(1.5 * sorted(every)[len(every) // 2], alone) + 1e-6
+            used = used and error <= max(1.25 * sorted(every)[len(every) // 2], alone) + 1e-6
         found.append(bool(used))
     return found
 

@@ -60,7 +60,7 @@ class Constants:
     judge_fewest: int = _is(8, "samples from which on it judges them", "natural")
     judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
     judge_common: float = _is(
-        1.5, "the most that one worse than alone may err, in errors of the median neighbour", "liars"
+        1.25, "the most that one worse than alone may err, in errors of the median neighbour", "liars"
     )
     judge_settled: int = _is(128, "samples from which on it compares them with each other", "liars")
     judge_terms: float = _is(3.0, "the most that a neighbour's terms may err, in errors of our own", "liars")
