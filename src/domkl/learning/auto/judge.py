@@ -8,7 +8,7 @@ neighbour that errs no longer is soon used again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,24 @@ import numpy.typing as npt
 from ...base.types import Array, Float
 from .constants import C
 
+if TYPE_CHECKING:
+    from .rows import AutoRows
+
 Sample = tuple[Array, Array]  # of J learners
 
 #: A neighbour's parameters may predict, at the last input, targets so many widths from the centre.
 REACH = 100.0
+
+
+def believes(rows: AutoRows, row: int, sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+    """Whether learner `row` uses its neighbours' messages, by their parameters and by their terms. (n,)"""
+    judge, memories = rows.joint.own.judge, rows.memories
+    used = judge.believes(row, sent["theta"], rows.joint.outgoing[row])
+    if memories.outgoing is None:
+        return used
+    own, seen = memories.outgoing[row, 0], list(memories.seen)
+    other = sent["turn"] != memories.turn  # terms of another memory, which have no effect here
+    return np.asarray(used & (other | judge.believes_terms(seen, row, sent["terms"][:, 0], own)))
 
 
 class Judge:

@@ -25,6 +25,7 @@ from .experts import ALONE, FIRST, MEMORIES, NAMES, Experts
 from .features import Features, Stats
 from .growth import take_late
 from .joint import Joint
+from .judge import believes
 from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges, within_reach
 from .outliers import LabelGate
@@ -318,13 +319,7 @@ class AutoRows(Model):
 
     def believes(self, row: int, sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         """Which neighbours' parameters err little on the learner's own last samples; see `judge`."""
-        judge, memories = self.joint.own.judge, self.memories
-        used = judge.believes(row, sent["theta"], self.joint.outgoing[row])
-        if memories.outgoing is None:
-            return used
-        own, seen = memories.outgoing[row, 0], list(memories.seen)
-        other = sent["turn"] != memories.turn  # terms of another memory, which have no effect here
-        return np.asarray(used & (other | judge.believes_terms(seen, row, sent["terms"][:, 0], own)))
+        return believes(self, row, sent)
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round's scale are of all learners."""
