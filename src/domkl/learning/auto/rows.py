@@ -17,7 +17,7 @@ from ...base.types import Array, Float
 from .. import second_order
 from ..model import Model, Part, Statistics
 from ..settings import Auto
-from . import labels, persistence, rescale, units
+from . import judge, labels, persistence, rescale, units
 from .additive import LONG, Terms
 from .change import JOINT, MISLED
 from .constants import C
@@ -25,7 +25,6 @@ from .experts import ALONE, FIRST, MEMORIES, NAMES, Experts
 from .features import Features, Stats
 from .growth import take_late
 from .joint import Joint
-from .judge import believes
 from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges, within_reach
 from .outliers import LabelGate
@@ -319,7 +318,7 @@ class AutoRows(Model):
 
     def believes(self, row: int, sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         """Which neighbours' parameters err little on the learner's own last samples; see `judge`."""
-        return believes(self, row, sent)
+        return judge.believes(self, row, sent)
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round's scale are of all learners."""
