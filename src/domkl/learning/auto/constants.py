@@ -87,6 +87,9 @@ class Constants:
     )
     enough: int = _is(320, "samples of all learners after which a common scale is good enough to go on with")
     looks: int = _is(64, "the most rounds that `enough` may take")
+    moved: float = _is(
+        0.5, "deviations that a mean must have moved for another scale after `looks` rounds", "natural"
+    )
     late_values: int = _is(32, "values after which an input that came late gets its scale", "by design")
     far_apart: float = _is(
         20.0, "how far a learner may move the scale, in typical spreads of the learners", "natural"
@@ -98,7 +101,7 @@ class Constants:
     fixed_share: float = _is(1e-3, "weight that experts get back in every round", "drift")
     heat: float = _is(4.0, "temperature of Hedge, in mean squared errors of the best expert")
     first_weights: tuple[float, ...] = _is(
-        (0.15, 0.4, 0.125, 0.1, 0.225), "weights of the experts that there are from the start", "natural"
+        (0.14, 0.52, 0.1, 0.1, 0.14), "weights of the experts that there are from the start", "natural"
     )
     newcomer: float = _is(
         0.9, "weight of the neighbours where a learner joins without samples of its own", "by design"

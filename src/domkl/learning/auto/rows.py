@@ -218,7 +218,7 @@ class AutoRows(Model):
     def _step(self, prediction: AutoPrediction, y: Array, earlier: AutoPrediction) -> None:
         """The local step; a scale that all share is taken before it, any other when the round ends."""
         due, common = self.warm.is_due(self.rounds), self.warm.is_common(self.rounds)
-        if due and common and self.rounds in self.known:
+        if due and common and self.rounds in self.known and rescale.is_worth_it(self):
             rescale.rebuild(self, self.known.pop(self.rounds), is_open=True)
         elif self.joint.state is not None and (common or not due):
             target = self.scaled_target(y)
