@@ -56,7 +56,7 @@ def main():
     logging.getLogger("domkl").addHandler(logging.NullHandler())
     found = [measured("configurations", odd_configurations, args.configurations)]
     for model in MODELS:
-        for kind in ("jsonl", "csv"):
+        for kind in ("jsonl", "csv", "flat"):
 
             def run(count, seed, model=model, kind=kind):
                 return odd_rows(model, kind, count, seed)

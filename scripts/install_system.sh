@@ -1,9 +1,9 @@
 #!/bin/sh
-# System packages that some tests need: a broker (mosquitto), and tools that break networks (iproute2,
+# System packages that some tests need: a broker (mosquitto), a database (postgresql), and tools that break networks (iproute2,
 # nftables, vde2) or clocks (libfaketime). Safe to run again. Where it cannot install, it says what is skipped and ends well.
 set -eu
 
-packages="mosquitto iproute2 nftables vde2 libfaketime"
+packages="mosquitto postgresql iproute2 nftables vde2 libfaketime"
 policy=/usr/sbin/policy-rc.d
 
 is_installed() {
@@ -30,7 +30,7 @@ fi
 command -v apt-get >/dev/null 2>&1 || skip "no apt-get"
 [ "$(id -u)" -eq 0 ] || skip "not root"
 
-# Debian starts a broker when it is installed. policy-rc.d forbids that, for the length of this script.
+# Debian starts a broker and a database when they are installed. policy-rc.d forbids that, for the length of this script.
 if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
     trap 'exit 1' HUP INT TERM

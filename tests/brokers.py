@@ -83,11 +83,36 @@ def configure(directory: pathlib.Path, port: int, *, tls: bool, network: str) ->
     return config
 
 
+def with_users(config: pathlib.Path, users: dict[str, str], tls: pathlib.Path | None) -> None:
+    """Ask for passwords; over TLS if there is a folder with the broker's certificate."""
+    passwords = config.with_suffix(".passwords")
+    passwords.touch(0o600)
+    for user, password in users.items():
+        subprocess.run(["mosquitto_passwd", "-b", passwords, user, password], check=True, capture_output=True)
+    text = config.read_text().replace(
+        "allow_anonymous true", f"allow_anonymous false\npassword_file {passwords}"
+    )
+    if tls is not None:
+        certs.make_broker(tls, network="domkl")
+        text += f"certfile {tls}/broker.pem\nkeyfile {tls}/broker.key\n"
+    config.write_text(text)
+
+
 @contextlib.contextmanager
-def running(directory: pathlib.Path, *, tls: bool = False, network: str = "domkl") -> Iterator[Broker]:
-    """A broker for the length of a block."""
+def running(
+    directory: pathlib.Path,
+    *,
+    tls: bool = False,
+    network: str = "domkl",
+    users: dict[str, str] | None = None,
+    shows: pathlib.Path | None = None,
+) -> Iterator[Broker]:
+    """A broker for the length of a block; with `users` it asks for passwords, with `shows` over TLS."""
     (port,) = free_ports(1)
-    broker = Broker(directory, configure(directory, port, tls=tls, network=network), port)
+    config = configure(directory, port, tls=tls, network=network)
+    if users is not None:
+        with_users(config, users, shows)
+    broker = Broker(directory, config, port)
     broker.start()
     try:
         yield broker

@@ -33,20 +33,35 @@ forgetting = 100.0
 kind = "csv"
 path = "in.csv"
 follow = true
-target = "y"
-columns = ["u", "v", "w"]
 low = [0.0, 0.0, 0.0]
 high = [1.0, 1.0, 1.0]
 target_low = 0.0
 target_high = 1.0
-missing = true
 journal = true
 dead_letters = "bad.jsonl"
+[columns]
+target = "y"
+features = ["u", "v", "w"]
+drop = ["z"]
+time = ["t"]
+learner = "who"
+kinds = {t = "time:iso"}
+categories = {}
+na = ["-9"]
+decimal = "."
+separator = ";"
+missing = "auto"
+hashed = 4
+calendar = ["hour"]
+paths = {u = "a.0.u"}
 [transport]
 kind = "memory"
 listen = ["127.0.0.1:7447"]
 connect = ["[::1]:7448"]
 broker = "127.0.0.1:1883"
+user = "u"
+password = "p"
+discover = "lan"
 insecure = false
 max_bytes = 1000
 inbox = 10
@@ -62,7 +77,9 @@ every_seconds = 30.0
 sync = true
 [output]
 predictions = "-"
-publish = true
+topic = "a/b"
+retain = true
+url = "http://127.0.0.1:8080/x"
 coverage = 0.9
 [http]
 listen = "127.0.0.1:9464"
@@ -117,7 +134,7 @@ def configuration(rng):
     top, _, rest = GOOD.partition("[model]")
     auto, _, others = rest.partition("[stream]")
     if rng.random() < 0.4:
-        auto, others = PAPER, others.replace("missing = true\n", "")
+        auto = PAPER
     lines = f"{top}[model]{auto}[stream]{others}".strip().splitlines()
     for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
         rng.choice(CHANGES)(rng, lines)

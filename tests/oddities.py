@@ -20,8 +20,9 @@ from domkl.agent import Agent
 from domkl.agent.config import StreamSection
 from domkl.agent.files import LONGEST
 from domkl.agent.refusals import DeadLetters
+from domkl.datasets.columns import Columns
 from domkl.learning.settings import KernelSpec
-from inmemory import config, together
+from inmemory import config, together, until
 
 RATES = domkl.Rates(rho=0.5, eta=0.5, eta_g=1.0)
 SMALL = KernelSpec(D=10, sigma2=(0.3, 3.0))
@@ -54,6 +55,9 @@ def honest(rng, kind, classifies):
 def line_of(x, y, kind, id=None):
     if kind == "csv":
         return ",".join([*x, y]).encode()
+    if kind == "flat":
+        cells = {**dict(zip("abcdefgh", x, strict=False)), **({"y": y} if y else {})}
+        return ("{" + ", ".join(f'"{name}": {cell}' for name, cell in cells.items()) + "}").encode()
     label, name = f', "y": {y}' if y else "", "" if id is None else f', "id": {json.dumps(id)}'
     return f'{{"x": [{", ".join(x)}]{label}{name}}}'.encode()
 
@@ -123,6 +127,42 @@ def _long(rng, kind, classifies):
     return b'{"x": [' + b"1," * rng.choice([10_000, LONGEST]) + b'1], "y": 1}'
 
 
+def odd_messages(count, seed=0):
+    """Feed an agent messages of four topics among odd ones, of more topics too; its counts."""
+    rng, section = random.Random(seed), StreamSection(topics=("s/+", "s/y", "t/#"), within=1e6)
+    columns = Columns("y", ("a", "b", "c"))
+    out, labels = [], []
+
+    async def main():
+        given = {"model": MODELS["auto"], "dtype": None, "stream": section, "columns": columns, "inputs": 0}
+        agent = Agent(config("a", **given), out=out.append)
+        task = asyncio.create_task(agent.run())
+        for _ in range(count):
+            if rng.random() < 0.5:
+                topic = rng.choice(["s/a", "s/b", "s/c", "s/y", "t/" + str(rng.random()), "t/x/a", "t"])
+                way = rng.choice([_any_bytes, _damaged, _wrong_value, _nested, _flat, _edge, _marked])
+                odd_one = way(rng, rng.choice(["flat", "jsonl"]), False)
+                agent.sensors.receive(topic, odd_one if b'"y"' not in odd_one else odd_one[:-1])
+            else:
+                x, y = sample(rng)
+                for name, value in zip("abcy", [*x, y], strict=True):
+                    agent.sensors.receive(f"s/{name}", repr(value).encode())
+                labels.append(y)
+            if agent.sensors.readings.qsize() > 1000:
+                await until(lambda: not agent.sensors.readings.qsize())
+        await until(lambda: not agent.sensors.readings.qsize() or task.done())
+        agent.sensors.readings.put_nowait(None)
+        await asyncio.wait_for(task, 60)
+        return agent
+
+    agent = asyncio.run(main())
+    learnt = [record["y"] for record in out if record.get("y") in {*labels}]
+    assert learnt == labels, "an honest reading was lost"
+    assert agent.rows.total() > 0
+    assert np.isfinite(agent.progress.rmse)
+    return {"honest": len(labels), "used": agent.rows.used, **agent.rows}
+
+
 class Counting(DeadLetters):
     """Dead letters that are counted too."""
 
@@ -143,11 +183,13 @@ def odd_rows(model, kind, count, seed=0, absurd=True):
     ]
     lines = [line if line and not line.isspace() else b"blank" for line in lines]
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / f"in.{kind}"
+        path = pathlib.Path(folder) / ("in.csv" if kind == "csv" else "in.jsonl")
         path.write_bytes(b"\n".join([b"a,b,c,y", *lines] if kind == "csv" else lines))
-        section = StreamSection(kind=kind, path=str(path), missing=model.startswith("auto"))
+        section = StreamSection(path=str(path))
         out = []
-        agent = Agent(config("a", model=settings, dtype=None, stream=section), out=out.append)
+        columns = Columns("y", ("a", "b", "c")) if kind == "flat" else Columns()
+        given = config("a", model=settings, dtype=None, stream=section, columns=columns)
+        agent = Agent(given, out=out.append)
         agent.rows.letters = Counting(f"{folder}/bad")
         asyncio.run(together(agent, seconds=3600))
     return _judged(agent, out, is_honest)
@@ -164,7 +206,7 @@ def _judged(agent, out, is_honest):
     assert {*truths} <= predicted.keys(), "an honest row was refused"
     assert agent.progress.samples >= len(truths)
     assert all(np.isfinite(record["y_hat"]) for record in out)
-    assert np.isfinite(agent.progress.error)
+    assert np.isfinite(agent.progress.rmse)
     assert [name for name, array in arrays.items() if not _is_sound(name, array)] == []
     last = [predicted[index] for index in truths[-200:]]
     error = float(np.mean([(record["y_hat"] - record["y"]) ** 2 for record in last]))

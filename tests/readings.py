@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 
 from domkl.agent.config import StreamSection
 from domkl.agent.streams import open_stream
+from domkl.datasets.columns import Columns
 
 
 def plain(reading):
@@ -28,18 +30,27 @@ def all_of(section, inputs=2, skip=0, **given):
     return asyncio.run(asyncio.wait_for(collect(stream), 20)), dict(stream.refused)
 
 
+def split(settings):
+    """Settings of the section, and those of the columns."""
+    names = {each.name for each in dataclasses.fields(Columns)} - {"missing"}
+    columns = Columns(**{name: value for name, value in settings.items() if name in names})
+    about = {"columns": columns, "missing": settings.get("missing", False)}
+    return {name: value for name, value in settings.items() if name not in names | {"missing"}}, about
+
+
 def from_bytes(tmp_path, data, kind="jsonl", inputs=2, skip=0, **settings):
-    path = tmp_path / f"in.{kind}"
+    path, (section, about) = tmp_path / f"in.{kind}", split(settings)
     path.write_bytes(data)
-    return all_of(StreamSection(kind=kind, path=str(path), **settings), inputs, skip)
+    return all_of(StreamSection(kind=kind, path=str(path), **section), inputs, skip, **about)
 
 
 def from_pipe(data, **settings):
     ours, theirs = os.pipe()
     with os.fdopen(theirs, "wb") as file:
         file.write(data)
+    section, about = split(settings)
     try:
-        return all_of(StreamSection(**settings), stdin=ours)
+        return all_of(StreamSection(**section), stdin=ours, **about)
     finally:
         os.close(ours)
 

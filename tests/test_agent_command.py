@@ -15,8 +15,8 @@ name = "a"
 neighbours = ["b"]
 [transport]
 kind = "memory"
-[stream]
-columns = ["u", "v"]
+[columns]
+features = ["u", "v"]
 [model]
 size = 64
 """
@@ -90,7 +90,7 @@ def test_check_has_one_json_document(file, capsys, monkeypatch):
     assert (said["name"], said["inputs"], said["dtype"]) == ("a", 2, "float64")
     assert said["model"]["kind"] == "paper"
     assert said["model"]["rates"] == {"kappa": 1.0, "kappa_g": 1.0, "horizon": 9}
-    assert said["stream"]["columns"] == ["u", "v"]
+    assert said["columns"] == {"features": ["u", "v"]}
     assert said["fingerprint"] == Made.fingerprint
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from domkl.agent import config
-from domkl.agent.config import AgentConfig, Handed, StreamSection
+from domkl.agent.config import AgentConfig, Handed
 from domkl.agent.transports.base import TransportSettings
 from domkl.base import toml
 from domkl.base.errors import DataError, InputError
+from domkl.datasets.columns import Columns
 from domkl.learning.first_order import Rates
 from domkl.learning.settings import Auto, KernelSpec, Paper, RateSpec
 
@@ -64,7 +65,7 @@ def test_a_model_is_the_settings_object_of_python(tmp_path):
 
 
 def test_a_model_that_was_handed_over_is_a_path(tmp_path):
-    found = load(tmp_path, UNSIZED + PATH + "[stream]\nmissing = true\n[rounds]\nmode = 'async'")
+    found = load(tmp_path, UNSIZED + PATH + "[rounds]\nmode = 'async'")
     assert found.model == Handed(str(tmp_path / "pump.model"))
     assert found.inputs == 0
     assert dataclasses.replace(found, inputs=3).inputs == 3
@@ -72,8 +73,9 @@ def test_a_model_that_was_handed_over_is_a_path(tmp_path):
 
 
 def test_columns_tell_the_number_of_inputs(tmp_path):
-    assert load(tmp_path, UNSIZED + "[stream]\ncolumns = ['u', 'v', 'w']").inputs == 3
-    assert AgentConfig("net", "a", stream=StreamSection(columns=("u",))).inputs == 1
+    assert load(tmp_path, UNSIZED + "[columns]\nfeatures = ['u', 'v', 'w']").inputs == 3
+    assert load(tmp_path, UNSIZED + "[columns]\nfeatures = ['u']\nkinds = {u = 'clock'}").inputs == 2
+    assert AgentConfig("net", "a", columns=Columns(features=("u",))).inputs == 1
     refused(tmp_path, UNSIZED, "mine.toml: inputs is not given; expected how many numbers x has; add inputs")
     refused(tmp_path, UNSIZED + "inputs = -1", "mine.toml: inputs is -1")
 
@@ -91,10 +93,13 @@ def test_the_kind_of_model_decides_the_precision(tmp_path):
     [
         LEAST + "[rounds]\nmode = 'async'",
         LEAST + PAPER + "[rounds]\nmode = 'async'",
-        LEAST + "[stream]\nmissing = true",
+        LEAST + "[columns]\nmissing = 'error'",
+        LEAST + "[columns]\ntime = 'when'",
+        LEAST + "[stream]\ntopic = 'a/+/b'\nbroker = '127.0.0.1:1883'",
+        LEAST + "[stream]\ntopic = 'a/#'\n[transport]\nlisten = ['127.0.0.1:7447']\n[output]\ntopic = 'p'",
         LEAST + PAPER + "[stream]\nlow = [0, 0]\nhigh = [1, 1]\ntarget_low = 0\ntarget_high = 2",
         LEAST + "[model]\nkind = 'paper'\n[model.rates]\nrho = 1\neta = 1\neta_g = 1",
-        LEAST + "neighbours = []\n[stream]\ncolumns = []",
+        LEAST + "neighbours = []\n[columns]\nfeatures = []",
     ],
 )
 def test_what_goes_together(tmp_path, text):
@@ -128,10 +133,6 @@ def test_what_goes_together(tmp_path, text):
             r"\[model\] key is 'size'; expected one of kind, kernels",
         ),
         (
-            PAPER + "[stream]\nmissing = true",
-            r": \[stream\] missing is true with \[model\] kind paper; .*auto",
-        ),
-        (
             "[model]\nkind = 'paper'\nhedge = 'messages'\n" + RATES + "[rounds]\nmode = 'async'",
             r": \[rounds\] mode is async with \[model\] hedge messages; expected another hedge",
         ),
@@ -158,7 +159,7 @@ def test_what_does_not_go_with_a_model_is_refused(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "mine.toml has no network; expected str; add it"),
+        ("", "mine.toml: inputs is not given; expected how many numbers x has"),
         ('nmae = "a"\n' + LEAST, "mine.toml key is 'nmae'; .*did you mean 'name'"),
         ('preset = "auto"\n' + LEAST, "mine.toml key is 'preset'; expected one of network, name"),
         ("network = [", "mine.toml cannot be read: .*; expected an agent's TOML configuration; fix the file"),
@@ -203,13 +204,36 @@ def test_bad_names_and_numbers_are_refused(tmp_path, head, message):
     [
         ("stream", "kind = 'tcp'", "kind is 'tcp'; expected one of stdin, csv, jsonl, topic"),
         ("stream", "kind = 'csv'", "path is not given and kind is csv; .*; add path"),
-        ("stream", "path = 'a.csv'", "path is given and kind is stdin; .*; leave path out"),
+        ("stream", "kind = 'stdin'\npath = 'a.csv'", "path is given and kind is stdin; .*; leave path out"),
         ("stream", "kind = 'topic'", "topic is not given and kind is topic"),
-        ("stream", "topic = 'domkl/n/s/x'", "topic is given and kind is stdin"),
+        ("stream", "kind = 'stdin'\ntopic = 'a/b'", "topic is given and kind is stdin"),
+        ("stream", "topic = 'a'\ntopics = ['b']", "topic and topics are both given"),
+        ("stream", "topics = ['a', 'a']", "topics has 'a' twice"),
+        ("stream", "topic = 'a//b'", "topic is 'a//b'; expected levels between single slashes"),
+        ("stream", "topic = 'a/b+/c'", "topic is 'a/b./c'; .*'.' for one whole level"),
+        ("stream", "topic = 'a/#/c'", "topic is "),
+        ("stream", "topic = '$SYS/x'", "topic is "),
+        ("stream", "topic = '#'", "topic is '#'; expected domkl/<network>/<sender>/<channel>"),
+        ("stream", "topic = 'a'\ntrigger = 'a'", "trigger is given without topics"),
+        ("stream", "topics = ['a', 'b']\nwithin = 0", "within is 0"),
+        ("stream", "topic = 'a'\nuser = 'u'", "user given without broker; expected them together"),
+        ("stream", "topic = 'a'\nbroker = 'b:1'\npassword = 'p'", "a password is given without user"),
+        (
+            "stream",
+            "topic = 'a'\nbroker = 'b:1'\nuser = 'u'\npassword = 'p'\npassword_file = 'f'",
+            "password and password_file are both given",
+        ),
+        ("output", "topic = 'a/+'", "topic is 'a/.'; .*no wildcards"),
+        ("output", "retain = true", "retain is true without topic"),
+        ("output", "url = 'ftp://a/b'", "url is 'ftp://a/b'; expected https://"),
+        ("output", "url = 'http://example.org/x'", "url is .*http:// on this machine"),
+        ("output", "url = 'https://u:p@example.org/x'", "url is .*without a name and password"),
+        ("output", "url = 'https://a b/'", "url is "),
+        ("transport", "discover = 'wan'", "discover is 'wan'"),
         ("stream", "kind = 'topic'\ntopic = 'domkl/n/+/x'", "topic is 'domkl/n/./x'; expected domkl/"),
         ("stream", "follow = true", "follow is true and kind is stdin"),
-        ("stream", "columns = ['u', 'u']", "columns has 'u' twice"),
-        ("stream", "kind = 'csv'\npath = 'a'\ncolumns = ['y', 'u']", "columns has 'y', the target"),
+        ("columns", "features = ['u', 'u']", r"features \['u', 'u'\] repeat a name"),
+        ("columns", "features = ['t', 'u']\ntarget = 't'", r"features \['t', 'u'\] repeat a name"),
         ("stream", "low = [0, 0]", "low has 2 numbers and high 0"),
         ("stream", "low = [0, 1]\nhigh = [1, 1]", r"low\[1\] is 1 and high\[1\] is 1; .*the low one lower"),
         ("stream", "low = [0, nan]\nhigh = [1, 1]", r"low\[1\] is nan"),
@@ -245,13 +269,22 @@ def test_bad_sections_are_refused(tmp_path, section, lines, message):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("columns = ['u']", r"\[stream\] columns has 1 items; expected inputs = 2"),
-        ("low = [0, 0, 0]\nhigh = [1, 1, 1]", r"\[stream\] low has 3 items; expected inputs = 2"),
+        ("[columns]\nfeatures = ['u']", r"\[columns\] makes 1 inputs; expected inputs = 2"),
+        ("[columns]\nmissing = 'mean'", r"\[columns\] missing is mean, which only whole tables have"),
+        ("[columns]\nlabels = ['a', 'b']", r"\[columns\] labels is given with \[model\] loss squared"),
+        ("low = [0, 0, 0]\nhigh = [1, 1, 1]", r"\[stream\] low has 3 items; expected as many as inputs, 2"),
+        ("topic = 'a/b'", r"a topic is given and no broker; expected where it is; add \[stream\] broker"),
+        ("[output]\ntopic = 'a/b'", "a topic is given and no broker"),
+        ("topic = '/a'\n[transport]\nkind = 'zenoh'", "topic '/a' begins with a slash"),
+        (
+            "[output]\ntopic = 'domkl/net/b/theta'\n[transport]\nkind = 'zenoh'",
+            r"\[output\] topic is of other learners",
+        ),
         ("journal = true", r"\[stream\] journal is true without a \[checkpoint\] directory"),
     ],
 )
 def test_sections_must_agree(tmp_path, lines, message):
-    refused(tmp_path, f"{LEAST}[stream]\n{lines}", f"^mine.toml: {message}")
+    refused(tmp_path, f"{LEAST}{'' if lines[0] == '[' else '[stream]'}\n{lines}", f"^mine.toml: {message}")
 
 
 @pytest.mark.parametrize(
@@ -305,8 +338,9 @@ def test_the_section_has_every_setting_of_a_transport():
         {each.name: each.default for each in dataclasses.fields(kind)}
         for kind in (config.TransportSection, TransportSettings)
     )
-    assert {*ours} == {*theirs} - {"network", "name", "peers"}
-    assert all(ours[name] == theirs[name] for name in {*ours} - {"kind"})
+    others = {"network", "name", "peers", "topics", "is_guest"}
+    assert {*ours} - {"password_file"} == {*theirs} - others
+    assert all(ours[name] == theirs[name] for name in {*ours} - {"kind", "password_file"})
 
 
 def test_settings_are_frozen(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.resources
 import pathlib
 import re
 import shutil
@@ -25,13 +26,33 @@ EXAMPLES = [
     *("stream path", "stream topic", "stream low", "stream high", "stream target_low", "stream target_high"),
     *("transport connect", "transport announce", "transport ca", "transport cert", "transport key"),
     *("transport revoked", "checkpoint directory"),
-    *("stream dead_letters", "output coverage", "http listen"),
+    *("stream dead_letters", "output coverage", "http listen", " inputs"),
+    *(
+        f"columns {key}"
+        for key in [
+            "drop",
+            "time",
+            "learner",
+            "labels",
+            "positive",
+            "na",
+            "separator",
+            "kinds",
+            "categories",
+            "paths",
+        ]
+    ),
+    *("columns target", "columns decimal", "stream topics", "stream trigger"),
+    *("stream broker", "stream user", "stream password", "stream password_file", "stream ca"),
+    *("transport kind", "transport listen", "transport discover", "transport user", "transport password"),
+    *("transport password_file", "output topic", "output url"),
 ]
 EXAMPLE_OF_AUTO = {" dtype": "float32", "model kind": "auto"}
 
 
 def example():
-    return (DEPLOY / "agent.toml").read_text()
+    """The example that ships with the package."""
+    return (importlib.resources.files("domkl.agent") / "agent.toml").read_text()
 
 
 def written(text):
@@ -74,6 +95,7 @@ def defaults():
 def test_the_example_is_right():
     found = config.load(DEPLOY / "agent.toml", {})
     assert (found.name, found.model, found.inputs) == ("jfk", Auto(), 3)
+    assert (DEPLOY / "agent.toml").read_text() == example()
 
 
 @needs_checkout
@@ -81,9 +103,9 @@ def test_the_example_of_the_papers_learner_is_right(tmp_path):
     """Its comments, from "With kind" on, are settings that go together."""
     text = example().replace('#kind = "auto"', 'kind = "paper"')
     head, _, rest = text.partition('# With kind = "paper"')
-    paper, _, rest = rest.partition("[stream]")
+    paper, _, rest = rest.partition("[columns]")
     on = re.sub(r"(?m)^#(?=[a-zA-Z\[])(?!memory|delta)", "", paper)
-    (tmp_path / "agent.toml").write_text(f"{head}#{on}[stream]{rest}")
+    (tmp_path / "agent.toml").write_text(f"{head}#{on}[columns]{rest}")
     model = config.load(tmp_path / "agent.toml", {}).model
     assert model.draw(3).shape == (4, 50, 3)
     assert model.rates_at(0).rho == 50
@@ -95,10 +117,11 @@ def test_the_files_in_the_page_on_agents_are_right(tmp_path):
     first, *others = re.findall(r"(?s)```toml\n(.*?)```", page)
     (tmp_path / "a.toml").write_text(first)
     found = config.load(tmp_path / "a.toml", {})
-    assert (found.name, found.inputs, found.model, found.stream.kind) == ("a", 3, Auto(size=400), "csv")
+    assert (found.name, found.model, found.stream.kind) == ("a", Auto(size=400), "csv")
+    assert found.columns.features == ("flow", "temp", "load")
     assert others
     for text in others:
-        (tmp_path / "a.toml").write_text(f'network = "pumps"\nname = "a"\n{text}')
+        (tmp_path / "a.toml").write_text(text)
         config.load(tmp_path / "a.toml", {})
 
 
@@ -118,7 +141,8 @@ def test_what_the_example_leaves_out_is_written_as_it_is_without(tmp_path):
         inner = functools.reduce(dict.get, filter(None, section.split(".")), table)
         assert key.takes(inner[name]), place
         if place in off and place not in EXAMPLES:
-            assert inner[name] == defaults()[place], place
+            given = tuple(inner[name]) if isinstance(inner[name], list) else inner[name]
+            assert given == defaults()[place], place
 
 
 @needs_checkout

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from domkl.agent import streams
+from domkl.agent import sources
 from domkl.agent.config import StreamSection
 from domkl.agent.streams import open_stream
 from readings import append, collect, plain, row
@@ -15,7 +15,7 @@ from readings import append, collect, plain, row
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(streams, "POLL", 0.005)
+    monkeypatch.setattr(sources, "POLL", 0.005)
 
 
 class Follower:

@@ -34,8 +34,8 @@ SNAPSHOT = {
     "readings_used": 14,
     "readings_refused": {"not a number": 2},
     "dead_letters_lost": 1,
-    "squared_error_rolling": 0.25,
-    "squared_error_alone_rolling": 0.5,
+    "rmse_rolling": 0.25,
+    "rmse_alone_rolling": 0.5,
     "neighbour_up": {"lga": 1, "ewr": 0},
     "neighbour_trust": {"lga": 1, "ewr": 0.25},
     "neighbour_age_seconds": {"lga": 0.5, "ewr": math.inf},
@@ -102,8 +102,8 @@ def test_metrics_hold_the_snapshot(served):
         "domkl_readings_used_total 14.0",
         'domkl_readings_refused_total{reason="not a number"} 2.0',
         "domkl_dead_letters_lost_total 1.0",
-        "domkl_squared_error_rolling 0.25",
-        "domkl_squared_error_alone_rolling 0.5",
+        "domkl_rmse_rolling 0.25",
+        "domkl_rmse_alone_rolling 0.5",
         'domkl_neighbour_up{neighbour="lga"} 1.0',
         'domkl_neighbour_up{neighbour="ewr"} 0.0',
         'domkl_neighbour_trust{neighbour="ewr"} 0.25',
@@ -309,7 +309,7 @@ def test_rows_that_an_agent_refuses_are_in_its_metrics(tmp_path):
 
 def test_the_error_alone_is_in_the_metrics_where_the_model_knows_it(tmp_path):
     row = ROWS.splitlines(keepends=True)[0]
-    names = ("domkl_squared_error_rolling ", "domkl_squared_error_alone_rolling ")
+    names = ("domkl_rmse_rolling ", "domkl_rmse_alone_rolling ")
     lines, _ = metrics_of(tmp_path, row * 3)
     assert [sum(line.startswith(name) for line in lines) for name in names] == [1, 1]
     lines, _ = metrics_of(tmp_path, row * 3, model=Paper(rates=Rates(1, 1, 1)))

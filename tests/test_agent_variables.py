@@ -65,7 +65,7 @@ def test_a_variable_changes_one_key_of_a_nested_section(tmp_path):
 
 def test_the_environment_can_be_all_there_is(tmp_path):
     found = load(
-        tmp_path, "", DOMKL_NETWORK="n", DOMKL_NAME="a", DOMKL_STREAM_COLUMNS="u,v", DOMKL_MODEL_SEED="9"
+        tmp_path, "", DOMKL_NETWORK="n", DOMKL_NAME="a", DOMKL_COLUMNS_FEATURES="u,v", DOMKL_MODEL_SEED="9"
     )
     assert (found.network, found.inputs, found.model) == ("n", 2, Auto(seed=9))
 

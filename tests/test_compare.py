@@ -114,16 +114,17 @@ def test_only_those_that_scale_by_themselves_see_the_values_as_they_are(monkeypa
     assert rows["scaled"].rmse == pytest.approx(np.ptp(X[:, 0]))  # in the target's unit
 
 
-def test_columns_and_rows_without_numbers_can_be_left_out(capsys, mine):
+def test_categories_and_missing_cells_are_compared_or_left_out(capsys, mine):
     names, *rows = mine.read_text().splitlines()
-    lines = [f"{names},day", *(f"{row},monday" for row in rows), ",0.5,1000,tuesday"]
+    lines = [f"{names},day", ",0.5,1000,tuesday", *(f"{row},monday" for row in rows)]
     mine.write_text("\n".join(lines) + "\n")
-    argv = ["compare", "--data", str(mine), "--target", "y", "--learners", "4"]
-    assert cli.main(argv) == 2
-    assert "--drop day" in capsys.readouterr().err
-    assert cli.main([*argv, "--drop", "day"]) == 2
-    assert "--missing drop" in capsys.readouterr().err
-    found, _ = document(capsys, *argv, "--drop", "day", "--missing", "drop")
+    argv = ["compare", "--data", str(mine), "--target", "y"]
+    assert cli.main([*argv, "--missing", "error"]) == 2
+    assert "line 2, column 'u': the cell is missing" in capsys.readouterr().err
+    found, _ = document(capsys, *argv)
+    assert (found["learners"], found["rounds"], found["features"]) == (1, 61, 4)
+    assert not [row["reason"] for row in found["rows"] if row["reason"]]
+    found, _ = document(capsys, *argv, "--learners", "4", "--drop", "day", "--missing", "drop")
     assert (found["learners"], found["rounds"], found["features"]) == (4, 15, 2)
 
 
@@ -148,7 +149,7 @@ def test_the_figure_goes_where_it_is_told(capsys, tmp_path):
     [
         (["--target", "y"], ["--target is for a file", "--data"]),
         (["--drop", "u"], ["--drop is for a file", "--data"]),
-        (["--data", "x.csv"], ["x.csv needs a target"]),
+        (["--data", "x.csv", "--target", "y"], ["x.csv: no such file"]),
         (["--data", "x.csv", "--dataset", "weather"], ["both given"]),
         (["--learners", "4"], ["for the stations", "expected 3"]),
         (["--dataset", "nothing"], ["nothing"]),

@@ -283,6 +283,6 @@ def test_notes_say_what_was_inferred_and_left_out():
     notes = trial.carry_out(Experiment("e", graphs=("paper1",), model=model), made).notes
     assert "inferred" in notes[0]
     assert notes[1:] == (
-        "2 rows dropped: a cell was missing",
+        "2 rows dropped: no target, or a missing cell",
         "7 rows not used, so that all streams are of one length",
     )

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from domkl.agent import AgentConfig
-from domkl.agent.config import Handed, StreamSection
+from domkl.agent.config import Handed
 from domkl.agent.making import make
 from domkl.base.errors import DataError, InputError
+from domkl.datasets.columns import Columns
 from domkl.learner import files, handed, schema
 from taught import MODELS, NAMES, D, read_back, rows, samples, taught, taught_in_river
 
@@ -153,7 +154,7 @@ def test_domkl_agent_reads_samples_by_their_names(tmp_path, kind):
     lines = [json.dumps({"x": x, "y": label}) for x, label in zip(rows(X), y, strict=True)]
     lines[3] = json.dumps({"x": {"hour": X[3, 1]}})
     lines += [json.dumps({"x": x}) for x in ({"Wind": 3.0, "hour": 1.0}, {}, {**rows(X)[0], "at": 9})]
-    done = run_agent(tmp_path, extra="[stream]\nmissing = true", said="\n".join(lines))
+    done = run_agent(tmp_path, said="\n".join(lines))
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert [record["index"] for record in records] == [*range(30), 32]  # a misspelt name is not missing
@@ -178,7 +179,7 @@ def folder(tmp_path_factory):
         ("size = 99", "has path and size; expected path alone; leave size out"),
         ("[stream]\nlow = [0, 0, 0]\nhigh = [1, 1, 1]", "[stream] low is given with [model] path"),
         ("[stream]\ntarget_low = 0\ntarget_high = 1", "[stream] target_low is given with [model] path"),
-        ('[stream]\ncolumns = ["wind", "hour"]', "was taught with 3; expected as many; fix one"),
+        ('[columns]\nfeatures = ["wind", "hour"]', "was taught with 3; expected as many; fix one"),
     ],
 )
 def test_what_does_not_go_with_the_model_is_refused_in_one_line(folder, extra, message):
@@ -193,7 +194,7 @@ def test_check_names_the_model(folder):
     assert done.returncode == 0, done.stderr
     assert "a.model" in json.dumps(json.loads(done.stdout))
     done = run_agent(folder, "--check")
-    assert f"columns = {json.dumps(handed.read(folder / 'a.model').names)}" in done.stdout
+    assert f"features = {json.dumps(handed.read(folder / 'a.model').names)}" in done.stdout
 
 
 def test_columns_have_the_models_order_whatever_the_settings_say(folder):
@@ -202,10 +203,10 @@ def test_columns_have_the_models_order_whatever_the_settings_say(folder):
 
     def config(columns):
         path = Handed(str(folder / "a.model"))
-        return AgentConfig("net", "a", model=path, stream=StreamSection(columns=columns))
+        return AgentConfig("net", "a", model=path, columns=Columns(features=columns))
 
     completed, learner = make(config(NAMES))
-    assert completed.stream.columns == model.names
+    assert completed.columns.features == model.names
     assert completed.inputs == D == learner._row.model.d
-    with pytest.raises(InputError, match=r"columns has 'snow'; expected what .* was taught with"):
+    with pytest.raises(InputError, match=r"features has 'snow'; expected what .* was taught with"):
         make(config(("wind", "hour", "snow")))

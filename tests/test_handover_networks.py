@@ -253,7 +253,7 @@ def test_agents_start_where_the_model_ends(tmp_path, kind):
     for t in range(T):
         feed(group, graph, X[:, t], y[:, t], t)
         assert [out[t]["y_hat"] for out in outs] == [member.step.y_hat for member in group]
-    assert agents[0].config.stream.columns == model.names
+    assert agents[0].config.columns.features == model.names
     assert agents[0].config.inputs == D
 
 

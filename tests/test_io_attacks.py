@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from domkl.agent import Agent, conversation, memory, output
+from domkl.agent import Agent, memory, output, sensors
 from domkl.agent.config import CheckpointSection, StreamSection
 from domkl.agent.files import Tail
 from domkl.agent.making import make
@@ -54,14 +54,14 @@ def test_inputs_that_wait_for_labels_are_limited_in_bytes(monkeypatch):
 
 
 def test_readings_of_a_topic_that_wait_are_limited_in_bytes(monkeypatch):
-    monkeypatch.setattr(conversation, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(sensors, "MOST_BYTES", 10_000)
     topic = StreamSection(kind="topic", topic="domkl/net/s/v")
 
     async def main():
         agent = Agent(config("v", stream=topic))
         for _ in range(50):
             agent.conversation.receive("domkl/net/s/v", bytes(1000))
-        queue = agent.conversation.readings
+        queue = agent.sensors.readings
         assert (queue.qsize(), agent.refused["reading"]) == (10, 40)
         queue.get_nowait()
         agent.conversation.receive("domkl/net/s/v", b"{}")
@@ -146,7 +146,7 @@ FAULTS = {
 def test_a_followed_file_that_cannot_be_read_is_reported_and_tried_again(tmp_path, kind):
     path = tmp_path / "rows.csv"
     path.write_text("a,b,c,y\n1,2,3,4\n")
-    section = StreamSection(kind="csv", path=str(path), follow=True, target="y")
+    section = StreamSection(kind="csv", path=str(path), follow=True)
 
     async def main():
         agent = Agent(config("v", stream=section), out=len)

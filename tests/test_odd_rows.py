@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odd_settings import odd_configurations
-from oddities import MODELS, odd_rows
+from oddities import MODELS, odd_messages, odd_rows
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
@@ -14,6 +14,17 @@ def test_every_row_is_used_or_kept_with_its_reason(model, kind):
     found = odd_rows(model, kind, 250, seed=1)
     assert found["used"] >= found["honest"] > 50
     assert found["rows"] - found["used"] > 50
+
+
+@pytest.mark.parametrize("model", ["auto", "paper"])
+def test_every_flat_row_is_used_or_kept_with_its_reason(model):
+    found = odd_rows(model, "flat", 250, seed=3)
+    assert found["used"] >= found["honest"] > 50
+
+
+def test_odd_messages_of_joined_topics_cost_no_honest_reading():
+    found = odd_messages(400)
+    assert found["used"] >= found["honest"] > 100
 
 
 @pytest.mark.parametrize("model", ["auto", "paper"])

@@ -24,12 +24,12 @@ def made(N=360, size=1000.0):
 
 
 def streams(table, learners=None, rounds=None, model=None, **options):
-    mine = Experiment("e", model=model or Auto())
+    mine = Experiment("e", model=model or Auto(), learners=None if table.learners else 3)
     return trial.from_table(mine, table, "t.csv", learners, rounds, **options)
 
 
 def outcome(table, model, split="interleaved"):
-    mine = Experiment("e", graphs=("complete",), model=model, paper=MODELS[1])
+    mine = Experiment("e", graphs=("complete",), learners=3, model=model, paper=MODELS[1])
     return trial.carry_out(mine, trial.from_table(mine, table, "t.csv", split=split))
 
 
@@ -124,7 +124,9 @@ def test_classes_are_never_scaled():
 
 def test_a_table_says_who_its_learners_are_or_the_caller_does():
     table = made(12)
-    assert len(streams(table).split.names) == 3
+    alone = trial.from_table(Experiment("e"), table, "t")
+    assert len(alone.split.names) == 1
+    assert alone.notes[0].startswith("all rows are of one learner (--learner-column says whose they are")
     mine = Experiment("e", learners=2)
     assert len(trial.from_table(mine, table, "t").split.names) == 2
     assert len(trial.from_table(mine, table, "t", 4).split.names) == 4

@@ -62,7 +62,7 @@ def test_no_finite_label_ends_an_agent_or_leaves_a_state_that_is_not_finite(mode
     assert agent.progress.samples == 90 - agent.rows["sample"]
     assert np.isfinite(y_hat).all()
     assert is_finite(agent)
-    assert np.isfinite(agent.progress.error)
+    assert np.isfinite(agent.progress.rmse)
 
 
 @MODELS
@@ -144,7 +144,7 @@ def test_the_recent_error_is_finite_whatever_the_errors_are():
     progress = Progress()
     for y, y_hat in ((1e308, -1e308), (1e160, 0.0), (-1e154, 1e154), (5e-324, 0.0), (0.0, np.nan)):
         progress.account(y, y_hat, Step(0, "a", y, y_hat, np.ones(1), y_hat))
-        assert np.isfinite([progress.error, progress.alone]).all()
+        assert np.isfinite([progress.rmse, progress.rmse_alone]).all()
 
 
 def test_errors_of_together_and_alone_are_averaged_in_the_same_way():
@@ -152,11 +152,11 @@ def test_errors_of_together_and_alone_are_averaged_in_the_same_way():
     for y, y_hat, alone in rng.normal(size=(ROLLING, 3)):
         progress.account(y, y_hat, Step(0, "a", y, y_hat, np.ones(1), alone))
     y, y_hat, alone = np.random.default_rng(0).normal(size=(ROLLING, 3)).T
-    assert progress.error == pytest.approx(np.mean((y - y_hat) ** 2))
-    assert progress.alone == pytest.approx(np.mean((y - alone) ** 2))
+    assert progress.rmse == pytest.approx(np.sqrt(np.mean((y - y_hat) ** 2)))
+    assert progress.rmse_alone == pytest.approx(np.sqrt(np.mean((y - alone) ** 2)))
     without = Progress()
     without.account(1.0, 0.0, Step(0, "a", 1.0, 0.0, np.ones(1)))
-    assert without.alone is None
+    assert without.rmse_alone is None
 
 
 # The dead-letter file

@@ -268,10 +268,10 @@ def test_the_live_view_shows_errors_beside_those_alone():
     network = SimpleNamespace(names=["EWR", "JFK", "LGA"], processes={})
     view = live.View(network, chosen, source)
     known = {"round": 9, "kernel": 2, "weight": 0.5, "up": 2, "neighbours": 2, "trusted": 2}
-    view.status = {name: {**known, "error": 0.01, "alone": 0.04} for name in network.names}
+    view.status = {name: {**known, "rmse": 0.1, "rmse_alone": 0.2} for name in network.names}
     assert "round 9 of 24, error 13 °F (alone 26 °F), 6/6 neighbours up" in view.line
     assert view._row("EWR")[:5] == ["EWR", "9", "13 °F", "26 °F", "alone 50 %"]
-    view.status["LGA"]["alone"] = None
+    view.status["LGA"]["rmse_alone"] = None
     assert "(alone –)" in view.line
     assert view._row("LGA")[3] == "–"
 

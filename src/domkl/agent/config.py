@@ -3,214 +3,69 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..base import checks, toml
-from ..base.errors import InputError
+from ..datasets.columns import Columns
+from ..datasets.encoder import Encoder
 from ..exchange.message import PAYLOADS
-from ..learning import conformal, settings
+from ..learning import settings
 from ..learning.settings import Auto, ModelSettings, Paper
-from .transports import security, topics
-from .transports.base import KINDS as TRANSPORTS
+from .files import LONGEST
+from .sections import (
+    ARRIVAL,
+    FILES,
+    TARGET,
+    CheckpointSection,
+    Handed,
+    HttpSection,
+    LogSection,
+    OutputSection,
+    RoundSection,
+    StreamSection,
+    TransportSection,
+    distinct,
+    need_that,
+    secret_of,
+)
+from .transports import near, security, topics
 from .transports.base import TransportSettings
 from .wire_names import MOST_NAMES
 
-STREAMS = ("stdin", "csv", "jsonl", "topic")
-FILES = ("csv", "jsonl")
-LEVELS = ("debug", "info", "warning", "error")
+__all__ = [
+    "AgentConfig",
+    "CheckpointSection",
+    "Handed",
+    "HttpSection",
+    "LogSection",
+    "OutputSection",
+    "RoundSection",
+    "StreamSection",
+    "TransportSection",
+    "keys",
+    "load",
+]
+
 #: Settings that name a file; relative ones are relative to the configuration's own folder.
 PATHS = {
     "model": ("path",),
-    "stream": ("path", "dead_letters"),
-    "transport": ("ca", "cert", "key", "revoked"),
+    "stream": ("path", "dead_letters", "password_file", "ca"),
+    "transport": ("ca", "cert", "key", "revoked", "password_file"),
     "checkpoint": ("directory",),
     "output": ("predictions",),
 }
-
-
-@dataclass(frozen=True)
-class Handed:
-    """[model] path: a file of hand_over(), the same at every learner; it holds the model and its scale."""
-
-    path: str
-
-    def __post_init__(self) -> None:
-        _need(bool(self.path), "path is ''; expected a file of hand_over(); name it or leave path out")
-
-
-@dataclass(frozen=True)
-class StreamSection:
-    """[stream]: where readings come from, and the fixed public bounds that scale them."""
-
-    kind: str = "stdin"
-    path: str | None = None
-    follow: bool = False
-    topic: str | None = None
-    target: str = "y"
-    columns: tuple[str, ...] = ()
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-    target_low: float | None = None
-    target_high: float | None = None
-    journal: bool = False
-    missing: bool = False  # inputs may be: null in JSON, empty in CSV
-    dead_letters: str | None = None  # file of refused rows; "" nowhere; None beside the checkpoints
-
-    def __post_init__(self) -> None:
-        checks.one_of("kind", self.kind, STREAMS)
-        self._goes_with("path", self.kind in FILES, "kind is csv or jsonl")
-        self._goes_with("topic", self.kind == "topic", "kind is topic")
-        wrong = f"follow is true and kind is {self.kind}; expected csv or jsonl; leave follow out"
-        _need(not self.follow or self.kind in FILES, wrong)
-        wrong = (
-            f"topic is {self.topic!r}; expected {topics.ROOT}/<network>/<sender>/<channel>; write it in full"
-        )
-        _need(self.topic is None or topics.is_topic(self.topic), wrong)
-        _distinct("columns", self.columns)
-        wrong = f"columns has {self.target!r}, the target; expected inputs alone; leave it out"
-        _need(self.kind != "csv" or self.target not in self.columns, wrong)
-        self._check_bounds()
-
-    def _goes_with(self, key: str, wanted: bool, when: str) -> None:
-        """A key that is needed in one case and has no meaning in the others."""
-        fact, remedy = ("not given", f"add {key}") if wanted else ("given", f"leave {key} out")
-        wrong = f"{key} is {fact} and kind is {self.kind}; expected {key} if {when}, else not; {remedy}"
-        _need(wanted == bool(getattr(self, key)), wrong)
-
-    def _check_bounds(self) -> None:
-        counts = len(self.low), len(self.high)
-        wrong = "low has {} numbers and high {}; expected as many; give each input both bounds"
-        _need(counts[0] == counts[1], wrong.format(*counts))
-        for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
-            _check_bounds(f"low[{i}]", low, f"high[{i}]", high)
-        wrong = "only one of target_low and target_high is given; expected both or neither; add the other"
-        _need((self.target_low is None) == (self.target_high is None), wrong)
-        if self.target_low is not None and self.target_high is not None:
-            _check_bounds("target_low", self.target_low, "target_high", self.target_high)
-
-    def check_inputs(self, inputs: int) -> None:
-        """Refuse lists that are not of as many inputs as x has."""
-        for key in ("columns", "low", "high"):
-            found = len(getattr(self, key))
-            wrong = f"[stream] {key} has {found} items; expected inputs = {inputs}; fix one of them"
-            _need(found in (0, inputs), wrong)
-
-
-@dataclass(frozen=True)
-class TransportSection:
-    """[transport]: how updates travel; the network's and the learner's name are the file's own."""
-
-    kind: str = "zenoh"
-    listen: tuple[str, ...] = ()
-    connect: tuple[str, ...] = ()
-    announce: tuple[str, ...] = ()
-    broker: str = TransportSettings.broker
-    ca: str | None = None
-    cert: str | None = None
-    key: str | None = None
-    revoked: str | None = None
-    insecure: bool = False
-    max_bytes: int = TransportSettings.max_bytes
-    inbox: int = TransportSettings.inbox
-
-    def __post_init__(self) -> None:
-        checks.one_of("kind", self.kind, TRANSPORTS)
-        checks.count("max_bytes", self.max_bytes)
-        checks.count("inbox", self.inbox)
-        for key in ("listen", "connect", "announce"):
-            for address in getattr(self, key):
-                security.parse(address, key)
-        security.parse(self.broker, "broker")
-        missing = [key for key in ("ca", "cert", "key") if getattr(self, key) is None]
-        wrong = " and ".join(missing) + " not given; expected ca, cert and key together or none; add the rest"
-        _need(len(missing) in (0, 3), wrong)
-        wrong = "revoked is given without ca, cert and key; expected them or none; leave revoked out"
-        _need(self.revoked is None or not missing, wrong)
-
-
-@dataclass(frozen=True)
-class RoundSection:
-    """[rounds]: when a round is over. Times are in seconds."""
-
-    mode: str = "sync"
-    deadline: float = 5.0
-    start: float = 30.0
-    resend: float = 0.5
-
-    def __post_init__(self) -> None:
-        checks.one_of("mode", self.mode, ("sync", "async"))
-        checks.positive("deadline", self.deadline)
-        checks.not_negative("start", self.start)
-        checks.positive("resend", self.resend)
-
-
-@dataclass(frozen=True)
-class CheckpointSection:
-    """[checkpoint]: where and how often the learner is saved; without a directory, never."""
-
-    directory: str | None = None
-    every_rounds: int = 100
-    every_seconds: float = 30.0
-    sync: bool = True
-
-    def __post_init__(self) -> None:
-        checks.count("every_rounds", self.every_rounds)
-        checks.positive("every_seconds", self.every_seconds)
-
-
-@dataclass(frozen=True)
-class OutputSection:
-    """[output]: where predictions go: "-" is standard output, "" is nowhere; and how sure bounds are."""
-
-    predictions: str = "-"
-    publish: bool = False
-    coverage: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.coverage is not None:
-            conformal.check_coverage(self.coverage)
-
-
-@dataclass(frozen=True)
-class HttpSection:
-    """[http]: where health and metrics are served; "" is nowhere."""
-
-    listen: str = ""
-    allow_remote: bool = False
-
-    def __post_init__(self) -> None:
-        _need(
-            self.address is None or self.allow_remote or security.is_loopback(self.listen),
-            f"listen is {self.listen!r}, which other machines reach; expected a loopback address; "
-            "choose 127.0.0.1, or set allow_remote = true",
-        )
-
-    @property
-    def address(self) -> tuple[str, int] | None:
-        """Host and port, None where nothing is served."""
-        return security.parse(self.listen, "listen") if self.listen else None
-
-
-@dataclass(frozen=True)
-class LogSection:
-    """[log]: how much is written to standard error, and in which form."""
-
-    level: str = "info"
-    format: str = "json"
-
-    def __post_init__(self) -> None:
-        checks.one_of("level", self.level, LEVELS)
-        checks.one_of("format", self.format, ("json", "text"))
+#: The network of learners whose files name none.
+NETWORK = "domkl"
 
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """A whole agent's file; `inputs` is 0 where only the file of a handed model tells it."""
+    """A whole agent's file; `inputs` is 0 where only a model's file or the first rows tell it."""
 
     network: str
     name: str
@@ -219,6 +74,7 @@ class AgentConfig:
     payload: str = "float64"
     dtype: str | None = None  # see `dtype_for`
     model: Auto | Paper | Handed = field(default_factory=Auto)
+    columns: Columns = field(default_factory=Columns)
     stream: StreamSection = field(default_factory=StreamSection)
     transport: TransportSection = field(default_factory=TransportSection)
     rounds: RoundSection = field(default_factory=RoundSection)
@@ -229,12 +85,14 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         self._check_names()
+        object.__setattr__(self, "columns", self._with_arrival())
         checks.one_of("payload", self.payload, PAYLOADS)
         checks.one_of("dtype", self.dtype or "float64", ("float64", "float32"))
         self._check_inputs()
         self._check_model()
+        self._check_topics()
         wrong = "[stream] journal is true without a [checkpoint] directory; expected a place for it; add one"
-        _need(not self.stream.journal or self.checkpoint.directory is not None, wrong)
+        need_that(not self.stream.journal or self.checkpoint.directory is not None, wrong)
 
     def _check_names(self) -> None:
         topics.check_name(self.network, "network")
@@ -242,18 +100,42 @@ class AgentConfig:
         for name in self.neighbours:
             topics.check_name(name, "neighbours")
         wrong = f"neighbours has {len(self.neighbours)} names; expected at most {MOST_NAMES}; leave some out"
-        _need(len(self.neighbours) <= MOST_NAMES, wrong)
-        _distinct("neighbours", self.neighbours)
+        need_that(len(self.neighbours) <= MOST_NAMES, wrong)
+        distinct("neighbours", self.neighbours)
         wrong = f"a learner is called {topics.OPERATOR!r}, as only who directs them is; rename it"
-        _need(topics.OPERATOR not in (self.name, *self.neighbours), wrong)
+        need_that(topics.OPERATOR not in (self.name, *self.neighbours), wrong)
         wrong = f"neighbours has {self.name!r}, the learner itself; expected others; leave it out"
-        _need(self.name not in self.neighbours, wrong)
+        need_that(self.name not in self.neighbours, wrong)
+
+    def _with_arrival(self) -> Columns:
+        """The columns; that of the time of arrival, which messages have, is a time in seconds."""
+        columns = self.columns
+        is_used = ARRIVAL in (*columns.features, *columns.time) and self.stream.kind == "topic"
+        if not is_used or ARRIVAL in columns.kinds:
+            return columns
+        return dataclasses.replace(columns, kinds={**columns.kinds, ARRIVAL: "time:s"})
 
     def _check_inputs(self) -> None:
         checks.count("inputs", self.inputs, least=0)
-        object.__setattr__(self, "inputs", self.inputs or len(self.stream.columns))
-        wrong = "inputs is not given; expected how many numbers x has; add inputs, or [stream] columns"
-        _need(self.inputs > 0 or isinstance(self.model, Handed), wrong)
+        columns, is_file = self.columns, self.stream.kind in FILES
+        wrong = (
+            "[columns] missing is mean, which only whole tables have; expected auto, error or drop; fix it"
+        )
+        need_that(columns.missing != "mean", wrong)
+        wrong = (
+            "[columns] records is given, which only whole documents have; expected lines; leave records out"
+        )
+        need_that(not columns.records, wrong)
+        if columns.features and not (is_file and not self.inputs):  # kinds in a file are looked at first
+            found = Encoder(columns).d
+            wrong = f"[columns] makes {found} inputs; expected inputs = {self.inputs}; leave inputs out"
+            need_that(self.inputs in (0, found), wrong)
+            object.__setattr__(self, "inputs", found)
+        wrong = (
+            "inputs is not given; expected how many numbers x has; add inputs, or [columns] with target and "
+            "features"
+        )
+        need_that(self.inputs > 0 or isinstance(self.model, Handed) or is_file, wrong)
         if self.inputs:
             self.stream.check_inputs(self.inputs)
 
@@ -262,13 +144,44 @@ class AgentConfig:
         model, stream = self.model, self.stream
         for key in ("low", "high", "target_low", "target_high"):
             wrong = f"[stream] {key} is given with [model] path, whose file has the scale; leave {key} out"
-            _need(not isinstance(model, Handed) or getattr(stream, key) in ((), None), wrong)
+            need_that(not isinstance(model, Handed) or getattr(stream, key) in ((), None), wrong)
+        wrong = '[columns] labels is given with [model] loss squared; expected classes; set loss = "logistic"'
+        need_that(not self.columns.labels or getattr(model, "loss", "logistic") == "logistic", wrong)
         if isinstance(model, Paper):
             model.rates_at(0)  # refuses rates that only the stream's length would tell
-            wrong = "[stream] missing is true with [model] kind paper; expected kind auto; leave missing out"
-            _need(not stream.missing, wrong)
             wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"
-            _need(self.rounds.mode == "sync" or model.hedge != "messages", wrong)
+            need_that(self.rounds.mode == "sync" or model.hedge != "messages", wrong)
+
+    def _check_topics(self) -> None:
+        """Refuse topics without a place where they are, or that Zenoh does not know."""
+        stream, kind = self.stream, self.transport.chosen(not self.neighbours)
+        used = [*stream.patterns, *filter(None, [self.output.topic])]
+        is_nowhere = not stream.broker and not self.transport.kind and kind == "memory"
+        wrong = (
+            'a topic is given and no broker; expected where it is; add [stream] broker = "127.0.0.1:1883", '
+            "or [transport] connect for a key of Zenoh"
+        )
+        need_that(not used or not is_nowhere, wrong)
+        for topic in used if kind == "zenoh" and not stream.broker else []:
+            wrong = f"topic {topic!r} begins with a slash; a key of Zenoh does not; leave the slash out"
+            need_that(not topic.startswith("/"), wrong)
+        wrong = f"[output] topic is of other learners; expected {self._own}<channel>, or no domkl/; fix it"
+        out = self.output.topic
+        need_that(not topics.may_be_ours(out) or out.startswith(self._own) or bool(stream.broker), wrong)
+
+    @property
+    def _own(self) -> str:
+        return f"{topics.ROOT}/{self.network}/{self.name}/"
+
+    @property
+    def target(self) -> str:
+        """The name of the column to predict."""
+        return self.columns.target or TARGET
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether inputs may be missing; `Paper` knows no such thing."""
+        return self.columns.missing == "auto" and not isinstance(self.model, Paper)
 
     def dtype_for(self, model: ModelSettings) -> str:
         """The precision to compute in; `model` is what the file holds where [model] has a path."""
@@ -277,13 +190,37 @@ class AgentConfig:
     @property
     def peers(self) -> tuple[str, ...]:
         """Whose messages are received: the neighbours', and those of who publishes the readings."""
-        senders = [topics.sender_of(self.stream.topic)] if self.stream.topic else []
+        used = () if self.stream.broker else self.stream.patterns
+        senders = [topics.sender_of(topic) for topic in used if topics.is_topic(topic)]
         return tuple(dict.fromkeys([*self.neighbours, *senders]))
 
     def transport_settings(self) -> TransportSettings:
-        """What `domkl.agent.transports` needs to know."""
-        given = dataclasses.asdict(self.transport)
-        return TransportSettings(network=self.network, name=self.name, peers=self.peers, **given)
+        """What `domkl.agent.transports` needs to know; learners on one machine find each other by name."""
+        section = self.transport
+        given = {key: value for key, value in vars(section).items() if key != "password_file"}
+        given |= {"kind": section.chosen(not self.neighbours), "password": secret_of(section)}
+        if given["kind"] == "zenoh" and not (section.listen or section.connect or section.discover):
+            given["listen"] = (near.address(self.network, self.name),)
+            given["connect"] = tuple(near.address(self.network, name) for name in self.neighbours)
+        foreign = () if self.stream.broker else self._foreign()
+        return TransportSettings(
+            network=self.network, name=self.name, peers=self.peers, topics=foreign, **given
+        )
+
+    def source_settings(self) -> TransportSettings | None:
+        """The same of the broker in [stream], where readings come from and predictions go to."""
+        stream = self.stream
+        if stream.broker is None:
+            return None
+        login = {"user": stream.user, "password": secret_of(stream)}
+        about = {"broker": stream.broker, "ca": stream.ca, "insecure": stream.insecure}
+        limits = {"topics": self._foreign(all_of_them=True), "is_guest": True, "max_bytes": LONGEST}
+        return TransportSettings("mqtt", self.network, self.name, **login, **about, **limits)  # type: ignore[arg-type]
+
+    def _foreign(self, all_of_them: bool = False) -> tuple[str, ...]:
+        """Topics of the stream and for predictions, other than those of learners."""
+        used = [*self.stream.patterns, *filter(None, [self.output.topic])]
+        return tuple(dict.fromkeys(each for each in used if all_of_them or not topics.is_topic(each)))
 
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> AgentConfig:
@@ -299,7 +236,21 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
         where = toml.override(section, known, variables, f"{file.name} [{name}]", name)
         parts[name] = _section(name, section, where)
     where = toml.override(plain, top, variables, file.name)
+    plain = {"network": NETWORK, "name": _name_of(file)} | plain
+    parts["checkpoint"] = _with_directory(parts["checkpoint"], parts["stream"], plain["name"])
     return _anchored(toml.section(AgentConfig, plain, where, **parts), file.absolute().parent)
+
+
+def _name_of(file: Path) -> str:
+    """A learner's name from its file's."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:64] or "agent"
+
+
+def _with_directory(section: CheckpointSection, stream: StreamSection, name: Any) -> CheckpointSection:
+    """What is learnt from live readings is kept beside the file, unless it says "" or another place."""
+    is_live = stream.kind == "topic" or stream.follow
+    given = f"{name}.state" if section.directory is None and is_live else section.directory
+    return dataclasses.replace(section, directory=given or None)
 
 
 def keys() -> tuple[toml.Keys, dict[str, toml.Keys]]:
@@ -311,13 +262,15 @@ def keys() -> tuple[toml.Keys, dict[str, toml.Keys]]:
 
 
 def _section(name: str, table: toml.Toml, where: str) -> Any:
+    if name == "columns":
+        return Columns.from_table(table, where)
     if name != "model":
         kinds = {each.name: each.default_factory for each in dataclasses.fields(AgentConfig)}
         return toml.section(kinds[name], table, where)  # type: ignore[arg-type]
     if "path" not in table:
         return settings.from_table(table, where)
     others = ", ".join(key for key in table if key != "path")
-    _need(not others, f"{where} has path and {others}; expected path alone; leave {others} out")
+    need_that(not others, f"{where} has path and {others}; expected path alone; leave {others} out")
     return toml.section(Handed, table, where)
 
 
@@ -327,23 +280,20 @@ def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
     for name, keys in PATHS.items():
         section = getattr(config, name)
         given = {key: getattr(section, key, None) for key in keys}
-        paths = {key: str(folder / path) for key, path in given.items() if path and path != "-"}
+        paths = {
+            key: str(folder / path)
+            for key, path in given.items()
+            if path not in (None, "", "-", security.SYSTEM)
+        }
         changed[name] = dataclasses.replace(section, **paths)
     return dataclasses.replace(config, **changed)
 
 
-def _need(good: bool, wrong: str) -> None:
-    if not good:
-        raise InputError(wrong)
-
-
-def _distinct(key: str, names: Sequence[str]) -> None:
-    for i, name in enumerate(names):
-        _need(name not in names[:i], f"{key} has {name!r} twice; expected each once; leave one out")
-
-
-def _check_bounds(low_name: str, low: float, high_name: str, high: float) -> None:
-    wrong = (
-        f"{low_name} is {low} and {high_name} is {high}; expected finite numbers, the low one lower; fix them"
-    )
-    _need(low < high and math.isfinite(high - low), wrong)
+def redacted(config: AgentConfig) -> AgentConfig:
+    """The same without passwords, for what is shown."""
+    hidden = {
+        name: dataclasses.replace(section, password="***")
+        for name, section in (("stream", config.stream), ("transport", config.transport))
+        if section.password is not None
+    }
+    return dataclasses.replace(config, **hidden)  # type: ignore[arg-type]

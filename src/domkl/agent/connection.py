@@ -15,6 +15,7 @@ from .logs import Limited, Refused, tell
 from .neighbourhood import Neighbourhood
 from .transports import Transport, sender_of
 from .transports.inbox import Message
+from .transports.topics import is_topic
 
 LOG = logging.getLogger(__name__)
 #: The transport is reopened after so many seconds without a message, at the earliest.
@@ -38,11 +39,11 @@ class Connection:
         self._looked_at = time.monotonic()
         self._patience = max(LEAST_PATIENCE, 2 * config.rounds.deadline)
         self._others = config.peers[len(config.neighbours) :]  # admitted, though no neighbours of ours
-        self._connect = config.transport.connect
+        self._connect = transport.settings.connect
         self._usable = self._connect  # the last addresses with which the transport could be opened
         self._admitted = set(config.peers), set(self._connect)
         self._limited = Limited(LOG)
-        if config.transport.ca is None and config.transport.kind != "memory":
+        if transport.settings.ca is None and transport.settings.kind != "memory":
             what = "no certificates: anybody who reaches this network can forge messages and change its graph"
             tell(LOG, logging.WARNING, what)
 
@@ -64,10 +65,14 @@ class Connection:
         """Refuse the messages of those whose certificates were revoked."""
         if not self.revoked.names:
             return messages
-        for topic, _ in messages:
-            if sender_of(topic) in self.revoked.names:
-                self.refused.note("revoked", sender=sender_of(topic))
-        return [message for message in messages if sender_of(message[0]) not in self.revoked.names]
+        kept = []
+        for message in messages:  # those of sensors may have other topics, which name no sender
+            sender = sender_of(message[0]) if is_topic(message[0]) else ""
+            if sender in self.revoked.names:
+                self.refused.note("revoked", sender=sender)
+            else:
+                kept.append(message)
+        return kept
 
     async def keep(self) -> None:
         """Follow new neighbours and addresses; reopen the transport when nothing arrives, or only a part."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import time
 
@@ -15,6 +14,7 @@ from .memory import Memory
 from .neighbourhood import Neighbourhood, RoundRefused
 from .peers import Peer
 from .post import AT_ONCE, CHANNELS, Post
+from .sensors import Sensors
 from .transports import security, topics
 from .wire_names import announced
 
@@ -25,29 +25,6 @@ HELLO_EVERY = 1.0
 #: Seconds after which our state is published again: others see it as lost when an earlier connection of ours,
 #: or another agent under our name, is gone.
 STATE_EVERY = 10.0
-#: The most readings from a topic that wait to be learnt, and the bytes after which no further one is taken.
-MOST_READINGS, MOST_BYTES = 10_000, 2**26
-
-
-class Readings(asyncio.Queue["bytes | None"]):
-    """Readings from a topic that wait to be learnt, limited in number and bytes; None ends them."""
-
-    def _init(self, maxsize: int) -> None:
-        super()._init(maxsize)
-        self.bytes = 0
-
-    def _put(self, item: bytes | None) -> None:
-        super()._put(item)
-        self.bytes += len(item or b"")
-
-    def _get(self) -> bytes | None:
-        item = super()._get()
-        self.bytes -= len(item or b"")
-        return item
-
-    def full(self) -> bool:
-        """Whether no further reading is taken."""
-        return super().full() or self.bytes >= MOST_BYTES
 
 
 class Conversation:
@@ -61,6 +38,7 @@ class Conversation:
         neighbourhood: Neighbourhood,
         post: Post,
         refused: Refused,
+        sensors: Sensors,
     ) -> None:
         self.name, self.learner, self.memory = config.name, learner, memory
         self.neighbourhood, self.post, self.refused = neighbourhood, post, refused
@@ -68,15 +46,12 @@ class Conversation:
         self.hello_at = time.monotonic()  # when the last hello was sent
         self._is_hello_due = False
         self._state, self._state_at = "init", self.hello_at  # as last published
-        self.readings = Readings(MOST_READINGS)  # from a sensor's topic
-        self._sensor = config.stream.topic
+        self.sensors = sensors
 
     def subscribe(self) -> None:
-        """Receive from the neighbours, the operator and, if it has a topic, the sensor."""
+        """Receive from the neighbours and the operator."""
         self.post.subscribe(self.neighbourhood.peers)
         self.post.transport.subscribe(self.post.topic(topics.OPERATOR, "graph"))
-        if self._sensor is not None:
-            self.post.transport.subscribe(self._sensor)
 
     # Sent
 
@@ -134,8 +109,8 @@ class Conversation:
 
     def receive(self, topic: str, payload: bytes) -> None:
         """Handle one message, or refuse it."""
-        if topic == self._sensor:
-            self._receive_reading(payload)
+        if self.sensors.takes(topic):
+            self.sensors.receive(topic, payload)
             return
         sender, channel = _origin(topic)
         if sender == topics.OPERATOR and channel == "graph":
@@ -166,12 +141,6 @@ class Conversation:
             self.refused.note("fault", reason=reason)
         self.learner.implausible.clear()
         self.learner.faults.clear()
-
-    def _receive_reading(self, payload: bytes) -> None:
-        if self.readings.full():
-            self.refused.note("reading", reason="too many wait to be learnt")
-        else:
-            self.readings.put_nowait(payload)
 
     def _receive_graph(self, payload: bytes) -> None:
         """Take a graph that is later than ours; the same one again is no news."""

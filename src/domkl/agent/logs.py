@@ -10,7 +10,7 @@ from collections import Counter
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
-from .config import LogSection
+from .sections import LogSection
 
 LONGEST = 500  # characters of one field, as fields may come from a peer or a file
 KINDS = 1000  # counted separately; a peer that invents names must not fill the memory

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from ..base import checks
-from . import transports
+from . import encoding, transports
 from .config import AgentConfig
 from .connection import Connection
 from .conversation import PAUSE, Conversation
@@ -29,8 +29,9 @@ from .progress import Progress
 from .refusals import RefusedRows, letters_of
 from .rows import RowRefused, fault_of
 from .scaling import Scaling
+from .sensors import Sensors
 from .service import Status
-from .streams import Reading, Stream, open_stream
+from .streams import Reading, Stream, stream_of
 from .tasks import race
 from .transports.inbox import Message
 
@@ -59,8 +60,9 @@ class Agent:
         stream: AsyncIterator[Reading] | None = None,
         out: Out | None = None,
     ) -> None:
-        config, self.learner = make(config, number())
+        given, (config, self.learner) = config, make(config, number())
         self.config = config
+        encoding.keep(given, config)
         self.transport = transport or transports.make(config.transport_settings())
         self.memory = Memory(config.checkpoint, config.stream.journal, config.name, config.network)
         restored, graph = self._restore(), self.memory.graph
@@ -68,13 +70,15 @@ class Agent:
         near = Neighbourhood(self.learner, config.rounds, names, graph, restored)
         self.neighbourhood, near.addresses = near, self.memory.addresses
         self.post = Post(self.transport, self.learner, Identity(config.name, self.memory.starts))
-        self.status, self.progress, self.refused = Status(), Progress(), Refused(LOG)
+        self.status, self.refused = Status(), Refused(LOG)
+        self.sensors = Sensors(config, self.transport, self.refused)
         self.rows = RefusedRows(letters_of(config))
-        self.has_ended = False  # the stream has
         self.connection = Connection(self.transport, near, config, self.refused)
-        self.conversation = Conversation(config, self.learner, self.memory, near, self.post, self.refused)
-        about = Scaling.of(config.stream, config.inputs), self.post, out, self.memory.errors
-        self.predictions = Predictions(config.output, *about)
+        parts = self.memory, near, self.post, self.refused, self.sensors
+        self.conversation = Conversation(config, self.learner, *parts)
+        scaling = Scaling.of(config.stream, config.inputs)
+        about = scaling, config.target, self.sensors, out, self.memory.errors
+        self.predictions, self.progress = Predictions(config.output, *about), Progress.of(config, scaling)
         self.stream = stream
         self._stopping = asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is open; readings are being taken
@@ -91,14 +95,16 @@ class Agent:
         await self.transport.open()
         try:
             self.conversation.subscribe()
+            await self.sensors.open()
             self.conversation.publish_state("init")
             receiving, keeping = self.connection.receive(self._receive), self.connection.keep()
             await race(self._work(), receiving, self._watch(), keeping, self._stopped())
         finally:
             self.conversation.publish_state("done")
+            await self.sensors.close()
             await self.connection.close()
             self.memory.close()
-            self.predictions.lines.close()
+            self.predictions.close()
             self.rows.letters.close()
         self.memory.check_saved()
 
@@ -132,7 +138,6 @@ class Agent:
         finally:
             if isinstance(self.stream, Stream):
                 await self.stream.aclose()
-        self.has_ended = True
         await self._part()
 
     async def _learn_from(self, reading: Reading) -> None:
@@ -169,14 +174,8 @@ class Agent:
         return self.stream.ready()
 
     def _open_stream(self) -> Stream:
-        section, memory = self.config.stream, self.memory
-        return open_stream(
-            section,
-            self.config.inputs,
-            memory.readings,
-            origin=memory.origin,
-            messages=self.conversation.readings,
-        )
+        memory, messages = self.memory, self.sensors.readings
+        return stream_of(self.config, memory.readings, origin=memory.origin, messages=messages)
 
     def _take(self, reading: Reading) -> None:
         """Use a reading, or refuse it whatever is wrong with it; either way the next is another."""
@@ -264,8 +263,8 @@ class Agent:
     def _check_faults(self, now: float) -> None:
         """Report what cannot be written, and try to save again even if no reading comes."""
         self.conversation.note_unused()
-        attempts = (self.memory.saving, self.memory.noting, self.predictions.lines.writing)
-        faults = [self.conversation.check_name(now), *(each.fault for each in attempts)]
+        faults = [self.conversation.check_name(now), self.memory.saving.fault, self.memory.noting.fault]
+        faults += [*self.predictions.faults, self.sensors.fault]
         faults += [self.stream.fault] if isinstance(self.stream, Stream) else []
         self.status.faults = tuple(filter(None, faults))
         if self.memory.saving.retry_due and not self.learner.waiting:

@@ -11,18 +11,19 @@ from ..exchange.message import Exchange
 from ..learner import Learner, handed
 from ..learner.handed import HandedModel
 from ..learning.settings import Auto, Paper
+from . import encoding
 from .config import AgentConfig, Handed
 
 
 def make(config: AgentConfig, number: int = 0) -> tuple[AgentConfig, Learner]:
     """A learner without samples, or one that starts from a handed model; and the settings, completed with the
-    inputs that the model was taught with."""
+    inputs that the model was taught with, or that follow from columns."""
     model: Auto | Paper | HandedModel
     if isinstance(config.model, Handed):
         model = handed.read(config.model.path)
         config = _with_inputs(config, config.model.path, model)
     else:
-        model = config.model
+        model, config = config.model, encoding.completed(config)
     settings = Paper() if model.kind == Paper.kind else Auto()
     learner = Learner(
         model,
@@ -43,12 +44,12 @@ def _with_inputs(config: AgentConfig, path: str, model: HandedModel) -> AgentCon
         raise InputError(
             f"inputs is {config.inputs} and {path} was taught with {model.inputs}; expected as many; fix one"
         )
-    columns = config.stream.columns
-    for name in columns if model.names else ():
+    columns = config.columns
+    for name in columns.features if model.names else ():
         if name not in model.names:
             raise InputError(
-                f"[stream] columns has {name!r}; expected what {path} was taught with, "
-                f"{', '.join(model.names)}; fix columns or leave it out"
+                f"[columns] features has {name!r}; expected what {path} was taught with, "
+                f"{', '.join(model.names)}; fix features or leave it out"
             )
-    stream = dataclasses.replace(config.stream, columns=model.names or columns)
-    return dataclasses.replace(config, inputs=model.inputs, stream=stream)
+    columns = dataclasses.replace(columns, features=tuple(model.names) or columns.features)
+    return dataclasses.replace(config, inputs=model.inputs, columns=columns)

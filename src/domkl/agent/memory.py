@@ -30,9 +30,9 @@ from ..learner import Learner, files, schema
 from ..learning.conformal import Errors
 from . import checkpoint
 from .attempts import Attempts
-from .config import CheckpointSection
 from .journal import Journal
 from .lock import Lock
+from .sections import CheckpointSection
 from .streams import Reading
 
 #: Own updates kept for neighbours: at least, and at most.
@@ -272,11 +272,13 @@ class Memory:
 def _record(reading: Reading) -> dict[str, Any]:
     x = None if reading.x is None else [None if v != v else v for v in reading.x.tolist()]  # JSON has no NaN
     about = {"version": schema.VERSIONS["reading"], "index": reading.index}
-    return {**about, "x": x, "y": reading.y, "id": reading.id}
+    when = {} if reading.time is None else {"time": reading.time}
+    return {**about, "x": x, "y": reading.y, "id": reading.id, **when}
 
 
 def _reading(record: dict[str, Any]) -> Reading:
     record = schema.migrate("reading", record.get("version"), record)
     with schema.whole("reading"):
         x = None if record["x"] is None else np.array(record["x"], np.float64)
-        return Reading(operator.index(record["index"]), x, record["y"], record["id"])
+        time = record.get("time")  # records of earlier versions have none
+        return Reading(operator.index(record["index"]), x, record["y"], record["id"], time=time)

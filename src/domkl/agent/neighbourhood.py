@@ -13,12 +13,12 @@ from ..exchange.edges import Held
 from ..exchange.message import Update
 from ..learner import Learner
 from . import rounds as believed
-from .config import RoundSection
 from .graphs import NewGraph
 from .lives import Life
 from .logs import tell
 from .peers import Peer
 from .post import AT_ONCE
+from .sections import RoundSection
 
 LOG = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Predictions as JSON lines: to standard output, a file or a topic."""
+"""Predictions as JSON: lines to standard output or a file, messages to a topic, posts to a web address."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ import stat
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Any, BinaryIO
 
 import msgspec
 
 from ..learning.conformal import Errors
 from .attempts import Attempts
-from .config import OutputSection
 from .files import without_waiting
 from .logs import tell
-from .post import Post
+from .posting import Poster
 from .scaling import Scaling
+from .sections import OutputSection
+from .sensors import Sensors
 from .streams import Reading
 
 LOG = logging.getLogger(__name__)
@@ -139,31 +141,41 @@ def _is_cut(place: str) -> bool:
 
 
 class Predictions:
-    """Writes each prediction in the labels' unit to `out` (by default a line) and, if published, a topic.
+    """Writes each prediction in the target's unit to `out` (by default a line), a topic and a web address.
 
     `errors` are those of earlier predictions, from which bounds follow if the settings ask for them.
     """
 
     def __init__(
-        self, section: OutputSection, scaling: Scaling, post: Post, out: Out | None, errors: Errors
+        self,
+        section: OutputSection,
+        scaling: Scaling,
+        target: str,
+        sensors: Sensors,
+        out: Out | None,
+        errors: Errors,
     ) -> None:
-        self.lines, self._scaling, self._post = Lines(section.predictions), scaling, post
-        self._out, self._is_published = out or self.lines.write, section.publish
-        self._coverage, self._errors = section.coverage, errors
+        self.lines, self.poster = Lines(section.predictions), Poster(section.url)
+        self._scaling, self._target, self._sensors = scaling, target, sensors
+        self._out, self._coverage, self._errors = out or self.lines.write, section.coverage, errors
 
     def write(self, reading: Reading, round: int, y_hat: float) -> None:
         """Write the prediction of a reading."""
-        record: dict[str, Any]
-        record = {"index": reading.index, "round": round, "y_hat": self._scaling.original(y_hat)}
+        record = self._record(reading, round, y_hat)
+        self._out(record)
+        self._sensors.publish(record)
+        self.poster.write(record)
+
+    def _record(self, reading: Reading, round: int, y_hat: float) -> dict[str, Any]:
+        record: dict[str, Any] = {"index": reading.index, "round": round}
+        if reading.time is not None:
+            record["time"] = iso(reading.time)
+        record |= {"target": self._target, "y_hat": self._scaling.original(y_hat)}
         if reading.y is not None:
             record["y"] = self._scaling.original(reading.y)
         if reading.id is not None:
             record["id"] = reading.id
-        if self._coverage is not None:
-            record |= self._bounds(y_hat, self._coverage)
-        self._out(record)
-        if self._is_published:
-            self._post.publish_json("prediction", record)
+        return record if self._coverage is None else record | self._bounds(y_hat, self._coverage)
 
     def _bounds(self, y_hat: float, coverage: float) -> dict[str, float | None]:
         """Bounds that hold y in `coverage` of all cases; null while too few errors are known."""
@@ -174,3 +186,31 @@ class Predictions:
             "low": self._scaling.original(y_hat - wide),
             "high": self._scaling.original(y_hat + wide),
         }
+
+    @property
+    def lost(self) -> int:
+        """Predictions that could not be written or sent."""
+        return self.lines.lost + self.poster.lost
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Why predictions cannot be written or sent at the moment."""
+        return self.lines.writing.fault, self.poster.sending.fault
+
+    def close(self) -> None:
+        """Write what waits, for a moment."""
+        self.poster.close()
+        self.lines.close()
+
+
+def iso(seconds: float) -> str | None:
+    """A time in ISO 8601; None for one that no calendar has.
+
+    >>> iso(0.5)
+    '1970-01-01T00:00:00.500Z'
+    """
+    try:
+        found = datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found.replace("+00:00", "Z")

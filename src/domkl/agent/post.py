@@ -24,7 +24,7 @@ class Post:
     """Publishes and subscribes for one learner.
 
     Its topics are `domkl/<network>/<name>/` and then theta (updates), hello (its round, and which updates it
-    misses), to/<neighbour> (updates that one missed), state, prediction.
+    misses), to/<neighbour> (updates that one missed), state.
     """
 
     def __init__(self, transport: Transport, learner: Learner, identity: Identity) -> None:

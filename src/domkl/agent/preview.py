@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from pathlib import Path
 
 from ..base.errors import DataError
-from .config import FILES, StreamSection
+from .config import AgentConfig
 from .refusals import RefusedRows
-from .streams import open_stream
+from .sections import FILES
+from .streams import stream_of
 
 #: Rows that are looked at.
 FIRST = 20
 
 
-def preview(section: StreamSection, inputs: int) -> RefusedRows | None:
+def preview(config: AgentConfig) -> RefusedRows | None:
     """Count which of a file's first rows can be used; None where there is no file to look into.
 
     Raises DataError if none can.
     """
+    section = config.stream
     if section.kind not in FILES or not Path(str(section.path)).is_file():
         return None
-    found = asyncio.run(_look(dataclasses.replace(section, follow=False), inputs))
+    found = asyncio.run(_look(config))
     if found.first is not None and not found.used:
         raise DataError(
             f"{section.path}: none of the first {found.read} rows can be used; the first is "
@@ -31,9 +32,9 @@ def preview(section: StreamSection, inputs: int) -> RefusedRows | None:
     return found
 
 
-async def _look(section: StreamSection, inputs: int) -> RefusedRows:
+async def _look(config: AgentConfig) -> RefusedRows:
     found = RefusedRows(is_logged=False)  # the caller reports them
-    stream = open_stream(section, inputs, refused=found, most=FIRST)
+    stream = stream_of(config, follow=False, refused=found, most=FIRST)
     async for _ in stream:
         found.used += 1
     return found

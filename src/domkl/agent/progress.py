@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
 from ..learning.first_order import Step
+from ..learning.settings import Paper
+from .config import AgentConfig
+from .scaling import Scaling
 
 #: Samples over which the error is averaged.
 ROLLING = 200
@@ -14,11 +18,19 @@ MOST = 1e150
 
 
 class Progress:
-    """Samples, recent error and time of one agent, for its status line and /metrics."""
+    """Samples, recent error and time of one agent, for its status line and /metrics.
 
-    def __init__(self) -> None:
-        self.error, self.samples = 0.0, 0
-        self.alone: float | None = None  # the error with own samples only, where the model can tell
+    Parameters
+    ----------
+    unit : what one of the learner's labels is in the target's own unit.
+    is_log_odds : predictions are log-odds of classes -1 and 1, and count as 2 P(y = 1) - 1.
+    """
+
+    def __init__(self, unit: float = 1.0, is_log_odds: bool = False) -> None:
+        self.samples = 0
+        self._error = 0.0  # mean squares, in the learner's unit
+        self._alone: float | None = None  # with own samples only, where the model can tell
+        self._unit, self._is_log_odds = unit, is_log_odds
         self.seconds = 0.0  # from the first round's start to the last one's end
         #: Called with the seconds of each round, by whoever wants them.
         self.on_round: Callable[[float], object] | None = None
@@ -31,9 +43,29 @@ class Progress:
     def account(self, y: float, y_hat: float, step: Step | None = None) -> None:
         """It was learnt, and this had been predicted; `step` has what own samples only predicted."""
         self.samples += 1
-        self.error = self._moved(self.error, y - y_hat)
+        self._error = self._moved(self._error, y - self._in_unit(y_hat))
         if step is not None and step.alone is not None:
-            self.alone = self._moved(0.0 if self.alone is None else self.alone, y - step.alone)
+            before = 0.0 if self._alone is None else self._alone
+            self._alone = self._moved(before, y - self._in_unit(step.alone))
+
+    @classmethod
+    def of(cls, config: AgentConfig, scaling: Scaling) -> Progress:
+        """That of an agent: the paper's learner predicts log-odds where it classifies."""
+        is_log_odds = isinstance(config.model, Paper) and config.model.loss == "logistic"
+        return cls(scaling.target_span, is_log_odds)
+
+    @property
+    def rmse(self) -> float:
+        """Root mean squared error of recent predictions, in the target's unit, whatever the model."""
+        return self._unit * math.sqrt(self._error)
+
+    @property
+    def rmse_alone(self) -> float | None:
+        """The same with own samples only, where the model can tell."""
+        return None if self._alone is None else self._unit * math.sqrt(self._alone)
+
+    def _in_unit(self, y_hat: float) -> float:
+        return math.tanh(y_hat / 2) if self._is_log_odds else y_hat
 
     def _moved(self, error: float, miss: float) -> float:
         """A running mean squared error after one more sample."""

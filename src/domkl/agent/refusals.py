@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from .config import AgentConfig
+from .joining import Message
 from .logs import Limited
 from .rows import RowRefused
 
@@ -113,4 +114,4 @@ def _text(row: object) -> str:
     """A row as it came, or the beginning of a long one."""
     if isinstance(row, bytes):
         return row[:MOST_CHARACTERS].decode(errors="backslashreplace")
-    return repr(row)[:MOST_CHARACTERS]
+    return (str(row) if isinstance(row, Message) else repr(row))[:MOST_CHARACTERS]

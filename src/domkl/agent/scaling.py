@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..base.types import Array
-from .config import StreamSection
+from .sections import StreamSection
 
 
 class Scaling(NamedTuple):
@@ -21,14 +21,14 @@ class Scaling(NamedTuple):
     missing: bool = False  # whether inputs may be missing
 
     @classmethod
-    def of(cls, section: StreamSection, inputs: int) -> Scaling:
+    def of(cls, section: StreamSection, inputs: int, missing: bool = False) -> Scaling:
         """The scaling of a configuration; without bounds, none."""
         low = np.array(section.low or [0.0] * inputs)
         high = np.array(section.high or [1.0] * inputs)
         bounds = low, high - low, bool(section.low)
         if section.target_low is None or section.target_high is None:
-            return cls(*bounds, missing=section.missing)
-        return cls(*bounds, section.target_low, section.target_high - section.target_low, section.missing)
+            return cls(*bounds, missing=missing)
+        return cls(*bounds, section.target_low, section.target_high - section.target_low, missing)
 
     def x(self, X: Array) -> Array:
         """Inputs (n, d) to [0, 1]."""

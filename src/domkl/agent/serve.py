@@ -34,20 +34,26 @@ async def serve(config: AgentConfig) -> None:
         loop.add_signal_handler(number, agent.stop)
     async with _watched(agent):
         await agent.run()
-    rows = agent.rows
-    counts = {"rows": rows.read, "used": rows.used, "refused": rows.total(), "reasons": rows.top()}
+    rows, lost = agent.rows, lost_readings(agent)
+    reasons = [*rows.top(), *([f"{lost} {READING}, more than could wait"] if lost else [])]
+    counts = {"rows": rows.read + lost, "used": rows.used, "refused": rows.total() + lost, "reasons": reasons}
     logs.tell(LOG, logging.INFO, "status", state="done", **summary(agent), **counts)
     _refuse_useless(agent)
 
 
 def _refuse_useless(agent: Agent) -> None:
-    """End with an error where the whole stream was of no use, as with a wrong format."""
+    """End with an error where nothing of the stream was of use since the start, as with a wrong format."""
     rows = agent.rows
-    if agent.has_ended and not rows.used and not agent.learner.round and rows.first is not None:
+    if not rows.used and rows.first is not None:
         raise DataError(
             f"none of {rows.read} rows could be used; the first is {rows.first.kind}: {rows.first.reason}; "
             f"{rows.first.remedy}"
         )
+
+
+def lost_readings(agent: Agent) -> int:
+    """Messages that came while too many waited to be learnt."""
+    return agent.refused[READING] + agent.sensors.lost
 
 
 def summary(agent: Agent) -> dict[str, Any]:
@@ -57,8 +63,8 @@ def summary(agent: Agent) -> dict[str, Any]:
         "round": agent.learner.round,
         "samples": agent.progress.samples,
         "seconds": agent.progress.seconds,
-        "error": agent.progress.error,
-        "alone": agent.progress.alone,
+        "rmse": agent.progress.rmse,
+        "rmse_alone": agent.progress.rmse_alone,
         "kernel": int(np.argmax(q)),
         "weight": float(q.max()),
         "up": sum(peer.is_up(now, 3.0) for peer in agent.peers.values()),
@@ -102,17 +108,18 @@ def snapshot(agent: Agent) -> Snapshot:
     """The agent's metrics, for a scrape; called from another thread, so it copies before it counts."""
     now, counts, peers = time.monotonic(), agent.transport.counts, dict(agent.peers)
     refused, rows = dict(agent.refused), dict(agent.rows)
-    if READING in refused:
-        rows[READING] = refused.pop(READING)
-    alone = agent.progress.alone
+    if lost := lost_readings(agent):
+        rows[READING] = lost
+    refused.pop(READING, None)
+    alone = agent.progress.rmse_alone
     return {
         "rounds": agent.learner.round,
         "samples": agent.progress.samples,
         "readings_used": agent.rows.used,
         "readings_refused": rows,
         "dead_letters_lost": agent.rows.letters.lost,
-        "squared_error_rolling": agent.progress.error,
-        **({} if alone is None else {"squared_error_alone_rolling": alone}),
+        "rmse_rolling": agent.progress.rmse,
+        **({} if alone is None else {"rmse_alone_rolling": alone}),
         "neighbour_up": {name: float(peer.is_up(now, 3.0)) for name, peer in peers.items()},
         "neighbour_trust": {str(name): part for name, part in dict(agent.learner.trust).items()},
         "neighbour_age_seconds": {name: now - peer.received_at for name, peer in peers.items()},
@@ -125,5 +132,5 @@ def snapshot(agent: Agent) -> Snapshot:
         "checkpoint_age_seconds": now - agent.memory.saving.well_at,
         "saves_failed": agent.memory.saving.failed,
         "readings_unjournalled": agent.memory.noting.failed,
-        "predictions_lost": agent.predictions.lines.lost,
+        "predictions_lost": agent.predictions.lost,
     }

@@ -52,8 +52,10 @@ METRICS = {
     "readings_used": Metric("counter", "Rows of the stream that were used."),
     "readings_refused": Metric("counter", "Rows of the stream that could not be used.", "reason"),
     "dead_letters_lost": Metric("counter", "Refused rows that could not be written to the dead-letter file."),
-    "squared_error_rolling": Metric("gauge", "Mean squared error of recent predictions."),
-    "squared_error_alone_rolling": Metric("gauge", "The same of predictions from own samples only."),
+    "rmse_rolling": Metric(
+        "gauge", "Root mean squared error of the last 200 predictions, in the target's unit."
+    ),
+    "rmse_alone_rolling": Metric("gauge", "The same of predictions from own samples only."),
     "neighbour_up": Metric("gauge", "1 if the neighbour's messages arrive in time.", "neighbour"),
     "neighbour_trust": Metric("gauge", "Part of the neighbour's recent messages that was used.", "neighbour"),
     "neighbour_age_seconds": Metric("gauge", "Time since the neighbour's last message.", "neighbour"),

@@ -1,6 +1,6 @@
 """Streams of readings: from standard input, a file, a topic or Python.
 
-    stream = open_stream(config.stream, config.inputs, skip=learnt)
+    stream = open_stream(config.stream, config.inputs, skip=learnt, columns=config.columns)
     async for reading in stream:
         ...
 
@@ -11,9 +11,9 @@ and logged; it takes a number too, so that a restarted agent skips as many as it
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import math
-import os
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -26,25 +26,28 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base import checks
-from ..base.errors import DataError, InputError
+from ..base.errors import InputError
 from ..base.types import Array
-from .config import StreamSection
-from .files import CHUNK, Numbered, Origin, Splitter, T, Tail, Worker, digest
+from ..datasets.columns import CellError, Columns
+from ..datasets.encoder import Encoder
+from . import sources
+from .config import AgentConfig
+from .files import Numbered, Origin, T, Tail, digest
+from .joining import JoinedRows, Message, TopicRows
 from .logs import tell
 from .refusals import RefusedRows
-from .rows import EXAMPLE, CsvRows, JsonRows, Row, RowRefused
+from .rows import EXAMPLE, PASSED, JsonRows, Row, RowRefused, fault_of
 from .scaling import Scaling
+from .sections import TARGET, StreamSection
+from .tables import CsvRows
 
-POLL = 0.1  # seconds between two looks at a file that may have grown
 LOG = logging.getLogger(__name__)
-
-Queue: TypeAlias = "asyncio.Queue[bytes | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Reading:
     y: float | None
     id: str | None = None
     source: tuple[int, Any] | None = field(default=None, compare=False, repr=False)  # line, row as it came
+    time: float | None = None  # seconds since 1970
 
 
 class Stream(AsyncIterator[Reading]):
@@ -136,22 +140,31 @@ class Stream(AsyncIterator[Reading]):
 
     def _batch(self, batch: Numbered[Any]) -> Iterator[Reading]:
         start = max(self.index, self._begin)
-        fresh = batch[start - self.index :]
-        self.index += len(batch)
-        rows = [self._row(index, *each) for index, each in enumerate(fresh, start)]
-        whole = [row.x for row in rows if row is not None and row.x is not None]
+        seen, fresh = batch[: start - self.index], batch[start - self.index :]
+        if isinstance(self._parse, CsvRows):
+            for _, item in seen:  # perhaps a header of the rows that follow
+                self._parse.is_header(item)
+        self.index = start if fresh else self.index + len(batch)
+        rows = [found for each in fresh if (found := self._numbered(each)) is not None]
+        whole = [row.x for _, row, _ in rows if row.x is not None]
         X = iter(self.scaling.x(np.array(whole, dtype=np.float64).reshape(-1, len(self.scaling.low))))
-        for index, (row, source) in enumerate(zip(rows, fresh, strict=True), start):
-            if row is not None:
-                x = None if row.x is None else next(X)
-                y = None if row.y is None else self.scaling.y(row.y)
-                yield Reading(index, x, y, row.id, source)
+        for index, row, source in rows:
+            x = None if row.x is None else next(X)
+            y = None if row.y is None else self.scaling.y(row.y)
+            yield Reading(index, x, y, row.id, source, row.time)
+
+    def _numbered(self, source: tuple[int, Any]) -> tuple[int, Row, tuple[int, Any]] | None:
+        """A row with its number. Every line of a file takes one; of what is live, what is a reading."""
+        index, row = self.index, self._row(self.index, *source)
+        self.index += row is not PASSED or self._tail is not None
+        return None if row is None or row is PASSED else (index, row, source)
 
     def _row(self, index: int, line: int, item: Any) -> Row | None:
         try:
-            return self._checked(self._parse(item))
-        except RowRefused as fault:
-            self.refused.note(fault, index, line, item)
+            row = self._parse(item)
+            return row if row is PASSED else self._checked(row)
+        except (RowRefused, CellError) as fault:
+            self.refused.note(fault_of(fault), index, line, item)
         except Exception as error:  # whatever a row brings must not end the stream
             self.refused.note(RowRefused("not a row", repr(error)), index, line, item)
         return None
@@ -160,7 +173,8 @@ class Stream(AsyncIterator[Reading]):
         """The row itself if it can be predicted or learnt."""
         if row.x is None and (row.y is None or row.id is None):
             reason = "the row has neither x nor a label with the id of an earlier x"
-            raise RowRefused("no x", reason, f"put the inputs under x, such as {EXAMPLE}")
+            remedy = f"put the inputs under x, such as {EXAMPLE}, or name them in [columns] features"
+            raise RowRefused("no x", reason, remedy)
         if row.x is not None:
             self._check_x(row.x)
         if row.y is not None and not math.isfinite(self.scaling.y(row.y)):
@@ -174,7 +188,7 @@ class Stream(AsyncIterator[Reading]):
         if not math.isfinite(sum(x)):  # a sum of finite values may overflow, too
             for i, value in enumerate(x):
                 if not (math.isfinite(value) or (self.scaling.missing and math.isnan(value))):
-                    remedy = "leave such rows out, or set [stream] missing = true and leave the value out"
+                    remedy = "leave such rows out; only kind = auto with [columns] missing = auto takes them"
                     raise RowRefused("not finite", f"x[{i}] is {value}, expected a finite number", remedy)
 
 
@@ -183,8 +197,11 @@ def open_stream(
     inputs: int,
     skip: int = 0,
     *,
+    columns: Columns | None = None,
+    missing: bool = False,
+    learner: str = "",
     origin: Sequence[Any] | None = None,
-    messages: Queue | None = None,
+    messages: sources.Queue | None = None,
     stdin: int = 0,
     refused: RefusedRows | None = None,
     most: int | None = None,
@@ -196,28 +213,52 @@ def open_stream(
 
     Parameters
     ----------
+    columns : what the columns are; without features, x is a list, or all columns of a table but the target.
+    missing : whether inputs may be missing.
+    learner : whose rows are read, where a column says whose they are.
     origin : `Stream.origin` at the last reading of those to skip. Without it, a file that was rotated since
         the first reading loses as many rows as its predecessors had.
-    messages : for kind = "topic": a queue of the topic's payloads; None ends the stream.
+    messages : for kind = "topic": a queue of messages; None ends the stream.
     stdin : the file descriptor to read for kind = "stdin".
     refused : takes the rows that cannot be used.
     most : rows of a file after which the stream ends.
     """
     section.check_inputs(inputs)
-    scaling = Scaling.of(section, inputs)
+    scaling = Scaling.of(section, inputs, missing)
+    columns = columns or Columns()
+    refuses = {} if missing or columns.missing != "auto" else {"missing": "error"}  # with the column's name
+    columns = dataclasses.replace(columns, target=columns.target or TARGET, **refuses)  # type: ignore[arg-type]
+    encoder = Encoder(columns) if columns.features else None
     live = scaling, 0, skip, None, refused
     if section.kind == "topic":
         if messages is None:
             raise InputError("messages is None and kind is 'topic'; expected a queue; pass messages=")
-        return Stream(_messages(messages), JsonRows(section.columns, section.missing), *live)
+        return Stream(sources.messages(messages), _of_topics(section, encoder, learner), *live)
     if section.kind == "stdin":
-        return Stream(_stdin(stdin), JsonRows(section.columns, section.missing), *live)
+        return Stream(sources.stdin(stdin), JsonRows(encoder, learner), *live)
     tail = Tail(Path(str(section.path)), section.follow, None if origin is None else Origin(*origin))
     how = scaling, skip, 0, tail, refused
     if section.kind == "jsonl":
-        return Stream(_at_most(most, _lines(tail)), JsonRows(section.columns, section.missing), *how)
-    table = CsvRows(section, inputs)
-    return Stream(_at_most(most, _csv(tail, table)), table, *how)
+        return Stream(sources.at_most(most, sources.lines(tail)), JsonRows(encoder, learner), *how)
+    table = CsvRows(encoder, columns, columns.target, inputs, learner)
+    return Stream(sources.at_most(most, sources.csv(tail, table)), table, *how)
+
+
+def stream_of(config: AgentConfig, skip: int = 0, *, follow: bool | None = None, **more: Any) -> Stream:
+    """The stream of an agent whose columns are complete; `more` is as in `open_stream`."""
+    section = config.stream if follow is None else dataclasses.replace(config.stream, follow=follow)
+    about = {"columns": config.columns, "missing": config.takes_missing, "learner": config.name}
+    return open_stream(section, config.inputs, skip, **about, **more)  # type: ignore[arg-type]
+
+
+def _of_topics(section: StreamSection, encoder: Encoder | None, learner: str) -> Callable[[Message], Row]:
+    if not section.topics:
+        return TopicRows(encoder, learner)
+    if encoder is None:
+        raise InputError(
+            "[stream] topics is given without [columns] features; expected the columns to join; name them"
+        )
+    return JoinedRows(encoder, section.trigger, section.within, learner, section.topics)
 
 
 def aiter_of(
@@ -234,20 +275,8 @@ def aiter_of(
     >>> asyncio.run(main())
     [(0, [1.0, 2.0], 3.0), (1, [4.0, 5.0], None)]
     """
-    pairs = samples if isinstance(samples, AsyncIterable) else _later(samples)
-    return Stream(_ones(pairs), _pair, Scaling.of(StreamSection(), inputs), skip)
-
-
-async def _later(samples: Iterable[T]) -> AsyncGenerator[T, None]:
-    for sample in samples:
-        yield sample
-
-
-async def _ones(samples: AsyncIterable[T]) -> AsyncGenerator[Numbered[T], None]:
-    line = 0
-    async for sample in samples:
-        line += 1
-        yield [(line, sample)]
+    pairs = samples if isinstance(samples, AsyncIterable) else sources.later(samples)
+    return Stream(sources.ones(pairs), _pair, Scaling.of(StreamSection(), inputs), skip)
 
 
 def _pair(sample: Any) -> Row:
@@ -256,62 +285,3 @@ def _pair(sample: Any) -> Row:
         return Row(np.asarray(x, dtype=np.float64).reshape(-1).tolist(), None if y is None else float(y))
     except (TypeError, ValueError):
         raise RowRefused("not numbers", "expected (x, y) of numbers") from None
-
-
-async def _messages(messages: Queue) -> AsyncGenerator[Numbered[bytes], None]:
-    count = 0
-    while (message := await messages.get()) is not None:
-        count += 1
-        yield [(count, message)]
-
-
-async def _stdin(fd: int) -> AsyncGenerator[Numbered[bytes], None]:
-    worker, splitter = Worker(), Splitter()
-    try:
-        # os.read: a daemon thread inside sys.stdin would hold its lock while the interpreter exits.
-        while data := await worker.run(lambda: os.read(fd, CHUNK)):
-            yield splitter.feed(data)
-        yield splitter.end()
-    finally:
-        worker.close()
-
-
-async def _lines(tail: Tail) -> AsyncGenerator[Numbered[bytes], None]:
-    """Lines of a file, and of the files that replace it."""
-    worker = Worker()
-    try:
-        while (lines := await worker.run(tail.read)) is not None:
-            if lines:
-                yield lines
-            elif tail.follow:
-                await asyncio.sleep(POLL)
-    finally:
-        worker.close(tail.close)
-
-
-async def _at_most(
-    most: int | None, batches: AsyncGenerator[Numbered[T], None]
-) -> AsyncGenerator[Numbered[T], None]:
-    """The first rows of a source, all of them by default."""
-    try:
-        async for batch in batches:
-            yield batch[:most]
-            most = None if most is None else most - len(batch)
-            if most is not None and most <= 0:
-                return
-    finally:
-        await batches.aclose()
-
-
-async def _csv(tail: Tail, table: CsvRows) -> AsyncGenerator[Numbered[bytes], None]:
-    """The rows below a file's header."""
-    lines = _lines(tail)
-    try:
-        async for batch in lines:
-            if tail.opened != table.opened:
-                table.begin(batch.pop(0)[1], tail)
-            yield batch
-        if not table.opened:
-            raise DataError(f"{tail.path}: the file is empty; expected a line with column names; write one")
-    finally:
-        await lines.aclose()

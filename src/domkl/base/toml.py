@@ -7,6 +7,7 @@ dataclasses for tables inside. It checks ranges itself. Every error is one line 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -76,6 +77,11 @@ def section(kind: type[Section], table: Toml, where: str, /, **parts: Any) -> Se
 
 def keys_of(kind: type[Any]) -> Keys:
     """What a table of this dataclass may hold."""
+    return _keys_of(kind)  # type: ignore[arg-type]
+
+
+@functools.lru_cache  # types that are written as text take long to find
+def _keys_of(kind: Any) -> Keys:
     hints = typing.get_type_hints(kind)
     return {field.name: _key(_members(hints[field.name]), field) for field in dataclasses.fields(kind)}
 
@@ -105,8 +111,16 @@ class Key(NamedTuple):
         kind = self.kinds[0]
         return Key(typing.get_args(kind)[:1]) if typing.get_origin(kind) is tuple else None
 
+    @property
+    def named(self) -> Key | None:
+        """What each value is, where the key is a table of any names."""
+        kind = self.kinds[0]
+        return Key(typing.get_args(kind)[1:]) if typing.get_origin(kind) is Mapping else None
+
     def takes(self, value: object) -> bool:
         """Whether a value of a TOML file is of the right type."""
+        if self.named is not None:
+            return isinstance(value, dict) and all(map(self.named.takes, value.values()))
         if self.item is not None:
             is_list = isinstance(value, list) and (bool(value) or self.may_be_empty)
             return is_list and all(map(self.item.takes, value))  # type: ignore[call-overload]
@@ -128,6 +142,8 @@ class Key(NamedTuple):
         return text
 
     def __str__(self) -> str:
+        if self.named is not None:
+            return f"a table whose values are each {self.named}"
         if self.item is not None:
             return f"a list of {self.item}" if self.may_be_empty else f"a list with one {self.item} or more"
         return " or ".join(kind.__name__ for kind in self.kinds if kind in (str, int, float, bool))
@@ -143,7 +159,8 @@ def _check(where: str, value: object, key: Key | Keys, remedy: str) -> None:
     if isinstance(key, dict) or not key.takes(value):
         expected = TABLE if isinstance(key, dict) else f"{key}"
         expected += " of 64 bits" if type(value) is int and not -WHOLE <= value < WHOLE else ""
-        raise InputError(f"{where} is {checks.short(value)}; expected {expected}; {remedy}")
+        shown = "hidden" if where.lower().endswith("password") else checks.short(value)
+        raise InputError(f"{where} is {shown}; expected {expected}; {remedy}")
 
 
 def override(table: Toml, keys: Keys, environ: Mapping[str, str], where: str, section: str = "") -> str:

@@ -23,12 +23,12 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    from . import agent, bench, certs, compare, data, graph, reproduce, run, up
+    from . import agent, bench, certs, compare, data, graph, inspect, reproduce, run, up
 
     top = _Parser(prog="domkl", description="Decentralised online learning with multiple kernels.")
     top.add_argument("--version", action="version", version=f"domkl {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (run, agent, up, graph, certs, reproduce, data, bench, compare):
+    for module in (run, agent, up, graph, certs, reproduce, data, bench, compare, inspect):
         module.add_to(commands)
     return top
 

@@ -12,13 +12,14 @@ from typing import Any
 
 from ..base.errors import InputError
 from ..base.extras import need
+from ..datasets.columns import Columns
 from ..learning import settings
 from ..learning.settings import Auto, Paper
 from . import show
 
 #: What the file may hold; without importing an agent, which needs more than the parser does.
 SETTINGS = """\
-settings of CONFIG (all of them, explained: deploy/agent.toml):
+settings of CONFIG, none of which is needed by itself (all of them, explained, are in the example):
   network, name, neighbours, inputs, payload, dtype
   [model]         kind = "auto" (the default): size, loss, seed, start, forgetting,
                     outliers, bounds
@@ -26,12 +27,15 @@ settings of CONFIG (all of them, explained: deploy/agent.toml):
                     [model.kernels] family, D, seed, sigma2, read_as,
                     [model.rates] rho, eta, eta_g, or horizon with kappa, kappa_g
                   path: instead, a model written by hand_over()
-  [stream]        kind, path, follow, topic, target, columns, low, high, target_low, target_high,
-                  missing, journal, dead_letters
-  [transport]     kind, listen, connect, announce, broker, ca, cert, key, revoked, insecure, max_bytes, inbox
+  [columns]       target, features, drop, time, learner, kinds, categories, labels, positive, paths, na,
+                  records, decimal, separator, missing, hashed, calendar
+  [stream]        kind, path, follow, topic, topics, trigger, within, broker, user, password,
+                  password_file, ca, insecure, low, high, target_low, target_high, journal, dead_letters
+  [transport]     kind, listen, connect, announce, discover, broker, user, password, password_file,
+                  ca, cert, key, revoked, insecure, max_bytes, inbox
   [rounds]        mode, deadline, start, resend
   [checkpoint]    directory, every_rounds, every_seconds, sync
-  [output]        predictions, publish, coverage
+  [output]        predictions, topic, retain, url, coverage
   [http]          listen, allow_remote
   [log]           level, format
 variables go before the file: DOMKL_<KEY>, DOMKL_<SECTION>_<KEY>, DOMKL_MODEL_RATES_<KEY>; lists have commas
@@ -86,13 +90,15 @@ def run_in_batches() -> None:
 def check(config: Any, as_json: bool) -> None:
     """Print what an agent with this configuration would be, and whether it could use its first rows."""
     from ..agent import transports
+    from ..agent.config import redacted
     from ..agent.making import make
     from ..agent.preview import preview
 
-    transports.check(config.transport_settings())
-    transports.make(config.transport_settings())
+    for each in filter(None, (config.transport_settings(), config.source_settings())):
+        transports.check(each)
+        transports.make(each)
     config, learner = make(config)
-    found, rows = understood(config), preview(config.stream, config.inputs)
+    found, rows = understood(redacted(config)), preview(config)
     looked = {} if rows is None else {"read": rows.read, "used": rows.used, "refused": rows.top()}
     if as_json:
         show.document({**found, "fingerprint": learner.fingerprint, "first_rows": looked})
@@ -102,6 +108,8 @@ def check(config: Any, as_json: bool) -> None:
     print(in_line({name: value for name, value in found.items() if name not in sections}))
     for name, section in sections.items():
         print(f"[{name}] {in_line(section)}")
+    if listen := config.transport_settings().listen:
+        print(f"listens on {', '.join(listen)}")
     if rows is not None:
         print(f"the first rows of {config.stream.path}: {rows.read} read, {rows.used} can be used")
         for reason in rows.top():
@@ -122,6 +130,8 @@ def understood(config: Any) -> dict[str, Any]:
 def _table(value: Any) -> Any:
     if isinstance(value, Auto | Paper):
         return settings.describe(value)
+    if isinstance(value, Columns):
+        return value.table()
     return vars(value) if dataclasses.is_dataclass(value) else value
 
 

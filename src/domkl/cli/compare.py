@@ -13,11 +13,12 @@ from ..base.words import number
 from ..exchange import graph
 from ..lab import compare, experiment, trial
 from ..lab.compare import ComparisonRow, figure
+from ..lab.experiment import Experiment
 from ..lab.trial import Source
 from ..learning import losses
-from . import own, show
+from . import inspect, own, show
 
-LEARNERS = 5  # that share data which do not say
+LEARNERS = 5  # that share a --dataset which does not say
 TEXT = "error, time and traffic of domkl and other online learners on one stream"
 
 
@@ -28,8 +29,6 @@ def add_to(commands: Any) -> None:
     add = command.add_argument
     add("--dataset", metavar="NAME", help="one that `domkl data` lists (default: the shipped stations)")
     own.add_to(add)
-    own.add_split(add)
-    add("--learners", type=int, metavar="J", help="how many learners share the data (default: 5)")
     add("--graph", default="ring", help=f"{', '.join(graph.SHAPES)} or paper1 .. paper4 (default: ring)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     add("--seed", type=int, default=0, metavar="N", help="of everything that is drawn (default: 0)")
@@ -40,7 +39,11 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Let everyone learn, then show."""
-    source = _source(args)
+    chosen = _chosen(args)
+    if args.check:
+        inspect.check(chosen, args.json)
+        return
+    source = trial.prepare(chosen, args.rounds)
     network = trial.network(args.graph, source.split.names)
     with show.progress(f"comparing on {source.name}") as bar:
         rows = compare.table(source, network, args.seed, lambda i, n, name: _report(bar, i, n, name))
@@ -57,22 +60,23 @@ def _report(bar: Any, done: int, total: int, name: str) -> None:
         print(f"domkl: {done + 1} of {total}: {name}", file=sys.stderr)
 
 
-def _source(args: argparse.Namespace) -> Source:
+def _chosen(args: argparse.Namespace) -> Experiment:
+    """The data and learners that the options name."""
     chosen = experiment.load("three-stations")
     if args.split is not None:
         chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, split=args.split))
     if args.data is not None:
         if args.dataset is not None:
             raise InputError("--data and --dataset are both given; expected one of the two; leave one out")
-        return own.read(args, chosen, LEARNERS if args.learners is None else args.learners)
-    own.need_data(args, "target", "drop", "missing")
+        return own.settle(args, chosen)
+    own.need_data(args, *own.FIELDS, "query")
     if args.dataset in (None, "stations"):
         if args.learners not in (None, 3):
             raise InputError(f"--learners is {args.learners} for the stations; expected 3; leave it out")
-        return trial.prepare(chosen, args.rounds)
+        return chosen
     data = dataclasses.replace(chosen.data, names=(args.dataset,))
     J = LEARNERS if args.learners is None else args.learners
-    return trial.prepare(dataclasses.replace(chosen, data=data, learners=J), args.rounds)
+    return dataclasses.replace(chosen, data=data, learners=J)
 
 
 def _picture(rows: list[ComparisonRow], source: Source, folder: str) -> Path:

@@ -28,7 +28,8 @@ def add_to(commands: Any) -> None:
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="zenoh: where a learner listens; the others are found from there (repeatable)",
+        help="zenoh: where a learner listens, or the name of one on this machine; the others are found "
+        "from there (repeatable)",
     )
     add("--broker", metavar="HOST:PORT", help="mqtt: where the broker is (default: 127.0.0.1:1883)")
     for option, what in (
@@ -118,7 +119,10 @@ def _transport(args: argparse.Namespace) -> Any:
     from ..agent import transports
 
     if args.transport == "zenoh" and not args.connect:
-        raise InputError("--connect is not given; expected a learner's address; add --connect HOST:PORT")
+        raise InputError(
+            "--connect is not given; expected a learner's address; add --connect HOST:PORT, or "
+            "the name of one on this machine"
+        )
     for option, given, other in (("--broker", args.broker, "zenoh"), ("--connect", args.connect, "mqtt")):
         if given and args.transport == other:
             raise InputError(f"{option} is not for {other}; expected the other --transport; leave one out")
@@ -126,7 +130,7 @@ def _transport(args: argparse.Namespace) -> Any:
         args.transport,
         args.network,
         transports.OPERATOR,
-        connect=tuple(args.connect),
+        connect=tuple(_address(each, args.network) for each in args.connect),
         broker=args.broker or transports.TransportSettings.broker,
         ca=args.ca,
         cert=args.cert,
@@ -134,6 +138,14 @@ def _transport(args: argparse.Namespace) -> Any:
         insecure=args.insecure,
     )
     return transports.make(settings)
+
+
+def _address(given: str, network: str) -> str:
+    """An address as it is, or that of a learner on this machine."""
+    from ..agent.transports import near
+
+    is_name = ":" not in given and not given.replace(".", "").isdigit()
+    return near.address(network, given) if is_name else given
 
 
 def _check(live: dict[str, PublishedState], names: list[str], args: argparse.Namespace) -> None:

@@ -81,7 +81,7 @@ class View:
         seconds = f"{time.monotonic() - self._start:5.0f} s"
         if not known:
             return f"{seconds}  starting {len(self.status)} learners"
-        T, error = self.source.split.y.shape[1], np.mean([status["error"] for status in known])
+        T, error = self.source.split.y.shape[1], np.mean([status["rmse"] ** 2 for status in known])
         up, all_ = (sum(status[key] for status in known) for key in ("up", "neighbours"))
         return (
             f"{seconds}  round {min(status['round'] for status in known)} of {T - self.source.split.delay}, "
@@ -109,13 +109,14 @@ class View:
             return [name, "starting"]
         top = f"{self._expert(status['kernel'])} {percent(status['weight'])}"
         near = f"{status['up']}/{status['neighbours']} up, {status['trusted']} trusted"
-        error, alone = self.in_unit(status["error"]), self.in_unit(status["alone"])
+        error, alone = (self.in_unit(_square(status[key])) for key in ("rmse", "rmse_alone"))
         return [name, str(status["round"]), error, alone, top, near, f"{show.size(self.speed[name])}/s"]
 
     def _mean_alone(self, known: list[dict[str, Any]]) -> str:
         """The error that all would have with their own samples only."""
-        errors = [status["alone"] for status in known]
-        return self.in_unit(None if None in errors else float(np.mean(errors)))
+        errors = [_square(status["rmse_alone"]) for status in known]
+        found = [error for error in errors if error is not None]
+        return self.in_unit(float(np.mean(found)) if len(found) == len(errors) else None)
 
     def _expert(self, k: int) -> str:
         model = self.chosen.model
@@ -179,3 +180,7 @@ def _speed(before: dict[str, Any], now: dict[str, Any]) -> float:
     first, last = (datetime.fromisoformat(each["time"].replace("Z", "+00:00")) for each in (before, now))
     seconds = (last - first).total_seconds()
     return float(now["bytes_sent"] - before["bytes_sent"]) / seconds if seconds > 0 else 0.0
+
+
+def _square(rmse: float | None) -> float | None:
+    return None if rmse is None else rmse**2

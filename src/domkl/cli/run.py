@@ -12,7 +12,7 @@ from ..lab import experiment, report, trial
 from ..lab.experiment import Experiment
 from ..lab.trial import Source
 from ..learning.settings import Auto
-from . import models, own, show
+from . import inspect, models, own, show
 
 DEFAULT = "three-stations"
 WITHOUT_OPTIONS = "Without options, three real weather stations forecast their temperature."
@@ -28,15 +28,6 @@ def add_to(commands: Any) -> None:
     add = command.add_argument
     add("experiment", nargs="?", default=DEFAULT, help="a TOML file, or the name of a shipped one")
     own.add_to(add)
-    add("--features", metavar="A,B", help="columns to predict from, in --data (default: all others)")
-    add("--learner-column", metavar="COLUMN", help="which learner a row belongs to, in --data")
-    add(
-        "--learners",
-        type=int,
-        metavar="J",
-        help="how many learners share --data without a learner column (default: 3)",
-    )
-    own.add_split(add)
     add("--horizon", type=int, metavar="HOURS", help="hours ahead to forecast, for the shipped stations")
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
@@ -49,10 +40,14 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Learn, print, and write the report."""
-    chosen = _settings(args, experiment.load(args.experiment))
+    chosen = own.settle(args, _settings(args, experiment.load(args.experiment)))
+    if args.check:
+        inspect.check(chosen, args.json)
+        return
     source = _source(args, chosen)
-    title = chosen.title if args.data is None else f"{source.name}: predicting {args.target}"
-    chosen = dataclasses.replace(chosen, title=title, graphs=(args.graph or chosen.graphs[0],))
+    own.check_loss(args, source)
+    chosen, source = trial.suited(chosen, source)
+    chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     with show.progress(f"{len(source.split.names)} learners, {source.name}") as bar:
         outcome = trial.carry_out(chosen, source, bar)
     files = [] if args.no_report else report.write(outcome, args.out)
@@ -63,6 +58,8 @@ def run(args: argparse.Namespace) -> None:
     console.print(report.summary(outcome))
     if files:
         console.print(f"\nReport with pictures: {files[0]}", soft_wrap=True)
+    if source.faults:
+        console.print(own.closing(source), soft_wrap=True, markup=False)
 
 
 def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
@@ -75,15 +72,7 @@ def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
 
 
 def _source(args: argparse.Namespace, chosen: Experiment) -> Source:
-    if args.horizon is not None and (args.data is not None or chosen.data.names[0] != "stations"):
+    is_own = bool(chosen.data.path)
+    if args.horizon is not None and (is_own or chosen.data.names[0] != "stations"):
         raise InputError("--horizon is for the shipped stations; expected no other data; leave it out")
-    if args.data is None:
-        own.need_data(args, "target", "learner_column", "features", "drop", "learners", "missing")
-        return trial.prepare(chosen, args.rounds)
-    for option in ("learners", "split"):
-        if args.learner_column is not None and getattr(args, option) is not None:
-            raise InputError(
-                f"--{option} divides rows that --learner-column divides already; expected one of the two; "
-                "leave one out"
-            )
-    return own.read(args, chosen, args.learners)
+    return trial.prepare(chosen, args.rounds)

@@ -6,14 +6,20 @@
 """
 
 from .base import Dataset, Split, embed
+from .columns import CellError, Columns
 from .download import fetch
+from .encoder import Encoded, Encoder
 from .sources import Entry, catalogue
 from .stations import load_stations
 from .table import Table, read_table
 from .uci import load
 
 __all__ = [
+    "CellError",
+    "Columns",
     "Dataset",
+    "Encoded",
+    "Encoder",
     "Entry",
     "Split",
     "Table",

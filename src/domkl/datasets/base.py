@@ -28,6 +28,7 @@ class Split:
     names: tuple[str, ...] = ()
     left_out: int = 0
     delay: int = 0
+    times: Array | None = None  # (J, T) seconds since 1970 in UTC, where samples have a time
 
     def __post_init__(self) -> None:
         if self.X.ndim != 3 or self.y.shape != self.X.shape[:2]:
@@ -71,6 +72,7 @@ class Dataset:
     y: Array  # (N,)
     feature_names: tuple[str, ...]
     target: str
+    times: Array | None = None  # (N,) seconds since 1970
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
@@ -89,7 +91,8 @@ class Dataset:
         if T == 0:
             raise InputError(f"{len(self.y)} rows for J={J} learners; give J of at most {len(self.y)}")
         rows = _rows(len(self.y), J, T, how, seed)
-        return Split(self.X[rows], self.y[rows], left_out=len(self.y) - J * T)
+        times = None if self.times is None else self.times[rows]
+        return Split(self.X[rows], self.y[rows], left_out=len(self.y) - J * T, times=times)
 
     def scaled(self, x: str = "none", y: str = "none") -> Dataset:
         """Scale with the whole dataset's range, so not online; see `scaling` for the choices."""
@@ -100,7 +103,7 @@ class Dataset:
         """Refuse a column whose range overflows: two numbers may be finite and their difference not."""
         if not len(self.y):
             return
-        low, high = (np.append(of(self.X, axis=0), of(self.y)) for of in (np.min, np.max))
+        low, high = (np.append(of(self.X, axis=0), of(self.y)) for of in (np.fmin.reduce, np.fmax.reduce))
         with np.errstate(over="ignore"):
             infinite = np.flatnonzero(np.isinf(high - low))
         if len(infinite):

@@ -1,18 +1,15 @@
-"""The user's own tables, CSV or Parquet.
+"""The user's own tables as numbers: read, understood, put in order of time; what cannot be used is counted.
 
-A mistake in a file is reported with file, line, column and value.
+read_table("my.csv", target="power")
+read_table(frame, target="power", time="when", drop=["id"])
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-import re
-from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,18 +17,20 @@ from numpy.typing import NDArray
 
 from ..base import checks
 from ..base.errors import DataError, InputError
-from ..base.extras import need
 from ..base.types import Array
+from . import guess, ordering, readers
 from .base import Dataset, Split
-from .files import read_bytes
-
-POLICIES = ("error", "drop", "mean")
-EMPTY = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+from .cells import Moment
+from .columns import CellError, Columns
+from .encoder import ColumnInputs, Encoder, calendar
+from .readers import Fault, Faults, Raw
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of a user's file, in its order; `dropped` rows had missing cells.
+    """Rows of a user's data as numbers, in order of time where they have one.
+
+    `dropped` rows had a missing cell or no target; `faults` says which rows were refused, and why.
 
     >>> import numpy as np
     >>> t = Table("log", np.ones((5, 2)), np.arange(5.0), ("a", "b"), "c", ("x", "y", "x", "y", "x"))
@@ -42,15 +41,30 @@ class Table:
 
     name: str
     X: Array  # (N, d)
-    y: Array  # (N,)
-    feature_names: tuple[str, ...]
+    y: Array  # (N,); NaN where a row has no target and such rows were asked for
+    feature_names: tuple[str, ...]  # of the inputs, of which a column may make several
     target: str
     learners: tuple[str, ...] | None = None  # whose row it is
     dropped: int = 0
+    times: Array | None = None  # (N,) seconds since 1970 in UTC, NaN where a row has none
+    columns: Columns = dataclasses.field(default_factory=Columns)  # with nothing left open
+    faults: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()  # where each row was in the source: its line, or row
+
+    @property
+    def refused(self) -> int:
+        """Rows that could not be used."""
+        return sum(fault.rows for fault in self.faults)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes of the target, if it has some: -1 and +1 in y."""
+        return self.columns.labels
 
     def dataset(self) -> Dataset:
         """All rows as one dataset, to be split over learners."""
-        return Dataset(self.name, self.X, self.y, self.feature_names, self.target)
+        return Dataset(self.name, self.X, self.y, self.feature_names, self.target, self.times)
 
     def by_learner(self) -> Split:
         """The rows of each learner, in order of first appearance.
@@ -58,278 +72,258 @@ class Table:
         Learners with more rows than the shortest leave their last ones out.
         """
         if self.learners is None:
-            raise InputError(
-                "the table has no learner column; read it with learner_column=, or split dataset()"
-            )
+            raise InputError("the table has no learner column; read it with learner=, or split dataset()")
         names = tuple(dict.fromkeys(self.learners))
         number = {name: j for j, name in enumerate(names)}
         who = np.array([number[name] for name in self.learners])
         groups = [np.flatnonzero(who == j) for j in range(len(names))]
         T = min(map(len, groups))
         rows = np.stack([group[:T] for group in groups])
-        return Split(self.X[rows], self.y[rows], names, len(who) - rows.size)
-
-
-@dataclass(frozen=True)
-class _Raw:
-    """Columns as they stand in the file."""
-
-    path: Path
-    columns: dict[str, Sequence[Any]]
-    lines: Sequence[int]
-    unit: str = "line"  # what an editor counts; Parquet has rows
-
-    def at(self, i: int, column: str) -> str:
-        return f"{self.path}, {self.unit} {self.lines[i]}, column {column!r}"
+        times = None if self.times is None else self.times[rows]
+        return Split(self.X[rows], self.y[rows], names, len(who) - rows.size, times=times)
 
 
 def read_table(
-    path: str | os.PathLike[str],
-    target: str,
-    learner_column: str | None = None,
-    features: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
-    missing: str = "error",
+    source: Any,
+    columns: Columns | None = None,
+    *,
+    query: str = "",
     max_rows: int | None = None,
+    unlabelled: bool = False,
+    **said: Any,
 ) -> Table:
-    """Read a CSV (comma, semicolon or tab; .gz too) or Parquet file with a header.
+    """Read a file, a frame, a query or standard input.
 
     Parameters
     ----------
-    target
-        The column to predict.
-    learner_column
-        The column that says whose row it is; its values may be text.
-    features
-        The columns to predict from, in this order; all others if left out.
-    drop
-        Columns to leave out.
-    missing
-        What to do about empty, NaN and infinite cells: "error" refuses them, "drop"
-        leaves out their rows, "mean" fills a feature with the mean of its column's
-        cells above, and leaves out rows without a target and rows above a column's
-        first value.
+    source
+        A path (CSV with any separator, JSON lines, JSON, Parquet; .gz too), "-" for standard input,
+        "sqlite:FILE" or "postgresql://..." with a query, a frame of pandas or Polars, columns in a dict, or
+        rows in a list.
+    columns
+        What the columns are; whatever is left open is guessed from the rows.
+    query
+        The select of a database.
     max_rows
         Read only so many rows.
+    unlabelled
+        Keep rows without a target; their y is NaN.
+    said
+        Fields of `Columns`, such as target="y", learner="site", drop=["id"], missing="drop".
     """
-    checks.one_of("missing", missing, POLICIES)
+    given = described(columns, said)
     if max_rows is not None:
         checks.count("max_rows", max_rows, 2)
-    file = Path(path)
-    raw = _parquet(file, max_rows) if file.suffix.lower() == ".parquet" else _csv(file, max_rows)
-    names = _features(raw, target, learner_column, features, drop)
-    V = np.column_stack([_numbers(raw, name, target) for name in (*names, target)])
-    who = None if learner_column is None else _learners(raw, learner_column)
-    if missing == "error":
-        _refuse(raw, V, (*names, target), who, learner_column)
-    keep = _keep(V, who, missing)
-    if missing == "mean":
-        _refuse_empty(V[keep], names, file)
-        V[keep] = _filled(V[keep])
-        keep &= np.isfinite(V).all(axis=1)
-    if keep.sum() < 2:
-        raise DataError(f"{file}: {keep.sum()} usable rows of {len(keep)}, at least 2 are needed; add rows")
-    V = V[keep]
-    kept = None if who is None else tuple(w for w, k in zip(who, keep, strict=True) if k)
-    return Table(file.name, V[:, :-1], V[:, -1], names, target, kept, int((~keep).sum()))
-
-
-def _csv(path: Path, max_rows: int | None) -> _Raw:
-    """The cells of a CSV file as text."""
-    text = _decode(path)
-    rows = _rows(path, text)
-    _, head = next(rows, (0, []))
-    names = _header(path, head)
-    body = list(islice(rows, max_rows))
-    for line, row in body:
-        if len(row) != len(names):
-            raise DataError(
-                f"{path}, line {line}: {len(row)} fields, expected {len(names)} as in the header; "
-                "correct the line (text with a separator in it needs quotes)"
-            )
-    columns = zip(*(row for _, row in body), strict=True) if body else [()] * len(names)
-    return _Raw(path, dict(zip(names, columns, strict=True)), [line for line, _ in body])
-
-
-def _decode(path: Path) -> str:
-    data = read_bytes(path)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8 text; save the file as UTF-8"
-        ) from None
-
-
-def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of every line that is not blank."""
-    top = next((line for line in io.StringIO(text) if line.strip()), "")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=top.count))
-    line = 1
-    try:
-        for row in reader:
-            if row:
-                yield line, [cell.strip() for cell in row]
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(f"{path}, line {line}: not CSV ({error}); export the table again") from None
-
-
-def _header(path: Path, head: Sequence[str]) -> list[str]:
-    if not any(head):
-        raise DataError(f"{path}: the file is empty; expected a line with column names and rows below")
-    for i, name in enumerate(head):
-        if not name:
-            raise DataError(f"{path}, line 1: column {i + 1} has no name; name every column in the header")
-        if name in head[:i]:
-            raise DataError(f"{path}, line 1: column {name!r} is there twice; give every column its own name")
-    return list(head)
-
-
-def _parquet(path: Path, max_rows: int | None) -> _Raw:
-    """The columns of a Parquet file."""
-    arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
-    try:
-        table = parquet.ParquetFile(path).read()
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file; check the path") from None
-    except (arrow.ArrowException, OSError) as error:
-        fact = str(error).splitlines()[0]
-        raise DataError(f"{path}: not a Parquet file ({fact}); export the table again") from None
-    if max_rows is not None:
-        table = table.slice(0, max_rows)
-    names = _header(path, table.column_names)
-    columns = {name: _cells(table.column(i)) for i, name in enumerate(names)}
-    return _Raw(path, columns, range(1, table.num_rows + 1), "row")
-
-
-def _cells(column: Any) -> Sequence[Any]:
-    """Numbers as an array, which is quick; anything else as Python objects."""
-    values = column.to_numpy()
-    return values if values.dtype.kind in "iuf" else column.to_pylist()  # type: ignore[no-any-return]
-
-
-def _features(
-    raw: _Raw, target: str, learner: str | None, features: Sequence[str] | None, drop: Iterable[str]
-) -> tuple[str, ...]:
-    """The names of the feature columns, all given names checked."""
-    if isinstance(drop, str) or isinstance(features, str):
-        raise InputError('features and drop are lists of names; write drop=["NAME"] for one')
-    out = {*drop, target, *([learner] if learner else [])}
-    for name in (target, *([learner] if learner else []), *drop, *(features or ())):
-        if name not in raw.columns:
-            raise InputError(
-                f"{raw.path}: no column {name!r}{_headless(raw)}; {checks.hint(name, raw.columns)}"
-            )
-    if target == learner or target in drop:
-        raise InputError(f"target {target!r} is also the learner column or dropped; choose another")
-    if features and (len(set(features)) < len(features) or out & set(features)):
+    raw = readers.read(source, given, query, max_rows)
+    if not given.target and not unlabelled:
         raise InputError(
-            f"features {list(features)} repeat a name or hold one used elsewhere; list each once"
+            f"{raw.name} needs a target; expected a column to predict, one of {', '.join(raw.columns)}; "
+            "add --target COLUMN (target=)"
         )
-    if features is not None and not features:
-        raise InputError("features names no column; expected one or more; leave it out to take all others")
-    names = tuple(features or (name for name in raw.columns if name not in out))
-    if not names:
-        raise InputError(f"{raw.path}: no column is left as a feature; drop fewer or add one")
-    return names
+    found = understand(raw, given, unlabelled, views=False)
+    found.check(raw.name)
+    return encoded(raw, Encoder(found.columns), found, unlabelled)
 
 
-def _headless(raw: _Raw) -> str:
-    """A hint for files whose first line is data."""
-    try:
-        [float(name) for name in raw.columns]
-    except ValueError:
-        return ""
-    return " (the first line holds numbers; it must name the columns)"
+def described(columns: Columns | None, said: dict[str, Any]) -> Columns:
+    """A description with some fields changed, as keywords say."""
+    fields = {each.name for each in dataclasses.fields(Columns)}
+    for name in said:
+        checks.one_of("keyword", name, sorted(fields))
+    return dataclasses.replace(columns or Columns(), **said)
 
 
-def _number(cell: Any) -> float:
-    """A cell's value, NaN if it is missing; ValueError or TypeError if it is no number."""
-    if cell is None or (isinstance(cell, str) and cell.lower() in EMPTY):
-        return float("nan")
-    if isinstance(cell, str) and "_" in cell:  # Python's float takes 1_000
-        raise ValueError
-    return float(cell)
+def understand(raw: Raw, given: Columns, unlabelled: bool = False, views: bool = True) -> guess.Guess:
+    """What the columns of a source are; with all that is wrong. It may lack the target if `unlabelled`."""
+    if raw.problems and not raw.columns:
+        return guess.Guess(given, (), raw.problems)
+    if not len(raw):
+        empty = (f"0 usable rows of {raw.refused}, at least 2 are needed", "add rows")
+        return guess.Guess(given, (), (*raw.problems, empty))
+    here = given.target in raw.columns or not unlabelled
+    seen = given if here else dataclasses.replace(given, target="", labels=(), positive="")
+    found = guess.guess(raw.columns, seen, views)
+    separator = raw.found.get("separator", given.separator)
+    columns = dataclasses.replace(found.columns, separator=separator)
+    if not here:
+        same = {name: getattr(given, name) for name in ("target", "labels", "positive")}
+        columns = dataclasses.replace(columns, **same)
+    problems = (*raw.problems, *found.problems)
+    return dataclasses.replace(found, columns=columns, problems=problems, notes=(*raw.notes, *found.notes))
 
 
-def _quick(cells: Sequence[Any]) -> Array | None:
-    """A column without gaps and mistakes as numbers, else None."""
-    if isinstance(cells, np.ndarray):
-        return cells.astype(np.float64)
-    try:
-        return None if "_" in "".join(cells) else np.array(list(map(float, cells)))
-    except (TypeError, ValueError):
-        return None
+def encoded(raw: Raw, encoder: Encoder, found: guess.Guess, unlabelled: bool = False) -> Table:
+    """The rows of a source as numbers."""
+    block = _Block(raw, encoder)
+    X, y, times, who = block.inputs(), block.labels(), block.times(), block.learners()
+    usable = block.good.copy()
+    keep = usable & (np.isfinite(y) | unlabelled)
+    columns = encoder.columns
+    if columns.missing == "error":
+        block.refuse_missing(X, usable)
+    if columns.missing in ("drop", "mean"):
+        keep &= np.isfinite(X).all(axis=1) if columns.missing == "drop" else True
+    if columns.missing == "mean":
+        X[keep] = filled(X[keep])
+        keep &= np.isfinite(X).all(axis=1)
+    if keep.sum() < (1 if unlabelled else 2):
+        raise DataError(_too_few(raw, int(keep.sum()), block.faults.result()))
+    rows = np.flatnonzero(keep)
+    order, columns, note = ordering.by_time(times, rows, given_by=found, columns=columns)
+    return Table(
+        raw.name,
+        X[order],
+        y[order],
+        encoder.inputs,
+        columns.target,
+        None if who is None else tuple(who[i] for i in order),
+        int((usable & ~keep).sum()),
+        None if times is None or not columns.time else times[order],
+        columns,
+        (*raw.faults, *block.faults.result()),
+        (*found.notes, *note),
+        tuple(raw.lines[i] for i in order),
+    )
 
 
-def _numbers(raw: _Raw, name: str, target: str) -> Array:
-    """A column as numbers."""
-    cells = raw.columns[name]
-    quick = _quick(cells)
-    if quick is not None:
-        return quick
-    values = np.empty(len(cells))
-    for i, cell in enumerate(cells):
+def _too_few(raw: Raw, kept: int, faults: Sequence[Fault]) -> str:
+    total = len(raw) + raw.refused
+    worst = next(iter((*faults, *raw.faults)), None)
+    why = f" ({worst.reason}, {worst.place})" if worst else ""
+    remedy = worst.remedy if worst else "add rows"
+    return f"{raw.name}: {kept} usable rows of {total}{why}, at least 2 are needed; {remedy}"
+
+
+class _Block:
+    """Encodes whole columns; `good` marks the rows whose cells could all be used."""
+
+    def __init__(self, raw: Raw, encoder: Encoder) -> None:
+        self.raw, self.encoder, self.columns = raw, encoder, encoder.columns
+        self.good: NDArray[np.bool_] = np.ones(len(raw), dtype=bool)
+        self.faults = Faults()
+
+    def inputs(self) -> Array:
+        """(N, d), NaN where a cell is missing or cannot be used."""
+        blocks = [self._part(part) for part in self.encoder.parts]
+        return np.concatenate(blocks, axis=1) if blocks else np.empty((len(self.raw), 0))
+
+    def _part(self, part: ColumnInputs) -> Array:
+        cells = self._cells(part.name)
+        if isinstance(cells, np.ndarray) and part.expected == "a number":
+            found = cells.astype(np.float64)[:, None]
+            for i in np.flatnonzero(np.abs(found[:, 0]) > checks.LARGEST):
+                self._one(part, i, cells[i].item())
+            return found
+        X = np.full((len(cells), len(part.inputs)), np.nan)
+        if part.name in self.columns.time:
+            for i, when in enumerate(self._moments):
+                if when is not None:
+                    X[i] = calendar(when, self.columns.calendar)
+            return X
+        known: dict[Any, Sequence[float]] = {}
+        for i, cell in enumerate(cells):
+            if type(cell) is str and cell in known:
+                X[i] = known[cell]
+                continue
+            values = self._one(part, i, cell)
+            if values is not None:
+                X[i] = values
+                if type(cell) is str:
+                    known[cell] = values
+        return X
+
+    def _one(self, part: ColumnInputs, i: int, cell: Any) -> Sequence[float] | None:
         try:
-            values[i] = _number(cell)
-        except (TypeError, ValueError):
-            remedy = _remedy(str(cell), name, name == target)
-            raise DataError(f"{raw.at(i, name)}: {str(cell)!r} is not a number; {remedy}") from None
-    return values
+            return self.encoder.cell(part, cell, strict=False)
+        except CellError as error:
+            self._refuse(part.name, i, error)
+            return None
+
+    def _refuse(self, column: str, i: int, error: CellError) -> None:
+        if self.good[i]:  # a row with two bad cells is one row
+            self.faults.refuse(column, self.raw.place(i), error)
+        self.good[i] = False
+
+    def _cells(self, name: str) -> Sequence[Any]:
+        if len(self.columns.time) == 2 and name == self.columns.time[0]:
+            both = (self.raw.columns[each] for each in self.columns.time)
+            return [self.encoder.joined(*pair) for pair in zip(*both, strict=True)]
+        return self.raw.columns.get(name, [None] * len(self.raw))
+
+    def labels(self) -> Array:
+        """(N,), NaN where there is none."""
+        y = np.full(len(self.raw), np.nan)
+        if not self.columns.target:
+            return y
+        cells = self._cells(self.columns.target)
+        if (
+            isinstance(cells, np.ndarray)
+            and not self.columns.labels
+            and np.abs(cells).max() <= checks.LARGEST
+        ):
+            return np.asarray(cells, dtype=np.float64)
+        for i, cell in enumerate(_plain(cells)):
+            try:
+                found = self.encoder.label(cell)
+            except CellError as error:
+                self._refuse(self.columns.target, i, error)
+                continue
+            y[i] = np.nan if found is None else found
+        return y
+
+    def times(self) -> Array | None:
+        """(N,) in seconds, NaN where there is none; None if no column says when."""
+        if not self.columns.time:
+            return None
+        times = np.full(len(self.raw), np.nan)
+        for i, found in enumerate(self._moments):
+            times[i] = np.nan if found is None else found.seconds
+        return times
+
+    @cached_property
+    def _moments(self) -> list[Moment | None]:
+        """When each row was."""
+        found: list[Moment | None] = []
+        for i, cell in enumerate(_plain(self._cells(self.columns.time[0]))):
+            try:
+                found.append(self.encoder.moment_of(cell))
+            except CellError as error:
+                self._refuse(self.columns.time[0], i, error)
+                found.append(None)
+        return found
+
+    def learners(self) -> list[str] | None:
+        """Whose each row is."""
+        name = self.columns.learner
+        if not name:
+            return None
+        found = []
+        for i, cell in enumerate(_plain(self._cells(name))):
+            try:
+                found.append(self.encoder.learner_of(cell))
+            except CellError as error:
+                self._refuse(name, i, error)
+                found.append("")
+        return found
+
+    def refuse_missing(self, X: Array, usable: NDArray[np.bool_]) -> None:
+        """Raise at the first missing cell."""
+        bad = np.argwhere(~np.isfinite(X) & usable[:, None])
+        if len(bad):
+            i, j = (int(v) for v in bad[0])
+            name = self.encoder.column_of(j)
+            raise DataError(
+                f"{self.raw.name}, {self.raw.place(i)}, column {name!r}: the cell is missing, expected a "
+                'value; fill it, or leave missing cells to the model with --missing auto (missing="auto")'
+            )
 
 
-def _remedy(cell: str, name: str, target: bool) -> str:
-    """What to do about a cell that is no number."""
-    if re.fullmatch(r"[-+]?\d+,\d+", cell):
-        return "write decimals with a point"
-    if target:
-        return "correct it or choose a target with numbers"
-    return f"correct it or leave the column out with --drop {name} (drop=[{name!r}])"
+def _plain(cells: Sequence[Any]) -> Sequence[Any]:
+    """Python's numbers in place of NumPy's, which are slow one by one."""
+    return cells.tolist() if isinstance(cells, np.ndarray) else cells
 
 
-def _learners(raw: _Raw, name: str) -> list[str]:
-    """The learner of every row, "" where it is missing."""
-    return ["" if cell is None else str(cell) for cell in raw.columns[name]]
-
-
-def _refuse(
-    raw: _Raw, V: Array, names: Sequence[str], who: Sequence[str] | None, learner: str | None
-) -> None:
-    """Raise at the first missing cell."""
-    remedy = 'fill it, or leave such rows out with --missing drop (missing="drop")'
-    bad = np.argwhere(~np.isfinite(V))
-    if len(bad):
-        i, j = (int(v) for v in bad[0])
-        cell = raw.columns[names[j]][i]
-        raise DataError(f"{raw.at(i, names[j])}: {_show(cell)}, expected a finite number; {remedy}")
-    if who is not None and learner is not None and "" in who:
-        raise DataError(f"{raw.at(who.index(''), learner)}: the cell is empty, expected a name; {remedy}")
-
-
-def _show(cell: Any) -> str:
-    return "the cell is empty" if cell is None or cell == "" else f"the value is {str(cell)!r}"
-
-
-def _keep(V: Array, who: Sequence[str] | None, missing: str) -> NDArray[np.bool_]:
-    """Rows that stay."""
-    needed = V[:, -1:] if missing == "mean" else V
-    keep = np.asarray(np.isfinite(needed).all(axis=1))
-    return keep if who is None else keep & np.array([name != "" for name in who], dtype=bool)
-
-
-def _refuse_empty(V: Array, names: Sequence[str], path: Path) -> None:
-    """Raise if a feature has no value at all."""
-    known = np.isfinite(V).any(axis=0)
-    if len(V) and not known.all():
-        name = names[int(np.argmin(known))]
-        raise DataError(
-            f"{path}, column {name!r}: no value at all, so no mean; leave it out with --drop {name}"
-        )
-
-
-def _filled(V: Array) -> Array:
+def filled(V: Array) -> Array:
     """Missing cells as the mean of the cells above, which are the past; NaN where there is none above."""
     good = np.isfinite(V)
     totals, counts = np.cumsum(np.where(good, V, 0.0), axis=0), np.cumsum(good, axis=0)

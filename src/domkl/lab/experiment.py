@@ -11,6 +11,8 @@ from typing import Any
 from ..base import checks, toml
 from ..base.errors import InputError
 from ..datasets.base import SPLITS
+from ..datasets.columns import Columns
+from ..datasets.readers.queries import SQLITE, is_database, name_of
 from ..datasets.scaling import X_SCALES, Y_SCALES
 from ..learning import settings
 from ..learning.first_order import Rates
@@ -18,13 +20,17 @@ from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
 
 #: The experiments that come with the package.
 SHIPPED = Path(__file__).parent / "experiments"
+#: How rows of one's own data are divided unless told: so that no learner sees another's future.
+OWN_SPLIT = "interleaved"
 
 
 @dataclass(frozen=True)
 class DataSpec:
-    """[data]: which sets, how scaled, how divided over learners."""
+    """[data]: which sets, how scaled, how divided over learners; or a path to data of one's own."""
 
     names: tuple[str, ...] = ("stations",)
+    path: str = ""  # anything that `read_table` reads
+    query: str = ""  # of a database
     horizon: int = 6  # hours ahead, for the stations
     x_scale: str = "default"
     y_scale: str = "default"
@@ -73,6 +79,7 @@ class Experiment:
     learners: int | None = None  # where the data do not say
     trials: int = 1
     data: DataSpec = field(default_factory=DataSpec)
+    columns: Columns = field(default_factory=Columns)  # what is in data.path
     model: ModelSettings = field(default_factory=Auto)
     paper: Paper = field(default_factory=Paper)
     omkl: OmklSpec = field(default_factory=OmklSpec)
@@ -97,8 +104,12 @@ class Experiment:
 
     def describe(self) -> dict[str, Any]:
         """Everything that results depend on, as JSON holds it."""
+        data = dataclasses.asdict(self.data)
+        is_address = is_database(self.data.path)  # which may hold a password
+        path = name_of(self.data.path) if is_address else self.data.path
+        own = {"path": path, "query": self.data.query, "columns": self.columns.table()}
         return {
-            "data": dataclasses.asdict(self.data),
+            "data": {name: value for name, value in {**data, **own}.items() if value not in ("", {})},
             "graphs": list(self.graphs),
             "learners": self.learners,
             "trials": self.trials,
@@ -116,12 +127,14 @@ def load(name: str | Path) -> Experiment:
     """
     path = _find(Path(name))
     table = toml.read(path, "a TOML experiment", "cli")
-    found = toml.tables(table, ("data", "model", "paper", "omkl"), path.name)
-    parts: dict[str, Any] = {
-        key: toml.section(kind, found[key], f"{path.name} [{key}]")
-        for key, kind in (("data", DataSpec), ("omkl", OmklSpec))
-        if key in found
-    }
+    found = toml.tables(table, ("data", "columns", "model", "paper", "omkl"), path.name)
+    parts: dict[str, Any] = {}
+    if "omkl" in found:
+        parts["omkl"] = toml.section(OmklSpec, found["omkl"], f"{path.name} [omkl]")
+    if "data" in found:
+        parts["data"] = _data(found["data"], path)
+    if "columns" in found:
+        parts["columns"] = Columns.from_table(found["columns"], f"{path.name} [columns]")
     if "model" in found:
         parts["model"] = settings.from_table(found["model"], f"{path.name} [model]")
     if "paper" in found:
@@ -130,6 +143,19 @@ def load(name: str | Path) -> Experiment:
         parts["paper"] = parts["model"]
     plain = {key: value for key, value in table.items() if key not in found}
     return toml.section(Experiment, {"name": path.stem, **plain}, path.name, **parts)
+
+
+def _data(table: toml.Toml, file: Path) -> DataSpec:
+    """[data], with a path that is relative to the experiment's own folder."""
+    spec = toml.section(DataSpec, table, f"{file.name} [data]")
+    if not spec.path:
+        return spec
+    own = {"split": table.get("split", OWN_SPLIT)}
+    if spec.path != "-" and not is_database(spec.path):
+        own["path"] = str(file.parent / spec.path)
+    elif spec.path.startswith(SQLITE):
+        own["path"] = f"{SQLITE}{file.parent / spec.path.removeprefix(SQLITE)}"
+    return dataclasses.replace(spec, **own)
 
 
 def _find(path: Path) -> Path:

@@ -7,21 +7,17 @@ tables and figures need.
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import NamedTuple
+from pathlib import Path
 
 import numpy as np
 
 from .. import datasets
 from ..base import checks
-from ..base.errors import DataError, InputError
+from ..base.errors import InputError
 from ..base.types import Array, Float
-from ..datasets import Split, Table, stations
-from ..datasets.scaling import START
+from ..datasets import Split, stations
 from ..exchange.graph import LONE, Graph, as_graph, build
 from ..learning import kernels, losses
 from ..learning.first_order import Rates
@@ -30,16 +26,26 @@ from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
 from ..simulator import Progress, Run, simulate
 from .central import omkl
 from .experiment import DataSpec, Experiment, OmklSpec
+from .source import Source, cut, from_table, scaled, suited, titled
+
+__all__ = [
+    "Outcome",
+    "Source",
+    "alone",
+    "carry_out",
+    "centralised",
+    "cut",
+    "from_table",
+    "learn",
+    "network",
+    "prepare",
+    "scaled",
+    "suited",
+    "titled",
+]
 
 #: What each model computes in.
 DTYPES: dict[str, Float] = {Auto.kind: np.float32, Paper.kind: np.float64}
-#: What is said of each way to divide a table's rows over J learners.
-DIVIDED = {
-    "interleaved": "rows dealt out in turn to {J} learners",
-    "blocks": "rows cut into {J} blocks that learn at the same time: learners see each other's future",
-    "random": "rows dealt out at random to {J} learners: learners see each other's future",
-    "column": "rows divided over {J} learners by the learner column",
-}
 
 
 @dataclass(frozen=True)
@@ -70,22 +76,12 @@ class Outcome:
         return spec.sigma2 if isinstance(spec, KernelSpec) else ()
 
 
-class Source(NamedTuple):
-    """Streams to learn from, and what their errors mean to people."""
-
-    name: str
-    split: Split
-    unit: str = ""  # of the labels, where they have one
-    scale: float = 1.0  # a squared error times this is in that unit squared
-    baselines: Mapping[str, Array] = MappingProxyType({})  # predictions to compare with, (J, T)
-    dropped: int = 0  # rows without a number in every cell
-    notes: tuple[str, ...] = ()  # how rows were divided and scaled
-    raw: bool = False  # whether values are as in the user's file, of any size
-
-
 def prepare(experiment: Experiment, rounds: int | None = None) -> Source:
     """The experiment's first dataset, divided over its learners and cut to `rounds`."""
     spec = experiment.data
+    if spec.path:
+        table = datasets.read_table(spec.path, experiment.columns, query=spec.query)
+        return from_table(experiment, table, Path(table.name).name, None, rounds, spec.split)
     if spec.names[0] == "stations":
         return cut(_stations(experiment), rounds)
     data = datasets.load(spec.names[0], x_scale=spec.x_scale, y_scale=spec.y_scale)
@@ -107,80 +103,6 @@ def _stations(experiment: Experiment) -> Source:
     forecast = {"as it is now": stations.persistence(spec.horizon)}
     degrees = stations.HOT - stations.COLD
     return Source("stations", datasets.load_stations(spec.horizon), "°F", degrees**2, forecast)
-
-
-def from_table(
-    experiment: Experiment,
-    table: Table,
-    name: str,
-    learners: int | None = None,
-    rounds: int | None = None,
-    split: str = "interleaved",
-) -> Source:
-    """A user's table as streams, its values as they are: by learner column, else divided as `split` says."""
-    table.dataset().check_range()
-    _refuse_overflow(table)
-    if table.learners is None:
-        given = experiment.learners if learners is None else learners
-        J, how = checks.count("learners", 3 if given is None else given), split
-        streams = table.dataset().split(J, how, experiment.seed)
-    else:
-        how, streams = "column", _by_column(table, learners, rounds)
-    note = DIVIDED[how].format(J=len(streams.names))
-    return cut(Source(name, streams, dropped=table.dropped, notes=(note,), raw=True), rounds)
-
-
-def _by_column(table: Table, learners: int | None, rounds: int | None) -> Split:
-    if learners is not None:
-        raise InputError(
-            f"learners is {learners} but the table has a learner column; expected one of the two; "
-            "leave one out"
-        )
-    _refuse_waste(table.learners or (), rounds)
-    return table.by_learner()
-
-
-def _refuse_overflow(table: Table) -> None:
-    largest = float(np.abs(table.y).max())
-    if math.isinf(largest * largest):
-        raise DataError(
-            f"{table.name}, column {table.target!r}: its values reach {largest:g}, too much to square; "
-            "expected less than 1e154; correct or remove such rows"
-        )
-
-
-def scaled(source: Source, loss: Loss) -> Source:
-    """The source as the paper's learners need it: of a user's table, scaled by its first rounds alone."""
-    if not source.raw:
-        return source
-    split, width = source.split.scaled_by_start(target=not loss.classifies)
-    what = "inputs" if loss.classifies else "inputs and target"
-    rounds = min(START, split.y.shape[1])
-    note = f"{what} scaled by the range of the first {rounds} rounds, later inputs clipped (auto: not scaled)"
-    notes = (*source.notes, note)
-    return source._replace(split=split, scale=source.scale * width**2, notes=notes, raw=False)
-
-
-def _refuse_waste(learners: Sequence[str], rounds: int | None) -> None:
-    """All streams are as long as the shortest; whoever did not ask for that should not lose most rows."""
-    counts = Counter(learners)
-    shortest = min(counts, key=lambda name: counts[name])
-    T, unused = counts[shortest], len(learners) - counts[shortest] * len(counts)
-    if 2 * unused > len(learners) and (rounds is None or rounds > T):
-        raise InputError(
-            f"learner {shortest!r} has {T} rows, so {unused} of {len(learners)} rows would go unused; "
-            "expected streams of about one length; remove that learner's rows, or take the first rows of "
-            f"all with --rounds {T}"
-        )
-
-
-def cut(source: Source, rounds: int | None) -> Source:
-    """The first `rounds` rounds."""
-    if rounds is None:
-        return source
-    T = min(checks.count("rounds", rounds), source.split.y.shape[1])
-    split = dataclasses.replace(source.split, X=source.split.X[:, :T], y=source.split.y[:, :T])
-    return source._replace(split=split, baselines={k: v[:, :T] for k, v in source.baselines.items()})
 
 
 def network(text: str, names: Sequence[str]) -> Graph:
@@ -305,7 +227,8 @@ def _notes(graph: Graph, source: Source) -> tuple[str, ...]:
     notes = (
         (graph.note, f"network {graph.note}: the paper's figure is not in its text"),
         *((note, note) for note in source.notes),
-        (source.dropped, f"{_rows(source.dropped)} dropped: a cell was missing"),
+        (source.dropped, f"{_rows(source.dropped)} dropped: no target, or a missing cell"),
+        *((fault, f"refused {fault}") for fault in source.faults),
         (left_out, f"{_rows(left_out)} not used, so that all streams are of one length"),
     )
     return tuple(note for applies, note in notes if applies)

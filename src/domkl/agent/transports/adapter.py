@@ -47,6 +47,11 @@ class Adapter:
         finally:
             self._inbox.close()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether messages can be sent now, as far as this end knows."""
+        return self._is_open
+
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Send on one of this learner's topics; does not wait, and raises no network errors."""
         if topic not in self._own:
@@ -63,7 +68,9 @@ class Adapter:
 
     def subscribe(self, pattern: str) -> None:
         """Receive matching messages from now on, and those retained there."""
-        if check_pattern(pattern) not in self._patterns:
+        if pattern not in self.settings.topics:
+            check_pattern(pattern)
+        if pattern not in self._patterns:
             self._patterns = (*self._patterns, pattern)
             if self._is_open:
                 self._listen(pattern)
@@ -91,7 +98,8 @@ class Adapter:
         """Does nothing where the broker, not this end, checks senders and connects them."""
 
     def _check_own(self, topic: str) -> None:
-        if not topic.startswith(self._prefix) or not is_topic(topic):
+        is_ours = topic.startswith(self._prefix) and is_topic(topic)
+        if not is_ours and topic not in self.settings.topics:
             raise InputError(
                 f"topic is {topic!r}; {self.settings.name} publishes on {self._prefix}<channel> only; "
                 "make it with topic()"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ...base.errors import InputError
-from .topics import check_name
+from .topics import check_filter, check_name
 
 KINDS = ("memory", "zenoh", "mqtt")
 
@@ -30,14 +30,23 @@ class TransportSettings:
         Zenoh: addresses at which others reach this learner, if not those it listens on.
     broker
         MQTT: `host:port` of the broker.
+    user, password
+        MQTT: name and password at the broker. They leave this machine over TLS only, unless `insecure`.
     ca, cert, key
-        PEM files for mutual TLS, as `domkl certs` makes them. Without them only loopback is allowed.
+        PEM files for mutual TLS, as `domkl certs` makes them. Without them only loopback is allowed. With a
+        user of a broker `ca` alone is enough; "system" are the certificates that this machine trusts.
     revoked
         PEM file that lists revoked certificates; whoever receives messages reads it, not the transport.
     peers
         Zenoh with certificates: the learners whose messages are accepted, each under its own name
         only. The operator is always accepted. Change it later with `Transport.admit`. Only the operator
         may have none: it then accepts every certificate of the CA, to find out who is there.
+    topics
+        Further topics, not of learners, that may be read and written: of sensors, and for predictions.
+    is_guest
+        MQTT: no learner but a client of a broker of others, which says nothing about itself there.
+    discover
+        Zenoh: "lan" also finds learners by multicast on the local network, and connects to all it finds.
     insecure
         Allow other machines without certificates: anyone there can then read and forge.
     max_bytes
@@ -59,6 +68,11 @@ class TransportSettings:
     key: str | None = None
     revoked: str | None = None
     peers: tuple[str, ...] = ()
+    user: str | None = None
+    password: str | None = dataclasses.field(default=None, repr=False)
+    topics: tuple[str, ...] = ()
+    is_guest: bool = False
+    discover: str = ""
     insecure: bool = False
     max_bytes: int = 16 * 2**20
     inbox: int = 4096
@@ -69,6 +83,8 @@ class TransportSettings:
         check_name(self.network, "network")
         for name in (self.name, *self.peers):
             check_name(name, "learner")
+        for topic in self.topics:
+            check_filter(topic)
         for field in ("max_bytes", "inbox"):
             if getattr(self, field) < 1:
                 raise InputError(f"{field} is {getattr(self, field)}; expected at least 1; raise it")
@@ -96,6 +112,11 @@ class Transport(Protocol):
 
     settings: TransportSettings
     counts: Counts
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether messages can be sent now, as far as this end knows."""
+        ...
 
     async def open(self) -> None:
         """Connect; raises `InputError` if that fails (no broker, bad certificate, ...)."""

@@ -16,6 +16,11 @@ MOST_AT_ONCE, MOST_BYTES_AT_ONCE = 32, 2**20
 #: How many messages of the greatest length may wait; shorter ones as far as they have fewer bytes together.
 MOST_LONGEST = 4
 
+
+class Retained(bytes):
+    """A payload that a broker has kept: it may be old, and may have been received before."""
+
+
 Message = tuple[str, bytes]
 Handler = Callable[[list[Message]], None]
 

@@ -14,6 +14,7 @@ from ...base.errors import InputError
 from ...base.extras import need
 from .adapter import Adapter
 from .base import TransportSettings
+from .inbox import Retained
 from .security import context, parse, uses_tls
 from .topics import LOST
 
@@ -56,8 +57,8 @@ class MqttTransport(Adapter):
         if reason:
             await asyncio.to_thread(_stop, client)
             raise InputError(
-                f"the MQTT broker {self.settings.broker} cannot be used: {reason}; expected one that "
-                f"accepts {self.settings.name}; start it, or correct broker, ca, cert and key"
+                f"the MQTT broker {self.settings.broker} cannot be used: {reason}; expected one that accepts "
+                f"{self.settings.user or self.settings.name}; start it, or fix broker, user, password or ca"
             )
         self._client = client
 
@@ -83,7 +84,10 @@ class MqttTransport(Adapter):
         )
         client.connect_timeout = OPEN_TIMEOUT
         client.reconnect_delay_set(RETRY, RETRY)
-        client.will_set(self.state_topic, LOST, qos=0, retain=True)
+        if not self.settings.is_guest:  # a broker refuses clients whose will it may not publish
+            client.will_set(self.state_topic, LOST, qos=0, retain=True)
+        if self.settings.user is not None:
+            client.username_pw_set(self.settings.user, self.settings.password)
         client.on_socket_open = _send_at_once
         client.on_message = self._on_message
         self._tell(client, answer)
@@ -120,6 +124,11 @@ class MqttTransport(Adapter):
         client, self._client = self._client, None
         await asyncio.to_thread(_stop, client)
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the broker is there."""
+        return self._client is not None and bool(self._client.is_connected())
+
     def _send(self, topic: str, payload: bytes, retain: bool) -> bool:
         if not self._client.is_connected() or self._is_congested():
             return False
@@ -141,7 +150,8 @@ class MqttTransport(Adapter):
         self._client.unsubscribe(pattern)
 
     def _on_message(self, client: Any, data: Any, message: Any) -> None:
-        self._inbox.add(message.topic, message.payload)
+        payload = message.payload
+        self._inbox.add(message.topic, Retained(payload) if message.retain else payload)
 
 
 def _packets() -> Any:

@@ -8,12 +8,16 @@ import logging
 import pathlib
 import re
 import ssl
+import urllib.parse
 from typing import Any
 
+from ...base.checks import short
 from ...base.errors import InputError
 from ...base.extras import need
 from .base import TransportSettings
 
+#: In place of a file: whom this machine trusts.
+SYSTEM = "system"
 log = logging.getLogger("domkl.transports")
 _HOST = re.compile(r"[A-Za-z0-9._%:-]{1,255}")
 
@@ -42,6 +46,23 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def check_url(url: str) -> None:
+    """Refuse an address to send predictions to that is none, or where others could read them on their way."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        parts, host, port = urllib.parse.urlsplit(""), "", None
+    is_usable = parts.scheme in ("http", "https") and bool(_HOST.fullmatch(host)) and "@" not in parts.netloc
+    is_usable = is_usable and url.isascii() and url.isprintable() and " " not in url
+    near = is_usable and is_loopback(f"[{host}]:{port or 80}" if ":" in host else f"{host}:{port or 80}")
+    if not is_usable or (parts.scheme == "http" and not near):
+        raise InputError(
+            f"url is {short(url)}; expected https://..., or http:// on this machine, without a name and "
+            "password; fix url"
+        )
 
 
 def check_reachable(address: str, settings: TransportSettings) -> None:
@@ -74,36 +95,51 @@ def uses_tls(settings: TransportSettings, addresses: tuple[str, ...]) -> bool:
     if not missing:
         _check_files(settings)
         return True
+    if missing == ["cert", "key"] and settings.kind == "mqtt" and (settings.user or settings.is_guest):
+        _check_loads(settings)  # the broker shows its certificate, and we a password
+        return True
     remedy = f"make them with: domkl certs DIRECTORY {settings.name}"
     if len(missing) < len(files):
         raise InputError(f"{' and '.join(missing)} not given; TLS needs ca, cert and key together; {remedy}")
     if outside and not settings.insecure:
-        raise InputError(
-            f"{outside[0]} is not a loopback address and no certificates are given; other machines need "
-            f"mutual TLS (ca, cert, key); {remedy} (or set insecure = true)"
-        )
+        raise InputError(_plain(outside[0], settings, remedy))
     if outside:
         log.warning("insecure: %s without TLS; anyone there can read and forge messages", ", ".join(outside))
     return False
 
 
+def _plain(address: str, settings: TransportSettings, remedy: str) -> str:
+    """Why an address of another machine is refused without TLS."""
+    fact = f"{address} is not a loopback address and no certificates are given"
+    if settings.user or settings.is_guest:
+        what = "a password that nobody can read" if settings.user else "messages that nobody can forge"
+        return f'{fact}; expected TLS for {what}; add ca, a file or "system" (or set insecure = true)'
+    return f"{fact}; other machines need mutual TLS (ca, cert, key); {remedy} (or set insecure = true)"
+
+
 def context(settings: TransportSettings) -> ssl.SSLContext:
-    """TLS context of a client that sends its certificate and checks the server's."""
-    made = ssl.create_default_context(cafile=settings.ca)
+    """TLS context of a client that checks the server's certificate and sends its own, if it has one."""
+    made = ssl.create_default_context(cafile=None if settings.ca == SYSTEM else settings.ca)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
-    made.load_cert_chain(str(settings.cert), settings.key)
+    if settings.cert is not None:
+        made.load_cert_chain(settings.cert, settings.key)
     return made
+
+
+def _check_loads(settings: TransportSettings) -> None:
+    try:
+        context(settings)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        given = [path for path in (settings.ca, settings.cert, settings.key) if path is not None]
+        raise InputError(
+            f"{', '.join(given)} cannot be used: {error}; expected a CA, a certificate and its key in PEM; "
+            f"make them with: domkl certs DIRECTORY {settings.name}"
+        ) from None
 
 
 def _check_files(settings: TransportSettings) -> None:
     """Check the certificates before connecting: errors of TLS itself do not name the file."""
-    try:
-        context(settings)
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise InputError(
-            f"{settings.ca}, {settings.cert} and {settings.key} cannot be used: {error}; expected a CA, a "
-            f"certificate and its key in PEM; make them with: domkl certs DIRECTORY {settings.name}"
-        ) from None
+    _check_loads(settings)
     leaf, *chain = _read(settings.cert)
     name = _common_name(leaf)
     if name != settings.name:

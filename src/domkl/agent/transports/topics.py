@@ -1,4 +1,4 @@
-"""Names on the network: `domkl/<network>/<learner>/<channel...>`, and patterns that match them.
+"""Names on the network: `domkl/<network>/<learner>/<channel...>`, others', and patterns that match them.
 
 Patterns are written as in MQTT: `+` stands for one level, a last `#` for any number of them.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 
+from ...base.checks import short
 from ...base.errors import InputError
 
 ROOT = "domkl"
@@ -27,6 +28,11 @@ OPERATOR = "operator"
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _TOPIC = re.compile(rf"{ROOT}(/{_NAME.pattern}){{2,}}")
+#: Bytes and levels of a topic that is not of a learner.
+LONGEST_TOPIC, MOST_LEVELS = 512, 32
+
+#: A level of such a topic: visible characters and blanks, without the signs of MQTT's and Zenoh's patterns.
+_FOREIGN = re.compile(r"[^\x00-\x1f\x7f-\x9f+#*$?/\ud800-\udfff]+")
 _LEVEL = re.compile(rf"\+|{_NAME.pattern}")
 
 
@@ -58,6 +64,25 @@ def sender_of(where: str) -> str:
 def is_topic(where: str) -> bool:
     """Whether a message can be published there."""
     return _TOPIC.fullmatch(where) is not None
+
+
+def check_filter(pattern: str, what: str = "topic", *, exact: bool = False) -> str:
+    """`pattern` itself, if it is a topic of anybody: MQTT's or, with other characters than * $ ?, Zenoh's."""
+    levels = pattern.removeprefix("/").split("/")  # MQTT knows topics that begin with a slash
+    body = levels if exact else levels[:-1] if levels[-1] == "#" else levels
+    is_short = 0 < len(pattern.encode(errors="replace")) <= LONGEST_TOPIC and len(levels) <= MOST_LEVELS
+    if not is_short or not all((level == "+" and not exact) or _FOREIGN.fullmatch(level) for level in body):
+        wild = "no wildcards" if exact else "'+' for one whole level, a last '#' for any number"
+        raise InputError(
+            f"{what} is {short(pattern)}; expected levels between single slashes, {wild}, and none of * $ ?; "
+            f"fix {what}"
+        )
+    return pattern
+
+
+def may_be_ours(pattern: str) -> bool:
+    """Whether a pattern also matches topics of learners."""
+    return pattern.split("/")[0] in (ROOT, "+", "#")
 
 
 def check_pattern(pattern: str) -> str:

@@ -26,6 +26,9 @@ from .topics import LOST, OPERATOR, ROOT, STATE, is_topic
 #: Threads for each part of Zenoh that a neighbour which does not answer can block: at least, and at most.
 FEW_WORKERS, MOST_WORKERS = 4, 16
 
+#: Where to listen on every network of this machine, on a free port.
+EVERYWHERE = "0.0.0.0:0"
+
 #: Seconds to wait for what others retain.
 FETCH_TIMEOUT = 2.0
 
@@ -43,12 +46,13 @@ def load(links: int = 2) -> Any:
 
 def configuration(settings: TransportSettings) -> dict[str, Any]:
     """Zenoh's own configuration; raises InputError if addresses or certificates cannot be used."""
-    if not settings.listen + settings.connect:
+    if not settings.listen + settings.connect and not settings.discover:
         raise InputError(
             "neither listen nor connect is given; expected an address to listen on or one "
             "to connect to; give listen = ['127.0.0.1:7447'] or the like"
         )
-    tls = uses_tls(settings, settings.listen + settings.connect)
+    listen = settings.listen or ((EVERYWHERE,) if settings.discover else ())
+    tls = uses_tls(settings, listen + settings.connect)
     protocol = "tls" if tls else "tcp"
     queue = {
         "size": {"data": 16},  # batches of 64 KiB: with Zenoh's two, a busy machine loses messages of 1 MB
@@ -56,14 +60,14 @@ def configuration(settings: TransportSettings) -> dict[str, Any]:
     }
     made: dict[str, Any] = {
         "mode": "peer",
-        "listen": {"endpoints": _endpoints(protocol, settings.listen), "exit_on_failure": True},
+        "listen": {"endpoints": _endpoints(protocol, listen), "exit_on_failure": True},
         "connect": {
             "endpoints": _endpoints(protocol, settings.connect),
             "exit_on_failure": False,
             "retry": {"period_init_ms": 250, "period_max_ms": 1000, "period_increase_factor": 2},
         },
         "open": {"return_conditions": {"connect_scouted": False, "declares": False}},  # peers may come later
-        "scouting": {"multicast": {"enabled": False}, "gossip": _gossip(settings)},
+        "scouting": {"multicast": _multicast(settings), "gossip": _gossip(settings)},
         "transport": {
             "unicast": {"open_timeout": 2000},
             "shared_memory": {"enabled": False},  # containers have little of it, and other machines none
@@ -78,6 +82,13 @@ def configuration(settings: TransportSettings) -> dict[str, Any]:
         made["transport"]["link"]["tls"] = _certificates(settings)
         made["access_control"] = access(settings)
     return made
+
+
+def _multicast(settings: TransportSettings) -> dict[str, Any]:
+    """Off, or everybody on the local network connects to everybody: only the messages tell who is who."""
+    if not settings.discover:
+        return {"enabled": False}
+    return {"enabled": True, "listen": True, "autoconnect": {"router": [], "peer": ["router", "peer"]}}
 
 
 def _gossip(settings: TransportSettings) -> dict[str, Any]:
@@ -100,6 +111,11 @@ def access(settings: TransportSettings) -> dict[str, Any]:
         _allow("tell", "egress", questions + statements, everything),
     ]
     policies = [{"rules": ["ask", "tell"], "subjects": names}]
+    subjects = [{"id": name, "cert_common_names": [name]} for name in names]
+    for i, key in enumerate(map(as_key, settings.topics)):  # of sensors and for predictions: anybody's
+        rules += [_allow(f"{flow} {i}", flow, questions + statements, key) for flow in ("ingress", "egress")]
+        policies.append({"rules": [f"ingress {i}", f"egress {i}"], "subjects": ["(anybody)"]})
+    subjects += [{"id": "(anybody)"}] if settings.topics else []
     for name in names:
         rules.append(_allow(f"as {name}", "ingress", statements, f"{ROOT}/{settings.network}/{name}/**"))
         policies.append({"rules": [f"as {name}"], "subjects": [name]})
@@ -107,7 +123,7 @@ def access(settings: TransportSettings) -> dict[str, Any]:
         "enabled": True,
         "default_permission": "deny",
         "rules": rules,
-        "subjects": [{"id": name, "cert_common_names": [name]} for name in names],
+        "subjects": subjects,
         "policies": policies,
     }
 

@@ -1,0 +1,303 @@
+"""The sections of an agent's file; each checks itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..base import checks
+from ..base.errors import InputError
+from ..learning import conformal
+from .transports import security, topics
+from .transports.base import KINDS as TRANSPORTS
+from .transports.base import TransportSettings
+
+STREAMS = ("stdin", "csv", "jsonl", "topic")
+FILES = ("csv", "jsonl")
+#: A column that every message of a topic has: when it arrived, in seconds since 1970.
+ARRIVAL = "arrival"
+#: The column to predict, where none is named.
+TARGET = "y"
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True)
+class Handed:
+    """[model] path: a file of hand_over(), the same at every learner; it holds the model and its scale."""
+
+    path: str
+
+    def __post_init__(self) -> None:
+        need_that(bool(self.path), "path is ''; expected a file of hand_over(); name it or leave path out")
+
+
+@dataclass(frozen=True)
+class StreamSection:
+    """[stream]: where readings come from, and the fixed public bounds that scale them."""
+
+    kind: str = ""  # that of the path or the topic, where left out
+    path: str | None = None
+    follow: bool = False
+    topic: str | None = None  # one reading a message
+    topics: tuple[str, ...] = ()  # joined by time into one reading
+    trigger: str | None = None
+    within: float = 60.0
+    broker: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    password_file: str | None = None
+    ca: str | None = None
+    insecure: bool = False
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    target_low: float | None = None
+    target_high: float | None = None
+    journal: bool = False
+    dead_letters: str | None = None  # file of refused rows; "" nowhere; None beside the checkpoints
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", self.kind or self._kind())
+        checks.one_of("kind", self.kind, STREAMS)
+        self._goes_with("path", self.kind in FILES, "kind is csv or jsonl")
+        key = "topics" if self.topics else "topic"
+        self._goes_with(key, self.kind == "topic", "kind is topic")
+        wrong = f"follow is true and kind is {self.kind}; expected csv or jsonl; leave follow out"
+        need_that(not self.follow or self.kind in FILES, wrong)
+        self._check_topics()
+        self._check_broker()
+        self._check_bounds()
+
+    def _kind(self) -> str:
+        """The kind of source that the other keys tell."""
+        if self.topic or self.topics:
+            return "topic"
+        if self.path is None:
+            return "stdin"
+        return "jsonl" if self.path.lower().endswith((".jsonl", ".ndjson", ".json")) else "csv"
+
+    def _goes_with(self, key: str, wanted: bool, when: str) -> None:
+        """A key that is needed in one case and has no meaning in the others."""
+        fact, remedy = ("not given", f"add {key}") if wanted else ("given", f"leave {key} out")
+        wrong = f"{key} is {fact} and kind is {self.kind}; expected {key} if {when}, else not; {remedy}"
+        need_that(wanted == bool(getattr(self, key)), wrong)
+
+    def _check_topics(self) -> None:
+        wrong = "topic and topics are both given; expected topic, or topics to join; leave one out"
+        need_that(not (self.topic and self.topics), wrong)
+        for topic in self.patterns:
+            topics.check_filter(topic, "topic")
+            wrong = (
+                f"topic is {topic!r}; expected {topics.ROOT}/<network>/<sender>/<channel>; write it in full"
+            )
+            need_that(not topics.may_be_ours(topic) or topics.is_topic(topic) or bool(self.broker), wrong)
+        distinct("topics", self.topics)
+        checks.positive("within", self.within)
+        if self.trigger is not None:
+            topics.check_filter(self.trigger, "trigger")
+            need_that(
+                bool(self.topics), "trigger is given without topics; expected both or none; leave it out"
+            )
+
+    def _check_broker(self) -> None:
+        given = [key for key in ("user", "password", "password_file", "ca") if getattr(self, key) is not None]
+        wrong = f"{' and '.join(given)} given without broker; expected them together; add broker"
+        need_that(self.broker is not None or not given, wrong)
+        _check_login(self.user, self.password, self.password_file)
+        if self.broker is not None:
+            security.parse(self.broker, "broker")
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The topics to read, which may have wildcards."""
+        return self.topics or ((self.topic,) if self.topic else ())
+
+    def _check_bounds(self) -> None:
+        counts = len(self.low), len(self.high)
+        wrong = "low has {} numbers and high {}; expected as many; give each input both bounds"
+        need_that(counts[0] == counts[1], wrong.format(*counts))
+        for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
+            _check_bounds(f"low[{i}]", low, f"high[{i}]", high)
+        wrong = "only one of target_low and target_high is given; expected both or neither; add the other"
+        need_that((self.target_low is None) == (self.target_high is None), wrong)
+        if self.target_low is not None and self.target_high is not None:
+            _check_bounds("target_low", self.target_low, "target_high", self.target_high)
+
+    def check_inputs(self, inputs: int) -> None:
+        """Refuse bounds that are not of as many inputs as x has."""
+        for key in ("low", "high"):
+            found = len(getattr(self, key))
+            wrong = f"[stream] {key} has {found} items; expected as many as inputs, {inputs}; fix one of them"
+            need_that(found in (0, inputs), wrong)
+
+
+@dataclass(frozen=True)
+class TransportSection:
+    """[transport]: how updates travel; the network's and the learner's name are the file's own."""
+
+    kind: str = ""  # what the other keys tell, where left out: see `chosen`
+    listen: tuple[str, ...] = ()
+    connect: tuple[str, ...] = ()
+    announce: tuple[str, ...] = ()
+    discover: str = ""
+    broker: str = TransportSettings.broker
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    password_file: str | None = None
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    revoked: str | None = None
+    insecure: bool = False
+    max_bytes: int = TransportSettings.max_bytes
+    inbox: int = TransportSettings.inbox
+
+    def __post_init__(self) -> None:
+        checks.one_of("kind", self.kind or TRANSPORTS[0], TRANSPORTS)
+        checks.count("max_bytes", self.max_bytes)
+        checks.count("inbox", self.inbox)
+        for key in ("listen", "connect", "announce"):
+            for address in getattr(self, key):
+                security.parse(address, key)
+        security.parse(self.broker, "broker")
+        checks.one_of("discover", self.discover, ("", "lan"))
+        _check_login(self.user, self.password, self.password_file)
+        missing = [key for key in ("ca", "cert", "key") if getattr(self, key) is None]
+        wrong = " and ".join(missing) + " not given; expected ca, cert and key together or none; add the rest"
+        need_that(len(missing) in (0, 3) or (bool(self.user) and missing == ["cert", "key"]), wrong)
+        wrong = "revoked is given without ca, cert and key; expected them or none; leave revoked out"
+        need_that(self.revoked is None or not missing, wrong)
+
+    def chosen(self, is_alone: bool) -> str:
+        """The kind: a learner alone needs none, others speak Zenoh unless something of a broker is given."""
+        if self.kind:
+            return self.kind
+        if self.user or self.broker != TransportSettings.broker:
+            return "mqtt"
+        is_zenoh = not is_alone or self.listen or self.connect or self.discover
+        return "zenoh" if is_zenoh else "memory"
+
+
+@dataclass(frozen=True)
+class RoundSection:
+    """[rounds]: when a round is over. Times are in seconds."""
+
+    mode: str = "sync"
+    deadline: float = 5.0
+    start: float = 30.0
+    resend: float = 0.5
+
+    def __post_init__(self) -> None:
+        checks.one_of("mode", self.mode, ("sync", "async"))
+        checks.positive("deadline", self.deadline)
+        checks.not_negative("start", self.start)
+        checks.positive("resend", self.resend)
+
+
+@dataclass(frozen=True)
+class CheckpointSection:
+    """[checkpoint]: where and how often the learner is saved; "" is never, see also `default_directory`."""
+
+    directory: str | None = None
+    every_rounds: int = 100
+    every_seconds: float = 30.0
+    sync: bool = True
+
+    def __post_init__(self) -> None:
+        checks.count("every_rounds", self.every_rounds)
+        checks.positive("every_seconds", self.every_seconds)
+
+
+@dataclass(frozen=True)
+class OutputSection:
+    """[output]: where predictions go: "-" is standard output, "" is nowhere; and how sure bounds are."""
+
+    predictions: str = "-"
+    topic: str = ""
+    retain: bool = False
+    url: str = ""
+    coverage: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.coverage is not None:
+            conformal.check_coverage(self.coverage)
+        if self.topic:
+            topics.check_filter(self.topic, "topic", exact=True)
+        wrong = "retain is true without topic; expected a topic; add one or leave retain out"
+        need_that(bool(self.topic) or not self.retain, wrong)
+        if self.url:
+            security.check_url(self.url)
+
+
+@dataclass(frozen=True)
+class HttpSection:
+    """[http]: where health and metrics are served; "" is nowhere."""
+
+    listen: str = ""
+    allow_remote: bool = False
+
+    def __post_init__(self) -> None:
+        need_that(
+            self.address is None or self.allow_remote or security.is_loopback(self.listen),
+            f"listen is {self.listen!r}, which other machines reach; expected a loopback address; "
+            "choose 127.0.0.1, or set allow_remote = true",
+        )
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port, None where nothing is served."""
+        return security.parse(self.listen, "listen") if self.listen else None
+
+
+@dataclass(frozen=True)
+class LogSection:
+    """[log]: how much is written to standard error, and in which form."""
+
+    level: str = "info"
+    format: str = "json"
+
+    def __post_init__(self) -> None:
+        checks.one_of("level", self.level, LEVELS)
+        checks.one_of("format", self.format, ("json", "text"))
+
+
+def need_that(good: bool, wrong: str) -> None:
+    """Raise InputError unless a setting is good."""
+    if not good:
+        raise InputError(wrong)
+
+
+def _check_login(user: str | None, password: str | None, file: str | None) -> None:
+    wrong = "password and password_file are both given; expected one; leave one out"
+    need_that(password is None or file is None, wrong)
+    wrong = "a password is given without user; expected both; add user"
+    need_that(bool(user) or (password is None and file is None), wrong)
+
+
+def distinct(key: str, names: Sequence[str]) -> None:
+    """Refuse a name that is there twice."""
+    for i, name in enumerate(names):
+        need_that(name not in names[:i], f"{key} has {name!r} twice; expected each once; leave one out")
+
+
+def _check_bounds(low_name: str, low: float, high_name: str, high: float) -> None:
+    wrong = (
+        f"{low_name} is {low} and {high_name} is {high}; expected finite numbers, the low one lower; fix them"
+    )
+    need_that(low < high and math.isfinite(high - low), wrong)
+
+
+def secret_of(section: StreamSection | TransportSection) -> str | None:
+    """The password, from the section or the first line of its file."""
+    if section.password_file is None:
+        return section.password
+    try:
+        lines = Path(section.password_file).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not text"
+        raise InputError(
+            f"password_file {section.password_file} cannot be read: {reason}; expected a file with the "
+            "password in its first line; write one"
+        ) from None
+    return lines[0] if lines else ""

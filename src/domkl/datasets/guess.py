@@ -1,0 +1,303 @@
+"""What the columns of a table are, guessed from their cells, and all that is wrong with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from datetime import time as clock_time
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..base import checks
+from ..base.errors import InputError
+from . import cells
+from .columns import Columns
+from .view import ColumnView, view
+
+Cells: TypeAlias = "Sequence[Any]"
+#: The share of a column's cells that must fit a kind; rows with the others are refused.
+ENOUGH = 0.9
+#: A smaller share that is enough for numbers if so few words are among them.
+MOST, FEW = 0.5, 2
+#: The most values of a text column that is taken for a category.
+MOST_VALUES = 20
+#: The most classes that an error lists.
+SHOWN = 12
+#: Cells of a column that are looked at where all are alike.
+LOOKED_AT = 2000
+_WHEN = re.compile(
+    r"(^|[^a-z])(time|date|datetime|timestamp|ts|epoch|unix|when)([^a-z]|$)|(time|date|timestamp)$"
+)
+_COUNTER = re.compile(r"(|id|idx|index|no|nr|row|column 1|unnamed: 0)")
+_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Columns with nothing left open, how each was seen, and all that is wrong: (fact, remedy)."""
+
+    columns: Columns
+    views: tuple[ColumnView, ...]
+    problems: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    time_is_given: bool = False
+
+    def check(self, where: str = "") -> None:
+        """Raise for the first problem, and say how many there are."""
+        if self.problems:
+            fact, remedy = self.problems[0]
+            more = len(self.problems) - 1
+            rest = f" (and {more} more: domkl inspect shows all)" if more else ""
+            raise InputError(f"{where}: {fact}; {remedy}{rest}" if where else f"{fact}; {remedy}{rest}")
+
+
+def guess(table: Mapping[str, Cells], columns: Columns, views: bool = True) -> Guess:
+    """What the columns of `table` are, with all that `columns` says taken as given; how each was seen."""
+    return _Guesser(table, columns).result(views)
+
+
+class _Guesser:
+    """One guess: collects kinds, problems and notes column by column."""
+
+    def __init__(self, table: Mapping[str, Cells], columns: Columns) -> None:
+        self.table, self.given = table, columns
+        self.na = frozenset(columns.na)
+        self.present = {name: self._present(found) for name, found in table.items()}
+        self.decimal = columns.decimal or ("," if self._has_commas() else ".")
+        self.problems: list[tuple[str, str]] = []
+        self.notes: list[str] = []
+        self.why: dict[str, str] = {}
+
+    def _present(self, found: Cells) -> list[Any]:
+        """Cells that are not missing: some from all over a long column, or all if none of these is there."""
+        if isinstance(found, np.ndarray) and found.dtype.kind in "iufb":
+            return list(found[found == found][:LOOKED_AT].tolist())
+        step = max(1, len(found) // LOOKED_AT)
+        return self._all(found[::step]) or (self._all(found) if step > 1 else [])
+
+    def _all(self, found: Cells) -> list[Any]:
+        return [cell for cell in found if not cells.is_missing(cell, self.na)]
+
+    def _distinct(self, name: str) -> list[Any]:
+        """Every value of a column once."""
+        found = self.table.get(name, [])
+        try:
+            return self._all(list(set(found.tolist() if isinstance(found, np.ndarray) else found)))
+        except TypeError:  # lists in a frame's cells
+            return self._all(found)
+
+    def _has_commas(self) -> bool:
+        """Whether decimals are written with commas: some cells are, and none only with a point."""
+        texts = [
+            c.strip() for found in self.present.values() for c in found[:LOOKED_AT] if isinstance(c, str)
+        ]
+        return any(map(_COMMA.fullmatch, texts))
+
+    def result(self, with_views: bool) -> Guess:
+        self._check_names()
+        kinds = {name: self._kind(name) for name in self.table}
+        time = self._time(kinds)
+        columns = self._columns(kinds, time)
+        views = tuple(self._view(name, kinds[name], columns) for name in self.table if with_views)
+        if not columns.features:
+            self._problem("no column is left as a feature", "drop fewer columns or add one")
+        return Guess(columns, views, tuple(self.problems), tuple(self.notes), bool(self.given.time))
+
+    def _problem(self, fact: str, remedy: str) -> None:
+        self.problems.append((fact, remedy))
+
+    def _check_names(self) -> None:
+        given = self.given
+        named = [given.target, given.learner, *given.time, *given.drop, *given.features, *given.kinds]
+        for name in dict.fromkeys([*named, *given.categories]):
+            if name and name not in self.table:
+                self._problem(f"no column {name!r}", checks.hint(name, self.table))
+
+    def _kind(self, name: str) -> str:
+        """A column's kind, "" if it has no value."""
+        if name in self.given.kinds:
+            return self._declared(name)
+        if name in self.given.categories:
+            return "category"
+        found = self.present[name]
+        if not found:
+            self.why[name] = "no value"
+            return ""
+        return self._seen(name, found)
+
+    def _declared(self, name: str) -> str:
+        kind = self.given.kinds[name]
+        if kind == "time":
+            order = self._order(name)
+            return (
+                f"time:{self._epoch(self.present.get(name, [])) or self._unambiguous(name, order) or 'iso'}"
+            )
+        return kind
+
+    def _seen(self, name: str, found: list[Any]) -> str:
+        types = set(map(type, found))
+        if types == {bool} or _share(found, _is_truth) == 1:
+            return "boolean"
+        if all(issubclass(kind, (datetime, date, np.datetime64)) for kind in types):
+            return "time:iso"
+        named = bool(_WHEN.search(name.lower()))
+        if named and (unit := self._epoch(found)):
+            return f"time:{unit}"
+        if not (named and _share(found, _is_day) == 1) and self._are_numbers(found):
+            return self._counter(name, found)
+        if all(issubclass(kind, clock_time) for kind in types) or _share(found, cells.is_clock) >= ENOUGH:
+            return "clock"
+        order = self._order(name)
+        if order is not None and _share(found, lambda cell: cells.is_time(cell, order)) >= ENOUGH:
+            return f"time:{self._unambiguous(name, order) or 'iso'}"
+        return self._words(name)
+
+    def _order(self, name: str) -> str | None:
+        """How times are written, from some cells or, if these do not tell, from all."""
+        some = cells.date_order([str(cell).strip() for cell in self.present.get(name, [])])
+        return some or cells.date_order([str(cell).strip() for cell in self._distinct(name)])
+
+    def _are_numbers(self, found: list[Any]) -> bool:
+        """Whether nearly all are numbers, or most and all others are one or two words, such as "error"."""
+        others = [cell for cell in found if not cells.is_number(cell, self.decimal, finite=False)]
+        share = 1 - len(others) / len(found)
+        return share >= ENOUGH or (share > MOST and len(set(map(str, others))) <= FEW)
+
+    def _epoch(self, found: list[Any]) -> str:
+        """The unit of times that are numbers, "" if they are none."""
+        if not found or not all(cells.is_number(cell) for cell in found[:LOOKED_AT]):
+            return ""
+        values = [cells.number(cell) for cell in found]
+        low, high = cells.PLAUSIBLE
+        fits = (
+            unit
+            for unit, size in cells.EPOCHS.items()
+            if low <= min(values) * size and max(values) * size <= high
+        )
+        return next(fits, "")
+
+    def _counter(self, name: str, found: list[Any]) -> str:
+        """ "number", or "" for a row number, which says nothing that holds later."""
+        if not _COUNTER.fullmatch(name.lower()) or len(found) < 3 or name in self.given.features:
+            return "number"
+        values = [cells.number(cell, self.decimal) for cell in found if cells.is_number(cell, self.decimal)]
+        steps = {b - a for a, b in itertools.pairwise(values)}
+        if steps != {1.0} or name == self.given.target:
+            return "number"
+        self.why[name] = "a row number"
+        return ""
+
+    def _unambiguous(self, name: str, order: str | None) -> str:
+        if order == "" and name != self.given.target and name not in self.given.drop:
+            first = str(self.present[name][0])
+            self._problem(
+                f"column {name!r} is {first!r}: day or month first",
+                f'say it with --kind {name}=time:dmy or time:mdy (kinds.{name} = "time:dmy")',
+            )
+        return order or ""
+
+    def _words(self, name: str) -> str:
+        values, rows = self._classes(name), len(self.table[name])
+        return "category" if len(values) <= MOST_VALUES and 2 * len(values) <= rows + 2 else "text"
+
+    def _classes(self, name: str) -> tuple[str, ...]:
+        return tuple(sorted({cells.word(cell) for cell in self._distinct(name)}))
+
+    def _time(self, kinds: Mapping[str, str]) -> tuple[str, ...]:
+        """The columns that say when: as given, else the first time, with the time of day if it is a date."""
+        if self.given.time:
+            return self.given.time
+        taken = {self.given.target, self.given.learner}
+        times = [name for name, kind in kinds.items() if kind.startswith("time") and name not in taken]
+        if not times:
+            return ()
+        clocks = [name for name, kind in kinds.items() if kind == "clock" and name not in self.given.drop]
+        is_day = _share(self.present[times[0]], _is_day) == 1
+        both = is_day and len(clocks) == 1 and times[0] not in self.given.drop
+        return (times[0], clocks[0]) if both else (times[0],)
+
+    def _columns(self, kinds: dict[str, str], time: tuple[str, ...]) -> Columns:
+        given = self.given
+        if given.features and all(name in given.kinds or name in given.categories for name in given.features):
+            return dataclasses.replace(given, decimal=self.decimal, labels=self._labels(kinds))
+        for name in time[:1]:
+            kinds[name] = kinds.get(name) or "time:iso"
+        features = given.features or self._features(kinds, time)
+        used = {name: kinds[name] for name in (*features, *time[:1]) if kinds.get(name)}
+        categories = {name: self._values(name) for name in features if kinds.get(name) == "category"}
+        return dataclasses.replace(
+            given,
+            features=tuple(name for name in features if name in self.table),
+            drop=(),  # all that is not a feature
+            time=tuple(name for name in time if name in self.table),
+            kinds={name: kind for name, kind in used.items() if kind != "category"},
+            categories=categories,
+            labels=self._labels(kinds),
+            decimal=self.decimal,
+            calendar=self._calendar(time, kinds),
+        )
+
+    def _features(self, kinds: Mapping[str, str], time: tuple[str, ...]) -> tuple[str, ...]:
+        out = {self.given.target, self.given.learner, *self.given.drop, *time[1:]}
+        return tuple(name for name in self.table if name not in out and kinds[name])
+
+    def _values(self, name: str) -> tuple[str, ...]:
+        return self.given.categories.get(name) or self._classes(name)
+
+    def _labels(self, kinds: Mapping[str, str]) -> tuple[str, ...]:
+        """The classes of the target, if it has some; a problem if they are not two."""
+        given = self.given
+        kind = kinds.get(given.target, "number")
+        if given.labels or kind == "number" or not kind:
+            return given.labels
+        if kind.startswith(("time", "clock")):
+            self._problem(f"target {given.target!r} is a time", "choose a target with numbers or classes")
+            return ()
+        values = self._classes(given.target)
+        if len(values) == 2 or (given.positive in values and len(values) > 2):
+            return values
+        shown = ", ".join(values[:SHOWN]) + (" ..." if len(values) > SHOWN else "")
+        wrong = f" (not {given.positive!r})" if given.positive else ""
+        remedy = "choose a target with numbers" if kind == "text" else f"choose one with --class NAME{wrong}"
+        self._problem(f"target {given.target!r} has {len(values)} classes: {shown}", remedy)
+        return ()
+
+    def _view(self, name: str, kind: str, columns: Columns) -> ColumnView:
+        whole = self.table[name]
+        found = self.present[name] if isinstance(whole, np.ndarray) else self._all(whole)
+        return view(name, whole, found, kind, columns, self.why.get(name, ""))
+
+    def _calendar(self, time: tuple[str, ...], kinds: Mapping[str, str]) -> tuple[str, ...]:
+        """Without the hour where all times are whole days."""
+        times = [name for name, kind in kinds.items() if kind.startswith("time")]
+        days = all(_share(self.present.get(name, []), _is_day) == 1 for name in times)
+        if len(time) == 1 and times and days and self.given.calendar == Columns().calendar:
+            return tuple(part for part in self.given.calendar if part != "hour")
+        return self.given.calendar
+
+
+def _share(found: Sequence[Any], good: Any) -> float:
+    return sum(map(bool, map(good, found))) / len(found) if found else 0.0
+
+
+def _is_truth(cell: Any) -> bool:
+    return isinstance(cell, bool) or (
+        isinstance(cell, str) and cell.strip().lower() in cells.TRUE | cells.FALSE
+    )
+
+
+def _is_day(cell: Any) -> bool:
+    """Whether a cell is a date without a time of day."""
+    if isinstance(cell, date) and not isinstance(cell, datetime):
+        return True
+    if isinstance(cell, datetime):
+        return (cell.hour, cell.minute, cell.second) == (0, 0, 0)
+    text = str(cell).strip()
+    return bool(
+        re.fullmatch(r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?|(19|20)\d{6}|\d{1,2}[-/. ]\w{2,9}[-/. ]\d{2,4}", text)
+    )

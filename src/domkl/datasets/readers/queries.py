@@ -1,0 +1,108 @@
+"""Rows of a database: SQLite from the standard library, PostgreSQL through psycopg; nothing is written."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from ...base import checks
+from ...base.errors import DataError, InputError
+from ...base.extras import need
+from .raw import Raw, quickened
+
+SQLITE = "sqlite:"
+POSTGRES = ("postgresql://", "postgres://")
+
+
+def is_database(source: str) -> bool:
+    """Whether a source is a database's address."""
+    return source.startswith((SQLITE, *POSTGRES))
+
+
+def name_of(source: str) -> str:
+    """What people call a database: its own name, never its address, which may hold a password."""
+    if source.startswith(SQLITE):
+        return Path(source.removeprefix(SQLITE)).name
+    return urlsplit(source).path.strip("/") or "PostgreSQL"
+
+
+def read(source: str, query: str, max_rows: int | None = None) -> Raw:
+    """The rows of a query; without one, of the only table."""
+    if source.startswith(SQLITE):
+        path = Path(source.removeprefix(SQLITE).removeprefix("//"))
+        with _sqlite(path) as connection:
+            return _rows(
+                path.name, connection, query or _only(path.name, _sqlite_tables(connection)), max_rows
+            )
+    name = name_of(source)
+    with _postgres(source, name) as connection:
+        return _rows(name, connection, query or _only(name, _postgres_tables(connection)), max_rows)
+
+
+def _only(name: str, tables: Sequence[str]) -> str:
+    if len(tables) == 1:
+        quoted = tables[0].replace('"', '""')
+        return f'select * from "{quoted}"'
+    shown = checks.short(", ".join(tables))
+    raise InputError(
+        f"{name} has {len(tables)} tables ({shown}) and no query is given; expected one of the rows to read; "
+        'add --query "select ..." (query=)'
+    )
+
+
+def _rows(name: str, connection: Any, query: str, max_rows: int | None) -> Raw:
+    cursor = connection.cursor()
+    cursor.execute(query)
+    if cursor.description is None:
+        raise InputError(f"{name}: the query gives no rows; expected a select; write one")
+    names = [str(each[0]) for each in cursor.description]
+    if len(set(names)) < len(names):
+        raise InputError(f"{name}: two columns of the query have one name; expected others; use AS")
+    rows = cursor.fetchall() if max_rows is None else cursor.fetchmany(max_rows)
+    cells = zip(*rows, strict=True) if rows else [()] * len(names)
+    found = dict(zip(names, map(list, cells), strict=True))
+    return Raw(name, quickened(found), range(1, len(rows) + 1), "row", format="a query")
+
+
+@contextlib.contextmanager
+def _sqlite(path: Path) -> Iterator[Any]:
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; check the path")
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
+            yield connection
+    except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
+        raise DataError(
+            f"{path}: {_line(error)}; expected a SQLite database and a select; fix them"
+        ) from None
+
+
+def _sqlite_tables(connection: Any) -> list[str]:
+    query = "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'"
+    return [row[0] for row in connection.execute(query)]
+
+
+@contextlib.contextmanager
+def _postgres(address: str, name: str) -> Iterator[Any]:
+    psycopg = need("psycopg", "postgres")
+    try:
+        with psycopg.connect(address, connect_timeout=10, client_encoding="utf8") as connection:
+            connection.read_only = True
+            yield connection
+    except (psycopg.Error, UnicodeError) as error:
+        fact = _line(error)
+        raise DataError(f"{name}: {fact}; expected a PostgreSQL server and a select; fix them") from None
+
+
+def _postgres_tables(connection: Any) -> list[str]:
+    query = "select table_name from information_schema.tables where table_schema = current_schema()"
+    return [row[0] for row in connection.execute(query)]
+
+
+def _line(error: Exception) -> str:
+    return checks.short(" ".join(str(error).split()) or type(error).__name__).strip("'\"")
