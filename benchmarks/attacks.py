@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 
 import domkl
-from domkl import engines
+from domkl.exchange.graph import Graph
 from domkl.exchange.network import Network
-from domkl.learning.auto import AutoRows
 from domkl.learning.auto.features import Stats
 
 #: Rounds of an attack, and how many rounds later a network is to have recovered.
@@ -103,6 +101,11 @@ def frozen(sent: Sent) -> np.ndarray:
     return np.array(sent.kept.setdefault("first", sent.true))
 
 
+def seldom(sent: Sent) -> np.ndarray:
+    """True ones, but for every fifth round."""
+    return np.full_like(sent.true, 1e6) if sent.age % 5 == 4 else sent.true
+
+
 def admitted(values: np.ndarray, most: float) -> np.ndarray:
     """What the protocol lets through of what a liar sends."""
     return np.clip(np.nan_to_num(values), -most, most)
@@ -142,47 +145,43 @@ PARAMETERS: dict[str, Lie] = {
 }
 LABELS = {"labels x 1e6": larger_labels, "label noise": noisy_labels}
 STATISTICS = "false statistics"
-ATTACKS = ("none", *PARAMETERS, *LABELS, STATISTICS)
+#: The parameters as they are, and false terms of the memories.
+TERMS = {"terms flipped": flipped, "terms now and then": seldom}
+ATTACKS = ("none", *PARAMETERS, *TERMS, *LABELS, STATISTICS)
 
 
-@dataclass(frozen=True)
-class Lying:
-    """Makes a network of `Auto` in which some lie; "none" for an honest one."""
+class Lies(Network):
+    """A network in which neighbours receive from the liars what is not true, in rounds `START` to `STOP`.
 
-    model: domkl.Auto
-    graph: nx.Graph
-    liars: tuple[int, ...] = ()
-    attack: str = "none"
+    The liars themselves go on with the truth: once the attack is over, they are as honest as before.
+    """
 
-    def make(self, J: int, d: int, dtype: Any) -> LyingRows:
-        network = Network(domkl.graph.as_graph(self.graph), domkl.Exchange())
-        weight, diameter = network.neighbours.weight, network.diameter
-        how = {"dtype": dtype, "diagonal": engines.make_inverse("auto", 1)}
-        rows = LyingRows(self.model, J, d, weight, J, diameter, **how)
-        rows.liars, rows.attack = self.liars, self.attack
-        return rows
+    def __init__(
+        self, graph: Graph, exchange: domkl.Exchange, liars: tuple[int, ...] = (), attack: str = "none"
+    ) -> None:
+        super().__init__(graph, exchange)
+        self.liars, self.attack, self.t = liars, attack, 0
+        self.lies: dict[str, tuple[np.random.Generator, dict[str, Any]]] = {}
 
-
-class LyingRows(AutoRows):
-    """Learners of which some send what is not true, in rounds `START` to `STOP`."""
-
-    liars: tuple[int, ...] = ()
-    attack = "none"
-
-    def learn(self, *args: Any) -> dict[str, Any]:
-        message = super().learn(*args)
+    def exchange_round(self, model: Any, outgoing: Any) -> dict[str, Any]:
         if self.attack == STATISTICS:
-            self.statistics = {t: false_statistics(s, self.liars) for t, s in self.statistics.items()}
-        elif self.attack in PARAMETERS and START <= self.rounds - 1 < STOP:
-            for name in ("theta", "terms"):
-                message[name] = self._lie(name, message[name])
-        return message
+            model.statistics = {t: false_statistics(s, self.liars) for t, s in model.statistics.items()}
+        self.most = model.largest
+        incoming = super().exchange_round(model, outgoing)
+        self.t += 1
+        return incoming
+
+    def delivered(self, own: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if self.attack not in PARAMETERS | TERMS or not START <= self.t < STOP:
+            return own
+        wrong = ("terms",) if self.attack in TERMS else ("theta", "terms")
+        return own | {name: self._lie(name, own[name]) for name in wrong}
 
     def _lie(self, name: str, every: np.ndarray) -> np.ndarray:
-        rng, kept = self.__dict__.setdefault("lies", {}).setdefault(name, (np.random.default_rng(14), {}))
-        sent = Sent(every, self.liars, self.rounds - 1 - START, rng, kept)
+        rng, kept = self.lies.setdefault(name, (np.random.default_rng(14), {}))
+        sent = Sent(every, self.liars, self.t - START, rng, kept)
         found = every.copy()
-        found[list(self.liars)] = admitted(PARAMETERS[self.attack](sent), self.largest)
+        found[list(self.liars)] = admitted((PARAMETERS | TERMS)[self.attack](sent), self.most)
         return found
 
 

@@ -6,7 +6,8 @@
 Every error is over true labels, as a ratio to the same learner on the same stream without the wrong ones.
 One label: over the next 100 rounds, at the learner that got it and at all five of the ring. A twentieth of
 all labels: from round 100 on. A change of unit: the learner itself from 300 rounds after it, and the others
-from the change on. Streams that are clean: "bound" over "keep".
+from the change on; the second figure is the learner itself over one that starts alone at the change: it has
+seen as much of the new unit. Streams that are clean: "bound" over "keep".
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import accuracy
+import networkx as nx
 import numpy as np
 
 import domkl
@@ -52,10 +54,11 @@ def stream(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X[:, :ROUNDS], y[:, :ROUNDS]
 
 
-def predict(X: np.ndarray, y: np.ndarray, seed: int, outliers: str) -> np.ndarray:
+def predict(X: np.ndarray, y: np.ndarray, seed: int, outliers: str, graph: str | None = "ring") -> np.ndarray:
     model = domkl.Auto(size=SIZE, seed=seed, start=float(np.median(y)), outliers=outliers)
     with np.errstate(all="ignore"):
-        return domkl.simulate(X[:, : y.shape[1]], y, "ring", model=model).y_hat
+        linked = nx.empty_graph(len(y)) if graph is None else graph
+        return domkl.simulate(X[:, : y.shape[1]], y, linked, model=model).y_hat
 
 
 class Case:
@@ -64,7 +67,7 @@ class Case:
     def __init__(self, name: str, seed: int) -> None:
         self.X, self.y = stream(name, seed)
         self.seed, self.width = seed, float(np.ptp(self.y))
-        self.clean = {way: self.errors(self.y, way) for way in WAYS}
+        self.clean = {way: self.errors(self.y, way) for way in WAYS}  # both: the cost is a ratio of them
 
     def errors(self, y: np.ndarray, way: str) -> np.ndarray:
         """Squared errors over the true labels (J, T) of a run that is given y."""
@@ -101,8 +104,10 @@ class Case:
             y[0, half:] = a + b * y[0, half:]
             errors = (predict(self.X, y, self.seed, WAYS[way]) - y) ** 2
             late, clean = slice(half + 300, None), self.clean[way]
+            fresh = (predict(self.X[:1, half:], y[:1, half:], self.seed, WAYS[way], None) - y[:1, half:]) ** 2
             found[name] = [
                 ratio(errors[0, late], clean[0, late] * b**2),
+                ratio(errors[0, late], fresh[0, 300:]),
                 ratio(errors[1:, half:], clean[1:, half:]),
             ]
         return found

@@ -2,16 +2,20 @@
 
     python benchmarks/together.py                     what is not kept yet
     python benchmarks/together.py --only weather      only the cases whose names contain this
-    python benchmarks/together.py --column before   with an earlier version, in a column of its own
+    python benchmarks/together.py --column before --no-alone    with an earlier version, beside the others
 
 Natural networks: the shipped stations (forecasts 1, 6 and 24 hours ahead, the complete graph of three) and
 the 25 stations of Weather (310 days, the next day's highest and lowest temperature, each station linked with
 its three nearest; DOMKL_DATA names the directory).
 A made family, ten learners, each with four neighbours: f_j = common + a own_j, all of them random smooth
 functions of the same size; and two clusters, whose members have one function and are mixed over the graph.
-And the five sets dealt out at random, on rings, where all learners have the same function.
+The five sets dealt out at random, on rings, where all learners have the same function. Air, Traffic and
+Temperature as seasons: five learners on a ring, each with a fifth of the time.
 
-"Alone" are the same learners without links. Errors are mean squared errors as part of the targets' variance,
+"Alone" are the same learners without links. "Clusters known" links only learners with the same function, in
+cliques: all of them where a = 0, and nobody where each has a part of its own. "One common function" is the
+column `before`, of the version before learners had own samples (commit 405489a), run with
+`PYTHONPATH=that/src`. Errors are mean squared errors as part of the targets' variance,
 of all rounds but the first, where everybody predicts `start`. float32, seed 0 of the features.
 """
 
@@ -36,7 +40,7 @@ from domkl import datasets
 
 RESULTS = Path(__file__).parent / "results" / "together.json"
 DIAL = (0.0, 0.25, 1.0, 3.0)
-SEEDS = 5
+SEEDS = 10
 DEALS = {
     "weather": "random",
     "conductivity": "random",
@@ -47,12 +51,13 @@ DEALS = {
 
 
 class Case(NamedTuple):
-    """Streams of a network."""
+    """Streams of a network; `known` links those that have the same function."""
 
     X: np.ndarray  # (J, T, d)
     y: np.ndarray  # (J, T)
     graph: Any
     delay: int = 0
+    known: Any = None
 
 
 def stations(horizon: int) -> Case:
@@ -111,11 +116,24 @@ def made(a: float | None, seed: int, J: int = 10, T: int = 500, d: int = 4) -> C
         y = np.stack([own[member[j]](X[j]) for j in range(J)])
     else:
         y = np.stack([common(X[j]) + a * own[j](X[j]) for j in range(J)])
-    return Case(X, y + rng.normal(size=y.shape) * np.sqrt(0.01 * y.var()), graph)
+    noise = rng.normal(size=y.shape) * np.sqrt(0.01 * y.var())
+    same = member if a is None else np.zeros(J) if a == 0 else np.arange(J)
+    return Case(X, y + noise, graph, known=cliques(same))
+
+
+def cliques(member: np.ndarray) -> list[list[int]]:
+    """The learners of each cluster."""
+    return [np.flatnonzero(member == k).tolist() for k in np.unique(member)]
 
 
 def dealt(name: str, J: int, seed: int) -> Case:
     part = datasets.load(name, x_scale="none", y_scale="minmax").split(J, DEALS[name], seed)
+    return Case(part.X, part.y, "ring")
+
+
+def seasons(name: str) -> Case:
+    """Five learners on a ring, each with a fifth of the time."""
+    part = datasets.load(name, x_scale="none", y_scale="minmax").split(5, "blocks", 0)
     return Case(part.X, part.y, "ring")
 
 
@@ -137,6 +155,15 @@ def alone(case: Case, size: int) -> np.ndarray:
     return np.concatenate([errors(one, size) for one in each])
 
 
+def with_clusters_known(case: Case, size: int) -> np.ndarray:
+    """Errors where only learners with the same function are linked, all of them with each other. (J,)"""
+    found = np.zeros(len(case.y))
+    for part in case.known:
+        graph = nx.complete_graph(len(part))
+        found[part] = errors(Case(case.X[part], case.y[part], graph, case.delay), size)
+    return found
+
+
 def measured(case: Case, size: int, with_alone: bool) -> dict[str, float]:
     """Errors over the variance of all targets; "worst" is the largest of a single learner over alone."""
     var, began = case.y.var(), time.process_time()
@@ -146,6 +173,8 @@ def measured(case: Case, size: int, with_alone: bool) -> dict[str, float]:
     if with_alone:
         lonely = alone(case, size) / var
         found |= {"alone": lonely.mean(), "worst": (together / lonely).max()}
+    if with_alone and case.known is not None and len(case.known) < len(case.y):
+        found["clusters known"] = with_clusters_known(case, size).mean() / var
     return {name: float(f"{value:.5g}") for name, value in found.items()}
 
 
@@ -157,6 +186,8 @@ def cases() -> Iterator[tuple[str, int, Callable[[], Case]]]:
         for a in DIAL:
             yield f"made a={a:g} seed {seed}", 400, lambda a=a, seed=seed: made(a, seed)
         yield f"made two clusters seed {seed}", 400, lambda seed=seed: made(None, seed)
+    for name in ("air", "traffic/5", "temperature/5"):
+        yield f"seasons {name}", 400, lambda name=name: seasons(name)
     for J in (5, 20):
         for name in DEALS:
             yield f"dealt {name} to {J}", 400, lambda name=name, J=J: dealt(name, J, 0)

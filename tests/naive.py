@@ -413,26 +413,40 @@ def most_likely_variances(data, b, v, noise, group):
     return new
 
 
-def believes(noted, row, theta, classifies):
-    """Whether a learner uses a neighbour's parameters: at most twice its own errors on its last samples."""
-    last = noted[-32:]
-    final = sum(theta[p] @ last[-1][0][row, p] for p in range(2)) / 2
-    if abs(final) > 100:
-        return False
-    if len(last) < 8:
-        return True
-    theirs, weak, strong = 0.0, 0.0, 0.0
-    for z, y, alone in last:
-        score = sum(theta[p] @ z[row, p] for p in range(2)) / 2
-        for k, one in enumerate((score, *alone[row])):
-            error = np.log(1 + np.exp(-y[row] * one)) if classifies else (one - y[row]) ** 2
-            error /= len(last)
-            theirs, weak, strong = (
-                theirs + error * (k == 0),
-                weak + error * (k == 1),
-                strong + error * (k == 2),
-            )
-    return bool(theirs <= 2 * min(weak, strong) + 1e-6)
+def believes(noted, row, thetas, own, classifies):
+    """Which neighbours' parameters a learner uses: at most twice the error of alone on its last samples and,
+    from 128 samples on, at most alone's or 1.25 times the median of the learner and its neighbours."""
+    last, found = noted[-32:], []
+    alone = min(mean_miss([(s[row][k], y[row]) for _, y, s in last], classifies) for k in range(2))
+    every = [
+        mean_miss([(score(theta, z[row]), y[row]) for z, y, _ in last], classifies)
+        for theta in [*thetas, own]
+    ]
+    for theta, error in zip(thetas, every, strict=False):
+        used = abs(score(theta, last[-1][0][row])) <= 100
+        if len(last) >= 8:
+            used = used and error <= 2 * alone + 1e-6
+        if len(noted) >= 128:
+            used = used and error <= max(1.25 * sorted(every)[len(every) // 2], alone) + 1e-6
+        found.append(bool(used))
+    return found
+
+
+def score(theta, z):
+    """What two models predict together."""
+    return sum(theta[p] @ z[p] for p in range(2)) / 2
+
+
+def mean_miss(pairs, classifies):
+    """Mean loss of scores for labels."""
+    each = [np.logaddexp(0, -y * s) if classifies else (s - y) ** 2 for s, y in pairs]
+    return sum(each) / len(each)
+
+
+def believes_terms(seen, alone, row, terms, own, classifies):
+    """Which neighbours' terms a learner uses: at most three times its own error, or that of alone."""
+    errors = [mean_miss([(t @ z[row], y[row]) for z, y in seen], classifies) for t in [*terms, own]]
+    return [bool(error <= 3 * max(errors[-1], alone) + 1e-6) for error in errors[:-1]]
 
 
 def believed(y, y_hat, alone, C):

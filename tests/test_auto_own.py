@@ -150,3 +150,25 @@ def test_new_inputs_and_forgetting_reach_the_own_samples():
     own.fade(second_order.pace(10, 7), 10)
     assert np.abs(own.m).max() < size
     assert np.isfinite(own.scores(*wider).alone).all()
+
+
+def moving(T=140, J=12, season=60.0):
+    """Inputs that wander, and one that tells places apart; targets that follow the first."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(J, T, 3))
+    X[..., 0] += np.arange(T) / season * 4
+    X[..., 2] = np.arange(J)[:, None]
+    return X, X[..., 0] - X[..., 1] + rng.normal(0, 0.1, (J, T))
+
+
+@pytest.mark.parametrize(("season", "again"), [(60.0, 1), (np.inf, 0)])
+def test_a_scale_of_few_rounds_is_taken_again_only_if_inputs_have_moved(season, again):
+    X, y = moving(T=C.looks + 1, season=season)
+    model = problems.online(nx.complete_graph(12), 3, size=80)
+    scales = set()
+    for t in range(C.looks + 1):
+        model.learn(X[:, t], y[:, t])
+        if t >= model.rows.warm.looks:
+            scales.add(model.rows.scale.number)
+    assert model.rows.warm.looks < C.looks
+    assert len(scales) == 1 + again

@@ -11,6 +11,7 @@ import pytest
 
 import domkl
 import problems
+from domkl.learning.auto import AutoRows
 
 BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
 pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="benchmarks are in a checkout alone")
@@ -36,12 +37,35 @@ def screens():
     sys.path[:] = kept
 
 
+def through(network, X, y, model):
+    """What the learners of a network predict. (J, T)"""
+    (J, T, d), found = X.shape, np.zeros_like(y)
+    rows = AutoRows(model, J, d, network.neighbours.weight, J, network.diameter)
+    for t in range(T):
+        prediction = rows.predict(X[:, t])
+        found[:, t] = prediction.y_hat
+        rows.merge(network.exchange_round(rows, rows.learn(prediction, y[:, t])))
+    return found
+
+
 def test_learners_of_whom_nobody_lies_are_those_of_the_simulator(attacks):
     graph, (X, y) = nx.cycle_graph(4), problems.streams(4, 80, 2)
     model = domkl.Auto(size=60)
-    lying = attacks.Lying(model, graph, (0,), "none")
-    expected = domkl.simulate(X, y, graph, model=model)
-    np.testing.assert_array_equal(domkl.simulate(X, y, graph, model=lying).y_hat, expected.y_hat)
+    network = attacks.Lies(domkl.graph.as_graph(graph), domkl.Exchange(), (0,), "none")
+    expected = domkl.simulate(X, y, graph, model=model, engine="numpy").y_hat
+    np.testing.assert_array_equal(through(network, X, y, model), expected)
+
+
+@pytest.mark.parametrize("attack", ["sign flipped", "terms flipped"])
+def test_liars_go_on_with_the_truth_and_others_receive_the_lie(attacks, attack, monkeypatch):
+    monkeypatch.setattr(attacks, "START", 2)
+    network = attacks.Lies(domkl.graph.as_graph(nx.path_graph(2)), domkl.Exchange(), (0,), attack)
+    network.t, network.most = 2, 1e8
+    own = {name: np.arange(1.0, 5.0).reshape(2, 1, 2) for name in ("theta", "terms")}
+    sent = network.delivered(own)
+    np.testing.assert_array_equal(own["theta"][0], [[1.0, 2.0]])
+    np.testing.assert_array_equal(sent["terms"], [[[-1.0, -2.0]], [[3.0, 4.0]]])
+    assert (sent["theta"][0] != own["theta"][0]).all() == (attack == "sign flipped")
 
 
 def test_every_attack_changes_what_liars_send_and_nothing_else(attacks):

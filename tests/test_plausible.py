@@ -67,3 +67,11 @@ def test_labels_of_zero_make_nothing_implausible():
     for x in rng.random((10, 2, d)):
         go_on(a, b, x, (0.0, 5.0))
     assert a.implausible == []
+
+
+def test_a_first_label_near_zero_makes_nothing_implausible():
+    a, b = pair(inmemory.PAPER)
+    rng = np.random.default_rng(0)
+    for t in range(6):
+        go_on(a, b, rng.random((2, d)), np.array([1e-5 if t == 0 else 1.0, 2.0]))
+    assert a.implausible == b.implausible == []

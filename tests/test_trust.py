@@ -16,7 +16,7 @@ from domkl.exchange.duals import NetworkDuals
 from domkl.exchange.graph import as_graph
 from domkl.learning.auto import C
 from domkl.learning.auto.judge import REACH, Judge
-from naive import believes
+from naive import believes, believes_terms
 
 SIZE = 80
 
@@ -47,26 +47,55 @@ def filled(n, classifies=False, seed=0):
 
 
 @pytest.mark.parametrize("classifies", [False, True])
-@pytest.mark.parametrize("n", [1, C.judge_fewest, C.judge_samples + 7])
+@pytest.mark.parametrize("n", [1, C.judge_fewest, C.judge_samples + 7, C.judge_settled])
 def test_neighbours_are_judged_as_the_literal_rule_says(n, classifies):
     judge, noted = filled(n, classifies)
     thetas = np.random.default_rng(9).normal(size=(20, C.models, 5)) * np.linspace(0, 2, 20)[:, None, None]
     thetas[-1] *= 1e6
     for row in range(2):
-        expected = [believes(noted, row, theta, classifies) for theta in thetas]
-        assert judge.believes(row, thetas).tolist() == expected
+        expected = believes(noted, row, thetas, thetas[3], classifies)
+        assert judge.believes(row, thetas, thetas[3]).tolist() == expected
         assert not expected[-1]
+
+
+def test_one_worse_than_alone_and_than_most_others_is_refused_once_there_are_samples_enough():
+    rng, truth = np.random.default_rng(0), np.ones((C.models, 5))
+    judge, biased = Judge(False, np.float64), truth.copy()
+    biased[:, 0] += 0.1  # its squared error is twice the noise's
+    judge.reset(1, 5)
+    for n in range(C.judge_settled):
+        z = rng.normal(size=(1, C.models, 5))
+        z[..., 0] = 1
+        y = z.sum((1, 2)) / C.models + 0.1 * (-1) ** n
+        judge.note(z, y, np.full((1, 2), y + 0.12))
+        used = judge.believes(0, np.stack([truth, biased]), truth).tolist()
+        assert used == [True, n + 1 < C.judge_settled]
+    assert judge.believes(0, biased[None], truth).all()  # one word against another
+
+
+@pytest.mark.parametrize("classifies", [False, True])
+def test_terms_are_judged_as_the_literal_rule_says(classifies):
+    judge, noted = filled(50, classifies)
+    rng = np.random.default_rng(4)
+    seen = [(rng.normal(size=(2, 7)), y) for _, y, _ in noted[-32:]]
+    terms = rng.normal(size=(30, 7)) * np.linspace(0, 3, 30)[:, None]
+    alone = judge.misses[1].mean(0).min()
+    expected = believes_terms(seen, alone, 1, terms, terms[9], classifies)
+    assert judge.believes_terms(seen, 1, terms, terms[9]).tolist() == expected
+    assert 0 < sum(expected) < 30
+    assert judge.believes_terms(seen[:3], 1, terms, terms[9]).all()  # too few to tell
 
 
 def test_without_samples_of_its_own_a_learner_believes_everybody():
     judge, _ = filled(0)
-    assert judge.believes(0, np.full((3, C.models, 5), 1e9)).all()
+    assert judge.believes(0, np.full((3, C.models, 5), 1e9), np.zeros((C.models, 5))).all()
 
 
 def test_parameters_that_are_no_numbers_are_not_believed():
     judge, _ = filled(40)
-    assert not judge.believes(0, np.full((1, C.models, 5), np.nan)).any()
-    assert not judge.believes(0, np.full((1, C.models, 5), REACH * 1e9)).any()
+    own = np.zeros((C.models, 5))
+    assert not judge.believes(0, np.full((1, C.models, 5), np.nan), own).any()
+    assert not judge.believes(0, np.full((1, C.models, 5), REACH * 1e9), own).any()
 
 
 def test_a_judges_state_is_whole_and_can_be_without_samples():
@@ -74,11 +103,12 @@ def test_a_judges_state_is_whole_and_can_be_without_samples():
     other = Judge(False, np.float64)
     other.restore(judge.state(), 2, 5)
     thetas = np.random.default_rng(1).normal(size=(50, C.models, 5))
-    np.testing.assert_array_equal(other.believes(1, thetas), judge.believes(1, thetas))
+    own = np.zeros((C.models, 5))
+    np.testing.assert_array_equal(other.believes(1, thetas, own), judge.believes(1, thetas, own))
     judge.clear()
     assert judge.state() == {"count": 0, "z": None, "y": None, "misses": None}
     other.restore(judge.state(), 2, 5)
-    assert other.believes(1, thetas).all()
+    assert other.believes(1, thetas, own).all()
 
 
 # Networks
@@ -148,9 +178,12 @@ def test_a_learner_that_refuses_a_neighbour_goes_on_from_its_checkpoint_with_the
     again = learners(graph, 2)
     for member, (arrays, meta) in zip(again, saved, strict=True):
         member.load({name: array.copy() for name, array in arrays.items()}, meta)
+        assert member.trust
+    assert [member.trust for member in again] == [member.trust for member in members]
     rest = X[:, 60:], y[:, 60:], random.Random(1)
     expected = problems.fed(members, graph, *rest)
     np.testing.assert_array_equal(problems.fed(again, graph, *rest[:2], random.Random(1)), expected)
+    assert [member.trust for member in again] == [member.trust for member in members]
 
 
 # Lies that are no parameters

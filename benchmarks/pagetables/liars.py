@@ -7,20 +7,26 @@ from typing import Any
 
 from .common import Maker, figure, read, scientific, table
 
-NETS, STREAMS = ("ring", "complete", "4-regular"), ("made", "conductivity")
+NETS, STREAMS = ("ring", "complete", "4-regular"), ("made", "conductivity", "sum")
 DEFENCES = ("plain", "trimmed mean", "clipped gossip", "Krum", "nearest (UBAR 1)", "trust")
 PAPERS = ("first order", "newton")
 ATTACKS = (
     *("none", "theta = 1e6", "sign flipped", "constant", "drift", "noise", "slow scaling", "alternating"),
-    *("copy with a bias", "collusion", "frozen", "labels x 1e6", "label noise", "false statistics"),
+    *("copy with a bias", "collusion", "frozen", "terms flipped", "terms now and then"),
+    *("labels x 1e6", "label noise", "false statistics"),
 )
 OVERFLOW = float("inf")
 
 
 def values(kept: dict[str, Any], head: str, defence: str, key: str) -> list[float]:
     """Of all seeds of a case; predictions that have overflowed are infinite."""
-    rows = [row[defence] for name, row in kept.items() if name.startswith(head) and defence in row]
+    rows = [row[defence] for name, row in kept.items() if of(name, head) and defence in row]
     return [OVERFLOW if row[key] is None else row[key] for row in rows]
+
+
+def of(name: str, head: str) -> bool:
+    """Whether a case is one of those: its name, or all of it but the seed's number."""
+    return name == head or name.rpartition(" ")[0] == head
 
 
 def mean(found: Iterable[float]) -> float | None:
@@ -46,31 +52,44 @@ def measured(kept: dict[str, Any]) -> list[str]:
 
 
 def defences() -> str:
-    """The worst of three networks, made streams, the first seed."""
+    """The worst of three networks, made streams, the mean of two seeds."""
     kept = read("liars")
-    columns = measured(kept)
-    lines = [[attack, *(shown(worst(kept, attack, defence)) for defence in columns)] for attack in ATTACKS]
+    columns, lines = measured(kept), []
+    for attack in ATTACKS:
+        cells = [shown(worst(kept, attack, defence)) for defence in columns]
+        lines += [[attack, *cells]] if any(cells) else []
     return table(f"attack | {' | '.join(columns)}", lines)
 
 
 def worst(kept: dict[str, Any], attack: str, defence: str) -> float | None:
-    return largest(mean(values(kept, f"{net} made {attack} seed 0", defence, "during")) for net in NETS)
+    return largest(mean(two(kept, f"{net} made {attack}", defence)) for net in NETS)
+
+
+def two(kept: dict[str, Any], case: str, defence: str) -> list[float]:
+    """The first two seeds of a case."""
+    return [v for seed in range(2) for v in values(kept, f"{case} seed {seed}", defence, "during")]
 
 
 def networks() -> str:
-    """Of the learner as it is: each network during the attack, and the worst after it and over alone."""
-    kept = read("liars")
-    defence = measured(kept)[-1] if "trust" in measured(kept) else "plain"
-    places = [f"{net} {stream}" for stream in STREAMS for net in NETS]
-    lines = []
+    """Of the learner as it is: the largest mean of three networks by stream, and of all."""
+    kept, lines = read("liars"), []
     for attack in ATTACKS:
-        cells = {
-            key: [mean(values(kept, f"{place} {attack} seed", defence, key)) for place in places]
-            for key in ("during", "after", "alone")
-        }
-        ends = largest(cells["after"]), largest(cells["alone"])
-        lines.append([attack, *map(shown, (*cells["during"], *ends))])
-    return table(f"attack | {' | '.join(places)} | after it | over alone", lines)
+        cells = [worst_of(kept, [stream], attack, "during") for stream in STREAMS]
+        ends = [worst_of(kept, STREAMS, attack, key) for key in ("after", "alone")]
+        lines.append([attack, *map(shown, (*cells, single(kept, attack), *ends))])
+    columns = f"{' | '.join(STREAMS)} | one seed | after it | over alone"
+    return table(f"attack | {columns}", lines)
+
+
+def worst_of(kept: dict[str, Any], streams: Iterable[str], attack: str, key: str) -> float | None:
+    cases = [f"{net} {stream} {attack} seed" for stream in streams for net in NETS]
+    return largest(mean(values(kept, case, "trust", key)) for case in cases)
+
+
+def single(kept: dict[str, Any], attack: str) -> float | None:
+    """The largest of a single seed and network."""
+    cases = [f"{net} {stream} {attack} seed" for stream in STREAMS for net in NETS]
+    return largest(value for case in cases for value in values(kept, case, "trust", "during"))
 
 
 def papers() -> str:

@@ -63,7 +63,9 @@ def unit() -> str:
             _, name, way = key.split()
             means = (figure(value) for value in np.mean(each, 0))
             rows.append([f"{name}, {OUTLIERS[way]}", str(len(each)), *means])
-    return table("stream | seeds | x 1000: itself | the others | F to C: itself | the others", rows)
+    of = ("itself", "itself over a new one", "the others")
+    columns = " | ".join(f"{kind}: {one}" for kind in UNITS for one in of)
+    return table(f"stream | seeds | {columns}", rows)
 
 
 MADE: dict[str, Maker] = {"outliers": bounded, "outliers-kept": kept, "outliers-unit": unit}

@@ -33,9 +33,20 @@ def together() -> str:
             continue
         now, alone = mean(both, "now", "together"), mean(both, "now", "alone")
         over = None if now is None or alone is None else now / alone
-        values = mean(both, "before", "together"), now, alone, over
+        known = mean(both, "now", "clusters known")
+        values = mean(both, "before", "together"), known, now, alone, over, *worst(both)
         lines.append([name, str(len(both)), *map(shown, values)])
-    return table("network | seeds | one common function | together | alone | over alone", lines)
+    heads = "network | seeds | one common function | clusters known | together | alone | over alone"
+    return table(f"{heads} | worst seed | worst learner", lines)
+
+
+def worst(rows: list[dict[str, Any]]) -> tuple[float | None, float | None]:
+    """The largest error over alone of a seed, where there are several, and of a single learner."""
+    found = [row["now"] for row in rows if "alone" in row["now"]]
+    if not found:
+        return None, None
+    seed = max(now["together"] / now["alone"] for now in found)
+    return seed if len(found) > 1 else None, max(now["worst"] for now in found)
 
 
 MADE: dict[str, Maker] = {"together-pays": together}

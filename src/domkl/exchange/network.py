@@ -37,22 +37,27 @@ class Network:
 
     def exchange_round(self, model: Model, outgoing: Mapping[str, Array]) -> dict[str, Any]:
         """Combine the messages of a round; duals move as far as neighbours receive."""
-        layout, sent = layout_of(model.parts), dict(outgoing)
+        layout, own = layout_of(model.parts), dict(outgoing)
         for part in layout.wide:
-            sent[part.name] = self.exchange.outgoing(outgoing[part.name], model.largest)
+            own[part.name] = self.exchange.outgoing(outgoing[part.name], model.largest)
         if self.graph.J > 1:
             self._count(layout, model)
+        sent = self.delivered(own)
         if model.judges and self.graph.J > 1:
-            incoming = self._combine_judged(model, layout, sent)
+            incoming = self._combine_judged(model, layout, own, sent)
         else:
-            incoming = self._combine(self.neighbours, layout, sent, sent, None)
+            incoming = self._combine(self.neighbours, layout, own, sent, None)
         if layout.theta is not None:
             name = layout.theta.name
-            self._take_back(model, outgoing[name] - sent[name], incoming[name].moving)
+            self._take_back(model, outgoing[name] - own[name], incoming[name].moving)
         incoming["statistics"] = {
             t: self._pooled(each, model.is_common(t)) for t, each in model.statistics.items()
         }
         return incoming
+
+    def delivered(self, own: dict[str, Array]) -> dict[str, Array]:
+        """What neighbours receive of everybody's message: the same, unless a subclass lets somebody lie."""
+        return own
 
     def _combine(
         self,
@@ -68,14 +73,16 @@ class Network:
             screened = {name: near.screened(screen, own[name], sent[name]) for name in names}
         return near.combine(layout.parts, own, sent, moves, screened)
 
-    def _combine_judged(self, model: Model, layout: Layout, sent: Mapping[str, Array]) -> dict[str, Any]:
+    def _combine_judged(
+        self, model: Model, layout: Layout, own: Mapping[str, Array], sent: Mapping[str, Array]
+    ) -> dict[str, Any]:
         """Like `_combine`, where learners use only the messages of neighbours that they believe."""
         assert layout.theta is not None
-        duals, theta = self.duals, sent[layout.theta.name]
+        duals, name = self.duals, layout.theta.name
         duals.restart(model.resets)
         if not model.is_joined:
-            return self._combine(self.neighbours, layout, sent, sent, None)
-        refused = self._refused(model, theta)
+            return self._combine(self.neighbours, layout, own, sent, None)
+        refused = self._refused(model, sent)
         self.judged += 1
         np.add.at(self.used, (duals.rows, duals.senders), ~refused)
         back, moving = duals.settle(refused)
@@ -84,30 +91,38 @@ class Network:
         if moving.all():
             near, senders, moves = self.neighbours, sent, None
         else:
-            near, senders, moves = self._redirected(layout, sent, refused, moving)
-        incoming = self._combine(near, layout, sent, senders, moves)
+            near, senders, moves = self._redirected(layout, own, sent, refused, moving)
+        incoming = self._combine(near, layout, own, senders, moves)
         for part in layout.small:
             if part.rule in DECISIONS:
-                incoming[part.name] = RULES[part.rule](self.neighbours, sent[part.name], sent[part.name])
-        duals.move(moving, theta, self._received(near, theta, senders[layout.theta.name]))
+                incoming[part.name] = RULES[part.rule](self.neighbours, own[part.name], sent[part.name])
+        duals.move(moving, own[name], self._received(near, own[name], senders[name]))
         return incoming
 
-    def _refused(self, model: Model, theta: Array) -> Flags:
+    def _refused(self, model: Model, sent: Mapping[str, Array]) -> Flags:
         """Which ends of edges do not use what they received. (E,)"""
-        near = self.graph.neighbours
-        used = [iter(model.believes(j, theta[list(others)])) for j, others in enumerate(near)]
+        near = [list(others) for others in self.graph.neighbours]
+        used = [
+            iter(model.believes(j, {name: values[others] for name, values in sent.items()}))
+            for j, others in enumerate(near)
+        ]
         return np.array([not next(used[j]) for j in self.duals.rows], bool)
 
     def _redirected(
-        self, layout: Layout, sent: Mapping[str, Array], refused: Flags, moving: Flags
+        self,
+        layout: Layout,
+        own: Mapping[str, Array],
+        sent: Mapping[str, Array],
+        refused: Flags,
+        moving: Flags,
     ) -> tuple[Neighbours, dict[str, Array], Flags]:
         """What was sent, then what stands for a message that is not used, then what moves no dual."""
         J, duals = self.graph.J, self.duals
         senders = np.where(refused, J + duals.rows, np.where(moving, duals.senders, 2 * J + duals.senders))
         ends = np.cumsum([len(slot.rows) for slot in self.neighbours.slots])[:-1]
         near = self.neighbours.redirected(np.split(senders, ends))
-        neutral = {p.name: np.zeros_like(sent[p.name]) for p in layout.parts if p.rule in MISSING}
-        given = {name: np.concatenate([v, neutral.get(name, v), v]) for name, v in sent.items()}
+        neutral = {p.name: np.zeros_like(own[p.name]) for p in layout.parts if p.rule in MISSING}
+        given = {name: np.concatenate([v, neutral.get(name, own[name]), v]) for name, v in sent.items()}
         return near, given, np.arange(3 * J) < J
 
     def _received(self, near: Neighbours, own: Array, sent: Array) -> Array:

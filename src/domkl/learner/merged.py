@@ -24,7 +24,7 @@ class MergedRounds(UpdateInbox):
         self._row, self._resets = row, row.resets
         #: The neighbours whose messages were not believed since this list was last emptied; not all if many.
         self.implausible: list[Hashable] = []
-        #: Part of about the last `TRUST` messages of each neighbour that was believed, since the start.
+        #: Part of about the last `TRUST` messages of each neighbour that was believed.
         self.trust: dict[Hashable, float] = {}
         self._judged: dict[Hashable, int] = {}  # messages that trust is an average of
 

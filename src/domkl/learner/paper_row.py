@@ -26,7 +26,9 @@ from ..learning.settings import Paper
 from .row import Learnt, digest
 
 #: A neighbour's parameters may predict so many times the largest label that we have seen.
-REACH = 1000.0
+REACH = 1e3
+#: The same while we have seen fewer labels than `FEW`: the first ones may happen to be near 0.
+FIRST_REACH, FEW = 1e9, 8
 
 
 class PaperRow:
@@ -70,7 +72,7 @@ class PaperRow:
         self.device = self._make_device()
         self._is_new = True
         self._x: npt.ArrayLike = np.zeros(0)  # the last input
-        self._reach = 0.0  # how far from 0 a neighbour's parameters may predict
+        self._largest, self._labels = 0.0, 0  # label of our own, and how many there were
         self.open: tuple[Array, Array] | None = None  # theta' before rounding, and L'
 
     def _digest(self, lockstep: bool) -> str:
@@ -124,7 +126,7 @@ class PaperRow:
             y = float(losses.one_label(self.loss, y))
         if not self.known:
             return y_hat, y, q, theta, L if self.hedge != "local" else None, None
-        self._x, self._reach = x, max(self._reach, REACH * abs(y))
+        self._x, self._largest, self._labels = x, max(self._largest, abs(y)), self._labels + 1
         sent = self.exchange.outgoing(within(theta, self._most))
         sent.flags.writeable = theta.flags.writeable = False  # they leave in an Update, and stay our state
         self.open = theta, L
@@ -175,11 +177,12 @@ class PaperRow:
 
     def _is_plausible(self, update: Update) -> bool:
         """Features have length 1, so parameters of at most the reach cannot predict more."""
-        theta, most = update.theta, self._reach / math.sqrt(self.V.shape[1] * 2)
-        if not self._reach or max(float(theta.max()), -float(theta.min())) <= most:
+        reach = self._largest * (REACH if self._labels >= FEW else FIRST_REACH)
+        theta, most = update.theta, reach / math.sqrt(self.V.shape[1] * 2)
+        if not reach or max(float(theta.max()), -float(theta.min())) <= most:
             return True
         z = first_order.features(self.V, np.asarray(self._x, self.V.dtype)[None])[0]
-        return bool((np.abs((theta * z).sum(-1)) <= self._reach).all())
+        return bool((np.abs((theta * z).sum(-1)) <= reach).all())
 
     def merge(
         self,

@@ -188,16 +188,15 @@ class ModelRow:
 
     def believes(self, received: Sequence[Update | None]) -> list[bool | None]:
         """By the model, as far as parameters mean the same here."""
-        name = None if self.layout.theta is None else self.layout.theta.name
-        found = [None if u is None or name is None else self._comparable(u, name) for u in received]
-        judged = [theta for theta in found if theta is not None]
-        used = iter(self.model.believes(0, np.stack(judged)) if judged else ())
-        return [None if theta is None else bool(next(used)) for theta in found]
-
-    def _comparable(self, update: Update, name: str) -> Array | None:
-        """A neighbour's parameters (P, K), if they mean the same here."""
-        theta: Array = self._unpacked(update)[name][0]
-        return theta if self.same(update) else None
+        means = [self.layout.theta is not None and u is not None and self.same(u) for u in received]
+        judged = [
+            self._unpacked(u) for u, same in zip(received, means, strict=True) if u is not None and same
+        ]
+        if not judged:
+            return [None] * len(received)
+        sent = {name: np.concatenate([message[name] for message in judged]) for name in judged[0]}
+        used = iter(self.model.believes(0, sent))
+        return [bool(next(used)) if same else None for same in means]
 
     def merge(
         self,

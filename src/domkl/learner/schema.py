@@ -27,7 +27,7 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Today's version of each schema.
-VERSIONS = {"learner": 2, "model": 2, "agent": 3, "reading": 1, "estimator": 1}
+VERSIONS = {"learner": 3, "model": 2, "agent": 3, "reading": 1, "estimator": 1}
 
 
 def _count_starts(state: dict[str, Any]) -> dict[str, Any]:
@@ -48,6 +48,11 @@ def _learner_from_1(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "row": {**row, "model": migrations.from_1(row["model"]), "asked": []}}
 
 
+def _learner_from_2(state: dict[str, Any]) -> dict[str, Any]:
+    """Trust in neighbours was not kept: it starts again."""
+    return {**state, "trust": []}
+
+
 def _model_from_1(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "rows": migrations.from_1(state["rows"])} if state["kind"] == "auto" else state
 
@@ -57,6 +62,7 @@ MIGRATIONS: dict[tuple[str, int], Migration] = {
     ("agent", 1): _count_starts,
     ("agent", 2): _without_alarms,
     ("learner", 1): _learner_from_1,
+    ("learner", 2): _learner_from_2,
     ("model", 1): _model_from_1,
 }
 
@@ -186,6 +192,7 @@ def save_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
             "round": learner.round,
             "resets": learner._resets,
             "neighbours": known,
+            "trust": [[name, learner._judged[name], part] for name, part in learner.trust.items()],
             "links": learner.topology.state(),
             "row": learner._row.state(),
         },
@@ -217,6 +224,8 @@ def load_learner(learner: Learner, arrays: Mapping[str, Any], meta: Mapping[str,
         learner._known = {name: Neighbour.of(kept) for name, kept in state["neighbours"]}
         learner._inbox, learner._pending = {}, None
         learner.round, learner._resets = state["round"], state["resets"]
+        learner.trust = {name: part for name, _, part in state["trust"]}
+        learner._judged = {name: n for name, n, _ in state["trust"]}
         learner.topology.restore(state["links"])
         learner._row.connect(learner._known)
         learner._row.restore(state["row"])

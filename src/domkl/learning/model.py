@@ -124,9 +124,9 @@ class Model(ABC):
         """
         return np.full((self.J, 1), np.nan)
 
-    def believes(self, row: int, theta: Array) -> npt.NDArray[np.bool_]:
-        """Whether learner `row` uses the messages of neighbours with these parameters. (n, P, K) -> (n,)"""
-        return np.ones(len(theta), bool)
+    def believes(self, row: int, sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        """Whether learner `row` uses the messages of each of n neighbours, part by part (n, *shape). (n,)"""
+        return np.ones(len(next(iter(sent.values()))), bool)
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round are passed on to everybody, not to neighbours alone."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 #: Raised whenever a constant changes, so that a refusal can name both versions.
-VERSION = 2
+VERSION = 3
 #: Fingerprints of the records of earlier versions, whose states can be loaded.
-EARLIER = ("20622136",)
+EARLIER = ("20622136", "bd4f2cdf")
 
 
 def _is(value: Any, meaning: str, chosen: str = "sets") -> Any:
@@ -59,6 +59,11 @@ class Constants:
     )
     judge_fewest: int = _is(8, "samples from which on it judges them", "natural")
     judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
+    judge_common: float = _is(
+        1.25, "the most that one worse than alone may err, in errors of the median neighbour", "liars"
+    )
+    judge_settled: int = _is(128, "samples from which on it compares them with each other", "liars")
+    judge_terms: float = _is(3.0, "the most that a neighbour's terms may err, in errors of our own", "liars")
     range_widths: float = _is(
         5.0, "how far from the centre another's targets may lie, in widths", "by design"
     )
@@ -82,6 +87,9 @@ class Constants:
     )
     enough: int = _is(320, "samples of all learners after which a common scale is good enough to go on with")
     looks: int = _is(64, "the most rounds that `enough` may take")
+    moved: float = _is(
+        0.5, "deviations that a mean must have moved for another scale after `looks` rounds", "natural"
+    )
     late_values: int = _is(32, "values after which an input that came late gets its scale", "by design")
     far_apart: float = _is(
         20.0, "how far a learner may move the scale, in typical spreads of the learners", "natural"
@@ -93,7 +101,7 @@ class Constants:
     fixed_share: float = _is(1e-3, "weight that experts get back in every round", "drift")
     heat: float = _is(4.0, "temperature of Hedge, in mean squared errors of the best expert")
     first_weights: tuple[float, ...] = _is(
-        (0.15, 0.4, 0.125, 0.1, 0.225), "weights of the experts that there are from the start", "natural"
+        (0.14, 0.52, 0.1, 0.1, 0.14), "weights of the experts that there are from the start", "natural"
     )
     newcomer: float = _is(
         0.9, "weight of the neighbours where a learner joins without samples of its own", "by design"
@@ -153,8 +161,8 @@ class Constants:
     label_fence: float = _own(2.0, "how far a label may then lie from nearly all others, in their range")
     label_few: int = _own(20, "labels with which that is twice as far")
     own_errors: int = _own(30, "errors before which own samples are not dropped that are no guide any more")
-    own_rise: float = _own(8.0, "how many times as large as usual their last errors must be for that")
-    own_spread: float = _own(3.0, "and how many times as large as the last labels' distance from each other")
+    own_rise: float = _own(6.0, "how many times as large as usual their last errors must be for that")
+    own_spread: float = _own(1.5, "and how many times as large as the last labels' distance from each other")
 
     # The autoregressive correction of the residual
     residual_fade: float = _is(0.998, "part of the past that stays at each error", "approval")

@@ -50,6 +50,7 @@ def _add_columns(rows: AutoRows, d: int) -> None:
     rows.scale.inputs = Stats(*(np.pad(v, [(0, 0)] * (v.ndim - 1) + [more]) for v in inputs))
     widen(rows, d)
     rows.memories.grow(d)
+    rows.memories.see_again(rows.scale.inputs)
 
 
 def take_late(rows: AutoRows, x: Array) -> None:
@@ -60,6 +61,8 @@ def take_late(rows: AutoRows, x: Array) -> None:
         if len(values) == C.late_values:
             _set_column(rows, c, np.array(values))
             del rows.late[c]
+            assert rows.scale is not None
+            rows.memories.see_again(rows.scale.inputs)
 
 
 def _set_column(rows: AutoRows, c: int, values: Array) -> None:

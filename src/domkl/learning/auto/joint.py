@@ -68,6 +68,12 @@ class Joint:
         return first_order.dot(self.state.theta, z), first_order.dot(self.mean, z)
 
     @property
+    def outgoing(self) -> Array:
+        """The parameters of the open round, or of the last one."""
+        assert self.state is not None
+        return self.state.theta if self.learnt is None else self.learnt.theta
+
+    @property
     def common(self) -> Array:
         """What the learner and its neighbours have in common: half its own theta, half their mean."""
         assert self.state is not None

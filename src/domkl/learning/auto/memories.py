@@ -51,6 +51,7 @@ class Memories:
         self.all: list[AdditiveMemory] = []  # LONG, YOUNG, PAST
         self.detector = ChangeDetector(J)
         self.recent: deque[Sample] = deque(maxlen=C.young_rounds)  # inputs and scaled targets
+        self.seen: deque[Sample] = deque(maxlen=C.judge_samples)  # the last ones' terms and scaled targets
         self.turn = NOBODY
         self.outgoing: Array | None = None  # coefficients of the memory whose turn it is
         self.alarm, self.restart = np.full((J, 2), NEVER), np.full((J, 2), NEVER)
@@ -74,9 +75,15 @@ class Memories:
         self.all = [self.make(rounds, scale.weight, scale.learners) for rounds in lengths]
         self.recent.clear()
         self.recent.extend(samples)
+        self.see_again(scale.stats)
         self.teach(self.all[LONG], samples[old:], scale.stats)
         self.teach(self.all[YOUNG], samples[old:][-C.young_rounds :], scale.stats)
         self.teach(self.all[PAST], samples[:old] or past, scale.stats)
+
+    def see_again(self, stats: Stats) -> None:
+        """The last samples' terms, as the inputs' scale is from now on."""
+        self.seen.clear()
+        self.seen.extend((self.terms.of(x, stats), y) for x, y in self.last(C.judge_samples))
 
     def teach(self, memory: AdditiveMemory, samples: list[Sample], stats: Stats) -> None:
         """The memory learns these samples, targets scaled, and nothing else."""
@@ -93,6 +100,7 @@ class Memories:
         """A sample of each learner, target scaled."""
         self.recent.append((x, y))
         terms = self.terms.of(x, stats)
+        self.seen.append((terms, y))
         self.turn = self._whose_turn(rounds)
         for k in (LONG, YOUNG):
             if k == self.turn:

@@ -49,22 +49,30 @@ class Own:
         self.a: Array = np.zeros(0)  # minimum with the weak ridge
         self.apart: Array = np.zeros(0)  # p - c
         self.judge = Judge(loss.classifies, dtype)
+        self._at: tuple[Array, Array, Array] | None = None  # features, and the products with Q at them
 
     def reset(self, J: int, K: int) -> None:
         """Forget everything."""
         self.m, self.a, self.apart = np.zeros((3, J, C.models, K), self.dtype)
         self.judge.reset(J, K)
+        self._at = None
         self.inverse = self.diagonal(np.full((J, C.models), self.strong, self.dtype), K)
 
     def scores(self, z: Array, c: Array) -> OwnScores:
         """Predictions for features and common parameters. (J, models, K) each"""
-        u = self.inverse.times(z, z)[0]
+        u, _ = self._products(z)
         strong = first_order.dot(u, self.m)
         weak = first_order.dot(u, self._weak_side())
         personal = first_order.dot(u, self._personal_side(c))
         common = first_order.dot(z, c) - self.strong * first_order.dot(u, c)
         alone = np.stack([weak.mean(-1), strong.mean(-1)], -1)
         return OwnScores(alone, personal.mean(-1), (strong + common).mean(-1) / 2)
+
+    def _products(self, z: Array) -> tuple[Array, Array]:
+        """Q z and the next a. Both are needed to predict and again to learn, if nothing has changed since."""
+        if self._at is None or self._at[0] is not z:
+            self._at = (z, *self.inverse.times(z, self._weak_side()))
+        return self._at[1:]
 
     def _weak_side(self) -> Array:
         return np.asarray(self.m + (self.strong - self.weak) * self.a)
@@ -74,6 +82,7 @@ class Own:
 
     def drop(self, rows: Array) -> None:
         """Forget everything that these learners know, booleans (J,)."""
+        self._at = None
         half, terms = self.inverse.halves()  # of others not a bit changes
         half[rows] = _half_of_identity(half.shape[-1]) / self.strong
         terms[rows] = 0
@@ -87,7 +96,8 @@ class Own:
 
         `counts`: whose sample is learnt, booleans (J,); by default everybody's.
         """
-        u, a = self.inverse.times(z, self._weak_side())
+        u, a = self._products(z)
+        self._at = None
         weak, strong = first_order.dot(z, a), first_order.dot(u, self.m)
         self.judge.note(z, y, np.stack([weak.mean(-1), strong.mean(-1)], -1))
         h, k = second_order.parabola(self.loss, weak, y[..., None])
@@ -107,6 +117,7 @@ class Own:
         """Let the past count less, if it is time, so that about `memory` samples count."""
         n = second_order.pace(memory, self.m.shape[-1])
         if rounds % n == 0:
+            self._at = None
             keep = (1 - 1 / memory) ** n
             ridge = np.full(self.m.shape[:-1], self.strong)
             self.m = self.m * keep
@@ -114,6 +125,7 @@ class Own:
 
     def grow(self, more: int) -> None:
         """There are more features than before, which were 0 so far."""
+        self._at = None
         wider = ((0, 0), (0, 0), (0, more))
         self.m, self.a, self.apart = (np.pad(v, wider) for v in (self.m, self.a, self.apart))
         P = np.pad(self.inverse.settle(), (*wider, wider[-1]))
@@ -124,6 +136,7 @@ class Own:
 
     def inherit(self, other: Own, J: int) -> None:
         """Every row starts with all that a learner alone has learnt."""
+        self._at = None
         self.m, self.a, self.apart = (
             np.repeat(v, J, 0).astype(self.dtype) for v in (other.m, other.a, other.apart)
         )
@@ -139,6 +152,7 @@ class Own:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`."""
+        self._at = None
         self.m, self.a, self.apart = state["m"], state["weak"], state["apart"]
         kind = self.diagonal(np.ones((1, 1), self.dtype), 1)
         self.inverse = kind.from_halves(state["half"], state["terms"])

@@ -121,6 +121,8 @@ def _restore_memories(rows: AutoRows, state: Mapping[str, Any]) -> None:
     memories.recent = deque(samples_of(state["recent"]), maxlen=C.young_rounds)
     set_fields(memories.detector, state["detector"])
     memories.all = [_memory_of(rows, kept) for kept in state["all"]]
+    if rows.scale is not None:
+        memories.see_again(rows.scale.inputs)
 
 
 def _memory_of(rows: AutoRows, state: Mapping[str, Any]) -> AdditiveMemory:

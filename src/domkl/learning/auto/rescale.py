@@ -9,7 +9,7 @@ import numpy as np
 from .. import first_order
 from ..model import Statistics
 from .constants import C
-from .features import Stats, pooled
+from .features import Stats, columns_vary, pooled
 from .memories import MemoryScale
 from .scale import DataScale
 from .warmup import Sample, statistics_of
@@ -40,6 +40,17 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
     _start_memories(rows, samples)
     if rows.rounds >= rows.warm.fixed:
         fix(rows)
+
+
+def is_worth_it(rows: AutoRows) -> bool:
+    """Whether this round's scale has to be taken: a second look, only if some input is elsewhere by now."""
+    if not rows.warm.is_second_look(rows.rounds) or rows.scale is None:
+        return True
+    known, old = rows.known[rows.rounds], rows.scale.inputs
+    now = pooled(known.each, known.who)
+    with np.errstate(over="ignore"):
+        moved = np.abs(now.mean[..., :-1] - old.mean) > C.moved * old.sd
+    return bool((moved & columns_vary(old)).any())
 
 
 def rebuild_alone(rows: AutoRows) -> None:

@@ -17,7 +17,7 @@ from ...base.types import Array, Float
 from .. import second_order
 from ..model import Model, Part, Statistics
 from ..settings import Auto
-from . import labels, persistence, rescale, units
+from . import judge, labels, persistence, rescale, units
 from .additive import LONG, Terms
 from .change import JOINT, MISLED
 from .constants import C
@@ -218,7 +218,7 @@ class AutoRows(Model):
     def _step(self, prediction: AutoPrediction, y: Array, earlier: AutoPrediction) -> None:
         """The local step; a scale that all share is taken before it, any other when the round ends."""
         due, common = self.warm.is_due(self.rounds), self.warm.is_common(self.rounds)
-        if due and common and self.rounds in self.known:
+        if due and common and self.rounds in self.known and rescale.is_worth_it(self):
             rescale.rebuild(self, self.known.pop(self.rounds), is_open=True)
         elif self.joint.state is not None and (common or not due):
             target = self.scaled_target(y)
@@ -316,9 +316,9 @@ class AutoRows(Model):
     def resets(self) -> int:  # type: ignore[override]
         return self.joint.resets
 
-    def believes(self, row: int, theta: Array) -> npt.NDArray[np.bool_]:
+    def believes(self, row: int, sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         """Which neighbours' parameters err little on the learner's own last samples; see `judge`."""
-        return self.joint.own.judge.believes(row, theta)
+        return judge.believes(self, row, sent)
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round's scale are of all learners."""

@@ -65,7 +65,14 @@ class WarmUp:
         doubled = round > 0 and (round & (round - 1) == 0 or round == self.first)
         if self.over or not doubled or self.is_anothers:
             return False
-        return round <= self.looks or not self.shared or round >= self.fixed
+        return round <= self.looks or not self.shared or round >= self.fixed or self.is_second_look(round)
+
+    def is_second_look(self, round: int) -> bool:
+        """Whether a scale is taken only if the first one has become too old.
+
+        Samples of many learners are soon enough, but may be of few days.
+        """
+        return self.lockstep and self.looks < round == C.looks
 
     @property
     def is_overdue(self) -> bool:
