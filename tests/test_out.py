@@ -147,6 +147,30 @@ def test_ctrl_c_keeps_what_was_done(here):
     assert domkl.DOMKL.load("domkl-report/model.domkl").n == found["rounds"]
 
 
+def test_the_live_page_stays_after_the_results_until_one_ctrl_c(here, monkeypatch, capsys):
+    seen = []
+
+    def sleep(seconds):
+        seen.append(capsys.readouterr().out)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("domkl.cli.page.time.sleep", sleep)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(["run", *MINE, "--rounds", "10", "--no-report", "--live"]) == 0
+    assert len(seen) == 1
+    assert "Mean squared error" in seen[0]
+
+
+def test_refused_rows_are_counted_once_and_a_loss_for_numbers_is_none_for_classes(here, capsys):
+    with (here / "mine.csv").open("a") as file:
+        file.write("2024-02-01 00:00,a,red,oops,1\n")
+    assert cli.main(["run", *MINE, "--rounds", "10", "--no-report"]) == 0
+    assert capsys.readouterr().out.count("1 row refused, ") == 1
+    argv = ["run", "--data", "mine.csv", "--target", "color", "--rounds", "10", "--no-report"]
+    assert cli.main([*argv, "--loss", "squared"]) == 2
+    assert "--loss is squared and the target has classes; expected logistic" in capsys.readouterr().err
+
+
 def test_errors_of_the_document_have_one_scale(here, capsys):
     for model in ("auto", "paper"):
         more = ["--size", "16"] if model == "auto" else ["--D", "4"]

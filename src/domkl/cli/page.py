@@ -45,7 +45,10 @@ def opened(feed: Feed | RunFeed, listen: str) -> Server:
 def of_run(
     listen: str | None, chosen: Experiment, source: Source, target: str | None
 ) -> Iterator[Watch | None]:
-    """While a simulation runs: what it calls after each round. At a terminal the page stays until Ctrl-C."""
+    """While a simulation runs: what it calls after each round.
+
+    At a terminal the page then stays until Ctrl-C, which must not be caught by anybody else by then.
+    """
     if listen is None:
         yield None
         return

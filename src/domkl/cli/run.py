@@ -62,21 +62,18 @@ def run(args: argparse.Namespace) -> None:
         inspect.check(chosen, args.json)
         return
     source = _source(args, chosen)
+    own.check_loss(args, source)
     chosen, source = trial.suited(chosen, source)
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     _check_places(args, chosen)
     what = f"{plural(len(source.split.names), 'learner')}, {source.name}"
-    with keep.interruptible() as stopped:
-        with (
-            page.of_run(args.live, chosen, source, chosen.columns.target) as watch,
-            show.progress(what) as bar,
-        ):
-            outcome = trial.carry_out(chosen, source, stopped.after(bar), watch)
-        (_answer if args.json else _print)(args, outcome)
-        if source.faults and not args.json:
-            show.console().print(own.closing(source), soft_wrap=True, markup=False)
-    if stopped.asked:
-        raise KeyboardInterrupt
+    with page.of_run(args.live, chosen, source, chosen.columns.target) as watch:
+        with keep.interruptible() as stopped:
+            with show.progress(what) as bar:
+                outcome = trial.carry_out(chosen, source, stopped.after(bar), watch)
+            (_answer if args.json else _print)(args, outcome)
+        if stopped.asked:
+            raise KeyboardInterrupt
 
 
 def _check_places(args: argparse.Namespace, chosen: Experiment) -> None:
