@@ -333,3 +333,12 @@ def test_the_quick_way_gives_what_the_slow_one_does(values, as_text):
     row = dict(zip("abc", map(repr, values) if as_text else values, strict=True))
     encoder = Encoder(Columns(features=("a", "b", "c")))
     assert encoder._quickly(row) == encoder._slowly(row) == values
+
+
+def test_commas_between_thousands_are_asked_about_and_not_taken_for_decimals():
+    rows = [{"a": "0.5", "people": "1,234", "y": "1"}, {"a": "1.5", "people": "987", "y": "2"}]
+    with pytest.raises(InputError, match="'people' is '1,234': thousands, or decimals with a comma"):
+        Encoder.fit(rows, Columns(target="y"))
+    assert Encoder.fit(rows, Columns(target="y", drop=["people"])).inputs == ("a",)
+    told = Encoder.fit([rows[0], {**rows[1], "a": "1,5"}], Columns(target="y", features=["people"]))
+    assert told.encode(rows[0]).x == [1.234]  # 1,5 elsewhere says that commas are decimals

@@ -35,6 +35,9 @@ _WHEN = re.compile(
 )
 _COUNTER = re.compile(r"(|id|idx|index|no|nr|row|column 1|unnamed: 0)")
 _COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
+_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
+#: Commas as between thousands; with three decimals a number may look the same.
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,18 @@ class _Guesser:
             return self._all(found)
 
     def _has_commas(self) -> bool:
-        """Whether decimals are written with commas: some cells are, and none only with a point."""
+        """Whether decimals are written with commas: beside 0.5, commas as in 1,234 are none."""
         texts = [
             c.strip() for found in self.present.values() for c in found[:LOOKED_AT] if isinstance(c, str)
         ]
-        return any(map(_COMMA.fullmatch, texts))
+        commas = [text for text in texts if _COMMA.fullmatch(text)]
+        if not all(map(_THOUSANDS.fullmatch, commas)):
+            return True
+        return bool(commas) and not (any(map(_POINT.fullmatch, texts)) or self._has_fractions())
+
+    def _has_fractions(self) -> bool:
+        """Whether some column holds numbers, with decimals."""
+        return any(isinstance(c, float) and c % 1 for found in self.present.values() for c in found)
 
     def result(self, with_views: bool) -> Guess:
         self._check_names()
@@ -202,8 +212,19 @@ class _Guesser:
         return order or ""
 
     def _words(self, name: str) -> str:
+        self._refuse_thousands(name)
         values, rows = self._classes(name), len(self.table[name])
         return "category" if len(values) <= MOST_VALUES and 2 * len(values) <= rows + 2 else "text"
+
+    def _refuse_thousands(self, name: str) -> None:
+        """A problem where a column would be text because of commas in its numbers."""
+        given, found = self.given, self.present[name]
+        if name in given.drop or (given.features and name not in (*given.features, given.target)):
+            return
+        commas = [c for c in found if isinstance(c, str) and _THOUSANDS.fullmatch(c.strip())]
+        if commas and len(commas) + sum(map(cells.is_number, found)) >= ENOUGH * len(found):
+            remedy = f"write numbers without commas between thousands, add --decimal , or --drop {name}"
+            self._problem(f"column {name!r} is {commas[0]!r}: thousands, or decimals with a comma", remedy)
 
     def _classes(self, name: str) -> tuple[str, ...]:
         return tuple(sorted({cells.word(cell) for cell in self._distinct(name)}))
