@@ -118,9 +118,14 @@ def test_the_command_explains_a_saved_model(tmp_path, capsys):
     assert found["inputs"][0]["input"] == "a"
     row = found["rows"][0]
     assert row["base"] + sum(each["contribution"] for each in row["inputs"]) == pytest.approx(row["y_hat"])
+    assert row["row"] == 2  # the line of the file
     assert row["y_hat"] == pytest.approx(model.predict([0.9, 0.2, 0.4, 0.1]))
     assert cli.main(["explain", str(data)]) == 2
     assert cli.main([*given, "--learner", "zz"]) == 2
+    model.about = About()
+    model.save(tmp_path / "m.domkl")
+    assert cli.main(given) == 2
+    assert "does not say what its inputs are called" in capsys.readouterr().err
 
 
 def test_river_and_scikit_learn_give_the_same_answers():

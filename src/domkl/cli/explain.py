@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import InputError
+from ..base import checks
 from ..base.words import number, percent
-from ..datasets import Columns, Table, read_table
 from ..faces.estimator import DOMKL
 from ..learning.explain import Contributions, Effects
-from . import show
+from . import predict, show
 
 TEXT = "show which inputs matter to a saved model, overall and for each row of a file"
 #: Rows that are explained, and inputs that are shown of each, unless told otherwise.
@@ -35,14 +34,13 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Load, ask, show."""
-    if args.rows < 1:
-        raise InputError(f"--rows is {args.rows}; expected at least 1; choose more")
+    checks.count("--rows", args.rows)
     model = DOMKL.load(args.model)
     place = _place(model, args.learner)
     overall = _one(model.explain(), place)
     assert isinstance(overall, Effects)
     overall = overall._replace(effect=overall.effect * abs(model.about.factor))
-    rows = [] if args.data is None else _rows(model, place, args.data, args.rows)
+    rows = {} if args.data is None else _rows(model, place, args)
     if args.json:
         show.document(_document(model, place, overall, rows))
         return
@@ -50,10 +48,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _place(model: DOMKL, name: str | None) -> int:
-    names = [str(each) for each in model.learners]
-    if name is not None and name not in names:
-        raise InputError(f"--learner is {name!r}; expected one of {', '.join(names)}; choose one")
-    return 0 if name is None else names.index(name)
+    places = {str(each): j for j, each in enumerate(model.learners)}
+    return 0 if name is None else places[checks.one_of("--learner", name, places)]
 
 
 def _one(found: Any, place: int) -> Any:
@@ -61,11 +57,15 @@ def _one(found: Any, place: int) -> Any:
     return found[place] if isinstance(found, list) else found
 
 
-def _rows(model: DOMKL, place: int, source: str, most: int) -> list[Contributions]:
-    X = _inputs(model, source).X[:most]
+def _rows(model: DOMKL, place: int, args: argparse.Namespace) -> dict[int, Contributions]:
+    """The first rows of the source, by their line or row."""
+    table = predict.rows_of(model, args.model, args.data)
     J = None if model.graph is None else len(model.learners)
-    found = [_one(model.explain(x if J is None else np.tile(x, (J, 1))), place) for x in X]
-    return [_in_units(model, row) for row in found]
+    found = {}
+    for i in np.argsort(table.rows, kind="stable")[: args.rows]:  # a table is in order of time
+        x = table.X[i]
+        found[table.rows[i]] = _one(model.explain(x if J is None else np.tile(x, (J, 1))), place)
+    return {row: _in_units(model, each) for row, each in found.items()}
 
 
 def _in_units(model: DOMKL, row: Contributions) -> Contributions:
@@ -74,30 +74,21 @@ def _in_units(model: DOMKL, row: Contributions) -> Contributions:
     return Contributions(row.names, base, y_hat, about.factor * row.contribution)
 
 
-def _inputs(model: DOMKL, source: str) -> Table:
-    """The rows of a file as the model's inputs, encoded as when it was taught."""
-    columns = model.about.columns or Columns(features=model.about.inputs)
-    table = read_table(source, columns, unlabelled=True)
-    if table.X.shape[1] != model.d:
-        raise InputError(
-            f"{source} has {table.X.shape[1]} inputs and the model {model.d}; expected as many; give a file "
-            "with the columns that it was taught with"
-        )
-    return table
-
-
-def _document(model: DOMKL, place: int, overall: Effects, rows: list[Contributions]) -> dict[str, Any]:
+def _document(model: DOMKL, place: int, overall: Effects, rows: dict[int, Contributions]) -> dict[str, Any]:
     return {
         "learner": str(model.learners[place]),
         "samples": model.n,
         "target": model.about.target,
         "unit": model.about.unit,
         "inputs": overall.rows(),
-        "rows": [{"y_hat": row.y_hat, "base": row.base, "inputs": row.rows()} for row in rows],
+        "rows": [
+            {"row": row, "y_hat": each.y_hat, "base": each.base, "inputs": each.rows()}
+            for row, each in rows.items()
+        ],
     }
 
 
-def _print(model: DOMKL, place: int, overall: Effects, rows: list[Contributions]) -> None:
+def _print(model: DOMKL, place: int, overall: Effects, rows: dict[int, Contributions]) -> None:
     console, unit = show.console(), model.about.unit
     target = model.about.target or "the target"
     of = f", learner {model.learners[place]}" if model.graph is not None else ""
@@ -110,16 +101,16 @@ def _print(model: DOMKL, place: int, overall: Effects, rows: list[Contributions]
     console.print(table)
     console.print("Effect: how far a prediction moves, typically, if the input takes another usual value.")
     if rows:
-        base = f"{number(rows[0].base)} {unit}".strip()
+        base = f"{number(next(iter(rows.values())).base)} {unit}".strip()
         console.print(show.text(f"\nWhat moves each prediction from {base}, the average", "italic"))
         console.print(_rows_table(rows))
 
 
-def _rows_table(rows: list[Contributions]) -> Any:
+def _rows_table(rows: dict[int, Contributions]) -> Any:
     table = show.table("", "row", "predicted", "")
-    for n, row in enumerate(rows):
+    for n, row in rows.items():
         largest = [f"{each['input']} {_signed(each['contribution'])}" for each in row.rows()[:MOST]]
-        table.add_row(str(n + 1), number(row.y_hat), show.text(", ".join(largest)))
+        table.add_row(str(n), number(row.y_hat), show.text(", ".join(largest)))
     return table
 
 

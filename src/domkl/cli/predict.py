@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
     model, coverage = DOMKL.load(args.model), conformal.check_coverage(args.coverage)
     if args.out is not None:
         keep.check_file(args.out, "--out")
-    table = _read(model, args)
+    table = rows_of(model, args.model, args.data, args.query)
     who = _who(model, table, args.learner)
     with show.progress(f"predicting {plural(len(table.X), 'row')}") as bar:
         y_hat, wide = _predict(model, table.X, who, coverage, bar)
@@ -65,19 +65,20 @@ def run(args: argparse.Namespace) -> None:
         _tell(about, args.out)
 
 
-def _read(model: DOMKL, args: argparse.Namespace) -> Table:
+def rows_of(model: DOMKL, path: str, source: str, query: str = "") -> Table:
+    """The rows of a source as the inputs of the model in a file, encoded as when it was taught."""
     about = model.about
     if about.columns is None and not about.inputs:
         raise InputError(
-            f"{args.model} does not say what its inputs are called; expected a model of `domkl run`, or one "
+            f"{path} does not say what its inputs are called; expected a model of `domkl run`, or one "
             "with names in model.about; use it from Python"
         )
     columns = about.columns or Columns(features=about.inputs)
-    table = datasets.read_table(args.data, columns, query=args.query, unlabelled=True)
+    table = datasets.read_table(source, columns, query=query, unlabelled=True)
     if table.feature_names != about.inputs:
         raise DataError(
-            f"{args.data} gives {plural(len(table.feature_names), 'input')} and the model has "
-            f"{len(about.inputs)}; expected the same columns; see domkl inspect {args.data}"
+            f"{source} gives {plural(len(table.feature_names), 'input')} and the model has "
+            f"{len(about.inputs)}; expected the same columns; see domkl inspect {source}"
         )
     return table
 
