@@ -291,7 +291,7 @@ def test_the_end_of_up_says_whether_together_paid(capsys):
         "seconds": 1.0,
         "folder": None,
     }
-    up._print({"learners": learners, "model": {"kind": "auto"}, **about})
+    up._print({"learners": learners, "model": {"kind": "auto"}, "notes": ["1 row dropped"], **about})
     shown = capsys.readouterr().out
     assert re.search(r"^a +3.00 +3.00 +4.00", shown, re.MULTILINE)
     assert "Together 3.00 °F, alone 4.00 °F: 25 % less error." in shown

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
         inspect.check(chosen, args.json)
         return
     transport = _transport(args)
-    source = trial.prepare(chosen, args.rounds)
+    chosen, source = trial.suited(chosen, trial.prepare(chosen, args.rounds))
     with _folder(args) as folder:
         names = fleet.lay_out(folder, chosen, source, transport, STATE)
         _check(folder, names)
@@ -98,7 +98,8 @@ def run(args: argparse.Namespace) -> None:
             live.watch(network, view, live.shower(args.json))
         seconds = round(time.monotonic() - start, 3)
         facts = document(network, chosen, source, args.transport)
-    facts |= {"folder": args.folder, "seconds": seconds}
+    notes = [*source.notes, *trial.unused(source)]
+    facts |= {"folder": args.folder, "seconds": seconds, "notes": notes}
     if args.json:
         show.document(facts)
     else:
@@ -250,6 +251,8 @@ def _print(facts: dict[str, Any]) -> None:
         console.print(f"\n{_verdict(facts)}")
     console.print(f"\nThe same bits as `domkl run --model {facts['model']['kind']}`: {same}.")
     console.print(f"{facts['rounds']} rounds in {facts['seconds']:.1f} s, the start included.")
+    for note in facts["notes"]:
+        console.print(f"  {note}", soft_wrap=True, markup=False)
     if facts["folder"] is not None:
         console.print(f"Configurations, streams, logs and predictions: {facts['folder']}", soft_wrap=True)
 
