@@ -217,6 +217,8 @@ def test_bad_names_and_numbers_are_refused(tmp_path, head, message):
         ("stream", "topic = 'a'\ntrigger = 'a'", "trigger is given without topics"),
         ("stream", "topics = ['a', 'b']\nwithin = 0", "within is 0"),
         ("stream", "topic = 'a'\nuser = 'u'", "user given without broker; expected them together"),
+        ("stream", "path = 'a.csv'\ninsecure = true", "insecure is true without broker"),
+        ("output", "device_class = 'power'", "device_class is given without home_assistant"),
         ("stream", "topic = 'a'\nbroker = 'b:1'\npassword = 'p'", "a password is given without user"),
         (
             "stream",

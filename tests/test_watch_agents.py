@@ -14,7 +14,7 @@ import pytest
 
 import inmemory
 from domkl.agent import certs
-from domkl.agent.config import AgentConfig, TransportSection
+from domkl.agent.config import AgentConfig, OutputSection, TransportSection
 from domkl.agent.config_http import HttpSection
 from domkl.agent.loop import Agent
 from domkl.agent.serve import service_of, show_status
@@ -37,6 +37,7 @@ def config(name, neighbours=(), model=MODELS["auto"], **http):
         model=model,
         columns=Columns(target="flow", features=("u", "v")),
         transport=TransportSection(kind="memory"),
+        output=OutputSection(unit="l/s"),
         http=HttpSection(**http),
     )
 
@@ -151,7 +152,7 @@ def test_the_page_of_one_shows_all_and_its_own_readings():
     assert [near["name"] for near in rows["b"]["neighbours"]] == ["a", "c"]
     assert rows["c"]["round"] > 0
     assert rows["c"]["error"] is not None
-    assert (own["target"], own["inputs"], own["self"]) == ("flow", ["u", "v"], "a")
+    assert (own["target"], own["unit"], own["inputs"], own["self"]) == ("flow", "l/s", ["u", "v"], "a")
     samples = own["detail"]["samples"]
     assert samples[5] == pytest.approx(y[0].tolist())
     assert own["detail"]["weights"][0][0] == "own"

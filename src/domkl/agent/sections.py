@@ -106,6 +106,8 @@ class StreamSection:
         given = [key for key in ("user", "password", "password_file", "ca") if getattr(self, key) is not None]
         wrong = f"{' and '.join(given)} given without broker; expected them together; add broker"
         need_that(self.broker is not None or not given, wrong)
+        wrong = "insecure is true without broker, which it is about; add broker or leave insecure out"
+        need_that(self.broker is not None or not self.insecure, wrong)
         _check_login(self.user, self.password, self.password_file)
         if self.broker is not None:
             security.parse(self.broker, "broker")
@@ -229,6 +231,8 @@ class OutputSection:
         topics.check_filter(self.discovery_prefix, "discovery_prefix", exact=True)
         wrong = f"device_class is {self.device_class!r}; expected one of Home Assistant's; fix it"
         need_that(re.fullmatch("[a-z0-9_]{0,64}", self.device_class) is not None, wrong)
+        wrong = "device_class is given without home_assistant; expected both; leave device_class out"
+        need_that(self.home_assistant or not self.device_class, wrong)
         wrong = f"unit has {len(self.unit)} characters; expected at most 32; shorten it"
         need_that(len(self.unit) <= 32, wrong)
         if self.coverage is not None:

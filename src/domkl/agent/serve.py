@@ -105,6 +105,7 @@ def service_of(agent: Agent, address: tuple[str, int]) -> Service:
     feed = Feed(
         config.network,
         target=config.target,
+        unit=config.output.unit,
         own=config.name,
         inputs=config.columns.features,
         publish=http.publish,
