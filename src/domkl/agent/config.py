@@ -16,6 +16,7 @@ from ..datasets.encoder import Encoder
 from ..exchange.message import PAYLOADS
 from ..learning import settings
 from ..learning.settings import Auto, ModelSettings, Paper
+from ..watch.access import SHORTEST
 from .config_http import HttpSection
 from .files import LONGEST
 from .homeassistant import Device
@@ -334,10 +335,15 @@ def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
 
 
 def redacted(config: AgentConfig) -> AgentConfig:
-    """The same without passwords, for what is shown."""
-    hidden = {
+    """The same without passwords and tokens, for what is shown."""
+    hidden: dict[str, Any] = {
         name: dataclasses.replace(section, password="***")
         for name, section in (("stream", config.stream), ("transport", config.transport))
         if section.password is not None
     }
-    return dataclasses.replace(config, **hidden)  # type: ignore[arg-type]
+    if config.http.token is not None:
+        hidden["http"] = dataclasses.replace(config.http, token=SHORTEST * "*")
+    place, mark, _ = config.output.url.partition("?")
+    if mark:
+        hidden["output"] = dataclasses.replace(config.output, url=f"{place}?***")
+    return dataclasses.replace(config, **hidden)

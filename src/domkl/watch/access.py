@@ -32,7 +32,7 @@ class Access:
         other name may be one that a foreign page has pointed here (DNS rebinding).
     """
 
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     is_local: bool = True
     hosts: Iterable[str] = ()
     cookie: str = "domkl"
