@@ -342,3 +342,9 @@ def test_commas_between_thousands_are_asked_about_and_not_taken_for_decimals():
     assert Encoder.fit(rows, Columns(target="y", drop=["people"])).inputs == ("a",)
     told = Encoder.fit([rows[0], {**rows[1], "a": "1,5"}], Columns(target="y", features=["people"]))
     assert told.encode(rows[0]).x == [1.234]  # 1,5 elsewhere says that commas are decimals
+
+
+def test_equal_descriptions_have_equal_hashes_in_any_order():
+    one, other = (Columns(kinds={a: "text", b: "text"}) for a, b in ("ab", "ba"))
+    assert one == other
+    assert hash(one) == hash(other) != hash(Columns())

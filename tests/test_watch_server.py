@@ -102,6 +102,7 @@ def test_state_and_predictions(served):
     code, state = ask_json(served, "/state")
     assert (code, state["title"], state["asks"]) == (200, "net", True)
     assert state["detail"]["samples"][5] == [0.5, 1.5, 2.5, 3.5, 4.5]
+    assert ask_json(served, "/predictions?n=all")[0] == 400
     _, found = ask_json(served, "/predictions?n=2")
     assert [record["index"] for record in found["predictions"]] == [3, 4]
     assert found["predictions"][1]["y"] == 4.5

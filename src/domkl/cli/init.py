@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import getpass
 import os
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -127,7 +126,7 @@ def from_files(
             )
     common = {name: None for table in tables for name in table.columns}
     cells = {name: [cell for table in tables for cell in _cells(table, name, given)] for name in common}
-    names = [_name(Path(path)) for path in paths]
+    names = [listening.safe_name(Path(path).name.split(".")[0]) for path in paths]
     made = []
     for name, path, table in zip(names, paths, tables, strict=True):
         stream = {"path": os.path.relpath(path, folder), **({"follow": True} if follow else {})}
@@ -152,10 +151,6 @@ def _cells(table: readers.Raw, name: str, given: Columns) -> Sequence[Any]:
 
 def _with_point(cell: Any) -> Any:
     return cell.replace(",", ".") if isinstance(cell, str) and is_number(cell, ",") else cell
-
-
-def _name(path: Path) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", path.name.split(".")[0]).strip("-")[:64] or "device"
 
 
 def from_topics(

@@ -86,11 +86,12 @@ def names_of(topics: Sequence[str]) -> dict[str, str]:
     alike = len({len(each) for each in levels}) == 1 and len(levels) > 1
     differ = [i for i in range(len(levels[0])) if len({each[i] for each in levels}) > 1] if alike else []
     parts = {topic: [each[i] for i in differ] or each for topic, each in zip(topics, levels, strict=True)}
-    names = {topic: _safe("-".join(filter(None, each))) for topic, each in parts.items()}
+    names = {topic: safe_name("-".join(filter(None, each))) for topic, each in parts.items()}
     if len(set(names.values())) < len(names):
         raise InputError(f"topics {', '.join(topics)} give no different names; expected some; choose others")
     return names
 
 
-def _safe(name: str) -> str:
+def safe_name(name: str) -> str:
+    """A name that a learner may have."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")[:64] or "device"

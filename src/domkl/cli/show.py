@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 from ..base.extras import need
 from ..base.progress import ProgressLines
 from ..base.words import NONE, number, table, text
+from ..watch.requests import finite
 
 __all__ = ["console", "count", "document", "progress", "size", "table", "text"]
 
@@ -47,15 +47,7 @@ def size(value: float | None) -> str:
 
 def document(value: dict[str, Any]) -> None:
     """Print results for programs: one JSON document; what is not finite becomes null."""
-    print(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    print(json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 @contextmanager

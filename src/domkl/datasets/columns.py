@@ -14,6 +14,7 @@ What is left open is guessed from the first rows; `Encoder.columns` then has eve
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -132,7 +133,7 @@ class Columns:
             )
 
     def __hash__(self) -> int:
-        return hash(repr(self.table()))
+        return hash(json.dumps(self.table(), sort_keys=True))  # mappings are equal in any order
 
     def __reduce__(self) -> tuple[Any, ...]:  # a MappingProxyType cannot be pickled
         return Columns.from_table, (self.table(),)

@@ -47,7 +47,7 @@ def encoded(value: Any) -> bytes:
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
     except ValueError:  # rarely, so only then each value is looked at
-        return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False).encode()
+        return json.dumps(finite(value), separators=(",", ":"), allow_nan=False).encode()
 
 
 def refusal(status: HTTPStatus, fact: str, **headers: str) -> Answer:
@@ -55,9 +55,10 @@ def refusal(status: HTTPStatus, fact: str, **headers: str) -> Answer:
     return Answer(status, encoded({"error": fact}), JSON, headers)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The same with None for numbers that JSON does not have."""
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: finite(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
+        return [finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

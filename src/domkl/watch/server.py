@@ -178,7 +178,10 @@ def _question(body: bytes) -> dict[str, Any]:
 def _pages(server: Server, feed: FeedLike) -> dict[str, Route]:
     def predictions(request: Request) -> Answer:
         text = request.query.get("n", "100")
-        most = min(int(text), MOST_RECORDS) if text.isascii() and text.isdigit() and len(text) < 6 else 100
+        if not (text.isascii() and text.isdigit() and len(text) < 6):
+            wrong = f"n is {text[:20]!r}; expected a number up to {MOST_RECORDS}; fix it"
+            return refusal(HTTPStatus.BAD_REQUEST, wrong)
+        most = min(int(text), MOST_RECORDS)
         return document({"predictions": feed.records(request.query.get("learner"), most)})
 
     return {
