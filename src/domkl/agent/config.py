@@ -66,6 +66,8 @@ PATHS = {
 }
 #: The network of learners whose files name none.
 NETWORK = "domkl"
+#: In place of a token where settings are shown; as long as one must be.
+HIDDEN_TOKEN = "*" * SHORTEST
 
 
 @dataclass(frozen=True)
@@ -335,15 +337,15 @@ def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
 
 
 def redacted(config: AgentConfig) -> AgentConfig:
-    """The same without passwords and tokens, for what is shown."""
+    """The same without passwords, tokens and what an address may hold of them, for what is shown."""
     hidden: dict[str, Any] = {
         name: dataclasses.replace(section, password="***")
         for name, section in (("stream", config.stream), ("transport", config.transport))
         if section.password is not None
     }
     if config.http.token is not None:
-        hidden["http"] = dataclasses.replace(config.http, token=SHORTEST * "*")
-    place, mark, _ = config.output.url.partition("?")
+        hidden["http"] = dataclasses.replace(config.http, token=HIDDEN_TOKEN)
+    address, mark, _ = config.output.url.partition("?")
     if mark:
-        hidden["output"] = dataclasses.replace(config.output, url=f"{place}?***")
+        hidden["output"] = dataclasses.replace(config.output, url=f"{address}?***")
     return dataclasses.replace(config, **hidden)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..base import checks
+from ..base.errors import InputError
 from ..base.words import number, percent
 from ..faces.estimator import DOMKL
 from ..learning.explain import Contributions, Effects
 from . import predict, show
 
+#: The number of a row, and what moves its prediction.
+Explained: TypeAlias = tuple[int, Contributions]
 TEXT = "show which inputs matter to a saved model, overall and for each row of a file"
 #: Rows that are explained, and inputs that are shown of each, unless told otherwise.
 ROWS, MOST = 5, 5
@@ -34,13 +36,14 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Load, ask, show."""
-    checks.count("--rows", args.rows)
+    if args.rows < 1:
+        raise InputError(f"--rows is {args.rows}; expected at least 1; choose more")
     model = DOMKL.load(args.model)
     place = _place(model, args.learner)
     overall = _one(model.explain(), place)
     assert isinstance(overall, Effects)
     overall = overall._replace(effect=overall.effect * abs(model.about.factor))
-    rows = {} if args.data is None else _rows(model, place, args)
+    rows = [] if args.data is None else _rows(model, place, args.model, args.data, args.rows)
     if args.json:
         show.document(_document(model, place, overall, rows))
         return
@@ -48,8 +51,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _place(model: DOMKL, name: str | None) -> int:
-    places = {str(each): j for j, each in enumerate(model.learners)}
-    return 0 if name is None else places[checks.one_of("--learner", name, places)]
+    names = [str(each) for each in model.learners]
+    if name is not None and name not in names:
+        raise InputError(f"--learner is {name!r}; expected one of {', '.join(names)}; choose one")
+    return 0 if name is None else names.index(name)
 
 
 def _one(found: Any, place: int) -> Any:
@@ -57,15 +62,14 @@ def _one(found: Any, place: int) -> Any:
     return found[place] if isinstance(found, list) else found
 
 
-def _rows(model: DOMKL, place: int, args: argparse.Namespace) -> dict[int, Contributions]:
-    """The first rows of the source, by their line or row."""
-    table = predict.rows_of(model, args.model, args.data)
+def _rows(model: DOMKL, place: int, path: str, source: str, most: int) -> list[Explained]:
+    """The first rows: the number of each, as in `domkl predict`, and what moves its prediction."""
+    table = predict.rows_of(model, path, source)
+    first = np.argsort(table.rows, kind="stable")[:most]
+    X = table.X[first]
     J = None if model.graph is None else len(model.learners)
-    found = {}
-    for i in np.argsort(table.rows, kind="stable")[: args.rows]:  # a table is in order of time
-        x = table.X[i]
-        found[table.rows[i]] = _one(model.explain(x if J is None else np.tile(x, (J, 1))), place)
-    return {row: _in_units(model, each) for row, each in found.items()}
+    found = [_one(model.explain(x if J is None else np.tile(x, (J, 1))), place) for x in X]
+    return [(int(table.rows[i]), _in_units(model, row)) for i, row in zip(first, found, strict=True)]
 
 
 def _in_units(model: DOMKL, row: Contributions) -> Contributions:
@@ -74,41 +78,39 @@ def _in_units(model: DOMKL, row: Contributions) -> Contributions:
     return Contributions(row.names, base, y_hat, about.factor * row.contribution)
 
 
-def _document(model: DOMKL, place: int, overall: Effects, rows: dict[int, Contributions]) -> dict[str, Any]:
+def _document(model: DOMKL, place: int, overall: Effects, rows: list[Explained]) -> dict[str, Any]:
     return {
         "learner": str(model.learners[place]),
         "samples": model.n,
         "target": model.about.target,
         "unit": model.about.unit,
         "inputs": overall.rows(),
-        "rows": [
-            {"row": row, "y_hat": each.y_hat, "base": each.base, "inputs": each.rows()}
-            for row, each in rows.items()
-        ],
+        "rows": [{"row": n, "y_hat": row.y_hat, "base": row.base, "inputs": row.rows()} for n, row in rows],
     }
 
 
-def _print(model: DOMKL, place: int, overall: Effects, rows: dict[int, Contributions]) -> None:
+def _print(model: DOMKL, place: int, overall: Effects, rows: list[Explained]) -> None:
     console, unit = show.console(), model.about.unit
     target = model.about.target or "the target"
     of = f", learner {model.learners[place]}" if model.graph is not None else ""
     head = f"effect ({unit})" if unit else "effect"
     console.print(show.text(f"What matters to the prediction of {target}{of}", "italic"))
-    table = show.table("", "input", "part", head, "")
+    table = show.table("", "input", "part", head, "as it grows")
     for row in overall.rows():
         words = show.text(row["input"]), percent(row["part"]), number(row["effect"]), _trend(row["trend"])
         table.add_row(*words)
     console.print(table)
     console.print("Effect: how far a prediction moves, typically, if the input takes another usual value.")
     if rows:
-        base = f"{number(next(iter(rows.values())).base)} {unit}".strip()
+        base = f"{number(rows[0][1].base)} {unit}".strip()
         console.print(show.text(f"\nWhat moves each prediction from {base}, the average", "italic"))
         console.print(_rows_table(rows))
 
 
-def _rows_table(rows: dict[int, Contributions]) -> Any:
-    table = show.table("", "row", "predicted", "")
-    for n, row in rows.items():
+def _rows_table(rows: list[Explained]) -> Any:
+    table = show.table("", "row", "predicted")
+    table.add_column("moved by", justify="left")
+    for n, row in rows:
         largest = [f"{each['input']} {_signed(each['contribution'])}" for each in row.rows()[:MOST]]
         table.add_row(str(n), number(row.y_hat), show.text(", ".join(largest)))
     return table
