@@ -272,7 +272,7 @@ def test_bad_sections_are_refused(tmp_path, section, lines, message):
     ("lines", "message"),
     [
         ("[columns]\nfeatures = ['u']", r"\[columns\] makes 1 inputs; expected inputs = 2"),
-        ("[columns]\nmissing = 'mean'", r"\[columns\] missing is mean, which only whole tables have"),
+        ("[columns]\nmissing = 'mean'", r"\[columns\] missing is mean, of whole tables only"),
         ("[columns]\nlabels = ['a', 'b']", r"\[columns\] labels is given with \[model\] loss squared"),
         ("low = [0, 0, 0]\nhigh = [1, 1, 1]", r"\[stream\] low has 3 items; expected as many as inputs, 2"),
         ("topic = 'a/b'", r"a topic is given and no broker; expected where it is; add \[stream\] broker"),

@@ -128,13 +128,9 @@ class AgentConfig:
     def _check_inputs(self) -> None:
         checks.count("inputs", self.inputs, least=0)
         columns, is_file = self.columns, self.stream.kind in FILES
-        wrong = (
-            "[columns] missing is mean, which only whole tables have; expected auto, error or drop; fix it"
-        )
+        wrong = "[columns] missing is mean, of whole tables only; expected auto, error or drop; fix it"
         need_that(columns.missing != "mean", wrong)
-        wrong = (
-            "[columns] records is given, which only whole documents have; expected lines; leave records out"
-        )
+        wrong = "[columns] records is given, of whole documents only; expected lines; leave records out"
         need_that(not columns.records, wrong)
         if columns.features and not (is_file and not self.inputs):  # kinds in a file are looked at first
             found = Encoder(columns).d

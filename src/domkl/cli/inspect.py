@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import DataError, InputError
-from ..base.words import plural
 from ..datasets import Columns, Encoder, readers, table
 from ..datasets.guess import Guess
 from ..datasets.readers import Fault, Raw
@@ -136,7 +135,7 @@ def _print(
 def _say_next(console: Any, raw: Raw, found: Guess, encoder: Encoder | None) -> None:
     count = 0 if encoder is None else encoder.d
     if found.columns.target:
-        console.print(f"Nothing to fix: {found.columns.target} from {plural(count, 'input')}.", markup=False)
+        console.print(f"Nothing to fix: {count} inputs predict {found.columns.target}.", markup=False)
     else:
         console.print("Choose what to predict with --target COLUMN.", markup=False)
 
