@@ -7,11 +7,10 @@ available from the learner's state, which the broker changes when the learner is
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 #: What Home Assistant listens to unless it was told otherwise.
 PREFIX = "homeassistant"
@@ -54,7 +53,7 @@ class Device:
         """Topics and retained payloads that announce the wanted entities and remove the others."""
         return {
             f"{self.prefix}/{component}/{self.id}_{entity}/config": (
-                msgspec.json.encode(self._config(entity)) if wanted.get(entity) else b""
+                json.dumps(self._config(entity), ensure_ascii=False).encode() if wanted.get(entity) else b""
             )
             for entity, (component, _) in ENTITIES.items()
         }
