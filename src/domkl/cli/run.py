@@ -73,8 +73,6 @@ def run(args: argparse.Namespace) -> None:
         ):
             outcome = trial.carry_out(chosen, source, stopped.after(bar), watch)
         (_answer if args.json else _print)(args, outcome)
-        if source.faults and not args.json:
-            show.console().print(own.closing(source), soft_wrap=True, markup=False)
     if stopped.asked:
         raise KeyboardInterrupt
 
