@@ -219,4 +219,5 @@ def test_a_column_that_no_message_has_is_told_once(caplog):
         row = rows(b'{"sensors": {"t": 1, "h": 0}, "mode": "eco", "y": 2}')
     assert np.isnan(row.x[0])
     (said,) = caplog.records
-    assert said.fields["columns"] == ["temp (sensor.t)"] and "sensors.t" in said.fields["has"]
+    assert said.fields["columns"] == ["temp (sensor.t)"]
+    assert "sensors.t" in said.fields["has"]

@@ -1,4 +1,4 @@
-"""Inputs that never come: a misspelt name or path makes an input missing for ever, and nothing else would tell."""
+"""Inputs that never come: a misspelt path makes an input missing for ever, and nothing else would tell."""
 
 from __future__ import annotations
 
@@ -51,4 +51,12 @@ class Absent:
         names = record if is_flat(record) else self._columns.flatten(record)
         has = [str(name)[:LONGEST] for name in list(names)[:NAMES]]
         remedy = "fix [columns] features or paths, or leave it out"
-        tell(LOG, logging.WARNING, "input never came", columns=where, readings=self._seen, has=has, remedy=remedy)
+        tell(
+            LOG,
+            logging.WARNING,
+            "input never came",
+            columns=where,
+            readings=self._seen,
+            has=has,
+            remedy=remedy,
+        )

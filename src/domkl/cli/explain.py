@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from ..faces.estimator import DOMKL
 from ..learning.explain import Contributions, Effects
 from . import show
 
+#: The number of a row, and what moves its prediction.
+Explained: TypeAlias = tuple[int, Contributions]
 TEXT = "show which inputs matter to a saved model, overall and for each row of a file"
 #: Rows that are explained, and inputs that are shown of each, unless told otherwise.
 ROWS, MOST = 5, 5
@@ -61,11 +63,14 @@ def _one(found: Any, place: int) -> Any:
     return found[place] if isinstance(found, list) else found
 
 
-def _rows(model: DOMKL, place: int, source: str, most: int) -> list[Contributions]:
-    X = _inputs(model, source).X[:most]
+def _rows(model: DOMKL, place: int, source: str, most: int) -> list[Explained]:
+    """The first rows: the number of each, as in `domkl predict`, and what moves its prediction."""
+    table = _inputs(model, source)
+    first = np.argsort(table.rows, kind="stable")[:most]
+    X = table.X[first]
     J = None if model.graph is None else len(model.learners)
     found = [_one(model.explain(x if J is None else np.tile(x, (J, 1))), place) for x in X]
-    return [_in_units(model, row) for row in found]
+    return [(int(table.rows[i]), _in_units(model, row)) for i, row in zip(first, found, strict=True)]
 
 
 def _in_units(model: DOMKL, row: Contributions) -> Contributions:
@@ -86,40 +91,41 @@ def _inputs(model: DOMKL, source: str) -> Table:
     return table
 
 
-def _document(model: DOMKL, place: int, overall: Effects, rows: list[Contributions]) -> dict[str, Any]:
+def _document(model: DOMKL, place: int, overall: Effects, rows: list[Explained]) -> dict[str, Any]:
     return {
         "learner": str(model.learners[place]),
         "samples": model.n,
         "target": model.about.target,
         "unit": model.about.unit,
         "inputs": overall.rows(),
-        "rows": [{"y_hat": row.y_hat, "base": row.base, "inputs": row.rows()} for row in rows],
+        "rows": [{"row": n, "y_hat": row.y_hat, "base": row.base, "inputs": row.rows()} for n, row in rows],
     }
 
 
-def _print(model: DOMKL, place: int, overall: Effects, rows: list[Contributions]) -> None:
+def _print(model: DOMKL, place: int, overall: Effects, rows: list[Explained]) -> None:
     console, unit = show.console(), model.about.unit
     target = model.about.target or "the target"
     of = f", learner {model.learners[place]}" if model.graph is not None else ""
     head = f"effect ({unit})" if unit else "effect"
     console.print(show.text(f"What matters to the prediction of {target}{of}", "italic"))
-    table = show.table("", "input", "part", head, "")
+    table = show.table("", "input", "part", head, "as it grows")
     for row in overall.rows():
         words = show.text(row["input"]), percent(row["part"]), number(row["effect"]), _trend(row["trend"])
         table.add_row(*words)
     console.print(table)
     console.print("Effect: how far a prediction moves, typically, if the input takes another usual value.")
     if rows:
-        base = f"{number(rows[0].base)} {unit}".strip()
+        base = f"{number(rows[0][1].base)} {unit}".strip()
         console.print(show.text(f"\nWhat moves each prediction from {base}, the average", "italic"))
         console.print(_rows_table(rows))
 
 
-def _rows_table(rows: list[Contributions]) -> Any:
-    table = show.table("", "row", "predicted", "")
-    for n, row in enumerate(rows):
+def _rows_table(rows: list[Explained]) -> Any:
+    table = show.table("", "row", "predicted")
+    table.add_column("moved by", justify="left")
+    for n, row in rows:
         largest = [f"{each['input']} {_signed(each['contribution'])}" for each in row.rows()[:MOST]]
-        table.add_row(str(n + 1), number(row.y_hat), show.text(", ".join(largest)))
+        table.add_row(str(n), number(row.y_hat), show.text(", ".join(largest)))
     return table
 
 
