@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import getpass
 import os
 import re
 import sys
@@ -19,12 +18,12 @@ from ..datasets.cells import is_number
 from ..lab import devices
 from ..lab.devices import DeviceFile
 from ..learning import alarms, conformal
-from . import listening, own, show
+from . import listening, own, secret, show
+from .secret import SECRET
 
 FOLDER = "agents"
 #: Rows of each file that are looked at.
 ROWS = 1000
-SECRET = "BROKER_PASSWORD"
 #: Seconds to listen, and where predictions go, with topics.
 WAIT, OUTPUT = 15.0, "predictions/{name}"
 #: Options that only topics have.
@@ -194,19 +193,7 @@ def _password(args: argparse.Namespace) -> str | None:
         )
     if ":" not in args.broker:
         args.broker = f"{args.broker}:{1883 if args.ca is None else 8883}"
-    if args.user is None:
-        return None
-    if args.password_file:
-        lines = Path(args.password_file).read_text(encoding="utf-8").splitlines()
-        return lines[0] if lines else ""
-    if SECRET in os.environ:
-        return os.environ[SECRET]
-    if not sys.stdin.isatty():
-        raise InputError(
-            f"no password of {args.user} is given and nobody can be asked; expected --password-file or the "
-            f"variable {SECRET}; give one"
-        )
-    return getpass.getpass(f"Password of {args.user} at {args.broker}: ")
+    return secret.ask(args.user, args.password_file, args.broker)
 
 
 def _broker(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
