@@ -29,7 +29,12 @@ def add_to(commands: Any) -> None:
     text = f"{TEXT[0].upper()}{TEXT[1:]}. {own.SCALES}"
     command = commands.add_parser("compare", help=TEXT, description=text)
     add = command.add_argument
-    add("experiment", nargs="?", help="a TOML file whose data, learners and graph to take; not its models")
+    add(
+        "experiment",
+        nargs="?",
+        metavar="EXPERIMENT",
+        help="a TOML file whose data, learners and graph to take; not its models",
+    )
     add("--dataset", metavar="NAME", help="one that `domkl data` lists (default: the shipped stations)")
     own.add_to(add)
     add("--graph", help=f"{', '.join(graph.SHAPES)} or paper1 .. paper4 (default: the file's, else ring)")

@@ -23,9 +23,9 @@ def add_to(commands: Any) -> None:
     doing = "download a dataset, verify it and keep it"
     parts = command.add_subparsers(metavar="[fetch]")
     fetch = parts.add_parser("fetch", help=doing, description=f"{doing[0].upper()}{doing[1:]}.")
-    fetch.add_argument("name", help="a name that `domkl data` lists")
-    fetch.add_argument("--cache", help="directory to keep it in (default: the user's cache)")
-    fetch.add_argument("--base-url", default=None, help="another server with UCI's paths")
+    fetch.add_argument("name", metavar="NAME", help="a name that `domkl data` lists")
+    fetch.add_argument("--cache", metavar="DIR", help="directory to keep it in (default: the user's cache)")
+    fetch.add_argument("--base-url", metavar="URL", default=None, help="another server with UCI's paths")
     fetch.add_argument("--farm", default="adelaide", metavar="NAME", help=f"for wave_energy: {FARMS}")
     fetch.add_argument(
         "--json",

@@ -69,7 +69,13 @@ def add_to(commands: Any) -> None:
     add("--wait", type=float, metavar="S", help=f"listen for at most so many seconds (default: {WAIT:g})")
     add("--graph", help="who is whose neighbour: ring, complete, links a-b,b-c (default: all, or a ring)")
     add("--output-topic", metavar="TOPIC", help=f"where predictions go (default: {OUTPUT})")
-    add("--coverage", type=float, default=0.9, metavar="C", help="part of readings within low and high (0.9)")
+    add(
+        "--coverage",
+        type=float,
+        default=0.9,
+        metavar="C",
+        help="part of readings within low and high (default: 0.9)",
+    )
     add("--port", type=int, default=devices.PORT, metavar="P", help="the first device's page (%(default)s)")
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
     add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")

@@ -138,7 +138,8 @@ def _print(
 def _say_next(console: Any, raw: Raw, found: Guess, encoder: Encoder | None) -> None:
     count = 0 if encoder is None else encoder.d
     if found.columns.target:
-        console.print(f"Nothing to fix: {count} inputs predict {found.columns.target}.", markup=False)
+        words = "1 input predicts" if count == 1 else f"{count} inputs predict"
+        console.print(f"Nothing to fix: {words} {found.columns.target}.", markup=False)
     else:
         console.print("Choose what to predict with --target COLUMN.", markup=False)
 
