@@ -76,7 +76,13 @@ def add_to(commands: Any) -> None:
         metavar="C",
         help="part of readings within low and high (default: 0.9)",
     )
-    add("--port", type=int, default=devices.PORT, metavar="P", help="the first device's page (%(default)s)")
+    add(
+        "--port",
+        type=int,
+        default=devices.PORT,
+        metavar="P",
+        help="the first device's page (default: %(default)s)",
+    )
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
     add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")
     add("--json", action="store_true", help="one JSON document on standard output")
