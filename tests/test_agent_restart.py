@@ -27,6 +27,7 @@ from inmemory import (
     restarted,
     run_all,
     saved_state,
+    stream,
     until,
 )
 
@@ -141,6 +142,27 @@ def test_stopping_in_the_middle_saves_what_was_learnt(tmp_path):
     agent = asyncio.run(main())
     assert checkpoint.load(tmp_path / "a").round == agent.learner.round > 20
     assert saved_state(tmp_path / "a")["readings"] == agent.memory.readings
+
+
+def test_stopping_in_an_open_round_keeps_readings_that_cannot_come_again(tmp_path):
+    """All devices of a folder are stopped at once: most are then in the middle of a round."""
+    X, y = problems.streams(2, 40, d)
+    section = CheckpointSection(str(tmp_path / "a"), every_rounds=10_000, sync=False)
+    a, b = config("a", "b", checkpoint=section), config("b", "a")
+
+    async def main():
+        slow = aiter_of(paced(X[1], y[1], 60.0), d)  # one reading, and then none
+        agents = Agent(a, stream=stream(X[0], y[0]), out=len), Agent(b, stream=slow, out=len)
+        tasks = [asyncio.create_task(agent.run()) for agent in agents]
+        await until(lambda: agents[0].learner.round == 1 and agents[0].learner.waiting)
+        for agent in agents:
+            agent.stop()
+        await asyncio.wait_for(asyncio.gather(*tasks), 5)
+        return agents[0]
+
+    agent = asyncio.run(main())
+    assert checkpoint.load(tmp_path / "a").round == agent.learner.round == 2
+    assert saved_state(tmp_path / "a")["readings"] == 2
 
 
 # Checkpoints that do not fit

@@ -10,8 +10,10 @@ import pytest
 from domkl.agent import files
 from domkl.agent.config import StreamSection
 from domkl.agent.joining import Message
+from domkl.agent.rows import JsonRows
 from domkl.agent.streams import Scaling, open_stream
 from domkl.base.errors import DataError, InputError
+from domkl.datasets import Columns, Encoder
 from readings import collect, from_bytes, from_pipe, split
 
 
@@ -203,3 +205,19 @@ def test_bounds_scale_and_inputs_stop_there(tmp_path):
 def test_a_label_that_scaling_makes_infinite_is_refused(tmp_path):
     found, refused = from_bytes(tmp_path, b'{"x": [1, 2], "y": 1e308}', target_low=0.0, target_high=1e-5)
     assert (found, refused) == ([], {"not finite": 1})
+
+
+def test_a_column_that_no_message_has_is_told_once(caplog):
+    columns = Columns(
+        target="y",
+        features=("temp", "humid", "mode"),
+        paths={"temp": "sensor.t", "humid": "sensors.h"},
+        categories={"mode": ("eco", "heat")},
+    )
+    rows = JsonRows(Encoder(columns))
+    for _ in range(40):
+        row = rows(b'{"sensors": {"t": 1, "h": 0}, "mode": "eco", "y": 2}')
+    assert np.isnan(row.x[0])
+    (said,) = caplog.records
+    assert said.fields["columns"] == ["temp (sensor.t)"]
+    assert "sensors.t" in said.fields["has"]

@@ -128,6 +128,15 @@ def test_categories_and_missing_cells_are_compared_or_left_out(capsys, mine):
     assert (found["learners"], found["rounds"], found["features"]) == (4, 15, 2)
 
 
+def test_the_data_of_an_experiment_are_compared(capsys, mine):
+    file = mine.with_suffix(".toml")
+    file.write_text(
+        f'learners = 4\ngraphs = ["star"]\n[data]\npath = "{mine.name}"\n[columns]\ntarget = "y"\n'
+    )
+    found, _ = document(capsys, "compare", str(file), "--rounds", "5")
+    assert (found["learners"], found["rounds"], found["graph"]) == (4, 5, "star")
+
+
 def test_what_is_not_installed_is_left_out_with_the_install_line(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "river", None)
     assert cli.main(FEW) == 0

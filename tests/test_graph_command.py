@@ -309,3 +309,16 @@ def test_bad_requests_give_one_line_and_exit_code_2(capsys, argv, parts):
     assert captured.err.replace("no certificates: anybody", "").count("\n") <= 2, captured.err
     for part in parts:
         assert part in captured.err
+
+
+def test_an_operator_may_have_a_password_at_a_broker(tmp_path, monkeypatch):
+    (tmp_path / "secret").write_text("geheim\n")
+    given = ["graph", "--network", "n", "--user", "op"]
+    file = ["--password-file", str(tmp_path / "secret")]
+    made = graph._transport(cli.parser().parse_args([*given, *file, "--transport", "mqtt"]))
+    assert (made.settings.user, made.settings.password) == ("op", "geheim")
+    monkeypatch.setenv("BROKER_PASSWORD", "other")
+    made = graph._transport(cli.parser().parse_args([*given, "--transport", "mqtt"]))
+    assert made.settings.password == "other"
+    with pytest.raises(InputError, match="--user is not for zenoh"):
+        graph._transport(cli.parser().parse_args([*given, "--connect", "a"]))

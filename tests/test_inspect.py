@@ -176,3 +176,14 @@ def test_an_experiment_file_names_ones_own_data(here, capsys):
     (here / "bad.toml").write_text('[columns]\ntargt = "y"\n')
     with pytest.raises(InputError, match=r"bad.toml \[columns\] key is 'targt'; .*did you mean 'target'"):
         experiment.load("bad.toml")
+
+
+def test_a_number_that_may_mean_missing_is_told(here, capsys):
+    (here / "marks.csv").write_text(
+        "a,b,y\n" + "".join(f"{-200 if i % 9 == 0 else i % 5},{i},{i}\n" for i in range(40))
+    )
+    _, found, _ = asked(capsys, "inspect", "marks.csv", "--target", "y")
+    (note,) = found["notes"]
+    assert note == "-200 in a is far below all other values; if it means missing, add --na=-200"
+    _, found, _ = asked(capsys, "inspect", "marks.csv", "--target", "y", "--na=-200")
+    assert not found["notes"]

@@ -261,6 +261,7 @@ def test_compare_takes_a_learner_of_ones_own(here, capsys):
         ("own_learner:Nothing", "has no attribute 'Nothing'"),
         ("own_learner:Bad", "OSError: no"),
         ("nowhere_at_all:A", "No module named"),
+        ("own_learner", "it has no module and class, with a colon between"),
         ("json:JSONDecoder", "JSONDecoder does not learn sample by sample"),
         ("own_learner:Last(__import__('os'))", "arguments need names"),
         ("own_learner:Last(a=__import__('os'))", "malformed"),

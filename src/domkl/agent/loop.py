@@ -116,7 +116,7 @@ class Agent:
         end = time.monotonic() + min(self.config.rounds.deadline, LAST_MOMENT)
         while self.learner.waiting and time.monotonic() < end:
             await asyncio.sleep(PAUSE)
-        if not self.learner.waiting:
+        if self.neighbourhood.end_round(self.config.stream.passes):
             self._save()
 
     # Readings

@@ -87,6 +87,12 @@ class Neighbourhood:
         self.learner.close()
         return True
 
+    def end_round(self, alone: bool) -> bool:
+        """Whether no round is open; one that is open ends without those who are missing, if `alone`."""
+        if alone and self.learner.waiting:
+            self.learner.close()
+        return not self.learner.waiting
+
     def _is_anybody_waited_for(self) -> bool:
         awaited = [name for name in self.learner.missing if not self._is_over(str(name))]
         return bool(awaited) and not self.learner.gone.keys() >= set(awaited)

@@ -13,6 +13,7 @@ from ..base.errors import Error
 from ..base.extras import need
 from ..datasets.columns import CellError
 from ..datasets.encoder import Encoder
+from .absent import Absent
 from .files import LONGEST
 
 #: A row of JSON lines, for those who wrote another.
@@ -69,6 +70,7 @@ class JsonRows:
     def __init__(self, encoder: Encoder | None, learner: str = "") -> None:
         self.encoder, self.learner = encoder, learner
         self.decode, self.errors = _decoder()
+        self._absent = None if encoder is None else Absent(encoder)
         self._any = need("msgspec", "agent").json.decode
 
     def __call__(self, line: bytes) -> Row:
@@ -99,7 +101,10 @@ class JsonRows:
             record = named if record.get("y") is None else {**named, columns.target: record["y"]}
         elif id is not None and not columns.paths.keys() & {*columns.features} and _is_label(record, columns):
             return Row(None, self.encoder.label(record.get(columns.target, record.get("y"))), _id(id))
-        return encoded(self.encoder, record, self.learner, None if id is None else _id(id))
+        found = encoded(self.encoder, record, self.learner, None if id is None else _id(id))
+        if self._absent is not None and found.x is not None:
+            self._absent.look(found.x, record)
+        return found
 
     def _plain(self, line: bytes) -> Row:
         """A row whose x is a list."""

@@ -71,6 +71,11 @@ class StreamSection:
         self._check_broker()
         self._check_bounds()
 
+    @property
+    def passes(self) -> bool:
+        """Whether a reading is gone once it was handed out, as no file and no journal holds it."""
+        return self.kind not in FILES and not self.journal
+
     def _kind(self) -> str:
         """The kind of source that the other keys tell."""
         if self.topic or self.topics:

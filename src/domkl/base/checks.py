@@ -149,8 +149,10 @@ def hint(value: str, allowed: Iterable[str]) -> str:
 
     >>> hint("wether", ["weather", "traffic"])
     "expected one of weather, traffic; did you mean 'weather'?"
+    >>> hint("rnu", ["run", "up"])
+    "expected one of run, up; did you mean 'run'?"
     """
     names = list(allowed)
-    near = difflib.get_close_matches(short(value), names, n=1) if isinstance(value, str) else []
+    near = difflib.get_close_matches(value[:LONGEST_SHOWN], names, n=1) if isinstance(value, str) else []
     meant = f"did you mean {near[0]!r}?" if near else "choose one of them"
     return f"expected one of {', '.join(names)}; {meant}"

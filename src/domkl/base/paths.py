@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import os
+from pathlib import Path
 
 
-def near_file(path: str | os.PathLike[str]) -> str:
+def near_file(path: str | Path) -> str:
     """A file beside a missing one that was perhaps meant, in words; nothing where there is none."""
+    missing = Path(path)
     with contextlib.suppress(OSError, ValueError):
-        folder, name = os.path.split(os.fspath(path))
-        near = difflib.get_close_matches(name, os.listdir(folder or os.curdir), n=1)
+        names = [each.name for each in missing.parent.iterdir()]
+        near = difflib.get_close_matches(missing.name, names, n=1)
         if near:
-            return f"did you mean {os.path.join(folder, near[0])!r}?"
+            return f"did you mean {str(missing.parent / near[0])!r}?"
     return ""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from . import checks
+from . import checks, paths
 from .errors import DataError, InputError
 
 Section = TypeVar("Section")
@@ -32,7 +32,10 @@ def read(path: Path, what: str, extra: str) -> Toml:
     """The tables of a TOML file; `extra` brings the reader that Python 3.10 lacks."""
     try:
         found: Toml = _reader(extra).loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
+    except OSError as error:
+        remedy = paths.near_file(path) or "fix its path or permissions"
+        raise DataError(f"{path} cannot be read ({error.strerror}); expected {what}; {remedy}") from None
+    except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path} cannot be read: {reason}; expected {what}; fix the file") from None
     return found

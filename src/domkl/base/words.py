@@ -90,5 +90,7 @@ def table(title: str = "", *heads: str, left: int = 1) -> Any:
         pad_edge=False,
     )
     for place, head in enumerate(heads):
-        made.add_column(text(head), justify="left" if place < left else "right")
+        is_word = place < left  # a name is never cut short, or two may look the same
+        overflow = "fold" if is_word else "ellipsis"
+        made.add_column(text(head), justify="left" if is_word else "right", overflow=overflow)
     return made

@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -19,6 +20,10 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line; argparse would print the whole usage before it."""
 
     def error(self, message: str) -> NoReturn:
+        wrong = re.fullmatch(r"argument (.+): invalid (int|float) value: (.+)", message)
+        if wrong is not None:
+            option, kind, value = wrong.groups()
+            message = f"{option} is {value}; expected a {'whole ' if kind == 'int' else ''}number"
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:

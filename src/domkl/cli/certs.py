@@ -17,7 +17,9 @@ def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "make the certificates of a network's learners, or revoke some"
     command = commands.add_parser("certs", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    command.add_argument("directory", help="where the CA and the certificates are, or will be")
+    command.add_argument(
+        "directory", metavar="DIRECTORY", help="where the CA and the certificates are, or will be"
+    )
     names = "a learner, or `operator`; after the word revoke: those to exclude"
     command.add_argument("names", nargs="+", metavar="NAME", help=names)
     command.add_argument(

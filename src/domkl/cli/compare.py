@@ -29,9 +29,15 @@ def add_to(commands: Any) -> None:
     text = f"{TEXT[0].upper()}{TEXT[1:]}. {own.SCALES}"
     command = commands.add_parser("compare", help=TEXT, description=text)
     add = command.add_argument
+    add(
+        "experiment",
+        nargs="?",
+        metavar="EXPERIMENT",
+        help="a TOML file whose data, learners and graph to take; not its models",
+    )
     add("--dataset", metavar="NAME", help="one that `domkl data` lists (default: the shipped stations)")
     own.add_to(add)
-    add("--graph", default="ring", help=f"{', '.join(graph.SHAPES)} or paper1 .. paper4 (default: ring)")
+    add("--graph", help=f"{', '.join(graph.SHAPES)} or paper1 .. paper4 (default: the file's, else ring)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     add("--seed", type=int, default=0, metavar="N", help="of everything that is drawn (default: 0)")
     add(
@@ -39,7 +45,8 @@ def add_to(commands: Any) -> None:
         action="append",
         default=[],
         metavar="MODULE:CLASS",
-        help="also compare this estimator of River or scikit-learn, as in mine:Model(depth=3), or several",
+        help="also compare this estimator of River or scikit-learn, as in mine:Model(depth=3); it sees "
+        "inputs and target scaled to about 0 .. 1 (repeatable)",
     )
     add(
         "--trials",
@@ -55,11 +62,13 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Let everyone learn, then show."""
+    tables.check_form(args)
     chosen = _chosen(args)
     if args.check:
         inspect.check(chosen, args.json)
         return
     source = trial.prepare(chosen, args.rounds)
+    args.graph = args.graph or ("ring" if args.experiment is None else chosen.graphs[0])
     network = trial.network(args.graph, source.split.names)
     contenders = [added.contender(text) for text in args.add]
     tables.check(args)
@@ -90,12 +99,13 @@ def _report(bar: Any, done: int, total: int, name: str) -> None:
 
 def _chosen(args: argparse.Namespace) -> Experiment:
     """The data and learners that the options name."""
-    chosen = experiment.load("three-stations")
+    if args.dataset is not None and (args.data or args.experiment):
+        other = "an experiment" if args.data is None else "--data"
+        raise InputError(f"{other} and --dataset are both given; expected one of the two; leave one out")
+    chosen = experiment.load(args.experiment or "three-stations")
     if args.split is not None:
         chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, split=args.split))
-    if args.data is not None:
-        if args.dataset is not None:
-            raise InputError("--data and --dataset are both given; expected one of the two; leave one out")
+    if args.data is not None or args.experiment is not None:
         return own.settle(args, chosen)
     own.need_data(args, *own.FIELDS, "query")
     if args.dataset in (None, "stations"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from .. import datasets
@@ -20,11 +21,11 @@ def add_to(commands: Any) -> None:
     command.add_argument("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=list_all)
     doing = "download a dataset, verify it and keep it"
-    parts = command.add_subparsers(metavar="fetch")
+    parts = command.add_subparsers(metavar="[fetch]")
     fetch = parts.add_parser("fetch", help=doing, description=f"{doing[0].upper()}{doing[1:]}.")
-    fetch.add_argument("name", help="a name that `domkl data` lists")
-    fetch.add_argument("--cache", help="directory to keep it in (default: the user's cache)")
-    fetch.add_argument("--base-url", default=None, help="another server with UCI's paths")
+    fetch.add_argument("name", metavar="NAME", help="a name that `domkl data` lists")
+    fetch.add_argument("--cache", metavar="DIR", help="directory to keep it in (default: the user's cache)")
+    fetch.add_argument("--base-url", metavar="URL", default=None, help="another server with UCI's paths")
     fetch.add_argument("--farm", default="adelaide", metavar="NAME", help=f"for wave_energy: {FARMS}")
     fetch.add_argument(
         "--json",
@@ -41,20 +42,27 @@ def list_all(args: argparse.Namespace) -> None:
     if args.json:
         show.document({"datasets": [_plain(entry) for entry in entries]})
         return
-    table = show.table("Datasets")
-    for heading in ("name", "what", "samples x features", "file", "licence", "here"):
-        table.add_column(heading, overflow="fold")
-    for e in entries:
-        size = f"{e.size / 1e6:.1f} MB" if e.size else "unknown"
-        here = "yes" if e.path else "no"
-        table.add_row(e.name, e.title, f"{e.rows} x {e.features}", size, e.licence, here)
     console = show.console()
-    console.print(table)
+    console.print(_table(entries, console.width < show.NARROW))
     for note in dict.fromkeys(f"{e.name.split('/')[0]}: {e.source}; {e.note}" for e in entries):
         console.print(f"  {note.removesuffix('; ')}")
     console.print(
         "Download a missing one with: domkl data fetch NAME (or set DOMKL_DATA to a directory with its file)"
     )
+
+
+def _table(entries: Sequence[datasets.Entry], is_narrow: bool) -> Any:
+    table = show.table("Datasets", "name", "what", left=2)
+    for heading in ("samples", "features"):
+        table.add_column(heading, justify="right")
+    for heading in ("here",) if is_narrow else ("file", "licence", "here"):
+        table.add_column(heading)
+    for e in entries:
+        size = f"{e.size / 1e6:.1f} MB" if e.size else "unknown"
+        rest = () if is_narrow else (size, e.licence)
+        here = "yes" if e.path else "no"
+        table.add_row(e.name, e.title, show.count(e.rows), show.count(e.features), *rest, here)
+    return table
 
 
 def fetch_one(args: argparse.Namespace) -> None:

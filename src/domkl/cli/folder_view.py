@@ -60,6 +60,8 @@ def _check(folder: Path, names: list[str]) -> None:
 class FolderView(live.Statuses):
     """What people see of a folder's agents."""
 
+    logs = "its log is beside its file"
+
     def __init__(self, network: Fleet, seconds: float | None) -> None:
         super().__init__(network)
         self.seconds = seconds
@@ -109,5 +111,5 @@ class FolderView(live.Statuses):
 
 
 def _error(status: dict[str, Any], key: str = "rmse") -> str:
-    value = status.get(key)
+    value = status.get(key) if status["samples"] else None  # none since it was started
     return NONE if value is None else number(value)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..base.errors import InputError
 from ..base.extras import need
 from ..exchange import graph
-from . import show
+from . import secret, show
 from .operator import Link, LiveNetwork, PublishedState, connected, link
 
 
@@ -32,6 +32,8 @@ def add_to(commands: Any) -> None:
         "from there (repeatable)",
     )
     add("--broker", metavar="HOST:PORT", help="mqtt: where the broker is (default: 127.0.0.1:1883)")
+    add("--user", help="mqtt: name at the broker")
+    add("--password-file", metavar="FILE", help="mqtt: a file with the password (default: ask for it)")
     for option, what in (
         ("ca", "the network's ca.pem"),
         ("cert", "operator.pem"),
@@ -123,15 +125,19 @@ def _transport(args: argparse.Namespace) -> Any:
             "--connect is not given; expected a learner's address; add --connect HOST:PORT, or "
             "the name of one on this machine"
         )
-    for option, given, other in (("--broker", args.broker, "zenoh"), ("--connect", args.connect, "mqtt")):
+    ours = (("--broker", args.broker, "zenoh"), ("--user", args.user, "zenoh"))
+    for option, given, other in (*ours, ("--connect", args.connect, "mqtt")):
         if given and args.transport == other:
             raise InputError(f"{option} is not for {other}; expected the other --transport; leave one out")
+    broker = args.broker or transports.TransportSettings.broker
     settings = transports.TransportSettings(
         args.transport,
         args.network,
         transports.OPERATOR,
         connect=tuple(_address(each, args.network) for each in args.connect),
-        broker=args.broker or transports.TransportSettings.broker,
+        broker=broker,
+        user=args.user,
+        password=secret.ask(args.user, args.password_file, broker),
         ca=args.ca,
         cert=args.cert,
         key=args.key,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import getpass
 import os
 import sys
 from collections.abc import Sequence
@@ -18,12 +17,12 @@ from ..datasets.cells import is_number
 from ..lab import devices
 from ..lab.devices import DeviceFile
 from ..learning import alarms, conformal
-from . import listening, own, show
+from . import listening, own, secret, show
+from .secret import SECRET
 
 FOLDER = "agents"
 #: Rows of each file that are looked at.
 ROWS = 1000
-SECRET = "BROKER_PASSWORD"
 #: Seconds to listen, and where predictions go, with topics.
 WAIT, OUTPUT = 15.0, "predictions/{name}"
 #: Options that only topics have.
@@ -69,8 +68,20 @@ def add_to(commands: Any) -> None:
     add("--wait", type=float, metavar="S", help=f"listen for at most so many seconds (default: {WAIT:g})")
     add("--graph", help="who is whose neighbour: ring, complete, links a-b,b-c (default: all, or a ring)")
     add("--output-topic", metavar="TOPIC", help=f"where predictions go (default: {OUTPUT})")
-    add("--coverage", type=float, default=0.9, metavar="C", help="part of readings within low and high (0.9)")
-    add("--port", type=int, default=devices.PORT, metavar="P", help="the first device's page (%(default)s)")
+    add(
+        "--coverage",
+        type=float,
+        default=0.9,
+        metavar="C",
+        help="part of readings within low and high (default: 0.9)",
+    )
+    add(
+        "--port",
+        type=int,
+        default=devices.PORT,
+        metavar="P",
+        help="the first device's page (default: %(default)s)",
+    )
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
     add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")
     add("--json", action="store_true", help="one JSON document on standard output")
@@ -189,19 +200,7 @@ def _password(args: argparse.Namespace) -> str | None:
         )
     if ":" not in args.broker:
         args.broker = f"{args.broker}:{1883 if args.ca is None else 8883}"
-    if args.user is None:
-        return None
-    if args.password_file:
-        lines = Path(args.password_file).read_text(encoding="utf-8").splitlines()
-        return lines[0] if lines else ""
-    if SECRET in os.environ:
-        return os.environ[SECRET]
-    if not sys.stdin.isatty():
-        raise InputError(
-            f"no password of {args.user} is given and nobody can be asked; expected --password-file or the "
-            f"variable {SECRET}; give one"
-        )
-    return getpass.getpass(f"Password of {args.user} at {args.broker}: ")
+    return secret.ask(args.user, args.password_file, args.broker)
 
 
 def _broker(args: argparse.Namespace, folder: Path) -> dict[str, Any]:

@@ -17,6 +17,9 @@ from . import own, show
 
 #: Rows that are read unless told otherwise.
 ROWS = 1000
+HEADS = ("column", "becomes", "examples", "missing", "range", "inputs made of it")
+#: Columns that a narrow terminal does without.
+WIDE = ("examples", "inputs made of it")
 TEXT = "show what each column of a file becomes, and everything that is wrong with it"
 
 
@@ -121,7 +124,7 @@ def _print(
 ) -> None:
     console = show.console()
     if found.views:
-        console.print(_table(raw, found, encoder))
+        console.print(_table(raw, found, encoder, console.width < show.NARROW))
     for note in notes:
         console.print(f"  {note}", soft_wrap=True, markup=False)
     for fault in faults:
@@ -135,18 +138,21 @@ def _print(
 def _say_next(console: Any, raw: Raw, found: Guess, encoder: Encoder | None) -> None:
     count = 0 if encoder is None else encoder.d
     if found.columns.target:
-        console.print(f"Nothing to fix: {count} inputs predict {found.columns.target}.", markup=False)
+        words = "1 input predicts" if count == 1 else f"{count} inputs predict"
+        console.print(f"Nothing to fix: {words} {found.columns.target}.", markup=False)
     else:
         console.print("Choose what to predict with --target COLUMN.", markup=False)
 
 
-def _table(raw: Raw, found: Guess, encoder: Encoder | None) -> Any:
+def _table(raw: Raw, found: Guess, encoder: Encoder | None, is_narrow: bool) -> Any:
     title = f"{raw.name} ({raw.format}): the first {len(raw)} rows" if raw.format else raw.name
     made = show.table(title)
-    for heading in ("column", "becomes", "examples", "missing", "range", "inputs made of it"):
+    heads = [head for head in HEADS if not (is_narrow and head in WIDE)]
+    for heading in heads:
         made.add_column(heading, overflow="fold", justify="right" if heading == "missing" else "left")
     for view in found.views:
-        made.add_row(*map(show.text, _cells(view, _made_of(view, encoder))))
+        cells = dict(zip(HEADS, _cells(view, _made_of(view, encoder)), strict=True))
+        made.add_row(*(show.text(cells[head]) for head in heads))
     return made
 
 

@@ -57,6 +57,9 @@ class Stops:
 class Statuses:
     """The learners of a fleet, as their status lines tell; subclasses say how that is shown."""
 
+    #: Where the whole story is.
+    logs = "--folder DIR keeps all logs"
+
     def __init__(self, network: Fleet) -> None:
         self.network = network
         self.status: dict[str, dict[str, Any]] = {name: {} for name in network.names}
@@ -188,15 +191,14 @@ def watch(network: Fleet, view: Statuses, shown: contextlib.AbstractContextManag
                 display(view)
         stops.exit_if_signalled()
     if view.dead:
-        _give_up(network, view.dead[0])
+        _give_up(network, view.dead[0], view.logs)
 
 
-def _give_up(network: Fleet, name: str) -> NoReturn:
+def _give_up(network: Fleet, name: str, logs: str) -> NoReturn:
     code = network.processes[name].returncode
     how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
     raise InputError(
-        f"learner {name} {how}: {network.tail(name)}; expected it to learn to its end; "
-        "fix that (--folder DIR keeps all logs)"
+        f"learner {name} {how}: {network.tail(name)}; expected it to learn to its end; fix that ({logs})"
     )
 
 

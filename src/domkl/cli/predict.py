@@ -34,8 +34,8 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser("predict", help=text, description=f"{text[0].upper()}{text[1:]}.")
     add = command.add_argument
     add("model", metavar="MODEL", help="a file such as domkl-report/model.domkl")
-    add("--data", required=True, metavar="FILE", help="new rows, with the columns of the old; - for stdin")
-    add("--query", default="", metavar="SQL", help="the rows of a database, with --data sqlite:FILE or so")
+    add("--data", required=True, metavar="SOURCE", help="new rows, with the columns of the old; as in run")
+    add("--query", default="", metavar="SELECT", help="rows of a database to read (default: its only table)")
     add("--learner", metavar="NAME", help="whose model to use (default: the learner column's, else the best)")
     text = "share of labels that bounds are to hold (default: %(default)s)"
     add("--coverage", type=float, default=0.9, metavar="C", help=text)

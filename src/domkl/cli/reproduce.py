@@ -21,6 +21,7 @@ from ..lab.reproduce import Claim, Figure, Rows, Store
 from ..lab.reproduce.sheets import METHODS, TITLES
 from ..lab.results import write_whole
 from . import keep, show
+from .tables import check_form
 
 
 def add_to(commands: Any) -> None:
@@ -45,6 +46,7 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run what is not on disk yet, then print everything asked for."""
+    check_form(args)
     tables = _choose("--tables", args.tables, tuple(reproduce.TABLES))
     networks, names = _networks(args.networks, tables), _datasets(args.datasets, tables)
     _refuse_empty_tables(tables if args.tables else [], networks, names)
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     notes = ["the paper's networks are inferred: its figure is not in the text"]
     notes += [f"{name} is not here: domkl data fetch {name}" for name in names if name in absent]
     sheets = [reproduce.sheet(table, [f for f in figures if f.table == table]) for table in _shown(figures)]
-    if args.format is not None and not args.json:
+    if args.format is not None:
         sys.stdout.write(latex.whole(sheets, args.format))
     else:
         (_print_json if args.json else _print)(args.protocol, figures, claims, notes)

@@ -31,7 +31,13 @@ def add_to(commands: Any) -> None:
         description=f"Let a network learn. {WITHOUT_OPTIONS} {own.SCALES}",
     )
     add = command.add_argument
-    add("experiment", nargs="?", default=DEFAULT, help="a TOML file, or the name of a shipped one")
+    add(
+        "experiment",
+        nargs="?",
+        metavar="EXPERIMENT",
+        default=DEFAULT,
+        help="a TOML file, or the name of a shipped one",
+    )
     own.add_to(add)
     add("--horizon", type=int, metavar="HOURS", help="hours ahead to forecast, for the shipped stations")
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")

@@ -17,6 +17,8 @@ __all__ = ["console", "count", "document", "progress", "size", "table", "text"]
 
 #: How wide to print where there is no terminal to ask.
 WIDTH = 120
+#: A terminal that is narrower gets the columns that matter most.
+NARROW = 90
 
 
 def console() -> Any:

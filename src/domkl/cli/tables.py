@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..base.errors import InputError
 from ..lab import latex
 from ..lab.latex import FORMATS, Sheet
 from ..lab.results import write_whole
@@ -25,6 +26,12 @@ def add_to(add: Callable[..., Any]) -> None:
         help="also write the table to a file that ends in .csv, .md or .tex, or a bar figure and all three "
         "to a directory",
     )
+
+
+def check_form(args: argparse.Namespace) -> None:
+    """Refuse two forms of one output."""
+    if args.json and args.format is not None:
+        raise InputError("--json and --format are both given; expected one of the two; leave one out")
 
 
 def check(args: argparse.Namespace) -> None:

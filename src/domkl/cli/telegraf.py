@@ -66,10 +66,28 @@ def add_to(commands: Any) -> None:
     add("--features", metavar="A,B", help="the fields to predict from (default: all others, and the time)")
     add("--drop", metavar="A,B", help="fields to leave out")
     add("--measurement", metavar="NAME", help="use lines of this measurement alone")
-    add("--coverage", type=float, default=0.9, metavar="C", help="part of values within low and high (0.9)")
-    add("--alarm-rate", type=float, default=0.001, metavar="R", help="part of false alarms (0.001)")
-    add("--size", type=int, default=SIZE, metavar="N", help=f"number of parameters of a model ({SIZE})")
-    add("--series", type=int, default=SERIES, metavar="N", help=f"most series; others pass ({SERIES})")
+    add(
+        "--coverage",
+        type=float,
+        default=0.9,
+        metavar="C",
+        help="part of values within low and high (default: 0.9)",
+    )
+    add("--alarm-rate", type=float, default=0.001, metavar="R", help="part of false alarms (default: 0.001)")
+    add(
+        "--size",
+        type=int,
+        default=SIZE,
+        metavar="N",
+        help=f"number of parameters of a model (default: {SIZE})",
+    )
+    add(
+        "--series",
+        type=int,
+        default=SERIES,
+        metavar="N",
+        help=f"most series; others pass (default: {SERIES})",
+    )
     command.set_defaults(act=run)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base import checks
 from ..base.errors import InputError
-from . import cells
+from . import cells, marks
 from .columns import Columns
 from .view import ColumnView, view
 
@@ -113,6 +113,8 @@ class _Guesser:
         kinds = {name: self._kind(name) for name in self.table}
         time = self._time(kinds)
         columns = self._columns(kinds, time)
+        numbers = {name: self.present[name] for name, kind in kinds.items() if kind == "number"}
+        self.notes += marks.note(numbers, self.decimal)
         views = tuple(self._view(name, kinds[name], columns) for name in self.table if with_views)
         if not columns.features:
             self._problem("no column is left as a feature", "drop fewer columns or add one")

@@ -140,6 +140,11 @@ def understand(raw: Raw, given: Columns, unlabelled: bool = False, views: bool =
     if not len(raw):
         empty = (f"0 usable rows of {raw.refused}, at least 2 are needed", "add rows")
         return guess.Guess(given, (), (*raw.problems, empty))
+    absent = [n for n in dict.fromkeys((*given.time, *given.features)) if n not in raw.columns]
+    if unlabelled and absent:
+        lacks = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
+        wrong = (f"no column {lacks}", "expected those that the model was taught with; give another file")
+        return guess.Guess(given, (), (*raw.problems, wrong))
     here = given.target in raw.columns or not unlabelled
     seen = given if here else dataclasses.replace(given, target="", labels=(), positive="")
     found = guess.guess(raw.columns, seen, views)

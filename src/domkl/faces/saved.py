@@ -93,7 +93,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise DataError(
             f"{path} cannot be read ({error.strerror}); expected a model of DOMKL.save() or `domkl run`; "
-            f"{paths.near_file(path) or 'fix its path or permissions'}"
+            f"{paths.near_file(Path(path)) or 'fix its path or permissions'}"
         ) from None
     try:
         return schema.read(SCHEMA, *files.unseal(content))

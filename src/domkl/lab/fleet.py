@@ -175,6 +175,8 @@ class Fleet:
         """Start these learners; without names, all."""
         for name in names or self.names:
             with open(self.log(name), "ab") as log:
+                if name not in self.processes:  # what an earlier fleet logged is not of this one
+                    self._read[name] = log.tell()
                 agent = [sys.executable, "-m", "domkl", "agent", f"{name}.toml"]
                 command = [*self.prefix.get(name, ()), *agent]
                 stdin = subprocess.DEVNULL if self.rate is None else subprocess.PIPE

@@ -49,7 +49,9 @@ def _adapter(text: str, model: Any) -> type[RiverModel] | type[SklearnModel]:
 
 def _made(text: str) -> Any:
     """The object that "module:Class", "module:Class(argument=1)" or "module:object" names."""
-    module, _, expression = text.partition(":")
+    module, colon, expression = text.partition(":")
+    if not (module and colon and expression):
+        raise _refusal(text, "it has no module and class, with a colon between")
     name, arguments = _called(text, expression)
     here = os.getcwd()
     if here not in sys.path:  # a module of the user's own lies where the command is called

@@ -35,7 +35,8 @@ def setting_line(facts: Document) -> str:
     learners, delay = plural(len(facts["learners"]), "learner"), facts["delay"]
     late = f", labels known {plural(delay, 'round')} later" if delay else ""
     rounds, model = plural(facts["rounds"], "round"), facts["model"]["kind"]
-    return f"{learners}, {facts['graph']['name']} network, {rounds} each{late}, model {model}"
+    network = f"{facts['graph']['name']} network, {rounds} each" if has_neighbours(facts) else rounds
+    return f"{learners}, {network}{late}, model {model}"
 
 
 def sentence(facts: Document) -> str:
@@ -167,10 +168,10 @@ def _measures(facts: Document) -> dict[str, str]:
         "MSE": "mean squared difference of score and label (±1); scores beyond ±1 add to it",
         "right": "share of rounds in which the predicted class was right",
     }
-    return {
-        **(classes if has_classes(facts) else numbers),
-        "CV": "consensus violation: mean squared difference to neighbours' predictions",
-    }
+    found = classes if has_classes(facts) else numbers
+    if has_neighbours(facts):
+        found["CV"] = "consensus violation: mean squared difference to neighbours' predictions"
+    return found
 
 
 def _sigma2(kernels: Document) -> str:

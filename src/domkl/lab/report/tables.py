@@ -40,7 +40,8 @@ def learner_columns(facts: Document) -> list[Column]:
     sources = _sources(facts)
     best = _best(sources)
     squared = [_squared(facts, *one)._replace(best=best[one[0]]) for one in sources]
-    return [*squared, _accuracy(facts) if has_classes(facts) else _rmse(facts), _cv(facts)]
+    found = [*squared, _accuracy(facts) if has_classes(facts) else _rmse(facts)]
+    return [*found, _cv(facts)] if has_neighbours(facts) else found
 
 
 def _sources(facts: Document) -> list[tuple[str, list[float | None], float | None]]:
