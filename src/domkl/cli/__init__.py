@@ -116,6 +116,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("domkl: stopped", file=sys.stderr)
         return 130
+    except MemoryError:
+        print("domkl: there is too little memory; expected less data or a larger machine", file=sys.stderr)
+        return 2
     except BrokenPipeError:
         _silence()  # the reader has closed the pipe, as `head` does: no error
     except OSError as error:
