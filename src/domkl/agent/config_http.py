@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ class HttpSection:
     listen: str = ""
     allow_remote: bool = False
     publish: str = "full"
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     token_file: str | None = None
     hosts: tuple[str, ...] = ()  # further names of this machine that browsers may use
     tls: bool = False  # HTTPS with the certificate in [transport]
