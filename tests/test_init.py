@@ -226,3 +226,9 @@ def test_up_takes_data_of_ones_own(here, capsys):
     assert cli.main(argv) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["dataset"], said["rounds"], said["same_bits"]) == ("north.csv", 10, True)
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"a.toml would hold '\\udcff', which is no character"):
+        devices.write(tmp_path / "new", {"a.toml": "stream = {path = '\udcff.csv'}"}, None)
+    assert not list(tmp_path.iterdir())

@@ -331,3 +331,8 @@ def test_many_columns_are_read_at_once_and_none_is_lost(tmp_path):
     assert read_table(tmp_path / "a.csv", target="y").X.tolist() == [[1, 2, 3], [2, 3, 4]]
     names = [f"c{i}" for i in range(100_000)]  # a minute and more where each is looked for among all others
     assert delimited._names(names) == (names, ())
+
+
+def test_a_device_without_end_is_no_table():
+    with pytest.raises(DataError, match="a device, which has no end"):
+        read_table("/dev/zero", target="y")

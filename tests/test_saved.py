@@ -209,3 +209,8 @@ def test_files_that_lie_are_refused_or_do_no_harm(tmp_path, kind):
                 loaded.predict(X[0])
                 loaded.learn(X[0], y[0])
     assert tally["refused"] > 3 * tally["loaded"], tally
+
+
+def test_a_device_without_end_is_no_model():
+    with pytest.raises(DataError, match="a device, which has no end"):
+        domkl.DOMKL.load("/dev/zero")

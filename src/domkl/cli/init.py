@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..base import checks
 from ..base.errors import InputError
 from ..base.extras import need
 from ..datasets import Columns, guess, readers
@@ -163,7 +164,8 @@ def from_topics(
 ) -> tuple[list[DeviceFile], Columns]:
     """A device for each topic on which readings come, and what the columns of all are together."""
     settings = {"broker": args.broker, "user": args.user, "ca": args.ca, "insecure": args.insecure}
-    seconds, output_topic = args.wait or WAIT, args.output_topic or OUTPUT
+    seconds = WAIT if args.wait is None else checks.positive("--wait", args.wait)
+    output_topic = args.output_topic or OUTPUT
     print(f"listening for at most {seconds:g} s: {', '.join(args.topic)}", file=sys.stderr)
     found = listening.listen(args.topic, {**settings, "password": password}, seconds)
     rows = [given.flatten(row) for each in found.values() for row in each]
@@ -197,8 +199,10 @@ def _password(args: argparse.Namespace) -> str | None:
     if args.user is None:
         return None
     if args.password_file:
-        lines = Path(args.password_file).read_text(encoding="utf-8").splitlines()
-        return lines[0] if lines else ""
+        from ..agent.sections import StreamSection, secret_of
+
+        login = {"user": args.user, "password_file": args.password_file}
+        return secret_of(StreamSection(topic="a", broker=args.broker, **login))
     if SECRET in os.environ:
         return os.environ[SECRET]
     if not sys.stdin.isatty():

@@ -97,6 +97,8 @@ def unzipped(data: bytes) -> bytes:
 def read_bytes(path: Path) -> bytes:
     """The file's bytes, gunzipped if its name ends in .gz."""
     try:
+        if path.is_char_device():
+            raise DataError(f"{path}: a device, which has no end; expected a file; choose one")
         data = path.read_bytes()
         return unzipped(data) if path.suffix.lower() == ".gz" else data
     except FileNotFoundError:

@@ -10,6 +10,7 @@ whose writer lied, ends in a `DataError`.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -89,6 +90,8 @@ def write(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The state in a file, if it is as it was written."""
     try:
+        if Path(path).is_char_device():
+            raise OSError(errno.EINVAL, "a device, which has no end")
         content = Path(path).read_bytes()
     except OSError as error:
         raise DataError(
