@@ -176,3 +176,15 @@ def test_an_experiment_file_names_ones_own_data(here, capsys):
     (here / "bad.toml").write_text('[columns]\ntargt = "y"\n')
     with pytest.raises(InputError, match=r"bad.toml \[columns\] key is 'targt'; .*did you mean 'target'"):
         experiment.load("bad.toml")
+
+
+def test_names_and_cells_do_not_command_a_terminal(tmp_path, capsys):
+    odd, path = "\x1b[31m\x9b2J\u202e", tmp_path / "a.csv"
+    path.write_text(
+        f"{odd}a,{odd}b,y\n" + "".join(f"{i},{odd}{i % 2},{i}\n" for i in range(20)) + f"{odd},1,2\n"
+    )
+    for argv in (["inspect", str(path)], ["inspect", str(path), "--target", f"{odd}z"]):
+        cli.main(argv)
+        said = "".join(capsys.readouterr())
+        assert "[31m" in said
+        assert not {*odd} - {*"[31m2J"} & {*said}

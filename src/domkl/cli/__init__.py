@@ -111,7 +111,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # closed by the caller
             sys.stdout.flush()
     except Error as error:
-        print(f"domkl: {error}", file=sys.stderr)
+        from ..base.words import visible
+
+        print(f"domkl: {visible(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("domkl: stopped", file=sys.stderr)

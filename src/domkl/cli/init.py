@@ -247,7 +247,7 @@ def _tell(args: argparse.Namespace, folder: Path, names: list[str], columns: Col
         show.document({**about, "next": commands[0], "commands": commands})
         return
     many = f"{len(names)} devices that predict" if len(names) > 1 else "1 device that predicts"
-    print(f"{folder} has {many} {columns.target} from {', '.join(columns.features)}:")
+    print(show.visible(f"{folder} has {many} {columns.target} from {', '.join(columns.features)}:"))
     print("\n".join(f"  {folder / name}.toml" for name in names))
     print(f"Start all of them here:  {commands[0]}")
     print(f"or each on its machine:  {commands[1]}")
