@@ -62,6 +62,7 @@ def run(args: argparse.Namespace) -> None:
         inspect.check(chosen, args.json)
         return
     source = _source(args, chosen)
+    own.check_loss(args, source)
     chosen, source = trial.suited(chosen, source)
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     _check_places(args, chosen)
