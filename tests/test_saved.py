@@ -214,3 +214,13 @@ def test_files_that_lie_are_refused_or_do_no_harm(tmp_path, kind):
 def test_a_device_without_end_is_no_model():
     with pytest.raises(DataError, match="a device, which has no end"):
         domkl.DOMKL.load("/dev/zero")
+
+
+def test_columns_that_would_make_endless_inputs_are_not_made(tmp_path):
+    one, *_ = model("auto")
+    path = tmp_path / "m.domkl"
+    one.save(path)
+    names = [f"c{i}" for i in range(50_000)]
+    texts = {"features": names, "kinds": dict.fromkeys(names, "text"), "hashed": 1024}  # 51 million inputs
+    rewritten(path, lambda state: state["about"].update(columns=texts))
+    assert "its columns make other inputs" in refused(path)

@@ -73,10 +73,15 @@ class About:
         if names and not len(set(names)) == len(names) == d:
             raise ValueError(f"{d} inputs have {len(names)} names")
         columns = None if state["columns"] is None else Columns.from_table(state["columns"], "its columns")
-        if columns is not None and Encoder(columns).inputs != names:
+        if columns is not None and (_hashed(columns) > d or Encoder(columns).inputs != names):
             raise ValueError("its columns make other inputs")
         scale = checks.finite("its scale", checks.floats("scale", [state["origin"], state["factor"]]))
         return cls(names, *texts, columns, *scale.tolist())
+
+
+def _hashed(columns: Columns) -> int:
+    """How many inputs texts become; all others are not many more than the words that a file names."""
+    return columns.hashed * sum(columns.kinds.get(name) == "text" for name in columns.features)
 
 
 def write(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
