@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from domkl.agent import config
-from domkl.agent.config import AgentConfig, Handed, HttpSection, OutputSection, StreamSection, redacted
+from domkl.agent.config import AgentConfig, Handed, HttpSection, OutputSection, StreamSection
+from domkl.agent.redacting import redacted
 from domkl.agent.transports.base import TransportSettings
 from domkl.base import toml
 from domkl.base.errors import DataError, InputError

@@ -16,7 +16,6 @@ from ..datasets.encoder import Encoder
 from ..exchange.message import PAYLOADS
 from ..learning import settings
 from ..learning.settings import Auto, ModelSettings, Paper
-from ..watch.access import SHORTEST
 from .config_http import HttpSection
 from .files import LONGEST
 from .homeassistant import Device
@@ -66,8 +65,6 @@ PATHS = {
 }
 #: The network of learners whose files name none.
 NETWORK = "domkl"
-#: In place of a token where settings are shown; as long as one must be.
-HIDDEN_TOKEN = "*" * SHORTEST
 
 
 @dataclass(frozen=True)
@@ -346,18 +343,3 @@ def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
         }
         changed[name] = dataclasses.replace(section, **paths)
     return dataclasses.replace(config, **changed)
-
-
-def redacted(config: AgentConfig) -> AgentConfig:
-    """The same without passwords, tokens and what an address may hold of them, for what is shown."""
-    hidden: dict[str, Any] = {
-        name: dataclasses.replace(section, password="***")
-        for name, section in (("stream", config.stream), ("transport", config.transport))
-        if section.password is not None
-    }
-    if config.http.token is not None:
-        hidden["http"] = dataclasses.replace(config.http, token=HIDDEN_TOKEN)
-    address, mark, _ = config.output.url.partition("?")
-    if mark:
-        hidden["output"] = dataclasses.replace(config.output, url=f"{address}?***")
-    return dataclasses.replace(config, **hidden)

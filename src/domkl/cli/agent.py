@@ -105,9 +105,9 @@ def run_in_batches() -> None:
 def check(config: Any, as_json: bool) -> None:
     """Print what an agent with this configuration would be, and whether it could use its first rows."""
     from ..agent import transports
-    from ..agent.config import redacted
     from ..agent.making import make
     from ..agent.preview import preview
+    from ..agent.redacting import redacted
 
     for each in filter(None, (config.transport_settings(), config.source_settings())):
         transports.check(each)
