@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from domkl.agent import config
-from domkl.agent.config import AgentConfig, Handed
+from domkl.agent.config import AgentConfig, Handed, HttpSection, OutputSection, StreamSection
+from domkl.agent.redacting import redacted
 from domkl.agent.transports.base import TransportSettings
 from domkl.base import toml
 from domkl.base.errors import DataError, InputError
@@ -355,3 +356,34 @@ def test_every_key_of_a_model_is_known_with_its_variable():
     assert {*top} == {"network", "name", "neighbours", "inputs", "payload", "dtype"}
     assert {*sections["model"]} >= {"kind", "path", "size", "loss", "memory", "kernels", "rates"}
     assert sections["model"]["rates"]["horizon"] == toml.Key((int, type(None)))
+
+
+@pytest.mark.parametrize(
+    ("topic", "output"),
+    [("home/#", "home/forecast"), ("home/+", "home/forecast"), ("home/forecast", "home/forecast")],
+)
+def test_an_agent_does_not_read_what_it_writes(topic, output):
+    stream = StreamSection(topic=topic, broker="127.0.0.1:1")
+    columns = Columns(target="y", features=("x",))
+    with pytest.raises(InputError, match=r"home/forecast.* that .output. writes"):
+        AgentConfig("net", "a", columns=columns, stream=stream, output=OutputSection(topic=output))
+    spared = OutputSection(topic="forecast/home", home_assistant=True)
+    if topic != "home/forecast":
+        stream = StreamSection(topic=f"forecast/{topic.removeprefix('home/')}", broker="127.0.0.1:1")
+        with pytest.raises(InputError, match="writes"):
+            AgentConfig("net", "a", columns=columns, stream=stream, output=spared)
+
+
+def test_no_secret_is_shown():
+    http = HttpSection(listen="127.0.0.1:0", token="secret-" * 4)
+    output = OutputSection(url="https://example.org/in?key=secret")
+    shown = redacted(AgentConfig("net", "a", inputs=1, http=http, output=output))
+    assert "secret" not in f"{vars(shown.http)}{vars(shown.output)}{http!r}"
+    assert shown.output.url == "https://example.org/in?***"
+    for wrong in ("https://u:secret@example.org/x", "ftp://example.org/?key=secret"):
+        with pytest.raises(InputError) as caught:
+            OutputSection(url=wrong)
+        assert "secret" not in str(caught.value)
+    with pytest.raises(InputError) as caught:
+        StreamSection(topic="a", broker="u:secret@127.0.0.1:1883")
+    assert "secret" not in str(caught.value)

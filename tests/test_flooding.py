@@ -118,6 +118,8 @@ def test_messages_that_wait_are_limited_by_their_bytes():
         assert len(await inbox.receive()) == MOST_LONGEST
         inbox.add("t", bytes(100))
         assert counts.received == MOST_LONGEST + 1
+        inbox.add("t" * 60_000, b"1")  # a broker's topics may be that long
+        assert (counts.received, counts.refused) == (MOST_LONGEST + 1, 21 - MOST_LONGEST)
 
     asyncio.run(main())
 

@@ -127,6 +127,9 @@ def test_invented_learners_are_bounded_and_give_way():
     one.receive("b", reports({"name": "real"}), {"b"}, gossip.OLD + 1)
     assert "real" in one.known
     assert len(one.known) == gossip.MOST_LEARNERS
+    one.receive("c", reports({"name": "c"}, {"name": "beyond-c"}), {"b", "c"}, gossip.OLD + 1)
+    assert {"c", "beyond-c"} <= one.known.keys()  # however many b invents
+    assert len(one.known) == gossip.MOST_LEARNERS
     longest = {f"n{k:063d}": 1.0 for k in range(64)}
     for n in range(60):
         one.receive("b", reports({"name": f"x{n}", "version": 2, "links": longest}), {"b"}, 99.0)

@@ -226,3 +226,18 @@ def test_up_takes_data_of_ones_own(here, capsys):
     assert cli.main(argv) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["dataset"], said["rounds"], said["same_bits"]) == ("north.csv", 10, True)
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"a.toml would hold '\\udcff', which is no character"):
+        devices.write(tmp_path / "new", {"a.toml": "stream = {path = '\udcff.csv'}"}, None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_learners_name_in_a_table_leads_to_no_other_folder(here, capsys):
+    rows = "".join(f"{who},{i},{i}\n" for i in range(20) for who in ("../out", "b"))
+    (here / "who.csv").write_text("who,a,y\n" + rows)
+    argv = ["up", "--data", "who.csv", "--target", "y", "--learner-column", "who", "--folder", "in/agents"]
+    assert cli.main(argv) == 2
+    assert "a learner is '../out'; expected 1 to 64 letters" in capsys.readouterr().err
+    assert not list(here.rglob("out*"))

@@ -187,3 +187,15 @@ def test_a_number_that_may_mean_missing_is_told(here, capsys):
     assert note == "-200 in a is far below all other values; if it means missing, add --na=-200"
     _, found, _ = asked(capsys, "inspect", "marks.csv", "--target", "y", "--na=-200")
     assert not found["notes"]
+
+
+def test_names_and_cells_do_not_command_a_terminal(tmp_path, capsys):
+    odd, path = "\x1b[31m\x9b2J\u202e", tmp_path / "a.csv"
+    path.write_text(
+        f"{odd}a,{odd}b,y\n" + "".join(f"{i},{odd}{i % 2},{i}\n" for i in range(20)) + f"{odd},1,2\n"
+    )
+    for argv in (["inspect", str(path)], ["inspect", str(path), "--target", f"{odd}z"]):
+        cli.main(argv)
+        said = "".join(capsys.readouterr())
+        assert "[31m" in said
+        assert not {*odd} - {*"[31m2J"} & {*said}

@@ -69,11 +69,20 @@ def test_late_doubled_and_future_messages_are_refused(times, kinds):
     rows, refused = joiner(time=("t",), kinds={"t": "time:s"}), []
     for at in times:
         try:
-            rows(said("s/u", {"t": NOW + at, "u": 1}))
+            rows(said("s/u", {"t": NOW + at, "u": 1}, at=0.5))
         except RowRefused as fault:
             refused.append(fault.kind)
     assert refused == kinds
     assert rows.held["s/u"].at == NOW + max(at for at in times if at < 9000)
+
+
+def test_a_clock_that_is_set_back_costs_no_reading():
+    rows = joiner()
+    rows(said("s/u", 1))
+    rows(said("s/v", 2))
+    rows(said("s/u", 3, -3600))
+    rows(said("s/v", 4, -3600))
+    assert rows(said("s/y", 5, -3599))[:2] == ([3.0, 4.0], 5.0)
 
 
 def test_names_of_topics_tell_equal_fields_apart():

@@ -255,7 +255,7 @@ def test_compare_takes_a_learner_of_ones_own(here, capsys):
     (here / "own_learner.py").write_text(
         "class Last:\n    y = 0.0\n    def predict_one(self, x): return self.y\n"
         "    def learn_one(self, x, y): self.y = y\n\n"
-        "class Bad:\n    def __init__(self): raise OSError('no')\n"
+        "class Bad(Last):\n    def __init__(self): raise OSError('no')\n"
     )
     for text, fact in (
         ("own_learner:Nothing", "has no attribute 'Nothing'"),
@@ -263,6 +263,9 @@ def test_compare_takes_a_learner_of_ones_own(here, capsys):
         ("nowhere_at_all:A", "No module named"),
         ("own_learner", "it has no module and class, with a colon between"),
         ("json:JSONDecoder", "JSONDecoder does not learn sample by sample"),
+        ("os:system(command='touch ran')", "system does not learn sample by sample"),
+        ("subprocess:Popen(args='touch ran', shell=True)", "Popen does not learn"),
+        ("own_learner:Last(**{'a': 1})", "arguments need names"),
         ("own_learner:Last(__import__('os'))", "arguments need names"),
         ("own_learner:Last(a=__import__('os'))", "malformed"),
     ):
@@ -270,6 +273,7 @@ def test_compare_takes_a_learner_of_ones_own(here, capsys):
         error = capsys.readouterr().err
         assert fact in error
         assert error.count("\n") == 1
+    assert not (here / "ran").exists()
     argv = ["compare", "--rounds", "5", "--add", "own_learner:Last", "--out", "t.tex", "--format", "markdown"]
     assert cli.main(argv) == 0
     assert "| own_learner:Last | all |" in capsys.readouterr().out

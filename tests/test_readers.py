@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from domkl.base.errors import DataError, InputError, MissingExtra
-from domkl.datasets import Columns, read_table, readers
+from domkl.datasets import Columns, files, read_table, readers
 from domkl.datasets.readers import delimited
 
 QUICK = settings(
@@ -271,11 +271,14 @@ def test_postgresql():
         assert table.times[0] == datetime.fromisoformat("2024-01-01T08:00+00:00").timestamp()
         np.testing.assert_array_equal(table.X[:, 6:8], [[1.5, 1], [np.nan, 0], [3, 1]])
         assert read_table(address, target="y").feature_names[-2:] == ("city=O", "city=R")  # the only table
-        for query, part in (("delete from log", "read-only"), ("select z from log", "does not exist")):
+        stacked = "select 1; commit; begin read write; delete from log; commit"
+        refused = {"delete from log": "syntax", stacked: "multiple", "select z from log": "not exist"}
+        for query, part in refused.items():
             with pytest.raises(DataError, match=part) as caught:
                 read_table(address, target="y", query=query)
             assert "secret" not in str(caught.value)
             assert "\n" not in str(caught.value)
+        assert len(read_table(address, target="y").y) == 3
     with pytest.raises(DataError, match="postgres: ") as caught:
         read_table(address, target="y", query="select 1")
     assert "secret" not in str(caught.value)
@@ -296,3 +299,40 @@ def test_standard_input_may_be_any_format(monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         table = read_table("-", target="y")
         assert (table.name, table.y.tolist()) == ("standard input", [2, 4])
+
+
+@pytest.mark.parametrize("password", ["se/cret", "se?cret", "se#cret", "se[cret"])
+def test_a_password_that_breaks_an_address_is_not_shown(password):
+    with pytest.raises(InputError, match="%2F") as caught:
+        read_table(f"postgresql://me:{password}@127.0.0.1/x", target="y", query="select 1")
+    assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("query", ["attach '{}' as b", "vacuum into '{}'"])
+def test_a_query_makes_no_file(tmp_path, query):
+    with sqlite3.connect(tmp_path / "a.db") as made:
+        made.execute("create table t (a, y)")
+    made.close()
+    with pytest.raises(DataError, match="auth"):
+        read_table(f"sqlite:{tmp_path / 'a.db'}", target="y", query=query.format(tmp_path / "b.db"))
+    assert not (tmp_path / "b.db").exists()
+
+
+@pytest.mark.parametrize("name", ["bomb.csv.gz", "bomb.csv"])
+def test_a_gzip_bomb_is_refused(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(files, "MOST_UNZIPPED", 1000)
+    (tmp_path / name).write_bytes(gzip.compress(b"x,y\n" + b"1,2\n" * 100_000))
+    with pytest.raises(DataError, match="gunzip it first"):
+        read_table(tmp_path / name, target="y")
+
+
+def test_many_columns_are_read_at_once_and_none_is_lost(tmp_path):
+    (tmp_path / "a.csv").write_text("a,a (3),a,y\n1,2,3,4\n2,3,4,5\n")
+    assert read_table(tmp_path / "a.csv", target="y").X.tolist() == [[1, 2, 3], [2, 3, 4]]
+    names = [f"c{i}" for i in range(100_000)]  # a minute and more where each is looked for among all others
+    assert delimited._names(names) == (names, ())
+
+
+def test_a_device_without_end_is_no_table():
+    with pytest.raises(DataError, match="a device, which has no end"):
+        read_table("/dev/zero", target="y")

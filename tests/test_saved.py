@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 
@@ -10,7 +12,8 @@ import pytest
 
 import domkl
 import problems
-from domkl.base.errors import DataError, InputError
+from domkl.base import paths
+from domkl.base.errors import DataError, Error, InputError
 from domkl.datasets.columns import Columns
 from domkl.faces.saved import About
 from domkl.learner import files, schema
@@ -209,3 +212,28 @@ def test_files_that_lie_are_refused_or_do_no_harm(tmp_path, kind):
                 loaded.predict(X[0])
                 loaded.learn(X[0], y[0])
     assert tally["refused"] > 3 * tally["loaded"], tally
+
+
+def test_a_device_without_end_is_no_model():
+    with pytest.raises(DataError, match="a device, which has no end"):
+        domkl.DOMKL.load("/dev/zero")
+
+
+def test_columns_that_would_make_endless_inputs_are_not_made(tmp_path):
+    one, *_ = model("auto")
+    path = tmp_path / "m.domkl"
+    one.save(path)
+    names = [f"c{i}" for i in range(50_000)]
+    texts = {"features": names, "kinds": dict.fromkeys(names, "text"), "hashed": 1024}  # 51 million inputs
+    rewritten(path, lambda state: state["about"].update(columns=texts))
+    assert "its columns make other inputs" in refused(path)
+
+
+def test_nothing_takes_the_place_of_a_pipe_or_a_device(tmp_path):
+    one, *_ = model("auto")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Error, match="it is a device or a pipe"):
+        one.save(tmp_path / "pipe")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    with pytest.raises(OSError, match="it is a device or a pipe"):
+        paths.refuse_device("/dev/stdout")

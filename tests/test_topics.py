@@ -11,7 +11,8 @@ import pytest
 
 import brokers
 from domkl.agent import AgentConfig, certs, load, sensors
-from domkl.agent.config import OutputSection, StreamSection, TransportSection, redacted
+from domkl.agent.config import OutputSection, StreamSection, TransportSection
+from domkl.agent.redacting import redacted
 from domkl.agent.serve import snapshot
 from domkl.agent.transports import TransportSettings, make
 from domkl.base.errors import InputError

@@ -170,3 +170,11 @@ def test_a_label_of_an_unknown_prediction_changes_nothing():
     found.sample({"learner": "a", "index": 0, "y_hat": 1.0})
     found.truth("a", 3, 1.0)
     assert found.document(None)["learners"][0]["error"] is None
+
+
+def test_learners_that_are_gone_make_room(monkeypatch):
+    monkeypatch.setattr(feed, "LEARNERS", 2)
+    shown = Feed("net", own="a")
+    for name, age in (("a", 0.0), ("gone", feed.OLD + 1), ("new", 0.0), ("one too many", 0.0)):
+        shown.status({"learner": name, "age": age})
+    assert [row["name"] for row in shown.document(None)["learners"]] == ["a", "new"]

@@ -177,6 +177,18 @@ class AgentConfig:
         wrong = f"[output] topic is of other learners; expected {self._own}<channel>, or no domkl/; fix it"
         out = self.output.topic
         need_that(not topics.may_be_ours(out) or out.startswith(self._own) or bool(stream.broker), wrong)
+        self._refuse_loop()
+
+    def _refuse_loop(self) -> None:
+        """Refuse to read what we write: each prediction would be a reading, for which there is another."""
+        written = [self.output.topic, *(self.device.topics if self.output.home_assistant else ())]
+        for pattern in self.stream.patterns:
+            for topic in filter(None, written):
+                wrong = (
+                    f"[stream] reads {pattern!r}, which has {topic!r} that [output] writes; expected other "
+                    "topics; choose an [output] topic that it does not match"
+                )
+                need_that(not topics.matches(pattern, topic), wrong)
 
     def _fill_topic(self) -> None:
         """Home Assistant reads predictions from a topic of a broker, so there must be one."""
@@ -330,18 +342,3 @@ def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
         }
         changed[name] = dataclasses.replace(section, **paths)
     return dataclasses.replace(config, **changed)
-
-
-def redacted(config: AgentConfig) -> AgentConfig:
-    """The same without passwords, tokens and what an address may hold of them, for what is shown."""
-    hidden: dict[str, Any] = {
-        name: dataclasses.replace(section, password="***")
-        for name, section in (("stream", config.stream), ("transport", config.transport))
-        if section.password is not None
-    }
-    if config.http.token is not None:
-        hidden["http"] = dataclasses.replace(config.http, token=HIDDEN_TOKEN)
-    address, mark, _ = config.output.url.partition("?")
-    if mark:
-        hidden["output"] = dataclasses.replace(config.output, url=f"{address}?***")
-    return dataclasses.replace(config, **hidden)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Container, Mapping
 from typing import Annotated, Any, Literal
 
@@ -98,7 +99,7 @@ class Gossip:
             elif report.name in neighbours and report.name != sender:
                 continue  # that one reports itself
             elif known is None:
-                if report.version <= MOST_FIRST and self._has_room(now):
+                if report.version <= MOST_FIRST and self._has_room(sender, now):
                     self._keep(report, sender, now)
             elif known.version < report.version <= known.version + MOST_AHEAD:
                 self._keep(report, sender, now)
@@ -117,12 +118,18 @@ class Gossip:
         self.known[name], self.via[name], self.received_at[name] = report, sender, now
         self._news[name] = None
 
-    def _has_room(self, now: float) -> bool:
+    def _has_room(self, sender: str, now: float) -> bool:
+        """Whether one more learner may be kept track of; who brought most of them makes room for others."""
         if len(self.known) < MOST_LEARNERS:
             return True
-        oldest = min(self.received_at, key=lambda name: self.received_at[name])
+        oldest = min(self.received_at, key=self.received_at.__getitem__)
         if now - self.received_at[oldest] < OLD:
-            return False
+            brought = Counter(via for name, via in self.via.items() if via != name)
+            greedy = max(brought, key=brought.__getitem__, default=sender)
+            if brought[sender] + 1 >= brought[greedy]:
+                return False
+            theirs = [name for name, via in self.via.items() if via == greedy != name]
+            oldest = min(theirs, key=self.received_at.__getitem__)
         for each in (self.known, self.via, self.received_at, self._news):
             each.pop(oldest, None)
         return True

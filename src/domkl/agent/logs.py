@@ -10,6 +10,7 @@ from collections import Counter
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
+from ..base.words import visible
 from .sections import LogSection
 
 LONGEST = 500  # characters of one field, as fields may come from a peer or a file
@@ -113,7 +114,7 @@ class TextFormat(_Format):
         time, level, event, learner, *rest = self.parts(record).items()
         words = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in rest]
         shown = json.dumps(event[1], ensure_ascii=False)[1:-1]  # a line break in it must not start a new line
-        return " ".join([time[1], level[1].upper(), learner[1], shown, *words])
+        return visible(" ".join([time[1], level[1].upper(), learner[1], shown, *words]))
 
 
 def _plain(value: object) -> object:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
+import os
 from pathlib import Path
 
 
@@ -16,3 +18,11 @@ def near_file(path: str | Path) -> str:
         if near:
             return f"did you mean {str(missing.parent / near[0])!r}?"
     return ""
+
+
+def refuse_device(path: str | os.PathLike[str]) -> None:
+    """Raise OSError where a file under this name would take the place of a device, or of a name for one."""
+    place = Path(path)
+    is_odd = place.exists() and not (place.is_file() or place.is_dir())
+    if is_odd or place.absolute().parent == Path("/dev"):
+        raise OSError(errno.EINVAL, "it is a device or a pipe", str(path))

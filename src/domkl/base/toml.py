@@ -162,7 +162,7 @@ def _check(where: str, value: object, key: Key | Keys, remedy: str) -> None:
     if isinstance(key, dict) or not key.takes(value):
         expected = TABLE if isinstance(key, dict) else f"{key}"
         expected += " of 64 bits" if type(value) is int and not -WHOLE <= value < WHOLE else ""
-        shown = "hidden" if where.lower().endswith("password") else checks.short(value)
+        shown = "hidden" if where.lower().endswith(("password", "token")) else checks.short(value)
         raise InputError(f"{where} is {shown}; expected {expected}; {remedy}")
 
 

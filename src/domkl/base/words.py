@@ -12,6 +12,10 @@ from .extras import need
 
 NONE = "–"
 MOST_DECIMALS = 5
+#: Control signs other than tab and line end, and those that turn the direction of writing.
+_COMMANDS = dict.fromkeys(
+    {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {9, 10}, "\ufffd"
+)
 
 
 def number(value: float | None) -> str:
@@ -75,9 +79,18 @@ def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}" + ("" if count == 1 else "s")
 
 
+def visible(words: str) -> str:
+    """Words of a file or a message without signs that would command a terminal; each is shown as one mark.
+
+    >>> visible("a\\x1b[31mb\\nc")
+    'a�[31mb\\nc'
+    """
+    return words.translate(_COMMANDS)
+
+
 def text(words: str, style: str = "") -> Any:
     """Text that is shown as it is; a learner's name or a log may contain [markup]."""
-    return need("rich.text", "cli").Text(words, style=style)
+    return need("rich.text", "cli").Text(visible(words), style=style)
 
 
 def table(title: str = "", *heads: str, left: int = 1) -> Any:

@@ -116,11 +116,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # closed by the caller
             sys.stdout.flush()
     except Error as error:
-        print(f"domkl: {error}", file=sys.stderr)
+        from ..base.words import visible
+
+        print(f"domkl: {visible(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("domkl: stopped", file=sys.stderr)
         return 130
+    except MemoryError:
+        print("domkl: there is too little memory; expected less data or a larger machine", file=sys.stderr)
+        return 2
     except BrokenPipeError:
         _silence()  # the reader has closed the pipe, as `head` does: no error
     except OSError as error:

@@ -105,9 +105,9 @@ def run_in_batches() -> None:
 def check(config: Any, as_json: bool) -> None:
     """Print what an agent with this configuration would be, and whether it could use its first rows."""
     from ..agent import transports
-    from ..agent.config import redacted
     from ..agent.making import make
     from ..agent.preview import preview
+    from ..agent.redacting import redacted
 
     for each in filter(None, (config.transport_settings(), config.source_settings())):
         transports.check(each)
@@ -128,7 +128,7 @@ def check(config: Any, as_json: bool) -> None:
     if rows is not None:
         print(f"the first rows of {config.stream.path}: {rows.read} read, {rows.used} can be used")
         for reason in rows.top():
-            print(f"refused: {reason}")
+            print(f"refused: {show.visible(reason)}")
     elif config.stream.path:
         print(f"{config.stream.path} is not there; its rows were not looked at")
     print(f"fingerprint {learner.fingerprint}: the same at every learner")
@@ -159,7 +159,7 @@ def in_line(table: dict[str, Any], prefix: str = "") -> str:
     parts = []
     for key, value in table.items():
         if isinstance(value, dict):
-            parts.append(in_line(value, f"{prefix}{key}."))
+            parts.append(in_line(value, f"{prefix}{show.visible(key)}."))
         elif value not in (None, "", ()):
-            parts.append(f"{prefix}{key} = {json.dumps(value)}")
+            parts.append(f"{prefix}{show.visible(key)} = {json.dumps(value)}")
     return ", ".join(parts)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..base import checks
 from ..base.errors import InputError
 from ..base.extras import need
 from ..datasets import Columns, guess, readers
@@ -169,7 +170,8 @@ def from_topics(
 ) -> tuple[list[DeviceFile], Columns]:
     """A device for each topic on which readings come, and what the columns of all are together."""
     settings = {"broker": args.broker, "user": args.user, "ca": args.ca, "insecure": args.insecure}
-    seconds, output_topic = args.wait or WAIT, args.output_topic or OUTPUT
+    seconds = WAIT if args.wait is None else checks.positive("--wait", args.wait)
+    output_topic = args.output_topic or OUTPUT
     print(f"listening for at most {seconds:g} s: {', '.join(args.topic)}", file=sys.stderr)
     found = listening.listen(args.topic, {**settings, "password": password}, seconds)
     rows = [given.flatten(row) for each in found.values() for row in each]
@@ -237,7 +239,7 @@ def _tell(args: argparse.Namespace, folder: Path, names: list[str], columns: Col
         show.document({**about, "next": commands[0], "commands": commands})
         return
     many = f"{len(names)} devices that predict" if len(names) > 1 else "1 device that predicts"
-    print(f"{folder} has {many} {columns.target} from {', '.join(columns.features)}:")
+    print(show.visible(f"{folder} has {many} {columns.target} from {', '.join(columns.features)}:"))
     print("\n".join(f"  {folder / name}.toml" for name in names))
     print(f"Start all of them here:  {commands[0]}")
     print(f"or each on its machine:  {commands[1]}")

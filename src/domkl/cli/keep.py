@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..base import paths
 from ..base.errors import InputError
 from ..simulator.results import STOP
 
@@ -32,6 +33,7 @@ def check_file(path: str | Path, option: str) -> None:
     with _refusing(path, option, "a file to write"):
         if Path(path).is_dir():
             raise IsADirectoryError(21, "it is a directory")
+        paths.refuse_device(path)
         check_folder(Path(path).parent, option)
 
 

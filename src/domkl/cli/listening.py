@@ -16,8 +16,8 @@ from ..base.extras import need
 Found: TypeAlias = "dict[str, list[dict[str, Any]]]"
 #: Readings of a topic that are enough, and seconds without a new topic after which none is expected.
 ENOUGH, QUIET = 5, 2.0
-#: The most topics, and readings of each.
-MOST_TOPICS, MOST_READINGS = 200, 1000
+#: The most topics, readings of each, and bytes of all.
+MOST_TOPICS, MOST_READINGS, MOST_BYTES = 200, 1000, 2**26
 
 
 def listen(patterns: Sequence[str], settings: dict[str, Any], seconds: float) -> Found:
@@ -43,7 +43,7 @@ async def _listen(patterns: Sequence[str], settings: dict[str, Any], seconds: fl
     await guest.open()
     found: Found = {}
     end = time.monotonic() + seconds
-    newest = time.monotonic()
+    newest, room = time.monotonic(), MOST_BYTES
     try:
         for pattern in patterns:
             guest.subscribe(pattern)
@@ -54,7 +54,9 @@ async def _listen(patterns: Sequence[str], settings: dict[str, Any], seconds: fl
                 continue
             before = len(found)
             for topic, payload in messages:
-                _note(found, topic, payload)
+                room -= len(payload)
+                if room > 0:
+                    _note(found, topic, payload)
             newest = time.monotonic() if len(found) > before else newest
     finally:
         await guest.close()

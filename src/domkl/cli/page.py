@@ -31,7 +31,7 @@ def opened(feed: Feed | RunFeed, listen: str) -> Server:
     """A page at HOST:PORT of this machine; says on standard error where."""
     host, _, port = listen.rpartition(":")
     bare = host.strip("[]")
-    if not (port.isascii() and port.isdigit() and int(port) < 2**16 and is_loopback(bare)):
+    if not (port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 2**16 and is_loopback(bare)):
         raise InputError(
             f"the page's address is {listen!r}; expected one of this machine, as there is no token; "
             "choose 127.0.0.1:PORT"

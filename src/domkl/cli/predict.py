@@ -6,6 +6,7 @@ import argparse
 import csv
 import io
 import math
+import os
 import sys
 from collections.abc import Hashable
 from pathlib import Path
@@ -49,6 +50,9 @@ def run(args: argparse.Namespace) -> None:
     model, coverage = DOMKL.load(args.model), conformal.check_coverage(args.coverage)
     if args.out is not None:
         keep.check_file(args.out, "--out")
+        for given in filter(os.path.exists, (args.model, args.data)):
+            if os.path.exists(args.out) and os.path.samefile(args.out, given):
+                raise InputError(f"--out is {given}, which is read; expected another file; choose one")
     table = rows_of(model, args.model, args.data, args.query)
     who = _who(model, table, args.learner)
     with show.progress(f"predicting {plural(len(table.X), 'row')}") as bar:

@@ -20,8 +20,7 @@ def ask(user: str | None, file: str | None, broker: str) -> str | None:
             raise InputError("--password-file is given without --user; expected both; add --user")
         return None
     if file is not None:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
-        return lines[0] if lines else ""
+        return _first_line(file)
     if SECRET in os.environ:
         return os.environ[SECRET]
     if not sys.stdin.isatty():
@@ -30,3 +29,11 @@ def ask(user: str | None, file: str | None, broker: str) -> str | None:
             f"variable {SECRET}; give one"
         )
     return getpass.getpass(f"Password of {user} at {broker}: ")
+
+
+def _first_line(file: str) -> str:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(f"{file} is not UTF-8 text; expected a password in its first line; fix it") from None
+    return lines[0] if lines else ""

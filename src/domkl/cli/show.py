@@ -10,10 +10,10 @@ from typing import Any
 
 from ..base.extras import need
 from ..base.progress import ProgressLines
-from ..base.words import NONE, number, table, text
+from ..base.words import NONE, number, table, text, visible
 from ..watch.requests import finite
 
-__all__ = ["console", "count", "document", "progress", "size", "table", "text"]
+__all__ = ["console", "count", "document", "progress", "size", "table", "text", "visible"]
 
 #: How wide to print where there is no terminal to ask.
 WIDTH = 120
@@ -23,8 +23,21 @@ NARROW = 90
 
 def console() -> Any:
     """A console for results that people read."""
-    made = need("rich.console", "cli").Console(highlight=False)
-    return made if made.is_terminal else need("rich.console", "cli").Console(width=WIDTH, highlight=False)
+    rich = need("rich.console", "cli")
+    made = rich.Console(highlight=False)
+    made = made if made.is_terminal else rich.Console(width=WIDTH, highlight=False)
+    made.push_render_hook(_Cleaning())
+    return made
+
+
+class _Cleaning:
+    """What a console does with lines before it prints them; cells of tables are made by `text`."""
+
+    def process_renderables(self, lines: list[Any]) -> list[Any]:
+        for line in lines:
+            if hasattr(line, "plain"):
+                line.plain = visible(line.plain)
+        return lines
 
 
 def count(value: int | None) -> str:

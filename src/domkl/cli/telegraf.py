@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
-from ..base import checks
+from ..base import checks, words
 from ..base.errors import DataError, InputError
 from ..datasets.columns import CellError, Columns
 from ..datasets.encoder import Encoder
@@ -187,7 +187,7 @@ class Processor:
 
     def _tell(self, level: str, text: str) -> None:
         """Telegraf reads the level off the beginning of a line."""
-        print(f"{level}! domkl: {text}", file=self.log, flush=True)
+        print(f"{level}! domkl: {words.visible(text)}", file=self.log, flush=True)
 
 
 class Series:

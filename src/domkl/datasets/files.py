@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,9 @@ from pathlib import Path
 
 from ..base.errors import DataError
 from ..base.paths import near_file
+
+#: Bytes that any packed file may have, and how many times its size larger ones may.
+MOST_UNZIPPED, RATIO = 2**28, 100
 
 
 @dataclass(frozen=True)
@@ -80,11 +84,23 @@ def _spellings(file: File, directory: Path) -> Iterator[Path]:
     return (directory / (name + end) for name in names for end in ("", ".gz"))
 
 
+def unzipped(data: bytes) -> bytes:
+    """What gzip has packed; far more than any table packs to so little is refused."""
+    most = max(MOST_UNZIPPED, RATIO * len(data))
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        found = file.read(most + 1)
+    if len(found) > most:
+        raise gzip.BadGzipFile(f"more than {most} bytes from {len(data)}; gunzip it first if that is right")
+    return found
+
+
 def read_bytes(path: Path) -> bytes:
     """The file's bytes, gunzipped if its name ends in .gz."""
     try:
+        if path.is_char_device():
+            raise DataError(f"{path}: a device, which has no end; expected a file; choose one")
         data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
+        return unzipped(data) if path.suffix.lower() == ".gz" else data
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; {near_file(path) or 'check the path'}") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

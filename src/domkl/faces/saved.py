@@ -10,6 +10,7 @@ whose writer lied, ends in a `DataError`.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -72,10 +73,15 @@ class About:
         if names and not len(set(names)) == len(names) == d:
             raise ValueError(f"{d} inputs have {len(names)} names")
         columns = None if state["columns"] is None else Columns.from_table(state["columns"], "its columns")
-        if columns is not None and Encoder(columns).inputs != names:
+        if columns is not None and (_hashed(columns) > d or Encoder(columns).inputs != names):
             raise ValueError("its columns make other inputs")
         scale = checks.finite("its scale", checks.floats("scale", [state["origin"], state["factor"]]))
         return cls(names, *texts, columns, *scale.tolist())
+
+
+def _hashed(columns: Columns) -> int:
+    """How many inputs texts become; all others are not many more than the words that a file names."""
+    return columns.hashed * sum(columns.kinds.get(name) == "text" for name in columns.features)
 
 
 def write(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
@@ -89,6 +95,8 @@ def write(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The state in a file, if it is as it was written."""
     try:
+        if Path(path).is_char_device():
+            raise OSError(errno.EINVAL, "a device, which has no end")
         content = Path(path).read_bytes()
     except OSError as error:
         raise DataError(

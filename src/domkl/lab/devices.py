@@ -107,7 +107,7 @@ def write(folder: Path, texts: Mapping[str, str], password: str | None) -> None:
         if password is not None:
             _write_secret(made / PASSWORD, password)
         for name, text in texts.items():
-            (made / name).write_text(text, encoding="utf-8")
+            (made / name).write_bytes(_encoded(name, text))
         for name in texts:
             config = load(made / name, {})
             for settings in filter(None, (config.transport_settings(), config.source_settings())):
@@ -117,6 +117,16 @@ def write(folder: Path, texts: Mapping[str, str], password: str | None) -> None:
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
+
+
+def _encoded(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{name} would hold {text[error.start]!a}, which is no character; expected names of files and "
+            "columns in UTF-8; rename them"
+        ) from None
 
 
 def refuse_used(folder: Path) -> None:

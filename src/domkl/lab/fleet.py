@@ -49,7 +49,10 @@ def lay_out(
     folder.mkdir(parents=True, exist_ok=True)
     split = source.split
     graph = network(experiment.graphs[0], split.names)
-    names = [str(name) for name in split.names]
+    from ..agent.transports import topics
+
+    # Each becomes a file's name, and may come from a table: it must not lead elsewhere.
+    names = [topics.check_name(str(name), "a learner") for name in split.names]
     places = _places(names, hosts)
     for j, name in enumerate(names):
         neighbours = [names[i] for i in graph.neighbours[j]]

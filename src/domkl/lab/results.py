@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base import paths
 from ..base.errors import InputError
 from ..faces.estimator import DOMKL
 from ..faces.saved import About
@@ -94,6 +95,7 @@ def write_table(rows: Iterator[dict[str, Any]], heads: tuple[str, ...], path: Pa
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file as a whole or not at all, readable by others as any file."""
     try:
+        paths.refuse_device(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.part")
         part.write_bytes(content)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..base import paths
 from ..base.errors import DataError, DiskError, InputError
 from . import tensors
 
@@ -86,6 +87,7 @@ def digest(content: bytes) -> str:
 def replace(path: Path, content: bytes, sync: bool, ready: Callable[[], None] | None = None) -> None:
     """Write `path` so that it is there as a whole or not at all; `ready` is called when only its name is
     missing."""
+    paths.refuse_device(path)
     number, temporary = tempfile.mkstemp(SUFFIX, f"{PREFIX}{os.getpid()}-", path.parent)  # with mode 0600
     try:
         with open(number, "wb", buffering=0) as file:

@@ -16,6 +16,8 @@ from .errors import Curve, Guesses
 RECENT, WAITING = 300, 4096
 #: Alarms that are shown, learners that are, and characters of a name.
 ALARMS, LEARNERS, LONGEST = 50, 1024, 64
+#: Seconds without a word after which a learner makes room for another.
+OLD = 60.0
 #: What is published: all; no readings and predictions; neither these nor errors and weights.
 LEVELS = ("full", "errors", "counts")
 #: Fields of a status that are shown, besides the errors and weights that a level may withhold.
@@ -173,8 +175,14 @@ class Feed:
 
     def _shown(self, name: str) -> Shown | None:
         found = self._learners.get(name)
-        if found is None and len(self._learners) < LEARNERS:
-            found = self._learners[name] = Shown(name)
+        if found is not None:
+            return found
+        if len(self._learners) >= LEARNERS:  # the one that was not heard of for longest makes room
+            oldest = min(self._learners.values(), key=lambda shown: shown.seen_at)
+            if time.monotonic() - oldest.seen_at < OLD or oldest.name == self.own:
+                return None
+            del self._learners[oldest.name]
+        found = self._learners[name] = Shown(name)
         return found
 
     # Asked by the server

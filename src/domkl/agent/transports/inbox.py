@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import math
 import threading
 from collections.abc import Callable
 
 from ...base.errors import InputError
 from .base import Counts, TransportSettings
+from .topics import LONGEST_TOPIC
 
 #: The most messages, and bytes of them, that are handled in one turn of the event loop.
 MOST_AT_ONCE, MOST_BYTES_AT_ONCE = 32, 2**20
@@ -51,7 +53,7 @@ class Inbox:
         if waiter is not None:
             _wake(waiter)
 
-    def fits(self, size: int) -> bool:
+    def fits(self, size: float) -> bool:
         """Whether a message of that size is allowed; counted as refused if not."""
         if size <= self._max_bytes:
             return True
@@ -61,7 +63,7 @@ class Inbox:
 
     def add(self, topic: str, payload: bytes) -> None:
         """Take a message, from any thread."""
-        if not self.fits(len(payload)):
+        if not self.fits(len(payload) if len(topic) <= LONGEST_TOPIC else math.inf):
             return
         with self._lock:
             loop = self._loop

@@ -16,7 +16,7 @@ from .adapter import Adapter
 from .base import TransportSettings
 from .inbox import Retained
 from .security import context, parse, uses_tls
-from .topics import GONE, LOST
+from .topics import GONE, LONGEST_TOPIC, LOST
 
 #: Seconds without a message after which each end sends a ping.
 KEEPALIVE = 5
@@ -153,7 +153,11 @@ class MqttTransport(Adapter):
 
     def _on_message(self, client: Any, data: Any, message: Any) -> None:
         payload = message.payload
-        self._inbox.add(message.topic, Retained(payload) if message.retain else payload)
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:  # it would end paho's thread
+            topic = "\ufffd" * (LONGEST_TOPIC + 1)  # refused and counted
+        self._inbox.add(topic, Retained(payload) if message.retain else payload)
 
 
 def _packets() -> Any:

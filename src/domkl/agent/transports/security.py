@@ -34,7 +34,7 @@ def parse(address: str, what: str = "address") -> tuple[str, int]:
     is_port = len(port) <= 5 and port.isascii() and port.isdigit() and int(port) <= 65535
     if not _HOST.fullmatch(bare) or ambiguous or not is_port:
         raise InputError(
-            f"{what} is {address!r}; expected host:port, or [address]:port for IPv6; fix the address"
+            f"{what} is {_public(address)!r}; expected host:port, or [address]:port for IPv6; fix the address"
         )
     return bare, int(port)
 
@@ -60,9 +60,15 @@ def check_url(url: str) -> None:
     near = is_usable and is_loopback(f"[{host}]:{port or 80}" if ":" in host else f"{host}:{port or 80}")
     if not is_usable or (parts.scheme == "http" and not near):
         raise InputError(
-            f"url is {short(url)}; expected https://..., or http:// on this machine, without a name and "
-            "password; fix url"
+            f"url is {short(_public(url))}; expected https://..., or http:// on this machine, without a name "
+            "and password; fix url"
         )
+
+
+def _public(address: str) -> str:
+    """An address without what may be a password in it: all before its last @, and a query."""
+    _, mark, host = address.rpartition("@")
+    return (f"***@{host}" if mark else address).partition("?")[0]
 
 
 def check_reachable(address: str, settings: TransportSettings) -> None:

@@ -10,7 +10,6 @@ Nothing here knows what a column means; see `guess` and `encoder`.
 
 from __future__ import annotations
 
-import gzip
 import os
 import sys
 import zlib
@@ -19,7 +18,7 @@ from typing import Any
 
 from ...base.errors import DataError, InputError
 from ..columns import Columns
-from ..files import read_bytes
+from ..files import read_bytes, unzipped
 from . import delimited, frames, queries, records
 from .raw import Fault, Faults, Raw, flattened, without
 
@@ -79,7 +78,7 @@ def _bytes(name: str, data: bytes, end: str, columns: Columns, max_rows: int | N
 
 def _unzipped(name: str, data: bytes) -> bytes:
     try:
-        return gzip.decompress(data)
+        return unzipped(data)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{name}: not a whole gzip file ({error}); get it again") from None
 

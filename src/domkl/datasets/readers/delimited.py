@@ -63,15 +63,16 @@ def _empty(name: str) -> Raw:
 
 def _names(head: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """A name of its own for every column, and what had to be done for that."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     notes = []
     for i, given in enumerate(head, 1):
-        name = given or f"column {i}"
-        if name in names:
+        name = first = given or f"column {i}"
+        while name in names:
             name = f"{name} ({i})"
+        if name != first:
             notes.append(f"column {given!r} is there twice, the second is called {name!r}")
-        names.append(name)
-    return names, tuple(notes)
+        names[name] = None
+    return list(names), tuple(notes)
 
 
 def _headless(names: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -27,6 +27,11 @@ def name_of(source: str) -> str:
     """What people call a database: its own name, never its address, which may hold a password."""
     if source.startswith(SQLITE):
         return Path(source.removeprefix(SQLITE)).name
+    if {*source.partition("://")[2].rpartition("@")[0]} & {*"/?#[]"}:
+        raise InputError(  # which parsers would take for a host, a port or a name, and show
+            "the PostgreSQL address has one of / ? # [ ] before its @; expected a password with %2F %3F %23 "
+            "%5B %5D in their place; write it so, or leave it to ~/.pgpass"
+        )
     return urlsplit(source).path.strip("/") or "PostgreSQL"
 
 
@@ -35,12 +40,13 @@ def read(source: str, query: str, max_rows: int | None = None) -> Raw:
     if source.startswith(SQLITE):
         path = Path(source.removeprefix(SQLITE).removeprefix("//"))
         with _sqlite(path) as connection:
-            return _rows(
-                path.name, connection, query or _only(path.name, _sqlite_tables(connection)), max_rows
-            )
+            query = query or _only(path.name, _sqlite_tables(connection))
+            return _rows(path.name, connection.cursor(), query, max_rows)
     name = name_of(source)
     with _postgres(source, name) as connection:
-        return _rows(name, connection, query or _only(name, _postgres_tables(connection)), max_rows)
+        query = query or _only(name, _postgres_tables(connection))
+        with connection.cursor(name="domkl") as cursor:  # one with a name takes one select, and nothing else
+            return _rows(name, cursor, query, max_rows)
 
 
 def _only(name: str, tables: Sequence[str]) -> str:
@@ -54,8 +60,7 @@ def _only(name: str, tables: Sequence[str]) -> str:
     )
 
 
-def _rows(name: str, connection: Any, query: str, max_rows: int | None) -> Raw:
-    cursor = connection.cursor()
+def _rows(name: str, cursor: Any, query: str, max_rows: int | None) -> Raw:
     cursor.execute(query)
     if cursor.description is None:
         raise InputError(f"{name}: the query gives no rows; expected a select; write one")
@@ -74,12 +79,18 @@ def _sqlite(path: Path) -> Iterator[Any]:
         raise DataError(f"{path}: no such file; check the path")
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            connection.set_authorizer(_no_other_file)
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             yield connection
     except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
         raise DataError(
             f"{path}: {_line(error)}; expected a SQLite database and a select; fix them"
         ) from None
+
+
+def _no_other_file(action: int, *about: str | None) -> int:
+    """ATTACH, and VACUUM INTO with it, would make files, whatever the database itself may be opened for."""
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def _sqlite_tables(connection: Any) -> list[str]:

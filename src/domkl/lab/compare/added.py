@@ -40,11 +40,13 @@ def contender(text: str) -> Contender:
 
 
 def _adapter(text: str, model: Any) -> type[RiverModel] | type[SklearnModel]:
+    """How an estimator, or the class of one, learns."""
     if callable(getattr(model, "learn_one", None)) and callable(getattr(model, "predict_one", None)):
         return RiverModel
     if callable(getattr(model, "partial_fit", None)) and callable(getattr(model, "predict", None)):
         return SklearnModel
-    raise _refusal(text, f"{type(model).__name__} does not learn sample by sample")
+    name = getattr(model, "__name__", type(model).__name__)
+    raise _refusal(text, f"{name} does not learn sample by sample")
 
 
 def _made(text: str) -> Any:
@@ -60,7 +62,10 @@ def _made(text: str) -> Any:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
+        _adapter(text, found)  # before it is called: nothing but an estimator's class is
         return found(**arguments) if isinstance(found, type) or arguments else found
+    except InputError:
+        raise
     except Exception as error:  # a module may raise anything when it is imported
         raise _refusal(text, " ".join(f"{type(error).__name__}: {error}".split())[:200]) from None
 
@@ -71,10 +76,10 @@ def _called(text: str, expression: str) -> tuple[str, dict[str, Any]]:
         tree = ast.parse(expression.strip(), mode="eval").body
         if not isinstance(tree, ast.Call):
             return ast.unparse(tree), {}
-        if tree.args:
+        if tree.args or any(keyword.arg is None for keyword in tree.keywords):
             raise ValueError("arguments need names")
         return ast.unparse(tree.func), {str(a.arg): ast.literal_eval(a.value) for a in tree.keywords}
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _refusal(text, f"{error}") from None
 
 
