@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import math
 import ssl
@@ -13,10 +14,11 @@ import numpy as np
 import pytest
 
 import inmemory
-from domkl.agent import certs
+from domkl.agent import certs, explaining
 from domkl.agent.config import AgentConfig, TransportSection
 from domkl.agent.config_http import HttpSection
 from domkl.agent.loop import Agent
+from domkl.agent.sections import AlarmSection
 from domkl.agent.serve import service_of, show_status
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
@@ -157,6 +159,56 @@ def test_the_page_of_one_shows_all_and_its_own_readings():
     assert own["detail"]["weights"][0][0] == "own"
     assert far["detail"]["name"] == "c"
     assert far["detail"]["samples"][0] == []
+
+
+def watched(agent, seconds=30.0):
+    """The state that an agent's page shows once its inputs are explained, or when it has ended."""
+
+    async def main():
+        with service_of(agent, LOOPBACK) as service:
+            async with explaining.explained(agent):
+                running = asyncio.create_task(agent.run())
+                await inmemory.until(lambda: agent.learner.round == 200)
+                feed = agent.predictions.feed
+                if agent.config.http.publish == "full":
+                    await inmemory.until(lambda: feed.document(None)["detail"]["effects"]["round"] == 200)
+                show_status(agent)
+                found = await asked(service, "/state")
+                answer = await asked(service, "/predict", {"x": [0.9, 0.5], "explain": True})
+                await asyncio.wait_for(running, seconds)
+                return found[1], answer[1]
+
+    return asyncio.run(main())
+
+
+def faulty(T=200):
+    """A stream whose label follows the first input, and leaps at the end."""
+    X = np.random.default_rng(0).uniform(size=(T, 2))
+    y = 4 * X[:, 0]
+    y[-20] = 20.0
+    return X, y
+
+
+@pytest.mark.parametrize("publish", ["full", "errors", "counts"])
+def test_the_page_shows_which_inputs_matter_and_the_alarms(publish, monkeypatch):
+    for name, seconds in (("FIRST", 0.01), ("EVERY", 0.05), ("REST", 0.0)):
+        monkeypatch.setattr(explaining, name, seconds)
+    X, y = faulty()
+    settings = dataclasses.replace(config("a", publish=publish), alarm=AlarmSection(rate=0.01))
+    agent = Agent(settings, stream=inmemory.stream(X, y), out=[].append)
+    state, answer = watched(agent)
+    [row] = state["learners"]
+    assert row["alarms"] == agent.memory.alarms.count >= 1
+    if publish != "full":
+        assert (state["alarms"], "effects" in state["detail"], "inputs" in answer) == ([], False, False)
+        return
+    assert 20.0 in [alarm["y"] for alarm in state["alarms"]]
+    name, part, effect, direction = state["detail"]["effects"]["inputs"][0]
+    assert (name, direction) == ("u", "rises")
+    assert part > 0.8
+    assert effect == pytest.approx(4 / math.sqrt(6), rel=0.3)
+    assert answer["inputs"][0][0] == "u"
+    assert answer["inputs"][0][1] > 0
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from ..watch import Feed
 from . import logs
 from .asking import Asking
 from .config import AgentConfig
+from .explaining import explained
 from .loop import Agent
 from .service import Service, Snapshot
 
@@ -93,8 +94,12 @@ async def _watched(agent: Agent) -> AsyncIterator[None]:
     address = agent.config.http.address
     task = asyncio.create_task(_tell_status(agent))
     try:
-        with contextlib.nullcontext() if address is None else service_of(agent, address):
+        if address is None:
             yield
+            return
+        with service_of(agent, address):
+            async with explained(agent):
+                yield
     finally:
         task.cancel()
 
@@ -165,6 +170,7 @@ def status_of(agent: Agent) -> dict[str, Any]:
         "bytes_received": counts.received_bytes,
         "refused": sum(agent.refused.values()) + counts.refused,
         "rows_refused": agent.rows.total(),
+        "alarms": agent.memory.alarms.count,
         "faults": list(agent.status.faults),
     }
 
