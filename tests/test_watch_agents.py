@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import inmemory
-from domkl.agent import certs, explaining
+from domkl.agent import certs, explaining, serve
 from domkl.agent.config import AgentConfig, TransportSection
 from domkl.agent.config_http import HttpSection
 from domkl.agent.loop import Agent
@@ -159,6 +159,47 @@ def test_the_page_of_one_shows_all_and_its_own_readings():
     assert own["detail"]["weights"][0][0] == "own"
     assert far["detail"]["name"] == "c"
     assert far["detail"]["samples"][0] == []
+
+
+def test_a_learner_whose_stream_has_ended_is_not_silent(monkeypatch):
+    """Also for one that hears of it from a neighbour only."""
+    monkeypatch.setattr(serve, "EVERY", 0.2)
+    X, y = data(3, 10)
+    near = {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
+
+    async def main():
+        released = asyncio.Event()
+
+        async def readings(j):
+            async for reading in inmemory.readings(X[j], y[j]):
+                yield reading
+            if j < 2:  # the others go on
+                await released.wait()
+
+        async def run(agent):
+            async with serve._watched(agent):
+                await agent.run()
+
+        agents = [
+            Agent(config(name, near[name], listen="127.0.0.1:0"), stream=readings(j), out=[].append)
+            for j, name in enumerate(near)
+        ]
+        running = [asyncio.create_task(run(agent)) for agent in agents]
+
+        def rows():
+            feed = agents[0].predictions.feed
+            return {} if feed is None else {row["name"]: row for row in feed.document(None)["learners"]}
+
+        await inmemory.until(lambda: rows().get("c", {}).get("state") == "done")
+        found = rows()
+        released.set()
+        await asyncio.gather(*running)
+        return found
+
+    found = asyncio.run(main())
+    assert found["c"]["via"] == "b"
+    assert found["b"]["state"] == "ready"
+    assert [each["up"] for each in found["b"]["neighbours"]] == [True, True]
 
 
 def watched(agent, seconds=30.0):

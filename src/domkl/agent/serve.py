@@ -31,8 +31,8 @@ READING = "reading"
 ERRORS = ("rmse_rolling", "rmse_alone_rolling", "kernel_weight")
 #: Weights in a status line.
 MOST_WEIGHTS = 32
-#: Seconds between two status lines.
-EVERY = 1.0
+#: Seconds between two status lines, and looks in between whether the stream has ended.
+EVERY, LOOKS = 1.0, 20
 
 
 async def serve(config: AgentConfig) -> None:
@@ -126,10 +126,19 @@ def service_of(agent: Agent, address: tuple[str, int]) -> Service:
 async def _tell_status(agent: Agent) -> None:
     while True:
         show_status(agent)
-        await asyncio.sleep(EVERY)
+        await _a_while(agent)
         logs.tell(
             LOG, logging.INFO, "status", state="ready" if agent.status.ready else "init", **summary(agent)
         )
+
+
+async def _a_while(agent: Agent) -> None:
+    """Until the next status line; if the stream ends meanwhile, others hear of it before we are gone."""
+    for _ in range(LOOKS):
+        was_done = agent.neighbourhood.done
+        await asyncio.sleep(EVERY / LOOKS)
+        if agent.neighbourhood.done and not was_done:
+            show_status(agent)
 
 
 def show_status(agent: Agent) -> None:
@@ -141,8 +150,9 @@ def show_status(agent: Agent) -> None:
     feed = agent.predictions.feed
     if feed is not None:
         names = [name for name, _ in own["weights"]]
+        ended = {name for name, peer in agent.peers.items() if peer.done is not None}
         for status in (own, *agent.conversation.gossip.statuses(now, names)):
-            feed.status(status)
+            feed.status({**status, "state": "done"} if status["learner"] in ended else status)
 
 
 def status_of(agent: Agent) -> dict[str, Any]:
@@ -151,7 +161,7 @@ def status_of(agent: Agent) -> dict[str, Any]:
     state = "done" if agent.neighbourhood.done else "ready" if agent.status.ready else "init"
     weights = agent.learner.weights
     near = [
-        {"name": name, "up": peer.is_up(now, 3.0), "trust": trust.get(name)}
+        {"name": name, "up": peer.is_up(now, 3.0) or peer.done is not None, "trust": trust.get(name)}
         for name, peer in agent.peers.items()
     ]
     return {
