@@ -163,7 +163,8 @@ def test_the_page_of_one_shows_all_and_its_own_readings():
 
 def test_a_learner_whose_stream_has_ended_is_not_silent(monkeypatch):
     """Also for one that hears of it from a neighbour only."""
-    monkeypatch.setattr(serve, "EVERY", 0.2)
+    monkeypatch.setattr(serve, "EVERY", 60.0)  # so that only the end makes it report
+    monkeypatch.setattr(serve, "LOOKS", 1200)
     X, y = data(3, 10)
     near = {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
 
@@ -188,6 +189,8 @@ def test_a_learner_whose_stream_has_ended_is_not_silent(monkeypatch):
 
         def rows():
             feed = agents[0].predictions.feed
+            for agent in agents[1::-1]:
+                show_status(agent)
             return {} if feed is None else {row["name"]: row for row in feed.document(None)["learners"]}
 
         await inmemory.until(lambda: rows().get("c", {}).get("state") == "done")
