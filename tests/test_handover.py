@@ -9,6 +9,8 @@ import domkl
 from domkl.base.errors import DataError, InputError
 from domkl.faces import handing
 from domkl.faces.online import OnlineRows
+from domkl.faces.saved import About
+from domkl.learner import handed
 from taught import (
     MODELS,
     NAMES,
@@ -42,6 +44,22 @@ def test_a_device_alone_goes_on_like_the_model(tmp_path):
         assert learner.predict(z) == pytest.approx(model.predict_one(x), rel=1e-9)
         model.learn_one(x, label)
         learner.observe(z, label)
+
+
+def test_the_model_of_a_run_is_refused_by_devices_until_handed_over(tmp_path):
+    X, y = samples(150)
+    run = domkl.simulate(X[None], y[None], "complete", model=domkl.Auto(size=60), keep_model=True)
+    model = domkl.DOMKL.from_run(run, y[None])
+    model.about = About(inputs=tuple(NAMES[: X.shape[1]]))
+    saved, given = str(tmp_path / "saved"), str(tmp_path / "given")
+    model.save(saved)
+    with pytest.raises(DataError, match=r"which holds samples; expected one of hand_over\(\); write it with"):
+        handed.read(saved)
+    domkl.DOMKL.load(saved).hand_over(given)
+    taught = handed.read(given)
+    assert taught.names == model.about.inputs
+    theirs = [float(model.predict(x[None])[0]) for x in X[:20]]
+    np.testing.assert_allclose([alone(taught).predict(x) for x in X[:20]], theirs, atol=0.02 * y.std())
 
 
 def test_a_device_of_the_paper_keeps_estimate_and_scale(tmp_path):

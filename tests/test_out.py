@@ -17,7 +17,7 @@ import problems
 from domkl import cli
 from domkl.base.errors import InputError
 from domkl.cli import completion
-from domkl.lab import latex, results
+from domkl.lab import latex, report, results
 from domkl.lab.latex import Sheet
 from domkl.lab.reproduce import claims
 from domkl.lab.reproduce.tables import Figure
@@ -115,6 +115,15 @@ def test_results_are_printed_although_writing_fails(here, monkeypatch, capsys, f
     out, err = capsys.readouterr()
     assert "No space left" in err
     assert json.loads(out)["files"] == [] if flag else "Mean squared error" in out
+
+
+def test_a_run_says_that_a_paper_model_is_not_saved(here, monkeypatch, capsys):
+    monkeypatch.setattr(report, "write", lambda outcome, folder: [folder / "index.html"])  # takes a second
+    argv = ["run", "--data", "mine.csv", "--target", "y", "--rounds", "20"]
+    assert code([*argv, "--model", "paper", "--D", "4"]) == 0
+    assert "Model: not saved; only model auto can be" in capsys.readouterr().out
+    assert code([*argv, "--size", "16"]) == 0
+    assert "Model: domkl-report" in capsys.readouterr().out
 
 
 def test_ctrl_c_keeps_what_was_done(here):

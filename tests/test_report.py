@@ -15,10 +15,12 @@ from rich.console import Console
 
 from domkl.base.errors import InputError, MissingExtra
 from domkl.base.words import number
+from domkl.datasets import Split
 from domkl.lab import report, trial
 from domkl.lab.report import chart, sentences, tables, terminal
+from domkl.lab.report.inputs import inputs
 from domkl.lab.trial import Source
-from domkl.learning.settings import Paper, describe
+from domkl.learning.settings import Auto, Paper, describe
 from outcomes import OUTCOMES, made, paper
 
 VOID = {"meta", "img", "br"}
@@ -347,3 +349,19 @@ def test_a_directory_that_cannot_be_made_is_one_line_with_a_remedy(stations, tmp
         with pytest.raises(InputError, match=r"cannot be written to .*--out DIR") as caught:
             report.write(stations, place)
         assert "\n" not in str(caught.value)
+
+
+def test_page_tells_which_inputs_matter(tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(2, 150, 3))
+    spec = replace(made(J=2, T=5).experiment, model=Auto(size=60))
+    source = Source("toy", Split(X, X[..., 1] / 2), scale=16.0, inputs=("idle", "busy", "<b>"))
+    outcome = trial.carry_out(spec, source)
+    found = inputs(outcome)
+    assert found.rows[0].name == "busy"
+    assert found.rows[0].trend == "rises"
+    assert float(found.rows[0].effect) == pytest.approx(2 * np.sqrt(1 / 6), rel=0.2)  # of 4 / 2 x, x uniform
+    page = Page(report.write(outcome, tmp_path)[0].read_text(encoding="utf-8"))
+    assert "Which inputs matter" in page.text
+    assert "mean over the 2 learners" in page.text
+    assert inputs(made(J=2, T=5)) is None

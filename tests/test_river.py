@@ -289,3 +289,10 @@ def test_the_third_class_keeps_what_the_first_two_knew(settings):
     model.learn_one({"a": 0.5}, "new")
     assert model.predict_one({"a": 0.1}) == "low"
     assert model.predict_one({"a": 0.9}) == "high"
+
+
+def test_classes_have_no_intervals():
+    model = MultiKernelClassifier(Auto(size=16))
+    model.learn_one({"a": 1.0}, True)
+    with pytest.raises(InputError, match=r"no bounds; .* use predict_proba_one, which"):
+        model.predict_one({"a": 1.0}, with_interval=True)

@@ -116,6 +116,23 @@ def test_decision_and_probability_agree(settings):
         assert np.array_equal(model.predict(X), best)
 
 
+def test_intervals_hold_the_asked_part_of_a_stream():
+    X, y = table(500)
+    y = y + 0.2 * np.random.default_rng(1).standard_normal(500)
+    model, inside = MultiKernelRegressor(Auto(size=60)).partial_fit(X[:150], y[:150]), []
+    for k in range(150, 500, 10):
+        low, high = model.predict_interval(X[k : k + 10], coverage=0.8).T
+        inside += ((low <= y[k : k + 10]) & (y[k : k + 10] <= high)).tolist()
+        model.partial_fit(X[k : k + 10], y[k : k + 10])
+    assert np.mean(inside) == pytest.approx(0.8, abs=0.06)
+
+
+def test_classes_have_no_intervals():
+    X, y = table(20)
+    with pytest.raises(InputError, match=r"no bounds; .* use predict_proba, which"):
+        MultiKernelClassifier(Auto(size=16), passes=1).fit(X, y > 1).predict_interval(X)
+
+
 def test_bad_settings_are_refused_in_one_line():
     X, y = table(20)
     with pytest.raises(InputError, match="passes is 0"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import math
 import ssl
@@ -13,10 +14,11 @@ import numpy as np
 import pytest
 
 import inmemory
-from domkl.agent import certs
+from domkl.agent import certs, explaining, serve
 from domkl.agent.config import AgentConfig, OutputSection, TransportSection
 from domkl.agent.config_http import HttpSection
 from domkl.agent.loop import Agent
+from domkl.agent.sections import AlarmSection
 from domkl.agent.serve import service_of, show_status
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
@@ -158,6 +160,100 @@ def test_the_page_of_one_shows_all_and_its_own_readings():
     assert own["detail"]["weights"][0][0] == "own"
     assert far["detail"]["name"] == "c"
     assert far["detail"]["samples"][0] == []
+
+
+def test_a_learner_whose_stream_has_ended_is_not_silent(monkeypatch):
+    """Also for one that hears of it from a neighbour only."""
+    monkeypatch.setattr(serve, "EVERY", 60.0)  # so that only the end makes it report
+    monkeypatch.setattr(serve, "LOOKS", 1200)
+    X, y = data(3, 10)
+    near = {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
+
+    async def main():
+        released = asyncio.Event()
+
+        async def readings(j):
+            async for reading in inmemory.readings(X[j], y[j]):
+                yield reading
+            if j < 2:  # the others go on
+                await released.wait()
+
+        async def run(agent):
+            async with serve._watched(agent):
+                await agent.run()
+
+        agents = [
+            Agent(config(name, near[name], listen="127.0.0.1:0"), stream=readings(j), out=[].append)
+            for j, name in enumerate(near)
+        ]
+        running = [asyncio.create_task(run(agent)) for agent in agents]
+
+        def rows():
+            feed = agents[0].predictions.feed
+            for agent in agents[1::-1]:
+                show_status(agent)
+            return {} if feed is None else {row["name"]: row for row in feed.document(None)["learners"]}
+
+        await inmemory.until(lambda: rows().get("c", {}).get("state") == "done")
+        found = rows()
+        released.set()
+        await asyncio.gather(*running)
+        return found
+
+    found = asyncio.run(main())
+    assert found["c"]["via"] == "b"
+    assert found["b"]["state"] == "ready"
+    assert [each["up"] for each in found["b"]["neighbours"]] == [True, True]
+
+
+def watched(agent, seconds=30.0):
+    """The state that an agent's page shows once its inputs are explained, or when it has ended."""
+
+    async def main():
+        with service_of(agent, LOOPBACK) as service:
+            async with explaining.explained(agent):
+                running = asyncio.create_task(agent.run())
+                await inmemory.until(lambda: agent.learner.round == 200)
+                feed = agent.predictions.feed
+                if agent.config.http.publish == "full":
+                    await inmemory.until(lambda: feed.document(None)["detail"]["effects"]["round"] == 200)
+                show_status(agent)
+                found = await asked(service, "/state")
+                answer = await asked(service, "/predict", {"x": [0.9, 0.5], "explain": True})
+                await asyncio.wait_for(running, seconds)
+                return found[1], answer[1]
+
+    return asyncio.run(main())
+
+
+def faulty(T=200):
+    """A stream whose label follows the first input, and leaps at the end."""
+    X = np.random.default_rng(0).uniform(size=(T, 2))
+    y = 4 * X[:, 0]
+    y[-20] = 20.0
+    return X, y
+
+
+@pytest.mark.parametrize("publish", ["full", "errors", "counts"])
+def test_the_page_shows_which_inputs_matter_and_the_alarms(publish, monkeypatch):
+    for name, seconds in (("FIRST", 0.01), ("EVERY", 0.05), ("REST", 0.0)):
+        monkeypatch.setattr(explaining, name, seconds)
+    X, y = faulty()
+    settings = dataclasses.replace(config("a", publish=publish), alarm=AlarmSection(rate=0.01))
+    agent = Agent(settings, stream=inmemory.stream(X, y), out=[].append)
+    state, answer = watched(agent)
+    [row] = state["learners"]
+    assert row["alarms"] == agent.memory.alarms.count >= 1
+    if publish != "full":
+        assert (state["alarms"], "effects" in state["detail"], "inputs" in answer) == ([], False, False)
+        return
+    assert 20.0 in [alarm["y"] for alarm in state["alarms"]]
+    name, part, effect, direction = state["detail"]["effects"]["inputs"][0]
+    assert (name, direction) == ("u", "rises")
+    assert part > 0.8
+    assert effect == pytest.approx(4 / math.sqrt(6), rel=0.3)
+    assert answer["inputs"][0][0] == "u"
+    assert answer["inputs"][0][1] > 0
 
 
 @pytest.mark.parametrize(

@@ -114,10 +114,11 @@ def test_levels_withhold_readings_and_errors():
         found = told(np.arange(9.0), np.arange(9.0), into=Feed("net", publish=publish))
         found.sample({"learner": "a", "index": 9, "y_hat": 0.0, "alarm": True})
         found.status({"learner": "a", "state": "ready", "round": 9, "alone": 2.0, "weights": [["own", 1.0]]})
+        found.explain("a", 9, [["u", 1.0, 2.0, "rises"]])
         return found, found.document("a")
 
     whole, shown = document("full")
-    assert set(shown["detail"]) == {"name", "samples", "errors", "weights"}
+    assert set(shown["detail"]) == {"name", "samples", "errors", "weights", "effects"}
     assert (len(shown["alarms"]), len(whole.records("a", 5))) == (1, 5)
     whole, shown = document("errors")
     assert set(shown["detail"]) == {"name", "errors", "weights"}
@@ -129,6 +130,20 @@ def test_levels_withhold_readings_and_errors():
     assert shown["learners"][0]["round"] == 9
     with pytest.raises(InputError, match="publish is 'all'"):
         Feed("net", publish="all")
+
+
+def test_a_label_that_comes_later_marks_its_prediction():
+    feed = Feed("net")
+    for n in range(3):
+        feed.sample({"learner": "a", "index": n, "id": f"k{n}", "y_hat": 1.0})
+    feed.sample(
+        {"learner": "a", "index": 3, "id": "k1", "y_hat": 1.0, "y": 9.0, "alarm": True, "surprise": 0.0}
+    )
+    feed.truth("a", "k1", 9.0)
+    found = feed.document("a")
+    assert found["detail"]["samples"][0] == [0, 1, 2]
+    assert found["detail"]["samples"][5:] == [[None, 9.0, None], [None, True, None]]
+    assert [(each["index"], each["y"]) for each in found["alarms"]] == [(1, 9.0)]
 
 
 def test_own_samples_only_are_compared_over_the_same_samples():

@@ -69,7 +69,13 @@ def fed(learners=6, samples=60):
                 "via": names[1] if j == 3 else None,
             }
         )
+    feed.explain(names[0], samples, [["humidity", 0.9, 2.5, "rises"], [EVIL, 0.1, 0.5, ""]])
     return feed
+
+
+def answered(question):
+    explained = {"inputs": [["humidity", -2.0], [EVIL, 0.5]]} if question["explain"] else {}
+    return {"y_hat": 20.25, "low": 19.0, "high": 21.5, **explained}
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +83,7 @@ def page():
     browser.need()
     feed = fed()
     with (
-        Server(
-            ("127.0.0.1", 0), feed, predict=lambda question: {"y_hat": 20.25, "low": 19.0, "high": 21.5}
-        ) as server,
+        Server(("127.0.0.1", 0), feed, predict=answered) as server,
         browser.opened() as opened,
     ):
         opened.open(server.url)
@@ -113,6 +117,8 @@ def test_it_shows_what_was_fed(page):
     assert page.run("return document.querySelectorAll('.uplot canvas').length") == 2
     assert page.run("return document.querySelectorAll('#alarms tbody tr').length") == 6
     assert page.run("return document.querySelectorAll('#weights tbody tr').length") == 2
+    effects = page.run("return document.querySelector('#effects tbody tr').innerText").split()
+    assert effects == ["humidity", "90", "%", "2.50", "°C", "rises"]
 
 
 def test_what_learners_are_called_is_text(page):
@@ -183,6 +189,7 @@ def test_a_learner_is_chosen_by_arrow_and_enter(page):
     page.press(RIGHT, ENTER)
     page.wait_for("document.getElementById('learner').value === 'station-1'")
     page.wait_for("document.getElementById('n-samples').textContent.startsWith('station-1')")
+    assert page.run("return document.getElementById('effects').hidden")  # known on its own page only
 
 
 def test_the_theme_can_be_turned_and_updates_paused(page):
@@ -205,6 +212,8 @@ def test_a_question_is_answered(page):
     page.run("document.getElementById('x-0').value = '3'; document.getElementById('ask').requestSubmit()")
     found = page.wait_for("document.getElementById('answer').textContent")
     assert found == "temperature: 20.3 °C, between 19.0 and 21.5"
+    added = page.run("return document.querySelector('#added tbody tr').innerText").split()
+    assert added == ["humidity", "−2.00", "°C"]
 
 
 def test_it_says_when_the_server_has_gone(page):

@@ -18,6 +18,7 @@ from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
 from .faces import OneVsRest, explained, handing
+from .faces.classes import refuse_interval
 from .learning.alarms import Alarms
 from .learning.conformal import Misses
 from .learning.explain import Contributions
@@ -205,6 +206,8 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """The probability of each class seen so far."""
+        if kwargs.get("with_interval"):  # of `predict_one`, which hands on all that it does not know
+            refuse_interval("predict_proba_one")
         if not self._model.classes:
             return {}
         return dict(zip(self._model.classes, self._model.probabilities(self._columns.read(x)), strict=True))

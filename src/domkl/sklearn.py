@@ -18,6 +18,7 @@ from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
 from .faces import OneVsRest, explained, handing
+from .faces.classes import refuse_interval
 from .learning.conformal import Misses
 from .learning.explain import Contributions
 from .learning.settings import ModelSettings, Paper
@@ -198,6 +199,10 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """The most probable class of each row."""
         probable = self.predict_proba(X)
         return self.classes_[np.argmax(probable, axis=1)]
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Refused: classes have no bounds; `predict_proba` tells how sure the model is."""
+        refuse_interval("predict_proba")
 
     def _labelled(self, X: Any, y: Any, *, reset: bool) -> tuple[Array, Any]:
         X, y = self._with_labels(X, y, reset=reset, numeric=False)

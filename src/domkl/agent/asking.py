@@ -14,6 +14,7 @@ from ..base.errors import InputError
 from ..datasets.columns import CellError
 from ..learner import Learner
 from .config import AgentConfig
+from .explaining import Explaining
 from .output import Predictions
 from .rows import JsonRows, RowRefused, fault_of
 from .scaling import Scaling
@@ -31,21 +32,30 @@ class Asking:
         self._learner, self._predictions, self._name = learner, predictions, config.name
         self._scaling = Scaling.of(config.stream, config.inputs, config.takes_missing)
         _, encoder = encoding_of(config.columns, config.takes_missing)
-        self._parse = JsonRows(encoder, config.name)
+        self._parse, self._explaining = JsonRows(encoder, config.name), Explaining(config)
 
     def __call__(self, question: dict[str, Any]) -> dict[str, Any]:
-        """A prediction for {"x": [..] or {"name": ..}}; TimeoutError if the loop is busy."""
+        """A prediction for {"x": [..] or {"name": ..}}; TimeoutError if the loop is busy.
+
+        With "explain": true also what each input adds to it, where the model can tell.
+        """
         x = self._inputs(question)
-        asked = asyncio.run_coroutine_threadsafe(self._answer(x), self._loop)
+        answer, model = self._in_loop(x, question.get("explain") is True and self._explaining.may_answer())
+        return answer if model is None else {**answer, "inputs": self._explaining.of(model, x)}
+
+    def _in_loop(self, x: Any, explains: bool) -> tuple[dict[str, Any], Any]:
+        asked = asyncio.run_coroutine_threadsafe(self._answer(x, explains), self._loop)
         try:
             return asked.result(PATIENCE)
         except concurrent.futures.TimeoutError:
             asked.cancel()
             raise TimeoutError from None
 
-    async def _answer(self, x: Any) -> dict[str, Any]:
+    async def _answer(self, x: Any, explains: bool) -> tuple[dict[str, Any], Any]:
         y_hat = self._learner.ask(x)
-        return {"learner": self._name, "round": self._learner.round, **self._predictions.described(y_hat)}
+        model = self._learner.as_function() if explains else None
+        about = {"learner": self._name, "round": self._learner.round}
+        return {**about, **self._predictions.described(y_hat)}, model
 
     def _inputs(self, question: dict[str, Any]) -> Any:
         try:

@@ -20,6 +20,7 @@ from ..watch import Feed
 from . import logs
 from .asking import Asking
 from .config import AgentConfig
+from .explaining import explained
 from .loop import Agent
 from .service import Service, Snapshot
 
@@ -30,8 +31,8 @@ READING = "reading"
 ERRORS = ("rmse_rolling", "rmse_alone_rolling", "kernel_weight")
 #: Weights in a status line.
 MOST_WEIGHTS = 32
-#: Seconds between two status lines.
-EVERY = 1.0
+#: Seconds between two status lines, and looks in between whether the stream has ended.
+EVERY, LOOKS = 1.0, 20
 
 
 async def serve(config: AgentConfig) -> None:
@@ -93,8 +94,12 @@ async def _watched(agent: Agent) -> AsyncIterator[None]:
     address = agent.config.http.address
     task = asyncio.create_task(_tell_status(agent))
     try:
-        with contextlib.nullcontext() if address is None else service_of(agent, address):
+        if address is None:
             yield
+            return
+        with service_of(agent, address):
+            async with explained(agent):
+                yield
     finally:
         task.cancel()
 
@@ -122,10 +127,19 @@ def service_of(agent: Agent, address: tuple[str, int]) -> Service:
 async def _tell_status(agent: Agent) -> None:
     while True:
         show_status(agent)
-        await asyncio.sleep(EVERY)
+        await _a_while(agent)
         logs.tell(
             LOG, logging.INFO, "status", state="ready" if agent.status.ready else "init", **summary(agent)
         )
+
+
+async def _a_while(agent: Agent) -> None:
+    """Until the next status line; if the stream ends meanwhile, others hear of it before we are gone."""
+    for _ in range(LOOKS):
+        was_done = agent.neighbourhood.done
+        await asyncio.sleep(EVERY / LOOKS)
+        if agent.neighbourhood.done and not was_done:
+            show_status(agent)
 
 
 def show_status(agent: Agent) -> None:
@@ -137,8 +151,9 @@ def show_status(agent: Agent) -> None:
     feed = agent.predictions.feed
     if feed is not None:
         names = [name for name, _ in own["weights"]]
+        ended = {name for name, peer in agent.peers.items() if peer.done is not None}
         for status in (own, *agent.conversation.gossip.statuses(now, names)):
-            feed.status(status)
+            feed.status({**status, "state": "done"} if status["learner"] in ended else status)
 
 
 def status_of(agent: Agent) -> dict[str, Any]:
@@ -147,7 +162,7 @@ def status_of(agent: Agent) -> dict[str, Any]:
     state = "done" if agent.neighbourhood.done else "ready" if agent.status.ready else "init"
     weights = agent.learner.weights
     near = [
-        {"name": name, "up": peer.is_up(now, 3.0), "trust": trust.get(name)}
+        {"name": name, "up": peer.is_up(now, 3.0) or peer.done is not None, "trust": trust.get(name)}
         for name, peer in agent.peers.items()
     ]
     return {
@@ -166,6 +181,7 @@ def status_of(agent: Agent) -> dict[str, Any]:
         "bytes_received": counts.received_bytes,
         "refused": sum(agent.refused.values()) + counts.refused,
         "rows_refused": agent.rows.total(),
+        "alarms": agent.memory.alarms.count,
         "faults": list(agent.status.faults),
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..base.errors import InputError
 from ..base.words import number, percent
 from ..faces.estimator import DOMKL
-from ..learning.explain import Contributions, Effects
+from ..learning.explain import Contributions, Effects, direction
 from . import predict, show
 
 #: The number of a row, and what moves its prediction.
@@ -18,8 +18,6 @@ Explained: TypeAlias = tuple[int, Contributions]
 TEXT = "show which inputs matter to a saved model, overall and for each row of a file"
 #: Rows that are explained, and inputs that are shown of each, unless told otherwise.
 ROWS, MOST = 5, 5
-#: A trend is shown where it is at least that clear.
-CLEAR = 0.5
 
 
 def add_to(commands: Any) -> None:
@@ -97,7 +95,7 @@ def _print(model: DOMKL, place: int, overall: Effects, rows: list[Explained]) ->
     console.print(show.text(f"What matters to the prediction of {target}{of}", "italic"))
     table = show.table("", "input", "part", head, "as it grows")
     for row in overall.rows():
-        words = show.text(row["input"]), percent(row["part"]), number(row["effect"]), _trend(row["trend"])
+        words = show.text(row["input"]), percent(row["part"]), number(row["effect"]), direction(row["trend"])
         table.add_row(*words)
     console.print(table)
     console.print("Effect: how far a prediction moves, typically, if the input takes another usual value.")
@@ -114,10 +112,6 @@ def _rows_table(rows: list[Explained]) -> Any:
         largest = [f"{each['input']} {_signed(each['contribution'])}" for each in row.rows()[:MOST]]
         table.add_row(str(n), number(row.y_hat), show.text(", ".join(largest)))
     return table
-
-
-def _trend(trend: float) -> str:
-    return "rises" if trend >= CLEAR else "falls" if trend <= -CLEAR else ""
 
 
 def _signed(value: float) -> str:

@@ -107,6 +107,8 @@ def _print(args: argparse.Namespace, outcome: Outcome) -> None:
     sys.stdout.flush()
     for name, path in _write(args, outcome).items():
         console.print(f"{name}: {path}", soft_wrap=True, markup=False)
+    if outcome.run.final is None and not args.no_report:
+        console.print("Model: not saved; only model auto can be")
     if outcome.source.faults:
         console.print(own.closing(outcome.source), soft_wrap=True, markup=False)
 

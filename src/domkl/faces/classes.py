@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
+from ..base.errors import InputError
 from ..base.types import Array
 from ..learning.settings import ModelSettings
 from .models import Single, for_classes, make
@@ -67,3 +68,11 @@ class OneVsRest(Generic[Label]):
 def _sign(label: Hashable) -> float:
     """A class's target in its own model: 0 and -1 mean -1 there, as they do to a learner of a network."""
     return -1.0 if label in (0, -1) else 1.0
+
+
+def refuse_interval(instead: str) -> NoReturn:
+    """Refuse bounds around a class."""
+    raise InputError(
+        f"the model predicts classes, which have no bounds; expected a regressor; use {instead}, which tells "
+        "how sure it is"
+    )

@@ -187,11 +187,13 @@ class DOMKL:
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what one device has learnt, and no sample, to a file with which `domkl agent`s can begin."""
-        if not isinstance(self._learning, _OneDevice):
+        model = self._learning
+        if model is None or (isinstance(model, OnlineRows) and model.rows.J > 1):
             raise InputError(
-                "there is no model of one device; expected DOMKL() without a graph, taught; teach one first"
+                "there is no model of one device; expected a DOMKL() of one, taught; teach one first"
             )
-        handing.write(path, self._learning.single)
+        names = self.about.inputs if self.about.are_plain else ()
+        handing.write(path, model if isinstance(model, OnlineRows) else model.single, names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, samples among it, with which `load` goes on with the same bits."""

@@ -19,13 +19,15 @@ from .online import OnlineRows
 from .paper import SinglePaper
 
 
-def write(path: str | os.PathLike[str], model: Single, names: Sequence[Hashable] = ()) -> None:
-    """Write what one device has learnt, and no sample, to a file."""
+def write(path: str | os.PathLike[str], model: Single | OnlineRows, names: Sequence[Hashable] = ()) -> None:
+    """Write what one device, or a network of one, has learnt, and no sample, to a file."""
     handed.refuse_untaught(model.n)
     given = handed.input_names(names)
     made: HandedModel
     if isinstance(model, SinglePaper):
         made = model.handed(given)
+    elif isinstance(model, OnlineRows):
+        made = handed_over(model, given)
     else:
         assert model.online is not None
         made = handed_over(model.online, given)

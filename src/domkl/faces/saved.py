@@ -50,6 +50,11 @@ class About:
         columns = None if self.columns is None else self.columns.table()
         return {**vars(self), "inputs": list(self.inputs), "columns": columns}
 
+    @property
+    def are_plain(self) -> bool:
+        """Whether each input is a column as it is."""
+        return self.columns is None or self.columns.features == self.inputs
+
     def in_units(self, value: Any) -> Any:
         """A prediction, or a bound of one, in the target's unit."""
         return self.origin + self.factor * value

@@ -129,6 +129,11 @@ def _intact(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], 
         ) from None
     except DataError as error:
         raise _unusable(path, str(error)) from None
+    if meta.get("schema") == "estimator":
+        raise DataError(
+            f"{path} is a model of DOMKL.save() or `domkl run`, which holds samples; expected one of "
+            f"hand_over(); write it with: domkl.DOMKL.load({str(path)!r}).hand_over('handed.model')"
+        )
     strange = [name for name, array in arrays.items() if not np.isfinite(array).all()]
     if strange:
         raise _unusable(path, f"{strange[0]} is not finite")

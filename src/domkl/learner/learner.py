@@ -25,7 +25,7 @@ from ..base.types import Array, Float
 from ..exchange.message import Exchange, Shapes, Update, as_exchange, check_update
 from ..exchange.topology import Announcement, Topology, check_links
 from ..learning.auto import explain
-from ..learning.explain import Effects, effects
+from ..learning.explain import Effects, Function, Usual, effects
 from ..learning.first_order import Step
 from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
@@ -143,11 +143,20 @@ class Learner(MergedRounds):
 
         Only `Auto` can. It takes as long as some hundred predictions for each input.
         """
+        found = self.as_function()
+        if found is None or not isinstance(self._row, AutoRow):
+            return None
+        d = self._row.model.d
+        return effects(*found, names or [f"x{i}" for i in range(d)], [[i] for i in range(d)])
+
+    def as_function(self) -> tuple[Function, Usual] | None:
+        """What it predicts now, for many samples at once, and usual values of its inputs; None as `explain`.
+
+        Both hold the parameters of now, and may be called in another thread while it learns on.
+        """
         if not isinstance(self._row, AutoRow) or self._row.model.joint.state is None:
             return None
-        rows, d = self._row.model, self._row.model.d
-        of = explain.function(rows, 0), explain.usual(rows, 0)
-        return effects(*of, names or [f"x{i}" for i in range(d)], [[i] for i in range(d)])
+        return explain.function(self._row.model, 0), explain.usual(self._row.model, 0)
 
     @property
     def state(self) -> Any:

@@ -30,6 +30,8 @@ Group: TypeAlias = Sequence[int]
 
 #: Draws of usual values, and predictions that are computed at once; orders in which inputs take their values.
 DRAWS, AT_ONCE, ORDERS = 256, 2000, 64
+#: A trend that is at least that clear is told.
+CLEAR = 0.5
 
 
 class Effects(NamedTuple):
@@ -103,6 +105,15 @@ def contributions(
     added /= ORDERS
     y_hat = float(f(x[None])[0])
     return Contributions(tuple(names), y_hat - float(added.sum()), y_hat, added)
+
+
+def direction(trend: float) -> str:
+    """A trend in a word; none where it is not clear.
+
+    >>> direction(0.9), direction(-0.5), direction(0.1), direction(float("nan"))
+    ('rises', 'falls', '', '')
+    """
+    return "rises" if trend >= CLEAR else "falls" if trend <= -CLEAR else ""
 
 
 def _one_by_one(start: Array, x: Array, groups: Sequence[Group]) -> Array:

@@ -59,6 +59,23 @@ class Shown:
         self.guesses, self.curve = Guesses(), Curve()
         self.alarms, self.traced, self.seen_at = 0, 0, time.monotonic()
         self.reported: dict[str, Any] = {}  # errors that it reported itself
+        self.effects: dict[str, Any] | None = None  # which inputs matter
+
+    def judged(self, record: dict[str, Any]) -> dict[str, Any] | None:
+        """The earlier record of a prediction whose label has come, with what this one says of it."""
+        if "id" not in record or record.get("y") is None or record["id"] not in self.waiting:
+            return None
+        earlier = self.waiting[record["id"]][0]
+        earlier |= {key: record[key] for key in ("alarm", "surprise") if key in record}
+        return earlier
+
+    def add(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A new prediction."""
+        self.recent.append(record)
+        self.waiting[record.get("id", record["index"])] = record, self.guesses.now()
+        if len(self.waiting) > WAITING:
+            del self.waiting[next(iter(self.waiting))]
+        return record
 
     @property
     def alone(self) -> float | None:
@@ -113,15 +130,15 @@ class Feed:
     # Called by who runs the learners
 
     def sample(self, record: dict[str, Any]) -> None:
-        """A prediction: a record as agents write it, with `learner`; its label comes with `truth`."""
+        """A prediction: a record as agents write it, with `learner`; its label comes with `truth`.
+
+        A second record with the id of one that waits, and a label, tells what is thought of that label.
+        """
         with self._changing:
             shown = self._shown(record["learner"])
             if shown is None:
                 return
-            shown.recent.append(record)
-            shown.waiting[record.get("id", record["index"])] = record, shown.guesses.now()
-            if len(shown.waiting) > WAITING:
-                del shown.waiting[next(iter(shown.waiting))]
+            record = shown.judged(record) or shown.add(record)
             if record.get("alarm"):
                 shown.alarms += 1
                 self._alarms.append(record)
@@ -152,6 +169,14 @@ class Feed:
                 shown.alarms = max(shown.alarms, int(status.get("alarms") or 0))
                 shown.seen_at = time.monotonic() - float(status.get("age") or 0.0)
                 self._trace(shown)
+                self.version += 1
+
+    def explain(self, learner: str, round: int, inputs: list[list[Any]]) -> None:
+        """Which inputs matter: rows of name, part, effect and direction, the most important first."""
+        with self._changing:
+            shown = self._shown(learner)
+            if shown is not None:
+                shown.effects = {"round": round, "inputs": inputs}
                 self.version += 1
 
     @staticmethod
@@ -220,6 +245,7 @@ class Feed:
         found: dict[str, Any] = {"name": shown.name}
         if self.publish == "full":
             found["samples"] = [[record.get(key) for record in shown.recent] for key in COLUMNS]
+            found["effects"] = shown.effects
         if self.publish != "counts":
             found["errors"] = list(map(list, zip(*shown.curve.points, strict=True)))
             found["weights"] = shown.reported.get("weights") or []

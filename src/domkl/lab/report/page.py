@@ -11,6 +11,7 @@ from ..trial import Outcome
 from . import chart, sentences, tables
 from .facts import Document, document
 from .figures import pictures
+from .inputs import inputs
 from .style import Picture
 
 
@@ -49,6 +50,7 @@ def render(outcome: Outcome, facts: Document, drawn: list[Picture]) -> str:
         learners=[{"name": one["name"], "top": _top(one)} for one in facts["learners"]],
         kernels=tables.kernel_rows(facts),
         squared_unit=tables.squared_unit(facts),
+        inputs=inputs(outcome),
         pictures=drawn,
         settings=sentences.settings(facts),
         notes=facts["notes"],

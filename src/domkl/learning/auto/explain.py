@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,26 +26,30 @@ def usual(rows: AutoRows, row: int) -> explain.Usual:
 
 
 def function(rows: AutoRows, row: int) -> explain.Function:
-    """What learner `row` predicts, as `AutoRows.predict` does, for any number of samples."""
+    """What learner `row` predicts, as `AutoRows.predict` does, for any number of samples.
+
+    It holds the parameters of now: it may be asked in another thread while the learner goes on.
+    """
     assert rows.scale is not None
     joint = _joint(rows, row)  # (experts, models * K)
     stats = type(rows.scale.inputs)(*(v[min(row, len(v) - 1)] for v in rows.scale.inputs))
     memories = np.array([memory.mean[row, 0] for memory in rows.memories.all])  # (3, terms)
     weights, ridges = rows.experts.weights()[row], rows.ridges.weights()[row]
     expected = float(rows.residual.expected()[row] * rows.scale.width[row])
+    features, additive = rows.joint.features, rows.memories.terms
+    inside, alone_inside = Inside.of(rows, row), Inside.of(rows, row, own_range=True)
 
     def predict(X: Array) -> Array:
-        z = rows.joint.features.of(X, stats).reshape(len(X), -1)
+        z = features.of(X, stats).reshape(len(X), -1)
         scores = z.astype(np.float64) @ joint.T
-        own, alone = scores[:, :-2], _inside(rows, row, scores[:, -2:], own_range=True)
+        own, alone = scores[:, :-2], alone_inside(scores[:, -2:])
         if len(memories):
-            terms = rows.memories.terms.of(X, stats) @ memories.T
+            terms = additive.of(X, stats) @ memories.T
             blend = (1 - C.blend) * own[:, 1] + C.blend * terms[:, LONG]
             own = np.hstack([own, terms, blend[:, None]])
-        experts = _inside(rows, row, own)
-        experts = np.insert(experts, ALONE, alone @ ridges, axis=-1)
+        experts = np.insert(inside(own), ALONE, alone @ ridges, axis=-1)
         if len(memories):
-            experts = _with_residual(rows, row, experts, weights, expected)
+            experts = _with_residual(inside, experts, weights, expected)
         return np.asarray(experts @ weights)
 
     return predict
@@ -66,19 +70,32 @@ def _joint(rows: AutoRows, row: int) -> Array:
     return np.asarray(each.reshape(len(each), -1) / C.models, np.float64)
 
 
-def _inside(rows: AutoRows, row: int, scores: Array, own_range: bool = False) -> Array:
-    """Scores (n, experts) as predictions of y, as `units.predicted`."""
-    assert rows.scale is not None
-    if rows.loss.classifies:
-        return np.asarray(np.tanh(scores / 2))
-    around = units.around_own(rows) if own_range else None
-    low, high = (rows.low, rows.high) if around is None else around
-    y = rows.scale.centre[row] + scores * rows.scale.width[row]
-    return np.asarray(np.clip(y, low[row], high[row]))
+class Inside(NamedTuple):
+    """Turns scores (n, experts) into predictions of y, as `units.predicted`."""
+
+    classifies: bool
+    centre: float
+    width: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, rows: AutoRows, row: int, own_range: bool = False) -> Inside:
+        """Of learner `row`, within the range of all targets or of its own."""
+        assert rows.scale is not None
+        around = units.around_own(rows) if own_range else None
+        low, high = (rows.low, rows.high) if around is None else around
+        scale = (rows.scale.centre, rows.scale.width, low, high)
+        return cls(rows.loss.classifies, *(float(values[row]) for values in scale))
+
+    def __call__(self, scores: Array) -> Array:
+        if self.classifies:
+            return np.asarray(np.tanh(scores / 2))
+        return np.asarray(np.clip(self.centre + scores * self.width, self.low, self.high))
 
 
-def _with_residual(rows: AutoRows, row: int, experts: Array, weights: Array, expected: float) -> Array:
+def _with_residual(inside: Inside, experts: Array, weights: Array, expected: float) -> Array:
     rest = weights[:-1] / weights[:-1].sum()
-    y = np.clip(experts @ rest + expected, rows.low[row], rows.high[row])
-    y = np.clip(y, -C.residual_sure, C.residual_sure) if rows.loss.classifies else y
+    y = np.clip(experts @ rest + expected, inside.low, inside.high)
+    y = np.clip(y, -C.residual_sure, C.residual_sure) if inside.classifies else y
     return np.hstack([experts, y[:, None]])

@@ -77,6 +77,7 @@ function render() {
   drawSamples(detail);
   drawErrors(detail, own);
   drawWeights(detail);
+  drawEffects(detail);
   drawNetwork(rows, detail);
   drawAlarms(rows);
   drawAsking(detail);
@@ -156,12 +157,26 @@ function drawWeights(detail) {
   const top = [...weights].sort((a, b) => b[1] - a[1]);
   $("n-weights").textContent = top.length ? `${detail.name} follows “${top[0][0]}” most` : "";
   if (!top.length) return $("weights").replaceChildren(element("p", { class: "none" }, "Nothing yet"));
-  const rows = top.slice(0, 12).map(([name, weight]) => {
-    const bar = element("i");
-    bar.style.width = `${Math.round(100 * weight)}%`;
-    return [name, element("span", { class: "bar", "aria-hidden": "true" }, bar), `${(100 * weight).toFixed(weight < 0.1 ? 1 : 0)} %`];
-  });
+  const rows = top.slice(0, 12).map(([name, weight]) => [name, bar(weight), percent(weight)]);
   $("weights").replaceChildren(table("How much each kernel or expert counts", ["expert", "share", "weight"], rows, "words"));
+}
+
+/* Only an agent's own page has them: they are computed on the device, once a minute. */
+function drawEffects(detail) {
+  const found = detail && detail.effects;
+  $("effects").hidden = !found;
+  if (!found) return;
+  $("n-effects").textContent = `${detail.name}, round ${count(found.round)}; effect: how far a prediction moves, typically, if the input takes another usual value`;
+  const rows = found.inputs.map(([name, part, effect, direction]) => [name, bar(part), percent(part), shown(effect, state.unit), direction || "–"]);
+  $("effect-rows").replaceChildren(table("What the model uses, the most important input first", ["input", "share", "part", "effect", "prediction"], rows, "cards words"));
+}
+
+function percent(part) { return `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`; }
+
+function bar(part) {
+  const inner = element("i");
+  inner.style.width = `${Math.round(100 * part)}%`;
+  return element("span", { class: "bar", "aria-hidden": "true" }, inner);
 }
 
 function drawNetwork(rows, detail) {
@@ -230,12 +245,15 @@ function question() {
 async function ask(event) {
   event.preventDefault();
   const answer = $("answer");
+  $("added").replaceChildren();
   try {
-    const reply = await fetch("predict", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ x: question() }) });
+    const reply = await fetch("predict", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ x: question(), explain: true }) });
     const found = await reply.json();
     answer.className = reply.ok ? "" : "alert";
     const bounds = Number.isFinite(found.low) ? `, between ${shown(found.low)} and ${shown(found.high)}` : "";
     answer.textContent = reply.ok ? `${state.target || "Prediction"}: ${shown(found.y_hat, state.unit)}${bounds}` : found.error;
+    const rows = (found.inputs || []).slice(0, 8).map(([name, added]) => [name, `${added < 0 ? "−" : "+"}${shown(Math.abs(added), state.unit)}`]);
+    if (rows.length) $("added").replaceChildren(table("What moves it from the average, the most first", ["input", "adds"], rows, "words"));
   } catch {
     answer.className = "alert";
     answer.textContent = "No answer; is the agent running?";
