@@ -251,4 +251,6 @@ def test_asynchronous_agents_of_auto_learn_and_end_with_a_common_scale():
     for j, agent in enumerate(agents):
         last = [record["y_hat"] for record in outs[j]][T[j] // 2 :]
         assert np.mean((last - y[j, T[j] // 2 : T[j]]) ** 2) < 0.1 * y.var()
+        # One that has seen few samples may be of no use to another for a few messages.
+        assert agent.refused.pop("implausible", 0) < 0.1 * T[j]
         assert not agent.refused

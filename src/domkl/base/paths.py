@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
-import os
 from pathlib import Path
 
 
@@ -20,7 +19,7 @@ def near_file(path: str | Path) -> str:
     return ""
 
 
-def refuse_device(path: str | os.PathLike[str]) -> None:
+def refuse_device(path: str | Path) -> None:
     """Raise OSError where a file under this name would take the place of a device, or of a name for one."""
     place = Path(path)
     is_odd = place.exists() and not (place.is_file() or place.is_dir())
