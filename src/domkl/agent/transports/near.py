@@ -1,7 +1,7 @@
 """Addresses on this machine that follow from names, so that no file has to hold them.
 
 >>> address("garden", "a"), address("garden", "a") == address("garden", "b")
-('127.117.102.177:7447', False)
+('127.67.167.25:7447', False)
 """
 
 from __future__ import annotations
