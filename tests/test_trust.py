@@ -133,7 +133,7 @@ def test_the_others_do_as_well_as_without_the_one_that_learns_the_opposite():
 
 @pytest.mark.parametrize("screened", [False, True])
 def test_devices_have_the_networks_bits_where_some_are_refused_and_used_again(screened):
-    graph, T = nx.cycle_graph(4), 110
+    graph, T = nx.cycle_graph(4), 140
     X, y = different(T=T)
     y[0, 70:] *= -1  # from here on it learns what the others learn
     exchange = domkl.Exchange(screen=nearer) if screened else domkl.Exchange()
