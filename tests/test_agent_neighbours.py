@@ -86,7 +86,7 @@ def test_a_latecomer_of_auto_is_found_out_by_all_and_learns_from_them():
             for j, (name, near) in enumerate({"a": ["b"], "b": ["a", "c"]}.items())
         )
         tasks = [asyncio.create_task(each.run()) for each in (a, b)]
-        await until(lambda: a.learner.round > 330)
+        await until(lambda: a.learner.round > 150)
         before, scale = sizes(a, b), scale_number(a)
         given = config("c", ["b"], model=AUTO, rounds=QUICK)
         c = Agent(given, stream=aiter_of(paced(X[2], y[2], PAUSE), d), out=out.append)
@@ -232,7 +232,7 @@ def test_asynchronous_agents_do_not_wait_and_synchronous_ones_do():
 
 def test_asynchronous_agents_of_auto_learn_and_end_with_a_common_scale():
     """Three agents of quite different speeds on a path."""
-    T, rounds = (400, 250, 120), RoundSection(mode="async", start=5.0)
+    T, rounds = (240, 160, 100), RoundSection(mode="async", start=5.0)
     X, y = problems.streams(3, max(T), d)
     outs = [[], [], []]
     pauses = (0.002, 0.004, 0.009)

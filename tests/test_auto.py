@@ -27,8 +27,8 @@ def test_a_network_learns_from_raw_data_without_any_setting():
 def test_exchange_pays():
     X, y = problems.streams(5, 200, 3)
     together = domkl.simulate(X, y, "ring", model=SMALL)
-    alone = [domkl.simulate(X[[j]], y[[j]], nx.empty_graph(1), model=SMALL).mse[0] for j in range(5)]
-    assert together.mse.mean() < 0.8 * np.mean(alone)
+    alone = [domkl.simulate(X[[j]], y[[j]], nx.empty_graph(1), model=SMALL).mse[0] for j in range(3)]
+    assert together.mse[:3].mean() < 0.8 * np.mean(alone)
 
 
 @pytest.mark.skipif("native" not in problems.ENGINES, reason="the native engine was not built")
@@ -72,9 +72,9 @@ def test_scale_does_not_matter():
 
 def test_raw_columns_of_any_size_do_as_well_as_scaled_ones():
     rng = np.random.default_rng(1)
-    X, y = problems.streams(3, 500, 3)
-    tails = rng.standard_t(1.5, size=(3, 500, 1))
-    X = np.concatenate([X, np.ones((3, 500, 1)), tails], -1)
+    X, y = problems.streams(3, 300, 3)
+    tails = rng.standard_t(1.5, size=(3, 300, 1))
+    X = np.concatenate([X, np.ones((3, 300, 1)), tails], -1)
     y = 3000 + 700 * (y + 0.1 * np.tanh(tails[..., 0]))
     raw = X * np.array([1e-3, 1e6, 50.0, 7.0, 1e4]) + np.array([5.0, -3e6, 0.0, 0.0, 1e3])
     flat = raw.reshape(-1, 5)
@@ -83,7 +83,7 @@ def test_raw_columns_of_any_size_do_as_well_as_scaled_ones():
     run, best = (domkl.simulate(data, y, "ring", model=model) for data in (raw, ready))
     assert np.isfinite(run.y_hat).all()
     assert run.mse.mean() < 1.05 * best.mse.mean()
-    assert ((run.y_hat - y) ** 2)[:, 250:].mean() < 0.1 * y.var()
+    assert ((run.y_hat - y) ** 2)[:, 200:].mean() < 0.1 * y.var()
 
 
 def test_before_the_scale_is_common_neighbours_know_of_each_other_and_others_do_not():
@@ -147,16 +147,17 @@ def test_no_prediction_depends_on_a_label_that_is_not_known_yet(delay):
     for t in (0, 3, 7, 8, 63, 64, 80):
         changed = y.copy()
         changed[:, t] += 1
-        y_hat = domkl.simulate(X, changed, "path", model=model, delay=delay).y_hat
         known = t + delay + 1
+        some = slice(known + 4)
+        y_hat = domkl.simulate(X[:, some], changed[:, some], "path", model=model, delay=delay).y_hat
         np.testing.assert_array_equal(y_hat[:, :known], whole[:, :known])
-        assert (y_hat[:, known:] != whole[:, known:]).any(1).all()
+        assert (y_hat[:, known:] != whole[:, some][:, known:]).any(1).all()
 
 
 def test_float32_and_blocks():
-    X, y = problems.streams(3, 150, 2)
+    X, y = problems.streams(3, 90, 2)
     whole = domkl.simulate(X, y, "ring", model=SMALL)
-    blocks = domkl.simulate([(X[:, :70], y[:, :70]), (X[:, 70:], y[:, 70:])], None, "ring", model=SMALL)
+    blocks = domkl.simulate([(X[:, :50], y[:, :50]), (X[:, 50:], y[:, 50:])], None, "ring", model=SMALL)
     np.testing.assert_array_equal(whole.y_hat, blocks.y_hat)
     small = domkl.simulate(X, y, "ring", model=SMALL, dtype=np.float32)
     np.testing.assert_allclose(small.mse, whole.mse, rtol=0.02)
@@ -187,13 +188,13 @@ def test_infinite_inputs_are_refused():
 
 
 def test_regret_against_the_best_fixed_function_grows_slower_than_the_rounds():
-    X, y = problems.streams(3, 800, 2)
+    X, y = problems.streams(3, 600, 2)
     y = y + 0.2 * np.random.default_rng(0).standard_normal(y.shape)
     model = problems.online(nx.cycle_graph(3), 2, size=80, forgetting="none")
     y_hat = problems.taught(model, X.swapaxes(0, 1), y.T).T
     joint, scale = model.rows.joint, model.rows.scale
     regret = []
-    for T in (200, 800):
+    for T in (150, 600):
         z = joint.features.of(X[:, :T], scale.inputs).reshape(3 * T, 2, -1)
         labels = y[:, :T].ravel()
         best = min(((z[:, p] @ np.linalg.lstsq(z[:, p], labels)[0] - labels) ** 2).sum() for p in (0, 1))

@@ -20,9 +20,9 @@ MODEL = domkl.Auto(size=60)
 # Nobody told them the network
 
 
-@pytest.mark.parametrize("graph", [nx.path_graph(5)])
+@pytest.mark.parametrize("graph", [nx.path_graph(4)])
 def test_learners_who_were_not_introduced_find_the_network_and_one_scale(graph):
-    X, y = problems.streams(len(graph), 200, 2)
+    X, y = problems.streams(len(graph), 120, 2)
     near = problems.neighbours_of(graph)
     strangers = [domkl.Learner(MODEL, near[j], name=j, inputs=2) for j in graph]
     assert not strangers[0].knows_network
@@ -73,10 +73,10 @@ def error(learners):
 
 def test_asynchronous_learners_find_one_scale_and_learn_together():
     together, alone = 0.0, 0.0
-    for seed in range(4):
+    for seed in range(2):
         learners, lonely = network(nx.cycle_graph(4)), network(nx.empty_graph(4))
         for ones in (learners, lonely):
-            at_different_speeds(ones, 160, seed)
+            at_different_speeds(ones, 120, seed)
         assert len(scales(learners)) == 1
         assert 0 not in scales(learners)
         assert np.ptp([one.round for one in learners]) > 50

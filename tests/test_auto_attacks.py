@@ -235,6 +235,8 @@ def test_the_warm_up_ends_and_samples_are_dropped_also_where_its_last_round_was_
         one.observe(X[0, t], y[0, t])
         one.close()
         kept.append(len(one._row.model.warm.samples))
+        if kept[-5:] == [0] * 5:
+            break
     assert one._row.model.warm.over
     assert kept[-1] == 0
     assert max(kept) < 2 * C.warm_up

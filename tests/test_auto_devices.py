@@ -30,8 +30,8 @@ def check_same(members, rows):
 
 
 @pytest.mark.parametrize("engine", problems.ENGINES)
-@settings(max_examples=8, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
-@given(problems.graphs(), st.integers(1, 3), st.integers(1, 110), st.randoms(), st.booleans())
+@settings(max_examples=4, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(problems.graphs(most=5), st.integers(1, 3), st.integers(1, 110), st.randoms(), st.booleans())
 def test_devices_have_the_bits_of_a_network_in_one_process(engine, graph, d, T, rng, classify):
     X, y = problems.streams(len(graph), T, d, T, classify)
     X[0, ::5, 0] = np.nan
@@ -100,12 +100,12 @@ def changing(J, T, at):
     return X, y
 
 
-@pytest.mark.parametrize("graph", [nx.star_graph(3)])
+@pytest.mark.parametrize("graph", [nx.star_graph(2)])
 def test_devices_agree_on_what_to_do_about_a_change(graph):
-    X, y = changing(len(graph), 620, 530)  # after the scale is fixed
+    X, y = changing(len(graph), 590, 530)  # after the scale is fixed
     expected, rows = simulated(graph, X, y)
     restarts = rows.memories.restarts
-    renewed = rows.own_watch.since <= 620 - 530  # own samples that have started again
+    renewed = rows.own_watch.since <= 590 - 530  # own samples that have started again
     assert restarts > 0 or renewed.all()
     members = learners(graph, 3)
     np.testing.assert_array_equal(problems.fed(members, graph, X, y, random.Random(0)), expected)
@@ -139,9 +139,9 @@ def test_a_decision_on_its_way_outlives_the_round_that_fixes_the_scale(monkeypat
         return found
 
     monkeypatch.setattr(Memories, "decide", record)
-    graph = nx.path_graph(5)
-    X, y = problems.streams(5, C.warm_up + 15, 2)
-    y[:, C.warm_up - 10 :] += 30  # all are alarmed, for round 515 or so
+    graph = nx.path_graph(3)
+    X, y = problems.streams(3, C.warm_up + 15, 2)
+    y[:, C.warm_up - 8 :] += 30  # all are alarmed, for a round soon after the last of the warm-up
     expected, rows = simulated(graph, X, y)
     assert pending[C.warm_up]
     assert not pending[C.warm_up + 10]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import random
 
 import networkx as nx
@@ -72,11 +74,18 @@ def test_who_comes_later_gets_scale_and_estimate_from_a_neighbour():
     assert duals(members) < 1e-9
 
 
+@functools.cache
+def _ring(T, rounds):
+    """Four learners on a ring after some of T rounds."""
+    members, (X, y) = learners(nx.cycle_graph(4), 2), problems.streams(5, T, 2)
+    problems.fed(members, nx.cycle_graph(4), X[:4, :rounds], y[:4, :rounds], random.Random(0))
+    return members
+
+
 def ring_with_latecomer(T, at, changed=lambda update: update):
     """Four learners on a ring, and a fifth that joins between two of them at a round; its predictions."""
     X, y = problems.streams(5, T, 2)
-    members = learners(nx.cycle_graph(4), 2)
-    problems.fed(members, nx.cycle_graph(4), X[:4, : at - 1], y[:4, : at - 1], random.Random(0))
+    members = copy.deepcopy(_ring(T, at - 1))
     for one in (members[0], members[3]):
         one.join(4, number=7)
     updates = [one.observe(X[j, at - 1], y[j, at - 1]) for j, one in enumerate(members)]
@@ -94,7 +103,7 @@ def ring_with_latecomer(T, at, changed=lambda update: update):
 
 
 def test_who_joins_predicts_its_first_samples_as_well_as_its_neighbours():
-    y_hat, y, members = ring_with_latecomer(700, 600)
+    y_hat, y, members = ring_with_latecomer(600, 530)
     errors = ((y_hat - y) ** 2).mean(1)
     assert errors[4] < 1.25 * errors[:4].max()  # each on samples of its own
     assert (y_hat[4, 0] - y[4, 0]) ** 2 < 0.2 * y.var()
@@ -103,14 +112,14 @@ def test_who_joins_predicts_its_first_samples_as_well_as_its_neighbours():
 
 
 def test_who_joins_beside_a_liar_recovers_by_its_own_samples():
-    lie = ring_with_latecomer(700, 600, lambda update: update._replace(theta=np.full_like(update.theta, 1e6)))
+    lie = ring_with_latecomer(600, 530, lambda update: update._replace(theta=np.full_like(update.theta, 1e6)))
     y_hat, y, members = lie
     assert ((y_hat - y)[4, 20:] ** 2).mean() < 0.1 * y.var()
     assert np.abs(members[4].state.theta).max() < 100
 
 
 def test_who_joins_with_nobodys_scale_waits_for_the_next_messages():
-    y_hat, y, members = ring_with_latecomer(700, 600, lambda update: update._replace(more=None))
+    y_hat, y, members = ring_with_latecomer(600, 530, lambda update: update._replace(more=None))
     assert len(scales(members)) == 1
     assert ((y_hat - y)[4, 2:] ** 2).mean() < 0.1 * y.var()
 

@@ -167,15 +167,15 @@ def slow(T, slowness, seed=0):
 
 @pytest.mark.parametrize(("delay", "gain"), [(0, 0.5), (3, 0.8)])
 def test_errors_that_come_again_are_expected(delay, gain):
-    X, y = slow(1200, 0.98)
+    X, y = slow(800, 0.98)
     rows, found = problems.online(None, 2, size=120).rows, []
     network = Network(domkl.graph.named("ring", 1), domkl.Exchange())
-    for t in range(1200):
+    for t in range(800):
         found.append(rows.predict(X[:, t]))
         if t >= delay:
             s = t - delay
             rows.merge(network.exchange_round(rows, rows.learn(rows.predict(X[:, s]), y[:, s], found[s])))
-    late = range(600, 1200)
+    late = range(400, 800)
     experts = np.array([found[t].experts[0] - y[0, t] for t in late])
     errors = dict(zip(EXPERT_NAMES, (experts**2).mean(0), strict=True))
     together = np.mean([(found[t].y_hat[0] - y[0, t]) ** 2 for t in late])
@@ -184,7 +184,7 @@ def test_errors_that_come_again_are_expected(delay, gain):
 
 
 def test_the_residual_model_costs_next_to_nothing_where_errors_do_not_come_again():
-    X, y = slow(800, 0.0)
+    X, y = slow(500, 0.0)
     model, without = problems.online(None, 2, size=120), problems.online(None, 2, size=120)
     without.rows.residual.expected = lambda: np.zeros(1)
     errors = [np.mean((problems.taught_alone(one, X[0], y[0]) - y[0]) ** 2) for one in (model, without)]

@@ -45,8 +45,8 @@ def test_learners_on_a_slow_network_that_loses_packets(kind, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_learners_cut_off_from_each_other_go_on_and_meet_again(kind, tmp_path):
     skip_without(kind)
-    facts = netns.partitioned(tmp_path, kind, seconds=3.0, after=5.0)
-    check(facts, T=500, deadline=1.0)
+    facts = netns.partitioned(tmp_path, kind, seconds=2.5, before=1.0, after=3.5)
+    check(facts, T=350, deadline=1.0)
     assert all(events.get("neighbour lost") for events in facts["events"].values()), facts
     assert any(events.get("neighbour joined") for events in facts["events"].values()), facts
 

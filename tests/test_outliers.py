@@ -81,11 +81,11 @@ def test_own_samples_are_dropped_for_one_learner_and_no_other_bit_changes():
 
 @pytest.mark.parametrize(("shift", "factor", "at"), [(0, 1000, 560), (-0.9, 5 / 9, 200)])
 def test_a_change_of_unit_at_one_learner_is_followed(shift, factor, at):
-    X, y = stream(at + 400)
+    X, y = stream(at + 300)
     given = y.copy()
     given[0, at:] = shift + factor * y[0, at:]
     runs = [domkl.simulate(X, label, "ring", model=domkl.Auto(size=SIZE)).y_hat for label in (y, given)]
-    clean, changed = ((runs[0] - y)[0, at + 300 :] ** 2, (runs[1] - given)[0, at + 300 :] ** 2)
+    clean, changed = ((runs[0] - y)[0, at + 200 :] ** 2, (runs[1] - given)[0, at + 200 :] ** 2)
     assert changed.mean() < 6 * factor**2 * clean.mean()
 
 

@@ -44,7 +44,7 @@ def same(a, b):
     return type(a) is type(b) and a == b
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(states)
 def test_a_state_survives_its_file(state):
     found, meta = schema.document("learner", state)

@@ -111,7 +111,7 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
     >>> import domkl
     >>> from river import datasets, evaluate, metrics
     >>> from domkl.river import MultiKernelRegressor
-    >>> model = MultiKernelRegressor()
+    >>> model = MultiKernelRegressor(domkl.Auto(size=400))
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
     MAE: 0.25...
     >>> model = MultiKernelRegressor(domkl.Paper())
