@@ -84,9 +84,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, content):
     path = tmp_path / "f.toml"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(
-        DataError, match=r"f.toml cannot be read: .*; expected a list of things; fix the file"
-    ):
+    with pytest.raises(DataError, match=r"f.toml cannot be read.*; expected a list of things; fix"):
         toml.read(path, "a list of things", "cli")
 
 
