@@ -229,14 +229,12 @@ def learn(
 
 
 def alone(model: ModelSettings, split: Split, run: Run) -> Array:
-    """Mean squared error that each learner would have with its own samples only. (J,)
+    """Mean squared error of the same learners without links, each of which runs once more. (J,)
 
-    A network of `Auto` has an expert for that; of other models every learner runs once more, without links.
+    `Run.alone`, which costs nothing, is one expert of `Auto` only, and a whole learner alone does better.
     """
     if len(run.mse) == 1:
         return run.mse
-    if len(run.alone):
-        return run.alone
     dtype, each = DTYPES[model.kind], range(len(run.mse))
     lone = [
         simulate(split.X[[j]], split.y[[j]], LONE, model=model, delay=split.delay, dtype=dtype) for j in each

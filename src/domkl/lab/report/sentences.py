@@ -13,11 +13,7 @@ from .tables import has_classes, has_kernels, has_neighbours
 MOST_LINKS, MOST_VALUES = 30, 4
 #: Errors that differ by a smaller share are called the same.
 SAME = 0.005
-#: What "alone" is, by the model.
-ALONE = {
-    "auto": "each learner's expert that predicts from its own samples only",
-    "paper": "the same learners without neighbours",
-}
+ALONE = "the same learners without neighbours"
 #: Guesses that need no learner.
 SIMPLE = ("mean so far", "as it is now")
 METHODS = {
@@ -150,7 +146,7 @@ def _value(value: Any) -> str:
 def glossary(facts: Document) -> dict[str, str]:
     """What every heading means, a short line each."""
     kind = facts["model"]["kind"]
-    alone = {"alone": ALONE[kind]} if has_neighbours(facts) else {}
+    alone = {"alone": ALONE} if has_neighbours(facts) else {}
     methods = ["OMKL", *(["best kernel"] if has_kernels(facts) else [])]
     shown = [name for name in (*methods, *facts["network"]["baselines"]) if name in METHODS]
     sigma2 = {"σ²": _sigma2(facts["kernels"])} if has_kernels(facts) else {}
