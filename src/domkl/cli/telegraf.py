@@ -33,7 +33,7 @@ in telegraf.conf:
 
 Each line is written back as it came, with <target>_predicted (made before the line's own value was learnt),
 <target>_low, <target>_high and <target>_alarm added once they are known. Each measurement with its tags is a
-series and has a model of its own, which starts from nothing with the process. Lines that cannot be used pass through
+series and has a model of its own, which is not kept at the end. Lines that cannot be used pass through
 unchanged; how many and why is on standard error.
 """
 
