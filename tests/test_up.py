@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import dataclasses
 import json
 import os
@@ -21,8 +22,9 @@ import brokers
 import domkl
 from domkl import cli
 from domkl.agent import load
+from domkl.agent.explaining import Explaining
 from domkl.base import toml
-from domkl.cli import live, up
+from domkl.cli import live, page, up
 from domkl.lab import experiment, fleet, trial
 from domkl.learning import settings
 
@@ -238,11 +240,50 @@ def test_the_files_of_agents_hold_the_model_and_no_other_learner(tmp_path, capsy
         "inputs": 15,
         "dtype": "float32" if auto else "float64",
     }
-    assert set(table) - set(plain) == {"model", "stream", "transport", "output", "checkpoint"}
+    assert set(table) - set(plain) == {"columns", "model", "stream", "transport", "output", "checkpoint"}
     model = settings.from_table(table["model"], "JFK.toml [model]")
     paper = experiment.load("three-stations").paper
     horizon = dataclasses.replace(paper.rates, horizon=30)
     assert model == (domkl.Auto(size=200) if auto else dataclasses.replace(paper, rates=horizon))
+
+
+def test_the_files_of_agents_say_what_inputs_are_made_of(tmp_path):
+    """Whatever a user's columns are called, also as quotes, tables and braces of a file."""
+    columns = ('city "{name}"', "día.🌡", "when")
+    table = tmp_path / "t.csv"
+    with open(table, "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow([*columns, "power"])
+        for n in range(40):
+            rows.writerow(
+                [("Rome", "Oslo", "Bonn")[n % 3], n / 2, f"2024-05-{n % 28 + 1:02d} 06:00", n * 1.5]
+            )
+    given = ["--data", str(table), "--target", "power", "--learners", "2", "--kind", 'city "{name}"=category']
+    folder = tmp_path / "net"
+    assert cli.main(["up", *given, "--folder", str(folder), "--no-start"]) == 0
+    config = load(folder / "1.toml", {})
+    names, groups = Explaining(config)._named
+    assert (config.target, config.inputs) == ("power", sum(map(len, groups)))
+    assert set(columns) <= set(names)
+    assert len(groups[names.index(columns[0])]) == 3
+    assert config.columns.features[:2] == columns[:2]
+
+
+def test_the_page_of_a_fleet_has_dates_and_inputs_that_matter(tmp_path):
+    chosen = experiment.load("three-stations")
+    source = trial.prepare(chosen, 30)
+    network = fleet.Fleet(tmp_path, ["EWR", "JFK", "LGA"])
+    line = {"event": "inputs", "round": 9, "inputs": [["temp", 0.75, 0.1, "rises"], ["dewp", 0.25, 0.05, ""]]}
+    network.log("EWR").write_text(json.dumps(line) + "\n")
+    (tmp_path / "EWR.predictions.jsonl").write_text('{"index": 0, "id": "0", "y_hat": 0.5}\n')
+    shown = page.FleetPage(network, chosen, source)
+    network.status("EWR")
+    shown.look(dict.fromkeys(network.names, {}), [])
+    found = shown.feed.document("EWR")
+    assert found["target"] == "temperature in 6 hours"
+    assert found["detail"]["samples"][:3] == [[0], [source.split.times[0, 0]], [45.0]]
+    effects = [["temp", 0.75, 13.0, "rises"], ["dewp", 0.25, 6.5, ""]]
+    assert found["detail"]["effects"] == {"round": 9, "inputs": effects}
 
 
 def test_agents_are_compared_with_one_simulation_of_the_same_model(monkeypatch):

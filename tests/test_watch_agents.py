@@ -18,7 +18,7 @@ from domkl.agent import certs, explaining, serve
 from domkl.agent.config import AgentConfig, OutputSection, TransportSection
 from domkl.agent.config_http import HttpSection
 from domkl.agent.loop import Agent
-from domkl.agent.sections import AlarmSection
+from domkl.agent.sections import AlarmSection, LogSection
 from domkl.agent.serve import service_of, show_status
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
@@ -254,6 +254,26 @@ def test_the_page_shows_which_inputs_matter_and_the_alarms(publish, monkeypatch)
     assert effect == pytest.approx(4 / math.sqrt(6), rel=0.3)
     assert answer["inputs"][0][0] == "u"
     assert answer["inputs"][0][1] > 0
+
+
+def test_a_log_that_is_asked_to_tells_which_inputs_matter(monkeypatch, caplog):
+    monkeypatch.setattr(explaining, "FIRST", 0.01)
+    settings = dataclasses.replace(config("a", publish="counts"), log=LogSection(inputs=0.05))
+    agent = Agent(settings, stream=inmemory.stream(*faulty()), out=[].append)
+
+    def told():
+        return [each.fields for each in caplog.records if each.getMessage() == "inputs"]
+
+    async def main():
+        async with explaining.explained(agent):
+            await agent.run()
+            await inmemory.until(lambda: told() and told()[-1]["round"] == 200)
+
+    with caplog.at_level("INFO", logger="domkl"):
+        asyncio.run(main())
+    assert told()[-1]["inputs"][0][0] == "u"
+    with pytest.raises(InputError, match="inputs is -1"):
+        LogSection(inputs=-1.0)
 
 
 @pytest.mark.parametrize(

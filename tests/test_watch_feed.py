@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domkl.base.errors import InputError
+from domkl.cli import page
+from domkl.lab import experiment, trial
+from domkl.learning import explain
+from domkl.learning.auto import explain as learnt
 from domkl.watch import Feed, RunFeed, feed
 from domkl.watch.errors import MOST_POINTS, ROLLING, Curve
 from domkl.watch.requests import encoded
@@ -170,6 +175,32 @@ def test_bounds_of_a_simulation_hold_nine_tenths_of_the_last_errors():
     known = np.abs(y - y_hat)[0, 449 - 2 - 100 : 449 - 2]  # those whose labels were known before round 449
     wide = np.sort(known)[90]  # the 91st of 100
     assert (low[-1], high[-1]) == pytest.approx((middle[-1] - wide, middle[-1] + wide))
+
+
+def test_a_simulation_shows_dates_and_which_inputs_matter():
+    chosen = experiment.load("three-stations").with_model("auto")
+    source = trial.prepare(chosen, 150)
+    watching = page.RunWatch(chosen, source)
+    watching.feed.document("JFK")  # a browser looks at it
+    run = trial.learn(chosen.model, source.split, trial.network("ring", source.split.names), watch=watching)
+    watching._inputs._due, until = 0.0, time.monotonic() + 20  # it is time to, whenever that would be
+    while watching.feed.explained_at(1) != 150 and time.monotonic() < until:
+        watching.look()
+        time.sleep(0.01)
+    found = watching.feed.document("JFK")
+    assert found["detail"]["samples"][1] == source.split.times[1].tolist()
+    assert found["target"] == "temperature in 6 hours"
+    model, singles = run.final.rows, [[i] for i in range(15)]
+    effects = explain.effects(learnt.function(model, 1), learnt.usual(model, 1), source.inputs, singles)
+    assert found["detail"]["effects"] == {"round": 150, "inputs": effects.listed(130.0)}
+    assert watching.feed.document("EWR")["detail"]["effects"] is None
+
+
+def test_what_is_not_finite_is_not_listed():
+    """A model that has met absurd values tells nothing rather than NaN."""
+    for bad in (np.nan, np.inf):
+        effect = np.array([bad, 1.0])
+        assert explain.Effects(("a", "b"), effect, effect, effect).listed() == []
 
 
 def test_a_learner_that_only_reports_has_a_curve():

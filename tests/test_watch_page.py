@@ -31,7 +31,7 @@ CHOOSE = """const select = document.getElementById('learner');
 def fed(learners=6, samples=60):
     """A feed as of a ring of agents, the first of them our own."""
     names = [f"station-{n}" for n in range(learners - 1)] + [EVIL]
-    feed = Feed(EVIL, target="temperature", unit="°C", own=names[0], inputs=("humidity", EVIL))
+    feed = Feed(EVIL, target="temperature", unit="°C", own=names[0], inputs=("humidity", EVIL), alarming=True)
     for j, name in enumerate(names):
         for t in range(samples):
             y = 15 + 8 * math.sin(t / 9) + j
@@ -162,7 +162,7 @@ def test_every_plot_has_a_table(page):
     heads = page.run(
         "return [...document.querySelectorAll('#samples details thead th')].map((each) => each.textContent)"
     )
-    assert heads == ["time", "truth", "prediction", "low", "high", "alarm"]
+    assert heads == ["time (UTC)", "truth", "prediction", "low", "high", "alarm"]
     assert (
         page.run("return document.querySelector('#samples details tbody th').textContent")
         == "2026-05-01 00:59:00"

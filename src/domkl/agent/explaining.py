@@ -1,4 +1,4 @@
-"""Which inputs matter to a running agent's predictions, for its live page: overall, and to one prediction.
+"""Which inputs matter to a running agent's predictions, for its page and log: overall, and to one prediction.
 
 What it needs of the learner is copied in the agent's loop; the rest is computed in other threads.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -27,8 +26,6 @@ from .streams import encoding_of
 LOG = logging.getLogger(__name__)
 #: Seconds until the first look, and between two of them at least; if one takes long, so many times as long.
 FIRST, EVERY, REST = 5.0, 60.0, 100.0
-#: Inputs that are shown, those that matter most; and how many a model may have.
-MOST, MOST_INPUTS = 30, 1000
 #: The most inputs of a model of which single predictions are explained, and how many of those a second.
 MOST_ASKED, A_SECOND = 100, 1.0
 
@@ -39,7 +36,7 @@ class Explaining:
     def __init__(self, config: AgentConfig) -> None:
         columns, encoder = encoding_of(config.columns, config.takes_missing)
         about = About() if encoder is None else About(encoder.inputs, columns=columns)
-        self.is_possible = 0 < config.inputs <= MOST_INPUTS
+        self.is_possible = 0 < config.inputs <= explain.MOST_INPUTS
         self._answers, self._rate = 0 < config.inputs <= MOST_ASKED, Rate(A_SECOND, burst=3)
         self._named = about.groups(config.inputs)
         self._span = Scaling.of(config.stream, config.inputs).target_span
@@ -52,21 +49,17 @@ class Explaining:
 
     def overall(self, model: tuple[Function, Usual]) -> list[list[Any]]:
         """Name, part, effect and direction of the inputs that matter most."""
-        rows = explain.effects(*model, *self._named).rows()[:MOST]
-        return [
-            [row["input"], row["part"], self._span * row["effect"], explain.direction(row["trend"])]
-            for row in rows
-        ]
+        return explain.effects(*model, *self._named).listed(self._span)
 
     def of(self, model: tuple[Function, Usual], x: Array) -> list[list[Any]]:
         """Name and contribution to the prediction of x, as it is learnt (d,); the largest first."""
-        rows = explain.contributions(*model, x, *self._named).rows()[:MOST]
+        rows = explain.contributions(*model, x, *self._named).rows()[: explain.MOST]
         return [[row["input"], self._span * row["contribution"]] for row in rows]
 
 
 @contextlib.asynccontextmanager
 async def explained(agent: Agent) -> AsyncIterator[None]:
-    """Meanwhile the page shows which inputs matter, if it shows readings, too."""
+    """Meanwhile a page that shows readings shows which inputs matter, and a log that is asked to tells it."""
     task = asyncio.create_task(_show(agent, Explaining(agent.config)))
     try:
         yield
@@ -75,11 +68,11 @@ async def explained(agent: Agent) -> AsyncIterator[None]:
 
 
 async def _show(agent: Agent, explaining: Explaining) -> None:
-    pause = FIRST
-    while agent.config.http.publish == "full" and explaining.is_possible:
+    pause, every = FIRST, _every(agent)
+    while every and explaining.is_possible:
         await asyncio.sleep(pause)
-        feed, model = agent.predictions.feed, agent.learner.as_function()
-        if feed is None or model is None:
+        model = agent.learner.as_function()
+        if model is None:
             continue
         start, round = time.monotonic(), agent.learner.round
         try:
@@ -87,6 +80,20 @@ async def _show(agent: Agent, explaining: Explaining) -> None:
         except Exception as error:  # nothing that is only shown may cost more than that
             tell(LOG, logging.WARNING, "inputs cannot be explained", reason=repr(error))
             return
-        if all(math.isfinite(part) and math.isfinite(effect) for _, part, effect, _ in found):
-            feed.explain(agent.config.name, round, found)
-        pause = max(EVERY, REST * (time.monotonic() - start))
+        if found:
+            _tell(agent, round, found)
+        pause = max(every, REST * (time.monotonic() - start))
+
+
+def _every(agent: Agent) -> float:
+    """Seconds between two looks; 0 where nobody wants any."""
+    asked, is_shown = agent.config.log.inputs, agent.predictions.feed is not None
+    wanted = [EVERY] if is_shown and agent.config.http.publish == "full" else []
+    return min([*wanted, *([asked] if asked else [])], default=0.0)
+
+
+def _tell(agent: Agent, round: int, found: list[list[Any]]) -> None:
+    if agent.predictions.feed is not None:
+        agent.predictions.feed.explain(agent.config.name, round, found)
+    if agent.config.log.inputs:
+        tell(LOG, logging.INFO, "inputs", round=round, inputs=found)

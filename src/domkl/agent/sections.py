@@ -263,14 +263,16 @@ class AlarmSection:
 
 @dataclass(frozen=True)
 class LogSection:
-    """[log]: how much is written to standard error, and in which form."""
+    """[log]: how much is written to standard error, in which form, and how often which inputs matter."""
 
     level: str = "info"
     format: str = "json"
+    inputs: float = 0.0  # seconds between two lines that tell which matter; 0 is never
 
     def __post_init__(self) -> None:
         checks.one_of("level", self.level, LEVELS)
         checks.one_of("format", self.format, ("json", "text"))
+        checks.not_negative("inputs", self.inputs)
 
 
 def need_that(good: bool, wrong: str) -> None:

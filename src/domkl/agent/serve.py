@@ -94,10 +94,7 @@ async def _watched(agent: Agent) -> AsyncIterator[None]:
     address = agent.config.http.address
     task = asyncio.create_task(_tell_status(agent))
     try:
-        if address is None:
-            yield
-            return
-        with service_of(agent, address):
+        with contextlib.nullcontext() if address is None else service_of(agent, address):
             async with explained(agent):
                 yield
     finally:
@@ -114,6 +111,7 @@ def service_of(agent: Agent, address: tuple[str, int]) -> Service:
         own=config.name,
         inputs=config.columns.features,
         publish=http.publish,
+        alarming=config.alarm.rate is not None,
     )
     asking = Asking(config, agent.learner, agent.predictions) if http.publish == "full" else None
     who: dict[str, Any]

@@ -11,20 +11,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..base.errors import InputError
-from ..base.types import Array
 from ..datasets import stations
 from ..lab import trial
 from ..lab.experiment import Experiment
 from ..lab.fleet import Fleet
 from ..lab.trial import Source
-from ..learning.auto import EXPERT_NAMES
+from ..learning.auto import EXPERT_NAMES, AutoRows
 from ..learning.settings import Auto, KernelSpec, ModelSettings
-from ..simulator import Watch
+from ..simulator import Watched, Watch
 from ..watch import Feed, RunFeed, Server
 from ..watch.server import is_loopback
+from .inputs import RunInputs
 
 #: A free port of this machine.
 ANYWHERE = "127.0.0.1:0"
+#: Seconds between two looks at what the page of an ended run shows.
+LOOK = 0.5
 
 
 def opened(feed: Feed | RunFeed, listen: str) -> Server:
@@ -42,9 +44,7 @@ def opened(feed: Feed | RunFeed, listen: str) -> Server:
 
 
 @contextlib.contextmanager
-def of_run(
-    listen: str | None, chosen: Experiment, source: Source, target: str | None
-) -> Iterator[Watch | None]:
+def of_run(listen: str | None, chosen: Experiment, source: Source) -> Iterator[Watch | None]:
     """While a simulation runs: what it calls after each round.
 
     At a terminal the page then stays until Ctrl-C, which must not be caught by anybody else by then.
@@ -52,23 +52,38 @@ def of_run(
     if listen is None:
         yield None
         return
-    feed = _run_feed(chosen, source, target or "")
-
-    def watch(y_hat: Array, y: Array, alone: Array, weights: Array) -> None:
-        for t in range(y_hat.shape[1]):
-            feed.round(y_hat[:, t], y[:, t], alone[:, t] if len(alone) else alone, weights)
-
-    with opened(feed, listen) as server:
-        yield watch
-        feed.end()
+    watching = RunWatch(chosen, source)
+    with opened(watching.feed, listen) as server:
+        yield watching
+        watching.feed.end()
         if sys.stdout.isatty():
             print(f"The page stays at {server.url} until Ctrl-C.", file=sys.stderr)
             with contextlib.suppress(KeyboardInterrupt):
                 while True:
-                    time.sleep(3600.0)
+                    watching.look()
+                    time.sleep(LOOK)
 
 
-def _run_feed(chosen: Experiment, source: Source, target: str) -> RunFeed:
+class RunWatch:
+    """Shows each round of a simulation on a page, and now and then which inputs matter."""
+
+    def __init__(self, chosen: Experiment, source: Source) -> None:
+        self.feed = _run_feed(chosen, source)
+        self._inputs = RunInputs(self.feed, source, _unit(chosen.model, source)[0])
+        self._model: AutoRows | None = None
+
+    def __call__(self, seen: Watched) -> None:
+        y_hat, y, alone, weights, self._model = seen
+        for t in range(y_hat.shape[1]):
+            self.feed.round(y_hat[:, t], y[:, t], alone[:, t] if len(alone) else alone, weights)
+        self.look()
+
+    def look(self) -> None:
+        """Explain the learner that is shown, if it is time to."""
+        self._inputs.look(self._model, self.feed.done)
+
+
+def _run_feed(chosen: Experiment, source: Source) -> RunFeed:
     J, T = source.split.y.shape
     factor, offset, unit = _unit(chosen.model, source)
     graph = trial.network(chosen.graphs[0], source.split.names)
@@ -76,13 +91,14 @@ def _run_feed(chosen: Experiment, source: Source, target: str) -> RunFeed:
         chosen.title or chosen.name,
         [str(name) for name in source.split.names],
         [[int(i) for i in graph.neighbours[j]] for j in range(J)],
-        target=target,
+        target=source.target,
         unit=unit,
         rounds=T,
         factor=factor,
         offset=offset,
         delay=source.split.delay,
         weights=weight_names(chosen.model),
+        times=source.split.times,
     )
 
 
@@ -113,9 +129,10 @@ class FleetPage:
             name: [network.names[i] for i in graph.neighbours[j]] for j, name in enumerate(network.names)
         }
         rounds = int(source.split.y.shape[1]) - source.split.delay
-        self.feed = Feed(chosen.title or chosen.name, unit=unit, rounds=rounds)
+        self.feed = Feed(chosen.title or chosen.name, target=source.target, unit=unit, rounds=rounds)
         self.names = weight_names(chosen.model)
         self._read = dict.fromkeys(network.names, 0)
+        self._inputs: dict[str, dict[str, Any]] = {}  # as they were shown last
 
     def look(self, statuses: dict[str, dict[str, Any]], dead: list[str]) -> None:
         """Show what is new since the last look."""
@@ -123,6 +140,7 @@ class FleetPage:
             for record in self._new(name):
                 self._show(j, name, record)
             self.feed.status(self._status(name, statuses[name], name in dead))
+            self._explain(name)
 
     def _new(self, name: str) -> list[dict[str, Any]]:
         """Predictions that were written since the last look."""
@@ -143,9 +161,18 @@ class FleetPage:
             for key in ("y_hat", "low", "high")
             if record.get(key) is not None
         }
-        self.feed.sample({**record, **values, "learner": name, "index": t, "id": t, "y": None})
+        when = {} if self.split.times is None else {"time": float(self.split.times[j, t])}
+        self.feed.sample({**record, **values, **when, "learner": name, "index": t, "id": t, "y": None})
         if t >= delay:
             self.feed.truth(name, t - delay, self.factor * float(self.split.y[j, t - delay]) + self.offset)
+
+    def _explain(self, name: str) -> None:
+        found = self.network.inputs.get(name)
+        if found is None or found is self._inputs.get(name):
+            return
+        self._inputs[name] = found
+        rows = [[each, part, self.factor * effect, trend] for each, part, effect, trend in found["inputs"]]
+        self.feed.explain(name, found["round"], rows)
 
     def _status(self, name: str, status: dict[str, Any], is_dead: bool) -> dict[str, Any]:
         if not status:

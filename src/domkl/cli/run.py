@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     _check_places(args, chosen)
     what = f"{plural(len(source.split.names), 'learner')}, {source.name}"
-    with page.of_run(args.live, chosen, source, chosen.columns.target) as watch:
+    with page.of_run(args.live, chosen, source) as watch:
         with keep.interruptible() as stopped:
             with show.progress(what) as bar:
                 outcome = trial.carry_out(chosen, source, stopped.after(bar), watch)

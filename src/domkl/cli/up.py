@@ -34,6 +34,8 @@ BROKER = "127.0.0.1:1883"
 SETTINGS = ("size", "step", "memory")
 #: One busy machine for all: no learner should be given up because it had to wait for the processor.
 PATIENT = {"DOMKL_ROUNDS_DEADLINE": "60", "DOMKL_ROUNDS_START": "120", "DOMKL_CHECKPOINT_DIRECTORY": ""}
+#: Their logs tell the page which inputs matter.
+TOLD = {"DOMKL_LOG_INPUTS": "10"}
 STATE = {"checkpoint": {"directory": "{name}.state"}}
 TRAFFIC = ("messages_sent", "bytes_sent", "bytes_received")
 
@@ -175,7 +177,7 @@ def _check(folder: Path, names: list[str]) -> None:
 
 def _environment() -> dict[str, str]:
     """Without variables that are meant for one agent: they would make all learners the same."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("DOMKL_")} | PATIENT
+    return {key: value for key, value in os.environ.items() if not key.startswith("DOMKL_")} | PATIENT | TOLD
 
 
 def _tell_how_to_start(args: argparse.Namespace, folder: Path, names: list[str]) -> None:

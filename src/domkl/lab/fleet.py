@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import InputError
+from ..datasets.columns import Columns
 from ..learning import settings
 from ..learning.settings import KernelSpec, ModelSettings, Paper, RateSpec
 from .experiment import Experiment
@@ -31,6 +33,10 @@ from .trial import DTYPES, Source, network
 Settings = Mapping[str, Any]
 #: Of the bounds that learners write with their predictions.
 COVERAGE = 0.9
+#: What of a user's columns names the inputs that are made of them.
+COLUMNS = ("target", "features", "kinds", "categories", "hashed", "calendar")
+#: A key of TOML that needs no quotes.
+BARE = re.compile("[A-Za-z0-9_-]+")
 
 
 def lay_out(
@@ -65,14 +71,22 @@ def lay_out(
             "model": _model(experiment.model, split.y.shape[1]),
             "stream": {"kind": "jsonl", "path": f"{name}.jsonl"},
             "transport": {**transport, **_addresses(transport, places, name, neighbours)},
+            "columns": _columns(source),
             "output": {"predictions": f"{name}.predictions.jsonl", "coverage": COVERAGE},
-            **(sections or {}),
+            **json.loads(json.dumps(sections or {}).replace("{name}", name)),
         }
-        text = as_toml(table).replace("{name}", name)
-        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+        (folder / f"{name}.toml").write_text(as_toml(table), encoding="utf-8")
         lines = _events(split.X[j].tolist(), split.y[j].tolist(), split.delay)
         (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
     return names
+
+
+def _columns(source: Source) -> dict[str, Any]:
+    """The [columns] table: what inputs are called and made of; the rows themselves come as numbers."""
+    if source.columns is None:
+        return Columns(target=source.target, features=source.inputs).table()
+    table = source.columns.table()
+    return {key: table[key] for key in COLUMNS if key in table}
 
 
 def _model(model: ModelSettings, T: int) -> dict[str, Any]:
@@ -125,13 +139,19 @@ def as_toml(table: Settings, under: str = "") -> str:
     rho = 1.0
     <BLANKLINE>
     """
-    plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
+    keyed = [(key if BARE.fullmatch(key) else _quoted(key), value) for key, value in table.items()]
+    plain = [f"{key} = {_quoted(value)}" for key, value in keyed if not isinstance(value, dict)]
     parts = [
         f"\n[{under}{key}]\n{as_toml(value, f'{under}{key}.').rstrip()}"
-        for key, value in table.items()
+        for key, value in keyed
         if isinstance(value, dict)
     ]
     return "\n".join([*plain, *parts]) + "\n"
+
+
+def _quoted(value: Any) -> str:
+    """As JSON, which TOML reads, too, except for pairs of escapes and a bare control character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _free_ports(count: int) -> list[int]:
@@ -167,6 +187,7 @@ class Fleet:
         self._feeders: list[threading.Thread] = []
         self._read: dict[str, int] = dict.fromkeys(names, 0)
         self._last: dict[str, dict[str, Any]] = {}
+        self.inputs: dict[str, dict[str, Any]] = {}  # which matter, as learners have logged last
 
     def __enter__(self) -> Fleet:
         return self
@@ -257,8 +278,10 @@ class Fleet:
         whole = lines[: lines.rfind(b"\n") + 1]
         self._read[name] += len(whole)
         for line in whole.splitlines():
-            if b'"status"' in line and line.startswith(b"{"):
+            if b'"event": "status"' in line and line.startswith(b"{"):
                 self._last[name] = json.loads(line)
+            elif b'"event": "inputs"' in line and line.startswith(b"{"):
+                self.inputs[name] = json.loads(line)
         return self._last.get(name, {})
 
     def predictions(self, name: str) -> list[dict[str, Any]]:

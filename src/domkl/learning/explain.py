@@ -14,6 +14,7 @@ Draws are the same in every call, so that the same model gives the same answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -32,6 +33,8 @@ Group: TypeAlias = Sequence[int]
 DRAWS, AT_ONCE, ORDERS = 256, 2000, 64
 #: A trend that is at least that clear is told.
 CLEAR = 0.5
+#: On a live page: inputs that are shown, those that matter most; and how many a model may have.
+MOST, MOST_INPUTS = 30, 1000
 
 
 class Effects(NamedTuple):
@@ -54,6 +57,17 @@ class Effects(NamedTuple):
             }
             for i in order
         ]
+
+    def listed(self, factor: float = 1.0) -> list[list[Any]]:
+        """Name, part, effect times `factor` and direction of the inputs that matter most, for a live page.
+
+        Nothing where an effect is not finite, as of a model that has just met absurd values.
+        """
+        rows = [
+            [row["input"], row["part"], factor * row["effect"], direction(row["trend"])]
+            for row in self.rows()[:MOST]
+        ]
+        return rows if all(math.isfinite(part + effect) for _, part, effect, _ in rows) else []
 
 
 class Contributions(NamedTuple):

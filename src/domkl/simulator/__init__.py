@@ -19,10 +19,10 @@ from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
 from .blocks import Block
 from .paper import simulate_paper
-from .results import Progress, Run, RunOptions, Watch
+from .results import Watched, Progress, Run, RunOptions, Watch
 from .rows import simulate_rows
 
-__all__ = ["Block", "Progress", "Run", "Watch", "simulate"]
+__all__ = ["Block", "Watched", "Progress", "Run", "Watch", "simulate"]
 
 
 def simulate(
@@ -65,8 +65,8 @@ def simulate(
         "stop", the run ends with the rounds that are done. True prints a line to standard error every few
         seconds.
     keep_model : keep the learners themselves, for `domkl.DOMKL.from_run`; they take memory. `Auto` only.
-    watch : called as watch(y_hat, y, alone, weights) with what happened in each round, or with `Paper` in a
-        few of them; for pages and files that follow a run.
+    watch : called with a `Watched`, what happened in each round, or with `Paper` in a few of them; for pages
+        and files that follow a run.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from ..learning import kernels as dictionaries
 from ..learning import losses
 from ..learning.settings import Paper
 from .blocks import Block, open_stream
-from .results import STOP, Run, RunOptions
+from .results import STOP, Watched, Run, RunOptions
 
 
 def simulate_paper(X: Any, y: Any, graph: GraphLike, model: Paper, how: RunOptions) -> Run:
@@ -71,7 +71,7 @@ def _drive(engine: Engine, setting: Setting, blocks: Iterator[Block], T: int, ho
             piece = slice(start, start + min(engine.most_rounds, pace, until))
             predictions.append(_advance(engine, setting, X[:, piece], y[:, piece], done))
             if how.watch is not None:
-                how.watch(predictions[-1], y[:, piece], np.empty((0, 0)), engine.q)
+                how.watch(Watched(predictions[-1], y[:, piece], np.empty((0, 0)), engine.q))
             start += predictions[-1].shape[1]
             done += predictions[-1].shape[1]
             if how.progress is not None and how.progress(done, T) == STOP:

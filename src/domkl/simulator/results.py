@@ -22,11 +22,21 @@ from ..learning.auto import AutoRows
 from ..learning.settings import Auto
 
 Progress: TypeAlias = Callable[[int, int], object]
-#: Called after each round, or with `Paper` a few of them, with predictions and labels (J, B), what own
-#: samples only predicted (J, B), or nothing where the model cannot tell, and the weights (J, n).
-Watch: TypeAlias = Callable[[Array, Array, Array, Array], object]
 #: What `progress` returns to end a run after the rounds that are done.
 STOP = "stop"
+
+
+class Watched(NamedTuple):
+    """What happened in B rounds, for who watches a run: one round, or a few of them with `Paper`."""
+
+    y_hat: Array  # (J, B)
+    y: Array  # (J, B)
+    alone: Array  # (J, B) predicted from own samples only; empty where the model cannot tell
+    weights: Array  # (J, n) of the kernels or experts
+    model: AutoRows | None = None  # the learners themselves, before they learn from y; `Auto` only
+
+
+Watch: TypeAlias = Callable[[Watched], object]
 
 
 class Final(NamedTuple):

@@ -18,7 +18,7 @@ from ..learning.auto import AutoRows
 from ..learning.model import Model, ModelMaker
 from ..learning.settings import Auto
 from .blocks import Block, open_stream
-from .results import STOP, Final, Run, RunOptions
+from .results import STOP, Final, Watched, Run, RunOptions
 
 
 def simulate_rows(X: Any, y: Any, graph: GraphLike, model: Auto | ModelMaker, how: RunOptions) -> Run:
@@ -68,7 +68,7 @@ class Rounds:
         prediction = self.rows.predict(x)
         alone = self._count(prediction, y)
         if self.how.watch is not None:
-            self.how.watch(prediction.y_hat[:, None], y[:, None], alone[:, None], self.rows.weights)
+            self.how.watch(self._watched(prediction, y, alone))
         self.waiting.append((x, prediction, y))
         if len(self.waiting) > self.how.delay:
             sample, earlier, label = self.waiting.popleft()
@@ -76,6 +76,11 @@ class Rounds:
             outgoing = self.rows.learn(now, label, earlier)
             self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         return cast(Array, prediction.y_hat)
+
+    def _watched(self, prediction: Any, y: Array, alone: Array) -> Watched:
+        model = self.rows if isinstance(self.rows, AutoRows) else None
+        y_hat, y, alone = (values[:, None] for values in (prediction.y_hat, y, alone))
+        return Watched(y_hat, y, alone, self.rows.weights, model)
 
     def _count(self, prediction: Any, y: Array) -> Array:
         """Add up errors; what own samples only predicted."""

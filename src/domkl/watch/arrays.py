@@ -28,6 +28,8 @@ class RunFeed:
     rounds : how many there will be; 0 if unknown.
     factor, offset : a value times the one plus the other is in `unit`.
     delay : rounds after which a label is known, which the simple guesses have to wait for, too.
+    weights : names of the experts or kernels.
+    times : of all samples, seconds since 1970 (J, T), where they have any.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class RunFeed:
         offset: float = 0.0,
         delay: int = 0,
         weights: Sequence[str] = (),
+        times: Array | None = None,
     ) -> None:
         J, self.names, self._near, self._expert = len(names), list(names), neighbours, list(weights)
         self.about: dict[str, Any] = {
@@ -52,9 +55,9 @@ class RunFeed:
             "self": None,
             "publish": "full",
         }
-        self.about |= {"inputs": [], "rounds": rounds, "state": "running"}
+        self.about |= {"inputs": [], "rounds": rounds, "state": "running", "alarming": False}
         self.version, self.done, self.bytes, self.sent = 0, 0, 0.0, 0.0
-        self._factor, self._offset, self._delay = factor, offset, delay
+        self._factor, self._offset, self._delay, self._times = factor, offset, delay, times
         self._recent = np.full(
             (RECENT + WINDOW + delay + 1, 2, J), np.nan
         )  # predictions and labels, round by round
@@ -63,6 +66,8 @@ class RunFeed:
         self._has_alone = False
         self._weights, self._curve = np.zeros((J, 0)), Curve()
         self._changing = threading.Lock()
+        self.looked_at = 0  # the learner whose details were asked for last
+        self._effects: dict[int, dict[str, Any]] = {}
 
     def round(self, y_hat: Array, y: Array, alone: Array, weights: Array) -> None:
         """What happened in a round: predictions, labels, what own samples only predicted (or nothing), (J,)
@@ -90,6 +95,17 @@ class RunFeed:
     def _roots(self) -> Array:
         return self._factor * np.sqrt(self._squares)  # (4, J)
 
+    def explain(self, learner: int, round: int, inputs: list[list[Any]]) -> None:
+        """Which inputs matter to a learner: rows of name, part, effect and direction, the largest first."""
+        with self._changing:
+            self._effects[learner] = {"round": round, "inputs": inputs}
+            self.version += 1
+
+    def explained_at(self, learner: int) -> int | None:
+        """The round of the last explanation of a learner."""
+        found = self._effects.get(learner)
+        return None if found is None else int(found["round"])
+
     def end(self) -> None:
         """There are no more rounds."""
         self.about["state"] = "ended"
@@ -99,7 +115,7 @@ class RunFeed:
 
     def document(self, learner: str | None) -> dict[str, Any]:
         """All learners, and details of one: the one asked for, else the first."""
-        j = self.names.index(learner) if learner in self.names else 0
+        j = self.looked_at = self.names.index(learner) if learner in self.names else 0
         with self._changing:
             about: dict[str, Any] = {**self.about, "now": time.time(), "alarms": []}
             roots = (
@@ -122,6 +138,7 @@ class RunFeed:
         row = self._weights[j].tolist() if len(self._weights) > j else []
         names = self._expert if len(self._expert) >= len(row) else [str(p) for p in range(len(row))]
         found["weights"] = list(map(list, zip(names, row, strict=False)))
+        found["effects"] = self._effects.get(j)
         return found | {"samples": self._samples(j, RECENT)}
 
     def _samples(self, j: int, most: int) -> list[list[Any]]:
@@ -130,8 +147,9 @@ class RunFeed:
         wide = _widths(np.abs(y_hat - y), self._delay)[-most:]
         rounds, y_hat, y = known[-most:], y_hat[-most:], y[-most:]
         nothing = [None] * len(rounds)
+        times = nothing if self._times is None else _listed(self._times[j, rounds.start : rounds.stop])
         bounds = (_listed(y_hat - wide), _listed(y_hat + wide))
-        return [list(rounds), nothing, y_hat.tolist(), *bounds, y.tolist(), nothing]
+        return [list(rounds), times, y_hat.tolist(), *bounds, y.tolist(), nothing]
 
     def records(self, learner: str | None, most: int) -> list[dict[str, Any]]:
         """A learner's last predictions."""

@@ -100,6 +100,7 @@ class Feed:
     own : the learner on whose device this is, shown first.
     inputs : names of the inputs, for questions.
     publish : "full", "errors" (no readings and predictions) or "counts" (no errors and weights either).
+    alarming : whether readings are judged, so that no alarm is good news.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Feed:
         inputs: tuple[str, ...] = (),
         publish: str = "full",
         rounds: int = 0,
+        alarming: bool = False,
     ) -> None:
         checks.one_of("publish", publish, LEVELS)
         self.about: dict[str, Any] = {
@@ -121,7 +123,7 @@ class Feed:
             "self": own,
             "publish": publish,
         }
-        self.about |= {"inputs": list(inputs), "rounds": rounds, "state": "running"}
+        self.about |= {"inputs": list(inputs), "rounds": rounds, "state": "running", "alarming": alarming}
         self.version, self.publish, self.own = 0, publish, own
         self._learners: dict[str, Shown] = {}
         self._alarms: deque[dict[str, Any]] = deque(maxlen=ALARMS)

@@ -127,21 +127,25 @@ function tiles(rows, own) {
     made.push(tile("Sent by all", size(sum(rows, "bytes_sent")), `${count(sum(rows, "messages_sent"))} messages; ${size(sum(rows, "bytes_received"))} received`));
   }
   const alarms = sum(rows, "alarms");
-  made.push(tile("Alarms", count(alarms), alarms ? "see below" : "none so far", alarms ? "alert" : ""));
+  if (state.alarming || alarms) made.push(tile("Alarms", count(alarms), alarms ? "see below" : "none so far", alarms ? "alert" : ""));
   $("tiles").replaceChildren(...made);
 }
 
-function seconds(time) { return typeof time === "number" ? time : Date.parse(time) / 1000; }
+/* NaN where there is none, or one that no calendar has. */
+function seconds(time) {
+  const found = time === null || time === undefined ? NaN : typeof time === "number" ? time : Date.parse(time) / 1000;
+  return Math.abs(found) < 8.64e12 ? found : NaN;
+}
 
 function drawSamples(detail) {
   const target = state.target ? ` of ${state.target}` : "";
   const columns = detail && detail.samples ? detail.samples : [[], [], [], [], [], [], []];
   const [index, time, guess, low, high, truth, alarm] = columns;
-  const times = time.map((each) => (each === null ? NaN : seconds(each)));
+  const times = time.map(seconds);
   const isTime = times.length > 0 && times.every((each, i) => Number.isFinite(each) && (!i || each >= times[i - 1]));
   const marks = guess.map((each, i) => (alarm[i] ? (truth[i] ?? each) : null));
   samples.set([isTime ? times : index, truth, guess, low, high, marks],
-    { unit: state.unit, isTime, xName: isTime ? "time" : "reading" });
+    { unit: state.unit, isTime, xName: isTime ? "time (UTC)" : "reading" });
   $("n-samples").textContent = detail && detail.samples ? `${detail.name}, the last ${count(index.length)} predictions${target}, each made before its label was known`
     : "readings are not published here";
 }
@@ -161,14 +165,14 @@ function drawWeights(detail) {
   $("weights").replaceChildren(table("How much each kernel or expert counts", ["expert", "share", "weight"], rows, "words"));
 }
 
-/* Only an agent's own page has them: they are computed on the device, once a minute. */
+/* Computed beside the rounds, now and then; an agent's page has only its own. */
 function drawEffects(detail) {
   const found = detail && detail.effects;
   $("effects").hidden = !found;
   if (!found) return;
   $("n-effects").textContent = `${detail.name}, round ${count(found.round)}; effect: how far a prediction moves, typically, if the input takes another usual value`;
   const rows = found.inputs.map(([name, part, effect, direction]) => [name, bar(part), percent(part), shown(effect, state.unit), direction || "–"]);
-  $("effect-rows").replaceChildren(table("What the model uses, the most important input first", ["input", "share", "part", "effect", "prediction"], rows, "cards words"));
+  $("effect-rows").replaceChildren(table("What the model uses, the most important input first", ["input", "share", "part", "effect", "prediction"], rows, "words"));
 }
 
 function percent(part) { return `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`; }
@@ -208,10 +212,11 @@ function drawNetwork(rows, detail) {
 function drawAlarms(rows) {
   const alarms = [...state.alarms].reverse();
   if (!alarms.length) {
-    const text = state.publish === "full" || !sum(rows, "alarms") ? "No reading has left what the models expect." : "Alarms are counted; their readings are not published here.";
+    const text = sum(rows, "alarms") ? "Alarms are counted; their readings are not published here."
+      : state.alarming ? "No reading has left what the models expect." : "Off: readings are not judged here. An agent with [alarm] rate = 0.001 in its file does.";
     return $("alarms").replaceChildren(element("p", { class: "none" }, text));
   }
-  const cells = alarms.slice(0, 8).map((each) => [each.learner, each.time ? String(each.time).slice(0, 19).replace("T", " ") : `reading ${count(each.index)}`,
+  const cells = alarms.slice(0, 8).map((each) => [each.learner, Number.isFinite(seconds(each.time)) ? stamp(seconds(each.time)) : `reading ${count(each.index)}`,
     shown(each.y, state.unit), shown(each.y_hat), each.surprise === null ? "–" : shown(each.surprise)]);
   $("alarms").replaceChildren(table("The last alarms, the newest first", ["learner", "when", "reading", "expected", "p-value"], cells, "cards words"));
 }

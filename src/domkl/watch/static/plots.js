@@ -30,6 +30,16 @@ function table(caption, heads, rows, kind = "") {
     element("thead", { role: "rowgroup" }, head), element("tbody", { role: "rowgroup" }, ...body));
 }
 
+/* A moment as files and logs write it. */
+const stamp = (seconds) => new Date(1000 * seconds).toISOString().slice(0, 19).replace("T", " ");
+
+/* Ticks in words, so that nobody takes a month for a day; `step` is in seconds. */
+function dates(plot, ticks, axis, space, step) {
+  const day = { day: "numeric", month: "short" }, clock = { hour: "2-digit", minute: "2-digit" };
+  const how = step < 60 ? { ...clock, second: "2-digit" } : step < 86400 ? { ...day, ...clock } : step < 28 * 86400 ? day : { month: "short", year: "numeric" };
+  return ticks.map((tick) => new Date(1000 * tick).toLocaleString("en-GB", { ...how, timeZone: "UTC" }));
+}
+
 class Plot {
   /* series: [label, colour name, extra settings of uPlot]; caption: of the table. */
   constructor(id, series, caption, { bands = [], scales = {}, ratio = 0.3 } = {}) {
@@ -89,10 +99,10 @@ class Plot {
       { series: [order.indexOf(a) + 1, order.indexOf(b) + 1], fill: colour("band") }));
     const axis = { stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
     const options = {
-      ...this.size(), bands, scales: { x: { time: this.isTime }, ...this.scales },
+      ...this.size(), bands, tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"), scales: { x: { time: this.isTime }, ...this.scales },
       cursor: { points: { size: 7 }, y: false }, legend: { live: true },
       series: [{ label: this.xName, value: this.isTime ? "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" : (_, x) => (x === null ? "–" : shown(x)) }, ...lines],
-      axes: [{ ...axis, size: 34 }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => String(Number(tick.toPrecision(6)))) }],
+      axes: [{ ...axis, size: 34, ...(this.isTime ? { values: dates, space: 90 } : {}) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => String(Number(tick.toPrecision(6)))) }],
     };
     this.plot = new uPlot(options, this.picked(), this.place);
     this.plot.root.querySelector("canvas").setAttribute("role", "presentation");
@@ -112,7 +122,7 @@ class Plot {
     const columns = this.series.map(([label], k) => [label, this.data[k + 1]]).filter(([, c]) => c.some((v) => v !== null));
     const first = Math.max(0, this.data[0].length - 25);
     const rows = this.data[0].slice(first).map((x, i) => [
-      this.isTime ? new Date(x * 1000).toISOString().slice(0, 19).replace("T", " ") : String(x),
+      this.isTime ? stamp(x) : String(x),
       ...columns.map(([, values]) => shown(values[first + i]))]).reverse();
     const unit = this.unit ? `, in ${this.unit}` : "";
     this.details.querySelector(".rows").replaceChildren(
