@@ -278,7 +278,7 @@ def test_the_page_of_a_fleet_has_dates_and_inputs_that_matter(tmp_path):
     (tmp_path / "EWR.predictions.jsonl").write_text('{"index": 0, "id": "0", "y_hat": 0.5}\n')
     shown = page.FleetPage(network, chosen, source)
     network.status("EWR")
-    shown.look(dict.fromkeys(network.names, {}), [])
+    shown.look({name: {} for name in network.names}, [])
     found = shown.feed.document("EWR")
     assert found["target"] == "temperature in 6 hours"
     assert found["detail"]["samples"][:3] == [[0], [source.split.times[0, 0]], [45.0]]

@@ -18,7 +18,7 @@ from ..lab.fleet import Fleet
 from ..lab.trial import Source
 from ..learning.auto import EXPERT_NAMES, AutoRows
 from ..learning.settings import Auto, KernelSpec, ModelSettings
-from ..simulator import Watched, Watch
+from ..simulator import Watch, Watched
 from ..watch import Feed, RunFeed, Server
 from ..watch.server import is_loopback
 from .inputs import RunInputs

@@ -19,10 +19,10 @@ from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, Paper, check_model
 from .blocks import Block
 from .paper import simulate_paper
-from .results import Watched, Progress, Run, RunOptions, Watch
+from .results import Progress, Run, RunOptions, Watch, Watched
 from .rows import simulate_rows
 
-__all__ = ["Block", "Watched", "Progress", "Run", "Watch", "simulate"]
+__all__ = ["Block", "Progress", "Run", "Watch", "Watched", "simulate"]
 
 
 def simulate(

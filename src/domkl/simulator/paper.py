@@ -17,7 +17,7 @@ from ..learning import kernels as dictionaries
 from ..learning import losses
 from ..learning.settings import Paper
 from .blocks import Block, open_stream
-from .results import STOP, Watched, Run, RunOptions
+from .results import STOP, Run, RunOptions, Watched
 
 
 def simulate_paper(X: Any, y: Any, graph: GraphLike, model: Paper, how: RunOptions) -> Run:

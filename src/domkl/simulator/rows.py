@@ -18,7 +18,7 @@ from ..learning.auto import AutoRows
 from ..learning.model import Model, ModelMaker
 from ..learning.settings import Auto
 from .blocks import Block, open_stream
-from .results import STOP, Final, Watched, Run, RunOptions
+from .results import STOP, Final, Run, RunOptions, Watched
 
 
 def simulate_rows(X: Any, y: Any, graph: GraphLike, model: Auto | ModelMaker, how: RunOptions) -> Run:
