@@ -51,8 +51,9 @@ def test_errors_are_those_of_the_definition(delay):
     assert row["mean"] == pytest.approx(rolled([y[t] - y[: t - delay].mean() for t in judged]))
 
 
-@pytest.mark.parametrize("delay", [0, 4])
-def test_a_simulation_is_shown_as_samples_are(delay):
+@pytest.mark.parametrize("size", [1, 7, 700])
+@pytest.mark.parametrize("delay", [0, 4, 20])
+def test_a_simulation_is_shown_as_samples_are(delay, size):
     """All learners at once by arrays, and one by one."""
     rng = np.random.default_rng(1)
     y, y_hat = rng.normal(size=(2, 3, 700))
@@ -60,8 +61,9 @@ def test_a_simulation_is_shown_as_samples_are(delay):
     one = Feed("net")
     for j, name in enumerate("abc"):
         told(y[j], y_hat[j], delay, name, one)
-    for t in range(700):
-        run.round(y_hat[:, t], y[:, t], np.empty(0), np.full((3, 2), 0.5))
+    for t in range(0, 700, size):
+        some = slice(t, t + size)
+        run.rounds(y_hat[:, some], y[:, some], np.empty((0, 0)), np.full((3, 2), 0.5))
     # A simulation knows labels at once, so its errors hold those of the last `delay` rounds, too.
     judged = range(delay + 1, 700)
     for name, row, other in zip(
@@ -69,6 +71,8 @@ def test_a_simulation_is_shown_as_samples_are(delay):
     ):
         j = "abc".index(name)
         assert row["error"] == pytest.approx(rolled([y[j, t] - y_hat[j, t] for t in judged]))
+        assert row["no_change"] == pytest.approx(rolled([y[j, t] - y[j, t - 1 - delay] for t in judged]))
+        assert row["mean"] == pytest.approx(rolled([y[j, t] - y[j, : t - delay].mean() for t in judged]))
         if delay == 0:
             for key in ("error", "no_change", "mean"):
                 assert row[key] == pytest.approx(other[key]), key
@@ -77,6 +81,7 @@ def test_a_simulation_is_shown_as_samples_are(delay):
     assert detail["samples"][0] == other["samples"][0]
     assert run.records("b", 2)[-1] == {"learner": "b", "index": 699, "y_hat": y_hat[1, -1], "y": y[1, -1]}
     assert detail["weights"] == [["0", 0.5], ["1", 0.5]]
+    assert detail["errors"][0][-1] >= (690 if size < 700 else 299)
 
 
 @given(st.integers(1, 3000), st.integers(4, 50))
@@ -170,7 +175,7 @@ def test_bounds_of_a_simulation_hold_nine_tenths_of_the_last_errors():
     y, y_hat = rng.normal(size=(2, 1, 450))
     run = RunFeed("net", ["a"], [[]], delay=2)
     for t in range(450):
-        run.round(y_hat[:, t], y[:, t], np.empty(0), np.ones((1, 1)))
+        run.rounds(y_hat[:, [t]], y[:, [t]], np.empty((0, 0)), np.ones((1, 1)))
     _, _, middle, low, high, *_ = run.document("a")["detail"]["samples"]
     known = np.abs(y - y_hat)[0, 449 - 2 - 100 : 449 - 2]  # those whose labels were known before round 449
     wide = np.sort(known)[90]  # the 91st of 100

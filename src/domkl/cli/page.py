@@ -73,9 +73,8 @@ class RunWatch:
         self._model: AutoRows | None = None
 
     def __call__(self, seen: Watched) -> None:
-        y_hat, y, alone, weights, self._model = seen
-        for t in range(y_hat.shape[1]):
-            self.feed.round(y_hat[:, t], y[:, t], alone[:, t] if len(alone) else alone, weights)
+        *what, self._model = seen
+        self.feed.rounds(*what)
         self.look()
 
     def look(self) -> None:

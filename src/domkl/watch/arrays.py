@@ -15,6 +15,8 @@ from .feed import COLUMNS, RECENT
 
 #: Bounds of a prediction hold so many of the last WINDOW errors before it.
 COVERAGE, WINDOW = 0.9, 100
+#: Rounds that are looked at together, as that costs little more than one.
+AT_ONCE = 16
 
 
 class RunFeed:
@@ -56,41 +58,63 @@ class RunFeed:
             "publish": "full",
         }
         self.about |= {"inputs": [], "rounds": rounds, "state": "running", "alarming": False}
-        self.version, self.done, self.bytes, self.sent = 0, 0, 0.0, 0.0
+        self.version = self.done = 0
         self._factor, self._offset, self._delay, self._times = factor, offset, delay, times
         self._recent = np.full(
             (RECENT + WINDOW + delay + 1, 2, J), np.nan
         )  # predictions and labels, round by round
         self._squares = np.zeros((4, J))  # of the learners, alone, of no change, of the mean so far
         self._sum = np.zeros(J)
-        self._has_alone = False
+        self._has_alone, self._taken = False, 0
+        self._waiting: list[tuple[Array, Array, Array]] = []  # rounds that nobody has looked at yet
         self._weights, self._curve = np.zeros((J, 0)), Curve()
         self._changing = threading.Lock()
         self.looked_at = 0  # the learner whose details were asked for last
         self._effects: dict[int, dict[str, Any]] = {}
 
-    def round(self, y_hat: Array, y: Array, alone: Array, weights: Array) -> None:
-        """What happened in a round: predictions, labels, what own samples only predicted (or nothing), (J,)
-        each; and the weights (J, n)."""
+    def rounds(self, y_hat: Array, y: Array, alone: Array, weights: Array) -> None:
+        """What happened in B rounds: predictions, labels, what own samples only predicted (or nothing),
+        (J, B) each; and the weights (J, n)."""
         with self._changing:
-            t, size = self.done, len(self._recent)
-            self._recent[t % size] = y_hat, y
-            if t > self._delay:
-                self._judge(t, y_hat, y, alone)
-            if t >= self._delay:
-                self._sum += self._recent[(t - self._delay) % size, 1]
-            self._weights, self.done = weights, t + 1
+            self._has_alone = bool(len(alone))
+            self._waiting.append((y_hat, y, alone if self._has_alone else y_hat))
+            self._weights = weights
+            self.done += y.shape[1]
             self.version += 1
+            if self.done - self._taken >= AT_ONCE:
+                self._take()
 
-    def _judge(self, t: int, y_hat: Array, y: Array, alone: Array) -> None:
-        known = t - self._delay  # labels
-        last = self._recent[(known - 1) % len(self._recent), 1]
-        self._has_alone = bool(len(alone))
-        guesses = np.array([y_hat, alone if self._has_alone else y_hat, last, self._sum / known])
+    def _take(self) -> None:
+        """Look at the rounds that wait."""
+        if not self._waiting:
+            return
+        y_hat, y, alone = (np.concatenate(each, axis=1).T for each in zip(*self._waiting, strict=True))
+        self._waiting.clear()
+        for first in range(0, len(y), RECENT):
+            some = slice(first, first + RECENT)
+            self._add(y_hat[some], y[some], alone[some])
+
+    def _add(self, y_hat: Array, y: Array, alone: Array) -> None:
+        """As many rounds as are kept at most. (B, J) each"""
+        rounds, size = np.arange(self._taken, self._taken + len(y)), len(self._recent)
+        self._recent[rounds % size, 0], self._recent[rounds % size, 1] = y_hat, y
+        self._taken += len(y)
+        new = rounds[rounds >= self._delay] - self._delay  # the label that becomes known after each round
+        sums = np.vstack([self._sum, self._recent[new % size, 1]]).cumsum(0)
+        self._sum, known = sums[-1], new[new > 0]  # as many labels are known before each of these rounds
+        if len(known):
+            last, mean = self._recent[(known - 1) % size, 1], sums[:-1][new > 0] / known[:, None]
+            late = slice(len(y) - len(known), None)
+            self._judge(known.astype(np.float64), np.stack([y_hat[late], alone[late], last, mean]), y[late])
+
+    def _judge(self, known: Array, guesses: Array, y: Array) -> None:
+        """Follow errors of guesses (4, B, J) of y (B, J): means of all at first, then of about ROLLING."""
         misses = np.minimum(np.abs(guesses - y), MOST)
-        self._squares += max(1 / known, 1 / ROLLING) * (misses * misses - self._squares)
-        if self._curve.is_due(known):
-            self._curve.add((t, self._roots()))
+        share = np.maximum(1 / known, 1 / ROLLING)
+        kept = np.append(np.cumprod(1 - share[::-1])[::-1], 1.0)  # of what was there before each round
+        self._squares = kept[0] * self._squares + np.einsum("gbj,b->gj", misses * misses, share * kept[1:])
+        if any(map(self._curve.is_due, known.tolist())):
+            self._curve.add((self._taken - 1, self._roots()))
 
     def _roots(self) -> Array:
         return self._factor * np.sqrt(self._squares)  # (4, J)
@@ -117,6 +141,7 @@ class RunFeed:
         """All learners, and details of one: the one asked for, else the first."""
         j = self.looked_at = self.names.index(learner) if learner in self.names else 0
         with self._changing:
+            self._take()
             about: dict[str, Any] = {**self.about, "now": time.time(), "alarms": []}
             roots = (
                 self._roots().T.tolist() if self.done > self._delay + 1 else [[None] * 4] * len(self.names)
@@ -155,6 +180,7 @@ class RunFeed:
         """A learner's last predictions."""
         j = self.names.index(learner) if learner in self.names else 0
         with self._changing:
+            self._take()
             columns = self._samples(j, min(most, RECENT))
         keep = [k for k, name in enumerate(COLUMNS) if name in ("index", "y_hat", "y")]
         rows = zip(*(columns[k] for k in keep), strict=True)
