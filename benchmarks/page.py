@@ -1,14 +1,15 @@
 """What the live page costs: processor time of serving 50 learners, and of the rounds that it shows.
 
-    python benchmarks/page.py            three measurements, with a client that reads all events
+    python benchmarks/page.py [--seconds 180] [--only run]     the last four parts take --seconds each
 
 feed    microseconds of the learner's own thread, a sample of an agent and a round of 50 learners.
 serve   50 learners of 10 samples a second each, with bounds, are fed to a server for 20 s: share of a core.
-run     `domkl.simulate` with 50 learners on a ring, with and without the page: rounds a processor second.
-agents  three agents in one process, a page and a client for each, and without: the same.
+run     `domkl run --live` of 50 learners on a ring of `Auto`, with the page on and off in turns.
+small   the same with 3 learners, whose rounds are short.
+paper   the same with 50 learners of `Paper`, whose rounds are shorter still.
+agents  three agents in one process, a page each, on and off in turns.
 
-Rates are by processor time of the whole process, the server's threads included: others may use the machine at
-the same time. Runs with and without the page alternate; the cost is the median over pairs, with quartiles.
+A client of its own process reads all events of each page. How turns are compared is in switching.py.
 """
 
 from __future__ import annotations
@@ -16,28 +17,39 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parent))
+from switching import Switch
+
 import domkl
 from domkl.agent.config import AgentConfig, HttpSection, OutputSection, TransportSection
+from domkl.agent.explaining import explained
 from domkl.agent.loop import Agent
 from domkl.agent.serve import service_of, show_status
 from domkl.agent.streams import aiter_of
+from domkl.cli.page import RunWatch
+from domkl.datasets import Split
 from domkl.lab.bench import machine
+from domkl.lab.experiment import Experiment
+from domkl.lab.trial import Source
+from domkl.simulator import Watched
 from domkl.watch import Feed, RunFeed, Server
 
 RESULTS = Path(__file__).parent / "results" / "page.json"
 LOOPBACK = ("127.0.0.1", 0)
 LEARNERS, RATE, SECONDS = 50, 10, 20
+#: Rounds before the comparison begins: a young `Auto` grows at times, which takes long.
+WARM = {"auto": 300, "paper": 1000}
 #: Reads events until the server ends, and tells how many bytes they had.
 CLIENT = """
 import sys, urllib.request
@@ -72,16 +84,8 @@ def serve() -> dict[str, Any]:
         for t in range(SECONDS * RATE):
             values = rng.normal(size=(2, LEARNERS)).tolist()
             for name, y_hat, y in zip(names, *values, strict=True):
-                feed.sample(
-                    {
-                        "learner": name,
-                        "index": t,
-                        "round": t,
-                        "y_hat": y_hat,
-                        "low": y_hat - 2,
-                        "high": y_hat + 2,
-                    }
-                )
+                bounds = {"low": y_hat - 2, "high": y_hat + 2}
+                feed.sample({"learner": name, "index": t, "round": t, "y_hat": y_hat, **bounds})
                 feed.truth(name, t, y)
             if t % RATE == 0:
                 for name in names:
@@ -101,130 +105,160 @@ def _status(name: str, t: int, near: list[str]) -> dict[str, Any]:
     links = [{"name": other, "up": True, "trust": 1.0} for other in near]
     counts = dict.fromkeys(("samples", "messages_sent", "bytes_sent", "bytes_received", "refused"), t)
     weights = [[f"expert {k}", 0.1] for k in range(10)]
-    return {
-        "learner": name,
-        "state": "ready",
-        "round": t,
-        "alone": 1.0,
-        "neighbours": links,
-        "weights": weights,
-        **counts,
-    }
+    about = {"learner": name, "state": "ready", "round": t, "neighbours": links, "weights": weights}
+    return {**about, **counts}
 
 
-def simulated(is_watched: bool, rounds: int = 60) -> float:
-    """Rounds a second of processor time, of 50 learners on a ring."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(LEARNERS, rounds, 8))
+class Timed:
+    """Calls a function, and adds up the processor time of the calling thread."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.seconds = function, 0.0
+
+    def __call__(self, *given: Any) -> Any:
+        start = time.thread_time()
+        try:
+            return self.function(*given)
+        finally:
+            self.seconds += time.thread_time() - start
+
+
+def simulated(J: int, model: domkl.Auto | domkl.Paper, seconds: float) -> dict[str, Any]:
+    """A network on a ring, as `domkl run --live` has it."""
+    T, rng = 5000, np.random.default_rng(0)
+    X = rng.uniform(size=(J, T, 8))
     y = np.sin(6 * X[..., 0]) + X[..., 1] * X[..., 2]
-    with contextlib.ExitStack() as stack:
-        watch = _watch(stack, rounds) if is_watched else None
-        cpu = time.process_time()
-        domkl.simulate(X, y, "ring", threads=1, dtype=np.float32, watch=watch)
-        return rounds / (time.process_time() - cpu)
+    names = tuple(f"learner-{j}" for j in range(J))
+    source = Source("ring", Split(X, y, names), inputs=tuple(f"input {k}" for k in range(8)))
+    watch = RunWatch(Experiment("ring", graphs=("ring",), model=model), source)
+    page, switch, done = Timed(watch), Switch(seconds), 0
+
+    def watched(seen: Watched) -> None:
+        nonlocal done
+        done += seen.y.shape[1]
+        if done < WARM[model.kind]:
+            return
+        if done - seen.y.shape[1] < WARM[model.kind]:
+            switch.start()
+        if switch.is_on:
+            page(seen)
+        switch.tick(seen.y.shape[1])
+
+    dtype = np.float32 if model.kind == "auto" else np.float64
+    with Server(LOOPBACK, watch.feed) as server, client(server):
+        while not switch.is_over:
+            domkl.simulate(
+                X,
+                y,
+                "ring",
+                model=model,
+                threads=1,
+                dtype=dtype,
+                watch=watched,
+                progress=lambda done, T: "stop" if switch.is_over else None,
+            )
+    return switch.result(page.seconds)
 
 
-def _watch(stack: contextlib.ExitStack, rounds: int) -> Any:
-    near = [[(j - 1) % LEARNERS, (j + 1) % LEARNERS] for j in range(LEARNERS)]
-    feed = RunFeed("fifty", [f"learner-{j}" for j in range(LEARNERS)], near, rounds=rounds)
-    stack.enter_context(client(stack.enter_context(Server(LOOPBACK, feed))))
-
-    def watch(y_hat: Any, y: Any, alone: Any, weights: Any) -> None:
-        feed.round(y_hat[:, 0], y[:, 0], alone[:, 0], weights)
-
-    return watch
+def agents(seconds: float) -> dict[str, Any]:
+    """Three agents on a path, in one process."""
+    return asyncio.run(_agents(seconds))
 
 
-def devices(is_watched: bool, rounds: int = 300) -> float:
-    """Rounds a second of processor time, of three agents on a path."""
-    return asyncio.run(_devices(is_watched, rounds))
-
-
-async def _devices(is_watched: bool, rounds: int) -> float:
-    rng = np.random.default_rng(0)
+async def _agents(seconds: float) -> dict[str, Any]:
     near = {"a": ("b",), "b": ("a", "c"), "c": ("b",)}
-    agents = []
-    for name, neighbours in near.items():
-        X = rng.uniform(size=(rounds, 8))
-        more = {
-            "transport": TransportSection(kind="memory"),
-            "output": OutputSection(coverage=0.9),
-            "http": HttpSection(),
-        }
-        config = AgentConfig("net", name, neighbours, inputs=8, **more)
-        agents.append(
-            Agent(config, stream=aiter_of(zip(X, X.sum(1), strict=True), 8), out=lambda record: None)
-        )
-    with contextlib.ExitStack() as stack:
-        for agent in agents if is_watched else ():
+    switch, all_ = Switch(seconds), [_agent(name, neighbours) for name, neighbours in near.items()]
+    pages = [Switched(switch) for _ in all_]
+    async with contextlib.AsyncExitStack() as stack:
+        for agent, page in zip(all_, pages, strict=True):
             service = stack.enter_context(service_of(agent, LOOPBACK))
             stack.enter_context(client(service.server))
-        telling = asyncio.create_task(_tell(agents)) if is_watched else None
-        cpu = time.process_time()
-        await asyncio.gather(*(agent.run() for agent in agents))
-        rate = rounds / (time.process_time() - cpu)
-        if telling is not None:
-            telling.cancel()
-    return rate
+            page.feed, agent.predictions.feed = agent.predictions.feed, page
+            await stack.enter_async_context(explained(agent))
+        telling = asyncio.create_task(_tell(all_))
+        running = [asyncio.create_task(agent.run()) for agent in all_]
+        rounds = 0
+        while not switch.is_over:
+            await asyncio.sleep(0.01)
+            if rounds < 100 <= all_[0].learner.round:
+                switch.start()
+            switch.tick(all_[0].learner.round - rounds)
+            rounds = all_[0].learner.round
+        for agent in all_:
+            agent.stop()
+        await asyncio.gather(*running)
+        telling.cancel()
+    return switch.result(sum(page.seconds for page in pages))
 
 
-async def _tell(agents: list[Agent]) -> None:
+class Switched:
+    """A feed that gets only what comes while a page is on; adds up what that takes."""
+
+    feed: Any = None
+
+    def __init__(self, switch: Switch) -> None:
+        self.switch, self.seconds = switch, 0.0
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def call(*given: Any) -> None:
+            if self.switch.is_on:
+                timed = Timed(getattr(self.feed, name))
+                timed(*given)
+                self.seconds += timed.seconds
+
+        return call
+
+
+def _agent(name: str, neighbours: tuple[str, ...]) -> Agent:
+    rng = np.random.default_rng(0)
+    how = {"transport": TransportSection(kind="memory"), "output": OutputSection(coverage=0.9)}
+    config = AgentConfig("net", name, neighbours, inputs=8, http=HttpSection(), **how)
+    samples = ((x, x.sum()) for x in (rng.uniform(size=8) for _ in itertools.count()))
+    return Agent(config, stream=aiter_of(samples, 8), out=lambda record: None)
+
+
+async def _tell(all_: list[Agent]) -> None:
     while True:
-        for agent in agents:
+        for agent in all_:
             show_status(agent)
         await asyncio.sleep(1.0)
 
 
 def feed() -> dict[str, Any]:
     """Microseconds that a learner's own thread spends: for an agent's sample, and a round of 50."""
-    one, many = (
-        Feed("one", own="a"),
-        RunFeed("fifty", [f"learner-{j}" for j in range(LEARNERS)], [[]] * LEARNERS),
-    )
+    names = [f"learner-{j}" for j in range(LEARNERS)]
+    one, many = Feed("one", own="a"), RunFeed("fifty", names, [[]] * LEARNERS)
     cpu, count = time.process_time(), 20_000
     for t in range(count):
         one.sample({"learner": "a", "index": t, "round": t, "y_hat": 1.5, "low": 1.0, "high": 2.0})
         one.truth("a", t, 1.25)
     sample = (time.process_time() - cpu) / count
-    values, weights = np.random.default_rng(0).normal(size=(3, LEARNERS)), np.full((LEARNERS, 10), 0.1)
-    cpu, count = time.process_time(), 2000
+    values, weights = np.random.default_rng(0).normal(size=(3, LEARNERS, 1)), np.full((LEARNERS, 10), 0.1)
+    cpu, count = time.process_time(), 5000
     for _ in range(count):
-        many.round(*values, weights)
+        many.rounds(*values, weights)
     return {"agent_sample_us": 1e6 * sample, "run_round_us": 1e6 * (time.process_time() - cpu) / count}
-
-
-def compared(measure: Any, repeats: int) -> dict[str, Any]:
-    """Rates without and with the page, and the part of the rate that it costs, with quartiles."""
-    measure(False)  # warm
-    pairs = []
-    for k in range(repeats):  # in turns, so that a machine that gets slower favours neither
-        first = measure(k % 2 == 1)
-        second = measure(k % 2 == 0)
-        pairs.append((first, second) if k % 2 == 0 else (second, first))
-    costs = [1 - watched / plain for plain, watched in pairs]
-    low, middle, high = statistics.quantiles(costs, n=4)
-    plain, watched = (statistics.median(each) for each in zip(*pairs, strict=True))
-    rates = {"without": plain, "with": watched}
-    return {**rates, "cost": middle, "cost_low": low, "cost_high": high, "repeats": repeats}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--only", choices=["feed", "serve", "run", "agents"])
-    args = parser.parse_args()
-    parts = {
-        "feed": feed,
-        "serve": serve,
-        "run": lambda: compared(simulated, args.repeats),
-        "agents": lambda: compared(devices, args.repeats),
+    parser.add_argument("--seconds", type=float, default=180, help="of each part that goes in turns")
+    parts: dict[str, Callable[[float], dict[str, Any]]] = {
+        "feed": lambda seconds: feed(),
+        "serve": lambda seconds: serve(),
+        "run": lambda seconds: simulated(LEARNERS, domkl.Auto(), seconds),
+        "small": lambda seconds: simulated(3, domkl.Auto(), seconds),
+        "paper": lambda seconds: simulated(LEARNERS, domkl.Paper(rates=domkl.Rates(1, 1, 1)), seconds),
+        "agents": agents,
     }
+    parser.add_argument("--only", choices=[*parts])
+    args = parser.parse_args()
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name, measure in parts.items():
         if args.only in (None, name):
-            kept[name] = {key: float(f"{value:.4g}") for key, value in measure().items()}
+            kept[name] = {key: float(f"{value:.4g}") for key, value in measure(args.seconds).items()}
             print(name, json.dumps(kept[name]), flush=True)
             kept["machine"] = machine.describe()
             RESULTS.write_text(json.dumps(kept, indent=1) + "\n")

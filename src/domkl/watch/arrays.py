@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..base.types import Array
-from .errors import MOST, ROLLING, Curve
+from .errors import Curve
 from .feed import COLUMNS, RECENT
+from .rolling import Rolling
 
 #: Bounds of a prediction hold so many of the last WINDOW errors before it.
 COVERAGE, WINDOW = 0.9, 100
-#: Rounds that are looked at together, as that costs little more than one.
-AT_ONCE = 16
+#: A point of the curve comes after so many times as long as the last one took.
+REST = 200.0
 
 
 class RunFeed:
@@ -60,14 +61,9 @@ class RunFeed:
         self.about |= {"inputs": [], "rounds": rounds, "state": "running", "alarming": False}
         self.version = self.done = 0
         self._factor, self._offset, self._delay, self._times = factor, offset, delay, times
-        self._recent = np.full(
-            (RECENT + WINDOW + delay + 1, 2, J), np.nan
-        )  # predictions and labels, round by round
-        self._squares = np.zeros((4, J))  # of the learners, alone, of no change, of the mean so far
-        self._sum = np.zeros(J)
-        self._has_alone, self._taken = False, 0
-        self._waiting: list[tuple[Array, Array, Array]] = []  # rounds that nobody has looked at yet
+        self._rolling, self._has_alone = Rolling(J, RECENT + WINDOW, delay), False
         self._weights, self._curve = np.zeros((J, 0)), Curve()
+        self._points, self._next = 0, 0.0  # of the curve: how many there were, and when there may be another
         self._changing = threading.Lock()
         self.looked_at = 0  # the learner whose details were asked for last
         self._effects: dict[int, dict[str, Any]] = {}
@@ -76,48 +72,26 @@ class RunFeed:
         """What happened in B rounds: predictions, labels, what own samples only predicted (or nothing),
         (J, B) each; and the weights (J, n)."""
         with self._changing:
-            self._has_alone = bool(len(alone))
-            self._waiting.append((y_hat, y, alone if self._has_alone else y_hat))
-            self._weights = weights
-            self.done += y.shape[1]
+            self._has_alone, self._weights = bool(len(alone)), weights
+            self._rolling.add(y_hat, y, alone if self._has_alone else y_hat)
+            self.done = self._rolling.done
             self.version += 1
-            if self.done - self._taken >= AT_ONCE:
-                self._take()
+            now = time.perf_counter()
+            if now >= self._next:
+                self._trace()
+                self._next = now + REST * (time.perf_counter() - now)
 
-    def _take(self) -> None:
-        """Look at the rounds that wait."""
-        if not self._waiting:
-            return
-        y_hat, y, alone = (np.concatenate(each, axis=1).T for each in zip(*self._waiting, strict=True))
-        self._waiting.clear()
-        for first in range(0, len(y), RECENT):
-            some = slice(first, first + RECENT)
-            self._add(y_hat[some], y[some], alone[some])
-
-    def _add(self, y_hat: Array, y: Array, alone: Array) -> None:
-        """As many rounds as are kept at most. (B, J) each"""
-        rounds, size = np.arange(self._taken, self._taken + len(y)), len(self._recent)
-        self._recent[rounds % size, 0], self._recent[rounds % size, 1] = y_hat, y
-        self._taken += len(y)
-        new = rounds[rounds >= self._delay] - self._delay  # the label that becomes known after each round
-        sums = np.vstack([self._sum, self._recent[new % size, 1]]).cumsum(0)
-        self._sum, known = sums[-1], new[new > 0]  # as many labels are known before each of these rounds
-        if len(known):
-            last, mean = self._recent[(known - 1) % size, 1], sums[:-1][new > 0] / known[:, None]
-            late = slice(len(y) - len(known), None)
-            self._judge(known.astype(np.float64), np.stack([y_hat[late], alone[late], last, mean]), y[late])
-
-    def _judge(self, known: Array, guesses: Array, y: Array) -> None:
-        """Follow errors of guesses (4, B, J) of y (B, J): means of all at first, then of about ROLLING."""
-        misses = np.minimum(np.abs(guesses - y), MOST)
-        share = np.maximum(1 / known, 1 / ROLLING)
-        kept = np.append(np.cumprod(1 - share[::-1])[::-1], 1.0)  # of what was there before each round
-        self._squares = kept[0] * self._squares + np.einsum("gbj,b->gj", misses * misses, share * kept[1:])
-        if any(map(self._curve.is_due, known.tolist())):
-            self._curve.add((self._taken - 1, self._roots()))
-
-    def _roots(self) -> Array:
-        return self._factor * np.sqrt(self._squares)  # (4, J)
+    def _trace(self) -> Array | None:
+        """Errors of now (4, J), if there are any yet, which become a point of the curve."""
+        squares, points = self._rolling.squares(), self._curve.points
+        if squares is None:
+            return None
+        roots = np.asarray(self._factor * np.sqrt(squares))
+        if not points or points[-1][0] < self.done - 1:
+            if self._curve.is_due(self._points):
+                self._curve.add((self.done - 1, roots))
+            self._points += 1
+        return roots
 
     def explain(self, learner: int, round: int, inputs: list[list[Any]]) -> None:
         """Which inputs matter to a learner: rows of name, part, effect and direction, the largest first."""
@@ -141,11 +115,9 @@ class RunFeed:
         """All learners, and details of one: the one asked for, else the first."""
         j = self.looked_at = self.names.index(learner) if learner in self.names else 0
         with self._changing:
-            self._take()
             about: dict[str, Any] = {**self.about, "now": time.time(), "alarms": []}
-            roots = (
-                self._roots().T.tolist() if self.done > self._delay + 1 else [[None] * 4] * len(self.names)
-            )
+            found = self._trace()
+            roots = [[None] * 4] * len(self.names) if found is None else found.T.tolist()
             rows = [self._row(i, *each) for i, each in enumerate(roots)]
             return {**about, "learners": rows, "detail": self._detail(j)}
 
@@ -167,8 +139,8 @@ class RunFeed:
         return found | {"samples": self._samples(j, RECENT)}
 
     def _samples(self, j: int, most: int) -> list[list[Any]]:
-        known = range(max(0, self.done - most - WINDOW - self._delay), self.done)
-        y_hat, y = self._recent[[t % len(self._recent) for t in known], :, j].T * self._factor + self._offset
+        known, past = self._rolling.last(j, most + WINDOW + self._delay)
+        y_hat, y = past * self._factor + self._offset
         wide = _widths(np.abs(y_hat - y), self._delay)[-most:]
         rounds, y_hat, y = known[-most:], y_hat[-most:], y[-most:]
         nothing = [None] * len(rounds)
@@ -178,9 +150,10 @@ class RunFeed:
 
     def records(self, learner: str | None, most: int) -> list[dict[str, Any]]:
         """A learner's last predictions."""
+        if not most:
+            return []
         j = self.names.index(learner) if learner in self.names else 0
         with self._changing:
-            self._take()
             columns = self._samples(j, min(most, RECENT))
         keep = [k for k, name in enumerate(COLUMNS) if name in ("index", "y_hat", "y")]
         rows = zip(*(columns[k] for k in keep), strict=True)
