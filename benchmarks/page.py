@@ -49,7 +49,10 @@ RESULTS = Path(__file__).parent / "results" / "page.json"
 LOOPBACK = ("127.0.0.1", 0)
 LEARNERS, RATE, SECONDS = 50, 10, 20
 #: Rounds before the comparison begins: a young `Auto` grows at times, which takes long.
-WARM = {"auto": 300, "paper": 1000}
+WARM = {"auto": 520, "paper": 1000}
+#: Every so many rounds of `Auto` one takes longer, so that blocks are multiples of it.
+PERIOD = 32
+PAPER = domkl.Paper(rates=domkl.Rates(1, 1, 1))
 #: Reads events until the server ends, and tells how many bytes they had.
 CLIENT = """
 import sys, urllib.request
@@ -123,15 +126,15 @@ class Timed:
             self.seconds += time.thread_time() - start
 
 
-def simulated(J: int, model: domkl.Auto | domkl.Paper, seconds: float) -> dict[str, Any]:
-    """A network on a ring, as `domkl run --live` has it."""
+def simulated(J: int, model: domkl.Auto | domkl.Paper, block: int, seconds: float) -> dict[str, Any]:
+    """A network on a ring, as `domkl run --live` has it; a block of rounds takes one to two seconds."""
     T, rng = 5000, np.random.default_rng(0)
     X = rng.uniform(size=(J, T, 8))
     y = np.sin(6 * X[..., 0]) + X[..., 1] * X[..., 2]
     names = tuple(f"learner-{j}" for j in range(J))
     source = Source("ring", Split(X, y, names), inputs=tuple(f"input {k}" for k in range(8)))
     watch = RunWatch(Experiment("ring", graphs=("ring",), model=model), source)
-    page, switch, done = Timed(watch), Switch(seconds), 0
+    page, switch, done = Timed(watch), Switch(seconds, block), 0
 
     def watched(seen: Watched) -> None:
         nonlocal done
@@ -167,7 +170,8 @@ def agents(seconds: float) -> dict[str, Any]:
 
 async def _agents(seconds: float) -> dict[str, Any]:
     near = {"a": ("b",), "b": ("a", "c"), "c": ("b",)}
-    switch, all_ = Switch(seconds), [_agent(name, neighbours) for name, neighbours in near.items()]
+    switch = Switch(seconds, 5 * PERIOD)
+    all_ = [_agent(name, neighbours) for name, neighbours in near.items()]
     pages = [Switched(switch) for _ in all_]
     async with contextlib.AsyncExitStack() as stack:
         for agent, page in zip(all_, pages, strict=True):
@@ -248,9 +252,9 @@ def main() -> None:
     parts: dict[str, Callable[[float], dict[str, Any]]] = {
         "feed": lambda seconds: feed(),
         "serve": lambda seconds: serve(),
-        "run": lambda seconds: simulated(LEARNERS, domkl.Auto(), seconds),
-        "small": lambda seconds: simulated(3, domkl.Auto(), seconds),
-        "paper": lambda seconds: simulated(LEARNERS, domkl.Paper(rates=domkl.Rates(1, 1, 1)), seconds),
+        "run": lambda seconds: simulated(LEARNERS, domkl.Auto(), PERIOD, seconds),
+        "small": lambda seconds: simulated(3, domkl.Auto(), 10 * PERIOD, seconds),
+        "paper": lambda seconds: simulated(LEARNERS, PAPER, 10_000, seconds),
         "agents": agents,
     }
     parser.add_argument("--only", choices=[*parts])

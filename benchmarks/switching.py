@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: Seconds of a block; resamples of the bootstrap.
-BLOCK, RESAMPLES = 2.0, 4000
+#: Of the bootstrap.
+RESAMPLES = 4000
 ORDER = (False, True, True, False)
 
 
@@ -29,9 +29,12 @@ class Block(NamedTuple):
 
 
 class Switch:
-    """Call `tick` after each round, from the thread that learns; `is_on` says what the next one does."""
+    """Call `tick` after each round, from the thread that learns; `is_on` says what the next one does.
 
-    def __init__(self, seconds: float, block: float = BLOCK) -> None:
+    A block has the same number of rounds always: some rounds take longer, and each block has to have as many.
+    """
+
+    def __init__(self, seconds: float, block: int) -> None:
         self.blocks: list[Block] = []
         self._seconds, self._block = seconds, block
         self.start()
@@ -53,7 +56,7 @@ class Switch:
     def tick(self, rounds: int = 1) -> None:
         """So many rounds are done."""
         self._rounds += rounds
-        if time.perf_counter() - self._before[2] >= self._block:
+        if self._rounds >= self._block:
             passed = (now - before for now, before in zip(self._clocks(), self._before, strict=True))
             self.blocks.append(Block(self.is_on, self._rounds, *passed))
             self._open()
@@ -68,15 +71,16 @@ class Switch:
         """Costs as parts of the rate of rounds.
 
         `direct` is what can be seen without a comparison: seconds that the learning thread spent `inside`
-        it, and all that other threads used, of the processor time of the blocks that were on; `core` is the
-        same of the time on the wall.
+        it, and all that other threads used, of the processor time of a usual block; `core` is the same of the
+        time on the wall.
         """
         on = [block for block in self.blocks if block.is_on]
+        usual = len(on) * float(np.median([block.cpu for block in on]))
         others = sum(block.cpu - block.main for block in self.blocks)
         found: dict[str, Any] = {
             "rounds_per_second": sum(block.rounds for block in on) / sum(block.wall for block in on),
-            "inside": inside / sum(block.cpu for block in on),
-            "direct": (inside + others) / sum(block.cpu for block in on),
+            "inside": inside / usual,
+            "direct": (inside + others) / usual,
             "core": (inside + others) / sum(block.wall for block in on),
             "pairs": len(self.blocks) // 2,
         }

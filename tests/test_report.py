@@ -365,3 +365,19 @@ def test_page_tells_which_inputs_matter(tmp_path):
     assert "Which inputs matter" in page.text
     assert "mean over the 2 learners" in page.text
     assert inputs(made(J=2, T=5)) is None
+
+
+def test_all_cells_that_a_reader_takes_for_the_least_are_bold(stations):
+    """Also another method's, where only hidden digits tell it from ours."""
+    facts = report.document(stations)
+    for one in (*facts["learners"], facts["network"]):
+        one["omkl_mse"] = one["mse"] * 1.00001
+        one["alone_mse"] = one["mse"] * 0.5
+        one["baselines"] = dict.fromkeys(one["baselines"], one["mse"] * 3)
+    facts["learners"][0]["alone_mse"] = facts["learners"][0]["mse"] * 2
+    columns = {column.head: column.best for column in tables.learner_columns(facts)}
+    ours = columns[facts["model"]["kind"]]
+    assert 0 in ours
+    assert 0 in columns["OMKL"]
+    assert {1, "mean"} <= columns["alone"]
+    assert not {1, "mean"} & ours

@@ -64,7 +64,10 @@ def _sources(facts: Document) -> list[tuple[str, list[float | None], float | Non
 def _best(
     sources: list[tuple[str, list[float | None], float | None]],
 ) -> dict[str, frozenset[int | str]]:
-    """The rows in which each source's error is the least; what is known only in hindsight does not count."""
+    """The rows in which each source's error is the least, as far as a reader sees.
+
+    What is known only in hindsight does not count.
+    """
     found: dict[str, set[int | str]] = {name: set() for name, _, _ in sources}
     known = [one for one in sources if one[0] != "best kernel"]
     rows: list[tuple[int | str, list[float | None]]] = [("mean", [mean for _, _, mean in known])]
@@ -72,7 +75,7 @@ def _best(
     for row, errors in rows:
         finite = [error for error in errors if error is not None]
         for (name, *_), error in zip(known, errors, strict=True):
-            if finite and error == min(finite):
+            if finite and error is not None and number(error) == number(min(finite)):
                 found[name].add(row)
     return {name: frozenset(places) for name, places in found.items()}
 
