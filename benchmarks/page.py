@@ -4,6 +4,7 @@
 
 feed    microseconds of the learner's own thread, a sample of an agent and a round of 50 learners.
 serve   50 learners of 10 samples a second each, with bounds, are fed to a server for 20 s: share of a core.
+crowd   the same with eight pages open.
 run     `domkl run --live` of 50 learners on a ring of `Auto`, with the page on and off in turns.
 small   the same with 3 learners, whose rounds are short.
 paper   the same with 50 learners of `Paper`, whose rounds are shorter still.
@@ -65,11 +66,11 @@ print(count)
 
 
 @contextlib.contextmanager
-def client(server: Server) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that follows the page."""
+def client(server: Server, number: int = 1) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that follows the page, as the first, second, ... one."""
     process = subprocess.Popen([sys.executable, "-c", CLIENT, server.url], stdout=subprocess.PIPE)
     try:
-        while not server.counts["streams"]:
+        while server.counts["streams"] < number:
             time.sleep(0.01)
         yield process
     finally:
@@ -77,12 +78,13 @@ def client(server: Server) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(30)
 
 
-def serve() -> dict[str, Any]:
-    """Share of a core for all that the page needs, feeding included."""
+def serve(pages: int = 1) -> dict[str, Any]:
+    """Share of a core for all that so many open pages need, feeding included."""
     rng = np.random.default_rng(0)
     feed, names = Feed("fifty"), [f"learner-{j}" for j in range(LEARNERS)]
     near = {name: [names[j - 1], names[(j + 1) % LEARNERS]] for j, name in enumerate(names)}
-    with Server(LOOPBACK, feed) as server, client(server) as reader:
+    with Server(LOOPBACK, feed) as server, contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(client(server, k + 1)) for k in range(pages)]
         start, cpu = time.monotonic(), time.process_time()
         for t in range(SECONDS * RATE):
             values = rng.normal(size=(2, LEARNERS)).tolist()
@@ -95,8 +97,9 @@ def serve() -> dict[str, Any]:
                     feed.status(_status(name, t, near[name]))
             time.sleep(max(0.0, start + (t + 1) / RATE - time.monotonic()))
         share = (time.process_time() - cpu) / (time.monotonic() - start)
-    output = reader.stdout.read() if reader.stdout else b"0"
+    output = readers[0].stdout.read() if readers[0].stdout else b"0"
     return {
+        "pages": pages,
         "learners": LEARNERS,
         "samples_per_second": LEARNERS * RATE,
         "core": share,
@@ -252,6 +255,7 @@ def main() -> None:
     parts: dict[str, Callable[[float], dict[str, Any]]] = {
         "feed": lambda seconds: feed(),
         "serve": lambda seconds: serve(),
+        "crowd": lambda seconds: serve(pages=8),
         "run": lambda seconds: simulated(LEARNERS, domkl.Auto(), PERIOD, seconds),
         "small": lambda seconds: simulated(3, domkl.Auto(), 10 * PERIOD, seconds),
         "paper": lambda seconds: simulated(LEARNERS, PAPER, 10_000, seconds),

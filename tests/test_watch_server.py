@@ -146,6 +146,21 @@ def test_events_follow_the_feed(monkeypatch):
     assert next_event(lines) is None if not lines.closed else True
 
 
+def test_many_pages_cost_little_more_than_one(monkeypatch):
+    """What is made for one of them is sent to all that show the same learner."""
+    feed = fed()
+    made = []
+    monkeypatch.setattr(
+        feed, "document", lambda learner: made.append(learner) or Feed.document(feed, learner)
+    )
+    with Server(LOOPBACK, feed) as server, contextlib.ExitStack() as stack:
+        pages = [stack.enter_context(following(server)) for _ in range(8)]
+        assert {next_event(lines)["learners"][0]["name"] for lines in pages} == {"a"}
+        feed.end()
+        assert {next_event(lines)["state"] for lines in pages} == {"ended"}
+        assert len(made) <= 6
+
+
 def test_streams_are_few_and_do_not_take_the_place_of_others(monkeypatch):
     monkeypatch.setattr(connections, "STREAMS", 3)
     with Server(LOOPBACK, fed()) as server, contextlib.ExitStack() as stack:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from types import TracebackType
@@ -21,6 +22,8 @@ from .requests import JSON, Answer, Request, Route, document, encoded, refusal
 
 #: Seconds between two events at least, and after which a silent stream is tried.
 EVERY, KEEP_ALIVE = 1.0, 10.0
+#: What was made for one page is good for others for this part of the time between two events.
+SHARED = 0.5
 MOST_RECORDS = 1000
 LOOK = 0.2  # seconds between two looks for overdue connections, and for the end
 
@@ -58,6 +61,8 @@ class Server:
         self.feed, self.predict, self.note = feed, predict, note
         self.access = access or Access(token, is_loopback(address[0]), cookie=f"domkl-{address[1]}")
         self.rate, self._tls = Rate(), tls
+        self._events: dict[str | None, tuple[int, float, bytes]] = {}  # the last one of each learner
+        self._making = threading.Lock()
         self._routes = {**(_pages(self, feed) if feed is not None else {}), **(routes or {})}
         handler = type("_Handler", (Handler,), {"desk": self})
         self._server = _bound(address, handler, note, tls)
@@ -129,15 +134,28 @@ class Server:
         learner, seen, silent = request.query.get("learner"), -1, 0.0
         yield b"retry: 3000\n\n"
         while not self._server.closing.is_set():
-            version = self.feed.version
-            if version != seen:
-                yield b"data: " + encoded(self.state(learner)) + b"\n\n"
+            if self.feed.version != seen:
+                version, event = self._event(self.feed, learner)
+                if version != seen:
+                    yield event
                 seen, silent = version, 0.0
             elif silent >= KEEP_ALIVE:
                 yield b": still here\n\n"
                 silent = 0.0
             self._server.closing.wait(EVERY)
             silent += EVERY
+
+    def _event(self, feed: FeedLike, learner: str | None) -> tuple[int, bytes]:
+        """A version of the state, and its event: many pages of one learner cost little more than one."""
+        with self._making:
+            now = time.monotonic()
+            self._events = {key: made for key, made in self._events.items() if now - made[1] < SHARED * EVERY}
+            if learner not in self._events:
+                version = feed.version
+                event = b"data: " + encoded(self.state(learner)) + b"\n\n"
+                self._events[learner] = version, now, event
+            version, _, event = self._events[learner]
+            return version, event
 
     def state(self, learner: str | None) -> dict[str, Any]:
         """What the page shows, with details of one learner."""
