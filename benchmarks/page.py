@@ -173,7 +173,7 @@ def agents(seconds: float) -> dict[str, Any]:
 
 async def _agents(seconds: float) -> dict[str, Any]:
     near = {"a": ("b",), "b": ("a", "c"), "c": ("b",)}
-    switch = Switch(seconds, 5 * PERIOD)
+    switch = Switch(seconds, 2 * PERIOD)
     all_ = [_agent(name, neighbours) for name, neighbours in near.items()]
     pages = [Switched(switch) for _ in all_]
     async with contextlib.AsyncExitStack() as stack:
@@ -263,12 +263,12 @@ def main() -> None:
     }
     parser.add_argument("--only", choices=[*parts])
     args = parser.parse_args()
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name, measure in parts.items():
         if args.only in (None, name):
-            kept[name] = {key: float(f"{value:.4g}") for key, value in measure(args.seconds).items()}
-            print(name, json.dumps(kept[name]), flush=True)
-            kept["machine"] = machine.describe()
+            found = {key: float(f"{value:.4g}") for key, value in measure(args.seconds).items()}
+            print(name, json.dumps(found), flush=True)
+            kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+            kept |= {name: found, "machine": machine.describe()}
             RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
 
 

@@ -20,11 +20,15 @@ import browser  # noqa: E402
 IMAGES = ROOT / "docs" / "images"
 ADDRESS = "127.0.0.1:8799"
 ROUNDS = 700
+#: Width and height, 0 for the whole page; whether it is a phone; scheme.
 LOOKS = {
-    "light": (1280, 1470, False, "light"),
+    "light": (1280, 0, False, "light"),
     "dark": (1280, 800, False, "dark"),
     "phone": (390, 844, True, "light"),
 }
+READY = f"""state && state.learners.length === 3 && state.learners.every((each) => each.round > {ROUNDS})
+    && state.detail.effects && state.detail.effects.round > {ROUNDS // 2}"""
+WHOLE = "return document.documentElement.scrollHeight"
 
 
 def main() -> None:
@@ -47,8 +51,10 @@ def main() -> None:
         with browser.opened() as page:
             _open(page)
             for name, (width, height, is_phone, scheme) in LOOKS.items():
-                page.resize(width, height, is_phone)
                 page.prefer(prefers_color_scheme=scheme, prefers_reduced_motion="reduce")
+                page.resize(width, height or 800, is_phone)
+                time.sleep(1.5)
+                page.resize(width, height or page.run(WHOLE), is_phone)
                 time.sleep(2.5)
                 _save(page.picture(), IMAGES / f"page-{name}.png")
     finally:
@@ -64,14 +70,13 @@ def _open(page: browser.Browser) -> None:
             break
         except OSError:
             time.sleep(0.5)
-    page.wait_for(
-        f"state && state.learners.length === 3 && state.learners.every((each) => each.round > {ROUNDS})", 240
-    )
+    page.wait_for(READY, 240)
 
 
 def _save(png: bytes, path: pathlib.Path) -> None:
-    """With few colours: a page has no more."""
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(96).save(path, optimize=True)
+    """With a palette: a page has few colours."""
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    picture.quantize(256, method=Image.Quantize.MAXCOVERAGE).save(path, optimize=True)
     print(path.relative_to(ROOT), path.stat().st_size // 1000, "kB")
 
 

@@ -169,6 +169,20 @@ def test_every_plot_has_a_table(page):
     )
 
 
+def test_times_that_no_calendar_has_are_not_shown_as_dates(page):
+    """Nor do they stop the page from showing everything else."""
+    feed = Feed("net")
+    for t in range(9):
+        feed.sample({"learner": "a", "index": t, "y_hat": 1.0, "time": 1e300 + t, "alarm": t == 3})
+        feed.truth("a", t, 1.5)
+    with Server(("127.0.0.1", 0), feed) as server:
+        page.open(server.url)
+        page.wait_for("document.querySelectorAll('.uplot canvas').length === 2")
+        assert page.run("return document.querySelector('#samples .u-legend').innerText").startswith("reading")
+        assert "reading 3" in page.run("return document.getElementById('alarms').innerText")
+        assert [each for each in page.logged("browser") if each["level"] == "SEVERE"] == []
+
+
 def test_everything_is_reached_by_keyboard(page):
     look(page, "light")
     page.open(page.server.url)

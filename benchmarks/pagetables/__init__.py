@@ -15,6 +15,7 @@ from . import (
     fits,
     liars,
     outliers,
+    page,
     performance,
     stations,
     streams,
@@ -24,7 +25,7 @@ from .common import Maker
 
 MADE: dict[str, Maker] = {}
 TABLES = (performance, accuracy, constants, stations, streams, changes, agents, fits)
-for module in (*TABLES, together, liars, outliers, answers):
+for module in (*TABLES, together, liars, outliers, answers, page):
     assert not MADE.keys() & module.MADE.keys()
     MADE |= module.MADE
 

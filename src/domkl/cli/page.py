@@ -181,12 +181,12 @@ class FleetPage:
             {"name": other, "up": None, "trust": part}
             for other, part in zip(self.near[name], trust, strict=False)
         ]
-        weights = status.get("weights") or []
+        weights, has_errors = status.get("weights") or [], bool(status.get("samples"))
         shown = {
             "learner": name,
             "state": "lost" if is_dead else status["state"],
-            "error": self._scaled(status.get("rmse")),
-            "alone": self._scaled(status.get("rmse_alone")),
+            "error": self._scaled(status.get("rmse") if has_errors else None),
+            "alone": self._scaled(status.get("rmse_alone") if has_errors else None),
             "weights": [[each, weight] for each, weight in zip(self.names, weights, strict=False)],
             "neighbours": near,
             "refused": status.get("messages_refused"),

@@ -17,7 +17,7 @@ from .rolling import Rolling
 #: Bounds of a prediction hold so many of the last WINDOW errors before it.
 COVERAGE, WINDOW = 0.9, 100
 #: A point of the curve comes after so many times as long as the last one took.
-REST = 200.0
+REST = 400.0
 
 
 class RunFeed:

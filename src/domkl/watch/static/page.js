@@ -103,7 +103,8 @@ function options(rows, detail) {
 function against(error, other) {
   if (!Number.isFinite(error) || !Number.isFinite(other) || other <= 0) return null;
   const part = Math.round(100 * (1 - error / other));
-  return part >= 0 ? { text: `${part} % less`, kind: part ? "good" : "" } : { text: `${-part} % more`, kind: "bad" };
+  if (!part) return { text: "the same", than: "as", kind: "" };
+  return part > 0 ? { text: `${part} % less`, than: "than", kind: "good" } : { text: `${-part} % more`, than: "than", kind: "bad" };
 }
 
 function tile(name, value, more, kind = "") {
@@ -116,10 +117,10 @@ function tiles(rows, own) {
   if (own && state.publish !== "counts") {
     made.push(tile(`Error of ${own.name}`, [shown(own.error), own.error === null ? "" : unit], "RMSE of the last 200"));
     const alone = against(own.error, own.alone);
-    if (alone) made.push(tile("Learning together", alone.text, `error than with own samples only (${shown(own.alone)})`, alone.kind));
+    if (alone) made.push(tile("Learning together", alone.text, `error ${alone.than} with own samples only (${shown(own.alone)})`, alone.kind));
     const best = [["no change", own.no_change], ["mean so far", own.mean]].filter(([, e]) => Number.isFinite(e)).sort((a, b) => a[1] - b[1])[0];
     const simple = best ? against(own.error, best[1]) : null;
-    if (simple) made.push(tile("Beside a simple guess", simple.text, `error than “${best[0]}” (${shown(best[1])})`, simple.kind));
+    if (simple) made.push(tile("Beside a simple guess", simple.text, `error ${simple.than} “${best[0]}” (${shown(best[1])})`, simple.kind));
   }
   const up = rows.filter((row) => ["ready", "done"].includes(stateOf(row))).length;
   made.push(tile("Learners", `${up} of ${rows.length}`, up === rows.length ? "all are well" : "the others are starting or silent"));
@@ -189,9 +190,9 @@ function drawNetwork(rows, detail) {
   const links = rows.reduce((total, row) => total + (row.neighbours || []).length, 0) / 2;
   $("n-network").textContent = `${count(rows.length)} ${rows.length === 1 ? "learner" : "learners"}, ${count(Math.ceil(links))} links`;
   const hadFocus = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.learner : null;
-  const hasTraffic = rows.some((row) => row.bytes_sent !== undefined), hasErrors = state.publish !== "counts";
+  const hasTraffic = rows.some((row) => row.bytes_sent !== undefined), hasErrors = state.publish !== "counts", hasAlarms = state.alarming || sum(rows, "alarms");
   const heads = ["learner", "state", "round", ...(hasErrors ? ["error", "alone"] : []), "neighbours", "trust",
-    ...(hasTraffic ? ["sent", "refused"] : []), "alarms"];
+    ...(hasTraffic ? ["sent", "refused"] : []), ...(hasAlarms ? ["alarms"] : [])];
   const cells = rows.map((row) => {
     const near = row.neighbours || [], trust = near.map((each) => each.trust).filter((each) => Number.isFinite(each));
     const button = element("button", { type: "button", "data-learner": row.name }, row.name);
@@ -201,7 +202,7 @@ function drawNetwork(rows, detail) {
       ...(hasErrors ? [shown(row.error), shown(row.alone)] : []),
       near.length ? `${near.filter((each) => each.up !== false).length} of ${near.length} up` : "–",
       trust.length ? `${Math.round((100 * trust.reduce((a, b) => a + b, 0)) / trust.length)} %` : "–",
-      ...(hasTraffic ? [size(row.bytes_sent), count(row.refused)] : []), count(row.alarms)];
+      ...(hasTraffic ? [size(row.bytes_sent), count(row.refused)] : []), ...(hasAlarms ? [count(row.alarms)] : [])];
   });
   const made = table("Every learner that is known here", heads, cells, "cards words");
   [...made.tBodies[0].rows].forEach((row, i) => row.classList.toggle("chosen", rows[i].name === chosen));
