@@ -10,7 +10,9 @@ small   the same with 3 learners, whose rounds are short.
 paper   the same with 50 learners of `Paper`, whose rounds are shorter still.
 agents  three agents in one process, a page each, on and off in turns.
 
-A client of its own process reads all events of each page. How turns are compared is in switching.py.
+A client of its own process reads all events of each page. How turns are compared is in switching.py. As a page
+is on half of the time only, inputs are explained half as often as usual. A page's work is by the second: on a
+busy machine, where fewer rounds are done in a second, it is a larger part of theirs.
 """
 
 from __future__ import annotations
@@ -33,11 +35,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from switching import Switch
 
 import domkl
+from domkl.agent import explaining
 from domkl.agent.config import AgentConfig, HttpSection, OutputSection, TransportSection
-from domkl.agent.explaining import explained
 from domkl.agent.loop import Agent
 from domkl.agent.serve import service_of, show_status
 from domkl.agent.streams import aiter_of
+from domkl.cli import inputs
 from domkl.cli.page import RunWatch
 from domkl.datasets import Split
 from domkl.lab.bench import machine
@@ -181,7 +184,7 @@ async def _agents(seconds: float) -> dict[str, Any]:
             service = stack.enter_context(service_of(agent, LOOPBACK))
             stack.enter_context(client(service.server))
             page.feed, agent.predictions.feed = agent.predictions.feed, page
-            await stack.enter_async_context(explained(agent))
+            await stack.enter_async_context(explaining.explained(agent))
         telling = asyncio.create_task(_tell(all_))
         running = [asyncio.create_task(agent.run()) for agent in all_]
         rounds = 0
@@ -263,6 +266,8 @@ def main() -> None:
     }
     parser.add_argument("--only", choices=[*parts])
     args = parser.parse_args()
+    for module in (inputs, explaining):
+        module.EVERY *= 2
     for name, measure in parts.items():
         if args.only in (None, name):
             found = {key: float(f"{value:.4g}") for key, value in measure(args.seconds).items()}
