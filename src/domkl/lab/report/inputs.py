@@ -51,6 +51,8 @@ def inputs(outcome: Outcome) -> Inputs | None:
     effect = math.sqrt(outcome.scale) * np.mean([each.effect for each in found], 0)
     part, trend = (np.mean([getattr(each, key) for each in found], 0) for key in ("part", "trend"))
     last = explain.contributions(*models[0], outcome.split.X[0, -1], names, groups)
+    sizes = np.abs(last.contribution)
+    added = np.where(sizes < 1e-9 * sizes.max(), 0.0, last.contribution)  # what is only rounding is nothing
     longest = float(part.max()) or 1.0
     table = [
         InputRow(
@@ -58,7 +60,7 @@ def inputs(outcome: Outcome) -> Inputs | None:
             percent(float(part[i])),
             number(float(effect[i])),
             explain.direction(float(trend[i])),
-            _signed(math.sqrt(outcome.scale) * float(last.contribution[i])),
+            _signed(math.sqrt(outcome.scale) * float(added[i])),
             float(part[i]) / longest,
         )
         for i in np.argsort(-part, kind="stable")[:MOST]
