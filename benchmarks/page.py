@@ -10,9 +10,9 @@ small   the same with 3 learners, whose rounds are short.
 paper   the same with 50 learners of `Paper`, whose rounds are shorter still.
 agents  three agents in one process, a page each, on and off in turns.
 
-A client of its own process reads all events of each page. How turns are compared is in switching.py. A page is
-on half of the time only, so inputs are explained half as often as usual. Its work is by the second: on a busy
-machine, where fewer rounds are done in a second, it is a larger part of theirs.
+A client in another process reads all events; how turns are compared is in switching.py. A page is on half of
+the time only, so inputs are explained half as often as usual. Its work is by the second: on a busy machine,
+where fewer rounds are done in a second, it is a larger part of theirs.
 """
 
 from __future__ import annotations

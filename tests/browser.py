@@ -73,6 +73,11 @@ class Browser:
             {"actions": [{"type": "key", "id": "keys", "actions": actions}]},
         )
 
+    def mouse(self, kind, x, y):
+        """What a mouse does at a place: mouseMoved, mousePressed or mouseReleased, with its left button."""
+        button = {"button": "left", "clickCount": 1} if kind != "mouseMoved" else {}
+        self.devtools("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, **button})
+
     def resize(self, width, height, phone=False):
         """The page's size, not the window's, which has a least width."""
         shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone}

@@ -6,9 +6,13 @@ import math
 import pathlib
 import time
 
+import numpy as np
 import pytest
 
 import browser
+import outcomes
+from domkl.lab import report
+from domkl.lab.report.page import render
 from domkl.watch import Feed, Server
 
 AXE = pathlib.Path(__file__).parent.parent / "build" / "axe.min.js"
@@ -24,6 +28,8 @@ NAMED = "return [...document.querySelectorAll('#learners button')].map((each) =>
 CHECK = "axe.run(document, {runOnly: arguments[0]}).then(arguments[1])"
 WIDE = """return [...document.querySelectorAll('main *')].filter((e) => !e.closest('.spoken, thead')
     && e.getBoundingClientRect().right > 321).map((e) => e.outerHTML.slice(0, 100))"""
+PLACE = """(() => { const r = document.querySelector('#chart .u-over').getBoundingClientRect();
+    return [r.x, r.y, r.width, r.height]; })()"""
 CHOOSE = """const select = document.getElementById('learner');
     select.value = arguments[0]; select.dispatchEvent(new Event('change'))"""
 
@@ -137,10 +143,15 @@ def test_nothing_comes_from_elsewhere_and_nothing_is_wrong(page):
 
 @pytest.mark.parametrize("name", LOOKS)
 def test_axe_finds_no_violation(page, name):
-    if not AXE.is_file():
-        pytest.skip("no axe-core; install it with scripts/install_axe.sh")
     look(page, name)
     page.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    accessible(page)
+
+
+def accessible(page):
+    """Nothing that axe-core knows of is wrong."""
+    if not AXE.is_file():
+        pytest.skip("no axe-core; install it with scripts/install_axe.sh")
     if not page.run("return Boolean(window.axe)"):
         page.devtools("Runtime.evaluate", {"expression": AXE.read_text(encoding="utf-8")})
     tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -180,7 +191,27 @@ def test_times_that_no_calendar_has_are_not_shown_as_dates(page):
         page.wait_for("document.querySelectorAll('.uplot canvas').length === 2")
         assert page.run("return document.querySelector('#samples .u-legend').innerText").startswith("reading")
         assert "reading 3" in page.run("return document.getElementById('alarms').innerText")
+        page.open("about:blank")  # else it would miss its server
         assert [each for each in page.logged("browser") if each["level"] == "SEVERE"] == []
+
+
+def test_a_report_is_hovered_and_zoomed_and_has_dates(page, tmp_path):
+    look(page, "light")
+    times = 1.7e9 + 3600 * np.tile(np.arange(200.0), (2, 1))
+    outcome, file = outcomes.made(J=2, T=200, times=times), tmp_path / "index.html"
+    file.write_text(render(outcome, report.document(outcome), []), encoding="utf-8")  # without figures
+    page.open(file.as_uri())
+    x, y, width, height = page.wait_for(PLACE)
+    page.mouse("mouseMoved", x + width / 2, y + height / 2)
+    page.wait_for("document.querySelector('.u-legend').innerText.includes('2023-11-1')")
+    ticks = "document.querySelector('#chart canvas').toDataURL()"
+    before = page.run(f"return {ticks}")
+    page.mouse("mousePressed", x + width / 2, y + height / 2)
+    page.mouse("mouseMoved", x + width / 2 + 90, y + height / 2)
+    page.mouse("mouseReleased", x + width / 2 + 90, y + height / 2)
+    page.wait_for(f"{ticks} !== '{before}'")
+    assert [each for each in page.logged("browser") if each["level"] == "SEVERE"] == []
+    accessible(page)
 
 
 def test_everything_is_reached_by_keyboard(page):
