@@ -209,10 +209,14 @@ class Switched:
     def __init__(self, switch: Switch) -> None:
         self.switch, self.seconds = switch, 0.0
 
-    def __getattr__(self, name: str) -> Callable[..., None]:
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.feed, name)
+        return self._when_on(found) if callable(found) else found
+
+    def _when_on(self, method: Callable[..., Any]) -> Callable[..., None]:
         def call(*given: Any) -> None:
             if self.switch.is_on:
-                timed = Timed(getattr(self.feed, name))
+                timed = Timed(method)
                 timed(*given)
                 self.seconds += timed.seconds
 

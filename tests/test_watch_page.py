@@ -199,7 +199,8 @@ def test_a_report_is_hovered_and_zoomed_and_has_dates(page, tmp_path):
     look(page, "light")
     times = 1.7e9 + 3600 * np.tile(np.arange(200.0), (2, 1))
     outcome, file = outcomes.made(J=2, T=200, times=times), tmp_path / "index.html"
-    file.write_text(render(outcome, report.document(outcome), []), encoding="utf-8")  # without figures
+    without_figures = render(outcome, report.document(outcome), [])
+    file.write_text(without_figures, encoding="utf-8")
     page.open(file.as_uri())
     x, y, width, height = page.wait_for(PLACE)
     page.mouse("mouseMoved", x + width / 2, y + height / 2)
