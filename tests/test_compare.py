@@ -64,10 +64,10 @@ def test_networks_stand_beside_their_learners_alone(capsys):
     found, _ = document(capsys, *FEW)
     split, networks = trial.prepare(experiment.load("three-stations"), 25).split, {}
     for row in found["rows"]:
-        assert (row["alone_mse"] is None) == (not row["name"].startswith("domkl, "))
-        if row["alone_mse"] is not None:
-            assert row["alone_rmse"] == pytest.approx(row["alone_mse"] ** 0.5)
-            networks[row["name"]] = row["alone_mse"]
+        assert (row["mse_alone"] is None) == (not row["name"].startswith("domkl, "))
+        if row["mse_alone"] is not None:
+            assert row["rmse_alone"] == pytest.approx(row["mse_alone"] ** 0.5)
+            networks[row["name"]] = row["mse_alone"]
     for model in (domkl.Paper(kernels=KernelSpec(seed=0)), domkl.Auto()):
         lone = [
             domkl.simulate(split.X[[j]], split.y[[j]], [[0]], model=model, delay=split.delay)

@@ -187,7 +187,7 @@ def test_errors_of_the_document_have_one_scale(here, capsys):
         found = json.loads(capsys.readouterr().out)
         for one in (*found["learners"], found["network"]):
             assert one["rmse"] == pytest.approx(one["mse"] ** 0.5)
-            assert one["alone_rmse"] == pytest.approx(one["alone_mse"] ** 0.5)
+            assert one["rmse_alone"] == pytest.approx(one["mse_alone"] ** 0.5)
 
 
 # Python

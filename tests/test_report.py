@@ -87,8 +87,8 @@ def test_document_holds_the_numbers_of_the_outcome(outcome):
         assert learner["mse"] == outcome.scale * run.mse[j]
         assert learner["cv"] == outcome.scale * run.cv[j]
         assert learner["rmse"] == pytest.approx(np.sqrt(outcome.scale * run.mse[j]))
-        assert learner["alone_mse"] == outcome.scale * outcome.alone_mse[j]
-        assert learner["alone_rmse"] == pytest.approx(np.sqrt(outcome.scale * outcome.alone_mse[j]))
+        assert learner["mse_alone"] == outcome.scale * outcome.mse_alone[j]
+        assert learner["rmse_alone"] == pytest.approx(np.sqrt(outcome.scale * outcome.mse_alone[j]))
         assert learner["omkl_mse"] == outcome.scale * outcome.central_mse[j]
         assert learner["baselines"] == {
             name: outcome.scale * mse[j] for name, mse in outcome.baselines.items()
@@ -97,7 +97,7 @@ def test_document_holds_the_numbers_of_the_outcome(outcome):
             assert learner["best_kernel"]["mse"] == outcome.scale * run.kernel_mse[j].min()
     assert facts["rounds"] == run.y_hat.shape[1]
     assert facts["network"]["mse"] == outcome.scale * run.mse.mean()
-    assert facts["network"]["alone_mse"] == outcome.scale * outcome.alone_mse.mean()
+    assert facts["network"]["mse_alone"] == outcome.scale * outcome.mse_alone.mean()
 
 
 def test_document_holds_the_model_as_set_and_as_used(outcome):
@@ -210,7 +210,7 @@ def test_summary_says_what_its_words_mean(stations):
 def test_alone_stands_beside_the_error_and_the_last_line_compares_them(outcome):
     facts = report.document(outcome)
     heads = [column.head for column in tables.learner_columns(facts)]
-    together, alone = np.sqrt([outcome.scale * mse.mean() for mse in (outcome.run.mse, outcome.alone_mse)])
+    together, alone = np.sqrt([outcome.scale * mse.mean() for mse in (outcome.run.mse, outcome.mse_alone)])
     if outcome.graph.J == 1:
         assert "alone" not in heads
         assert sentences.verdict(facts) == ""

@@ -90,10 +90,10 @@ def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_
     assert document["model"]["kind"] == ("paper" if more else "auto")
     assert [learner["name"] for learner in document["learners"]] == ["EWR", "JFK", "LGA"]
     for learner in document["learners"]:
-        assert learner["rmse"] == learner["simulator_rmse"] == pytest.approx(130 * learner["mse"] ** 0.5)
+        assert learner["rmse"] == learner["rmse_simulated"] == pytest.approx(130 * learner["mse"] ** 0.5)
         assert learner["bytes_sent"] > 34 * 390 * 8
         assert len(learner["neighbours"]) == 2
-        assert learner["alone_rmse"] > 0
+        assert learner["rmse_alone"] > 0
     first, second, *_ = done.stderr.splitlines()
     assert re.fullmatch(r"Page: http://127\.0\.0\.1:\d+/", first)
     assert re.match(r" +\d+ s  (starting 3 learners|round \d+ of 34, error )", second)
@@ -260,8 +260,8 @@ def test_agents_are_compared_with_one_simulation_of_the_same_model(monkeypatch):
     assert found["graph"]["edges"] == [["EWR", "JFK"], ["EWR", "LGA"], ["JFK", "LGA"]]
     first = found["learners"][0]
     assert (first["neighbours"], first["messages_sent"], first["same_bits"]) == (["JFK", "LGA"], 3, False)
-    assert first["simulator_rmse"] == pytest.approx(130 * runs[0].mse[0] ** 0.5)
-    assert first["alone_rmse"] == pytest.approx(130 * runs[1].mse[0] ** 0.5)
+    assert first["rmse_simulated"] == pytest.approx(130 * runs[0].mse[0] ** 0.5)
+    assert first["rmse_alone"] == pytest.approx(130 * runs[1].mse[0] ** 0.5)
 
 
 def test_the_live_view_shows_errors_beside_those_alone():
@@ -280,7 +280,7 @@ def test_the_live_view_shows_errors_beside_those_alone():
 
 def test_the_end_of_up_says_whether_together_paid(capsys):
     learners = [
-        {"name": name, "rmse": 3.0, "simulator_rmse": 3.0, "alone_rmse": 4.0, **dict.fromkeys(up.TRAFFIC)}
+        {"name": name, "rmse": 3.0, "rmse_simulated": 3.0, "rmse_alone": 4.0, **dict.fromkeys(up.TRAFFIC)}
         for name in "ab"
     ]
     about = {

@@ -153,7 +153,7 @@ def test_the_page_of_one_shows_all_and_its_own_readings():
     assert (rows["a"].get("via"), rows["b"]["via"], rows["c"]["via"]) == (None, None, "b")
     assert [near["name"] for near in rows["b"]["neighbours"]] == ["a", "c"]
     assert rows["c"]["round"] > 0
-    assert rows["c"]["error"] is not None
+    assert rows["c"]["rmse"] is not None
     assert (own["target"], own["unit"], own["inputs"], own["self"]) == ("flow", "l/s", ["u", "v"], "a")
     samples = own["detail"]["samples"]
     assert samples[5] == pytest.approx(y[0].tolist())

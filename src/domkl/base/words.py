@@ -1,10 +1,10 @@
-"""Numbers, texts and tables as people read them."""
+"""Numbers and texts as people read them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,19 @@ def number(value: float | None) -> str:
     >>> [number(v) for v in (0.000316228, 24.16, 6193.4, 2.5e-9, None)]
     ['0.000316', '24.2', '6193', '2.50e-09', '–']
     """
+    return _digits(value, "-")
+
+
+def digits(value: float | None) -> str:
+    """The same for a cell below others, with the zeros at its end.
+
+    >>> [digits(v) for v in (52, 17.04, 128, None)]
+    ['52.0', '17.0', '128', '–']
+    """
+    return _digits(value, "k")
+
+
+def _digits(value: float | None, trim: Literal["-", "k"]) -> str:
     if value is None:
         return NONE
     size = abs(value)
@@ -31,7 +44,7 @@ def number(value: float | None) -> str:
         return f"{value:.2e}"
     if size >= 100:
         return f"{value:.0f}"
-    return np.format_float_positional(value, precision=3, fractional=False, unique=False, trim="-")
+    return np.format_float_positional(value, precision=3, fractional=False, unique=False, trim=trim)
 
 
 def column(values: Sequence[float | None]) -> list[str]:
@@ -91,19 +104,3 @@ def visible(words: str) -> str:
 def text(words: str, style: str = "") -> Any:
     """Text that is shown as it is; a learner's name or a log may contain [markup]."""
     return need("rich.text", "cli").Text(visible(words), style=style)
-
-
-def table(title: str = "", *heads: str, left: int = 1) -> Any:
-    """An empty table; the first `left` columns are of words, the others of numbers."""
-    made = need("rich.table", "cli").Table(
-        title=text(title, "italic") if title else None,
-        title_justify="left",
-        box=need("rich.box", "cli").SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-    )
-    for place, head in enumerate(heads):
-        is_word = place < left  # a name is never cut short, or two may look the same
-        overflow = "fold" if is_word else "ellipsis"
-        made.add_column(text(head), justify="left" if is_word else "right", overflow=overflow)
-    return made

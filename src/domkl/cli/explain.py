@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..base.errors import InputError
-from ..base.words import number, percent
+from ..base.sheet import Sheet
+from ..base.words import NONE, digits, number, percent, with_unit
 from ..faces.estimator import DOMKL
 from ..learning.explain import Contributions, Effects, direction
 from . import predict, show
@@ -27,7 +28,7 @@ def add_to(commands: Any) -> None:
     add("model", metavar="MODEL", help="a file of DOMKL.save() or `domkl run`")
     add("--data", metavar="SOURCE", help="explain the predictions for the rows of this file, too")
     add("--rows", type=int, default=ROWS, metavar="N", help="the first N of them (default: %(default)s)")
-    add("--learner", metavar="NAME", help="of a network, this learner (default: the first)")
+    add("--learner", metavar="NAME", help="of a network, this learner (default: the best, as in predict)")
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
 
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
     if args.rows < 1:
         raise InputError(f"--rows is {args.rows}; expected at least 1; choose more")
     model = DOMKL.load(args.model)
-    place = _place(model, args.learner)
+    place = predict.chosen(model, args.learner)
     overall = _one(model.explain(), place)
     assert isinstance(overall, Effects)
     overall = overall._replace(effect=overall.effect * abs(model.about.factor))
@@ -46,13 +47,6 @@ def run(args: argparse.Namespace) -> None:
         show.document(_document(model, place, overall, rows))
         return
     _print(model, place, overall, rows)
-
-
-def _place(model: DOMKL, name: str | None) -> int:
-    names = [str(each) for each in model.learners]
-    if name is not None and name not in names:
-        raise InputError(f"--learner is {name!r}; expected one of {', '.join(names)}; choose one")
-    return 0 if name is None else names.index(name)
 
 
 def _one(found: Any, place: int) -> Any:
@@ -88,30 +82,36 @@ def _document(model: DOMKL, place: int, overall: Effects, rows: list[Explained])
 
 
 def _print(model: DOMKL, place: int, overall: Effects, rows: list[Explained]) -> None:
-    console, unit = show.console(), model.about.unit
-    target = model.about.target or "the target"
-    of = f", learner {model.learners[place]}" if model.graph is not None else ""
-    head = f"effect ({unit})" if unit else "effect"
-    console.print(show.text(f"What matters to the prediction of {target}{of}", "italic"))
-    table = show.table("", "input", "part", head, "as it grows")
-    for row in overall.rows():
-        words = show.text(row["input"]), percent(row["part"]), number(row["effect"]), direction(row["trend"])
-        table.add_row(*words)
-    console.print(table)
-    console.print("Effect: how far a prediction moves, typically, if the input takes another usual value.")
+    unit, target = model.about.unit, model.about.target or "the target"
+    of = f": {predict.described(model, place)}" if len(model.learners) > 1 else ""
+    show.sheet(_overall(f"What matters to the prediction of {target}{of}", unit, overall))
     if rows:
-        base = f"{number(rows[0][1].base)} {unit}".strip()
-        console.print(show.text(f"\nWhat moves each prediction from {base}, the average", "italic"))
-        console.print(_rows_table(rows))
+        print()
+        show.sheet(_each(rows, unit))
 
 
-def _rows_table(rows: list[Explained]) -> Any:
-    table = show.table("", "row", "predicted")
-    table.add_column("moved by", justify="left")
+def _overall(title: str, unit: str, overall: Effects) -> Sheet:
+    heads = ("input", "part", f"effect\n{unit}" if unit else "effect", "as it grows")
+    cells = [
+        [row["input"], percent(row["part"]), digits(row["effect"]), direction(row["trend"]) or NONE]
+        for row in overall.rows()
+    ]
+    legend = {
+        "part": "of all that the inputs move",
+        "effect": "how far a prediction moves, typically, if the input takes another usual value",
+        "as it grows": f"where the prediction goes; {NONE}: neither up nor down throughout",
+    }
+    return Sheet(title, heads, cells, frozenset({0, 3}), legend=legend)
+
+
+def _each(rows: list[Explained], unit: str) -> Sheet:
+    heads = ("row", f"predicted\n{unit}" if unit else "predicted", "moved by")
+    cells = []
     for n, row in rows:
         largest = [f"{each['input']} {_signed(each['contribution'])}" for each in row.rows()[:MOST]]
-        table.add_row(str(n), number(row.y_hat), show.text(", ".join(largest)))
-    return table
+        cells.append([str(n), digits(row.y_hat), ", ".join(largest)])
+    title = f"What moves each prediction from {with_unit(rows[0][1].base, unit)}, the average"
+    return Sheet(title, heads, cells, frozenset({2}))
 
 
 def _signed(value: float) -> str:

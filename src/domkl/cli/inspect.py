@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import DataError, InputError
+from ..base.sheet import Sheet
 from ..datasets import Columns, Encoder, readers, table
 from ..datasets.guess import Guess
 from ..datasets.readers import Fault, Raw
@@ -18,8 +19,6 @@ from . import own, show
 #: Rows that are read unless told otherwise.
 ROWS = 1000
 HEADS = ("column", "becomes", "examples", "missing", "range", "inputs made of it")
-#: Columns that a narrow terminal does without.
-WIDE = ("examples", "inputs made of it")
 TEXT = "show what each column of a file becomes, and everything that is wrong with it"
 
 
@@ -124,7 +123,7 @@ def _print(
 ) -> None:
     console = show.console()
     if found.views:
-        console.print(_table(raw, found, encoder, console.width < show.NARROW))
+        show.sheet(_table(raw, found, encoder))
     for note in notes:
         console.print(f"  {note}", soft_wrap=True, markup=False)
     for fault in faults:
@@ -144,16 +143,10 @@ def _say_next(console: Any, raw: Raw, found: Guess, encoder: Encoder | None) -> 
         console.print("Choose what to predict with --target COLUMN.", markup=False)
 
 
-def _table(raw: Raw, found: Guess, encoder: Encoder | None, is_narrow: bool) -> Any:
+def _table(raw: Raw, found: Guess, encoder: Encoder | None) -> Sheet:
     title = f"{raw.name} ({raw.format}): the first {len(raw)} rows" if raw.format else raw.name
-    made = show.table(title)
-    heads = [head for head in HEADS if not (is_narrow and head in WIDE)]
-    for heading in heads:
-        made.add_column(heading, overflow="fold", justify="right" if heading == "missing" else "left")
-    for view in found.views:
-        cells = dict(zip(HEADS, _cells(view, _made_of(view, encoder)), strict=True))
-        made.add_row(*(show.text(cells[head]) for head in heads))
-    return made
+    rows = [_cells(view, _made_of(view, encoder)) for view in found.views]
+    return Sheet(title, HEADS, rows, frozenset({0, 1, 2, 4, 5}), spare=(5, 2))
 
 
 def _cells(view: ColumnView, inputs: Sequence[str]) -> list[str]:

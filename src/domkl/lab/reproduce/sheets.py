@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..latex import Sheet
+from ...base.sheet import Sheet
 from .tables import Figure
 
 TITLES = {"mse": "MSE (x 1e-2)", "cv": "consensus violation"}
 HINDSIGHT = "best kernel"  # known only afterwards, so no rival
+LEGEND = {
+    "bold": "the least at one learner of a network; the best kernel, known only afterwards, does not count"
+}
 METHODS = ("OMKL", "DOKL1", "DOKL2", "best kernel", "DOMKL")
 
 
@@ -32,7 +35,14 @@ def sheet(number: str, figures: Sequence[Figure]) -> Sheet:
         if _is_best(at.get((*line, name)), figures)
     }
     title = f"Table {number}: {TITLES[figures[0].metric]}, ours ± spread over the trials (printed)"
-    return Sheet(title, ("network", "method", "learner", *names), rows, left=3, bold=frozenset(bold))
+    return Sheet(
+        title,
+        ("network", "method", "learner", *names),
+        rows,
+        frozenset({0, 1, 2}),
+        frozenset(bold),
+        legend=LEGEND,
+    )
 
 
 def _is_best(figure: Figure | None, figures: Sequence[Figure]) -> bool:
