@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from domkl.base.errors import InputError, MissingExtra
+from domkl.base.sheet import fit
 from domkl.base.words import number
 from domkl.datasets import Split
 from domkl.lab import report, trial
@@ -119,7 +120,7 @@ def test_auto_stands_beside_the_paper_and_has_no_kernels():
     assert facts["network"]["best_kernel"] is facts["network"]["best_kernels_mse"] is None
     beside = trial.carry_out(auto.experiment.with_model("paper"), Source("toy", auto.split))
     assert [one["baselines"]["paper"] for one in facts["learners"]] == beside.run.mse.tolist()
-    assert re.search(r"^learner +auto +alone +OMKL +paper +far +now", shown, re.MULTILINE)
+    assert re.search(r"^learner +auto +alone +OMKL +paper +so far +is now", shown, re.MULTILINE)
     assert "σ²" not in shown
     assert "best kernel" not in shown
 
@@ -178,7 +179,8 @@ def test_a_run_that_overflowed_is_reported(tmp_path):
 def test_summary_never_cuts_a_number(outcome, width):
     facts = report.document(outcome)
     lines = printed(outcome, width).splitlines()
-    columns = terminal._that_fit(tables.learner_columns(facts), width)
+    heads = fit(terminal.learners(facts, width), width).names()[1:]
+    columns = [column for column in tables.learner_columns(facts) if column.head in heads]
     rows = [j for j in terminal._shown(facts) if j is not None]
     for j in rows:
         numbers = [column.cells[j] for column in columns]

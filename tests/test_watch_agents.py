@@ -288,7 +288,7 @@ def test_what_is_published_can_be_limited(publish, hidden):
     assert predictions[1] == {"predictions": []}
     assert answer[0] == 404
     assert ("domkl_rmse_rolling" in text, "domkl_kernel_weight" in text) == (not hidden, not hidden)
-    assert (sent.error is None, sent.weights == []) == (bool(hidden), bool(hidden))
+    assert (sent.rmse is None, sent.weights == []) == (bool(hidden), bool(hidden))
 
 
 def test_settings_say_what_is_wrong(tmp_path):

@@ -13,8 +13,8 @@ from .words import visible
 
 #: Between two columns, and between a word of a legend and its meaning.
 GAP, MARGIN = 3, 2
-#: Words get so much room before a column is left out, and keep so much where nothing can be left out.
-READABLE, LEAST = 18, 6
+#: Several words get so much room before a column is left out, and so much where nothing can be left out.
+READABLE, LEAST = 14, 6
 
 #: Text, and its style: "", "bold" or "italic".
 Span: TypeAlias = tuple[str, str]
@@ -35,6 +35,7 @@ class Sheet:
     spare : columns that a narrow terminal does without, in this order.
     legend : what heads and marks mean; that of a column without room is left out with it.
     apart : rows that have an empty line above.
+    fold : words keep so many characters before a column is left out; longer ones are folded.
     """
 
     title: str
@@ -45,6 +46,7 @@ class Sheet:
     spare: tuple[int, ...] = ()
     legend: Mapping[str, str] = field(default_factory=dict)
     apart: frozenset[int] = frozenset()
+    fold: int = 24
 
     def names(self) -> list[str]:
         """The heads without their units."""
@@ -62,7 +64,7 @@ def fit(sheet: Sheet, width: int) -> Sheet:
     >>> fit(Sheet("", ("a", "b", "c"), [["x", "12345", "1"]], spare=(1,)), width=8).heads
     ('a', 'c')
     """
-    kept, least = list(range(len(sheet.heads))), _least(sheet, READABLE)
+    kept, least = list(range(len(sheet.heads))), _least(sheet)
     for column in sheet.spare:
         if _total(least[c] for c in kept) <= width:
             break
@@ -70,14 +72,14 @@ def fit(sheet: Sheet, width: int) -> Sheet:
     return _only(sheet, kept)
 
 
-def needs(sheet: Sheet) -> int:
-    """The least width at which the whole table is easy to read."""
-    return _total(_least(sheet, READABLE))
+def needs(sheet: Sheet, whole: bool = False) -> int:
+    """The least width for all columns; with `whole`, for all words in one line."""
+    return _total(_least(sheet, whole))
 
 
 def split(sheet: Sheet, width: int) -> list[Sheet]:
     """A table that is too wide as several, one below the other, each with the columns of words."""
-    least, words = _least(sheet, READABLE), sorted(sheet.words)
+    least, words = _least(sheet), sorted(sheet.words)
     parts = [list(words)]
     for column in (c for c in range(len(sheet.heads)) if c not in sheet.words):
         if len(parts[-1]) > len(words) and _total(least[c] for c in (*parts[-1], column)) > width:
@@ -170,24 +172,33 @@ def _columns(sheet: Sheet) -> Iterator[tuple[int, list[str]]]:
         yield c, [_clean(row[c]) for row in sheet.rows]
 
 
-def _least(sheet: Sheet, readable: int) -> list[int]:
-    """The least width of each column: numbers are not cut, words are not folded if they are short."""
+def _least(sheet: Sheet, whole: bool = False) -> list[int]:
+    """The least width of each column: numbers are not cut, words not folded if they are short."""
     found = []
     for c, cells in _columns(sheet):
-        head = max((room(word) for word in sheet.heads[c].split()), default=0)
-        whole = max(map(room, cells), default=0)
-        words = max((room(word) for cell in cells for word in cell.split()), default=0)
-        is_word = c in sheet.words
-        found.append(max(head, min(whole, max(readable, min(words, 24))) if is_word else whole))
+        head = max(map(_two_lines, sheet.heads[c].split("\n")))
+        longest = max(map(room, cells), default=0)
+        if c in sheet.words and not whole:
+            word = max((room(word) for cell in cells for word in cell.split()), default=0)
+            longest = min(longest, sheet.fold, max(READABLE, word))
+        found.append(max(head, longest))
     return found
 
 
+def _two_lines(head: str) -> int:
+    """The least width at which a head needs no third line."""
+    width = max((room(word) for word in head.split()), default=0)
+    while len(_wrapped(head, width)) > 2:
+        width += 1
+    return width
+
+
 def _widths(sheet: Sheet, width: int) -> list[int]:
-    """Each column's, so that all fit; what is left over goes to the narrowest that would use it."""
-    widths = _least(sheet, READABLE)
+    """Each column's, so that all fit; what is left over goes to words, then to heads, the narrowest first."""
+    widths = _least(sheet)
     whole = [max(map(room, (*sheet.heads[c].split("\n"), *cells))) for c, cells in _columns(sheet)]
     while _total(widths) < width and (narrow := [c for c, w in enumerate(widths) if w < whole[c]]):
-        widths[min(narrow, key=widths.__getitem__)] += 1
+        widths[min(narrow, key=lambda c: (c not in sheet.words, widths[c]))] += 1
     while _total(widths) > width and (long := [c for c in sheet.words if widths[c] > LEAST]):
         widths[max(long, key=widths.__getitem__)] -= 1
     return widths

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -24,19 +24,6 @@ def number(value: float | None) -> str:
     >>> [number(v) for v in (0.000316228, 24.16, 6193.4, 2.5e-9, None)]
     ['0.000316', '24.2', '6193', '2.50e-09', '–']
     """
-    return _digits(value, "-")
-
-
-def digits(value: float | None) -> str:
-    """The same for a cell below others, with the zeros at its end.
-
-    >>> [digits(v) for v in (52, 17.04, 128, None)]
-    ['52.0', '17.0', '128', '–']
-    """
-    return _digits(value, "k")
-
-
-def _digits(value: float | None, trim: Literal["-", "k"]) -> str:
     if value is None:
         return NONE
     size = abs(value)
@@ -44,7 +31,18 @@ def _digits(value: float | None, trim: Literal["-", "k"]) -> str:
         return f"{value:.2e}"
     if size >= 100:
         return f"{value:.0f}"
-    return np.format_float_positional(value, precision=3, fractional=False, unique=False, trim=trim)
+    return np.format_float_positional(value, precision=3, fractional=False, unique=False, trim="-")
+
+
+def digits(value: float | None) -> str:
+    """The same for a cell below others, with the zeros at its end.
+
+    >>> [digits(v) for v in (52, 17.04, 128, 99.96, 0.011, None)]
+    ['52.0', '17.0', '128', '100', '0.0110', '–']
+    """
+    if value is None or not 1e-4 <= abs(value) < 100:
+        return number(value)
+    return f"{value:#.3g}".rstrip(".")
 
 
 def column(values: Sequence[float | None]) -> list[str]:
@@ -75,7 +73,7 @@ def percent(share: float | None) -> str:
 
 def with_unit(value: float | None, unit: str) -> str:
     """A number and its unit, if it has one."""
-    return f"{number(value)} {unit}".strip()
+    return NONE if value is None else f"{number(value)} {unit}".strip()
 
 
 def shorten(name: str, most: int) -> str:

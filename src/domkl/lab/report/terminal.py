@@ -13,8 +13,7 @@ from . import sentences, tables
 from .facts import Document, document
 from .tables import Column, KernelRow
 
-#: Width of the terminal below which one kernel of each learner is named.
-WIDE = 110
+NAME = 7  # least width of a learner's name, which is folded before a column is left out
 BAR = 10
 EIGHTHS = " ▏▎▍▌▋▊▉"
 #: Of more learners than this, only the best and the worst are listed.
@@ -54,10 +53,17 @@ class _Wide:
 
 def learners(facts: Document, width: int) -> Sheet:
     """The errors of all learners, or of the best and the worst; the least of each row in bold."""
+    if not tables.has_kernels(facts):
+        return _learners_with(facts, 0)
+    most = _learners_with(facts, 3)
+    return most if needs(most, whole=True) <= width else _learners_with(facts, 1)
+
+
+def _learners_with(facts: Document, kernels: int) -> Sheet:
+    """The same with so many kernels of each learner."""
     unit, columns = tables.squared_unit(facts), tables.learner_columns(facts)
     mse = f"MSE, {unit}" if unit else "MSE"
     title = f"Mean squared error ({mse}): “{columns[0].head}” and others on the same samples"
-    kernels = 0 if not tables.has_kernels(facts) else 1 if width < WIDE else 3
     places: list[int | str | None] = [*_shown(facts), *(["mean"] if len(facts["learners"]) > 1 else [])]
     last = len(columns) + 1 if kernels else len(columns)
     return Sheet(
@@ -70,6 +76,7 @@ def learners(facts: Document, width: int) -> Sheet:
         ),
         tuple(range(last, 1, -1)),
         apart=frozenset({len(places) - 1} if places[-1] == "mean" else ()),
+        fold=NAME,
     )
 
 
@@ -101,7 +108,7 @@ def _shown(facts: Document) -> list[int | None]:
 def _kernels(facts: Document, width: int) -> Sheet:
     """Every kernel by itself, in as many side-by-side parts as there is room for."""
     made = [_kernels_in(facts, parts) for parts in (3, 2, 1)]
-    return next((sheet for sheet in made if needs(sheet) <= width), made[-1])
+    return next((sheet for sheet in made if needs(sheet, whole=True) <= width), made[-1])
 
 
 def _kernels_in(facts: Document, parts: int) -> Sheet:

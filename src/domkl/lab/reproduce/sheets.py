@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...base.sheet import Sheet
+from ...base.words import NONE, digits
 from .tables import Figure
 
 TITLES = {"mse": "MSE (x 1e-2)", "cv": "consensus violation"}
@@ -42,6 +43,7 @@ def sheet(number: str, figures: Sequence[Figure]) -> Sheet:
         frozenset({0, 1, 2}),
         frozenset(bold),
         legend=LEGEND,
+        apart=frozenset(i for i in range(1, len(lines)) if lines[i][0] != lines[i - 1][0]),
     )
 
 
@@ -60,8 +62,8 @@ def _is_best(figure: Figure | None, figures: Sequence[Figure]) -> bool:
 
 def _cell(figure: Figure | None) -> str:
     if figure is None:
-        return ""
+        return NONE
     factor = 100 if figure.metric == "mse" else 1
     spread = "" if figure.spread is None else f" ± {figure.spread * factor:.1g}"
     printed = "" if figure.printed is None else f" ({figure.printed * factor:.3g})"
-    return f"{figure.value * factor:.3g}{spread}{printed}"
+    return f"{digits(figure.value * factor)}{spread}{printed}"
