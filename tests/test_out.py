@@ -250,6 +250,9 @@ def test_tables_for_papers():
     tex = latex.text(sheet, "latex")
     assert r"\caption{A\_b 5 \%}" in tex
     assert r"a\&b & \textbf{1 $\pm$ 2} \\" in tex
+    odd = latex.text(Sheet("t", ("name", "x"), [["[1pt]", "1"], ["*", "<"]]), "latex")
+    assert r"{[}1pt] & 1 \\" in odd
+    assert r"{*} & \textless{} \\" in odd
     assert tex.count(r"\begin{") == tex.count(r"\end{") == 2
     assert [tex.index(rule) for rule in ("toprule", "midrule", "bottomrule")] == sorted(
         tex.index(rule) for rule in ("toprule", "midrule", "bottomrule")

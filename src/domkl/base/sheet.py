@@ -54,7 +54,8 @@ class Sheet:
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         Text = need("rich.text", "cli").Text
-        for line in lines(self, options.max_width):
+        shown = self if console.color_system else without_bold(self)
+        for line in lines(shown, options.max_width):
             yield Text.assemble(*line, no_wrap=True, overflow="ignore")
 
 
@@ -75,6 +76,12 @@ def fit(sheet: Sheet, width: int) -> Sheet:
 def needs(sheet: Sheet, whole: bool = False) -> int:
     """The least width for all columns; with `whole`, for all words in one line."""
     return _total(_least(sheet, whole))
+
+
+def without_bold(sheet: Sheet) -> Sheet:
+    """The table for a place that shows no bold, which its legend then does not speak of."""
+    legend = {term: meaning for term, meaning in sheet.legend.items() if term != "bold"}
+    return dataclasses.replace(sheet, bold=frozenset(), legend=legend)
 
 
 def split(sheet: Sheet, width: int) -> list[Sheet]:

@@ -81,13 +81,13 @@ def shorten(name: str, most: int) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def plural(count: int, thing: str) -> str:
+def plural(count: int, thing: str, things: str = "") -> str:
     """A count and what is counted.
 
-    >>> plural(8700, "round")
-    '8,700 rounds'
+    >>> plural(8700, "round"), plural(3, "class", "classes")
+    ('8,700 rounds', '3 classes')
     """
-    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+    return f"{count:,} {thing if count == 1 else things or f'{thing}s'}"
 
 
 def visible(words: str) -> str:

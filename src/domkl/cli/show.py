@@ -12,7 +12,7 @@ from typing import Any
 
 from ..base.extras import need
 from ..base.progress import ProgressLines
-from ..base.sheet import Sheet, lines, plain
+from ..base.sheet import Sheet, lines, plain, without_bold
 from ..base.words import NONE, number, text, visible
 from ..watch.requests import finite
 
@@ -34,7 +34,7 @@ def console() -> Any:
 def sheet(made: Sheet) -> None:
     """Print a table; in plain text where rich is not installed, as on a device."""
     if importlib.util.find_spec("rich") is None:
-        print(plain(lines(made, width())), end="")
+        print(plain(lines(without_bold(made), width())), end="")
     else:
         console().print(made)
 

@@ -15,7 +15,10 @@ from ..base.sheet import Sheet
 FORMATS = {"csv": ".csv", "latex": ".tex", "markdown": ".md"}
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
 _LATEX |= {mark: f"\\{mark}" for mark in "&%$#_{}"} | {"²": r"\textsuperscript{2}", "°": r"\textdegree{}"}
-_LATEX |= {"–": "--", "σ": r"$\sigma$", "µ": r"$\mu$"}
+_LATEX |= {"–": "--", "σ": r"$\sigma$", "µ": r"$\mu$", "√": r"$\surd$"}
+_LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+#: At the start of a row they would belong to the end of the one before: \\[length] and \\*.
+_LATEX |= {"[": "{[}", "*": "{*}"}
 
 
 def text(sheet: Sheet, how: str) -> str:

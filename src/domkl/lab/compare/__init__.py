@@ -17,7 +17,7 @@ import numpy as np
 from ...base import checks
 from ...base.errors import Error
 from ...base.sheet import Sheet, least_of
-from ...base.words import digits, number
+from ...base.words import digits
 from ...exchange.graph import Graph
 from ...learning import losses
 from ..trial import Source, scaled
@@ -120,7 +120,7 @@ def sheet(rows: list[ComparisonRow], title: str, unit: str) -> Sheet:
 
 
 def _cells(row: ComparisonRow) -> list[str]:
-    spread = f" ± {number(row.rmse_spread)}" if row.rmse_spread else ""  # none where nothing is drawn
+    spread = f" ± {row.rmse_spread:.1g}" if row.rmse_spread else ""  # none where nothing is drawn
     mse, rmse, *rest = (digits(getattr(row, name)) for name in COLUMNS)
     return [row.name, row.sees, mse, rmse + spread, *rest]
 

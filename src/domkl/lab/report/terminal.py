@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...base.extras import need
@@ -35,20 +35,19 @@ def summary(outcome: Outcome) -> Any:
         *(["", _Wide(facts, _kernels)] if tables.has_kernels(facts) else []),
         *_notes(facts),
         "",
-        _Wide(facts, _glossary),
+        _Glossary(facts),
         *_verdict(facts),
     )
 
 
 class _Wide:
-    """A part that is built when the width of the terminal is known."""
+    """A table that is built when the width of the terminal is known."""
 
-    def __init__(self, facts: Document, build: Any) -> None:
+    def __init__(self, facts: Document, build: Callable[[Document, int], Sheet]) -> None:
         self.facts, self.build = facts, build
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        made = self.build(self.facts, options.max_width)
-        yield from [made] if isinstance(made, Sheet) else made
+        yield self.build(self.facts, options.max_width)
 
 
 def learners(facts: Document, width: int) -> Sheet:
@@ -147,10 +146,16 @@ def _verdict(facts: Document) -> list[Any]:
     return ["", text(words, "bold")] if words else []
 
 
-def _glossary(facts: Document, width: int) -> Iterator[Any]:
+class _Glossary:
     """What the headings mean; not those of columns for which there is no room."""
-    whole = learners(facts, width)
-    left_out = {*whole.names()} - {*fit(whole, width).names(), "RMSE"}  # which the sentence has
-    words = {term: meaning for term, meaning in sentences.glossary(facts).items() if term not in left_out}
-    for line in explained({**words, "bold": "the least of a row"}, width):
-        yield need("rich.text", "cli").Text.assemble(*line)
+
+    def __init__(self, facts: Document) -> None:
+        self.facts = facts
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        whole, width = learners(self.facts, options.max_width), options.max_width
+        left_out = {*whole.names()} - {*fit(whole, width).names(), "RMSE"}  # which the sentence has
+        words = {k: v for k, v in sentences.glossary(self.facts).items() if k not in left_out}
+        words |= {"bold": "the least of a row"} if console.color_system else {}
+        for line in explained(words, width):
+            yield need("rich.text", "cli").Text.assemble(*line)
