@@ -18,6 +18,7 @@ from domkl import cli
 from domkl.base.errors import InputError
 from domkl.base.sheet import Sheet
 from domkl.cli import completion
+from domkl.faces.saved import About
 from domkl.lab import latex, report, results
 from domkl.lab.reproduce import claims
 from domkl.lab.reproduce.tables import Figure
@@ -86,6 +87,25 @@ def test_run_leaves_predictions_and_a_model_that_predict_uses(here, capsys):
     assert "--learner is 'c'; expected one of a, b" in capsys.readouterr().err
     assert code(["predict", "mine.csv", "--data", "new.csv"]) == 2
     assert "mine.csv cannot be used as a model" in capsys.readouterr().err
+
+
+def test_predict_and_explain_take_the_best_learner_and_say_so(here, capsys):
+    rng, model = np.random.default_rng(0), domkl.DOMKL("path", model=domkl.Auto(size=16))
+    model.about = About(("u", "v"), "power", "kW")
+    for x in rng.uniform(size=(60, 2, 2)):
+        model.learn(x, x[:, 0] + np.array([1.0, 0.01]) * rng.standard_normal(2))  # the second errs less
+    model.save("two.domkl")
+    (here / "new.csv").write_text("u,v\n0.1,0.2\n")
+    assert np.argmin(model.widths(0.9)) == 1
+    best = str(model.learners[1])
+    assert cli.main(["predict", "two.domkl", "--data", "new.csv"]) == 0
+    said = capsys.readouterr()
+    assert next(csv.DictReader(said.out.splitlines()))["learner"] == best
+    assert f"1 row predicted by learner {best}, the best of 2" in said.err
+    assert cli.main(["explain", "two.domkl"]) == 0
+    assert f"learner {best}, the best of 2" in capsys.readouterr().out
+    assert cli.main(["explain", "two.domkl", "--learner", str(model.learners[0])]) == 0
+    assert "the best" not in capsys.readouterr().out
 
 
 def test_an_unwritable_place_is_found_before_anything_is_learnt(here, monkeypatch, capsys):

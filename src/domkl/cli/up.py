@@ -246,6 +246,8 @@ def _predicted(network: fleet.Fleet, name: str, T: int) -> Array:
 
 def _print(facts: dict[str, Any]) -> None:
     console = show.console()
+    if console.is_terminal:
+        console.print()  # below the live table
     show.sheet(_results(facts))
     same = "yes" if facts["same_bits"] else "no"
     if len(facts["learners"]) > 1:
