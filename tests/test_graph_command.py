@@ -116,7 +116,7 @@ def test_learners_take_a_graph_and_say_so(tmp_path, capsys):
     assert said == [
         *("Graph 1, beside the present one", "change links or learners", "added a-c", "removed b-c"),
         *("Graph 1", "learner state graph taken", "a ready 1 yes", "b ready 1 yes", "c ready 1 yes"),
-        *("field: 3 learners, 2 links", "learner state graph neighbours"),
+        *("Network field: 3 learners, 2 links", "learner state graph neighbours"),
         *("a ready 1 b, c", "b ready 1 a", "c ready 1 a", "links: a-b, a-c"),
     ]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
+from ..base.extras import need
 from ..base.sheet import Sheet
 from ..base.words import plural
 from ..exchange import graph
@@ -72,6 +73,8 @@ def run(args: argparse.Namespace) -> None:
     network = trial.network(args.graph, source.split.names)
     contenders = [added.contender(text) for text in args.add]
     tables.check(args)
+    if not args.json:
+        need("rich.console", "cli")  # before minutes of work, not after
     with show.progress(f"comparing on {source.name}") as bar:
         report = partial(_report, bar)
         rows = compare.table(source, network, args.seed, report, contenders, args.trials)

@@ -183,7 +183,10 @@ async def _show(transport: Any, args: argparse.Namespace) -> None:
     async with connected(transport) as network:
         await network.find((), (), args.wait)
     if not network.devices:
-        raise InputError(f"nobody answered within {args.wait:g} s; expected a learner; see that one runs")
+        raise InputError(
+            f"nobody answered within {args.wait:g} s; expected a learner of network {args.network!r}; see "
+            "that one runs, and which network its file names"
+        )
     if args.json:
         links = sorted(network.links)
         show.document({"links": links, "learners": _learners(network, sorted(network.devices))})
@@ -192,7 +195,7 @@ async def _show(transport: Any, args: argparse.Namespace) -> None:
         [name, device.state, str(device.graph), ", ".join(device.neighbours) or NONE]
         for name, device in sorted(network.devices.items())
     ]
-    title = f"{args.network}: {plural(len(rows), 'learner')}, {plural(len(network.links), 'link')}"
+    title = f"Network {args.network}: {plural(len(rows), 'learner')}, {plural(len(network.links), 'link')}"
     show.sheet(Sheet(title, ("learner", "state", "graph", "neighbours"), rows, frozenset({0, 1, 3})))
     print(f"links: {_words(sorted(network.links))}")
 
