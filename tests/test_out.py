@@ -79,6 +79,10 @@ def test_run_leaves_predictions_and_a_model_that_predict_uses(here, capsys):
     encoder = domkl.datasets.encoder.Encoder(loaded.about.columns)
     x = encoder.encode({"when": "2024-02-01 03:00", "site": "b", "color": "red", "t": "4"}).x
     assert found["rows"][0]["y_hat"] == pytest.approx(loaded.predict([x, x])[1])
+    assert cli.main(["explain", model, "--data", "new.csv", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["learner"] for row in rows] == ["b", "a"]
+    assert [row["y_hat"] for row in rows] == pytest.approx([row["y_hat"] for row in found["rows"]])
 
     assert cli.main(["predict", model, "--data", "mine.csv", "--learner", "a", "--out", "p.csv"]) == 0
     assert {row["learner"] for row in table(here / "p.csv")} == {"a"}

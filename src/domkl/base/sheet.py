@@ -70,7 +70,24 @@ def fit(sheet: Sheet, width: int) -> Sheet:
         if _total(least[c] for c in kept) <= width:
             break
         kept.remove(column)
-    return _only(sheet, kept)
+    return only(sheet, kept)
+
+
+def only(sheet: Sheet, kept: Sequence[int]) -> Sheet:
+    """The table with these columns alone, and what its legend says of them."""
+    place = {column: k for k, column in enumerate(kept)}
+    bold = frozenset((i, place[c]) for i, c in sheet.bold if c in place)
+    left_out = {name for c, name in enumerate(sheet.names()) if c not in place}
+    left_out |= set() if bold else {"bold"}
+    return dataclasses.replace(
+        sheet,
+        heads=tuple(sheet.heads[c] for c in kept),
+        rows=[[row[c] for c in kept] for row in sheet.rows],
+        words=frozenset(place[c] for c in sheet.words if c in place),
+        bold=bold,
+        spare=tuple(place[c] for c in sheet.spare if c in place),
+        legend={term: meaning for term, meaning in sheet.legend.items() if term not in left_out},
+    )
 
 
 def needs(sheet: Sheet, whole: bool = False) -> int:
@@ -92,7 +109,7 @@ def split(sheet: Sheet, width: int) -> list[Sheet]:
         if len(parts[-1]) > len(words) and _total(least[c] for c in (*parts[-1], column)) > width:
             parts.append(list(words))
         parts[-1].append(column)
-    return [_only(sheet, part) for part in parts]
+    return [only(sheet, part) for part in parts]
 
 
 def least_of(values: Sequence[float | None]) -> list[int]:
@@ -142,23 +159,6 @@ def room(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(0 if combining(sign) else 2 if east_asian_width(sign) in "WF" else 1 for sign in text)
-
-
-def _only(sheet: Sheet, kept: list[int]) -> Sheet:
-    """The table with these columns."""
-    place = {column: k for k, column in enumerate(kept)}
-    bold = frozenset((i, place[c]) for i, c in sheet.bold if c in place)
-    left_out = {name for c, name in enumerate(sheet.names()) if c not in place}
-    left_out |= set() if bold else {"bold"}
-    return dataclasses.replace(
-        sheet,
-        heads=tuple(sheet.heads[c] for c in kept),
-        rows=[[row[c] for c in kept] for row in sheet.rows],
-        words=frozenset(place[c] for c in sheet.words if c in place),
-        bold=bold,
-        spare=tuple(place[c] for c in sheet.spare if c in place),
-        legend={term: meaning for term, meaning in sheet.legend.items() if term not in left_out},
-    )
 
 
 def _missing(sheet: Sheet, shown: Sheet, width: int) -> list[Line]:

@@ -8,17 +8,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..base.errors import InputError
-from ..base.sheet import Sheet
-from ..base.words import NONE, digits, number, percent, with_unit
+from ..base.sheet import Sheet, only
+from ..base.words import NONE, digits, number, percent
 from ..faces.estimator import DOMKL
 from ..learning.explain import Contributions, Effects, direction
 from . import predict, show
 
-#: The number of a row, and what moves its prediction.
-Explained: TypeAlias = tuple[int, Contributions]
+#: The number of a row, the place of its learner, and what moves its prediction.
+Explained: TypeAlias = tuple[int, int, Contributions]
 TEXT = "show which inputs matter to a saved model, overall and for each row of a file"
 #: Rows that are explained, and inputs that are shown of each, unless told otherwise.
 ROWS, MOST = 5, 5
+#: A part of a prediction that is no more than rounding.
+NOTHING = 1e-9
 
 
 def add_to(commands: Any) -> None:
@@ -42,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     overall = _one(model.explain(), place)
     assert isinstance(overall, Effects)
     overall = overall._replace(effect=overall.effect * abs(model.about.factor))
-    rows = [] if args.data is None else _rows(model, place, args.model, args.data, args.rows)
+    rows = [] if args.data is None else _rows(model, args)
     if args.json:
         show.document(_document(model, place, overall, rows))
         return
@@ -54,14 +56,16 @@ def _one(found: Any, place: int) -> Any:
     return found[place] if isinstance(found, list) else found
 
 
-def _rows(model: DOMKL, place: int, path: str, source: str, most: int) -> list[Explained]:
-    """The first rows: the number of each, as in `domkl predict`, and what moves its prediction."""
-    table = predict.rows_of(model, path, source)
-    first = np.argsort(table.rows, kind="stable")[:most]
-    X = table.X[first]
+def _rows(model: DOMKL, args: argparse.Namespace) -> list[Explained]:
+    """The first rows, each with its number and by the learner that it has in `domkl predict`."""
+    table = predict.rows_of(model, args.model, args.data)
+    who = predict.learners_of(model, table, args.learner)
     J = None if model.graph is None else len(model.learners)
-    found = [_one(model.explain(x if J is None else np.tile(x, (J, 1))), place) for x in X]
-    return [(int(table.rows[i]), _in_units(model, row)) for i, row in zip(first, found, strict=True)]
+    rows = []
+    for i in np.argsort(table.rows, kind="stable")[: args.rows]:
+        x = table.X[i] if J is None else np.tile(table.X[i], (J, 1))
+        rows.append((int(table.rows[i]), who[i], _in_units(model, _one(model.explain(x), who[i]))))
+    return rows
 
 
 def _in_units(model: DOMKL, row: Contributions) -> Contributions:
@@ -77,7 +81,16 @@ def _document(model: DOMKL, place: int, overall: Effects, rows: list[Explained])
         "target": model.about.target,
         "unit": model.about.unit,
         "inputs": overall.rows(),
-        "rows": [{"row": n, "y_hat": row.y_hat, "base": row.base, "inputs": row.rows()} for n, row in rows],
+        "rows": [
+            {
+                "row": n,
+                "learner": str(model.learners[who]),
+                "y_hat": row.y_hat,
+                "base": row.base,
+                "inputs": row.rows(),
+            }
+            for n, who, row in rows
+        ],
     }
 
 
@@ -87,7 +100,7 @@ def _print(model: DOMKL, place: int, overall: Effects, rows: list[Explained]) ->
     show.sheet(_overall(f"What matters to the prediction of {target}{of}", unit, overall))
     if rows:
         print()
-        show.sheet(_each(rows, unit))
+        show.sheet(_each(model, rows))
 
 
 def _overall(title: str, unit: str, overall: Effects) -> Sheet:
@@ -99,19 +112,26 @@ def _overall(title: str, unit: str, overall: Effects) -> Sheet:
     legend = {
         "part": "of all that the inputs move",
         "effect": "how far a prediction moves, typically, if the input takes another usual value",
-        "as it grows": f"where the prediction goes; {NONE}: neither up nor down throughout",
+        "as it grows": f"where the prediction goes; {NONE}: in no clear direction",
     }
     return Sheet(title, heads, cells, frozenset({0, 3}), legend=legend)
 
 
-def _each(rows: list[Explained], unit: str) -> Sheet:
-    heads = ("row", f"predicted\n{unit}" if unit else "predicted", "moved by")
-    cells = []
-    for n, row in rows:
-        largest = [f"{each['input']} {_signed(each['contribution'])}" for each in row.rows()[:MOST]]
-        cells.append([str(n), digits(row.y_hat), ", ".join(largest)])
-    title = f"What moves each prediction from {with_unit(rows[0][1].base, unit)}, the average"
-    return Sheet(title, heads, cells, frozenset({2}))
+def _each(model: DOMKL, rows: list[Explained]) -> Sheet:
+    of = f"\n{model.about.unit}" if model.about.unit else ""
+    cells = [
+        [str(n), str(model.learners[who]), digits(row.y_hat), digits(row.base), _moves(row)]
+        for n, who, row in rows
+    ]
+    heads = ("row", "learner", f"predicted{of}", f"average{of}", "moved by")
+    sheet = Sheet("What moves each prediction from the learner's average", heads, cells, frozenset({1, 4}))
+    return sheet if len(model.learners) > 1 else only(sheet, [0, 2, 3, 4])
+
+
+def _moves(row: Contributions) -> str:
+    """The inputs that move a prediction most; not those that do nothing but for rounding."""
+    largest = [each for each in row.rows()[:MOST] if abs(each["contribution"]) > NOTHING * abs(row.y_hat)]
+    return ", ".join(f"{each['input']} {_signed(each['contribution'])}" for each in largest) or NONE
 
 
 def _signed(value: float) -> str:

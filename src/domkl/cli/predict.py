@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
             if os.path.exists(args.out) and os.path.samefile(args.out, given):
                 raise InputError(f"--out is {given}, which is read; expected another file; choose one")
     table = rows_of(model, args.model, args.data, args.query)
-    who = _who(model, table, args.learner)
+    who = learners_of(model, table, args.learner)
     with show.progress(f"predicting {plural(len(table.X), 'row')}") as bar:
         y_hat, wide = _predict(model, table.X, who, coverage, bar)
     rows = _rows(model, table, who, y_hat, wide)
@@ -91,7 +91,7 @@ def rows_of(model: DOMKL, path: str, source: str, query: str = "") -> Table:
     return table
 
 
-def _who(model: DOMKL, table: Table, asked: str | None) -> list[int]:
+def learners_of(model: DOMKL, table: Table, asked: str | None) -> list[int]:
     """The place of each row's learner in the model."""
     places = {str(name): j for j, name in enumerate(model.learners)}
     if asked is None and table.learners is not None and len(places) > 1:
