@@ -153,7 +153,7 @@ def test_the_page_of_one_shows_all_and_its_own_readings():
     assert (rows["a"].get("via"), rows["b"]["via"], rows["c"]["via"]) == (None, None, "b")
     assert [near["name"] for near in rows["b"]["neighbours"]] == ["a", "c"]
     assert rows["c"]["round"] > 0
-    assert rows["c"]["error"] is not None
+    assert rows["c"]["rmse"] is not None
     assert (own["target"], own["unit"], own["inputs"], own["self"]) == ("flow", "l/s", ["u", "v"], "a")
     samples = own["detail"]["samples"]
     assert samples[5] == pytest.approx(y[0].tolist())
@@ -288,7 +288,7 @@ def test_what_is_published_can_be_limited(publish, hidden):
     assert predictions[1] == {"predictions": []}
     assert answer[0] == 404
     assert ("domkl_rmse_rolling" in text, "domkl_kernel_weight" in text) == (not hidden, not hidden)
-    assert (sent.error is None, sent.weights == []) == (bool(hidden), bool(hidden))
+    assert (sent.rmse is None, sent.weights == []) == (bool(hidden), bool(hidden))
 
 
 def test_settings_say_what_is_wrong(tmp_path):

@@ -12,11 +12,11 @@ import stat
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
 from typing import Any, BinaryIO
 
 import msgspec
 
+from ..base.times import iso
 from ..learning.conformal import Errors
 from ..watch import Feed
 from .alarming import ReadingAlarms
@@ -183,7 +183,7 @@ class Predictions:
     def _record(self, reading: Reading, round: int, y_hat: float) -> dict[str, Any]:
         record: dict[str, Any] = {"index": reading.index, "round": round}
         if reading.time is not None:
-            record["time"] = iso(reading.time)
+            record["time"] = iso(reading.time, "milliseconds")
         record |= {"target": self._target, **self.described(y_hat)}
         if reading.y is not None:
             record["y"] = self._scaling.original(reading.y)
@@ -227,16 +227,3 @@ class Predictions:
         """Write what waits, for a moment."""
         self.poster.close()
         self.lines.close()
-
-
-def iso(seconds: float) -> str | None:
-    """A time in ISO 8601; None for one that no calendar has.
-
-    >>> iso(0.5)
-    '1970-01-01T00:00:00.500Z'
-    """
-    try:
-        found = datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return None
-    return found.replace("+00:00", "Z")
