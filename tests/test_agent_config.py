@@ -203,7 +203,11 @@ def test_bad_names_and_numbers_are_refused(tmp_path, head, message):
 @pytest.mark.parametrize(
     ("section", "lines", "message"),
     [
-        ("stream", "kind = 'tcp'", "kind is 'tcp'; expected one of stdin, csv, jsonl, topic"),
+        (
+            "stream",
+            "kind = 'tcp'",
+            "kind is 'tcp'; expected one of stdin, csv, jsonl, parquet, .*, topic",
+        ),
         ("stream", "kind = 'csv'", "path is not given and kind is csv; .*; add path"),
         ("stream", "kind = 'stdin'\npath = 'a.csv'", "path is given and kind is stdin; .*; leave path out"),
         ("stream", "kind = 'topic'", "topic is not given and kind is topic"),

@@ -13,6 +13,7 @@ from typing import Any
 from ..base import checks, toml
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
+from ..datasets.readers import queries
 from ..exchange.message import PAYLOADS
 from ..learning import settings
 from ..learning.settings import Auto, ModelSettings, Paper
@@ -22,7 +23,7 @@ from .files import LONGEST
 from .homeassistant import Device
 from .sections import (
     ARRIVAL,
-    FILES,
+    STORED,
     TARGET,
     AlarmSection,
     CheckpointSection,
@@ -127,7 +128,7 @@ class AgentConfig:
 
     def _check_inputs(self) -> None:
         checks.count("inputs", self.inputs, least=0)
-        columns, is_file = self.columns, self.stream.kind in FILES
+        columns, is_file = self.columns, self.stream.kind in STORED
         wrong = "[columns] missing is mean, of whole tables only; expected auto, error or drop; fix it"
         need_that(columns.missing != "mean", wrong)
         wrong = "[columns] records is given, of whole documents only; expected lines; leave records out"
@@ -336,7 +337,7 @@ def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
         section = getattr(config, name)
         given = {key: getattr(section, key, None) for key in keys}
         paths = {
-            key: str(folder / path)
+            key: queries.anchored(path, folder)
             for key, path in given.items()
             if path not in (None, "", "-", security.SYSTEM)
         }

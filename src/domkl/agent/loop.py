@@ -255,7 +255,7 @@ class Agent:
     def _save(self) -> None:
         self.predictions.lines.flush()  # what is saved as learnt is not predicted again after a restart
         if isinstance(self.stream, Stream):
-            self.memory.origin = self.stream.origin
+            self.memory.origin = self.stream.origin_at(self.memory.readings)
         self.memory.hold_graph(self.neighbourhood.graph, list(self.peers), self.neighbourhood.addresses)
         self.memory.starts = self.post.identity.life.starts
         self.memory.forget(self._durable())

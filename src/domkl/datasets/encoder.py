@@ -95,7 +95,7 @@ class Encoder:
         return Encoded(
             self._slowly(row) if x is None else x,
             self.label(row.get(columns.target)) if columns.target else None,
-            self._seconds(row) if columns.time else None,
+            self.seconds(row) if columns.time else None,
             self.learner_of(row.get(columns.learner)) if columns.learner else None,
         )
 
@@ -170,7 +170,8 @@ class Encoder:
         except ValueError:
             raise refusal(name, cell, "a time", self.columns) from None
 
-    def _seconds(self, row: Row) -> float | None:
+    def seconds(self, row: Row) -> float | None:
+        """When a flat row was, in seconds since 1970; None if its time is missing."""
         found = self.moment_of(self._raw(self.columns.time[0], row))
         return None if found is None else found.seconds
 

@@ -35,6 +35,13 @@ def name_of(source: str) -> str:
     return urlsplit(source).path.strip("/") or "PostgreSQL"
 
 
+def anchored(source: str, folder: Path) -> str:
+    """The same with the path of a file as seen from `folder`; a server's address stays as it is."""
+    if source.startswith(SQLITE):
+        return f"{SQLITE}{folder / source.removeprefix(SQLITE).removeprefix('//')}"
+    return source if is_database(source) else str(folder / source)
+
+
 def read(source: str, query: str, max_rows: int | None = None) -> Raw:
     """The rows of a query; without one, of the only table."""
     if source.startswith(SQLITE):
