@@ -222,7 +222,7 @@ def test_an_agent_follows_a_postgresql_query_through_a_restart(tmp_path, capsys,
         assert "the first rows of postgres: 16 read, 16 can be used" in said
         for path in (tmp_path / "a.state").rglob("*"):
             assert path.is_dir() or b"secret" not in path.read_bytes()
-    main(["agent", str(tmp_path / "a.toml"), "--check"])  # the server is away
+    assert main(["agent", str(tmp_path / "a.toml"), "--check"]) == 2  # the server is away
     said += "".join(capsys.readouterr()) + str(log()) + repr(config)
     assert "secret" not in said
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import socket
 import stat
 import threading
 
@@ -63,6 +64,19 @@ def test_csv_files_become_devices_that_agree_on_their_inputs(here, capsys):
         looked = json.loads(capsys.readouterr().out)
         assert looked["first_rows"]["refused"] == []
         assert looked["first_rows"]["used"] == looked["first_rows"]["read"] > 10
+
+
+def test_a_second_folder_has_other_ports_and_one_that_is_used_is_named(here, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
+        assert devices.free_from(port, 2) > port
+        first = ["init", "north.csv", "--target", "temp", "--port", str(port), "--alarm-rate", "0.01"]
+        assert cli.main(first) == 0
+        assert cli.main(["up", "agents"]) == 2
+    said = capsys.readouterr().err
+    assert f"127.0.0.1:{port}, the page of north, is in use" in said
+    assert "change http in agents/north.toml" in said
+    assert config.load(here / "agents" / "north.toml", {}).output.alarm_rate == 0.01
 
 
 def test_nothing_is_overwritten_and_nothing_left_behind(here, capsys):

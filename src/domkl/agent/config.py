@@ -25,7 +25,6 @@ from .sections import (
     ARRIVAL,
     STORED,
     TARGET,
-    AlarmSection,
     CheckpointSection,
     Handed,
     LogSection,
@@ -43,7 +42,6 @@ from .wire_names import MOST_NAMES
 
 __all__ = [
     "AgentConfig",
-    "AlarmSection",
     "CheckpointSection",
     "Handed",
     "HttpSection",
@@ -88,7 +86,6 @@ class AgentConfig:
     rounds: RoundSection = field(default_factory=RoundSection)
     checkpoint: CheckpointSection = field(default_factory=CheckpointSection)
     output: OutputSection = field(default_factory=OutputSection)
-    alarm: AlarmSection = field(default_factory=AlarmSection)
     http: HttpSection = field(default_factory=HttpSection)
     log: LogSection = field(default_factory=LogSection)
 
@@ -155,8 +152,8 @@ class AgentConfig:
         wrong = '[columns] labels is given with [model] loss squared; expected classes; set loss = "logistic"'
         need_that(not self.columns.labels or getattr(model, "loss", "logistic") == "logistic", wrong)
         classifies = not isinstance(model, Handed) and model.loss_function.classifies
-        wrong = "[alarm] rate is given and the model learns classes; expected numbers; leave [alarm] out"
-        need_that(self.alarm.rate is None or not classifies, wrong)
+        wrong = "[output] alarm_rate is given and the model learns classes; expected numbers; leave it out"
+        need_that(self.output.alarm_rate is None or not classifies, wrong)
         if isinstance(model, Paper):
             model.rates_at(0)  # refuses rates that only the stream's length would tell
             wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"
@@ -220,7 +217,7 @@ class AgentConfig:
             "predicted": True,
             "low": is_bounded,
             "high": is_bounded,
-            "alarm": self.alarm.rate is not None,
+            "alarm": self.output.alarm_rate is not None,
         }
 
     @property

@@ -78,8 +78,8 @@ class Agent:
         self.conversation = Conversation(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
         about = scaling, config.target, self.sensors, out, self.memory.errors, self.memory.alarms
-        self.predictions, self.progress = Predictions(config.output, *about), Progress.of(config, scaling)
-        self.stream, self._stopping = stream, asyncio.Event()
+        self.predictions = Predictions(config.output, *about, is_anew=config.stream.ends and not restored)
+        self.progress, self.stream, self._stopping = Progress.of(config, scaling), stream, asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is open; readings are being taken
         self._over: asyncio.Future[None] | None = None  # done when no round is open and no reading ready
         self._opened_at = time.monotonic()

@@ -33,12 +33,12 @@ LEVELS = ("debug", "info", "warning", "error")
 
 @dataclass(frozen=True)
 class Handed:
-    """[model] path: a file of hand_over(), the same at every learner; it holds the model and its scale."""
+    """[model] path: a file of hand_over(), DOMKL.save() or `domkl run`, the same at every learner."""
 
     path: str
 
     def __post_init__(self) -> None:
-        need_that(bool(self.path), "path is ''; expected a file of hand_over(); name it or leave path out")
+        need_that(bool(self.path), "path is ''; expected a taught model; name its file or leave path out")
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,11 @@ class StreamSection:
         return self.kind not in STORED and not self.journal
 
     @property
+    def ends(self) -> bool:
+        """Whether an agent without a state reads the same rows again from the first to the last."""
+        return self.kind in STORED and not self.follow
+
+    @property
     def shown(self) -> str:
         """What people call the file or database; never an address, which may hold a password."""
         path = str(self.path)
@@ -111,9 +116,7 @@ class StreamSection:
         found = "a database" if is_database else "no database"
         wrong = f"kind is {self.kind} and path is {found}; expected kind to say what path is; leave kind out"
         need_that(is_database == (self.kind == "database"), wrong)
-        wrong = (
-            "query is given and path is no database; expected one; leave query out"
-        )
+        wrong = "query is given and path is no database; expected one; leave query out"
         need_that(is_database or not self.query, wrong)
         if is_database:
             queries.name_of(str(self.path))  # refuses an address that would show its password
@@ -249,13 +252,14 @@ class CheckpointSection:
 
 @dataclass(frozen=True)
 class OutputSection:
-    """[output]: where predictions go: "-" is standard output, "" is nowhere; and how sure bounds are."""
+    """[output]: where predictions go ("-" is standard output, "" nowhere), and what is said with them."""
 
     predictions: str = "-"
     topic: str = ""
     retain: bool = False
     url: str = ""
     coverage: float | None = None
+    alarm_rate: float | None = None  # part of the readings without a fault that may raise an alarm
     home_assistant: bool = False
     discovery_prefix: str = PREFIX
     unit: str = ""
@@ -271,23 +275,14 @@ class OutputSection:
         need_that(len(self.unit) <= 32, wrong)
         if self.coverage is not None:
             conformal.check_coverage(self.coverage)
+        if self.alarm_rate is not None:
+            alarms.check_rate(self.alarm_rate)
         if self.topic:
             topics.check_filter(self.topic, "topic", exact=True)
         wrong = "retain is true without topic; expected a topic; add one or leave retain out"
         need_that(bool(self.topic) or not self.retain, wrong)
         if self.url:
             security.check_url(self.url)
-
-
-@dataclass(frozen=True)
-class AlarmSection:
-    """[alarm]: part of the readings without a fault that may raise an alarm; without it, none does."""
-
-    rate: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.rate is not None:
-            alarms.check_rate(self.rate)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ async def stdin(fd: int) -> AsyncGenerator[Numbered[bytes], None]:
         worker.close()
 
 
-class Stored(Protocol[T]):
+class Repeatable(Protocol[T]):
     """What is read again after a restart: a file or a table."""
 
     pause: float
@@ -60,7 +60,7 @@ class Stored(Protocol[T]):
     def close(self) -> None: ...
 
 
-async def stored(tail: Stored[T]) -> AsyncGenerator[Numbered[T], None]:
+async def stored(tail: Repeatable[T]) -> AsyncGenerator[Numbered[T], None]:
     """Lines of a file, and of the files that replace it; or rows of a table."""
     worker = Worker()
     try:

@@ -53,8 +53,13 @@ def _check(folder: Path, names: list[str]) -> None:
     from ..agent.config import load
 
     for name in names:
-        http = load(folder / f"{name}.toml", {}).http.listen
-        print(f"{name}: {f'http://{http}/' if http else 'no page'}", file=sys.stderr)
+        http = load(folder / f"{name}.toml", {}).http
+        if http.address is not None and devices.is_used(*http.address):
+            raise InputError(
+                f"{http.listen}, the page of {name}, is in use or not of this machine; expected a free port; "
+                f"stop what uses it, or change http in {folder / name}.toml"
+            )
+        print(f"{name}: {f'http://{http.listen}/' if http.listen else 'no page'}", file=sys.stderr)
 
 
 class FolderView(live.Statuses):

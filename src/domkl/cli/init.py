@@ -79,9 +79,8 @@ def add_to(commands: Any) -> None:
     add(
         "--port",
         type=int,
-        default=devices.PORT,
         metavar="P",
-        help="the first device's page (default: %(default)s)",
+        help=f"the first device's page (default: {devices.PORT}, or the next that are free)",
     )
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
     add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")
@@ -114,13 +113,14 @@ def run(args: argparse.Namespace) -> None:
         password = _password(args)
         made, columns = from_topics(args, given, password)
         common = {"transport": _broker(args, folder)}
-    if args.alarm_rate is not None:
-        common["alarm"] = {"rate": alarms.check_rate(args.alarm_rate)}
+    rate = None if args.alarm_rate is None else alarms.check_rate(args.alarm_rate)
     common["output"] = {
         "coverage": args.coverage,
+        **({} if rate is None else {"alarm_rate": rate}),
         **({"home_assistant": True} if args.home_assistant else {}),
     }
-    texts = devices.files(made, columns, args.graph, common, args.port)
+    port = devices.free_from(devices.PORT, len(made)) if args.port is None else args.port
+    texts = devices.files(made, columns, args.graph, common, port)
     devices.write(folder, texts, None if args.password_file else password)
     _tell(args, folder, [device.name for device in made], columns)
 

@@ -89,7 +89,7 @@ class Encoder:
         if not isinstance(row, (dict, Mapping)):  # a dict is quicker to tell
             raise CellError("not a row", f"the row is {checks.short(row)}", "expected names and values")
         if not is_flat(row):
-            row = self.columns.flatten(row)
+            row = self._flat(row)
         x = self._quickly(row)
         columns = self.columns
         return Encoded(
@@ -98,6 +98,15 @@ class Encoder:
             self.seconds(row) if columns.time else None,
             self.learner_of(row.get(columns.learner)) if columns.learner else None,
         )
+
+    def _flat(self, row: Row) -> Row:
+        """A nested row as a flat one; an object or a list in place of a cell would count as missing."""
+        flat, columns = self.columns.flatten(row), self.columns
+        for name in (*columns.features, *columns.time, columns.target, columns.learner):
+            if name not in flat and isinstance(row.get(name), (dict, list, tuple)):
+                reason = f"column {name!r} is {checks.short(row[name])}, expected one value"
+                raise CellError("nested", reason, f"name what is inside of it, such as {name}.0, in features")
+        return flat
 
     def _quickly(self, row: Row) -> list[float] | None:
         """The inputs of a row of finite numbers, None if it is any other."""

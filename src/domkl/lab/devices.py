@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,6 +61,25 @@ def files(
         lines = (f"{key} = {as_inline(value)}\n" for key, value in table.items() if value)
         found[f"{device.name}.toml"] = "".join(lines)
     return found
+
+
+def free_from(port: int, count: int) -> int:
+    """The first of so many ports in a row that nobody listens on, from this one on."""
+    free = 0
+    for each in range(port, 2**16):
+        free = 0 if is_used("127.0.0.1", each) else free + 1
+        if free == count:
+            return each - count + 1
+    return port
+
+
+def is_used(host: str, port: int) -> bool:
+    """Whether something listens on a port of this machine."""
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError:
+        return True
+    return False
 
 
 def _check_names(names: Sequence[str]) -> None:
