@@ -96,18 +96,18 @@ def test_nothing_is_overwritten_and_nothing_left_behind(here, capsys):
 @pytest.mark.parametrize(
     ("argv", "wrong"),
     [
-        ([], "neither CSV files nor --topic are given; expected one of them"),
+        ([], "neither files nor --topic are given; expected one of them"),
         (["north.csv"], "no target is given; expected the column to predict; add --target"),
         (
             ["north.csv", "--target", "tmp"],
             "north.csv has no column 'tmp'; expected one of when",
         ),
-        (["north.csv", "--topic", "a", "--target", "temp"], "CSV files and --topic are both given"),
+        (["north.csv", "--topic", "a", "--target", "temp"], "files and --topic are both given"),
         (["--topic", "a", "--target", "temp"], "--topic is given without --broker"),
         (["--topic", "a", "--target", "temp", "--broker", "b", "--user", "u"], "no password of u is given"),
         (["north.csv", "./north.csv", "--target", "temp"], "two devices are called 'north'"),
         (["none.csv", "--target", "temp"], "none.csv"),
-        (["north.csv", "--target", "temp", "--user", "u"], "--user is given with CSV files"),
+        (["north.csv", "--target", "temp", "--user", "u"], "--user is given with files"),
         (["--topic", "a", "--target", "temp", "--follow"], "--follow is given with topics"),
     ],
 )

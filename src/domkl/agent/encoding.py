@@ -90,7 +90,10 @@ def _guessed(config: AgentConfig, columns: Columns) -> Columns:
 def _guessed_of_table(config: AgentConfig, columns: Columns) -> Columns:
     """The same for a Parquet file or a query, whose rows are put in order of time, if they have one."""
     stream = config.stream
-    if stream.kind == "parquet" and stream.follow and not Path(str(stream.path)).exists():
+    path = Path(str(stream.path))
+    if stream.kind == "parquet" and path.exists() and not path.is_file():  # a pipe would never end
+        raise DataError(f"{path}: not a regular file; expected a Parquet file; fix [stream] path")
+    if stream.kind == "parquet" and stream.follow and not path.exists():
         return _without_rows(columns, stream.shown)
     raw = readers.read(str(stream.path), columns, stream.query, FIRST)
     if not len(raw):

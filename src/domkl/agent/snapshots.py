@@ -40,6 +40,9 @@ LOG = logging.getLogger(__name__)
 BATCH = 256
 #: Seconds between two looks: at least, at most, and times as long as reading took.
 LEAST, MOST, TIMES = 1.0, 60.0, 10.0
+#: Seconds that the time of a followed row may be ahead of this clock. One far ahead would make all others late;
+#: a day, since clocks on walls differ by so much.
+AHEAD = 86_400.0
 #: Seconds after which a file's time of change tells whether it has changed since.
 SETTLED = 2.0
 
@@ -95,6 +98,7 @@ class Snapshots:
         self._batch = self._current = Batch(self._place, None)  # the last, and the one that is being used
         self._table: _Table | None = None  # the last one that was read
         self._stamp: object = None
+        self._held = 0  # rows that wait since they are ahead of the clock
 
     def read(self) -> Numbered[Mapping[str, Any]] | None:
         """The next rows; none if there are none yet, None at the end. Blocks: not for the event loop."""
@@ -116,15 +120,25 @@ class Snapshots:
     def _look(self) -> Numbered[Mapping[str, Any]]:
         """Read the table again, if it may have changed."""
         stamp = _stamp(self.source)
-        if stamp is not None and stamp == self._stamp:
+        if stamp is not None and stamp == self._stamp and not self._held:
             return []
         start = time.monotonic()
         table = _Table(readers.stored(self.source, self.query, self.most), self.encoder)
+        if self.follow:
+            self._hold_back(table)
         late = self._find(table)
         self._table, self._stamp = table, stamp
         self.pause = min(MOST, max(LEAST, TIMES * (time.monotonic() - start)))
         self.reading.succeed()
         return late or self._next(table)
+
+    def _hold_back(self, table: _Table) -> None:
+        """Leave rows that are far ahead of this clock until their time has come, or was corrected."""
+        held = table.cut(time.time() + AHEAD)
+        if held > self._held:
+            fact = "rows are more than a day ahead of this clock, and wait; fix their time, or the clock"
+            tell(LOG, logging.WARNING, fact, source=self.shown, rows=held)
+        self._held = held
 
     def _find(self, table: _Table) -> Numbered[Mapping[str, Any]]:
         """Move to where reading stands in this table; the rows that came late."""
@@ -181,6 +195,14 @@ class _Table:
         times = carried(np.array([self._time(i) for i in range(len(self._raw))]))
         order = np.argsort(times, kind="stable")
         return order, times[order]
+
+    def cut(self, last: float) -> int:
+        """Leave out rows that are later; how many these are."""
+        count = len(self)
+        if self.times is not None:
+            kept = int(np.searchsorted(self.times, last, "right"))
+            self._order, self.times = self._order[:kept], self.times[:kept]
+        return count - len(self)
 
     def _row(self, i: int) -> dict[str, Any]:
         return {name: cells[i] for name, cells in self._cells.items()}

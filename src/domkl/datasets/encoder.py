@@ -103,9 +103,11 @@ class Encoder:
         """A nested row as a flat one; an object or a list in place of a cell would count as missing."""
         flat, columns = self.columns.flatten(row), self.columns
         for name in (*columns.features, *columns.time, columns.target, columns.learner):
-            if name not in flat and isinstance(row.get(name), (dict, list, tuple)):
-                reason = f"column {name!r} is {checks.short(row[name])}, expected one value"
-                raise CellError("nested", reason, f"name what is inside of it, such as {name}.0, in features")
+            path = f"{columns.paths.get(name, name)}."
+            inside = () if name in flat else [each for each in flat if each.startswith(path)]
+            if inside or (name not in flat and isinstance(row.get(name), (dict, list, tuple))):
+                reason = f"column {name!r} is an object or a list, expected one value"
+                raise CellError("nested", reason, f"name what is inside of it ({checks.short(inside)})")
         return flat
 
     def _quickly(self, row: Row) -> list[float] | None:

@@ -52,8 +52,27 @@ def read(source: str, query: str, max_rows: int | None = None) -> Raw:
     name = name_of(source)
     with _postgres(source, name) as connection:
         query = query or _only(name, _postgres_tables(connection))
-        with connection.cursor(name="domkl") as cursor:  # one with a name takes one select, and nothing else
-            return _rows(name, cursor, query, max_rows)
+        try:
+            return _selected(name, connection, query, max_rows)
+        except need("psycopg", "postgres").DataError as error:
+            if error.sqlstate is not None:  # of the server
+                raise
+        _take_times_as_text(connection)
+        return _selected(name, connection, query, max_rows)
+
+
+def _selected(name: str, connection: Any, query: str, max_rows: int | None) -> Raw:
+    with connection.cursor(name="domkl") as cursor:  # one with a name takes one select, and nothing else
+        return _rows(name, cursor, query, max_rows)
+
+
+def _take_times_as_text(connection: Any) -> None:
+    """Leave times as they are, since one is none of Python's, such as 'infinity', and only its row is bad."""
+    text = need("psycopg.types.string", "postgres").TextLoader
+    connection.rollback()
+    connection.execute("set datestyle to iso")
+    for kind in ("date", "timestamp", "timestamptz", "interval"):
+        connection.adapters.register_loader(kind, text)
 
 
 def _only(name: str, tables: Sequence[str]) -> str:
