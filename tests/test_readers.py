@@ -240,9 +240,7 @@ def test_postgresql():
             assert "\n" not in str(caught.value)
         with psycopg.connect(address) as connection:
             connection.execute("insert into log values ('infinity', 'NaN', true, 'R', 4)")
-        odd = read_table(
-            address, target="y", kinds={"at": "time"}
-        )  # one time that Python has not costs one row
+        odd = read_table(address, target="y", kinds={"at": "time"})  # Python has no such time
         assert (odd.y.tolist(), odd.times[0], odd.refused) == ([1, 2, 3], table.times[0], 1)
     with pytest.raises(DataError, match="postgres: ") as caught:
         read_table(address, target="y", query="select 1")

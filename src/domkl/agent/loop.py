@@ -78,7 +78,7 @@ class Agent:
         self.conversation = Conversation(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
         about = scaling, config.target, self.sensors, out, self.memory.errors, self.memory.alarms
-        self.predictions = Predictions(config.output, *about, is_anew=config.stream.ends and not restored)
+        self.predictions = Predictions(config.output, *about, starts_over=config.stream.ends and not restored)
         self.progress, self.stream, self._stopping = Progress.of(config, scaling), stream, asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is open; readings are being taken
         self._over: asyncio.Future[None] | None = None  # done when no round is open and no reading ready

@@ -40,8 +40,8 @@ LOG = logging.getLogger(__name__)
 BATCH = 256
 #: Seconds between two looks: at least, at most, and times as long as reading took.
 LEAST, MOST, TIMES = 1.0, 60.0, 10.0
-#: Seconds that the time of a followed row may be ahead of this clock. One far ahead would make all others late;
-#: a day, since clocks on walls differ by so much.
+#: Seconds that a followed row may be ahead of this clock: one that is far ahead would make all others late; a
+#: day, since clocks on walls differ by so much.
 AHEAD = 86_400.0
 #: Seconds after which a file's time of change tells whether it has changed since.
 SETTLED = 2.0
