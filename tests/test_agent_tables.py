@@ -101,6 +101,27 @@ def test_a_restart_goes_on_after_the_last_reading(tmp_path, taken):
     assert asyncio.run(restart()) == [*range(1, 11), 10, 10, 10, 11]
 
 
+def test_rows_of_one_time_are_told_apart_whatever_their_order(tmp_path, monkeypatch):
+    log = Log(tmp_path)
+
+    async def restart(query):
+        log.run("delete from log")
+        log.run("insert into log values (?, ?, 0)", (1, 1), (2, 2), (2, 3))
+        first = log.stream(follow=False, query=query)
+        seen = await take(first, 3)
+        origin = json.loads(json.dumps(first.origin_at(3)))
+        await first.aclose()
+        log.run("insert into log values (?, ?, 0)", (2, 9), (2, 0), (2, 3))
+        again = log.stream(3, origin=origin, follow=False, query=query)
+        return sorted([*seen, *(x[0] for _, x, _, _ in await collect(again))])
+
+    for order in ("desc", "asc"):
+        query = f"select * from log order by a {order}"
+        assert asyncio.run(restart(query)) == [0, 1, 2, 3, 3, 9]
+    monkeypatch.setattr(snapshots, "MOST_SAME", 1)
+    assert asyncio.run(restart("select * from log order by rowid")) == [0, 1, 2, 3, 3, 9]
+
+
 def test_without_a_time_the_last_row_tells_whether_the_table_is_the_same(tmp_path, log):
     table = Log(tmp_path)
     table.add(5, 3, 4)

@@ -14,7 +14,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +43,8 @@ LEAST, MOST, TIMES = 1.0, 60.0, 10.0
 #: Seconds that a followed row may be ahead of this clock: one that is far ahead would make all others late; a
 #: day, since clocks on walls differ by so much.
 AHEAD = 86_400.0
+#: Rows of one time that are told apart by what is in them; of more, by their order in the source.
+MOST_SAME = 1000
 #: Seconds after which a file's time of change tells whether it has changed since.
 SETTLED = 2.0
 
@@ -51,16 +53,18 @@ class Place(NamedTuple):
     """Where reading stands in a table, between two rows."""
 
     rows: int = 0  # rows before it
-    same: int = 0  # of these, those with the time of the last one
-    mark: str = ""  # that time or, without times, a digest of the last row
+    same: int = 0  # of these, those with the time of the last one; without times, that one alone
+    mark: str = ""  # that time
+    digests: tuple[str, ...] = ()  # of those rows, unless they are many
 
 
 class Batch(NamedTuple):
-    """Rows that were handed out: where they began, in which table; of late ones there is none."""
+    """Rows that were handed out: of which table, from where on, and the number of the first reading."""
 
-    place: Place
-    table: _Table | None
-    first: int = 0  # the number of the first reading
+    table: Snapshot | None = None
+    start: int = 0
+    is_late: bool = False  # rows that do not count
+    first: int = 0
 
 
 class Late(dict[str, Any]):
@@ -94,15 +98,15 @@ class Snapshots:
         self.source, self.query, self.shown = str(section.path), section.query, section.shown
         self.reading = Attempts(f"readings cannot be read from {self.shown}")
         self.pause = LEAST
-        self._known, self._place = known, known or Place()  # the place after the last batch
-        self._batch = self._current = Batch(self._place, None)  # the last, and the one that is being used
-        self._table: _Table | None = None  # the last one that was read
+        self._known, self._held = known, 0  # rows that wait since they are ahead of the clock
+        self._table: Snapshot | None = None  # the last one that was read, and how much of it was handed out
+        self._at = 0
         self._stamp: object = None
-        self._held = 0  # rows that wait since they are ahead of the clock
+        self._batch = self._current = Batch()  # the last, and the one that is being used
 
     def read(self) -> Numbered[Mapping[str, Any]] | None:
         """The next rows; none if there are none yet, None at the end. Blocks: not for the event loop."""
-        if self._table is not None and self._place.rows < len(self._table):
+        if self._table is not None and self._at < len(self._table):
             return self._next(self._table)
         if self._table is not None and not self.follow:
             return None
@@ -123,7 +127,7 @@ class Snapshots:
         if stamp is not None and stamp == self._stamp and not self._held:
             return []
         start = time.monotonic()
-        table = _Table(readers.stored(self.source, self.query, self.most), self.encoder)
+        table = Snapshot(readers.stored(self.source, self.query, self.most), self.encoder)
         if self.follow:
             self._hold_back(table)
         late = self._find(table)
@@ -132,7 +136,7 @@ class Snapshots:
         self.reading.succeed()
         return late or self._next(table)
 
-    def _hold_back(self, table: _Table) -> None:
+    def _hold_back(self, table: Snapshot) -> None:
         """Leave rows that are far ahead of this clock until their time has come, or was corrected."""
         held = table.cut(time.time() + AHEAD)
         if held > self._held:
@@ -140,27 +144,24 @@ class Snapshots:
             tell(LOG, logging.WARNING, fact, source=self.shown, rows=held)
         self._held = held
 
-    def _find(self, table: _Table) -> Numbered[Mapping[str, Any]]:
+    def _find(self, table: Snapshot) -> Numbered[Mapping[str, Any]]:
         """Move to where reading stands in this table; the rows that came late."""
-        place, before = self._place, self._table
-        rows = table.after(place)
-        if rows is None:
+        before = self._table
+        place = before.place(self._at) if before is not None else self._known or Place()
+        if not table.start_after(place):
             fact = "other rows than before, reading from the top; name [columns] time to find the new ones"
             tell(LOG, logging.WARNING, fact, source=self.shown)
-            rows, place = 0, Place()
-        elif before is None and table.times is not None and rows > place.rows:
+        elif before is None and table.times is not None and table.start > place.rows:
             fact = "rows came late while the agent was away, and are not learnt"
-            tell(LOG, logging.WARNING, fact, source=self.shown, rows=rows - place.rows)
-        self._place = place._replace(rows=rows)
-        self._batch = Batch(self._place, None)
-        return [] if before is None else table.late(before, rows)
+            tell(LOG, logging.WARNING, fact, source=self.shown, rows=table.start - place.rows)
+        self._at = table.start
+        self._batch = Batch(table, self._at, is_late=True)
+        return [] if before is None else table.late(before)
 
-    def _next(self, table: _Table) -> Numbered[Mapping[str, Any]]:
-        self._batch = Batch(self._place, table)
-        start, end = self._place.rows, min(self._place.rows + BATCH, len(table))
-        if end > start:
-            self._place = table.place(end)
-        return table.rows(start, end)
+    def _next(self, table: Snapshot) -> Numbered[Mapping[str, Any]]:
+        self._batch = Batch(table, self._at)
+        self._at = min(self._at + BATCH, len(table))
+        return table.rows(self._batch.start, self._at)
 
     def begin(self, index: int, wanted: int) -> int:
         """Use the batch; the number of its first reading, of which `wanted` is the first to hand out."""
@@ -170,21 +171,22 @@ class Snapshots:
 
     def origin_at(self, readings: int) -> Place:
         """The place after so many readings."""
-        place, table, first = self._current
-        if table is None or readings <= first:
-            return place
-        return table.place(place.rows + readings - first)
+        table, start, is_late, first = self._current
+        if table is None:
+            return self._known or Place()
+        return table.place(start if is_late else start + max(0, readings - first))
 
 
-class _Table:
-    """A table in order of time."""
+class Snapshot:
+    """A whole table in order of time."""
 
     def __init__(self, raw: Raw, encoder: Encoder) -> None:
         self._raw, self._encoder = raw, encoder
         _refuse_absent(raw, encoder)
         self._cells = {n: c.tolist() if isinstance(c, np.ndarray) else c for n, c in raw.columns.items()}
         order, self.times = self._in_order()
-        self._order: Sequence[int] = order.tolist()
+        self._order: list[int] = order.tolist()
+        self.start, self._before = 0, Place()  # rows that were read before, and the place after them
 
     def __len__(self) -> int:
         return len(self._order)
@@ -220,33 +222,53 @@ class _Table:
         """Some rows, with their number in the source."""
         return [(self._raw.lines[i], self._row(i)) for i in self._order[start:end]]
 
-    def place(self, end: int) -> Place:
-        """The place before row `end`."""
+    def place(self, rows: int) -> Place:
+        """The place after so many rows."""
+        if rows <= self.start:
+            return self._before._replace(rows=rows)
         if self.times is None:
-            return Place(end, 0, self._digest(end - 1))
-        last = self.times[end - 1]
-        return Place(end, end - int(np.searchsorted(self.times, last)), repr(float(last)))
+            return Place(rows, 1, "", (self._digest(rows - 1),))
+        last = self.times[rows - 1]
+        first = int(np.searchsorted(self.times, last))
+        digests = map(self._digest, range(first, rows)) if rows - first <= MOST_SAME else ()
+        return Place(rows, rows - first, repr(float(last)), tuple(digests))
 
-    def after(self, place: Place) -> int | None:
-        """How many rows there are before a place; None if that is not one of this table."""
-        if not place.rows:
-            return 0
+    def start_after(self, place: Place) -> bool:
+        """Start after a place; False, and at the top, if that is not one of this table."""
+        found = self._find(place) if place.rows or place.mark else 0
+        self.start, self._before = (0, Place()) if found is None else (found, place)
+        return found is not None
+
+    def _find(self, place: Place) -> int | None:
+        """How many rows there are before a place."""
         if self.times is None:
-            is_there = place.rows <= len(self) and self._digest(place.rows - 1) == place.mark
+            is_there = 0 < place.rows <= len(self) and (self._digest(place.rows - 1),) == tuple(place.digests)
             return place.rows if is_there else None
         try:
             last = float(place.mark)
         except ValueError:  # of a table without times
             return None
-        start, end = (int(np.searchsorted(self.times, last, side)) for side in ("left", "right"))
-        return min(start + place.same, end)
+        first, end = (int(np.searchsorted(self.times, last, side)) for side in ("left", "right"))
+        return first + self._known_first(first, end, place)
 
-    def late(self, before: _Table, rows: int) -> Numbered[Mapping[str, Any]]:
-        """Those of the first rows that were not there before."""
+    def _known_first(self, first: int, end: int, place: Place) -> int:
+        """Put those rows of one time first that were there before; how many they are."""
+        if not place.digests:  # too many to tell: they are as many as before, in the order of the source
+            return min(place.same, end - first)
+        left, known, new = Counter(place.digests), list[int](), list[int]()
+        for i in range(first, end):
+            digest = self._digest(i)
+            (known if left[digest] > 0 else new).append(self._order[i])
+            left[digest] -= 1
+        self._order[first:end] = [*known, *new]
+        return len(known)
+
+    def late(self, before: Snapshot) -> Numbered[Mapping[str, Any]]:
+        """The rows before the start that were not there before."""
         if self.times is None or before.times is None:
             return []
         known, found = Counter(before.times.tolist()), list[tuple[int, Mapping[str, Any]]]()
-        for i, when in zip(self._order[:rows], self.times.tolist(), strict=False):
+        for i, when in zip(self._order[: self.start], self.times.tolist(), strict=False):
             known[when] -= 1
             if known[when] < 0:
                 found.append((self._raw.lines[i], Late(self._row(i))))

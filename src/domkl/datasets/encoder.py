@@ -107,7 +107,8 @@ class Encoder:
             inside = () if name in flat else [each for each in flat if each.startswith(path)]
             if inside or (name not in flat and isinstance(row.get(name), (dict, list, tuple))):
                 reason = f"column {name!r} is an object or a list, expected one value"
-                raise CellError("nested", reason, f"name what is inside of it ({checks.short(inside)})")
+                remedy = f"name what is inside of it, such as {inside[0]!r}" if inside else "leave it out"
+                raise CellError("nested", reason, remedy)
         return flat
 
     def _quickly(self, row: Row) -> list[float] | None:
@@ -262,6 +263,8 @@ def _remedy(name: str, cell: Any, expected: str, columns: Columns) -> str:
             return 'say --decimal , (decimal = ",")'
         if columns.decimal == "," and cells.has_thousands(cell):
             return "leave out what separates thousands"
+    if expected == "a time" and cells.is_number(cell):
+        return f"say its unit with --kind {name}=time:s, time:ms, time:us or time:ns (kinds.{name} = ...)"
     if "time" in expected:
         return f"say how it is written, such as --kind '{name}=time:%d/%m/%Y %H:%M' (kinds.{name} = ...)"
     return f"fix the row, leave the column out with --drop {name}, or say --na if the word means missing"
