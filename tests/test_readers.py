@@ -264,9 +264,12 @@ def test_standard_input_may_be_any_format(monkeypatch):
         assert (table.name, table.y.tolist()) == ("standard input", [2, 4])
 
 
-@pytest.mark.parametrize("password", ["se/cret", "se?cret", "se#cret", "se[cret"])
+@pytest.mark.parametrize(
+    "password", ["se/cret", "se?cret", "se#cret", "se[cret", "se cret", "se%zcret", "c@["]
+)
 def test_a_password_that_breaks_an_address_is_not_shown(password):
-    with pytest.raises(InputError, match="%2F") as caught:
+    pytest.importorskip("psycopg")
+    with pytest.raises(InputError, match="%2") as caught:
         read_table(f"postgresql://me:{password}@127.0.0.1/x", target="y", query="select 1")
     assert "cret" not in str(caught.value)
 

@@ -141,7 +141,8 @@ class StreamSection:
 
     def _check_broker(self) -> None:
         given = [key for key in ("user", "password", "password_file", "ca") if getattr(self, key) is not None]
-        wrong = f"{' and '.join(given)} given without broker; expected them together; add broker"
+        remedy = "write it into path, or ~/.pgpass" if self.kind == "database" else "add broker"
+        wrong = f"{' and '.join(given)} given without broker; expected them together; {remedy}"
         need_that(self.broker is not None or not given, wrong)
         wrong = "insecure is true without broker, which it is about; add broker or leave insecure out"
         need_that(self.broker is not None or not self.insecure, wrong)
