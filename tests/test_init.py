@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import random
 import socket
+import sqlite3
 import stat
 import threading
 
@@ -15,7 +17,7 @@ from brokers import MOSQUITTO, free_ports, running
 from domkl import cli
 from domkl.agent import config
 from domkl.base.errors import InputError
-from domkl.cli import listening
+from domkl.cli import init, listening
 from domkl.lab import devices
 
 needs_broker = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
@@ -64,6 +66,23 @@ def test_csv_files_become_devices_that_agree_on_their_inputs(here, capsys):
         looked = json.loads(capsys.readouterr().out)
         assert looked["first_rows"]["refused"] == []
         assert looked["first_rows"]["used"] == looked["first_rows"]["read"] > 10
+
+
+def test_databases_become_devices_whose_files_hold_no_password(here, capsys):
+    with contextlib.closing(sqlite3.connect(here / "log.db")) as made:
+        made.execute("create table log (humid, temp)")
+        made.executemany("insert into log values (?, ?)", [(i, 2 * i) for i in range(30)])
+        made.commit()
+    query = "select * from log where humid < 20"
+    assert cli.main(["init", "sqlite:log.db", "--query", query, "--target", "temp", "--follow"]) == 0
+    assert cli.main(["agent", "agents/log.toml", "--check"]) == 0
+    assert "the first rows of log.db: 20 read, 20 can be used" in capsys.readouterr().out
+    found = config.load(here / "agents" / "log.toml", {}).stream
+    assert (found.kind, found.query, found.follow) == ("database", query, True)
+    for address in ("postgresql://me:secret@h/x", "postgresql://me@h/x?password=secret"):
+        with pytest.raises(InputError, match="has a password, which everybody could read") as caught:
+            init._seen_from(here, address)
+        assert "secret" not in str(caught.value)
 
 
 def test_a_second_folder_has_other_ports_and_one_that_is_used_is_named(here, capsys):

@@ -158,7 +158,7 @@ def _seen_from(folder: Path, source: str) -> str:
         return f"{queries.SQLITE}{os.path.relpath(source.removeprefix(queries.SQLITE), folder)}"
     if not queries.is_database(source):
         return os.path.relpath(source, folder)
-    if urlsplit(source).password is not None:
+    if urlsplit(source).password is not None or "password" in urlsplit(source).query:
         raise InputError(
             "the PostgreSQL address has a password, which everybody could read in the files; expected it in "
             "~/.pgpass; write it there and leave it out here"
