@@ -12,7 +12,7 @@ import pytest
 
 import domkl
 from domkl.agent import AgentConfig
-from domkl.agent.config import Handed
+from domkl.agent.config import Handed, OutputSection
 from domkl.agent.making import make
 from domkl.base.errors import DataError, InputError
 from domkl.cli import main
@@ -87,6 +87,14 @@ def test_an_agent_begins_with_a_saved_model_and_its_columns(tmp_path, capsys):
         make(other)
     with pytest.raises(InputError, match="holds 2 learners; expected a model of one"):
         make(AgentConfig("net", "a", model=Handed(str(saved(tmp_path, Columns(target="power"), 2)))))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_alarms_are_for_numbers(tmp_path, kind):
+    taught_in_river(kind, T=70, classify=True).hand_over(tmp_path / "a.model")
+    model, output = Handed(str(tmp_path / "a.model")), OutputSection(alarm_rate=0.01)
+    with pytest.raises(InputError, match="alarm_rate is given and .* learns classes; expected numbers"):
+        make(AgentConfig("net", "a", model=model, output=output))
 
 
 # Wrong ones

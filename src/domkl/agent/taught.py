@@ -9,7 +9,7 @@ from ..base.errors import InputError
 from ..datasets.columns import Columns
 from ..faces.estimator import DOMKL
 from ..learner import handed
-from ..learner.handed import HandedModel
+from ..learner.handed import HandedModel, HandedPaper
 from . import encoding
 from .config import AgentConfig
 
@@ -21,9 +21,18 @@ def read(config: AgentConfig, path: str) -> tuple[AgentConfig, HandedModel]:
     """The model in a file of hand_over(), DOMKL.save() or `domkl run`; the settings, with its inputs."""
     try:
         model = handed.read(path)
+        config = _with_inputs(config, path, model)
     except handed.SavedModel:
-        return _saved(config, path)
-    return _with_inputs(config, path, model), model
+        config, model = _saved(config, path)
+    if config.output.alarm_rate is not None and _loss(model) == "logistic":
+        raise InputError(
+            f"[output] alarm_rate is given and {path} learns classes; expected numbers; leave it out"
+        )
+    return config, model
+
+
+def _loss(model: HandedModel) -> object:
+    return model.loss if isinstance(model, HandedPaper) else model.settings.loss_function.name
 
 
 def _saved(config: AgentConfig, path: str) -> tuple[AgentConfig, HandedModel]:
