@@ -93,7 +93,7 @@ def test_an_agent_begins_with_a_saved_model_and_its_columns(tmp_path, capsys):
 def test_alarms_are_for_numbers(tmp_path, kind):
     taught_in_river(kind, T=70, classify=True).hand_over(tmp_path / "a.model")
     model, output = Handed(str(tmp_path / "a.model")), OutputSection(alarm_rate=0.01)
-    with pytest.raises(InputError, match="alarm_rate is given and .* learns classes; expected numbers"):
+    with pytest.raises(InputError, match=r"alarm_rate is given and .* learns classes; expected numbers"):
         make(AgentConfig("net", "a", model=model, output=output))
 
 
