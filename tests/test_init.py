@@ -54,6 +54,7 @@ def test_csv_files_become_devices_that_agree_on_their_inputs(here, capsys):
     assert said["next"] == "domkl up agents"
     found = [config.load(here / "agents" / f"{name}.toml", {}) for name in said["devices"]]
     assert [each.neighbours for each in found] == [("south-hill",), ("north",)]
+    assert {each.network for each in found} == {here.name.strip("-")[:64]}
     assert [each.columns.separator for each in found] == [",", ";"]
     assert [each.columns.decimal for each in found] == ["", ","]
     for each in found:

@@ -109,10 +109,11 @@ def run(args: argparse.Namespace) -> None:
         raise InputError("no target is given; expected the column to predict; add --target COLUMN")
     conformal.check_coverage(args.coverage)
     given = own.columns(args, Columns())
-    password = None
+    password, network = None, ""
     if args.files:
         made, columns = from_files(args.files, given, folder, args.follow, args.query or "")
         common: dict[str, Any] = {}
+        network = _network(folder.absolute())
     else:
         password = _password(args)
         made, columns = from_topics(args, given, password)
@@ -124,9 +125,14 @@ def run(args: argparse.Namespace) -> None:
         **({"home_assistant": True} if args.home_assistant else {}),
     }
     port = devices.free_from(devices.PORT, len(made)) if args.port is None else args.port
-    texts = devices.files(made, columns, args.graph, common, port)
+    texts = devices.files(made, columns, args.graph, common, port, network)
     devices.write(folder, texts, None if args.password_file else password)
     _tell(args, folder, [device.name for device in made], columns)
+
+
+def _network(folder: Path) -> str:
+    """A name that other folders on this machine hardly have; of the usual folder, that of its parent."""
+    return listening.safe_name(folder.parent.name if folder.name == FOLDER else folder.name)
 
 
 def from_files(

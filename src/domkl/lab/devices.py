@@ -40,8 +40,12 @@ def files(
     graph: str | None,
     common: Mapping[str, Any],
     port: int = PORT,
+    network_name: str = "",
 ) -> dict[str, str]:
-    """Names and texts of the devices' files; `common` are tables that all have."""
+    """Names and texts of the devices' files; `common` are tables that all have.
+
+    `network_name`: so that devices of the same names on one machine can be of several networks.
+    """
     names = [device.name for device in devices]
     _check_names(names)
     if graph is not None and len(names) == 1:
@@ -51,6 +55,7 @@ def files(
     for j, device in enumerate(devices):
         near = [] if linked is None else [names[i] for i in linked.neighbours[j]]
         table = {
+            "network": network_name if near else "",
             "neighbours": near,
             "stream": device.stream,
             "columns": _table(columns, device.dialect),
