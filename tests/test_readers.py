@@ -253,6 +253,17 @@ def test_postgresql_needs_psycopg(monkeypatch):
         read_table("postgresql://localhost/x", target="y", query="select 1")
 
 
+def test_parquet_times_that_python_has_not_cost_their_rows_alone(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for unit, zone, odd in (("s", None, 2**40), ("us", "Europe/Rome", -(2**62)), ("ns", "UTC", None)):
+        factor = {"s": 1, "us": 10**6, "ns": 10**9}[unit]
+        times = [i * factor + (unit == "ns") for i in range(20)] + [odd]
+        table = {"t": arrow.array(times, arrow.timestamp(unit, zone)), "a": [1.0] * 21, "y": [2.0] * 21}
+        parquet.write_table(arrow.table(table), tmp_path / "t.parquet")
+        found = read_table(tmp_path / "t.parquet", target="y", time="t")
+        assert (found.refused, found.times[:20].tolist()) == (int(odd is not None), [*range(20)])
+
+
 def test_standard_input_may_be_any_format(monkeypatch):
     for data in (
         b"a,y\n1,2\n3,4\n",

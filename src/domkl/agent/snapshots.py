@@ -112,10 +112,10 @@ class Snapshots:
             return None
         try:
             return self._look()
-        except (Error, OSError) as error:
+        except (Error, OSError, ValueError, ArithmeticError, MemoryError) as error:
             if not self.follow:
                 raise
-            self.reading.fail(str(error))
+            self.reading.fail(str(error) or type(error).__name__)
             return []
 
     def close(self) -> None:
