@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import sqlite3
+import sys
 import time
 
 import pytest
@@ -16,7 +17,7 @@ from domkl.agent import snapshots
 from domkl.agent.config import StreamSection, load
 from domkl.agent.loop import Agent
 from domkl.agent.streams import open_stream
-from domkl.base.errors import DataError, InputError
+from domkl.base.errors import DataError, InputError, MissingExtra
 from domkl.cli import main
 from domkl.datasets.columns import Columns
 from readings import collect, plain
@@ -165,6 +166,13 @@ def test_a_database_that_is_away_is_tried_again(tmp_path):
         await stream.aclose()
 
     asyncio.run(follow())
+
+
+def test_a_missing_package_is_told_at_once(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    section = StreamSection(path="postgresql://h/x", follow=True)
+    with pytest.raises(MissingExtra, match=r'pip install "domkl\[postgres\]"'):
+        asyncio.run(collect(open_stream(section, 1, columns=PLAIN)))
 
 
 def test_bad_rows_are_counted_and_absent_columns_refused(tmp_path):

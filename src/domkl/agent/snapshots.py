@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base import checks
-from ..base.errors import DataError, Error
+from ..base.errors import DataError, Error, MissingExtra
 from ..base.types import Array
 from ..datasets import readers
 from ..datasets.columns import CellError, is_flat
@@ -113,7 +113,7 @@ class Snapshots:
         try:
             return self._look()
         except (Error, OSError, ValueError, ArithmeticError, MemoryError) as error:
-            if not self.follow:
+            if not self.follow or isinstance(error, MissingExtra):
                 raise
             self.reading.fail(str(error) or type(error).__name__)
             return []
