@@ -45,8 +45,10 @@ async def serve(config: AgentConfig) -> None:
     rows, lost = agent.rows, lost_readings(agent)
     reasons = [*rows.top(), *([f"{lost} {READING}, more than could wait"] if lost else [])]
     counts = {"rows": rows.read + lost, "used": rows.used, "refused": rows.total() + lost, "reasons": reasons}
+    counts |= {"predictions_lost": agent.predictions.lost} if agent.predictions.lost else {}
     logs.tell(LOG, logging.INFO, "status", state="done", **summary(agent), **counts)
     _refuse_useless(agent)
+    _refuse_lost(agent)
 
 
 def _refuse_useless(agent: Agent) -> None:
@@ -56,6 +58,16 @@ def _refuse_useless(agent: Agent) -> None:
         raise DataError(
             f"none of {rows.read} rows could be used; the first is {rows.first.kind}: {rows.first.reason}; "
             f"{rows.first.remedy}"
+        )
+
+
+def _refuse_lost(agent: Agent) -> None:
+    """End with an error where a file or a pipe lacks predictions; what was read is learnt all the same."""
+    lines = agent.predictions.lines
+    if lines.lost:
+        raise DataError(
+            f"{lines.lost} predictions are lost: {lines.writing.fault or lines.writing.what}; expected room "
+            "for all of them; make some; the readings were learnt all the same"
         )
 
 

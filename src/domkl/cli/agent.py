@@ -124,7 +124,7 @@ def check(config: Any, as_json: bool) -> None:
     if listen := config.transport_settings().listen:
         print(f"listens on {', '.join(listen)}")
     if rows is not None:
-        print(f"the first rows of {config.stream.path}: {rows.read} read, {rows.used} can be used")
+        print(f"the first rows of {config.stream.shown}: {rows.read} read, {rows.used} can be used")
         for reason in rows.top():
             print(f"refused: {show.visible(reason)}")
     elif config.stream.path:

@@ -56,8 +56,13 @@ def _models(folder: Path, names: list[str]) -> dict[str, Any]:
     models = {}
     for name in names:
         config = load(folder / f"{name}.toml", {})
-        page = f"http://{config.http.listen}/" if config.http.listen else "no page"
-        print(f"{name}: {page}", file=sys.stderr)
+        http = config.http
+        if http.address is not None and devices.is_used(*http.address):
+            raise InputError(
+                f"{http.listen}, the page of {name}, is in use or not of this machine; expected a free port; "
+                f"stop what uses it, or change http in {folder / name}.toml"
+            )
+        print(f"{name}: {f'http://{http.listen}/' if http.listen else 'no page'}", file=sys.stderr)
         models[name] = config.model
     return models
 
