@@ -139,7 +139,7 @@ def simulated(network: Lies, streams: Streams, judges: bool) -> np.ndarray:
         {"dtype": np.float32, "diagonal": engines.make_inverse("auto", 1)},
     )
     rows = AutoRows(domkl.Auto(size=SIZE), J, d, weight, J, network.diameter, **how)
-    rows.judges = judges
+    rows.judges = rows.judges if judges else ()
     y_hat = np.zeros((J, T))
     for t in range(T):
         prediction = rows.predict(streams.X[:, t])

@@ -337,7 +337,7 @@ def auto_joint(Z, y, neighbours, rho, eta, kept):
     return theta, lam
 
 
-def own_samples(Z, y, commons, strong, weak, steps):
+def own_samples(Z, y, commons, strong, weak, stride):
     """Predictions for each z before its label: alone with both ridges, personal, shrunk."""
     M, m = strong * np.eye(len(Z[0])), np.zeros(len(Z[0]))
     a, apart, found = m, m, []
@@ -349,9 +349,9 @@ def own_samples(Z, y, commons, strong, weak, steps):
         found.append([z @ weak_one, z @ strong_one, z @ personal, z @ shrunk])
         M, m, a = M + 2 * np.outer(z, z), m + 2 * label * z, weak_one
         Q = np.linalg.inv(M)
-        for _ in range(steps):
-            p = Q @ (m + strong * c + (strong - weak) * apart)
-            a, apart = Q @ (m + (strong - weak) * a), p - c
+        p = Q @ (m + strong * c + (strong - weak) * apart)
+        a = (1 - stride) * a + stride * (Q @ (m + (strong - weak) * a))
+        apart = (1 - stride) * apart + stride * (p - c)
     return np.array(found)
 
 
@@ -450,13 +450,17 @@ def believes_terms(seen, alone, row, terms, own, classifies):
 
 
 def believed(y, y_hat, alone, C):
-    """Labels as they are learnt, from all labels and predictions so far; the first prediction knew none."""
+    """Labels as they are learnt, from all labels and predictions so far; the first prediction knew none.
+
+    One inside the range of those that were learnt is believed as it is.
+    """
     out = []
     for t in range(len(y)):
         errors = [min(abs(y[i] - y_hat[i]), abs(y[i] - alone[i])) for i in range(1, t)][-C.label_window :]
         label = y[t]
         if len(errors) >= C.label_errors:
-            label = near_prediction(y[: t + 1], y_hat[t], alone[t], errors, C)
+            inside = min(out) <= y[t] <= max(out)
+            label = label if inside else near_prediction(y[: t + 1], y_hat[t], alone[t], errors, C)
         if len(errors) < C.label_window:
             label = inside_fence(label, y[: t + 1], C)
         out.append(label)
@@ -469,9 +473,6 @@ def near_prediction(y, y_hat, alone, errors, C):
     usual = sorted(errors)[int(C.label_quantile * len(errors))] / C.label_normal
     deviation = max(usual, last[(len(last) - 1) // 2] / 0.6745)
     labels = sorted(y[-C.label_window :])
-    if len(errors) < C.label_window:
-        low, high = labels[-(-len(labels) // 5)], labels[-1 - -(-len(labels) // 5)]
-        deviation = min(deviation, (high - low) / 1.6832) if high > low else deviation
     if labels.count(labels[len(labels) // 2]) > len(labels) / 2:
         return y[-1]
     miss = min(abs(y[-1] - y_hat), abs(y[-1] - alone))
@@ -499,12 +500,12 @@ def no_guide(y, alone, C):
 
 
 def inside_fence(label, y, C):
-    """A label beyond all that lie near the middle three fifths of labels: the last of them, or the median."""
+    """A label beyond all that lie near the closest four fifths of labels: the last of them, or the median."""
     labels, n = sorted(y[-C.label_window :]), len(y[-C.label_window :])
     if n < 4 or labels[0] == labels[-1]:
         return label
-    middle = labels[-(-n // 5) : n - -(-n // 5)]
-    middle = labels[1:-1] if middle[0] == middle[-1] else middle
+    middle = closest(labels, n - -(-n // 5))
+    middle = closest(labels, n - 1) if middle[0] == middle[-1] else middle
     width = middle[-1] - middle[0] or min(b - a for a in labels for b in labels if b > a)
     far = C.label_fence * (1 + C.label_few / n) * width
     wild = far * C.label_wild / C.label_reach
@@ -512,6 +513,11 @@ def inside_fence(label, y, C):
         return labels[(n - 1) // 2]
     kept = [v for v in labels if middle[0] - far <= v <= middle[-1] + far]
     return min(max(label, kept[0]), kept[-1])
+
+
+def closest(labels, count):
+    """So many labels in order that lie closest together."""
+    return min((labels[i : i + count] for i in range(len(labels) - count + 1)), key=lambda v: v[-1] - v[0])
 
 
 def alarms(y_hat, y, rate, A):

@@ -230,7 +230,7 @@ def copied(saved):
 @pytest.mark.parametrize("seed", range(2))
 def test_learners_that_go_back_and_replay_change_nothing_whatever_is_said_meanwhile(seed, monkeypatch):
     """All believe each other here: what one refuses, the other takes back when they next speak."""
-    monkeypatch.setattr(AutoRows, "believes", lambda self, row, sent: np.ones(len(sent["theta"]), bool))
+    monkeypatch.setattr(AutoRows, "believes", lambda self, who, sent: np.ones(sent["theta"].shape[:2], bool))
     graph, T, rng = nx.cycle_graph(3), 130, random.Random(seed)
     X, y = problems.streams(3, T, 2, seed)
     expected, _ = simulated(graph, X, y)

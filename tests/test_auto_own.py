@@ -36,7 +36,7 @@ def test_scores_are_those_of_the_literal_twin():
         scores = own.scores(Z[t], c[t])
         found.append(np.column_stack([scores.alone, scores.personal, scores.shrunk]))
         own.learn(Z[t], y[t], c[t])
-    ridges = C.own_strong, C.own_weak, C.own_steps
+    ridges = C.own_strong, C.own_weak, C.own_stride
     for j in range(3):
         twins = [naive.own_samples(Z[:, j, p], y[:, j], c[:, j, p], *ridges) for p in range(C.models)]
         np.testing.assert_allclose(np.array(found)[:, j], np.mean(twins, 0), rtol=1e-8, atol=1e-10)
@@ -47,12 +47,15 @@ def test_the_weak_ridge_is_soon_that_of_a_matrix_of_its_own():
     own = made()
     for t in range(300):
         own.learn(Z[t], y[t], c[0])
+    weak, personal = [], []
     for p in range(C.models):
         M = 2 * Z[:, 0, p].T @ Z[:, 0, p] + C.own_weak * np.eye(5)
         b = 2 * Z[:, 0, p].T @ y[:, 0]
-        np.testing.assert_allclose(own.a[0, p], np.linalg.solve(M, b), rtol=1e-3)
-        personal = np.linalg.solve(M, b + C.own_weak * c[0, 0, p])
-        np.testing.assert_allclose(own.apart[0, p] + c[0, 0, p], personal, rtol=1e-3)
+        weak.append(Z[0, 0, p] @ np.linalg.solve(M, b))
+        personal.append(Z[0, 0, p] @ np.linalg.solve(M, b + C.own_weak * c[0, 0, p]))
+    found = own.scores(Z[0], c[0])
+    np.testing.assert_allclose(found.alone[0, 0], np.mean(weak), rtol=1e-3)
+    np.testing.assert_allclose(found.personal[0], np.mean(personal), rtol=1e-3)
 
 
 def lie(own, sent):

@@ -26,7 +26,7 @@ from domkl.learning.auto.residual import ResidualModel
 def test_the_joint_models_are_the_literal_second_order_admm(graph, seed):
     X, y = problems.streams(len(graph), 90, 2, seed)
     model = problems.online(graph, 2, size=40, seed=seed, forgetting="none", outliers="keep")
-    model.rows.judges = False  # whoever has few samples may err too much for its neighbours
+    model.rows.judges = ()  # whoever has few samples may err too much for its neighbours
     problems.taught(model, X.swapaxes(0, 1), y.T)
     scale, joint = model.rows.scale, model.rows.joint
     Z = joint.features.of(X, scale.inputs)

@@ -18,9 +18,10 @@ from auto_networks import SIZE, learners, simulated
 from domkl.base.errors import InputError
 from domkl.learning import losses, second_order
 from domkl.learning.auto import C
-from domkl.learning.auto.outliers import LabelGate, RowGate, fenced
+from domkl.learning.auto.outliers import NOTHING, Fenced, LabelGate, RowGate
 from domkl.learning.auto.own import Own
 from domkl.learning.auto.own_watch import OwnWatch
+from domkl.learning.auto.warmup import WarmUp
 
 
 def stream(T, J=3):
@@ -37,7 +38,10 @@ def test_the_gate_is_its_literal_twin(seed, smooth):
     y_hat = rng.standard_normal(150) * 0.1
     alone = y_hat + rng.standard_normal(150) * rng.choice([0.1, 30], 150, p=[0.9, 0.1])
     gate, each = RowGate(), zip(y_hat.tolist(), alone.tolist(), y.tolist(), strict=True)
-    found = [gate.bound(*three, t > 0) for t, three in enumerate(each)]
+    found = []
+    for t, three in enumerate(each):
+        inside = (min(found), max(found)) if found else NOTHING
+        found.append(gate.bound(*three, t > 0, inside))
     expected = naive.believed(y.tolist(), y_hat.tolist(), alone.tolist(), C)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -130,13 +134,37 @@ def test_a_target_that_is_mostly_one_value_has_events_and_no_outliers():
     assert [gate.bound(0.01, 0.01, label, True) for label in y] == y
 
 
-def test_first_labels_are_compared_with_each_other():
-    assert fenced([1.0, 2.0, 1e9]) == [1.0, 2.0, 1e9]
-    assert fenced([1.0, 2.0, 1e9, 3.0, 2.5]) == [1.0, 2.0, 2.5, 3.0, 2.5]
-    assert fenced([1.0, 2.0, 30.0, 3.0, 2.5]) == [1.0, 2.0, 3.0, 3.0, 2.5]
-    assert fenced([1.0, 2.0, 2.0, 1e9]) == [1.0, 2.0, 2.0, 2.0]
-    assert fenced([1.0] * 20 + [1e9]) == [1.0] * 20 + [1e9]  # the later ones have been judged
-    assert fenced([1.0, 1.0, 1.0, 5.0]) == [1.0, 1.0, 1.0, 5.0]
+@pytest.mark.parametrize(
+    ("labels", "expected", "wild"),
+    [
+        ([1.0, 2.0, 1e9], [1.0, 2.0, 1e9], []),
+        ([1.0, 2.0, 1e9, 3.0, 2.5], [1.0, 2.0, 2.5, 3.0, 2.5], [2]),
+        ([1.0, 2.0, 40.0, 3.0, 2.5], [1.0, 2.0, 3.0, 3.0, 2.5], []),
+        ([1.0, 2.0, 2.0, 1e9], [1.0, 2.0, 2.0, 2.0], [3]),
+        ([1.0] * 20 + [1e9], [1.0] * 20 + [1e9], []),  # the later ones have been judged
+        ([1.0, 1.0, 1.0, 5.0], [1.0, 1.0, 1.0, 5.0], []),
+    ],
+)
+def test_first_labels_are_compared_with_each_other(labels, expected, wild):
+    found = Fenced.of(labels)
+    assert found.labels == expected
+    assert np.flatnonzero(found.wild).tolist() == wild
+
+
+def test_of_a_wild_first_label_the_inputs_are_not_kept_either():
+    warm = WarmUp(1, 1, 0, fenced=True)
+    warm.samples = [(np.full((1, 2), x), np.array([y])) for x, y in enumerate([1.0, 2.0, 1e9, 3.0, 2.5])]
+    kept = warm.believed(warm.samples)
+    assert [bool(np.isnan(x).all()) for x, _ in kept] == [False, False, True, False, False]
+
+
+def test_a_rare_peak_that_has_been_seen_before_is_believed():
+    gate, rng = RowGate(), np.random.default_rng(0)
+    for y in rng.standard_normal(200).tolist():
+        gate.bound(0.0, 0.0, y, True)
+    assert gate.bound(0.0, 0.0, 15.0, True, (-3.0, 20.0)) == 15.0
+    assert gate.bound(0.0, 0.0, 15.0, True, (-3.0, 3.0)) < 15.0
+    assert gate.bound(0.0, 0.0, 1e6, True, (-3.0, 20.0)) == 0.0
 
 
 def test_classes_are_never_bounded():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 import networkx as nx
@@ -15,7 +16,7 @@ from domkl.exchange.combine import Neighbours
 from domkl.exchange.duals import NetworkDuals
 from domkl.exchange.graph import as_graph
 from domkl.learning.auto import C
-from domkl.learning.auto.judge import REACH, Judge
+from domkl.learning.auto.judge import REACH, Judge, Seen
 from naive import believes, believes_terms
 
 SIZE = 80
@@ -46,6 +47,11 @@ def filled(n, classifies=False, seed=0):
     return judge, noted
 
 
+def judged(judge, row, thetas, own):
+    """Which neighbours one learner believes."""
+    return judge.believes([row], thetas[None], own[None])[0]
+
+
 @pytest.mark.parametrize("classifies", [False, True])
 @pytest.mark.parametrize("n", [1, C.judge_fewest, C.judge_samples + 7, C.judge_settled])
 def test_neighbours_are_judged_as_the_literal_rule_says(n, classifies):
@@ -54,7 +60,7 @@ def test_neighbours_are_judged_as_the_literal_rule_says(n, classifies):
     thetas[-1] *= 1e6
     for row in range(2):
         expected = believes(noted, row, thetas, thetas[3], classifies)
-        assert judge.believes(row, thetas, thetas[3]).tolist() == expected
+        assert judged(judge, row, thetas, thetas[3]).tolist() == expected
         assert not expected[-1]
 
 
@@ -68,34 +74,36 @@ def test_one_worse_than_alone_and_than_most_others_is_refused_once_there_are_sam
         z[..., 0] = 1
         y = z.sum((1, 2)) / C.models + 0.1 * (-1) ** n
         judge.note(z, y, np.full((1, 2), y + 0.12))
-        used = judge.believes(0, np.stack([truth, biased]), truth).tolist()
+        used = judged(judge, 0, np.stack([truth, biased]), truth).tolist()
         assert used == [True, n + 1 < C.judge_settled]
-    assert judge.believes(0, biased[None], truth).all()  # one word against another
+    assert judged(judge, 0, biased[None], truth).all()  # one word against another
 
 
 @pytest.mark.parametrize("classifies", [False, True])
 def test_terms_are_judged_as_the_literal_rule_says(classifies):
     judge, noted = filled(50, classifies)
     rng = np.random.default_rng(4)
-    seen = [(rng.normal(size=(2, 7)), y) for _, y, _ in noted[-32:]]
+    samples = [(rng.normal(size=(2, 7)), y) for _, y, _ in noted[-32:]]
+    nothing = Seen.nothing(2, 7)
+    seen = [functools.reduce(lambda s, one: s.and_one(*one), samples[:n], nothing) for n in (32, 3)]
     terms = rng.normal(size=(30, 7)) * np.linspace(0, 3, 30)[:, None]
     alone = judge.misses[1].mean(0).min()
-    expected = believes_terms(seen, alone, 1, terms, terms[9], classifies)
-    assert judge.believes_terms(seen, 1, terms, terms[9]).tolist() == expected
+    expected = believes_terms(samples, alone, 1, terms, terms[9], classifies)
+    assert judge.believes_terms(seen[0], [1], terms[None], terms[9:10]).tolist() == [expected]
     assert 0 < sum(expected) < 30
-    assert judge.believes_terms(seen[:3], 1, terms, terms[9]).all()  # too few to tell
+    assert judge.believes_terms(seen[1], [1], terms[None], terms[9:10]).all()  # too few to tell
 
 
 def test_without_samples_of_its_own_a_learner_believes_everybody():
     judge, _ = filled(0)
-    assert judge.believes(0, np.full((3, C.models, 5), 1e9), np.zeros((C.models, 5))).all()
+    assert judged(judge, 0, np.full((3, C.models, 5), 1e9), np.zeros((C.models, 5))).all()
 
 
 def test_parameters_that_are_no_numbers_are_not_believed():
     judge, _ = filled(40)
     own = np.zeros((C.models, 5))
-    assert not judge.believes(0, np.full((1, C.models, 5), np.nan), own).any()
-    assert not judge.believes(0, np.full((1, C.models, 5), REACH * 1e9), own).any()
+    assert not judged(judge, 0, np.full((1, C.models, 5), np.nan), own).any()
+    assert not judged(judge, 0, np.full((1, C.models, 5), REACH * 1e9), own).any()
 
 
 def test_a_judges_state_is_whole_and_can_be_without_samples():
@@ -104,11 +112,11 @@ def test_a_judges_state_is_whole_and_can_be_without_samples():
     other.restore(judge.state(), 2, 5)
     thetas = np.random.default_rng(1).normal(size=(50, C.models, 5))
     own = np.zeros((C.models, 5))
-    np.testing.assert_array_equal(other.believes(1, thetas, own), judge.believes(1, thetas, own))
+    np.testing.assert_array_equal(judged(other, 1, thetas, own), judged(judge, 1, thetas, own))
     judge.clear()
     assert judge.state() == {"count": 0, "z": None, "y": None, "misses": None}
     other.restore(judge.state(), 2, 5)
-    assert other.believes(1, thetas, own).all()
+    assert judged(other, 1, thetas, own).all()
 
 
 # Networks

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base.types import Array
 from ..learning.model import Model, Statistics
@@ -17,6 +18,24 @@ from .topology import order
 
 #: Numbers before the statistics of one learner in a message: of which round, whose, how many, of how many.
 HEADER = 4
+
+
+class Group(NamedTuple):
+    """Learners with equally many neighbours, who judge them at once."""
+
+    who: list[int]  # (R,)
+    near: npt.NDArray[np.intp]  # (R, n) the neighbours of each
+    ends: npt.NDArray[np.intp]  # (R, n) which ends of edges these are
+
+
+def _by_degree(graph: Graph, rows: list[int]) -> list[Group]:
+    """`rows`: whose each end of an edge is, in the order in which learners have their neighbours."""
+    groups = []
+    for n in sorted(set(map(len, graph.neighbours)) - {0}):
+        who = [j for j, others in enumerate(graph.neighbours) if len(others) == n]
+        ends = [[e for e, row in enumerate(rows) if row == j] for j in who]
+        groups.append(Group(who, np.array([graph.neighbours[j] for j in who]), np.array(ends)))
+    return groups
 
 
 class Network:
@@ -32,6 +51,7 @@ class Network:
         self.diameter = graph.diameter
         self._order = sorted(range(graph.J), key=lambda j: order(graph.names[j]))
         self.duals = NetworkDuals(self.neighbours)
+        self._groups = _by_degree(graph, self.duals.rows.tolist())
         self.used, self.judged = np.zeros((graph.J, graph.J)), 0  # messages used, and rounds
         self.sent = self.bytes = 0.0  # numbers and bytes that a learner has sent to each neighbour
 
@@ -101,12 +121,12 @@ class Network:
 
     def _refused(self, model: Model, sent: Mapping[str, Array]) -> Flags:
         """Which ends of edges do not use what they received. (E,)"""
-        near = [list(others) for others in self.graph.neighbours]
-        used = [
-            iter(model.believes(j, {name: values[others] for name, values in sent.items()}))
-            for j, others in enumerate(near)
-        ]
-        return np.array([not next(used[j]) for j in self.duals.rows], bool)
+        judged = {name: sent[name] for name in model.judges if name in sent}
+        refused = np.zeros(len(self.duals.rows), bool)
+        for group in self._groups:
+            used = model.believes(group.who, {name: values[group.near] for name, values in judged.items()})
+            refused[group.ends] = ~used
+        return refused
 
     def _redirected(
         self,

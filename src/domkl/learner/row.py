@@ -194,8 +194,12 @@ class ModelRow:
         ]
         if not judged:
             return [None] * len(received)
-        sent = {name: np.concatenate([message[name] for message in judged]) for name in judged[0]}
-        used = iter(self.model.believes(0, sent))
+        sent = {
+            name: np.concatenate([message[name] for message in judged])[None]
+            for name in self.model.judges
+            if name in judged[0]
+        }
+        used = iter(self.model.believes([0], sent)[0])
         return [bool(next(used)) if same else None for same in means]
 
     def merge(

@@ -66,7 +66,7 @@ class Model(ABC):
     dtype: Float = np.float64  # of the first part that is pulled; messages hold float64 otherwise
     loss: Loss = losses.squared()  # what labels must be
     largest: float = math.inf  # the most that a parameter may be when it is sent
-    judges: bool = False  # whether `believes` may refuse a neighbour's message
+    judges: tuple[str, ...] = ()  # the parts of a message by which `believes` may refuse it
     is_joined: bool = True  # whether parameters mean the same to all learners
     resets: int = 0  # how often all learners' parameters have started again
     statistics: Mapping[int, Any] = {}  # what else is sent in this round, by the round that it is for
@@ -124,9 +124,9 @@ class Model(ABC):
         """
         return np.full((self.J, 1), np.nan)
 
-    def believes(self, row: int, sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
-        """Whether learner `row` uses the messages of each of n neighbours, part by part (n, *shape). (n,)"""
-        return np.ones(len(next(iter(sent.values()))), bool)
+    def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        """Whether R learners use the messages of n neighbours each, by parts (R, n, *shape). (R, n)"""
+        return np.ones(next(iter(sent.values())).shape[:2], bool)
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round are passed on to everybody, not to neighbours alone."""

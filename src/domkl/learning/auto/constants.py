@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 #: Raised whenever a constant changes, so that a refusal can name both versions.
-VERSION = 3
+VERSION = 4
 #: Fingerprints of the records of earlier versions, whose states can be loaded.
-EARLIER = ("20622136", "bd4f2cdf")
+EARLIER = ("20622136", "bd4f2cdf", "b172d5e4")
 
 
 def _is(value: Any, meaning: str, chosen: str = "sets") -> Any:
@@ -51,7 +51,9 @@ class Constants:
         0.125, "the same with the logistic loss: an eighth of the curvature", "by design"
     )
     own_beyond: float = _is(0.1, "part of their range by which predictions from them may leave it", "natural")
-    own_steps: int = _is(2, "steps towards the weak ridge in a round, beside the sample's own", "natural")
+    own_stride: float = _is(
+        1.8, "length of a round's step towards the weak ridge, beside the sample's own of length 1", "natural"
+    )
 
     # Trust in neighbours
     judge_samples: int = _is(
@@ -158,7 +160,7 @@ class Constants:
     label_normal: float = _own(1.2816, "that quantile of normal errors, in standard deviations", "by design")
     label_last: int = _own(8, "errors that let a change through if more than half of them are large")
     label_errors: int = _own(10, "errors before which labels are compared with other labels")
-    label_fence: float = _own(2.0, "how far a label may then lie from nearly all others, in their range")
+    label_fence: float = _own(1.5, "how far a label may then lie from nearly all others, in their range")
     label_few: int = _own(20, "labels with which that is twice as far")
     own_errors: int = _own(30, "errors before which own samples are not dropped that are no guide any more")
     own_rise: float = _own(6.0, "how many times as large as usual their last errors must be for that")

@@ -7,8 +7,8 @@ neighbour that errs no longer is soon used again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,21 +19,39 @@ from .constants import C
 if TYPE_CHECKING:
     from .rows import AutoRows
 
-Sample = tuple[Array, Array]  # of J learners
-
 #: A neighbour's parameters may predict, at the last input, targets so many widths from the centre.
 REACH = 100.0
 
 
-def believes(rows: AutoRows, row: int, sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
-    """Whether learner `row` uses its neighbours' messages, by their parameters and by their terms. (n,)"""
+def believes(rows: AutoRows, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+    """Whether learners use the messages of n neighbours each, by their parameters and terms. (R, n)"""
     judge, memories = rows.joint.own.judge, rows.memories
-    used = judge.believes(row, sent["theta"], rows.joint.outgoing[row])
+    used = judge.believes(who, sent["theta"], rows.joint.outgoing[who])
     if memories.outgoing is None:
         return used
-    own, seen = memories.outgoing[row, 0], list(memories.seen)
+    own = memories.outgoing[who, 0]
     other = sent["turn"] != memories.turn  # terms of another memory, which have no effect here
-    return np.asarray(used & (other | judge.believes_terms(seen, row, sent["terms"][:, 0], own)))
+    right = judge.believes_terms(memories.seen, who, sent["terms"][:, :, 0], own)
+    return np.asarray(used & (other | right))
+
+
+class Seen(NamedTuple):
+    """The last samples as the terms of memories, in their order."""
+
+    terms: Array  # (J, n, K)
+    targets: Array  # (J, n) scaled
+
+    @classmethod
+    def nothing(cls, J: int, K: int) -> Seen:
+        return cls(np.zeros((J, 0, K)), np.zeros((J, 0)))
+
+    def and_one(self, terms: Array, targets: Array) -> Seen:
+        """One sample more (J, K), (J,); the oldest is dropped."""
+        new = Seen(terms[:, None], targets[:, None])
+        if not self.targets.size:  # of terms that were not known yet
+            return new
+        both = [np.concatenate(parts, 1) for parts in zip(self, new, strict=True)]
+        return Seen(*(values[:, -C.judge_samples :] for values in both))
 
 
 class Judge:
@@ -66,39 +84,44 @@ class Judge:
         scores = np.asarray(scores, np.float64)
         return np.logaddexp(0, -y * scores) if self.classifies else np.asarray((scores - y) ** 2)
 
-    def believes(self, row: int, theta: Array, own: Array) -> npt.NDArray[np.bool_]:
-        """Whether learner `row`, with parameters `own` (models, K), uses those of each of its neighbours.
+    def believes(self, who: list[int], theta: Array, own: Array) -> npt.NDArray[np.bool_]:
+        """Whether learners, with parameters `own` (R, models, K), use those of n neighbours each.
 
-        (n, models, K) -> (n,)
+        (R, n, models, K) -> (R, n)
         """
         m = min(self.count, C.judge_samples)
         if not m:
-            return np.ones(len(theta), bool)
-        z, every = self.z[row, :m].reshape(m, -1), np.concatenate([theta, own[None]])
-        scores = z @ every.reshape(len(every), -1).T.astype(self.dtype) / C.models  # (m, n + 1)
-        near = np.abs(scores[(self.count - 1) % C.judge_samples, :-1]) <= REACH
+            return np.ones(theta.shape[:2], bool)
+        every = np.concatenate([theta, own[:, None]], 1).astype(self.dtype)
+        scores = _scores(self.z[who, :m], every) / C.models  # (R, m, n + 1)
+        near = np.abs(scores[:, (self.count - 1) % C.judge_samples, :-1]) <= REACH
         if m < C.judge_fewest:
             return np.asarray(near)
-        errors = self._misses(scores, self.y[row, :m, None]).mean(0)
-        alone = self.misses[row, :m].mean(0).min()
+        errors = self._misses(scores, self.y[who, :m, None]).mean(1)
+        alone = self._alone(who)
         most = C.judge_most * alone
         if self.count >= C.judge_settled:  # before that, honest learners differ by what they have seen
-            common = np.sort(errors)[len(errors) // 2]
-            most = min(most, max(C.judge_common * common, alone))
-        return np.asarray(near & (errors[:-1] <= most + C.judge_least))
+            common = np.sort(errors, -1)[:, [errors.shape[1] // 2]]
+            most = np.minimum(most, np.maximum(C.judge_common * common, alone))
+        return np.asarray(near & (errors[:, :-1] <= most + C.judge_least))
 
-    def believes_terms(self, samples: Sequence[Sample], row: int, terms: Array, own: Array) -> Array:
-        """The same by the coefficients of a memory (n, K), whose samples are terms (J, K) and targets (J,).
+    def _alone(self, who: list[int]) -> Array:
+        """Mean error of the better ridge. (R, 1)"""
+        m = min(self.count, C.judge_samples)
+        return np.asarray(self.misses[who, :m].mean(1).min(-1, keepdims=True))
+
+    def believes_terms(self, seen: Seen, who: list[int], terms: Array, own: Array) -> Array:
+        """The same by the coefficients of a memory (R, n, K), own (R, K), on its last samples.
 
         These may be far worse than parameters where all of them are: our own are the standard, or alone.
         """
-        m = min(self.count, C.judge_samples)
-        if m < C.judge_fewest or len(samples) < C.judge_fewest:
-            return np.ones(len(terms), bool)
-        z, y = (np.stack([one[row] for one in values]) for values in zip(*samples, strict=True))
-        errors = self._misses(z @ np.concatenate([terms, own[None]]).T, y[:, None]).mean(0)
-        most = max(errors[-1], self.misses[row, :m].mean(0).min())
-        return np.asarray(errors[:-1] <= C.judge_terms * most + C.judge_least)
+        z, y = seen.terms[who], seen.targets[who]
+        if min(self.count, y.shape[1]) < C.judge_fewest:
+            return np.ones(terms.shape[:2], bool)
+        every = np.concatenate([terms, own[:, None]], 1)
+        errors = self._misses(_scores(z, every), y[..., None]).mean(1)
+        most = np.maximum(errors[:, -1:], self._alone(who))
+        return np.asarray(errors[:, :-1] <= C.judge_terms * most + C.judge_least)
 
     def grow(self, more: int) -> None:
         """There are more features than before, which were 0 so far."""
@@ -117,3 +140,9 @@ class Judge:
         m = min(self.count, C.judge_samples)
         if m:
             self.z[:, :m], self.y[:, :m], self.misses[:, :m] = state["z"], state["y"], state["misses"]
+
+
+def _scores(z: Array, theta: Array) -> Array:
+    """What each of n parameters predicts for each of m samples. (R, m, ...), (R, n, ...) -> (R, m, n)"""
+    flat = [values.reshape(*values.shape[:2], -1) for values in (z, theta)]
+    return np.asarray(np.matmul(flat[0], flat[1].swapaxes(-1, -2)))

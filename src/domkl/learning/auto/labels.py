@@ -22,7 +22,7 @@ def believed(rows: AutoRows, earlier: AutoPrediction, y: Array) -> tuple[Array, 
     alone, predicted = rows.alone(earlier), rows.joint.state is not None
     if predicted and rows.watches:
         _drop_own(rows, rows.own_watch.observe(alone, y))
-    return rows.gate.bound(earlier.y_hat, alone, y, predicted)
+    return rows.gate.bound(earlier.y_hat, alone, y, predicted, rows.own_range)
 
 
 def _drop_own(rows: AutoRows, lost: Array) -> None:

@@ -21,6 +21,7 @@ from .change import EXPERTS, MISLED, RETURNS, ChangeDetector
 from .constants import C
 from .experts import Experts
 from .features import Stats
+from .judge import Seen
 from .warmup import Sample, WarmUp, padded
 
 #: No memory has its turn in a round.
@@ -51,7 +52,7 @@ class Memories:
         self.all: list[AdditiveMemory] = []  # LONG, YOUNG, PAST
         self.detector = ChangeDetector(J)
         self.recent: deque[Sample] = deque(maxlen=C.young_rounds)  # inputs and scaled targets
-        self.seen: deque[Sample] = deque(maxlen=C.judge_samples)  # the last ones' terms and scaled targets
+        self.seen = Seen.nothing(J, 0)  # the last ones of these
         self.turn = NOBODY
         self.outgoing: Array | None = None  # coefficients of the memory whose turn it is
         self.alarm, self.restart = np.full((J, 2), NEVER), np.full((J, 2), NEVER)
@@ -82,8 +83,9 @@ class Memories:
 
     def see_again(self, stats: Stats) -> None:
         """The last samples' terms, as the inputs' scale is from now on."""
-        self.seen.clear()
-        self.seen.extend((self.terms.of(x, stats), y) for x, y in self.last(C.judge_samples))
+        self.seen = Seen.nothing(self.J, self.terms.K)
+        for x, y in self.last(C.judge_samples):
+            self.seen = self.seen.and_one(self.terms.of(x, stats), y)
 
     def teach(self, memory: AdditiveMemory, samples: list[Sample], stats: Stats) -> None:
         """The memory learns these samples, targets scaled, and nothing else."""
@@ -100,7 +102,7 @@ class Memories:
         """A sample of each learner, target scaled."""
         self.recent.append((x, y))
         terms = self.terms.of(x, stats)
-        self.seen.append((terms, y))
+        self.seen = self.seen.and_one(terms, y)
         self.turn = self._whose_turn(rounds)
         for k in (LONG, YOUNG):
             if k == self.turn:

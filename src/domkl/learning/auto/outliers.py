@@ -1,9 +1,10 @@
 """Labels that cannot be believed: each is bounded before anything in the model sees it.
 
-A label may lie `label_reach` robust deviations from what was predicted. One that lies `label_wild` or more
-away counts as the prediction itself. The deviation is a quantile of the last absolute errors, or the median
-of the last few where that is larger: so a change that lasts is let through after some labels. While errors
-are few, labels are compared with each other too (`fence`).
+A label may lie `label_reach` robust deviations from what was predicted, or anywhere in the range of those
+believed so far: a rare peak is no error. One that lies outside, and `label_wild` or more away, counts as the
+prediction itself. The deviation is a quantile of the last absolute errors, or the median of the last few
+where that is larger: so a change that lasts is let through after some labels. While errors are few, labels
+are compared with each other too (`fence`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from .constants import C
 
 #: Median of the absolute values of a normal distribution, in standard deviations.
 MEDIAN = 0.6745
-#: Range of the middle three fifths of a normal distribution, in standard deviations.
-FIFTHS = 1.6832
 #: Fewer labels tell nothing of how far others may lie.
 LEAST = 4
+#: The range of no labels: nothing lies in it.
+NOTHING = (math.inf, -math.inf)
 
 
 class LabelGate:
@@ -34,16 +35,19 @@ class LabelGate:
     def __init__(self, J: int) -> None:
         self.rows = [RowGate() for _ in range(J)]
 
-    def bound(self, y_hat: Array, alone: Array, y: Array, predicted: bool) -> tuple[Array, Array]:
+    def bound(
+        self, y_hat: Array, alone: Array, y: Array, predicted: bool, inside: Array | None = None
+    ) -> tuple[Array, Array]:
         """Labels to learn from, and to keep for the next scale, which judges the first ones again. (J,) each
 
         `alone`: what is predicted without neighbours, who may be wrong (J,); `predicted`: whether any labels
-        have a part in it and in y_hat (J,).
+        have a part in it and in y_hat (J,); `inside`: least and greatest label believed so far (2, J).
         """
         is_new = self.rows[0].is_new
-        each = zip(self.rows, y_hat.tolist(), alone.tolist(), y.tolist(), strict=True)
-        bounded = np.array([row.bound(guess, own, label, predicted) for row, guess, own, label in each])
-        return bounded, y if is_new else bounded
+        ranges = [NOTHING] * len(y) if inside is None else inside.T.tolist()
+        each = zip(self.rows, y_hat.tolist(), alone.tolist(), y.tolist(), ranges, strict=True)
+        bounded = [row.bound(guess, own, label, predicted, known) for row, guess, own, label, known in each]
+        return np.array(bounded), y if is_new else np.array(bounded)
 
     def state(self) -> dict[str, Any]:
         """The last errors and labels of each learner. (J, n) each"""
@@ -78,37 +82,32 @@ class RowGate:
         """Whether there are too few errors to judge a label by."""
         return len(self.errors.values) < C.label_errors
 
-    def bound(self, y_hat: float, alone: float, y: float, predicted: bool) -> float:
-        """The label to learn from; y counts for labels to come."""
+    def bound(
+        self, y_hat: float, alone: float, y: float, predicted: bool, inside: Sequence[float] = NOTHING
+    ) -> float:
+        """The label to learn from; y counts for labels to come. `inside`: the range of those believed."""
         self.labels.add(y)
-        bounded = y if self.is_new else self._bound(y_hat, alone, y)
+        bounded = y if self.is_new else self._bound(y_hat, alone, y, inside)
         if self.errors.are_few:
             bounded = fence(self.labels.ordered).bound(bounded)
         if predicted:
             self.errors.add(min(abs(y - y_hat), abs(y - alone)))
         return bounded
 
-    def _bound(self, y_hat: float, alone: float, y: float) -> float:
-        deviation = self.deviation()
+    def _bound(self, y_hat: float, alone: float, y: float, inside: Sequence[float]) -> float:
+        deviation, (low, high) = self.deviation(), inside
         reach, miss = C.label_reach * deviation, min(abs(y - y_hat), abs(y - alone))
-        if miss <= reach or self.labels.mostly_same:
+        if miss <= reach or low <= y <= high or self.labels.mostly_same:
             return y
         centre = y_hat if abs(y_hat - alone) <= reach else alone  # neighbours may have misled y_hat
         is_wild = miss >= C.label_wild * deviation
         return centre if is_wild else centre + math.copysign(reach, y - centre)
 
     def deviation(self) -> float:
-        """Of errors: how far `label_quantile` of them reach, as the standard deviation of normal ones.
-
-        While they are few, that of the labels at most: first labels that are wrong make for large errors.
-        """
+        """Of errors: how far `label_quantile` of them reach, as the standard deviation of normal ones."""
         last = sorted(list(self.errors.values)[-C.label_last :])
         usual = self.errors.ordered[int(C.label_quantile * len(self.errors.ordered))]
-        found = max(usual / C.label_normal, last[(len(last) - 1) // 2] / MEDIAN)
-        if not self.errors.are_few or len(self.labels.values) < LEAST:
-            return found
-        low, high = _middle(self.labels.ordered, math.ceil(len(self.labels.ordered) / 5))
-        return min(found, (high - low) / FIFTHS) if low < high else found
+        return max(usual / C.label_normal, last[(len(last) - 1) // 2] / MEDIAN)
 
 
 class LastValues:
@@ -138,10 +137,17 @@ class LastValues:
         return same > n / 2
 
 
-def fenced(labels: list[float]) -> list[float]:
-    """Labels with the first ones inside the `fence` of all: later ones were compared with predictions."""
-    found, first = fence(sorted(labels)), C.label_errors + 1
-    return [found.bound(y) for y in labels[:first]] + labels[first:]
+class Fenced(NamedTuple):
+    """Labels with the first ones inside the `fence` of all; later ones were compared with predictions."""
+
+    labels: list[float]
+    wild: list[bool]  # which were so far outside that they say nothing
+
+    @classmethod
+    def of(cls, labels: list[float]) -> Fenced:
+        found, first = fence(sorted(labels)), C.label_errors + 1
+        wild = [found.is_wild(y) for y in labels[:first]] + [False] * len(labels[first:])
+        return cls([found.bound(y) for y in labels[:first]] + labels[first:], wild)
 
 
 class Fence(NamedTuple):
@@ -153,25 +159,29 @@ class Fence(NamedTuple):
     most: float = math.inf
     median: float = 0.0
 
+    def is_wild(self, y: float) -> bool:
+        """Whether a label is too far away to say anything."""
+        return not self.least <= y <= self.most
+
     def bound(self, y: float) -> float:
         """The label itself, the last that is not far, or the median where it is wild."""
-        return min(max(y, self.low), self.high) if self.least <= y <= self.most else self.median
+        return self.median if self.is_wild(y) else min(max(y, self.low), self.high)
 
 
 def fence(ordered: list[float]) -> Fence:
     """Of labels in order: which of them lie far from nearly all others.
 
-    Nearly all: but for a fifth on either side, or for one if these are the same, or else any two that differ.
-    Far: `label_fence` times their range, more while labels are few. Three labels tell nothing, nor do labels
-    that are all the same.
+    Nearly all: the four fifths that lie closest together, or all but one if these are the same, or else any
+    two that differ. Far: `label_fence` times their range, more while labels are few. Three labels tell
+    nothing, nor do labels that are all the same.
     """
     n = len(ordered)
     gaps = [b - a for a, b in itertools.pairwise(ordered) if b > a]
     if n < LEAST or not gaps:
         return Fence()
-    low, high = _middle(ordered, math.ceil(n / 5))
+    low, high = _closest(ordered, n - math.ceil(n / 5))
     if low == high:
-        low, high = _middle(ordered, 1)
+        low, high = _closest(ordered, n - 1)
     far = C.label_fence * (1 + C.label_few / n) * (high - low or min(gaps))
     kept = [y for y in ordered if low - far <= y <= high + far]
     wild = far * C.label_wild / C.label_reach
@@ -182,5 +192,7 @@ def _median(ordered: list[float]) -> float:
     return ordered[(len(ordered) - 1) // 2]
 
 
-def _middle(ordered: list[float], beyond: int) -> tuple[float, float]:
-    return ordered[beyond], ordered[-1 - beyond]
+def _closest(ordered: list[float], count: int) -> tuple[float, float]:
+    """The least and the greatest of so many labels that lie closest together."""
+    ends = zip(ordered, ordered[count - 1 :], strict=False)
+    return min(ends, key=lambda both: both[1] / 2 - both[0] / 2)

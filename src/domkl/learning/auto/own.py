@@ -109,9 +109,9 @@ class Own:
             return
         self.inverse.lower(u)
         self.m, self.a = m, a
-        for _ in range(C.own_steps):
-            self.a, p = self.inverse.times(self._weak_side(), self._personal_side(c))
-            self.apart = p - c
+        nearer, p = self.inverse.times(self._weak_side(), self._personal_side(c))
+        self.a = self.a + C.own_stride * (nearer - self.a)
+        self.apart = self.apart + C.own_stride * (p - c - self.apart)
 
     def fade(self, rounds: int, memory: float) -> None:
         """Let the past count less, if it is time, so that about `memory` samples count."""

@@ -148,8 +148,9 @@ def _set_scale(rows: AutoRows, stats: Stats, count: int) -> Stats:
 def _set_range(rows: AutoRows, stats: Stats) -> None:
     """The targets' range without labels that lie far from nearly all others."""
     own = np.stack([y for _, y in rows.warm.believed(rows.warm.samples)], 1)
-    rows.low = np.minimum(stats.low[:, -1], own.min(1))
-    rows.high = np.maximum(stats.high[:, -1], own.max(1))
+    rows.own_range = np.stack([own.min(1), own.max(1)])
+    rows.low = np.minimum(stats.low[:, -1], rows.own_range[0])
+    rows.high = np.maximum(stats.high[:, -1], rows.own_range[1])
 
 
 def _kept_samples(rows: AutoRows) -> list[Sample]:

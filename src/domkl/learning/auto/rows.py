@@ -62,7 +62,7 @@ class AutoRows(Model):
 
     kind = "auto"
     largest = LARGEST
-    judges = True
+    judges = ("theta", "terms", "turn")
 
     def __init__(
         self,
@@ -316,9 +316,9 @@ class AutoRows(Model):
     def resets(self) -> int:  # type: ignore[override]
         return self.joint.resets
 
-    def believes(self, row: int, sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+    def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         """Which neighbours' parameters err little on the learner's own last samples; see `judge`."""
-        return judge.believes(self, row, sent)
+        return judge.believes(self, who, sent)
 
     def is_common(self, round: int) -> bool:
         """Whether the statistics for that round's scale are of all learners."""

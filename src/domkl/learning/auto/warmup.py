@@ -10,7 +10,7 @@ import numpy as np
 from ...base.types import Array
 from .constants import C
 from .features import Stats, statistics
-from .outliers import fenced
+from .outliers import Fenced
 
 Sample = tuple[Array, Array]  # x (J, d), y (J,)
 
@@ -105,11 +105,16 @@ class WarmUp:
         return statistics_of(self.believed(self.samples))
 
     def believed(self, samples: list[Sample]) -> list[Sample]:
-        """Samples with those labels bounded that lie far from nearly all others."""
+        """Samples with those labels bounded that lie far from nearly all others.
+
+        Where one is wild its inputs are missing too: what they belong to is not known.
+        """
         if not self.fenced or not samples:
             return samples
-        y = np.array([fenced(row) for row in np.stack([y for _, y in samples], 1).tolist()]).T
-        return [(x, labels) for (x, _), labels in zip(samples, y, strict=True)]
+        rows = [Fenced.of(row) for row in np.stack([y for _, y in samples], 1).tolist()]
+        labels, wild = np.array([row.labels for row in rows]).T, np.array([row.wild for row in rows]).T
+        given = zip(samples, labels, wild[..., None], strict=True)
+        return [(np.where(gone, np.nan, x), y) for (x, _), y, gone in given]
 
     def divide(self, n: int, returns: bool, for_all: bool) -> None:
         """For the long memory the last n samples count, and those of a past that returns; others are past.
