@@ -2,9 +2,9 @@
 
 A label may lie `label_reach` robust deviations from what was predicted, or in the range of those believed so
 far if it is not wild beside the last ones: a rare peak is no error. Any other that lies `label_wild` or more
-away counts as the prediction itself. The deviation is a quantile of the last absolute errors, or the median of the last few
-where that is larger: so a change that lasts is let through after some labels. While errors are few, labels
-are compared with each other too (`fence`).
+away counts as the prediction itself. The deviation is a quantile of the last absolute errors, or the median
+of the last few where that is larger: so a change that lasts is let through after some labels. While errors
+are few, labels are compared with each other too (`fence`).
 """
 
 from __future__ import annotations
