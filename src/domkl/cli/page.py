@@ -26,7 +26,7 @@ from .inputs import RunInputs
 
 #: A free port of this machine.
 ANYWHERE = "127.0.0.1:0"
-#: Seconds between two looks at what the page of an ended run shows.
+#: Seconds between two looks at what a page is to show.
 LOOK = 0.5
 
 
@@ -125,9 +125,13 @@ class FleetPage:
         self.names = weight_names(chosen.model)
         self._read = dict.fromkeys(network.names, 0)
         self._inputs: dict[str, dict[str, Any]] = {}  # as they were shown last
+        self._next = 0.0  # when to look again
 
     def look(self, statuses: dict[str, dict[str, Any]], dead: list[str]) -> None:
-        """Show what is new since the last look."""
+        """Show what is new since the last look, if that is not just now: a page changes once a second."""
+        if time.monotonic() < self._next and not dead:
+            return
+        self._next = time.monotonic() + LOOK
         for j, name in enumerate(self.network.names):
             for record in self._new(name):
                 self._show(j, name, record)
