@@ -1,6 +1,12 @@
 """Pages and modules that need an optional package are left out where it is not installed."""
 
+import os
+import sys
 from importlib.util import find_spec
+
+# Hundreds of tests start processes: where nothing is cached, each of them would compile the whole package.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 _NEEDS = {"river": "river", "sklearn": "sklearn"}
 collect_ignore = [
