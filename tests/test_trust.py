@@ -124,7 +124,7 @@ def test_who_learns_the_opposite_is_left_out_and_the_others_are_used():
 
 
 def test_the_others_do_as_well_as_without_the_one_that_learns_the_opposite():
-    X, y = different(T=300)
+    X, y = different(T=220)
     model, later = domkl.Auto(size=SIZE), slice(100, None)
     with_it = domkl.simulate(X, y, "complete", model=model).y_hat[1:] - y[1:]
     without = domkl.simulate(X[1:], y[1:], "complete", model=model).y_hat - y[1:]
@@ -133,9 +133,9 @@ def test_the_others_do_as_well_as_without_the_one_that_learns_the_opposite():
 
 @pytest.mark.parametrize("screened", [False, True])
 def test_devices_have_the_networks_bits_where_some_are_refused_and_used_again(screened):
-    graph, T = nx.cycle_graph(4), 140
+    graph, T = nx.cycle_graph(4), 110
     X, y = different(T=T)
-    y[0, 70:] *= -1  # from here on it learns what the others learn
+    y[0, 60:] *= -1  # from here on it learns what the others learn
     exchange = domkl.Exchange(screen=nearer) if screened else domkl.Exchange()
     expected, rows = simulated(graph, X, y, exchange=exchange)
     members = learners(graph, 2, exchange=exchange)
@@ -190,9 +190,9 @@ def test_a_learner_that_refuses_a_neighbour_goes_on_from_its_checkpoint_with_the
 
 
 def test_a_range_that_one_neighbour_makes_up_stays_within_a_few_widths():
-    X, y = different(3, 120, who=())
+    X, y = different(3, 90, who=())
     members = learners(nx.complete_graph(3), 2)
-    for t in range(120):
+    for t in range(90):
         updates = [member.observe(X[j, t], y[j, t]) for j, member in enumerate(members)]
         updates[2] = wide(members[2], updates[2])
         for member in members:
