@@ -6,12 +6,10 @@ import random
 
 import networkx as nx
 import numpy as np
-import pytest
 
 import domkl
 import problems
 from auto_networks import duals, scales
-from domkl.learning.auto import C
 from domkl.learning.auto.joint import Joint
 
 MODEL = domkl.Auto(size=60)

@@ -223,7 +223,9 @@ def test_a_newcomer_prefers_the_scale_of_most_neighbours_to_a_higher_rank():
 
 
 @pytest.mark.parametrize(("at", "to"), [(30, 132), (0, 3000)])
-def test_the_warm_up_ends_and_samples_are_dropped_also_where_its_last_round_was_skipped(at, to, short_warm_up):
+def test_the_warm_up_ends_and_samples_are_dropped_also_where_its_last_round_was_skipped(
+    at, to, short_warm_up
+):
     one = domkl.Learner(domkl.Auto(size=16), [1], name=0, inputs=1)
     X, y = problems.streams(1, 2 * short_warm_up, 1)
     kept = []

@@ -97,9 +97,7 @@ def test_classes_keep_their_meaning(tmp_path, kind):
     assert ((scores > 0) == (y == 1)).mean() > 0.9
 
 
-@pytest.mark.parametrize(
-    ("labels", "kind"), [((0, 1), "paper"), ((-1, 1), "auto"), ((False, True), "paper")]
-)
+@pytest.mark.parametrize(("labels", "kind"), [((0, 1), "paper"), ((-1, 1), "auto"), ((False, True), "paper")])
 def test_scikit_learn_hands_over_classes(tmp_path, kind, labels):
     X, y = samples(200)
     classes = np.where(y > y.mean(), *labels[::-1])
