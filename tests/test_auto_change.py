@@ -69,9 +69,9 @@ def test_a_given_memory_follows_a_change():
 @pytest.mark.usefixtures("room_for_pairs")
 @pytest.mark.parametrize("delay", [0, 5])
 def test_errors_are_back_at_their_level_200_rounds_after_a_change(delay):
-    X, y = joined(friedman(4, 400), friedman(4, 300, order=(3, 5, 1, 2, 0), seed=1))
+    X, y = joined(friedman(4, 300), friedman(4, 280, order=(3, 5, 1, 2, 0), seed=1))
     run = domkl.simulate(X, y, "ring", model=SMALL, delay=delay)
-    before, at_once, after = mean_errors(run, y, (250, 400), (400, 410), (600, 700))
+    before, at_once, after = mean_errors(run, y, (200, 300), (300, 310), (500, 580))
     assert at_once > 8 * before
     assert after < 1.15 * before
 
@@ -95,8 +95,8 @@ def test_missing_values_do_not_look_like_a_change():
 
 
 def test_labels_that_turn_round_are_followed():
-    X, y = problems.streams(3, 700, 2, classify=True)
-    y[:, 350:] *= -1
+    X, y = problems.streams(3, 400, 2, classify=True)
+    y[:, 200:] *= -1
     run = domkl.simulate(X, y, "ring", model=domkl.Auto(size=160, loss="logistic"))
-    assert (np.sign(run.y_hat) == y)[:, 250:350].mean() > 0.9
-    assert (np.sign(run.y_hat) == y)[:, 500:].mean() > 0.9
+    assert (np.sign(run.y_hat) == y)[:, 120:200].mean() > 0.9
+    assert (np.sign(run.y_hat) == y)[:, 330:].mean() > 0.9
