@@ -24,6 +24,17 @@ def log():
     logger.setLevel(before[1])
 
 
+@pytest.fixture
+def short_warm_up():
+    """The scale of `Auto` is fixed after 128 samples; the other 384 would only be more of the same."""
+    from domkl.learning.auto import C
+
+    whole = C.warm_up
+    object.__setattr__(C, "warm_up", 128)  # read in every round, and else constant
+    yield C.warm_up
+    object.__setattr__(C, "warm_up", whole)
+
+
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory):
     """A CA, with certificates for a, b, c, operator and mallory."""

@@ -162,13 +162,13 @@ def broker_restarted(folder, broker, T, times=1, away=1.0, J=3):
         return judged(net, experiment, source)
 
 
-def hung(folder, transport, T, seconds=3.0, deadline=1.0, J=4, **options):
-    """A neighbour that hangs, and comes back."""
+def hung(folder, transport, T, seconds=3.0, deadline=1.0, J=4, rate=None, **options):
+    """A neighbour that hangs, and comes back; at `rate` samples a second, or as many as can be learnt."""
     experiment, source = made(J, T, **options)
     names = fleet.lay_out(folder, experiment, source, transport, sections(deadline))
-    with fleet.Fleet(folder, names) as net:
+    with fleet.Fleet(folder, names, rate=rate) as net:
         net.start()
-        wait_for_rounds(net, names[0], 300)
+        wait_for_rounds(net, names[0], 10 if rate else 300)
         net.signal(names[-1], signal.SIGSTOP)
         stall = longest_stall(net, names[0], seconds)
         net.signal(names[-1], signal.SIGCONT)

@@ -136,7 +136,7 @@ def test_stopping_in_the_middle_saves_what_was_learnt(tmp_path):
         task = asyncio.create_task(agent.run())
         await until(lambda: agent.learner.round > 20)
         agent.stop()
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, 30)
         return agent
 
     agent = asyncio.run(main())
@@ -157,7 +157,7 @@ def test_stopping_in_an_open_round_keeps_readings_that_cannot_come_again(tmp_pat
         await until(lambda: agents[0].learner.round == 1 and agents[0].learner.waiting)
         for agent in agents:
             agent.stop()
-        await asyncio.wait_for(asyncio.gather(*tasks), 5)
+        await asyncio.wait_for(asyncio.gather(*tasks), 30)
         return agents[0]
 
     agent = asyncio.run(main())

@@ -128,7 +128,7 @@ def test_readings_come_from_a_topic():
         while agent.learner.round < 20:
             await asyncio.sleep(0.005)
         agent.stop()
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, 30)
 
     asyncio.run(main())
     alone = domkl.simulate(X, y, nx.empty_graph(1), model=PAPER)

@@ -15,7 +15,7 @@ SMALL = domkl.Auto(size=160)
 
 
 def test_a_network_learns_from_raw_data_without_any_setting():
-    X, y = problems.streams(5, 400, 3)
+    X, y = problems.streams(5, 250, 3)
     run = domkl.simulate(1e4 * X + 3e5, 5000 * y - 7e4, "ring", model=SMALL)
     assert ((run.y_hat - (5000 * y - 7e4)) ** 2)[:, 100:].mean() < 0.03 * 5000**2
     assert run.theta.shape == run.lam.shape == (5, 2, 60)  # 21 of the additive model, 17 others
@@ -25,16 +25,16 @@ def test_a_network_learns_from_raw_data_without_any_setting():
 
 
 def test_exchange_pays():
-    X, y = problems.streams(5, 200, 3)
+    X, y = problems.streams(5, 150, 3)
     together = domkl.simulate(X, y, "ring", model=SMALL)
-    alone = [domkl.simulate(X[[j]], y[[j]], nx.empty_graph(1), model=SMALL).mse[0] for j in range(3)]
-    assert together.mse[:3].mean() < 0.8 * np.mean(alone)
+    alone = [domkl.simulate(X[[j]], y[[j]], nx.empty_graph(1), model=SMALL).mse[0] for j in range(2)]
+    assert together.mse[:2].mean() < 0.8 * np.mean(alone)
 
 
 @pytest.mark.skipif("native" not in problems.ENGINES, reason="the native engine was not built")
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_engines_give_the_same_numbers(loss):
-    X, y = problems.streams(3, 150, 3, classify=loss == "logistic")
+    X, y = problems.streams(3, 90, 3, classify=loss == "logistic")
     X[1, ::7, 2] = np.nan
     model = domkl.Auto(size=160, loss=loss)
     slow, fast, two = (
@@ -56,13 +56,13 @@ def test_an_engine_that_cannot_run_it_is_refused():
 
 @pytest.mark.parametrize("graph", ["star", "complete", "path"])
 def test_any_graph(graph):
-    X, y = problems.streams(8, 200, 2)
+    X, y = problems.streams(8, 130, 2)
     run = domkl.simulate(X, y, graph, model=SMALL)
-    assert ((run.y_hat - y) ** 2)[:, 100:].mean() < 0.04
+    assert ((run.y_hat - y) ** 2)[:, 65:].mean() < 0.04
 
 
 def test_scale_does_not_matter():
-    X, y = problems.streams(3, 200, 4)
+    X, y = problems.streams(3, 100, 4)
     size, shift = np.array([1e-3, 1e6, 1.0, 50.0]), np.array([5.0, -3e6, 0.0, 1.0])
     runs = [domkl.simulate(data, y, "ring", model=SMALL) for data in (X, X * size + shift)]
     np.testing.assert_allclose(runs[0].y_hat, runs[1].y_hat, atol=1e-4)
@@ -72,9 +72,9 @@ def test_scale_does_not_matter():
 
 def test_raw_columns_of_any_size_do_as_well_as_scaled_ones():
     rng = np.random.default_rng(1)
-    X, y = problems.streams(3, 300, 3)
-    tails = rng.standard_t(1.5, size=(3, 300, 1))
-    X = np.concatenate([X, np.ones((3, 300, 1)), tails], -1)
+    X, y = problems.streams(3, 200, 3)
+    tails = rng.standard_t(1.5, size=(3, 200, 1))
+    X = np.concatenate([X, np.ones((3, 200, 1)), tails], -1)
     y = 3000 + 700 * (y + 0.1 * np.tanh(tails[..., 0]))
     raw = X * np.array([1e-3, 1e6, 50.0, 7.0, 1e4]) + np.array([5.0, -3e6, 0.0, 0.0, 1e3])
     flat = raw.reshape(-1, 5)
@@ -83,7 +83,7 @@ def test_raw_columns_of_any_size_do_as_well_as_scaled_ones():
     run, best = (domkl.simulate(data, y, "ring", model=model) for data in (raw, ready))
     assert np.isfinite(run.y_hat).all()
     assert run.mse.mean() < 1.05 * best.mse.mean()
-    assert ((run.y_hat - y) ** 2)[:, 200:].mean() < 0.1 * y.var()
+    assert ((run.y_hat - y) ** 2)[:, 120:].mean() < 0.1 * y.var()
 
 
 def test_before_the_scale_is_common_neighbours_know_of_each_other_and_others_do_not():
@@ -130,13 +130,13 @@ def test_one_expert_is_a_blend_and_new_experts_begin_with_little_weight():
 
 def test_constant_missing_and_heavy_tailed_columns_stay_finite():
     rng = np.random.default_rng(0)
-    X, y = problems.streams(3, 300, 2)
-    X = np.concatenate([X, np.full((3, 300, 1), 7.0), rng.standard_cauchy((3, 300, 1)) ** 5], -1)
+    X, y = problems.streams(3, 200, 2)
+    X = np.concatenate([X, np.full((3, 200, 1), 7.0), rng.standard_cauchy((3, 200, 1)) ** 5], -1)
     X[rng.uniform(size=X.shape) < 0.1] = np.nan
     X[:, :20, 1] = np.nan
     run = domkl.simulate(X, y, "ring", model=SMALL)
     assert np.isfinite(run.y_hat).all()
-    assert ((run.y_hat - y) ** 2)[:, 150:].mean() < 0.5 * y.var()
+    assert ((run.y_hat - y) ** 2)[:, 100:].mean() < 0.5 * y.var()
 
 
 @pytest.mark.parametrize("delay", [0, 2])
@@ -144,7 +144,7 @@ def test_no_prediction_depends_on_a_label_that_is_not_known_yet(delay):
     X, y = problems.streams(3, 90, 2)
     model = domkl.Auto(size=60)
     whole = domkl.simulate(X, y, "path", model=model, delay=delay).y_hat
-    for t in (0, 3, 7, 8, 63, 64, 80):
+    for t in (0, 7, 8, 63, 64):
         changed = y.copy()
         changed[:, t] += 1
         known = t + delay + 1

@@ -6,12 +6,10 @@ import random
 
 import networkx as nx
 import numpy as np
-import pytest
 
 import domkl
 import problems
 from auto_networks import duals, scales
-from domkl.learning.auto import C
 from domkl.learning.auto.joint import Joint
 
 MODEL = domkl.Auto(size=60)
@@ -20,9 +18,9 @@ MODEL = domkl.Auto(size=60)
 # Nobody told them the network
 
 
-@pytest.mark.parametrize("graph", [nx.path_graph(4)])
-def test_learners_who_were_not_introduced_find_the_network_and_one_scale(graph):
-    X, y = problems.streams(len(graph), 120, 2)
+def test_learners_who_were_not_introduced_find_the_network_and_one_scale():
+    graph = nx.path_graph(4)
+    X, y = problems.streams(len(graph), 80, 2)
     near = problems.neighbours_of(graph)
     strangers = [domkl.Learner(MODEL, near[j], name=j, inputs=2) for j in graph]
     assert not strangers[0].knows_network
@@ -81,7 +79,7 @@ def test_asynchronous_learners_find_one_scale_and_learn_together():
         assert 0 not in scales(learners)
         assert np.ptp([one.round for one in learners]) > 50
         together, alone = together + error(learners), alone + error(lonely)
-    assert together < 0.8 * alone
+    assert together < 0.9 * alone
 
 
 def exchange(a, b, x, y):
@@ -108,14 +106,14 @@ def test_a_scale_arrives_however_many_messages_are_overtaken_by_later_ones():
     assert fast._row._number != 0
 
 
-def test_learners_that_fix_a_scale_lose_nothing_of_what_they_know(monkeypatch):
+def test_learners_that_fix_a_scale_lose_nothing_of_what_they_know(monkeypatch, short_warm_up):
     """Only the one whose scale it is takes it again; the other keeps its samples until it has it."""
     monkeypatch.setattr(Joint, "adopt", None)  # without samples a learner would have to take others' theta
     a, b = network(nx.path_graph(2))
     before = None
-    for t, (x, y) in enumerate(samples(C.warm_up + 5)):
+    for t, (x, y) in enumerate(samples(short_warm_up + 5)):
         exchange(a, b, x, y)
-        if t == C.warm_up - 2:
+        if t == short_warm_up - 2:
             before = scales([a, b])
     assert len(before) == len(scales([a, b])) == 1
     assert before != scales([a, b])
@@ -123,12 +121,12 @@ def test_learners_that_fix_a_scale_lose_nothing_of_what_they_know(monkeypatch):
     assert sorted(one._row.model.warm.own for one in (a, b)) == [False, True]
 
 
-def test_a_scale_of_a_learner_that_is_gone_is_fixed_in_the_end():
+def test_a_scale_of_a_learner_that_is_gone_is_fixed_in_the_end(short_warm_up):
     a, b = network(nx.path_graph(2))
     for x, y in samples(80):
         exchange(a, b, x, y)
     left = b if a._row.model.warm.own else a
-    number, last = left._row._number, 2 * C.warm_up
+    number, last = left._row._number, 2 * short_warm_up
     for x, y in samples(last - 80, seed=1):
         assert not left._row.model.warm.over
         left.observe(x, y)

@@ -222,16 +222,18 @@ def test_a_newcomer_prefers_the_scale_of_most_neighbours_to_a_higher_rank():
 # The warm-up
 
 
-@pytest.mark.parametrize(("at", "to"), [(100, 520), (0, 3000)])
-def test_the_warm_up_ends_and_samples_are_dropped_also_where_its_last_round_was_skipped(at, to):
+@pytest.mark.parametrize(("at", "to"), [(30, 132), (0, 3000)])
+def test_the_warm_up_ends_and_samples_are_dropped_also_where_its_last_round_was_skipped(
+    at, to, short_warm_up
+):
     one = domkl.Learner(domkl.Auto(size=16), [1], name=0, inputs=1)
-    X, y = problems.streams(1, 2 * C.warm_up, 1)
+    X, y = problems.streams(1, 2 * short_warm_up, 1)
     kept = []
-    for t in range(2 * C.warm_up):
+    for t in range(2 * short_warm_up):
         if t == at:
             one.skip_to(to)
-        if one.round == 1023:
-            one.skip_to(1100)
+        if one.round == 2 * short_warm_up - 1:
+            one.skip_to(2 * short_warm_up + 20)
         one.observe(X[0, t], y[0, t])
         one.close()
         kept.append(len(one._row.model.warm.samples))
@@ -239,7 +241,7 @@ def test_the_warm_up_ends_and_samples_are_dropped_also_where_its_last_round_was_
             break
     assert one._row.model.warm.over
     assert kept[-1] == 0
-    assert max(kept) < 2 * C.warm_up
+    assert max(kept) < 2 * short_warm_up
     assert abs(one.predict([0.5]) - np.sin(1.0) - 0.5) < 0.5
     assert not one.faults
 

@@ -38,38 +38,40 @@ def mean_errors(run, y, *spans):
     return [((run.y_hat - y)[:, a:b] ** 2).mean() for a, b in spans]
 
 
+@pytest.mark.usefixtures("short_warm_up")
 @pytest.mark.parametrize("J", [1, 3])
 def test_the_past_is_dropped_when_it_misleads(J):
-    X, y = problems.streams(J, 950, 3)
-    y[:, 560:] *= -1  # after the scale is fixed
+    X, y = problems.streams(J, 400, 3)
+    y[:, 180:] *= -1  # after the scale is fixed
     graph = nx.cycle_graph(J) if J > 1 else nx.empty_graph(1)
     models = {kind: problems.online(graph, 3, forgetting=kind) for kind in ("none", "auto")}
     errors = {k: (problems.taught(m, X.swapaxes(0, 1), y.T).T - y) ** 2 for k, m in models.items()}
     restarts = {kind: model.rows.memories.restarts for kind, model in models.items()}
     assert restarts["none"] == 0
     assert restarts["auto"] in ((1, 2) if J == 1 else (0, 1, 2))  # new own samples may do as well
-    assert errors["auto"][:, :560].mean() < 1.03 * errors["none"][:, :560].mean()
-    assert errors["auto"][:, 760:].mean() < 0.3 * errors["none"][:, 760:].mean()
+    assert errors["auto"][:, :180].mean() < 1.03 * errors["none"][:, :180].mean()
+    assert errors["auto"][:, 320:].mean() < 0.3 * errors["none"][:, 320:].mean()
     assert np.abs(models["auto"].rows.parameters.lam.sum(0)).max() < 1e-9
 
 
+@pytest.mark.usefixtures("short_warm_up")
 def test_a_given_memory_follows_a_change():
-    X, y = (values[0] for values in problems.streams(1, 950, 3))
-    y[560:] *= -1
+    X, y = (values[0] for values in problems.streams(1, 400, 3))
+    y[180:] *= -1
     errors = {
         memory: ((problems.taught_alone(problems.online(None, 3, forgetting=memory), X, y) - y) ** 2)
-        for memory in ("none", 120.0)
+        for memory in ("none", 60.0)
     }
-    late = {memory: found[760:].mean() for memory, found in errors.items()}
-    assert late[120.0] < 0.3 * late["none"]
+    late = {memory: found[320:].mean() for memory, found in errors.items()}
+    assert late[60.0] < 0.3 * late["none"]
 
 
 @pytest.mark.usefixtures("room_for_pairs")
 @pytest.mark.parametrize("delay", [0, 5])
 def test_errors_are_back_at_their_level_200_rounds_after_a_change(delay):
-    X, y = joined(friedman(4, 400), friedman(4, 300, order=(3, 5, 1, 2, 0), seed=1))
+    X, y = joined(friedman(4, 300), friedman(4, 280, order=(3, 5, 1, 2, 0), seed=1))
     run = domkl.simulate(X, y, "ring", model=SMALL, delay=delay)
-    before, at_once, after = mean_errors(run, y, (250, 400), (400, 410), (600, 700))
+    before, at_once, after = mean_errors(run, y, (200, 300), (300, 310), (500, 580))
     assert at_once > 8 * before
     assert after < 1.15 * before
 
@@ -93,8 +95,8 @@ def test_missing_values_do_not_look_like_a_change():
 
 
 def test_labels_that_turn_round_are_followed():
-    X, y = problems.streams(3, 700, 2, classify=True)
-    y[:, 350:] *= -1
+    X, y = problems.streams(3, 400, 2, classify=True)
+    y[:, 200:] *= -1
     run = domkl.simulate(X, y, "ring", model=domkl.Auto(size=160, loss="logistic"))
-    assert (np.sign(run.y_hat) == y)[:, 250:350].mean() > 0.9
-    assert (np.sign(run.y_hat) == y)[:, 500:].mean() > 0.9
+    assert (np.sign(run.y_hat) == y)[:, 120:200].mean() > 0.9
+    assert (np.sign(run.y_hat) == y)[:, 330:].mean() > 0.9

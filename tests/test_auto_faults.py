@@ -32,15 +32,15 @@ def lossy(members, graph, X, y, rng, loss):
 
 
 def test_lost_updates_leave_one_scale_and_duals_that_cancel():
-    graph, T = nx.cycle_graph(4), 200
+    graph, T = nx.cycle_graph(4), 130
     X, y = problems.streams(4, T, 2)
     members, rng = learners(graph, 2), random.Random(1)
-    y_hat = lossy(members, graph, X, y, rng, lambda t, i, j, rng: t < 150 and rng.random() < 0.1)
+    y_hat = lossy(members, graph, X, y, rng, lambda t, i, j, rng: t < 100 and rng.random() < 0.1)
     assert len(scales(members)) == 1
     assert 0 not in scales(members)
     assert duals(members) < 1e-9
     calm = simulated(graph, X, y)[0]
-    errors = [((found - y)[:, 100:] ** 2).mean() for found in (y_hat, calm)]
+    errors = [((found - y)[:, 70:] ** 2).mean() for found in (y_hat, calm)]
     assert errors[0] < 1.3 * errors[1]
 
 
@@ -102,8 +102,9 @@ def ring_with_latecomer(T, at, changed=lambda update: update):
     return problems.fed(members, graph, X[:, at:], y[:, at:], random.Random(0)), y[:, at:], members
 
 
+@pytest.mark.usefixtures("short_warm_up")
 def test_who_joins_predicts_its_first_samples_as_well_as_its_neighbours():
-    y_hat, y, members = ring_with_latecomer(600, 530)
+    y_hat, y, members = ring_with_latecomer(210, 140)
     errors = ((y_hat - y) ** 2).mean(1)
     assert errors[4] < 1.25 * errors[:4].max()  # each on samples of its own
     assert (y_hat[4, 0] - y[4, 0]) ** 2 < 0.2 * y.var()
@@ -111,21 +112,23 @@ def test_who_joins_predicts_its_first_samples_as_well_as_its_neighbours():
     assert duals(members) < 1e-9
 
 
+@pytest.mark.usefixtures("short_warm_up")
 def test_who_joins_beside_a_liar_recovers_by_its_own_samples():
-    lie = ring_with_latecomer(600, 530, lambda update: update._replace(theta=np.full_like(update.theta, 1e6)))
+    lie = ring_with_latecomer(210, 140, lambda update: update._replace(theta=np.full_like(update.theta, 1e6)))
     y_hat, y, members = lie
     assert ((y_hat - y)[4, 20:] ** 2).mean() < 0.1 * y.var()
     assert np.abs(members[4].state.theta).max() < 100
 
 
+@pytest.mark.usefixtures("short_warm_up")
 def test_who_joins_with_nobodys_scale_waits_for_the_next_messages():
-    y_hat, y, members = ring_with_latecomer(600, 530, lambda update: update._replace(more=None))
+    y_hat, y, members = ring_with_latecomer(210, 140, lambda update: update._replace(more=None))
     assert len(scales(members)) == 1
     assert ((y_hat - y)[4, 2:] ** 2).mean() < 0.1 * y.var()
 
 
-@pytest.mark.parametrize("at", [0, 1, 2, 3, 5, 20, 40])
-@pytest.mark.parametrize("to", [4, 7, 8, 15, 31, 62, 63, 64, 126, 127, 510, 511, 1023])
+@pytest.mark.parametrize("at", [0, 1, 3, 20])
+@pytest.mark.parametrize("to", [4, 7, 8, 63, 64, 511, 1023])
 def test_who_skips_rounds_finds_the_others_again(at, to):
     if to < at:
         return
@@ -165,8 +168,7 @@ def test_neighbours_that_leave_take_their_duals_along():
     assert members[2]._row.model.weight == 2
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("dtype", "seed"), [(np.float64, 0), (np.float64, 1), (np.float32, 2)])
 def test_forged_numbers_break_nothing(dtype, seed):
     graph = nx.path_graph(2)
     X, y = problems.streams(2, 150, 2)

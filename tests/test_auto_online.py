@@ -12,7 +12,6 @@ import pytest
 import domkl
 import problems
 from domkl.base.errors import InputError
-from domkl.learning.auto import C
 from problems import taught_alone
 
 
@@ -32,8 +31,8 @@ def test_a_device_is_a_network_of_one():
 
 
 def test_models_copy_pickle_and_repeat():
-    X, y = stream(120)
-    for n in (0, 10, 100):
+    X, y = stream(80)
+    for n in (0, 10, 66):
         model = device(3)
         taught_alone(model, X[:n], y[:n])
         twins = [model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
@@ -42,21 +41,21 @@ def test_models_copy_pickle_and_repeat():
         np.testing.assert_array_equal(y_hat[0], y_hat[2])
 
 
-def test_memory_stays_constant_after_the_warm_up():
-    X, y = stream(C.warm_up + 250)
+def test_memory_stays_constant_after_the_warm_up(short_warm_up):
+    X, y = stream(short_warm_up + 250)
     model, sizes = device(3, size=60), []
     for t in range(len(y)):
         model.learn(X[t, None], y[t, None])
-        if t >= C.warm_up + 210:
+        if t >= short_warm_up + 210:
             sizes.append(len(pickle.dumps(model)))
     assert max(sizes) - min(sizes) <= 16  # counters may need a byte more
 
 
 def test_classification_gives_scores():
-    X, y = stream(500, classify=True)
+    X, y = stream(300, classify=True)
     scores = taught_alone(device(3, loss="logistic"), X, y)
     assert np.abs(scores).max() <= 1
-    assert (np.sign(scores) == y)[250:].mean() > 0.9
+    assert (np.sign(scores) == y)[150:].mean() > 0.9
     zeros = taught_alone(device(3, loss="logistic"), X, (y + 1) / 2)
     np.testing.assert_array_equal(scores, zeros)
 
@@ -81,9 +80,9 @@ def test_an_interval_without_knowledge_is_infinite():
         domkl.DOMKL().interval([1.0, 2.0], 1)
 
 
-@pytest.mark.parametrize("when", [10, 150, C.warm_up + 40])
-def test_inputs_that_come_later_help_and_change_nothing_before(when):
-    X, y = stream(when + 300, d=3)
+@pytest.mark.parametrize("when", [10, 100, 150])
+def test_inputs_that_come_later_help_and_change_nothing_before(when, short_warm_up):
+    X, y = stream(when + 220, d=3)
     y = y + 2 * X[:, 2]
     model, twin = device(2), device(2)
     early = taught_alone(model, X[:when, :2], y[:when])
@@ -91,7 +90,7 @@ def test_inputs_that_come_later_help_and_change_nothing_before(when):
     before = model.predict(X[when, None, :2])
     model.grow(3)
     assert model.d == 3
-    if when > C.warm_up:
+    if when > short_warm_up:
         assert model.predict([[*X[when, :2], np.nan]]) == pytest.approx(before, abs=1e-9)
         assert model.predict(X[when, None]) == pytest.approx(before, abs=1e-9)  # its scale is not known yet
     late = taught_alone(model, X[when:], y[when:])
@@ -99,14 +98,15 @@ def test_inputs_that_come_later_help_and_change_nothing_before(when):
     assert ((late - y[when:]) ** 2)[-100:].mean() < 0.3 * ((without - y[when:]) ** 2)[-100:].mean()
 
 
+@pytest.mark.usefixtures("short_warm_up")
 def test_a_late_input_may_change_everything():
-    X, y = stream(900, d=3)
-    y[500:] = 3 * X[500:, 2]
+    X, y = stream(400, d=3)
+    y[120:] = 3 * X[120:, 2]
     model = device(2)
-    taught_alone(model, X[:300, :2], y[:300])
+    taught_alone(model, X[:75, :2], y[:75])
     model.grow(3)
-    late = taught_alone(model, X[300:], y[300:])
-    assert ((late - y[300:]) ** 2)[-100:].mean() < 0.1 * y[500:].var()
+    late = taught_alone(model, X[75:], y[75:])
+    assert ((late - y[75:]) ** 2)[-100:].mean() < 0.1 * y[120:].var()
 
 
 @pytest.mark.parametrize(

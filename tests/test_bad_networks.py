@@ -12,7 +12,7 @@ pytest.importorskip("cryptography")
 
 KINDS = ["zenoh", "mqtt"]
 #: Beside the deadline: a busy machine is slow to notice that it is over.
-MARGIN = 1.0
+MARGIN = 1.3
 
 
 def skip_without(kind, delay=False):
@@ -38,15 +38,15 @@ def check(facts, T, deadline):
 @pytest.mark.parametrize("kind", KINDS)
 def test_learners_on_a_slow_network_that_loses_packets(kind, tmp_path):
     skip_without(kind, delay=True)
-    facts = netns.lossy(tmp_path, kind, rounds=50, deadline=3.0)
-    check(facts, T=50, deadline=3.0)
+    facts = netns.lossy(tmp_path, kind, rounds=25, deadline=3.0)
+    check(facts, T=25, deadline=3.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_learners_cut_off_from_each_other_go_on_and_meet_again(kind, tmp_path):
     skip_without(kind)
-    facts = netns.partitioned(tmp_path, kind, seconds=2.5, before=1.0, after=3.5)
-    check(facts, T=350, deadline=1.0)
+    facts = netns.partitioned(tmp_path, kind, seconds=2.2, deadline=0.5, before=0.6, after=3.0)
+    check(facts, T=290, deadline=0.5)  # who waits for the others while they are away has a stall of 2.2 s
     assert all(events.get("neighbour lost") for events in facts["events"].values()), facts
     assert any(events.get("neighbour joined") for events in facts["events"].values()), facts
 

@@ -107,14 +107,13 @@ def test_one_huge_label_is_refused_by_no_neighbour(model, at, label):
         np.testing.assert_array_equal(y_hat, domkl.simulate(X, y, nx.path_graph(3), model=model).y_hat)
 
 
-@pytest.mark.parametrize("seed", range(2))
 @models
-def test_messages_with_any_values_in_their_fields_end_in_refusals_only(model, seed):
+def test_messages_with_any_values_in_their_fields_end_in_refusals_only(model):
     """Afterwards everybody still learns; what a liar does to errors is another matter."""
-    rng, X_y = np.random.default_rng(seed), problems.streams(3, T, d)
+    rng, X_y = np.random.default_rng(0), problems.streams(3, T, d)
 
     async def disturb(agents):
-        for _ in range(100):
+        for _ in range(200):
             liars.send(agents[1], *liars.wild_message(agents[1], "l0", rng))
             await asyncio.sleep(0)
         for agent in agents:

@@ -45,7 +45,7 @@ def run_json(capsys, *argv):
 
 
 def test_run_learns_the_shipped_stations_and_writes_a_report(here, capsys):
-    assert cli.main(["run", "--rounds", "300"]) == 0
+    assert cli.main(["run", "--rounds", "60"]) == 0
     out = capsys.readouterr().out
     for expected in ("EWR", "JFK", "LGA", "OMKL", "as it is now", "domkl-report"):
         assert expected in out
@@ -100,7 +100,7 @@ def test_the_summary_says_how_rows_were_divided_and_scaled(here, capsys):
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(here, capsys):
-    runs = [run_json(capsys, "run", "--rounds", "60", "--no-report", "--seed", seed) for seed in "112"]
+    runs = [run_json(capsys, "run", "--rounds", "20", "--no-report", "--seed", seed) for seed in "112"]
     mse = [[learner["mse"] for learner in run["learners"]] for run in runs]
     assert mse[0] == mse[1] != mse[2]
 
@@ -356,6 +356,16 @@ def test_commands_spare_numpys_threads_unless_told_otherwise(argv, given, found)
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**plain, **given}
     )
     assert done.stderr.strip() == found
+
+
+def test_a_command_loads_no_other():
+    assert set(cli.parser("agent")._commands()) == {"agent"}
+    assert tuple(cli.parser()._commands()) == tuple(cli.parser("no such")._commands()) == cli.COMMANDS
+    code = "import sys; from domkl import cli; cli.main(['data']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "domkl.cli.data" in loaded
+    assert not {"domkl.cli.agent", "domkl.cli.bench", "domkl.cli.run"} & loaded
 
 
 def test_version(capsys):

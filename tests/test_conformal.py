@@ -10,9 +10,10 @@ import problems
 from domkl.base.errors import InputError
 from domkl.learning import conformal
 
+PAPER = domkl.Paper(rates=domkl.Rates(0.1, 0.1, 1.0))
 
-@pytest.mark.parametrize("delay", [0, 5])
-@pytest.mark.parametrize("model", [domkl.Paper(rates=domkl.Rates(0.1, 0.1, 1.0)), domkl.Auto(size=60)])
+
+@pytest.mark.parametrize(("model", "delay"), [(PAPER, 0), (PAPER, 5), (domkl.Auto(size=60), 5)])
 def test_bounds_of_a_run_are_calibrated_whatever_the_model(model, delay):
     X, y = problems.streams(3, 600, 2)
     run = domkl.simulate(X, y, "ring", model=model, delay=delay)

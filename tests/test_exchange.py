@@ -46,7 +46,7 @@ EXCHANGES = {
 @pytest.mark.parametrize("exchange", EXCHANGES.values(), ids=EXCHANGES)
 @pytest.mark.parametrize("name", MODELS)
 def test_devices_have_the_simulators_bits_whatever_happens_to_messages(name, exchange):
-    graph, model, T = nx.star_graph(3), MODELS[name], 80 if name == "auto" else 25
+    graph, model, T = nx.star_graph(3), MODELS[name], 70 if name == "auto" else 25
     X, y = problems.streams(4, T, 2)
     options = {"exchange": exchange, "engine": "auto" if name == "auto" else "numpy"}
     run = domkl.simulate(X, y, graph, model=model, **options)

@@ -105,7 +105,7 @@ class FalseStatistics(AutoRows):
 
 @pytest.mark.parametrize(("graph", "factor"), [(nx.cycle_graph(5), 1e3), (nx.complete_graph(5), 1e6)])
 def test_false_statistics_cost_the_honest_at_most_a_tenth(graph, factor):
-    X, y = problems.streams(5, 260, 3)
+    X, y = problems.streams(5, 160, 3)
     honest = errors_beside(graph, X + 2, y + 2, 1.0)
     assert errors_beside(graph, X + 2, y + 2, factor) <= 1.10 * honest
 

@@ -203,14 +203,14 @@ def test_nobody_locks_the_operator_out(tmp_path):
 
 @pytest.fixture
 def stations(tmp_path):
-    """Three real processes along a path, 50 samples a second each."""
+    """Three real processes along a path, 20 samples a second each."""
 
     @contextlib.contextmanager
     def start(transport):
         loaded, model = experiment.load("three-stations"), domkl.Auto(size=120)
         chosen = dataclasses.replace(loaded, graphs=("EWR-JFK,JFK-LGA",), model=model)
-        names = fleet.lay_out(tmp_path / "fleet", chosen, trial.prepare(chosen), transport)
-        with fleet.Fleet(tmp_path / "fleet", names, rate=50) as network:
+        names = fleet.lay_out(tmp_path / "fleet", chosen, trial.prepare(chosen, 4000), transport)
+        with fleet.Fleet(tmp_path / "fleet", names, rate=20) as network:
             network.start()
             end = time.monotonic() + LONG
             while not all(network.status(name).get("round") for name in names):

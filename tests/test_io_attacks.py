@@ -231,7 +231,7 @@ def test_a_reader_that_hangs_does_not_hang_the_agent(tmp_path):
     while not lines.lost:
         lines.write({"index": count, "text": "x" * 1000})
         count += 1
-    assert time.monotonic() - start < 1.0
+    assert time.monotonic() - start < 5.0
     assert lines.writing.fault == f"predictions cannot be written to {place}: its reader is slow"
     with open(reader, "rb") as file:
         got = file.read()

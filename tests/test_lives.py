@@ -183,8 +183,8 @@ def test_a_clock_that_is_set_back_does_not_matter(monkeypatch):
         again = agent_of(hub, first, X[0], y[0], [], pause=0.005)
         device = asyncio.create_task(again.run())
         start = time.monotonic()
-        await until(lambda: near.peers["l0"].life == again.post.identity.life, 5.0)
-        assert time.monotonic() - start < 2.0
+        await until(lambda: near.peers["l0"].life == again.post.identity.life, 20.0)
+        assert time.monotonic() - start < 5.0
         await asyncio.wait_for(asyncio.gather(task, device), 30)
         return near, again
 

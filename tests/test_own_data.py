@@ -58,10 +58,9 @@ def test_a_learner_column_divides_by_itself():
     assert source.notes == ("rows divided over 2 learners by the learner column",)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.kind)
-@pytest.mark.parametrize("row", [330, 331, 332])
-def test_no_prediction_depends_on_a_later_row(model, row):
-    table = made()
+@pytest.mark.parametrize(("kind", "row"), [("auto", 331), ("paper", 330), ("paper", 331), ("paper", 332)])
+def test_no_prediction_depends_on_a_later_row(kind, row):
+    table, model = made(), MODELS[kind == "paper"]
     other = dataclasses.replace(table, X=table.X.copy(), y=table.y.copy())
     other.X[row:] *= 100.0
     other.y[row:] -= 5000.0
@@ -74,15 +73,15 @@ def test_no_prediction_depends_on_a_later_row(model, row):
 
 
 def test_blocks_do_depend_on_later_rows():
-    table = made()
+    table = made(150)
     other = dataclasses.replace(table, y=table.y.copy())
-    other.y[240:] -= 5000.0  # the block of the third learner
+    other.y[100:] -= 5000.0  # the block of the third learner
     before, after = (outcome(each, MODELS[0], "blocks").run.y_hat[0] for each in (table, other))
     assert (before != after).any()
 
 
 def test_auto_learns_the_values_as_they_are():
-    table = made()
+    table = made(150)
     found = outcome(table, Auto(size=64))
     np.testing.assert_array_equal(found.split.y.T.ravel(), table.y)
     np.testing.assert_array_equal(found.split.X.swapaxes(0, 1).reshape(-1, 2), table.X)
@@ -105,13 +104,13 @@ def test_the_papers_learner_sees_the_range_of_the_first_rounds_and_is_told_in_th
 
 
 def test_beside_auto_errors_are_in_the_same_unit():
-    auto, paper = (outcome(made(), model) for model in MODELS)
+    auto, paper = (outcome(made(120), model) for model in MODELS)
     np.testing.assert_allclose(auto.baselines["paper"], paper.scale * paper.run.mse)
     np.testing.assert_allclose(auto.central_mse, paper.scale * paper.central_mse)
 
 
 def test_classes_are_never_scaled():
-    table = made()
+    table = made(150)
     table = dataclasses.replace(table, y=(table.y > 1000).astype(float))
     for model in (Auto(size=64, loss="logistic"), dataclasses.replace(MODELS[1], loss="logistic")):
         found = outcome(table, model)

@@ -8,9 +8,11 @@ import re
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 from rich.console import Console
 
 from domkl.base.errors import InputError, MissingExtra
@@ -269,6 +271,17 @@ def test_summary_of_many_learners_lists_best_and_worst():
     for j in (order[0], order[-1]):
         assert re.search(rf"^{many.split.names[j]} ", shown, re.MULTILINE)
     assert not re.search(rf"^{many.split.names[order[15]]} ", shown, re.MULTILINE)
+
+
+def test_figures_are_pictures_of_something(outcome, written):
+    names = ["error", "graph", *(["weights"] if len(outcome.run.q_path) else [])]
+    assert set(written) == {"index.html", *(f"{name}.{kind}" for name in names for kind in ("svg", "png"))}
+    for name in names:
+        pixels = imread(written[f"{name}.png"])[..., :3]
+        assert 0.01 < (pixels.min(-1) < 0.95).mean() < 0.9
+        root = ElementTree.fromstring(written[f"{name}.svg"].read_text("utf-8"))
+        assert root.tag.endswith("svg")
+        assert len(list(root.iter())) > 30
 
 
 def test_page_is_well_formed_and_needs_nothing_else(outcome, written):

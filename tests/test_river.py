@@ -42,7 +42,7 @@ def errors(model, X, y):
 def short_streams(monkeypatch):
     """What River's checks read of its streams; in full they pass too, and take a minute."""
     for kind in (datasets.TrumpApproval, datasets.Phishing, datasets.ImageSegments):
-        monkeypatch.setattr(kind, "take", lambda self, n: itertools.islice(self, n // 10))
+        monkeypatch.setattr(kind, "take", lambda self, n: itertools.islice(self, n // 20))
 
 
 @pytest.mark.filterwarnings("default")
@@ -86,15 +86,15 @@ def test_mini_batches_are_among_the_checks():
     assert {"check_learn_many_matches_learn_one", "check_predict_many_matches_predict_one"} <= names
 
 
-@pytest.mark.parametrize(("settings", "n"), [(Auto(size=200), 600), (Paper(), 3000)])
+@pytest.mark.parametrize(("settings", "n"), [(Auto(size=200), 400), (Paper(), 3000)])
 def test_it_learns_a_nonlinear_function(settings, n):
     X, y = stream(n)
-    assert np.mean(errors(MultiKernelRegressor(settings), X, y)[-300:] ** 2) < 0.1 * np.var(y)
+    assert np.mean(errors(MultiKernelRegressor(settings), X, y)[-200:] ** 2) < 0.1 * np.var(y)
 
 
 @BOTH
 def test_order_of_features_changes_no_bit(settings):
-    X, y = stream(200)
+    X, y = stream(80)
     turned = [dict(reversed(x.items())) for x in X]
     models = MultiKernelRegressor(settings), MultiKernelRegressor(settings)
     assert np.array_equal(errors(models[0], X, y), errors(models[1], turned, y))
@@ -102,7 +102,7 @@ def test_order_of_features_changes_no_bit(settings):
 
 @BOTH
 def test_unscaled_inputs_and_targets_are_learnt_as_well_as_scaled_ones(settings):
-    X, y = stream()
+    X, y = stream(300)
     size = dict(zip("abcde", (1e-3, 1e6, 1.0, 50.0, 1e-6), strict=True))
     wild = [{name: size[name] * value - size[name] * 7 for name, value in x.items()} for x in X]
     tame = errors(MultiKernelRegressor(settings), X, y)
@@ -128,7 +128,7 @@ def test_dictionaries_and_arrays_give_the_same():
 @BOTH
 @pytest.mark.parametrize("odd", [None, float("nan"), float("inf"), -float("inf"), 1e300])
 def test_missing_and_huge_inputs_leave_predictions_finite(odd, settings):
-    X, y = stream(150)
+    X, y = stream(70)
     model = MultiKernelRegressor(settings)
     errors(model, X, y)
     assert np.isfinite(model.predict_one({**X[0], "a": odd}))
@@ -145,8 +145,9 @@ def test_an_input_that_is_infinite_from_its_first_sample_warns_of_nothing(settin
 
 
 @BOTH
+@pytest.mark.usefixtures("short_warm_up")
 def test_a_feature_that_comes_later_changes_no_prediction_until_it_varies(settings):
-    X, y = stream(600)  # after 512 samples the scale of `Auto` is fixed
+    X, y = stream(160)  # when the scale of `Auto` is fixed
     model = MultiKernelRegressor(settings)
     errors(model, X, y)
     assert model.predict_one({**X[0], "z": 3.0}) == pytest.approx(model.predict_one(X[0]), abs=1e-5)
@@ -169,12 +170,12 @@ def test_changing_a_dictionary_after_predicting_is_noticed(settings):
 @BOTH
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 def test_copies_continue_with_the_same_bits(copied, settings):
-    X, y = stream(200)
+    X, y = stream(90)
     model = MultiKernelRegressor(settings)
-    errors(model, X[:100], y[:100])
+    errors(model, X[:70], y[:70])
     again = copied(model)
     assert again.model == settings
-    assert np.array_equal(errors(model, X[100:], y[100:]), errors(again, X[100:], y[100:]))
+    assert np.array_equal(errors(model, X[70:], y[70:]), errors(again, X[70:], y[70:]))
 
 
 def test_text_and_labels_that_are_no_numbers_are_refused_in_one_line():
@@ -228,13 +229,14 @@ def test_the_first_prediction_is_start():
         MultiKernelClassifier(Auto(start=0.3))
 
 
+@pytest.mark.usefixtures("short_warm_up")
 def test_forgetting_is_that_of_the_settings():
-    X, y = stream(900)
-    y[600:] = [-label for label in y[600:]]  # after 512 samples, when the scale is fixed
+    X, y = stream(350)
+    y[160:] = [-label for label in y[160:]]  # when the scale is fixed
     none, short = (
         errors(MultiKernelRegressor(Auto(size=40, forgetting=which)), X, y) for which in ("none", 30.0)
     )
-    assert np.mean(short[700:] ** 2) < 0.8 * np.mean(none[700:] ** 2)
+    assert np.mean(short[240:] ** 2) < 0.8 * np.mean(none[240:] ** 2)
 
 
 def test_rates_are_those_of_the_settings_and_have_a_default_each():
@@ -288,7 +290,7 @@ def test_probabilities_of_auto_are_those_of_its_model():
 def test_the_third_class_keeps_what_the_first_two_knew(settings):
     rng = np.random.default_rng(0)
     model = MultiKernelClassifier(settings)
-    for a in rng.uniform(size=500):
+    for a in rng.uniform(size=200):
         model.learn_one({"a": float(a)}, "high" if a > 0.5 else "low")
     model.learn_one({"a": 0.5}, "new")
     assert model.predict_one({"a": 0.1}) == "low"

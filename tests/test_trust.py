@@ -132,8 +132,8 @@ def test_who_learns_the_opposite_is_left_out_and_the_others_are_used():
 
 
 def test_the_others_do_as_well_as_without_the_one_that_learns_the_opposite():
-    X, y = different(T=300)
-    model, later = domkl.Auto(size=SIZE), slice(100, None)
+    X, y = different()
+    model, later = domkl.Auto(size=SIZE), slice(30, None)
     with_it = domkl.simulate(X, y, "complete", model=model).y_hat[1:] - y[1:]
     without = domkl.simulate(X[1:], y[1:], "complete", model=model).y_hat - y[1:]
     assert np.square(with_it[:, later]).mean() < 1.05 * np.square(without[:, later]).mean()
@@ -141,9 +141,9 @@ def test_the_others_do_as_well_as_without_the_one_that_learns_the_opposite():
 
 @pytest.mark.parametrize("screened", [False, True])
 def test_devices_have_the_networks_bits_where_some_are_refused_and_used_again(screened):
-    graph, T = nx.cycle_graph(4), 140
+    graph, T = nx.cycle_graph(4), 110
     X, y = different(T=T)
-    y[0, 70:] *= -1  # from here on it learns what the others learn
+    y[0, 60:] *= -1  # from here on it learns what the others learn
     exchange = domkl.Exchange(screen=nearer) if screened else domkl.Exchange()
     expected, rows = simulated(graph, X, y, exchange=exchange)
     members = learners(graph, 2, exchange=exchange)
@@ -198,9 +198,9 @@ def test_a_learner_that_refuses_a_neighbour_goes_on_from_its_checkpoint_with_the
 
 
 def test_a_range_that_one_neighbour_makes_up_stays_within_a_few_widths():
-    X, y = different(3, 120, who=())
+    X, y = different(3, 90, who=())
     members = learners(nx.complete_graph(3), 2)
-    for t in range(120):
+    for t in range(90):
         updates = [member.observe(X[j, t], y[j, t]) for j, member in enumerate(members)]
         updates[2] = wide(members[2], updates[2])
         for member in members:

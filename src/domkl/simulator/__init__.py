@@ -24,6 +24,9 @@ from .rows import simulate_rows
 
 __all__ = ["Block", "Progress", "Run", "Watch", "Watched", "simulate"]
 
+#: Parameters of an `Auto` below which one thread is as fast as two, and takes two thirds of their time.
+SMALL = 600
+
 
 def simulate(
     X: npt.ArrayLike | Iterable[Block],
@@ -55,8 +58,8 @@ def simulate(
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; by default not at all.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
         its bits; "mpi" spreads a network of `Paper` over the ranks of `mpiexec`, with the bits of "numpy".
-    threads : how many the native engine may use; one for each core by default. A model of your own takes
-        neither `engine` nor `threads`.
+    threads : how many the native engine may use; by default one for each core, or one for an `Auto` of less
+        than 600 parameters, which needs no more. A model of your own takes neither `engine` nor `threads`.
     dtype : numpy.float64 or numpy.float32.
     keep_state : whether theta and lam are wanted; without them a huge network takes far less memory, and
         the native engine reports progress only at the end.
@@ -87,7 +90,7 @@ def simulate(
         keep_state,
         as_exchange(exchange),
         engine,
-        checks.count("threads", (os.cpu_count() or 1) if threads is None else threads),
+        checks.count("threads", _threads(model) if threads is None else threads),
         checks.float_type(dtype),
         _check_progress(progress),
         keep_model,
@@ -101,6 +104,11 @@ def simulate(
         with engines.guard(engine):
             return simulate_paper(X, y, graph, model, how)
     return simulate_rows(X, y, graph, model, how)
+
+
+def _threads(model: ModelSettings | ModelMaker) -> int:
+    """How many are worth their while: products of small matrices end before a second thread has begun."""
+    return 1 if isinstance(model, Auto) and model.size < SMALL else os.cpu_count() or 1
 
 
 def _check_progress(progress: Progress | bool | None) -> Progress | None:
