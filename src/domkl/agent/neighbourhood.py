@@ -140,10 +140,10 @@ class Neighbourhood:
         now = time.monotonic()
         return [peer for peer in self.peers.values() if peer.is_up(now, 3.0) and peer.done is None]
 
-    def agree(self, peer: Peer, held: Held | None, round: int) -> None:
-        """Learn the state of the edge's other end as early as possible."""
-        if held is not None and self.learner.knows(peer.name) and not self.learner.waiting:
-            self.learner.meet(peer.name, held, round)
+    def agree(self, peer: Peer, held: Held | None) -> None:
+        """Learn the number of the edge's other end as early as possible."""
+        if held is not None and self.learner.knows(peer.name):
+            self.learner.meet(peer.name, held)
 
     def receive(self, peer: Peer, update: Update) -> None:
         """Pass on an update that is checked and believed to the learner."""
