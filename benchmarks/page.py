@@ -105,7 +105,7 @@ def _status(name: str, t: int, near: list[str]) -> dict[str, Any]:
         "learner": name,
         "state": "ready",
         "round": t,
-        "alone": 1.0,
+        "rmse_alone": 1.0,
         "neighbours": links,
         "weights": weights,
         **counts,

@@ -13,7 +13,8 @@ The five sets dealt out at random, on rings, where all learners have the same fu
 Temperature as seasons: five learners on a ring, each with a fifth of the time.
 
 "Alone" are the same learners without links. "Clusters known" links only learners with the same function, in
-cliques: all of them where a = 0, and nobody where each has a part of its own. "One common function" is the
+cliques: all of them where a = 0, and nobody where each has a part of its own. "Others cut" has the links of
+the same graph between learners with the same function, and no others. "One common function" is the
 column `before`, of the version before learners had own samples (commit 405489a), run with
 `PYTHONPATH=that/src`. Errors are mean squared errors as part of the targets' variance,
 of all rounds but the first, where everybody predicts `start`. float32, seed 0 of the features.
@@ -157,10 +158,23 @@ def alone(case: Case, size: int) -> np.ndarray:
 
 def with_clusters_known(case: Case, size: int) -> np.ndarray:
     """Errors where only learners with the same function are linked, all of them with each other. (J,)"""
+    return in_parts(case, size, [nx.complete_graph(part) for part in case.known])
+
+
+def with_others_cut(case: Case, size: int) -> np.ndarray:
+    """Errors where of all links those between learners with the same function are left. (J,)"""
+    inside = [case.graph.subgraph(part) for part in case.known]
+    parts = [graph.subgraph(part) for graph in inside for part in nx.connected_components(graph)]
+    return in_parts(case, size, parts)
+
+
+def in_parts(case: Case, size: int, parts: list[nx.Graph]) -> np.ndarray:
+    """Errors in networks of some of the learners each. (J,)"""
     found = np.zeros(len(case.y))
-    for part in case.known:
-        graph = nx.complete_graph(len(part))
-        found[part] = errors(Case(case.X[part], case.y[part], graph, case.delay), size)
+    for graph in parts:
+        part = sorted(graph)
+        links = nx.convert_node_labels_to_integers(graph, ordering="sorted")
+        found[part] = errors(Case(case.X[part], case.y[part], links, case.delay), size)
     return found
 
 
@@ -175,6 +189,7 @@ def measured(case: Case, size: int, with_alone: bool) -> dict[str, float]:
         found |= {"alone": lonely.mean(), "worst": (together / lonely).max()}
     if with_alone and case.known is not None and len(case.known) < len(case.y):
         found["clusters known"] = with_clusters_known(case, size).mean() / var
+        found["others cut"] = with_others_cut(case, size).mean() / var
     return {name: float(f"{value:.5g}") for name, value in found.items()}
 
 

@@ -452,15 +452,15 @@ def believes_terms(seen, alone, row, terms, own, classifies):
 def believed(y, y_hat, alone, C):
     """Labels as they are learnt, from all labels and predictions so far; the first prediction knew none.
 
-    One inside the range of those that were learnt is believed as it is.
+    One inside the range of those that were learnt is believed as it is, unless it is wild beside the last.
     """
     out = []
     for t in range(len(y)):
         errors = [min(abs(y[i] - y_hat[i]), abs(y[i] - alone[i])) for i in range(1, t)][-C.label_window :]
         label = y[t]
         if len(errors) >= C.label_errors:
-            inside = min(out) <= y[t] <= max(out)
-            label = label if inside else near_prediction(y[: t + 1], y_hat[t], alone[t], errors, C)
+            known = min(out) <= y[t] <= max(out) and not is_wild(y[t], y[: t + 1], C)
+            label = label if known else near_prediction(y[: t + 1], y_hat[t], alone[t], errors, C)
         if len(errors) < C.label_window:
             label = inside_fence(label, y[: t + 1], C)
         out.append(label)
@@ -501,18 +501,33 @@ def no_guide(y, alone, C):
 
 def inside_fence(label, y, C):
     """A label beyond all that lie near the closest four fifths of labels: the last of them, or the median."""
-    labels, n = sorted(y[-C.label_window :]), len(y[-C.label_window :])
-    if n < 4 or labels[0] == labels[-1]:
+    labels = sorted(y[-C.label_window :])
+    if len(labels) < 4 or labels[0] == labels[-1]:
         return label
+    if is_wild(label, y, C):
+        return labels[(len(labels) - 1) // 2]
+    low, high, far = nearly_all(labels, C)
+    kept = [v for v in labels if low - far <= v <= high + far]
+    return min(max(label, kept[0]), kept[-1])
+
+
+def is_wild(label, y, C):
+    """Whether a label is too far from nearly all of the last ones to say anything."""
+    labels = sorted(y[-C.label_window :])
+    if len(labels) < 4 or labels[0] == labels[-1]:
+        return False
+    low, high, far = nearly_all(labels, C)
+    wild = far * C.label_wild / C.label_reach
+    return not low - wild <= label <= high + wild
+
+
+def nearly_all(labels, C):
+    """The least and the greatest of nearly all labels, and how far another may lie from these."""
+    n = len(labels)
     middle = closest(labels, n - -(-n // 5))
     middle = closest(labels, n - 1) if middle[0] == middle[-1] else middle
     width = middle[-1] - middle[0] or min(b - a for a in labels for b in labels if b > a)
-    far = C.label_fence * (1 + C.label_few / n) * width
-    wild = far * C.label_wild / C.label_reach
-    if not middle[0] - wild <= label <= middle[-1] + wild:
-        return labels[(n - 1) // 2]
-    kept = [v for v in labels if middle[0] - far <= v <= middle[-1] + far]
-    return min(max(label, kept[0]), kept[-1])
+    return middle[0], middle[-1], C.label_fence * (1 + C.label_few / n) * width
 
 
 def closest(labels, count):

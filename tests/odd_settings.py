@@ -81,6 +81,7 @@ topic = "a/b"
 retain = true
 url = "http://127.0.0.1:8080/x"
 coverage = 0.9
+alarm_rate = 0.01
 [http]
 listen = "127.0.0.1:9464"
 allow_remote = false
@@ -113,6 +114,7 @@ eta_g = 1.0
 NUMBERS = ["0", "-1", "1", "3.5", "1e308", "-1e400", "nan", "-inf", "9" * 5, "9" * 30, "9" * 400, "9" * 5000]
 NUMBERS += ["0x" + "f" * 5000, "true", "false", "1979-05-27T07:32:00Z", "07:32:00"]
 TEXTS = ['""', '"-"', '"a"', '"\\u0000"', '"::"', '"a:99999999999"', '"auto"', "'\\'", '"a\\nb"', '"../../x"']
+TEXTS += ['"sqlite:"', '"postgresql://me:secret@[h/x"', '"a.parquet"', '"select 1"']
 TEXTS += ['"' + "a" * 10_000 + '"', '"127.0.0.1:' + "9" * 5000 + '"']
 NESTS = [
     "[]",
@@ -126,7 +128,22 @@ NESTS = [
 ]
 NESTS += ["{}", "{a = 1}", "{kind = 3}", "{a = " * 500 + "1" + "}" * 500]
 VALUES = NUMBERS + TEXTS + NESTS
-KEYS = ["size", "kind", "path", "D", "unknown", "self", "a.b.c", '""', "__class__", "rates", "horizon"]
+KEYS = [
+    "query",
+    "within",
+    "alarm_rate",
+    "size",
+    "kind",
+    "path",
+    "D",
+    "unknown",
+    "self",
+    "a.b.c",
+    '""',
+    "__class__",
+    "rates",
+    "horizon",
+]
 
 
 def configuration(rng):

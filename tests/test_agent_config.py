@@ -113,7 +113,7 @@ def test_what_goes_together(tmp_path, text):
         (PATH + "size = 400", r"\[model\] has path and size; expected path alone; leave size out"),
         (PATH + "kind = 'auto'", r"\[model\] has path and kind; expected path alone"),
         (PATH + RATES, r"\[model\] has path and rates; expected path alone"),
-        ("[model]\npath = ''", r"\[model\]: path is ''; expected a file of hand_over"),
+        ("[model]\npath = ''", r"\[model\]: path is ''; expected a taught model"),
         ("[model]\npath = 3", r"\[model\] path is 3; expected str; fix the file"),
         (PATH + "[stream]\nlow = [0, 0]\nhigh = [1, 1]", r": \[stream\] low is given with \[model\] path"),
         (
@@ -203,7 +203,11 @@ def test_bad_names_and_numbers_are_refused(tmp_path, head, message):
 @pytest.mark.parametrize(
     ("section", "lines", "message"),
     [
-        ("stream", "kind = 'tcp'", "kind is 'tcp'; expected one of stdin, csv, jsonl, topic"),
+        (
+            "stream",
+            "kind = 'tcp'",
+            "kind is 'tcp'; expected one of stdin, csv, jsonl, parquet, .*, topic",
+        ),
         ("stream", "kind = 'csv'", "path is not given and kind is csv; .*; add path"),
         ("stream", "kind = 'stdin'\npath = 'a.csv'", "path is given and kind is stdin; .*; leave path out"),
         ("stream", "kind = 'topic'", "topic is not given and kind is topic"),

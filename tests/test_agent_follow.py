@@ -7,15 +7,15 @@ import json
 
 import pytest
 
-from domkl.agent import sources
 from domkl.agent.config import StreamSection
+from domkl.agent.files import Tail
 from domkl.agent.streams import open_stream
 from readings import append, collect, plain, row
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(sources, "POLL", 0.005)
+    monkeypatch.setattr(Tail, "pause", 0.005)
 
 
 class Follower:
@@ -149,7 +149,7 @@ def learnt(path, count, kind="jsonl"):
     async def main():
         stream = open_stream(StreamSection(kind=kind, path=str(path)), 1)
         await collect(stream, count)
-        return json.loads(json.dumps(stream.origin))
+        return json.loads(json.dumps(stream.origin_at(stream.index)))
 
     return asyncio.run(main())
 
@@ -184,11 +184,11 @@ def test_the_origin_is_that_of_the_file_now_followed(tmp_path):
         append(path, b"a,y\n1,2\n3,4\n")
         follower = Follower(path, "csv")
         await follower.next(2)
-        origins.append(follower.stream.origin)
+        origins.append(follower.stream.origin_at(0))
         path.rename(tmp_path / "g")
         append(path, b"a,y\n5,6\n7,8\n")
         await follower.next(1)
-        origins.append(follower.stream.origin)
+        origins.append(follower.stream.origin_at(0))
         return follower
 
     following(test)

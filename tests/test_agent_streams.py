@@ -59,7 +59,7 @@ def test_live_sources_number_on_and_skip_nothing(tmp_path):
 def test_live_sources_have_no_origin():
     stream = aiter_of([([1], 2)], 1)
     asyncio.run(collect(stream))
-    assert stream.origin is None
+    assert stream.origin_at(0) is None
 
 
 def test_the_loop_goes_on_while_a_source_is_silent(tmp_path):

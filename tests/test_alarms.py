@@ -16,7 +16,7 @@ import naive
 import problems
 from domkl import alarms
 from domkl.agent.alarming import ReadingAlarms
-from domkl.agent.sections import AlarmSection
+from domkl.agent.sections import OutputSection
 from domkl.base.errors import InputError
 from inmemory import PAPER, agents_of, config, configs, d, restarted, together
 
@@ -109,7 +109,7 @@ def test_a_rate_that_cannot_be_is_refused(rate):
 
 
 def test_an_agent_counts_alarms_and_keeps_them_over_a_restart(caplog):
-    one, other = ReadingAlarms(AlarmSection(0.01)), ReadingAlarms(AlarmSection(0.01))
+    one, other = ReadingAlarms(0.01), ReadingAlarms(0.01)
     for t, value in enumerate(noise("normal", 300)):
         one.judge(t, t, 0.0, value)
     count = one.count
@@ -121,7 +121,7 @@ def test_an_agent_counts_alarms_and_keeps_them_over_a_restart(caplog):
     assert other.judge(301, 301, 0.0, 1.0) == one.judge(301, 301, 0.0, 1.0)
     assert other.count == one.count
     json.dumps(record)
-    assert ReadingAlarms(AlarmSection()).judge(1, 1, 0.0, 50.0) == {}
+    assert ReadingAlarms(None).judge(1, 1, 0.0, 50.0) == {}
     assert one.judge(0, 0, 0.0, 50.0) == {}  # before any label was learnt
 
 
@@ -144,7 +144,7 @@ def test_agents_judge_as_a_run_does_also_after_a_restart(tmp_path):
     T, graph = 150, nx.path_graph(2)
     X, y = problems.streams(2, T, d)
     y[0, 140] += 30
-    both = configs(graph, alarm=AlarmSection(0.05))
+    both = configs(graph, output=OutputSection(alarm_rate=0.05))
     outs = [[], []]
     asyncio.run(together(*agents_of(both, X, y, outs)))
     expected = domkl.simulate(X, y, graph, model=PAPER).alarms(y, 0.05)
@@ -159,4 +159,4 @@ def test_agents_judge_as_a_run_does_also_after_a_restart(tmp_path):
 
 def test_an_agent_of_classes_raises_no_alarms():
     with pytest.raises(InputError, match="learns classes"):
-        config("a", model=domkl.Auto(loss="logistic"), alarm=AlarmSection(0.05))
+        config("a", model=domkl.Auto(loss="logistic"), output=OutputSection(alarm_rate=0.05))

@@ -175,7 +175,9 @@ def test_two_labels_are_classes_and_three_need_a_choice():
     with pytest.raises(CellError, match=r"'y' is 'eggs'; expected one of ham, spam"):
         encoder.encode({"a": 1, "y": "eggs"})
     rows = made(a=range(6), y=["x", "y", "z"] * 2)
-    with pytest.raises(InputError, match=r"target 'y' has 3 classes: x, y, z; choose one with --class NAME"):
+    with pytest.raises(
+        InputError, match=r"target 'y' has 3 classes: x, y, z; expected two; predict one .* --class NAME"
+    ):
         Encoder.fit(rows, Columns(target="y"))
     chosen = Encoder.fit(rows, Columns(target="y", positive="y"))
     assert [chosen.encode(row).y for row in rows[:3]] == [-1, 1, -1]
@@ -192,7 +194,7 @@ def test_two_labels_are_classes_and_three_need_a_choice():
         (-1e300, "too large", "-1e+300"),
         (datetime(2020, 1, 1), "not a number", "2020"),
         (b"\xff", "not a number", "xff"),
-        ([1], "no column", "none of the columns a"),
+        ([1], "nested", "column 'a' is an object or a list"),
     ],
 )
 def test_a_cell_that_does_not_fit_is_refused_with_kind_reason_and_remedy(cell, kind, part):

@@ -42,7 +42,7 @@ def test_each_learner_can_start_with_its_file_and_variables(name):
     found = config.load(DEPLOY / "compose" / f"{name}.toml", image | environ)
     assert (found.name, *found.neighbours) == (name, *(other for other in LEARNERS if other != name))
     assert (found.stream.topic, found.output.topic) == (f"sensors/{name}/env", f"predictions/{name}")
-    assert (found.target, found.inputs, found.alarm.rate) == ("temp", 4, 0.001)
+    assert (found.target, found.inputs, found.output.alarm_rate) == ("temp", 4, 0.001)
     assert found.transport_settings().kind == "mqtt"
     assert found.transport_settings().password == "secret"
     transports.check(found.transport_settings())

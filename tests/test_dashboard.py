@@ -21,7 +21,7 @@ import pytest
 
 from brokers import free_ports
 from domkl.agent import Agent
-from domkl.agent.sections import AlarmSection
+from domkl.agent.sections import OutputSection
 from domkl.agent.serve import service_of
 from domkl.agent.service import METRICS
 from domkl.agent.streams import aiter_of
@@ -85,7 +85,7 @@ async def scraped(folder):
         stream = aiter_of(paced(X[j], labels, 0.02), 3)
         agents.append(
             Agent(
-                config(name, near, model=AUTO, alarm=AlarmSection(0.4)),
+                config(name, near, model=AUTO, output=OutputSection(alarm_rate=0.4)),
                 stream=stream,
                 out=lambda record: None,
             )

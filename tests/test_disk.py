@@ -23,6 +23,7 @@ from domkl.agent.output import MOST, Lines
 from domkl.agent.serve import snapshot
 from domkl.agent.streams import Reading, aiter_of
 from domkl.base.errors import DataError
+from domkl.cli import main
 from domkl.learner import files
 from inmemory import PAPER, config, configs, d, paced, stream, until, y_hats
 
@@ -231,6 +232,28 @@ def test_predictions_wait_for_room_and_are_then_whole(tmp_path):
     cut, *whole = place.read_text().splitlines()
     assert cut == '{"index": 0, "te'
     assert [json.loads(line)["index"] for line in whole] == [*range(count - 1), count]
+
+
+def test_a_full_disk_is_in_the_closing_line_and_the_exit_code(tmp_path, capsys):
+    (tmp_path / "in.jsonl").write_text('{"x": [1], "y": 1}\n' * 30)
+    text = 'inputs = 1\nmodel = {size = 20}\nstream = {path = "in.jsonl"}\n'
+    (tmp_path / "a.toml").write_text(f'{text}output = {{predictions = "/dev/full"}}\n')
+    assert main(["agent", str(tmp_path / "a.toml")]) == 2
+    *_, closing, error = capsys.readouterr().err.splitlines()
+    assert (json.loads(closing)["predictions_lost"], json.loads(closing)["used"]) == (30, 30)
+    assert "30 predictions are lost: predictions cannot be written to /dev/full: No space left" in error
+
+
+def test_predictions_of_the_same_rows_are_not_written_twice(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"x": [1], "y": 1}\n' * 5)
+    text = 'inputs = 1\nmodel = {size = 20}\nstream = {path = "in.jsonl"}\noutput = {predictions = "out"}\n'
+    for directory, expected in (("", 5), ("state", 5), ("state", 6)):
+        (tmp_path / "a.toml").write_text(f'{text}checkpoint = {{directory = "{directory}"}}\n')
+        assert main(["agent", str(tmp_path / "a.toml")]) == 0
+        indices = [json.loads(line)["index"] for line in (tmp_path / "out").read_text().splitlines()]
+        assert indices == list(range(expected))
+        with (tmp_path / "in.jsonl").open("a") as file:
+            file.write('{"x": [2], "y": 1}\n' if directory else "")
 
 
 # A real disk

@@ -200,7 +200,7 @@ def test_an_outcome_holds_the_run_and_its_comparators():
     run = domkl.simulate(split.X, split.y, "ring", model=given)
     np.testing.assert_array_equal(outcome.run.mse, run.mse)
     lone = [domkl.simulate(split.X[[j]], split.y[[j]], [[0]], model=given).mse[0] for j in range(3)]
-    np.testing.assert_array_equal(outcome.alone_mse, lone)
+    np.testing.assert_array_equal(outcome.mse_alone, lone)
     X, y = split.X.swapaxes(0, 1).reshape(-1, 2), split.y.T.ravel()
     central = domkl.omkl(X, y, kernels=V, mu=1 / 3, eta_g=1.0)
     np.testing.assert_allclose(outcome.central_mse.mean(), central.mse)

@@ -22,7 +22,7 @@ def status(**more):
         "state": "ready",
         "round": 7,
         "samples": 7,
-        "error": 1.5,
+        "rmse": 1.5,
         "neighbours": [NEAR],
         "weights": [["own", 1.0]],
         **more,
@@ -74,7 +74,7 @@ def test_what_is_reported_is_what_is_shown():
     a.report(status(bytes_sent=10, rows_refused=3, faults=["secret"], learner="a"), 0.0)
     b.receive("a", a.take_news(), {"a"}, 1.0)
     (shown,) = b.statuses(3.0, ["own"])
-    assert (shown["learner"], shown["round"], shown["error"], shown["bytes_sent"]) == ("a", 7, 1.5, 10)
+    assert (shown["learner"], shown["round"], shown["rmse"], shown["bytes_sent"]) == ("a", 7, 1.5, 10)
     assert (shown["neighbours"], shown["weights"]) == ([NEAR], [["own", 1.0]])
     assert (shown["via"], shown["age"]) == (None, 2.0)
     assert "faults" not in shown
@@ -149,9 +149,9 @@ def test_invented_learners_are_bounded_and_give_way():
         {"round": 2**63 - 1},
         {"round": -1},
         {"round": 1.5},
-        {"error": -1.0},
-        {"error": 1e200},
-        {"error": "1"},
+        {"rmse": -1.0},
+        {"rmse": 1e200},
+        {"rmse": "1"},
         {"state": "hacked"},
         {"links": {"<b>": 1.0}},
         {"links": {"b": 2.0}},

@@ -6,14 +6,18 @@ import json
 import subprocess
 import sys
 
+import networkx as nx
 import numpy as np
 import pytest
 
+import domkl
 from domkl.agent import AgentConfig
-from domkl.agent.config import Handed
+from domkl.agent.config import Handed, OutputSection
 from domkl.agent.making import make
 from domkl.base.errors import DataError, InputError
-from domkl.datasets.columns import Columns
+from domkl.cli import main
+from domkl.datasets import Columns, read_table
+from domkl.faces.saved import About
 from domkl.learner import files, handed, schema
 from taught import MODELS, NAMES, D, read_back, rows, samples, taught, taught_in_river
 
@@ -53,6 +57,44 @@ def test_an_input_that_never_had_a_value_can_be_handed_over(tmp_path):
     for x, label in zip(rows(samples(40)[0]), samples(40)[1], strict=True):
         model.learn_one({**x, "new": None}, label)
     assert "new" in read_back(model, tmp_path).names
+
+
+# Saved models
+
+
+def saved(folder, columns, J=1):
+    """A model of rows with a word, as `domkl run` saves one."""
+    rows = [{"wind": "NS"[i % 2], "h": i % 7, "power": i % 7 + 5 * (i % 2)} for i in range(100)]
+    table = read_table(rows, columns)
+    model = domkl.DOMKL(nx.complete_graph(J), model=domkl.Auto(size=50))
+    for x, y in zip(table.X, table.y, strict=True):
+        model.learn([x] * J, [y] * J)
+    model.about = About(table.feature_names, table.target, columns=table.columns)
+    model.save(folder / f"{J}.domkl")
+    return folder / f"{J}.domkl"
+
+
+def test_an_agent_begins_with_a_saved_model_and_its_columns(tmp_path, capsys):
+    path = saved(tmp_path, Columns(target="power"))
+    (tmp_path / "new.csv").write_text("h;power;wind\n" + "".join(f"{i},5;{i + 5},5;S\n" for i in range(6)))
+    (tmp_path / "a.toml").write_text('model.path = "1.domkl"\nstream.path = "new.csv"\n')
+    assert main(["agent", str(tmp_path / "a.toml")]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["y"] for record in records] == [5.5, 6.5, 7.5, 8.5, 9.5, 10.5]
+    assert abs(records[0]["y_hat"] - 5.5) < 1  # before it has seen any label
+    other = AgentConfig("net", "a", model=Handed(str(path)), columns=Columns(target="h"))
+    with pytest.raises(InputError, match=r"\[columns\] target differs from what .* leave target out"):
+        make(other)
+    with pytest.raises(InputError, match="holds 2 learners; expected a model of one"):
+        make(AgentConfig("net", "a", model=Handed(str(saved(tmp_path, Columns(target="power"), 2)))))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_alarms_are_for_numbers(tmp_path, kind):
+    taught_in_river(kind, T=70, classify=True).hand_over(tmp_path / "a.model")
+    model, output = Handed(str(tmp_path / "a.model")), OutputSection(alarm_rate=0.01)
+    with pytest.raises(InputError, match=r"alarm_rate is given and .* learns classes; expected numbers"):
+        make(AgentConfig("net", "a", model=model, output=output))
 
 
 # Wrong ones

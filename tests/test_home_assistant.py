@@ -52,8 +52,7 @@ home_assistant = true
 unit = "°C"
 device_class = "temperature"
 predictions = ""
-[alarm]
-rate = 0.01
+alarm_rate = 0.01
 """
 
 

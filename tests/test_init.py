@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import random
+import socket
+import sqlite3
 import stat
 import threading
 
@@ -14,7 +17,7 @@ from brokers import MOSQUITTO, free_ports, running
 from domkl import cli
 from domkl.agent import config
 from domkl.base.errors import InputError
-from domkl.cli import listening
+from domkl.cli import init, listening
 from domkl.lab import devices
 
 needs_broker = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
@@ -51,6 +54,7 @@ def test_csv_files_become_devices_that_agree_on_their_inputs(here, capsys):
     assert said["next"] == "domkl up agents"
     found = [config.load(here / "agents" / f"{name}.toml", {}) for name in said["devices"]]
     assert [each.neighbours for each in found] == [("south-hill",), ("north",)]
+    assert {each.network for each in found} == {here.name.strip("-")[:64]}
     assert [each.columns.separator for each in found] == [",", ";"]
     assert [each.columns.decimal for each in found] == ["", ","]
     for each in found:
@@ -63,6 +67,36 @@ def test_csv_files_become_devices_that_agree_on_their_inputs(here, capsys):
         looked = json.loads(capsys.readouterr().out)
         assert looked["first_rows"]["refused"] == []
         assert looked["first_rows"]["used"] == looked["first_rows"]["read"] > 10
+
+
+def test_databases_become_devices_whose_files_hold_no_password(here, capsys):
+    with contextlib.closing(sqlite3.connect(here / "log.db")) as made:
+        made.execute("create table log (humid, temp)")
+        made.executemany("insert into log values (?, ?)", [(i, 2 * i) for i in range(30)])
+        made.commit()
+    query = "select * from log where humid < 20"
+    assert cli.main(["init", "sqlite:log.db", "--query", query, "--target", "temp", "--follow"]) == 0
+    assert cli.main(["agent", "agents/log.toml", "--check"]) == 0
+    assert "the first rows of log.db: 20 read, 20 can be used" in capsys.readouterr().out
+    found = config.load(here / "agents" / "log.toml", {}).stream
+    assert (found.kind, found.query, found.follow) == ("database", query, True)
+    for address in ("postgresql://me:secret@h/x", "postgresql://me@h/x?password=secret"):
+        with pytest.raises(InputError, match="has a password, which everybody could read") as caught:
+            init._seen_from(here, address)
+        assert "secret" not in str(caught.value)
+
+
+def test_a_second_folder_has_other_ports_and_one_that_is_used_is_named(here, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
+        assert devices.free_from(port, 2) > port
+        first = ["init", "north.csv", "--target", "temp", "--port", str(port), "--alarm-rate", "0.01"]
+        assert cli.main(first) == 0
+        assert cli.main(["up", "agents"]) == 2
+    said = capsys.readouterr().err
+    assert f"127.0.0.1:{port}, the page of north, is in use" in said
+    assert "change http in agents/north.toml" in said
+    assert config.load(here / "agents" / "north.toml", {}).output.alarm_rate == 0.01
 
 
 def test_nothing_is_overwritten_and_nothing_left_behind(here, capsys):
@@ -82,18 +116,18 @@ def test_nothing_is_overwritten_and_nothing_left_behind(here, capsys):
 @pytest.mark.parametrize(
     ("argv", "wrong"),
     [
-        ([], "neither CSV files nor --topic are given; expected one of them"),
+        ([], "neither files nor --topic are given; expected one of them"),
         (["north.csv"], "no target is given; expected the column to predict; add --target"),
         (
             ["north.csv", "--target", "tmp"],
             "north.csv has no column 'tmp'; expected one of when",
         ),
-        (["north.csv", "--topic", "a", "--target", "temp"], "CSV files and --topic are both given"),
+        (["north.csv", "--topic", "a", "--target", "temp"], "files and --topic are both given"),
         (["--topic", "a", "--target", "temp"], "--topic is given without --broker"),
         (["--topic", "a", "--target", "temp", "--broker", "b", "--user", "u"], "no password of u is given"),
         (["north.csv", "./north.csv", "--target", "temp"], "two devices are called 'north'"),
         (["none.csv", "--target", "temp"], "none.csv"),
-        (["north.csv", "--target", "temp", "--user", "u"], "--user is given with CSV files"),
+        (["north.csv", "--target", "temp", "--user", "u"], "--user is given with files"),
         (["--topic", "a", "--target", "temp", "--follow"], "--follow is given with topics"),
     ],
 )

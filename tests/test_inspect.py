@@ -129,7 +129,10 @@ def test_two_classes_choose_their_loss_and_more_need_a_choice(here, capsys):
     assert "--loss is squared and the target has classes" in capsys.readouterr().err
     (here / "three.csv").write_text("a,y\n" + "".join(f"{i},{'xyz'[i % 3]}\n" for i in range(60)))
     assert cli.main(["run", "--data", "three.csv", "--target", "y", *SMALL]) == 2
-    assert "3 classes: x, y, z; choose one with --class NAME" in capsys.readouterr().err
+    assert (
+        "3 classes: x, y, z; expected two; predict one against the rest with --class NAME"
+        in capsys.readouterr().err
+    )
     _, found, _ = asked(capsys, "run", "--data", "three.csv", "--target", "y", "--class", "z", *SMALL)
     assert any("+1 is 'z', -1 is any other" in note for note in found["notes"])
 

@@ -205,7 +205,7 @@ def test_a_file_that_cannot_be_read_at_a_restart_is_not_learnt_twice(tmp_path):
         first = open_stream(section, 1)
         await collect(first, 3)
         turn_into(path, "directory")
-        again = open_stream(section, 1, 3, origin=first.origin)
+        again = open_stream(section, 1, 3, origin=first.origin_at(3))
         task = asyncio.create_task(collect(again, 1))
         await until(lambda: again.fault)
         path.rmdir()

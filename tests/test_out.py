@@ -16,9 +16,10 @@ import domkl
 import problems
 from domkl import cli
 from domkl.base.errors import InputError
+from domkl.base.sheet import Sheet
 from domkl.cli import completion
+from domkl.faces.saved import About
 from domkl.lab import latex, report, results
-from domkl.lab.latex import Sheet
 from domkl.lab.reproduce import claims
 from domkl.lab.reproduce.tables import Figure
 
@@ -78,6 +79,10 @@ def test_run_leaves_predictions_and_a_model_that_predict_uses(here, capsys):
     encoder = domkl.datasets.encoder.Encoder(loaded.about.columns)
     x = encoder.encode({"when": "2024-02-01 03:00", "site": "b", "color": "red", "t": "4"}).x
     assert found["rows"][0]["y_hat"] == pytest.approx(loaded.predict([x, x])[1])
+    assert cli.main(["explain", model, "--data", "new.csv", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["learner"] for row in rows] == ["b", "a"]
+    assert [row["y_hat"] for row in rows] == pytest.approx([row["y_hat"] for row in found["rows"]])
 
     assert cli.main(["predict", model, "--data", "mine.csv", "--learner", "a", "--out", "p.csv"]) == 0
     assert {row["learner"] for row in table(here / "p.csv")} == {"a"}
@@ -86,6 +91,25 @@ def test_run_leaves_predictions_and_a_model_that_predict_uses(here, capsys):
     assert "--learner is 'c'; expected one of a, b" in capsys.readouterr().err
     assert code(["predict", "mine.csv", "--data", "new.csv"]) == 2
     assert "mine.csv cannot be used as a model" in capsys.readouterr().err
+
+
+def test_predict_and_explain_take_the_best_learner_and_say_so(here, capsys):
+    rng, model = np.random.default_rng(0), domkl.DOMKL("path", model=domkl.Auto(size=16))
+    model.about = About(("u", "v"), "power", "kW")
+    for x in rng.uniform(size=(60, 2, 2)):
+        model.learn(x, x[:, 0] + np.array([1.0, 0.01]) * rng.standard_normal(2))  # the second errs less
+    model.save("two.domkl")
+    (here / "new.csv").write_text("u,v\n0.1,0.2\n")
+    assert np.argmin(model.widths(0.9)) == 1
+    best = str(model.learners[1])
+    assert cli.main(["predict", "two.domkl", "--data", "new.csv"]) == 0
+    said = capsys.readouterr()
+    assert next(csv.DictReader(said.out.splitlines()))["learner"] == best
+    assert f"1 row predicted by learner {best}, the best of 2" in said.err
+    assert cli.main(["explain", "two.domkl"]) == 0
+    assert f"learner {best}, the best of 2" in capsys.readouterr().out
+    assert cli.main(["explain", "two.domkl", "--learner", str(model.learners[0])]) == 0
+    assert "the best" not in capsys.readouterr().out
 
 
 def test_an_unwritable_place_is_found_before_anything_is_learnt(here, monkeypatch, capsys):
@@ -187,7 +211,7 @@ def test_errors_of_the_document_have_one_scale(here, capsys):
         found = json.loads(capsys.readouterr().out)
         for one in (*found["learners"], found["network"]):
             assert one["rmse"] == pytest.approx(one["mse"] ** 0.5)
-            assert one["alone_rmse"] == pytest.approx(one["alone_mse"] ** 0.5)
+            assert one["rmse_alone"] == pytest.approx(one["mse_alone"] ** 0.5)
 
 
 # Python
@@ -247,15 +271,18 @@ def test_what_an_error_names_is_there():
 
 def test_tables_for_papers():
     sheet = Sheet("A_b 5 %", ("name", "x|y"), [["a&b", "1 ± 2"], ["c", "3"]], bold=frozenset({(0, 1)}))
-    tex = sheet.text("latex")
+    tex = latex.text(sheet, "latex")
     assert r"\caption{A\_b 5 \%}" in tex
     assert r"a\&b & \textbf{1 $\pm$ 2} \\" in tex
+    odd = latex.text(Sheet("t", ("name", "x"), [["[1pt]", "1"], ["*", "<"]]), "latex")
+    assert r"{[}1pt] & 1 \\" in odd
+    assert r"{*} & \textless{} \\" in odd
     assert tex.count(r"\begin{") == tex.count(r"\end{") == 2
     assert [tex.index(rule) for rule in ("toprule", "midrule", "bottomrule")] == sorted(
         tex.index(rule) for rule in ("toprule", "midrule", "bottomrule")
     )
-    assert "| a&b | **1 ± 2** |" in sheet.text("markdown")
-    assert sheet.text("csv").splitlines() == ["name,x|y", "a&b,1 ± 2", "c,3"]
+    assert "| a&b | **1 ± 2** |" in latex.text(sheet, "markdown")
+    assert latex.text(sheet, "csv").splitlines() == ["name,x|y", "a&b,1 ± 2", "c,3"]
     with pytest.raises(InputError, match=r"ends in .doc; expected .csv, .tex, .md"):
         latex.format_of("a.doc")
 
@@ -357,4 +384,5 @@ def test_a_narrow_terminal_explains_only_what_it_shows():
     outcome = OUTCOMES["stations"]()
     assert re.search(r"^CV ", printed(outcome, 120), re.MULTILINE)
     narrow = printed(outcome, 60)
-    assert not re.search(r"\bCV\b", narrow)
+    assert not re.search(r"^CV ", narrow, re.MULTILINE)
+    assert re.search(r"^No room for .*\bCV\b", narrow, re.MULTILINE)

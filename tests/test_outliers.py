@@ -165,6 +165,7 @@ def test_a_rare_peak_that_has_been_seen_before_is_believed():
     assert gate.bound(0.0, 0.0, 15.0, True, (-3.0, 20.0)) == 15.0
     assert gate.bound(0.0, 0.0, 15.0, True, (-3.0, 3.0)) < 15.0
     assert gate.bound(0.0, 0.0, 1e6, True, (-3.0, 20.0)) == 0.0
+    assert gate.bound(0.0, 0.0, 1e6, True, (-3.0, 1e6)) == 0.0  # a fault that lasted some rounds, long ago
 
 
 def test_classes_are_never_bounded():

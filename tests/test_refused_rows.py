@@ -155,6 +155,7 @@ def test_errors_of_together_and_alone_are_averaged_in_the_same_way():
     assert progress.rmse == pytest.approx(np.sqrt(np.mean((y - y_hat) ** 2)))
     assert progress.rmse_alone == pytest.approx(np.sqrt(np.mean((y - alone) ** 2)))
     without = Progress()
+    assert (without.rmse, without.rmse_alone) == (None, None)  # no sample yet
     without.account(1.0, 0.0, Step(0, "a", 1.0, 0.0, np.ones(1)))
     assert without.rmse_alone is None
 

@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from domkl.base.errors import InputError, MissingExtra
+from domkl.base.sheet import fit
 from domkl.base.words import number
 from domkl.datasets import Split
 from domkl.lab import report, trial
@@ -87,8 +88,8 @@ def test_document_holds_the_numbers_of_the_outcome(outcome):
         assert learner["mse"] == outcome.scale * run.mse[j]
         assert learner["cv"] == outcome.scale * run.cv[j]
         assert learner["rmse"] == pytest.approx(np.sqrt(outcome.scale * run.mse[j]))
-        assert learner["alone_mse"] == outcome.scale * outcome.alone_mse[j]
-        assert learner["alone_rmse"] == pytest.approx(np.sqrt(outcome.scale * outcome.alone_mse[j]))
+        assert learner["mse_alone"] == outcome.scale * outcome.mse_alone[j]
+        assert learner["rmse_alone"] == pytest.approx(np.sqrt(outcome.scale * outcome.mse_alone[j]))
         assert learner["omkl_mse"] == outcome.scale * outcome.central_mse[j]
         assert learner["baselines"] == {
             name: outcome.scale * mse[j] for name, mse in outcome.baselines.items()
@@ -97,7 +98,7 @@ def test_document_holds_the_numbers_of_the_outcome(outcome):
             assert learner["best_kernel"]["mse"] == outcome.scale * run.kernel_mse[j].min()
     assert facts["rounds"] == run.y_hat.shape[1]
     assert facts["network"]["mse"] == outcome.scale * run.mse.mean()
-    assert facts["network"]["alone_mse"] == outcome.scale * outcome.alone_mse.mean()
+    assert facts["network"]["mse_alone"] == outcome.scale * outcome.mse_alone.mean()
 
 
 def test_document_holds_the_model_as_set_and_as_used(outcome):
@@ -119,7 +120,7 @@ def test_auto_stands_beside_the_paper_and_has_no_kernels():
     assert facts["network"]["best_kernel"] is facts["network"]["best_kernels_mse"] is None
     beside = trial.carry_out(auto.experiment.with_model("paper"), Source("toy", auto.split))
     assert [one["baselines"]["paper"] for one in facts["learners"]] == beside.run.mse.tolist()
-    assert re.search(r"^learner +auto +alone +OMKL +paper +far +now", shown, re.MULTILINE)
+    assert re.search(r"^learner +auto +alone +OMKL +paper +so far +is now", shown, re.MULTILINE)
     assert "σ²" not in shown
     assert "best kernel" not in shown
 
@@ -178,7 +179,8 @@ def test_a_run_that_overflowed_is_reported(tmp_path):
 def test_summary_never_cuts_a_number(outcome, width):
     facts = report.document(outcome)
     lines = printed(outcome, width).splitlines()
-    columns = terminal._that_fit(tables.learner_columns(facts), width)
+    heads = fit(terminal.learners(facts, width), width).names()[1:]
+    columns = [column for column in tables.learner_columns(facts) if column.head in heads]
     rows = [j for j in terminal._shown(facts) if j is not None]
     for j in rows:
         numbers = [column.cells[j] for column in columns]
@@ -210,7 +212,7 @@ def test_summary_says_what_its_words_mean(stations):
 def test_alone_stands_beside_the_error_and_the_last_line_compares_them(outcome):
     facts = report.document(outcome)
     heads = [column.head for column in tables.learner_columns(facts)]
-    together, alone = np.sqrt([outcome.scale * mse.mean() for mse in (outcome.run.mse, outcome.alone_mse)])
+    together, alone = np.sqrt([outcome.scale * mse.mean() for mse in (outcome.run.mse, outcome.mse_alone)])
     if outcome.graph.J == 1:
         assert "alone" not in heads
         assert sentences.verdict(facts) == ""

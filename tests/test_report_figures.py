@@ -95,7 +95,7 @@ def test_title_of_the_error_compares_the_two_halves(stations):
 def test_error_of_the_whole_run_stands_beside_the_others(stations):
     drawn, _, _ = error_figure.draw(stations)
     words = [text.get_text() for text in drawn.axes[0].texts]
-    known = {"paper": stations.run.mse, "alone": stations.alone_mse, "OMKL": stations.central_mse}
+    known = {"paper": stations.run.mse, "alone": stations.mse_alone, "OMKL": stations.central_mse}
     for name, mse in {**known, **stations.baselines}.items():
         assert f"{name} {number(np.sqrt(stations.scale * mse.mean()))}" in words
 

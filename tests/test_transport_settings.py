@@ -22,7 +22,7 @@ from domkl.agent.transports import (
     sender_of,
     topic,
 )
-from domkl.agent.transports.security import is_loopback, parse
+from domkl.agent.transports.security import is_local, parse
 from domkl.agent.transports.topics import check_pattern, matches
 from domkl.agent.transports.zenoh import as_key, configuration, load
 from domkl.base.errors import InputError
@@ -183,8 +183,8 @@ def test_addresses():
     assert parse("[::1]:7447") == ("::1", 7447)
     assert parse("host.example:1") == ("host.example", 1)
     loopback = ["127.0.0.1:1", "127.8.9.1:1", "localhost:1", "[::1]:1"]
-    assert all(map(is_loopback, loopback))
-    assert not any(map(is_loopback, ["0.0.0.0:1", "[::]:1", "128.0.0.1:1", "localhost.example:1"]))
+    assert all(map(is_local, loopback))
+    assert not any(map(is_local, ["0.0.0.0:1", "[::]:1", "128.0.0.1:1", "localhost.example:1"]))
 
 
 def test_topics():

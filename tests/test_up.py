@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 import brokers
 import domkl
@@ -90,10 +92,10 @@ def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_
     assert document["model"]["kind"] == ("paper" if more else "auto")
     assert [learner["name"] for learner in document["learners"]] == ["EWR", "JFK", "LGA"]
     for learner in document["learners"]:
-        assert learner["rmse"] == learner["simulator_rmse"] == pytest.approx(130 * learner["mse"] ** 0.5)
+        assert learner["rmse"] == learner["rmse_simulated"] == pytest.approx(130 * learner["mse"] ** 0.5)
         assert learner["bytes_sent"] > 34 * 390 * 8
         assert len(learner["neighbours"]) == 2
-        assert learner["alone_rmse"] > 0
+        assert learner["rmse_alone"] > 0
         assert learner["rounds_incomplete"] == 0
     first, second, *_ = done.stderr.splitlines()
     assert re.fullmatch(r"Page: http://127\.0\.0\.1:\d+/", first)
@@ -115,10 +117,9 @@ def test_over_mqtt_and_at_a_rate_with_a_live_view_on_a_terminal(environ, tmp_pat
     os.close(above)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|`", "", shown)
     for expected in (
-        "1/1 up",
-        "2/2 up",
-        "σ²=",
-        "of 54, error",
+        "4/4 neighbours up",
+        "σ² =",
+        "of 54, RMSE",
         "(alone –)",
         "alone",
         "B/s",
@@ -261,8 +262,15 @@ def test_agents_are_compared_with_one_simulation_of_the_same_model(monkeypatch):
     assert found["graph"]["edges"] == [["EWR", "JFK"], ["EWR", "LGA"], ["JFK", "LGA"]]
     first = found["learners"][0]
     assert (first["neighbours"], first["messages_sent"], first["same_bits"]) == (["JFK", "LGA"], 3, False)
-    assert first["simulator_rmse"] == pytest.approx(130 * runs[0].mse[0] ** 0.5)
-    assert first["alone_rmse"] == pytest.approx(130 * runs[1].mse[0] ** 0.5)
+    assert first["rmse_simulated"] == pytest.approx(130 * runs[0].mse[0] ** 0.5)
+    assert first["rmse_alone"] == pytest.approx(130 * runs[1].mse[0] ** 0.5)
+
+
+def shown(view):
+    """The lines of a live table."""
+    console = Console(width=120, file=io.StringIO(), color_system=None)
+    console.print(view.table)
+    return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
 
 
 def test_the_live_view_shows_errors_beside_those_alone():
@@ -270,18 +278,20 @@ def test_the_live_view_shows_errors_beside_those_alone():
     source = trial.prepare(chosen, 30)
     network = SimpleNamespace(names=["EWR", "JFK", "LGA"], processes={})
     view = live.View(network, chosen, source)
-    known = {"round": 9, "kernel": 2, "weight": 0.5, "up": 2, "neighbours": 2, "trusted": 2}
+    known = {"round": 9, "kernel": 2, "weight": 0.5, "up": 2, "neighbours": 2, "trusted": 2, "bytes_sent": 7}
     view.status = {name: {**known, "rmse": 0.1, "rmse_alone": 0.2} for name in network.names}
-    assert "round 9 of 24, error 13 °F (alone 26 °F), 6/6 neighbours up" in view.line
-    assert view._row("EWR")[:5] == ["EWR", "9", "13 °F", "26 °F", "alone 50 %"]
+    assert "round 9 of 24, RMSE 13 °F (alone 26 °F), 6/6 neighbours up" in view.line
+    assert "EWR 9 13.0 26.0 2/2 2 alone 50 % 7 B" in shown(view)
     view.status["LGA"]["rmse_alone"] = None
     assert "(alone –)" in view.line
-    assert view._row("LGA")[3] == "–"
+    assert "LGA 9 13.0 – 2/2 2 alone 50 % 7 B" in shown(view)
+    view.status["JFK"] = {}
+    assert "JFK starting – – – – – –" in shown(view)
 
 
 def test_the_end_of_up_says_whether_together_paid(capsys):
     learners = [
-        {"name": name, "rmse": 3.0, "simulator_rmse": 3.0, "alone_rmse": 4.0, **dict.fromkeys(up.TRAFFIC)}
+        {"name": name, "rmse": 3.0, "rmse_simulated": 3.0, "rmse_alone": 4.0, **dict.fromkeys(up.TRAFFIC)}
         for name in "ab"
     ]
     about = {

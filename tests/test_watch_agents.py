@@ -18,7 +18,6 @@ from domkl.agent import certs, explaining, serve
 from domkl.agent.config import AgentConfig, OutputSection, TransportSection
 from domkl.agent.config_http import HttpSection
 from domkl.agent.loop import Agent
-from domkl.agent.sections import AlarmSection
 from domkl.agent.serve import service_of, show_status
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
@@ -116,6 +115,9 @@ def test_wrong_questions_get_what_is_expected():
             {"x": "text"},
             {"x": [1, 1e400]},
             {"x": {"u": 1, "w": 2}},
+            {"x": {"u": {"a": 1}, "v": 2}},
+            {"u": {"a": 1}},
+            {"x": [1, 2], "explian": True},
         ]
         return [await asked(service, "/predict", each) for each in questions]
 
@@ -153,7 +155,7 @@ def test_the_page_of_one_shows_all_and_its_own_readings():
     assert (rows["a"].get("via"), rows["b"]["via"], rows["c"]["via"]) == (None, None, "b")
     assert [near["name"] for near in rows["b"]["neighbours"]] == ["a", "c"]
     assert rows["c"]["round"] > 0
-    assert rows["c"]["error"] is not None
+    assert rows["c"]["rmse"] is not None
     assert (own["target"], own["unit"], own["inputs"], own["self"]) == ("flow", "l/s", ["u", "v"], "a")
     samples = own["detail"]["samples"]
     assert samples[5] == pytest.approx(y[0].tolist())
@@ -239,7 +241,7 @@ def test_the_page_shows_which_inputs_matter_and_the_alarms(publish, monkeypatch)
     for name, seconds in (("FIRST", 0.01), ("EVERY", 0.05), ("REST", 0.0)):
         monkeypatch.setattr(explaining, name, seconds)
     X, y = faulty()
-    settings = dataclasses.replace(config("a", publish=publish), alarm=AlarmSection(rate=0.01))
+    settings = dataclasses.replace(config("a", publish=publish), output=OutputSection(alarm_rate=0.01))
     agent = Agent(settings, stream=inmemory.stream(X, y), out=[].append)
     state, answer = watched(agent)
     [row] = state["learners"]
@@ -288,7 +290,7 @@ def test_what_is_published_can_be_limited(publish, hidden):
     assert predictions[1] == {"predictions": []}
     assert answer[0] == 404
     assert ("domkl_rmse_rolling" in text, "domkl_kernel_weight" in text) == (not hidden, not hidden)
-    assert (sent.error is None, sent.weights == []) == (bool(hidden), bool(hidden))
+    assert (sent.rmse is None, sent.weights == []) == (bool(hidden), bool(hidden))
 
 
 def test_settings_say_what_is_wrong(tmp_path):

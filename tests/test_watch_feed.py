@@ -41,7 +41,7 @@ def test_errors_are_those_of_the_definition(delay):
     y, y_hat = rng.normal(size=(2, 400))
     row = told(y, y_hat, delay).document(None)["learners"][0]
     judged = range(delay + 1, 400 - delay)  # from the first prediction for which a label was known
-    assert row["error"] == pytest.approx(rolled([y[t] - y_hat[t] for t in judged]))
+    assert row["rmse"] == pytest.approx(rolled([y[t] - y_hat[t] for t in judged]))
     assert row["no_change"] == pytest.approx(rolled([y[t] - y[t - 1 - delay] for t in judged]))
     assert row["mean"] == pytest.approx(rolled([y[t] - y[: t - delay].mean() for t in judged]))
 
@@ -63,9 +63,9 @@ def test_a_simulation_is_shown_as_samples_are(delay):
         "abc", run.document(None)["learners"], one.document(None)["learners"], strict=True
     ):
         j = "abc".index(name)
-        assert row["error"] == pytest.approx(rolled([y[j, t] - y_hat[j, t] for t in judged]))
+        assert row["rmse"] == pytest.approx(rolled([y[j, t] - y_hat[j, t] for t in judged]))
         if delay == 0:
-            for key in ("error", "no_change", "mean"):
+            for key in ("rmse", "no_change", "mean"):
                 assert row[key] == pytest.approx(other[key]), key
     detail, other = run.document("b")["detail"], one.document("b")["detail"]
     assert detail["samples"][2][-1] == pytest.approx(other["samples"][2][-1])
@@ -113,7 +113,9 @@ def test_levels_withhold_readings_and_errors():
     def document(publish):
         found = told(np.arange(9.0), np.arange(9.0), into=Feed("net", publish=publish))
         found.sample({"learner": "a", "index": 9, "y_hat": 0.0, "alarm": True})
-        found.status({"learner": "a", "state": "ready", "round": 9, "alone": 2.0, "weights": [["own", 1.0]]})
+        found.status(
+            {"learner": "a", "state": "ready", "round": 9, "rmse_alone": 2.0, "weights": [["own", 1.0]]}
+        )
         found.explain("a", 9, [["u", 1.0, 2.0, "rises"]])
         return found, found.document("a")
 
@@ -123,10 +125,10 @@ def test_levels_withhold_readings_and_errors():
     whole, shown = document("errors")
     assert set(shown["detail"]) == {"name", "errors", "weights"}
     assert (shown["alarms"], whole.records("a", 5)) == ([], [])
-    assert shown["learners"][0]["alone"] == 2.0
+    assert shown["learners"][0]["rmse_alone"] == 2.0
     whole, shown = document("counts")
     assert (set(shown["detail"]), shown["alarms"], whole.records("a", 5)) == ({"name"}, [], [])
-    assert "error" not in shown["learners"][0]
+    assert "rmse" not in shown["learners"][0]
     assert shown["learners"][0]["round"] == 9
     with pytest.raises(InputError, match="publish is 'all'"):
         Feed("net", publish="all")
@@ -154,8 +156,8 @@ def test_own_samples_only_are_compared_over_the_same_samples():
     found = told(y, y_hat, delay=3)
     late = range(147)  # learnt so far
     errors = [rolled([y[t] - each[t] for t in late]) for each in (y_hat, alone)]
-    found.status({"learner": "a", "error": errors[0], "alone": errors[1]})
-    shown = found.document(None)["learners"][0]["alone"]
+    found.status({"learner": "a", "rmse": errors[0], "rmse_alone": errors[1]})
+    shown = found.document(None)["learners"][0]["rmse_alone"]
     assert errors[1] > 3 * shown
     assert shown == pytest.approx(rolled([y[t] - alone[t] for t in late[4:]]), rel=0.02)
 
@@ -175,7 +177,9 @@ def test_bounds_of_a_simulation_hold_nine_tenths_of_the_last_errors():
 def test_a_learner_that_only_reports_has_a_curve():
     found = Feed("net", own="a")
     for round in (10, 20, 20, 30):
-        found.status({"learner": "b", "state": "ready", "round": round, "error": round / 10, "alone": 9.0})
+        found.status(
+            {"learner": "b", "state": "ready", "round": round, "rmse": round / 10, "rmse_alone": 9.0}
+        )
     assert found.document("b")["detail"]["errors"][:3] == [[10, 20, 30], [1.0, 2.0, 3.0], [9.0, 9.0, 9.0]]
 
 
@@ -184,7 +188,7 @@ def test_a_label_of_an_unknown_prediction_changes_nothing():
     found.truth("a", 3, 1.0)
     found.sample({"learner": "a", "index": 0, "y_hat": 1.0})
     found.truth("a", 3, 1.0)
-    assert found.document(None)["learners"][0]["error"] is None
+    assert found.document(None)["learners"][0]["rmse"] is None
 
 
 def test_learners_that_are_gone_make_room(monkeypatch):

@@ -60,7 +60,7 @@ def fed(learners=6, samples=60):
                 "learner": name,
                 "state": ("ready", "init", "done")[j % 3],
                 "round": samples,
-                "alone": 1.2,
+                "rmse_alone": 1.2,
                 "weights": [["own", 0.7], [EVIL, 0.3]],
                 "neighbours": [
                     {"name": each, "up": j != 2, "trust": 0.3 if j == 4 else 1.0} for each in near

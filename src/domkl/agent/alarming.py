@@ -8,16 +8,15 @@ from typing import Any
 
 from ..learning.alarms import Alarms
 from .logs import tell
-from .sections import AlarmSection
 
 LOG = logging.getLogger(__name__)
 
 
 class ReadingAlarms:
-    """Judges readings whose label is known, where [alarm] has a rate; counts alarms, and logs each."""
+    """Judges readings whose label is known, where there is a rate; counts alarms, and logs each."""
 
-    def __init__(self, section: AlarmSection) -> None:
-        self._alarms = None if section.rate is None else Alarms(section.rate)
+    def __init__(self, rate: float | None) -> None:
+        self._alarms = None if rate is None else Alarms(rate)
         self.count = 0
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base import checks
 from ..base.errors import InputError
 from ..datasets.columns import CellError
 from ..learner import Learner
@@ -39,8 +40,14 @@ class Asking:
 
         With "explain": true also what each input adds to it, where the model can tell.
         """
+        explains = question.get("explain", False)
+        if not {*question} <= {"x", "explain"} or question.get("x") is None or not isinstance(explains, bool):
+            raise InputError(
+                f"the question has {checks.short(list(question))}; expected x, and perhaps explain, a truth "
+                'value; send {"x": [1.5, 2]}'
+            )
         x = self._inputs(question)
-        answer, model = self._in_loop(x, question.get("explain") is True and self._explaining.may_answer())
+        answer, model = self._in_loop(x, explains and self._explaining.may_answer())
         return answer if model is None else {**answer, "inputs": self._explaining.of(model, x)}
 
     def _in_loop(self, x: Any, explains: bool) -> tuple[dict[str, Any], Any]:
@@ -59,14 +66,13 @@ class Asking:
 
     def _inputs(self, question: dict[str, Any]) -> Any:
         try:
-            row = self._parse(json.dumps({"x": question.get("x")}, allow_nan=False).encode())
+            row = self._parse(json.dumps({"x": question["x"]}, allow_nan=False).encode())
         except (RowRefused, CellError) as error:
             fault = fault_of(error)
             raise InputError(f"{fault.reason}; {fault.remedy}") from None
         except ValueError:
             raise InputError("x has a number that is not finite; expected finite ones; fix it") from None
-        if row.x is None:
-            raise InputError('there is no x; expected the inputs; send {"x": [1.5, 2]}')
+        assert row.x is not None
         x, wanted = np.array(row.x, dtype=np.float64), len(self._scaling.low)
         if len(x) != wanted:
             raise InputError(f"x has {len(x)} values; expected {wanted}; send as many")

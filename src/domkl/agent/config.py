@@ -13,6 +13,7 @@ from typing import Any
 from ..base import checks, toml
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
+from ..datasets.readers import queries
 from ..exchange.message import PAYLOADS
 from ..learning import settings
 from ..learning.settings import Auto, ModelSettings, Paper
@@ -22,9 +23,8 @@ from .files import LONGEST
 from .homeassistant import Device
 from .sections import (
     ARRIVAL,
-    FILES,
+    STORED,
     TARGET,
-    AlarmSection,
     CheckpointSection,
     Handed,
     LogSection,
@@ -42,7 +42,6 @@ from .wire_names import MOST_NAMES
 
 __all__ = [
     "AgentConfig",
-    "AlarmSection",
     "CheckpointSection",
     "Handed",
     "HttpSection",
@@ -87,7 +86,6 @@ class AgentConfig:
     rounds: RoundSection = field(default_factory=RoundSection)
     checkpoint: CheckpointSection = field(default_factory=CheckpointSection)
     output: OutputSection = field(default_factory=OutputSection)
-    alarm: AlarmSection = field(default_factory=AlarmSection)
     http: HttpSection = field(default_factory=HttpSection)
     log: LogSection = field(default_factory=LogSection)
 
@@ -127,7 +125,7 @@ class AgentConfig:
 
     def _check_inputs(self) -> None:
         checks.count("inputs", self.inputs, least=0)
-        columns, is_file = self.columns, self.stream.kind in FILES
+        columns, is_file = self.columns, self.stream.kind in STORED
         wrong = "[columns] missing is mean, of whole tables only; expected auto, error or drop; fix it"
         need_that(columns.missing != "mean", wrong)
         wrong = "[columns] records is given, of whole documents only; expected lines; leave records out"
@@ -154,8 +152,8 @@ class AgentConfig:
         wrong = '[columns] labels is given with [model] loss squared; expected classes; set loss = "logistic"'
         need_that(not self.columns.labels or getattr(model, "loss", "logistic") == "logistic", wrong)
         classifies = not isinstance(model, Handed) and model.loss_function.classifies
-        wrong = "[alarm] rate is given and the model learns classes; expected numbers; leave [alarm] out"
-        need_that(self.alarm.rate is None or not classifies, wrong)
+        wrong = "[output] alarm_rate is given and the model learns classes; expected numbers; leave it out"
+        need_that(self.output.alarm_rate is None or not classifies, wrong)
         if isinstance(model, Paper):
             model.rates_at(0)  # refuses rates that only the stream's length would tell
             wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"
@@ -219,7 +217,7 @@ class AgentConfig:
             "predicted": True,
             "low": is_bounded,
             "high": is_bounded,
-            "alarm": self.alarm.rate is not None,
+            "alarm": self.output.alarm_rate is not None,
         }
 
     @property
@@ -336,7 +334,7 @@ def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
         section = getattr(config, name)
         given = {key: getattr(section, key, None) for key in keys}
         paths = {
-            key: str(folder / path)
+            key: queries.anchored(path, folder)
             for key, path in given.items()
             if path not in (None, "", "-", security.SYSTEM)
         }

@@ -36,7 +36,7 @@ class HttpSection:
 
     def __post_init__(self) -> None:
         checks.one_of("publish", self.publish, LEVELS)
-        if self.address is not None and not self.allow_remote and not security.is_loopback(self.listen):
+        if self.address is not None and not self.allow_remote and not security.is_local(self.listen):
             raise InputError(
                 f"listen is {self.listen!r}, which other machines reach; expected a loopback address; "
                 "choose 127.0.0.1, or set allow_remote = true"
@@ -62,7 +62,7 @@ class HttpSection:
         """Who may ask."""
         token = self.token if self.token_file is None else _read(self.token_file)
         _, port = self.address or ("", 0)
-        return Access(token, security.is_loopback(self.listen), self.hosts, f"domkl-{port}")
+        return Access(token, security.is_local(self.listen), self.hosts, f"domkl-{port}")
 
     def context(self, transport: TransportSection) -> ssl.SSLContext | None:
         """For HTTPS: our certificate, and those of the same CA are asked for but not needed."""

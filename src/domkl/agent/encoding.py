@@ -14,14 +14,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..base.errors import DataError, InputError
+from ..datasets import guess, ordering, readers, table
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
 from .config import AgentConfig
 from .files import LONGEST
 from .logs import tell
 from .rows import RowRefused
-from .sections import FILES
+from .sections import STORED, TABLES
 from .tables import cells_of, header_of, text_of
 
 LOG = logging.getLogger(__name__)
@@ -33,11 +36,12 @@ KEPT = "columns.json"
 
 def completed(config: AgentConfig) -> AgentConfig:
     """The settings with nothing left open about columns; `inputs` is then how many x has."""
-    if config.inputs or config.stream.kind not in FILES:
+    is_table = config.stream.kind in TABLES and not config.columns.features  # its rows have names only
+    if config.stream.kind not in STORED or (config.inputs and not is_table):
         return config
     columns = _with_target(config)
     found = _kept(config, columns) or _guessed(config, columns)
-    return dataclasses.replace(config, columns=found, inputs=Encoder(found).d)
+    return dataclasses.replace(config, columns=found, inputs=config.inputs or Encoder(found).d)
 
 
 def keep(given: AgentConfig, config: AgentConfig) -> None:
@@ -73,28 +77,45 @@ def _kept(config: AgentConfig, columns: Columns) -> Columns | None:
 
 
 def _guessed(config: AgentConfig, columns: Columns) -> Columns:
-    path = Path(str(config.stream.path))
-    rows = list(itertools.islice(_rows(path, config.stream.kind, columns), FIRST))
+    if config.stream.kind in TABLES:
+        return _guessed_of_table(config, columns)
+    rows = list(itertools.islice(_rows(Path(str(config.stream.path)), config.stream.kind, columns), FIRST))
     if not rows:
-        return _without_rows(columns, path)
+        return _without_rows(columns, config.stream.shown)
     if columns.features and config.stream.kind == "jsonl" and not any(columns.target in row for row in rows):
         return columns  # labels come later, with an id
-    found = Encoder.fit(rows, columns).columns
-    if config.neighbours:
-        found = _alike(columns, found)
-    return found
+    return _alike(config, columns, Encoder.fit(rows, columns).columns)
 
 
-def _without_rows(columns: Columns, path: Path) -> Columns:
+def _guessed_of_table(config: AgentConfig, columns: Columns) -> Columns:
+    """The same for a Parquet file or a query, whose rows are put in order of time, if they have one."""
+    stream = config.stream
+    path = Path(str(stream.path))
+    if stream.kind == "parquet" and path.exists() and not path.is_file():  # a pipe would never end
+        raise DataError(f"{path}: not a regular file; expected a Parquet file; fix [stream] path")
+    if stream.kind == "parquet" and stream.follow and not path.exists():
+        return _without_rows(columns, stream.shown)
+    raw = readers.read(str(stream.path), columns, stream.query, FIRST)
+    if not len(raw):
+        return _without_rows(columns, stream.shown)
+    found = guess.guess(raw.columns, columns, views=False)
+    found.check(stream.shown)
+    times, rows = table.times_of(raw, Encoder(found.columns)), np.arange(len(raw))
+    return _alike(config, columns, ordering.by_time(times, rows, given_by=found, columns=found.columns)[1])
+
+
+def _without_rows(columns: Columns, shown: str) -> Columns:
     if columns.features:
         return columns
     raise InputError(
-        f"{path} has no rows yet and [columns] features is not given; expected one of them; name the inputs"
+        f"{shown} has no rows yet and [columns] features is not given; expected one of them; name the inputs"
     )
 
 
-def _alike(given: Columns, found: Columns) -> Columns:
-    """A guess that other learners make, too: of names in order, and of no values that only we have seen."""
+def _alike(config: AgentConfig, given: Columns, found: Columns) -> Columns:
+    """A guess that neighbours make, too: of names in order, and of no values that only we have seen."""
+    if not config.neighbours:
+        return found
     for name in found.categories:
         if name not in given.categories:
             values = json.dumps(list(found.categories[name]))

@@ -113,6 +113,8 @@ class Tail:
     process; `is_known` is whether the file is still that one.
     """
 
+    pause = 0.1  # seconds between two looks at a file that may have grown
+
     def __init__(self, path: Path, follow: bool, known: Origin | None = None) -> None:
         if not follow and not path.is_file():
             raise DataError(f"{path}: no such file; expected a file of readings; check the path")
@@ -120,6 +122,7 @@ class Tail:
         self.is_known = self._is_interrupted = False
         self.opened, self.size, self.head = 0, 0, b""  # how many files; bytes of the last, and its first ones
         self.reading = Attempts(f"readings cannot be read from {path}")
+        self._origin, self._begun = known, 0  # of the last batch, and in which file it was
         self._file: io.FileIO | None = None
         self._splitter = Splitter()
 
@@ -194,6 +197,26 @@ class Tail:
         fields = {"path": str(self.path), "unfinished_bytes": len(self._splitter.rest)}
         tell(LOG, logging.INFO, "file replaced or truncated, reading from its top", **fields)
         self.close()
+
+    def begin(self, index: int, wanted: int) -> int:
+        """Use a batch; the number of its first reading, of which `wanted` is the first to hand out."""
+        if not self._begun and self.known is not None:
+            index = self._resumed(self.known, wanted)
+        first = index if self._origin is None or self._begun != self.opened else self._origin.first
+        self._begun, self._origin = self.opened, Origin(first, self.size, digest(self.head))
+        return index
+
+    def _resumed(self, known: Origin, wanted: int) -> int:
+        """The number of the first reading of a file, after a restart."""
+        if self.is_known:
+            return min(known.first, wanted)
+        place = str(self.path)
+        tell(LOG, logging.WARNING, "another file since the last start, reading from its top", path=place)
+        return wanted
+
+    def origin_at(self, readings: int) -> Origin | None:
+        """The file that the last readings came from, however many; None before the first."""
+        return self._origin
 
     def close(self) -> None:
         if self._file is not None:

@@ -42,8 +42,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     state: Literal["init", "ready", "done"] = "init"
     round: Count = 0
     samples: Count = 0
-    error: Size | None = None  # root mean square of the last ones, in the target's unit
-    alone: Size | None = None
+    rmse: Size | None = None  # of the last predictions, in the target's unit
+    rmse_alone: Size | None = None  # of predictions from own samples only
     links: Annotated[
         dict[Name, Share | None], Meta(max_length=MOST_ENTRIES)
     ] = {}  # trust; None: it is not up

@@ -78,8 +78,8 @@ class Agent:
         self.conversation = Conversation(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
         about = scaling, config.target, self.sensors, out, self.memory.errors, self.memory.alarms
-        self.predictions, self.progress = Predictions(config.output, *about), Progress.of(config, scaling)
-        self.stream, self._stopping = stream, asyncio.Event()
+        self.predictions = Predictions(config.output, *about, starts_over=config.stream.ends and not restored)
+        self.progress, self.stream, self._stopping = Progress.of(config, scaling), stream, asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is open; readings are being taken
         self._over: asyncio.Future[None] | None = None  # done when no round is open and no reading ready
         self._opened_at = time.monotonic()
@@ -255,7 +255,7 @@ class Agent:
     def _save(self) -> None:
         self.predictions.lines.flush()  # what is saved as learnt is not predicted again after a restart
         if isinstance(self.stream, Stream):
-            self.memory.origin = self.stream.origin
+            self.memory.origin = self.stream.origin_at(self.memory.readings)
         self.memory.hold_graph(self.neighbourhood.graph, list(self.peers), self.neighbourhood.addresses)
         self.memory.starts = self.post.identity.life.starts
         self.memory.forget(self._durable())

@@ -33,11 +33,9 @@ from .attempts import Attempts
 from .config import AgentConfig
 from .journal import Journal
 from .lock import Lock
-from .sections import AlarmSection, CheckpointSection
+from .sections import CheckpointSection
 from .streams import Reading
 
-#: No reading is judged.
-NO_ALARM = AlarmSection()
 #: Own updates kept for neighbours: at least, and at most.
 FEW, MANY = 64, 512
 #: The most inputs that wait for their label, and their bytes; the oldest is dropped first.
@@ -53,13 +51,13 @@ class Memory:
         journal: bool = False,
         name: str = "",
         network: str = "",
-        alarm: AlarmSection = NO_ALARM,
+        alarm_rate: float | None = None,
     ) -> None:
         self.section, self.name, self.network = section, name, network
         self._most = 2 * FEW  # updates to keep before dropping those that nobody needs
         self.history: dict[int, bytes] = {}  # own updates as they were sent, by round
         self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and its prediction
-        self.alarms = ReadingAlarms(alarm)
+        self.alarms = ReadingAlarms(alarm_rate)
         self.errors = Errors()  # of predictions, in the scaled unit of the labels
         self.readings = 0  # the number of the next reading
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
@@ -77,7 +75,7 @@ class Memory:
     @classmethod
     def of(cls, config: AgentConfig) -> Memory:
         """The memory of an agent with these settings."""
-        named = config.name, config.network, config.alarm
+        named = config.name, config.network, config.output.alarm_rate
         return cls(config.checkpoint, config.stream.journal, *named)
 
     def hold_graph(self, version: int, names: list[str], addresses: dict[str, tuple[str, ...]]) -> None:

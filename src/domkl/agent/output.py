@@ -12,11 +12,11 @@ import stat
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
 from typing import Any, BinaryIO
 
 import msgspec
 
+from ..base.times import iso
 from ..learning.conformal import Errors
 from ..watch import Feed
 from .alarming import ReadingAlarms
@@ -48,10 +48,11 @@ class Lines:
     A place that cannot be written is tried again with every flush. Meanwhile lines wait, up to `MOST` bytes;
     further ones are lost and counted. Only a closed pipe at standard output is an error: its reader has gone.
     A reader of a pipe that is slow slows us down; one that reads nothing for `PATIENCE` does not.
+    With `starts_over`, what is in the file already is dropped.
     """
 
-    def __init__(self, place: str) -> None:
-        self.place, self.lost = place, 0
+    def __init__(self, place: str, starts_over: bool = False) -> None:
+        self.place, self.lost, self._starts_over = place, 0, starts_over
         shown = "standard output" if place == "-" else place
         self.writing = Attempts(f"predictions cannot be written to {shown}")
         self._file: io.RawIOBase | BinaryIO | None = None
@@ -89,7 +90,8 @@ class Lines:
 
     def _write_waiting(self, patience: float, end: float) -> None:
         """Write until `end`, if the place takes something within `patience` seconds."""
-        self._file = self._file or _opened(self.place)
+        if self._file is None:
+            self._file, self._starts_over = _opened(self.place, self._starts_over), False
         while self._waiting:
             count = self._file.write(self._waiting[:AT_ONCE]) if _is_free(self._file, patience) else None
             if count is None:
@@ -108,15 +110,18 @@ class Lines:
             self._file.close()
 
 
-def _opened(place: str) -> io.RawIOBase | BinaryIO:
-    """Where lines go; a file is continued on a new line if a full disk has cut its last one."""
+def _opened(place: str, starts_over: bool) -> io.RawIOBase | BinaryIO:
+    """Where lines go; a file is emptied, or continued on a new line if a full disk has cut its last one."""
     if place == "-":
         sys.stdout.flush()
         return getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
     file = io.FileIO(place, "ab", opener=without_waiting)
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and _is_cut(place):
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         try:
-            file.write(b"\n")
+            if starts_over:
+                file.truncate(0)
+            elif _is_cut(place):
+                file.write(b"\n")
         except OSError:
             file.close()
             raise
@@ -146,6 +151,7 @@ class Predictions:
     """Writes each prediction in the target's unit to `out` (by default a line), a topic and a web address.
 
     `errors` are those of earlier predictions, from which bounds follow if the settings ask for them.
+    With `starts_over` all predictions are made again, so that a file's former ones are dropped.
     """
 
     def __init__(
@@ -157,8 +163,9 @@ class Predictions:
         out: Out | None,
         errors: Errors,
         alarms: ReadingAlarms,
+        starts_over: bool = False,
     ) -> None:
-        self.lines, self.poster = Lines(section.predictions), Poster(section.url)
+        self.lines, self.poster = Lines(section.predictions, starts_over), Poster(section.url)
         self._scaling, self._target, self._sensors = scaling, target, sensors
         self._out, self._coverage, self._errors = out or self.lines.write, section.coverage, errors
         self._alarms = alarms
@@ -183,7 +190,7 @@ class Predictions:
     def _record(self, reading: Reading, round: int, y_hat: float) -> dict[str, Any]:
         record: dict[str, Any] = {"index": reading.index, "round": round}
         if reading.time is not None:
-            record["time"] = iso(reading.time)
+            record["time"] = iso(reading.time, "milliseconds")
         record |= {"target": self._target, **self.described(y_hat)}
         if reading.y is not None:
             record["y"] = self._scaling.original(reading.y)
@@ -227,16 +234,3 @@ class Predictions:
         """Write what waits, for a moment."""
         self.poster.close()
         self.lines.close()
-
-
-def iso(seconds: float) -> str | None:
-    """A time in ISO 8601; None for one that no calendar has.
-
-    >>> iso(0.5)
-    '1970-01-01T00:00:00.500Z'
-    """
-    try:
-        found = datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return None
-    return found.replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""The first rows of a file, looked at before anything runs."""
+"""The first rows of a file or a query, looked at before anything runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from ..base.errors import DataError
 from .config import AgentConfig
 from .refusals import RefusedRows
-from .sections import FILES
+from .sections import STORED
 from .streams import stream_of
 
 #: Rows that are looked at.
@@ -16,17 +16,18 @@ FIRST = 20
 
 
 def preview(config: AgentConfig) -> RefusedRows | None:
-    """Count which of a file's first rows can be used; None where there is no file to look into.
+    """Count which of the first rows can be used; None where there is no file or database to look into.
 
     Raises DataError if none can.
     """
     section = config.stream
-    if section.kind not in FILES or not Path(str(section.path)).is_file():
+    is_there = section.kind == "database" or Path(str(section.path)).is_file()
+    if section.kind not in STORED or not is_there:
         return None
     found = asyncio.run(_look(config))
     if found.first is not None and not found.used:
         raise DataError(
-            f"{section.path}: none of the first {found.read} rows can be used; the first is "
+            f"{section.shown}: none of the first {found.read} rows can be used; the first is "
             f"{found.first.kind}: {found.first.reason}; {found.first.remedy}"
         )
     return found

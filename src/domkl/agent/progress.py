@@ -55,9 +55,9 @@ class Progress:
         return cls(scaling.target_span, is_log_odds)
 
     @property
-    def rmse(self) -> float:
-        """Root mean squared error of recent predictions, in the target's unit, whatever the model."""
-        return self._unit * math.sqrt(self._error)
+    def rmse(self) -> float | None:
+        """Root mean squared error of recent predictions, in the target's unit; None before any."""
+        return self._unit * math.sqrt(self._error) if self.samples else None
 
     @property
     def rmse_alone(self) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ..datasets.readers import queries
 from ..watch.access import SHORTEST
 from .config import AgentConfig
 
@@ -19,6 +20,9 @@ def redacted(config: AgentConfig) -> AgentConfig:
         for name, section in (("stream", config.stream), ("transport", config.transport))
         if section.password is not None
     }
+    if str(config.stream.path).startswith(queries.POSTGRES):
+        address = f"{queries.POSTGRES[0]}***/{config.stream.shown}"
+        hidden["stream"] = dataclasses.replace(config.stream, path=address)
     if config.http.token is not None:
         hidden["http"] = dataclasses.replace(config.http, token=HIDDEN_TOKEN)
     address, mark, _ = config.output.url.partition("?")

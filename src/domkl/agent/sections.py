@@ -10,29 +10,35 @@ from pathlib import Path
 
 from ..base import checks
 from ..base.errors import InputError
+from ..datasets import readers
+from ..datasets.readers import queries
 from ..learning import alarms, conformal
 from .homeassistant import PREFIX
 from .transports import security, topics
 from .transports.base import KINDS as TRANSPORTS
 from .transports.base import TransportSettings
 
-STREAMS = ("stdin", "csv", "jsonl", "topic")
-FILES = ("csv", "jsonl")
+#: Sources that are read again after a restart: files of lines, and tables that are read as a whole.
+LINES, TABLES = ("csv", "jsonl"), ("parquet", "database")
+STORED = (*LINES, *TABLES)
+STREAMS = ("stdin", *STORED, "topic")
 #: A column that every message of a topic has: when it arrived, in seconds since 1970.
 ARRIVAL = "arrival"
 #: The column to predict, where none is named.
 TARGET = "y"
+#: Seconds that the value of a topic counts, where values are joined.
+WITHIN = 60.0
 LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True)
 class Handed:
-    """[model] path: a file of hand_over(), the same at every learner; it holds the model and its scale."""
+    """[model] path: a file of hand_over(), DOMKL.save() or `domkl run`, the same at every learner."""
 
     path: str
 
     def __post_init__(self) -> None:
-        need_that(bool(self.path), "path is ''; expected a file of hand_over(); name it or leave path out")
+        need_that(bool(self.path), "path is ''; expected a taught model; name its file or leave path out")
 
 
 @dataclass(frozen=True)
@@ -40,12 +46,13 @@ class StreamSection:
     """[stream]: where readings come from, and the fixed public bounds that scale them."""
 
     kind: str = ""  # that of the path or the topic, where left out
-    path: str | None = None
+    path: str | None = field(default=None, repr=False)  # a file, sqlite:FILE or postgresql://..., as of run
+    query: str = ""  # of a database
     follow: bool = False
     topic: str | None = None  # one reading a message
     topics: tuple[str, ...] = ()  # joined by time into one reading
     trigger: str | None = None
-    within: float = 60.0
+    within: float | None = None
     broker: str | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
@@ -62,11 +69,12 @@ class StreamSection:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", self.kind or self._kind())
         checks.one_of("kind", self.kind, STREAMS)
-        self._goes_with("path", self.kind in FILES, "kind is csv or jsonl")
+        self._goes_with("path", self.kind in STORED, "kind is csv, jsonl, parquet or database")
         key = "topics" if self.topics else "topic"
         self._goes_with(key, self.kind == "topic", "kind is topic")
-        wrong = f"follow is true and kind is {self.kind}; expected csv or jsonl; leave follow out"
-        need_that(not self.follow or self.kind in FILES, wrong)
+        wrong = f"follow is true and kind is {self.kind}; expected a file or a database; leave follow out"
+        need_that(not self.follow or self.kind in STORED, wrong)
+        self._check_database()
         self._check_topics()
         self._check_broker()
         self._check_bounds()
@@ -74,7 +82,18 @@ class StreamSection:
     @property
     def passes(self) -> bool:
         """Whether a reading is gone once it was handed out, as no file and no journal holds it."""
-        return self.kind not in FILES and not self.journal
+        return self.kind not in STORED and not self.journal
+
+    @property
+    def ends(self) -> bool:
+        """Whether an agent without a state reads the same rows again from the first to the last."""
+        return self.kind in STORED and not self.follow
+
+    @property
+    def shown(self) -> str:
+        """What people call the file or database; never an address, which may hold a password."""
+        path = str(self.path)
+        return queries.name_of(path) if queries.is_database(path) else path
 
     def _kind(self) -> str:
         """The kind of source that the other keys tell."""
@@ -82,6 +101,8 @@ class StreamSection:
             return "topic"
         if self.path is None:
             return "stdin"
+        if readers.is_stored(self.path):
+            return "database" if queries.is_database(self.path) else "parquet"
         return "jsonl" if self.path.lower().endswith((".jsonl", ".ndjson", ".json")) else "csv"
 
     def _goes_with(self, key: str, wanted: bool, when: str) -> None:
@@ -89,6 +110,16 @@ class StreamSection:
         fact, remedy = ("not given", f"add {key}") if wanted else ("given", f"leave {key} out")
         wrong = f"{key} is {fact} and kind is {self.kind}; expected {key} if {when}, else not; {remedy}"
         need_that(wanted == bool(getattr(self, key)), wrong)
+
+    def _check_database(self) -> None:
+        is_database = queries.is_database(self.path or "")
+        found = "a database" if is_database else "no database"
+        wrong = f"kind is {self.kind} and path is {found}; expected kind to say what path is; leave kind out"
+        need_that(is_database == (self.kind == "database"), wrong)
+        wrong = "query is given and path is no database; expected one; leave query out"
+        need_that(is_database or not self.query, wrong)
+        if is_database:
+            queries.name_of(str(self.path))  # refuses an address that would show its password
 
     def _check_topics(self) -> None:
         wrong = "topic and topics are both given; expected topic, or topics to join; leave one out"
@@ -100,16 +131,18 @@ class StreamSection:
             )
             need_that(not topics.may_be_ours(topic) or topics.is_topic(topic) or bool(self.broker), wrong)
         distinct("topics", self.topics)
-        checks.positive("within", self.within)
+        if self.within is not None:
+            checks.positive("within", self.within)
         if self.trigger is not None:
             topics.check_filter(self.trigger, "trigger")
-            need_that(
-                bool(self.topics), "trigger is given without topics; expected both or none; leave it out"
-            )
+        for key in ("within", "trigger"):
+            wrong = f"{key} is given without topics, which it is about; expected both; leave {key} out"
+            need_that(getattr(self, key) is None or bool(self.topics), wrong)
 
     def _check_broker(self) -> None:
         given = [key for key in ("user", "password", "password_file", "ca") if getattr(self, key) is not None]
-        wrong = f"{' and '.join(given)} given without broker; expected them together; add broker"
+        remedy = "write it into path, or ~/.pgpass" if self.kind == "database" else "add broker"
+        wrong = f"{' and '.join(given)} given without broker; expected them together; {remedy}"
         need_that(self.broker is not None or not given, wrong)
         wrong = "insecure is true without broker, which it is about; add broker or leave insecure out"
         need_that(self.broker is not None or not self.insecure, wrong)
@@ -220,13 +253,14 @@ class CheckpointSection:
 
 @dataclass(frozen=True)
 class OutputSection:
-    """[output]: where predictions go: "-" is standard output, "" is nowhere; and how sure bounds are."""
+    """[output]: where predictions go ("-" is standard output, "" nowhere), and what is said with them."""
 
     predictions: str = "-"
     topic: str = ""
     retain: bool = False
     url: str = ""
     coverage: float | None = None
+    alarm_rate: float | None = None  # part of the readings without a fault that may raise an alarm
     home_assistant: bool = False
     discovery_prefix: str = PREFIX
     unit: str = ""
@@ -242,23 +276,14 @@ class OutputSection:
         need_that(len(self.unit) <= 32, wrong)
         if self.coverage is not None:
             conformal.check_coverage(self.coverage)
+        if self.alarm_rate is not None:
+            alarms.check_rate(self.alarm_rate)
         if self.topic:
             topics.check_filter(self.topic, "topic", exact=True)
         wrong = "retain is true without topic; expected a topic; add one or leave retain out"
         need_that(bool(self.topic) or not self.retain, wrong)
         if self.url:
             security.check_url(self.url)
-
-
-@dataclass(frozen=True)
-class AlarmSection:
-    """[alarm]: part of the readings without a fault that may raise an alarm; without it, none does."""
-
-    rate: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.rate is not None:
-            alarms.check_rate(self.rate)
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,13 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
 
-from ..base import words
 from ..base.errors import DataError
-from ..learning.auto import EXPERT_NAMES
-from ..learning.settings import Auto, KernelSpec, Paper
+from ..learning.weights import weight_names
 from ..watch import Feed
 from . import logs
 from .asking import Asking
@@ -47,8 +45,10 @@ async def serve(config: AgentConfig) -> None:
     rows, lost = agent.rows, lost_readings(agent)
     reasons = [*rows.top(), *([f"{lost} {READING}, more than could wait"] if lost else [])]
     counts = {"rows": rows.read + lost, "used": rows.used, "refused": rows.total() + lost, "reasons": reasons}
+    counts |= {"predictions_lost": agent.predictions.lost} if agent.predictions.lost else {}
     logs.tell(LOG, logging.INFO, "status", state="done", **summary(agent), **counts)
     _refuse_useless(agent)
+    _refuse_lost(agent)
 
 
 def _refuse_useless(agent: Agent) -> None:
@@ -58,6 +58,16 @@ def _refuse_useless(agent: Agent) -> None:
         raise DataError(
             f"none of {rows.read} rows could be used; the first is {rows.first.kind}: {rows.first.reason}; "
             f"{rows.first.remedy}"
+        )
+
+
+def _refuse_lost(agent: Agent) -> None:
+    """End with an error where a file or a pipe lacks predictions; what was read is learnt all the same."""
+    lines = agent.predictions.lines
+    if lines.lost:
+        raise DataError(
+            f"{lines.lost} predictions are lost: {lines.writing.fault or lines.writing.what}; expected room "
+            "for all of them; make some; the readings were learnt all the same"
         )
 
 
@@ -147,7 +157,7 @@ def show_status(agent: Agent) -> None:
     """Tell our own live page and the neighbours how we are, and the page how the others are."""
     own, now = status_of(agent), time.monotonic()
     if agent.config.http.publish == "counts":
-        own |= {"error": None, "alone": None, "weights": []}
+        own |= {"rmse": None, "rmse_alone": None, "weights": []}
     agent.conversation.publish_status(own)
     feed = agent.predictions.feed
     if feed is not None:
@@ -162,6 +172,7 @@ def status_of(agent: Agent) -> dict[str, Any]:
     now, counts, trust = time.monotonic(), agent.transport.counts, agent.learner.trust
     state = "done" if agent.neighbourhood.done else "ready" if agent.status.ready else "init"
     weights = agent.learner.weights
+    names = weight_names(agent.learner.model, len(weights))
     near = [
         {"name": name, "up": peer.is_up(now, 3.0) or peer.done is not None, "trust": trust.get(name)}
         for name, peer in agent.peers.items()
@@ -171,11 +182,9 @@ def status_of(agent: Agent) -> dict[str, Any]:
         "state": state,
         "round": agent.learner.round,
         "samples": agent.progress.samples,
-        "error": agent.progress.rmse if agent.progress.samples else None,
-        "alone": agent.progress.rmse_alone,
-        "weights": [
-            [name, float(weight)] for name, weight in zip(_weight_names(agent), weights, strict=False)
-        ],
+        "rmse": agent.progress.rmse,
+        "rmse_alone": agent.progress.rmse_alone,
+        "weights": [[name, float(weight)] for name, weight in zip(names, weights, strict=False)],
         "neighbours": near,
         "messages_sent": counts.sent,
         "bytes_sent": counts.sent_bytes,
@@ -187,17 +196,6 @@ def status_of(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _weight_names(agent: Agent) -> Sequence[str]:
-    """What each weight belongs to: an expert of `Auto`, or a kernel."""
-    model, count = agent.learner.model, len(agent.learner.weights)
-    if model.kind == Auto.kind:
-        return EXPERT_NAMES
-    spec = model.kernels if isinstance(model, Paper) else None
-    if isinstance(spec, KernelSpec) and len(spec.sigma2) == count:
-        return [f"σ² = {words.number(each)}" for each in spec.sigma2]
-    return [f"kernel {p + 1}" for p in range(count)]
-
-
 def snapshot(agent: Agent) -> Snapshot:
     """The agent's metrics, for a scrape; called from another thread, so it copies before it counts."""
     now, counts, peers = time.monotonic(), agent.transport.counts, dict(agent.peers)
@@ -205,7 +203,7 @@ def snapshot(agent: Agent) -> Snapshot:
     if lost := lost_readings(agent):
         rows[READING] = lost
     refused.pop(READING, None)
-    alone = agent.progress.rmse_alone
+    errors = {"rmse_rolling": agent.progress.rmse, "rmse_alone_rolling": agent.progress.rmse_alone}
     found: dict[str, Any] = {
         "rounds": agent.learner.round,
         "rounds_incomplete": agent.neighbourhood.incomplete,
@@ -213,8 +211,7 @@ def snapshot(agent: Agent) -> Snapshot:
         "readings_used": agent.rows.used,
         "readings_refused": rows,
         "dead_letters_lost": agent.rows.letters.lost,
-        "rmse_rolling": agent.progress.rmse,
-        **({} if alone is None else {"rmse_alone_rolling": alone}),
+        **{name: value for name, value in errors.items() if value is not None},
         "neighbour_up": {name: float(peer.is_up(now, 3.0)) for name, peer in peers.items()},
         "neighbour_trust": {str(name): part for name, part in dict(agent.learner.trust).items()},
         "neighbour_age_seconds": {name: now - peer.received_at for name, peer in peers.items()},

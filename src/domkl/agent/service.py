@@ -60,7 +60,7 @@ METRICS = {
     "checkpoint_age_seconds": Metric("gauge", "Time since the state was last saved, or the start."),
     "saves_failed": Metric("counter", "Attempts to save the state that failed."),
     "readings_unjournalled": Metric("counter", "Readings that could not be written to the journal."),
-    "alarms": Metric("counter", "Readings that were not what the learner expected; see [alarm]."),
+    "alarms": Metric("counter", "Readings that were not what the learner expected; see alarm_rate."),
     "predictions_lost": Metric("counter", "Predictions that could not be written."),
 }
 

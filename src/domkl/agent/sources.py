@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from ..base.errors import DataError
 from .files import CHUNK, Numbered, Splitter, T, Tail, Worker
 from .joining import Message
 from .tables import CsvRows
-
-POLL = 0.1  # seconds between two looks at a file that may have grown
 
 Queue: TypeAlias = "asyncio.Queue[Message | None]"
 
@@ -51,15 +49,26 @@ async def stdin(fd: int) -> AsyncGenerator[Numbered[bytes], None]:
         worker.close()
 
 
-async def lines(tail: Tail) -> AsyncGenerator[Numbered[bytes], None]:
-    """Lines of a file, and of the files that replace it."""
+class Repeatable(Protocol[T]):
+    """What is read again after a restart: a file or a table."""
+
+    pause: float
+    follow: bool
+
+    def read(self) -> Numbered[T] | None: ...
+
+    def close(self) -> None: ...
+
+
+async def stored(tail: Repeatable[T]) -> AsyncGenerator[Numbered[T], None]:
+    """Lines of a file, and of the files that replace it; or rows of a table."""
     worker = Worker()
     try:
         while (found := await worker.run(tail.read)) is not None:
             if found:
                 yield found
             elif tail.follow:
-                await asyncio.sleep(POLL)
+                await asyncio.sleep(tail.pause)
     finally:
         worker.close(tail.close)
 
@@ -80,7 +89,7 @@ async def at_most(
 
 async def csv(tail: Tail, table: CsvRows) -> AsyncGenerator[Numbered[bytes], None]:
     """The rows below a file's header."""
-    rows = lines(tail)
+    rows = stored(tail)
     try:
         async for batch in rows:
             if tail.opened != table.opened:

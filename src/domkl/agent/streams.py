@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import logging
 import math
 from collections.abc import (
     AsyncGenerator,
@@ -38,16 +37,14 @@ from ..datasets.columns import CellError, Columns
 from ..datasets.encoder import Encoder
 from . import sources
 from .config import AgentConfig
-from .files import Numbered, Origin, T, Tail, digest
+from .files import Numbered, Origin, T, Tail
 from .joining import JoinedRows, Message, TopicRows
-from .logs import tell
 from .refusals import RefusedRows
 from .rows import EXAMPLE, PASSED, JsonRows, Row, RowRefused, fault_of
 from .scaling import Scaling
-from .sections import TARGET, StreamSection
+from .sections import TABLES, TARGET, WITHIN, StreamSection
+from .snapshots import Place, Snapshots, TableRows
 from .tables import CsvRows
-
-LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class Stream(AsyncIterator[Reading]):
     parse : converts one item to a `Row`; raises `RowRefused`.
     skip : number of readings of the source to skip.
     first : the number of the source's first reading.
-    tail : the file that the batches come from, if it is one.
+    tail : the file, or table, that the batches come from, if it is one.
     refused : takes the rows that cannot be used; public, and may be replaced.
     """
 
@@ -85,14 +82,13 @@ class Stream(AsyncIterator[Reading]):
         scaling: Scaling,
         skip: int = 0,
         first: int = 0,
-        tail: Tail | None = None,
+        tail: Tail | Snapshots | None = None,
         refused: RefusedRows | None = None,
     ) -> None:
         self.scaling, self.index = scaling, first
-        self.origin: Origin | None = None  # of the last reading
         self.refused = RefusedRows() if refused is None else refused
         self._batches, self._parse, self._begin = batches, parse, first + checks.count("skip", skip, 0)
-        self._tail, self._opened, self._first = tail, 0, first
+        self._tail = tail
         self._parsed: Iterator[Reading] = iter(())
         self._readings = self._run()
 
@@ -108,6 +104,10 @@ class Stream(AsyncIterator[Reading]):
         """Why the source cannot be read at the moment, or ""."""
         return "" if self._tail is None else self._tail.reading.fault
 
+    def origin_at(self, readings: int) -> Origin | Place | None:
+        """Where the source stands after so many readings, all of which were handed out; None if nowhere."""
+        return None if self._tail is None else self._tail.origin_at(readings)
+
     async def aclose(self) -> None:
         """Close the source."""
         await self._readings.aclose()
@@ -115,28 +115,12 @@ class Stream(AsyncIterator[Reading]):
 
     async def _run(self) -> AsyncGenerator[Reading, None]:
         async for batch in self._batches:
-            self._note_origin()
+            if self._tail is not None:
+                self.index = self._tail.begin(self.index, self._begin)
             self._parsed = self._batch(batch)
             for reading in self._parsed:
                 yield reading
             await asyncio.sleep(0)  # a long file must not block the event loop
-
-    def _note_origin(self) -> None:
-        if self._tail is None:
-            return
-        if not self._opened and self._tail.known is not None:
-            self.index = self._resumed(self._tail, self._tail.known)
-        if self._opened != self._tail.opened:
-            self._opened, self._first = self._tail.opened, self.index
-        self.origin = Origin(self._first, self._tail.size, digest(self._tail.head))
-
-    def _resumed(self, tail: Tail, known: Origin) -> int:
-        """The number of the first reading of a file, after a restart."""
-        if tail.is_known:
-            return min(known.first, self._begin)
-        place = str(tail.path)
-        tell(LOG, logging.WARNING, "another file since the last start, reading from its top", path=place)
-        return self._begin
 
     def _batch(self, batch: Numbered[Any]) -> Iterator[Reading]:
         start = max(self.index, self._begin)
@@ -216,8 +200,8 @@ def open_stream(
     columns : what the columns are; without features, x is a list, or all columns of a table but the target.
     missing : whether inputs may be missing.
     learner : whose rows are read, where a column says whose they are.
-    origin : `Stream.origin` at the last reading of those to skip. Without it, a file that was rotated since
-        the first reading loses as many rows as its predecessors had.
+    origin : `Stream.origin_at(skip)`. Without it, a file that was rotated since the first reading loses as
+        many rows as its predecessors had.
     messages : for kind = "topic": a queue of messages; None ends the stream.
     stdin : the file descriptor to read for kind = "stdin".
     refused : takes the rows that cannot be used.
@@ -233,12 +217,30 @@ def open_stream(
         return Stream(sources.messages(messages), _of_topics(section, encoder, learner), *live)
     if section.kind == "stdin":
         return Stream(sources.stdin(stdin), JsonRows(encoder, learner), *live)
+    if section.kind in TABLES:
+        return _of_table(section, encoder, learner, scaling, skip, origin, refused, most)
     tail = Tail(Path(str(section.path)), section.follow, None if origin is None else Origin(*origin))
     how = scaling, skip, 0, tail, refused
     if section.kind == "jsonl":
-        return Stream(sources.at_most(most, sources.lines(tail)), JsonRows(encoder, learner), *how)
+        return Stream(sources.at_most(most, sources.stored(tail)), JsonRows(encoder, learner), *how)
     table = CsvRows(encoder, columns, columns.target, inputs, learner)
     return Stream(sources.at_most(most, sources.csv(tail, table)), table, *how)
+
+
+def _of_table(
+    section: StreamSection,
+    encoder: Encoder | None,
+    learner: str,
+    scaling: Scaling,
+    skip: int,
+    origin: Sequence[Any] | None,
+    refused: RefusedRows | None,
+    most: int | None,
+) -> Stream:
+    if encoder is None:
+        raise InputError("[columns] features is not given; expected the columns to predict from; name them")
+    table = Snapshots(section, encoder, None if origin is None else Place(*origin), most)
+    return Stream(sources.stored(table), TableRows(encoder, learner), scaling, skip, 0, table, refused)
 
 
 def encoding_of(columns: Columns, missing: bool) -> tuple[Columns, Encoder | None]:
@@ -262,7 +264,7 @@ def _of_topics(section: StreamSection, encoder: Encoder | None, learner: str) ->
         raise InputError(
             "[stream] topics is given without [columns] features; expected the columns to join; name them"
         )
-    return JoinedRows(encoder, section.trigger, section.within, learner, section.topics)
+    return JoinedRows(encoder, section.trigger, section.within or WITHIN, learner, section.topics)
 
 
 def aiter_of(

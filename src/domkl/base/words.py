@@ -1,4 +1,4 @@
-"""Numbers, texts and tables as people read them."""
+"""Numbers and texts as people read them."""
 
 from __future__ import annotations
 
@@ -34,6 +34,17 @@ def number(value: float | None) -> str:
     return np.format_float_positional(value, precision=3, fractional=False, unique=False, trim="-")
 
 
+def digits(value: float | None) -> str:
+    """The same for a cell below others, with the zeros at its end.
+
+    >>> [digits(v) for v in (52, 17.04, 128, 99.96, 0.011, None)]
+    ['52.0', '17.0', '128', '100', '0.0110', '–']
+    """
+    if value is None or not 1e-4 <= abs(value) < 100:
+        return number(value)
+    return f"{value:#.3g}".rstrip(".")
+
+
 def column(values: Sequence[float | None]) -> list[str]:
     """Numbers with the same decimals, as many as the least of them needs.
 
@@ -62,7 +73,7 @@ def percent(share: float | None) -> str:
 
 def with_unit(value: float | None, unit: str) -> str:
     """A number and its unit, if it has one."""
-    return f"{number(value)} {unit}".strip()
+    return NONE if value is None else f"{number(value)} {unit}".strip()
 
 
 def shorten(name: str, most: int) -> str:
@@ -70,13 +81,13 @@ def shorten(name: str, most: int) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def plural(count: int, thing: str) -> str:
+def plural(count: int, thing: str, things: str = "") -> str:
     """A count and what is counted.
 
-    >>> plural(8700, "round")
-    '8,700 rounds'
+    >>> plural(8700, "round"), plural(3, "class", "classes")
+    ('8,700 rounds', '3 classes')
     """
-    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+    return f"{count:,} {thing if count == 1 else things or f'{thing}s'}"
 
 
 def visible(words: str) -> str:
@@ -91,19 +102,3 @@ def visible(words: str) -> str:
 def text(words: str, style: str = "") -> Any:
     """Text that is shown as it is; a learner's name or a log may contain [markup]."""
     return need("rich.text", "cli").Text(visible(words), style=style)
-
-
-def table(title: str = "", *heads: str, left: int = 1) -> Any:
-    """An empty table; the first `left` columns are of words, the others of numbers."""
-    made = need("rich.table", "cli").Table(
-        title=text(title, "italic") if title else None,
-        title_justify="left",
-        box=need("rich.box", "cli").SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-    )
-    for place, head in enumerate(heads):
-        is_word = place < left  # a name is never cut short, or two may look the same
-        overflow = "fold" if is_word else "ellipsis"
-        made.add_column(text(head), justify="left" if is_word else "right", overflow=overflow)
-    return made

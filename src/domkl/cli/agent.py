@@ -13,6 +13,7 @@ from typing import Any
 
 from ..base.errors import InputError
 from ..base.extras import need
+from ..base.sheet import Sheet
 from ..datasets.columns import Columns
 from ..learning import settings
 from ..learning.settings import Auto, Paper
@@ -118,20 +119,26 @@ def check(config: Any, as_json: bool) -> None:
     if as_json:
         show.document({**found, "fingerprint": learner.fingerprint, "first_rows": looked})
         return
-    print(f"{config.name} of {config.network}: the configuration is right")
-    sections = {name: value for name, value in found.items() if isinstance(value, dict)}
-    print(in_line({name: value for name, value in found.items() if name not in sections}))
-    for name, section in sections.items():
-        print(f"[{name}] {in_line(section)}")
+    title = f"{config.name} of {config.network}: the configuration is right"
+    show.sheet(Sheet(title, ("section", "settings"), _sections(found), frozenset({0, 1})))
     if listen := config.transport_settings().listen:
         print(f"listens on {', '.join(listen)}")
     if rows is not None:
-        print(f"the first rows of {config.stream.path}: {rows.read} read, {rows.used} can be used")
+        print(f"the first rows of {config.stream.shown}: {rows.read} read, {rows.used} can be used")
         for reason in rows.top():
             print(f"refused: {show.visible(reason)}")
     elif config.stream.path:
         print(f"{config.stream.path} is not there; its rows were not looked at")
     print(f"fingerprint {learner.fingerprint}: the same at every learner")
+
+
+def _sections(found: dict[str, Any]) -> list[list[str]]:
+    """A row for each section that has settings; those above all sections first."""
+    top = {name: value for name, value in found.items() if not isinstance(value, dict)}
+    rows = {"": in_line(top)} | {
+        f"[{name}]": in_line(value) for name, value in found.items() if isinstance(value, dict)
+    }
+    return [[name, text] for name, text in rows.items() if text]
 
 
 def understood(config: Any) -> dict[str, Any]:

@@ -11,11 +11,14 @@ from typing import Any
 
 from ..base import checks
 from ..base.errors import InputError
-from ..base.words import number
+from ..base.sheet import Sheet, least_of
+from ..base.words import NONE, digits, number, plural, shorten
 from ..lab import bench
 from . import show
 
-BAR = 48  # characters of the longest bar
+BAR, LEAST_BAR = 48, 12  # characters of the longest bar, and those that names leave it
+AGAINST = ("time\nµs", "limit\nµs", "fraction")
+LIMIT = "the time if the machine did these operations at the speeds measured above"
 
 
 def add_to(commands: Any) -> None:
@@ -68,7 +71,7 @@ def _folder(name: str | None) -> Path | None:
 
 def _show(document: dict[str, Any]) -> None:
     console, engine = show.console(), document["engine"]
-    console.print(f"engine: {engine['in_use']}, as {engine['why']}", soft_wrap=True)
+    console.print(f"engine: {engine['in_use']}, as {engine['why']}")
     for part in (_limits, _w1, _w2, _w3, _w4, _targets):
         part(console, document)
 
@@ -76,70 +79,52 @@ def _show(document: dict[str, Any]) -> None:
 def _limits(console: Any, document: dict[str, Any]) -> None:
     if not document["limits"]:
         return
-    title = f"The machine's limit, {document['engine']['isa']}"
-    table = show.table(title, "", "FMA/ns", "ns/sincos", "ns/vector op", "ns/stored op", "GB/s")
-    for row in document["limits"]:
-        numbers = [row[name] for name in ("fma_per_ns", "sincos_ns", "vector_ns", "stored_ns")]
-        name = f"float{row['bits']}, {row['threads']} thread{'s' * (row['threads'] > 1)}"
-        table.add_row(name, *map(number, numbers), number(row["memory_GB_per_s"]))
-    console.print(table)
+    heads = ("machine", "FMA\n1/ns", "sincos\nns", "vector op\nns", "stored op\nns", "memory\nGB/s")
+    keys = ("fma_per_ns", "sincos_ns", "vector_ns", "stored_ns", "memory_GB_per_s")
+    rows = [
+        [f"float{row['bits']}, {plural(row['threads'], 'thread')}", *(digits(row[key]) for key in keys)]
+        for row in document["limits"]
+    ]
+    _table(console, f"The machine's limit, {document['engine']['isa']}", heads, rows)
 
 
 def _w1(console: Any, document: dict[str, Any]) -> None:
     part = document.get("w1")
     if part is None:
         return
-    table = show.table(
-        "W1: 5 learners, 17 kernels, d = 81, CV included", "", "us", "limit, us", "fraction", "times"
-    )
     first = part["rows"][0]["us"]
-    for row in part["rows"]:
-        table.add_row(*_against(row), f"{number(row['us'] / first)}x")
-    console.print(table)
+    rows = [[*_against(row), f"{digits(row['us'] / first)}x"] for row in part["rows"]]
+    title = "W1: 5 learners, 17 kernels, d = 81, CV included; one learner and step"
+    _table(console, title, ("engine", *AGAINST, "times\nthe first"), rows, part["rows"])
     if part["twin"] != "measured":
         console.print(f"literal twin: {part['twin']}")
     limit = part["rows"][0].get("limit_us")
-    bars(
-        console,
-        ([("the limit, one thread", limit)] if limit else []) + _pairs(part),
-        "us, one learner and step",
-    )
+    bars(console, ([("the limit, one thread", limit)] if limit else []) + _pairs(part))
 
 
 def _w2(console: Any, document: dict[str, Any]) -> None:
     part = document.get("w2")
     if part is None:
         return
-    table = show.table("W2: one sample from Python, predict, then learn; CPU time", "", "us", "times ours")
-    for row in part["rows"]:
-        table.add_row(row["name"], number(row["us"]), f"{number(row['times_ours'])}x")
-    console.print(table)
+    rows = [[row["name"], digits(row["us"]), f"{digits(row['times_ours'])}x"] for row in part["rows"]]
+    title = "W2: one sample from Python: predict, then learn"
+    _table(console, title, ("learner", "CPU time\nµs", "times\nthe first"), rows, part["rows"])
     for peer in part["missing"]:
         console.print(f"  not installed: {peer['name']}; install it with: {peer['install']}", soft_wrap=True)
-    bars(console, _pairs(part), "us, one sample")
+    bars(console, _pairs(part))
 
 
 def _w3(console: Any, document: dict[str, Any]) -> None:
     part = document.get("w3")
     if part is None:
         return
-    table = show.table(
-        "W3: large networks",
-        "",
-        "us",
-        "limit, us",
-        "fraction",
-        "bound by",
-        "rounds, us",
-        "seconds",
-        "peak, MB",
-    )
+    rows = []
     for row in part["rows"]:
-        peak = number(row["peak_bytes"] / 1e6) if row["peak_bytes"] else ""
-        table.add_row(
-            *_against(row), row.get("bound_by", ""), number(row["rounds_us"]), number(row["seconds"]), peak
-        )
-    console.print(table)
+        peak = digits(row["peak_bytes"] / 1e6) if row["peak_bytes"] else NONE
+        bound = row.get("bound_by", NONE)
+        rows.append([*_against(row), bound, digits(row["rounds_us"]), digits(row["seconds"]), peak])
+    heads = ("network", *AGAINST, "bound by", "rounds\nµs", "in all\ns", "peak\nMB")
+    _table(console, "W3: large networks", heads, rows, spare=(4, 5, 6, 7))
 
 
 def _w4(console: Any, document: dict[str, Any]) -> None:
@@ -147,40 +132,69 @@ def _w4(console: Any, document: dict[str, Any]) -> None:
     if part is None:
         return
     for key, what in (("network", "ring of 5, 17 kernels"), ("device", "one device, two models of 850")):
-        title = f"W4: the second-order step, {what}"
-        table = show.table(title, "", "us", "limit, us", "fraction", "bound by", "read, GB/s")
-        for row in part[key]["rows"]:
-            rate = number(row["read_GB_per_s"]) if "read_GB_per_s" in row else ""
-            table.add_row(*_against(row), row.get("bound_by", ""), rate)
-        console.print(table)
+        known = part[key]["rows"]
+        rows = [
+            [*_against(row), row.get("bound_by", NONE), digits(row.get("read_GB_per_s"))] for row in known
+        ]
+        heads = ("engine", *AGAINST, "bound by", "read\nGB/s")
+        _table(console, f"W4: the second-order step, {what}", heads, rows, known, spare=(4, 5))
 
 
 def _targets(console: Any, document: dict[str, Any]) -> None:
     if not document["targets"] or document["quick"]:
         return
-    table = show.table("Targets", "", "wanted", "got", "met")
-    for row in document["targets"]:
-        wanted = f"{row['direction']} {number(row['wanted'])}"
-        table.add_row(row["what"], wanted, number(row["got"]), "yes" if row["met"] else "no")
-    console.print(table)
+    rows = [
+        [
+            row["what"],
+            f"{row['direction']} {number(row['wanted'])}",
+            digits(row["got"]),
+            "yes" if row["met"] else "no",
+        ]
+        for row in document["targets"]
+    ]
+    show.sheet(Sheet("Targets", ("what", "wanted", "got", "met"), rows, frozenset({0, 3})))
+
+
+def _table(
+    console: Any,
+    title: str,
+    heads: tuple[str, ...],
+    rows: list[list[str]],
+    timed: list[dict[str, Any]] | None = None,
+    spare: tuple[int, ...] = (),
+) -> None:
+    """Print a table; the least time is bold where the rows do the same work, and what "limit" is below it."""
+    bold = frozenset((i, 1) for i in least_of([row["us"] for row in timed or []]))
+    legend = {
+        "limit": LIMIT,
+        "fraction": "of the machine's speed that is reached: limit / time",
+        "bold": "the least time",
+    }
+    known = {head.split("\n")[0] for head in heads} | ({"bold"} if bold else set())
+    shown = {term: meaning for term, meaning in legend.items() if term in known}
+    words = frozenset({0, *(c for c, head in enumerate(heads) if head == "bound by")})
+    console.print()
+    show.sheet(Sheet(title, heads, rows, words, bold, spare, shown))
 
 
 def _against(row: dict[str, Any]) -> tuple[str, str, str, str]:
-    if "fraction" not in row:
-        return row["name"], number(row["us"]), "", ""
-    return row["name"], number(row["us"]), number(row["limit_us"]), f"{row['fraction']:.2f}"
+    fraction = f"{row['fraction']:.2f}" if "fraction" in row else NONE
+    return row["name"], digits(row["us"]), digits(row.get("limit_us")), fraction
 
 
 def _pairs(part: dict[str, Any]) -> list[tuple[str, float]]:
     return [(row["name"], row["us"]) for row in part["rows"]]
 
 
-def bars(console: Any, rows: list[tuple[str, float]], what: str) -> None:
-    """Bars on a logarithmic scale."""
+def bars(console: Any, rows: list[tuple[str, float]]) -> None:
+    """Bars of times on a logarithmic scale, as long as there is room for."""
     low = math.log10(min(value for _, value in rows)) - 0.3
     high = max(math.log10(max(value for _, value in rows)), low + 1)
-    wide = max(len(name) for name, _ in rows)
-    console.print(f"{what}, logarithmic:")
+    longest = max(len(digits(value)) for _, value in rows)
+    wide = min(max(len(name) for name, _ in rows), console.width - longest - LEAST_BAR - 4)
+    most = min(BAR, console.width - wide - longest - 4)
+    console.print("\nµs, on a logarithmic scale")
     for name, value in rows:
-        length = max(1, round(BAR * (math.log10(value) - low) / (high - low)))
-        console.print(f"  {name:{wide}} {'█' * length} {number(value)}", markup=False)
+        length = max(1, round(most * (math.log10(value) - low) / (high - low)))
+        shown = f"  {shorten(name, wide):{wide}} {'█' * length} {digits(value)}"
+        console.print(shown, markup=False)

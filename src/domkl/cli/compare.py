@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
+from ..base.extras import need
+from ..base.sheet import Sheet
 from ..base.words import plural
 from ..exchange import graph
 from ..lab import compare, experiment, trial
 from ..lab.compare import ComparisonRow, added, figure
 from ..lab.experiment import Experiment
-from ..lab.latex import Sheet
 from ..lab.trial import Source
 from ..learning import losses
 from . import inspect, own, show, tables
@@ -72,6 +73,8 @@ def run(args: argparse.Namespace) -> None:
     network = trial.network(args.graph, source.split.names)
     contenders = [added.contender(text) for text in args.add]
     tables.check(args)
+    if not args.json:
+        need("rich.console", "cli")  # before minutes of work, not after
     with show.progress(f"comparing on {source.name}") as bar:
         report = partial(_report, bar)
         rows = compare.table(source, network, args.seed, report, contenders, args.trials)
@@ -81,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
     elif args.format is not None:
         tables.show(args, [sheet])
     else:
-        _show(source, args.graph, rows, sheet)
+        _show(source, rows, sheet)
         for path in tables.write(args, [sheet], _drawn(rows, source)):
             show.console().print(f"Written: {path}", soft_wrap=True)
 
@@ -136,13 +139,9 @@ def _title(source: Source, network: str) -> str:
     return f"{source.name}: {plural(J, 'learner')}, {network}, {plural(T, 'round')}, {plural(d, 'input')}"
 
 
-def _show(source: Source, network: str, rows: list[ComparisonRow], sheet: Sheet) -> None:
+def _show(source: Source, rows: list[ComparisonRow], sheet: Sheet) -> None:
+    show.sheet(sheet)
     console = show.console()
-    console.print(tables.for_terminal(sheet))
-    console.print(
-        "alone: RMSE of a network's learners, had each its own samples only; bold: the least of a column"
-    )
-    console.print("us: of CPU time; bytes: by a learner in a round, to all its neighbours or to the centre")
     if (trials := max(row.trials for row in rows)) > 1:
         console.print(f"means of {trials} trials, ± standard deviation")
     for row in rows:

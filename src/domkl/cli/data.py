@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import datasets
+from ..base.sheet import Sheet
+from ..base.words import NONE
 from ..datasets.sources import WAVE_DIGESTS
 from . import show
 
@@ -42,8 +44,8 @@ def list_all(args: argparse.Namespace) -> None:
     if args.json:
         show.document({"datasets": [_plain(entry) for entry in entries]})
         return
+    show.sheet(_table(entries))
     console = show.console()
-    console.print(_table(entries, console.width < show.NARROW))
     for note in dict.fromkeys(f"{e.name.split('/')[0]}: {e.source}; {e.note}" for e in entries):
         console.print(f"  {note.removesuffix('; ')}")
     console.print(
@@ -51,18 +53,15 @@ def list_all(args: argparse.Namespace) -> None:
     )
 
 
-def _table(entries: Sequence[datasets.Entry], is_narrow: bool) -> Any:
-    table = show.table("Datasets", "name", "what", left=2)
-    for heading in ("samples", "features"):
-        table.add_column(heading, justify="right")
-    for heading in ("here",) if is_narrow else ("file", "licence", "here"):
-        table.add_column(heading)
-    for e in entries:
-        size = f"{e.size / 1e6:.1f} MB" if e.size else "unknown"
-        rest = () if is_narrow else (size, e.licence)
-        here = "yes" if e.path else "no"
-        table.add_row(e.name, e.title, show.count(e.rows), show.count(e.features), *rest, here)
-    return table
+def _table(entries: Sequence[datasets.Entry]) -> Sheet:
+    heads = ("name", "what", "samples", "inputs", "file\nMB", "licence", "here")
+    return Sheet("Datasets", heads, [_row(entry) for entry in entries], frozenset({0, 1, 5, 6}), spare=(4, 5))
+
+
+def _row(entry: datasets.Entry) -> list[str]:
+    size = f"{entry.size / 1e6:.1f}" if entry.size else NONE
+    counts = show.count(entry.rows), show.count(entry.features)
+    return [entry.name, entry.title, *counts, size, entry.licence, "yes" if entry.path else "no"]
 
 
 def fetch_one(args: argparse.Namespace) -> None:

@@ -8,16 +8,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..base.errors import InputError
-from ..base.words import number, percent
+from ..base.sheet import Sheet, only
+from ..base.words import NONE, digits, number, percent
 from ..faces.estimator import DOMKL
 from ..learning.explain import Contributions, Effects, direction
 from . import predict, show
 
-#: The number of a row, and what moves its prediction.
-Explained: TypeAlias = tuple[int, Contributions]
+#: The number of a row, the place of its learner, and what moves its prediction.
+Explained: TypeAlias = tuple[int, int, Contributions]
 TEXT = "show which inputs matter to a saved model, overall and for each row of a file"
 #: Rows that are explained, and inputs that are shown of each, unless told otherwise.
 ROWS, MOST = 5, 5
+#: A part of a prediction that is no more than rounding.
+NOTHING = 1e-9
 
 
 def add_to(commands: Any) -> None:
@@ -27,7 +30,7 @@ def add_to(commands: Any) -> None:
     add("model", metavar="MODEL", help="a file of DOMKL.save() or `domkl run`")
     add("--data", metavar="SOURCE", help="explain the predictions for the rows of this file, too")
     add("--rows", type=int, default=ROWS, metavar="N", help="the first N of them (default: %(default)s)")
-    add("--learner", metavar="NAME", help="of a network, this learner (default: the first)")
+    add("--learner", metavar="NAME", help="of a network, this learner (default: the best, as in predict)")
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
 
@@ -37,22 +40,15 @@ def run(args: argparse.Namespace) -> None:
     if args.rows < 1:
         raise InputError(f"--rows is {args.rows}; expected at least 1; choose more")
     model = DOMKL.load(args.model)
-    place = _place(model, args.learner)
+    place = predict.chosen(model, args.learner)
     overall = _one(model.explain(), place)
     assert isinstance(overall, Effects)
     overall = overall._replace(effect=overall.effect * abs(model.about.factor))
-    rows = [] if args.data is None else _rows(model, place, args.model, args.data, args.rows)
+    rows = [] if args.data is None else _rows(model, args)
     if args.json:
         show.document(_document(model, place, overall, rows))
         return
     _print(model, place, overall, rows)
-
-
-def _place(model: DOMKL, name: str | None) -> int:
-    names = [str(each) for each in model.learners]
-    if name is not None and name not in names:
-        raise InputError(f"--learner is {name!r}; expected one of {', '.join(names)}; choose one")
-    return 0 if name is None else names.index(name)
 
 
 def _one(found: Any, place: int) -> Any:
@@ -60,14 +56,16 @@ def _one(found: Any, place: int) -> Any:
     return found[place] if isinstance(found, list) else found
 
 
-def _rows(model: DOMKL, place: int, path: str, source: str, most: int) -> list[Explained]:
-    """The first rows: the number of each, as in `domkl predict`, and what moves its prediction."""
-    table = predict.rows_of(model, path, source)
-    first = np.argsort(table.rows, kind="stable")[:most]
-    X = table.X[first]
+def _rows(model: DOMKL, args: argparse.Namespace) -> list[Explained]:
+    """The first rows, each with its number and by the learner that it has in `domkl predict`."""
+    table = predict.rows_of(model, args.model, args.data)
+    who = predict.learners_of(model, table, args.learner)
     J = None if model.graph is None else len(model.learners)
-    found = [_one(model.explain(x if J is None else np.tile(x, (J, 1))), place) for x in X]
-    return [(int(table.rows[i]), _in_units(model, row)) for i, row in zip(first, found, strict=True)]
+    rows = []
+    for i in np.argsort(table.rows, kind="stable")[: args.rows]:
+        x = table.X[i] if J is None else np.tile(table.X[i], (J, 1))
+        rows.append((int(table.rows[i]), who[i], _in_units(model, _one(model.explain(x), who[i]))))
+    return rows
 
 
 def _in_units(model: DOMKL, row: Contributions) -> Contributions:
@@ -83,35 +81,57 @@ def _document(model: DOMKL, place: int, overall: Effects, rows: list[Explained])
         "target": model.about.target,
         "unit": model.about.unit,
         "inputs": overall.rows(),
-        "rows": [{"row": n, "y_hat": row.y_hat, "base": row.base, "inputs": row.rows()} for n, row in rows],
+        "rows": [
+            {
+                "row": n,
+                "learner": str(model.learners[who]),
+                "y_hat": row.y_hat,
+                "base": row.base,
+                "inputs": row.rows(),
+            }
+            for n, who, row in rows
+        ],
     }
 
 
 def _print(model: DOMKL, place: int, overall: Effects, rows: list[Explained]) -> None:
-    console, unit = show.console(), model.about.unit
-    target = model.about.target or "the target"
-    of = f", learner {model.learners[place]}" if model.graph is not None else ""
-    head = f"effect ({unit})" if unit else "effect"
-    console.print(show.text(f"What matters to the prediction of {target}{of}", "italic"))
-    table = show.table("", "input", "part", head, "as it grows")
-    for row in overall.rows():
-        words = show.text(row["input"]), percent(row["part"]), number(row["effect"]), direction(row["trend"])
-        table.add_row(*words)
-    console.print(table)
-    console.print("Effect: how far a prediction moves, typically, if the input takes another usual value.")
+    unit, target = model.about.unit, model.about.target or "the target"
+    of = f": {predict.described(model, place)}" if len(model.learners) > 1 else ""
+    show.sheet(_overall(f"What matters to the prediction of {target}{of}", unit, overall))
     if rows:
-        base = f"{number(rows[0][1].base)} {unit}".strip()
-        console.print(show.text(f"\nWhat moves each prediction from {base}, the average", "italic"))
-        console.print(_rows_table(rows))
+        print()
+        show.sheet(_each(model, rows))
 
 
-def _rows_table(rows: list[Explained]) -> Any:
-    table = show.table("", "row", "predicted")
-    table.add_column("moved by", justify="left")
-    for n, row in rows:
-        largest = [f"{each['input']} {_signed(each['contribution'])}" for each in row.rows()[:MOST]]
-        table.add_row(str(n), number(row.y_hat), show.text(", ".join(largest)))
-    return table
+def _overall(title: str, unit: str, overall: Effects) -> Sheet:
+    heads = ("input", "part", f"effect\n{unit}" if unit else "effect", "as it grows")
+    cells = [
+        [row["input"], percent(row["part"]), digits(row["effect"]), direction(row["trend"]) or NONE]
+        for row in overall.rows()
+    ]
+    legend = {
+        "part": "of all that the inputs move",
+        "effect": "how far a prediction moves, typically, if the input takes another usual value",
+        "as it grows": f"where the prediction goes; {NONE}: in no clear direction",
+    }
+    return Sheet(title, heads, cells, frozenset({0, 3}), legend=legend)
+
+
+def _each(model: DOMKL, rows: list[Explained]) -> Sheet:
+    of = f"\n{model.about.unit}" if model.about.unit else ""
+    cells = [
+        [str(n), str(model.learners[who]), digits(row.y_hat), digits(row.base), _moves(row)]
+        for n, who, row in rows
+    ]
+    heads = ("row", "learner", f"predicted{of}", f"average{of}", "moved by")
+    sheet = Sheet("What moves each prediction from the learner's average", heads, cells, frozenset({1, 4}))
+    return sheet if len(model.learners) > 1 else only(sheet, [0, 2, 3, 4])
+
+
+def _moves(row: Contributions) -> str:
+    """The inputs that move a prediction most; not those that do nothing but for rounding."""
+    largest = [each for each in row.rows()[:MOST] if abs(each["contribution"]) > NOTHING * abs(row.y_hat)]
+    return ", ".join(f"{each['input']} {_signed(each['contribution'])}" for each in largest) or NONE
 
 
 def _signed(value: float) -> str:

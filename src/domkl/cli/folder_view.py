@@ -6,12 +6,13 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..base import checks
 from ..base.errors import InputError
-from ..base.words import NONE, number
+from ..base.words import number
 from ..lab import devices
 from ..lab.fleet import Fleet
 from . import live, page, show
@@ -33,10 +34,10 @@ def run(args: argparse.Namespace) -> None:
     if seconds is not None:
         checks.positive("--seconds", seconds)
     names = devices.names_in(folder)
-    _check(folder, names)
+    models = _models(folder, names)
     environ = {key: value for key, value in os.environ.items() if not key.startswith("DOMKL_")}
     network = Fleet(folder, names, environ=environ)
-    view = FolderView(network, seconds)
+    view = FolderView(network, models, seconds)
     try:
         live.watch(network, view, live.shower(args.json))
     except KeyboardInterrupt:
@@ -48,13 +49,22 @@ def run(args: argparse.Namespace) -> None:
         show.console().print(view.table)
 
 
-def _check(folder: Path, names: list[str]) -> None:
-    """Refuse here what an agent would refuse, and tell where their pages are."""
+def _models(folder: Path, names: list[str]) -> dict[str, Any]:
+    """What each agent learns with; refuses what it would refuse, and tells where its page is."""
     from ..agent.config import load
 
+    models = {}
     for name in names:
-        http = load(folder / f"{name}.toml", {}).http.listen
-        print(f"{name}: {f'http://{http}/' if http else 'no page'}", file=sys.stderr)
+        config = load(folder / f"{name}.toml", {})
+        http = config.http
+        if http.address is not None and devices.is_used(*http.address):
+            raise InputError(
+                f"{http.listen}, the page of {name}, is in use or not of this machine; expected a free port; "
+                f"stop what uses it, or change http in {folder / name}.toml"
+            )
+        print(f"{name}: {f'http://{http.listen}/' if http.listen else 'no page'}", file=sys.stderr)
+        models[name] = config.model
+    return models
 
 
 class FolderView(live.Statuses):
@@ -62,8 +72,8 @@ class FolderView(live.Statuses):
 
     logs = "its log is beside its file"
 
-    def __init__(self, network: Fleet, seconds: float | None) -> None:
-        super().__init__(network)
+    def __init__(self, network: Fleet, models: Mapping[str, Any], seconds: float | None) -> None:
+        super().__init__(network, models)
         self.seconds = seconds
 
     def look(self) -> None:
@@ -78,38 +88,7 @@ class FolderView(live.Statuses):
         status = self.status[name]
         return {"name": name, **{key: status.get(key) for key in keys}}
 
-    @property
-    def line(self) -> str:
-        """The whole folder in a line."""
-        known = [status for status in self.status.values() if status]
-        seconds = f"{time.monotonic() - self._start:5.0f} s"
-        if not known:
-            return f"{seconds}  starting {len(self.status)} agents"
-        each = ", ".join(f"{name} {_error(status)}" for name, status in self.status.items() if status)
-        rounds = min(status["round"] for status in known)
-        return f"{seconds}  round {rounds}, error {each}, {show.size(sum(self.speed.values()))}/s"
-
-    @property
-    def table(self) -> Any:
-        """A row for each agent."""
-        table = show.table()
-        for head in ("learner", "round", "error", "alone", "neighbours", "sent"):
-            table.add_column(head, justify="left" if head == "learner" else "right")
-        for name in self.network.names:
-            table.add_row(*map(show.text, self._row(name)))
-        return table
-
-    def _row(self, name: str) -> list[str]:
-        status = self.status[name]
-        if name in self.dead:
-            return [name, "ended", self.network.tail(name)]
-        if not status:
-            return [name, "starting"]
-        near = f"{status['up']}/{status['neighbours']} up"
-        sent = show.size(status["bytes_sent"])
-        return [name, str(status["round"]), _error(status), _error(status, "rmse_alone"), near, sent]
-
-
-def _error(status: dict[str, Any], key: str = "rmse") -> str:
-    value = status.get(key) if status["samples"] else None  # none since it was started
-    return NONE if value is None else number(value)
+    def errors(self, known: list[dict[str, Any]]) -> str:
+        """That of each learner, in its target's own unit."""
+        shown = {name: self.error(status, "rmse") for name, status in self.status.items() if status}
+        return "RMSE " + ", ".join(f"{name} {number(error)}" for name, error in shown.items())

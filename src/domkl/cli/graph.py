@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from ..base.errors import InputError
 from ..base.extras import need
+from ..base.sheet import Sheet
+from ..base.words import NONE, plural
 from ..exchange import graph
 from . import secret, show
 from .operator import Link, LiveNetwork, PublishedState, connected, link
@@ -181,14 +183,20 @@ async def _show(transport: Any, args: argparse.Namespace) -> None:
     async with connected(transport) as network:
         await network.find((), (), args.wait)
     if not network.devices:
-        raise InputError(f"nobody answered within {args.wait:g} s; expected a learner; see that one runs")
+        raise InputError(
+            f"nobody answered within {args.wait:g} s; expected a learner of network {args.network!r}; see "
+            "that one runs, and which network its file names"
+        )
     if args.json:
         links = sorted(network.links)
         show.document({"links": links, "learners": _learners(network, sorted(network.devices))})
         return
-    for name, device in sorted(network.devices.items()):
-        near = ", ".join(device.neighbours) or "-"
-        print(f"{name}: graph {device.graph}, {device.state}; neighbours {near}")
+    rows = [
+        [name, device.state, str(device.graph), ", ".join(device.neighbours) or NONE]
+        for name, device in sorted(network.devices.items())
+    ]
+    title = f"Network {args.network}: {plural(len(rows), 'learner')}, {plural(len(network.links), 'link')}"
+    show.sheet(Sheet(title, ("learner", "state", "graph", "neighbours"), rows, frozenset({0, 1, 3})))
     print(f"links: {_words(sorted(network.links))}")
 
 
@@ -244,10 +252,9 @@ def _is_confirmed(args: argparse.Namespace) -> bool:
 def _report(network: LiveNetwork, change: Change, args: argparse.Namespace) -> None:
     late = [name for name in change.names if not network.holds(change.version, [name])]
     if not args.json:
-        for name in [*change.names, *change.later]:
-            device = network.devices.get(name, PublishedState())
-            taken = "taken" if network.holds(change.version, [name]) else "not taken"
-            print(f"{name}: {taken} ({device.state}, graph {device.graph})")
+        rows = [_held(network, change.version, name) for name in (*change.names, *change.later)]
+        heads = ("learner", "state", "graph", "taken")
+        show.sheet(Sheet(f"Graph {change.version}", heads, rows, frozenset({0, 1, 3})))
     if late:
         raise InputError(
             f"{', '.join(late)} did not take graph {change.version} within {args.wait:g} s; expected all it "
@@ -255,20 +262,24 @@ def _report(network: LiveNetwork, change: Change, args: argparse.Namespace) -> N
         )
 
 
+def _held(network: LiveNetwork, version: int, name: str) -> list[str]:
+    device = network.devices.get(name, PublishedState())
+    return [name, device.state, str(device.graph), "yes" if network.holds(version, [name]) else "no"]
+
+
 def _print_difference(change: Change, args: argparse.Namespace) -> None:
     if args.json:
         return
-    print(f"graph {change.version}")
-    print(f"added: {_words(change.added)}")
-    print(f"removed: {_words(change.removed)}")
-    for what, names in (("stay alone", change.dropped), ("start later", change.later)):
-        if names:
-            print(f"{what}: {', '.join(names)}")
+    rows = [["added", _words(change.added)], ["removed", _words(change.removed)]]
+    rows += [["stay alone", ", ".join(change.dropped)]] if change.dropped else []
+    rows += [["start later", ", ".join(change.later)]] if change.later else []
+    title = f"Graph {change.version}, beside the present one"
+    show.sheet(Sheet(title, ("change", "links or learners"), rows, frozenset({0, 1})))
     sys.stdout.flush()
 
 
 def _words(links: list[Link]) -> str:
-    return ", ".join(f"{a}:{b}" if "-" in a + b else f"{a}-{b}" for a, b in links) or "-"
+    return ", ".join(f"{a}:{b}" if "-" in a + b else f"{a}-{b}" for a, b in links) or NONE
 
 
 def _learners(network: LiveNetwork, names: list[str]) -> list[dict[str, Any]]:

@@ -9,12 +9,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..base import checks
 from ..base.errors import InputError
 from ..base.extras import need
 from ..datasets import Columns, guess, readers
 from ..datasets.cells import is_number
+from ..datasets.readers import queries
 from ..lab import devices
 from ..lab.devices import DeviceFile
 from ..learning import alarms, conformal
@@ -28,14 +30,14 @@ ROWS = 1000
 WAIT, OUTPUT = 15.0, "predictions/{name}"
 #: Options that only topics have.
 OF_TOPICS = ("broker", "user", "password_file", "ca", "insecure", "wait", "output_topic", "home_assistant")
-TEXT = "make agent files from CSV files, topics, or answers to a few questions"
+TEXT = "make agent files from data files, topics, or answers to a few questions"
 EXAMPLES = f"""\
 examples:
   domkl init north.csv south.csv --target temp
   domkl init --broker 10.0.0.5:8883 --ca system --user me --topic 'sensors/+/env' --target temp
   domkl init                       asks what it needs to know
 
-Each CSV file or topic becomes a device with a file of at most six lines in {FOLDER}/ (--folder); what the
+Each source or topic becomes a device with a file of at most six lines in {FOLDER}/ (--folder); what the
 columns are is found out from their first rows, and is the same at every device. A password is asked for, or
 read from the variable {SECRET}; it goes to {FOLDER}/{devices.PASSWORD}, which only you can read.
 """
@@ -51,7 +53,9 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = command.add_argument
-    add("files", nargs="*", metavar="CSV", help="a file of each device, read as it grows with --follow")
+    text = "of each device: a CSV, JSON lines or Parquet file, sqlite:FILE or postgresql://..."
+    add("files", nargs="*", metavar="SOURCE", help=text)
+    add("--query", metavar="SELECT", help="rows of a database to read (default: its only table)")
     add("--folder", default=FOLDER, metavar="DIR", help="a new folder for the files (default: %(default)s)")
     add("--target", metavar="COLUMN", help="what to predict")
     add("--features", metavar="A,B", help="columns to predict from (default: all others)")
@@ -59,7 +63,7 @@ def add_to(commands: Any) -> None:
     add("--time", metavar="COLUMN", help="when a reading was, or two columns: date,time (default: guessed)")
     add("--kind", metavar="COLUMN=KIND", action="append", help="what a column is, as in domkl inspect")
     add("--path", metavar="COLUMN=PATH", action="append", help="where a column is in nested JSON: a.0.b")
-    add("--follow", action="store_true", help="wait for more rows at the end of the files, as tail -F does")
+    add("--follow", action="store_true", help="wait for more rows, as tail -F does")
     add("--topic", action="append", metavar="TOPIC", help="topic of a device, or of several: sensors/+/env")
     add("--broker", metavar="HOST:PORT", help="MQTT broker of the topics")
     add("--user", help="name at the broker")
@@ -79,9 +83,8 @@ def add_to(commands: Any) -> None:
     add(
         "--port",
         type=int,
-        default=devices.PORT,
         metavar="P",
-        help="the first device's page (default: %(default)s)",
+        help=f"the first device's page (default: {devices.PORT}, or the next that are free)",
     )
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
     add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")
@@ -97,39 +100,46 @@ def run(args: argparse.Namespace) -> None:
     if not args.files and not args.topic:
         _ask(args)
     if bool(args.files) == bool(args.topic):
-        raise InputError("CSV files and --topic are both given; expected one of them; leave the other out")
-    for option in OF_TOPICS if args.files else ("follow",):
+        raise InputError("files and --topic are both given; expected one of them; leave the other out")
+    for option in OF_TOPICS if args.files else ("follow", "query"):
         if getattr(args, option):
-            flag, what = option.replace("_", "-"), "CSV files" if args.files else "topics"
+            flag, what = option.replace("_", "-"), "files" if args.files else "topics"
             raise InputError(f"--{flag} is given with {what}, which have no use for it; leave it out")
     if not args.target:
         raise InputError("no target is given; expected the column to predict; add --target COLUMN")
     conformal.check_coverage(args.coverage)
     given = own.columns(args, Columns())
-    password = None
+    password, network = None, ""
     if args.files:
-        made, columns = from_files(args.files, given, folder, args.follow)
+        made, columns = from_files(args.files, given, folder, args.follow, args.query or "")
         common: dict[str, Any] = {}
+        network = _network(folder.absolute())
     else:
         password = _password(args)
         made, columns = from_topics(args, given, password)
         common = {"transport": _broker(args, folder)}
-    if args.alarm_rate is not None:
-        common["alarm"] = {"rate": alarms.check_rate(args.alarm_rate)}
+    rate = None if args.alarm_rate is None else alarms.check_rate(args.alarm_rate)
     common["output"] = {
         "coverage": args.coverage,
+        **({} if rate is None else {"alarm_rate": rate}),
         **({"home_assistant": True} if args.home_assistant else {}),
     }
-    texts = devices.files(made, columns, args.graph, common, args.port)
+    port = devices.free_from(devices.PORT, len(made)) if args.port is None else args.port
+    texts = devices.files(made, columns, args.graph, common, port, network)
     devices.write(folder, texts, None if args.password_file else password)
     _tell(args, folder, [device.name for device in made], columns)
 
 
+def _network(folder: Path) -> str:
+    """A name that other folders on this machine hardly have; of the usual folder, that of its parent."""
+    return listening.safe_name(folder.parent.name if folder.name == FOLDER else folder.name)
+
+
 def from_files(
-    paths: Sequence[str], given: Columns, folder: Path, follow: bool
+    paths: Sequence[str], given: Columns, folder: Path, follow: bool, query: str = ""
 ) -> tuple[list[DeviceFile], Columns]:
-    """A device for each file, and what the columns of all are together."""
-    tables = [readers.read(path, given, max_rows=ROWS) for path in paths]
+    """A device for each file or database, and what the columns of all are together."""
+    tables = [readers.read(path, given, query, ROWS) for path in paths]
     for table in tables:
         if given.target not in table.columns:
             known = ", ".join(table.columns)
@@ -138,13 +148,28 @@ def from_files(
             )
     common = {name: None for table in tables for name in table.columns}
     cells = {name: [cell for table in tables for cell in _cells(table, name, given)] for name in common}
-    names = [listening.safe_name(Path(path).name.split(".")[0]) for path in paths]
+    names = [listening.safe_name(own.title_of(path).split(".")[0]) for path in paths]
     made = []
     for name, path, table in zip(names, paths, tables, strict=True):
-        stream = {"path": os.path.relpath(path, folder), **({"follow": True} if follow else {})}
+        stream = {"path": _seen_from(folder, path), **({"follow": True} if follow else {})}
+        stream |= {"query": query} if query else {}
         more = {"output": {"predictions": f"{name}.predictions.jsonl"}}
         made.append(DeviceFile(name, stream, more, _dialect(table, given)))
     return made, _understood(cells, dataclasses.replace(given, decimal="."))
+
+
+def _seen_from(folder: Path, source: str) -> str:
+    """A source as a file in `folder` names it."""
+    if source.startswith(queries.SQLITE):
+        return f"{queries.SQLITE}{os.path.relpath(source.removeprefix(queries.SQLITE), folder)}"
+    if not queries.is_database(source):
+        return os.path.relpath(source, folder)
+    if urlsplit(source).password is not None or "password" in urlsplit(source).query:
+        raise InputError(
+            "the PostgreSQL address has a password, which everybody could read in the files; expected it in "
+            "~/.pgpass; write it there and leave it out here"
+        )
+    return source
 
 
 def _dialect(table: readers.Raw, given: Columns) -> dict[str, str]:
@@ -219,9 +244,7 @@ def _broker(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
 def _ask(args: argparse.Namespace) -> None:
     """Ask for what a network needs, if somebody is there to answer."""
     if not sys.stdin.isatty():
-        raise InputError(
-            "neither CSV files nor --topic are given; expected one of them; see domkl init --help"
-        )
+        raise InputError("neither files nor --topic are given; expected one of them; see domkl init --help")
     files = input("CSV files, one of each device (empty: topics of an MQTT broker): ").split()
     if files:
         args.files = files

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..base.errors import DataError, InputError
+from ..base.sheet import Sheet
+from ..base.words import NONE, plural
 from ..datasets import Columns, Encoder, readers, table
 from ..datasets.guess import Guess
 from ..datasets.readers import Fault, Raw
@@ -18,8 +20,7 @@ from . import own, show
 #: Rows that are read unless told otherwise.
 ROWS = 1000
 HEADS = ("column", "becomes", "examples", "missing", "range", "inputs made of it")
-#: Columns that a narrow terminal does without.
-WIDE = ("examples", "inputs made of it")
+MIDNIGHT = " 00:00:00"
 TEXT = "show what each column of a file becomes, and everything that is wrong with it"
 
 
@@ -39,19 +40,40 @@ def run(args: argparse.Namespace) -> None:
     look(args.data, own.columns(args, Columns()), args.query or "", args.rows, args.json)
 
 
+class Inspected(NamedTuple):
+    """What a source is, and what is wrong with it."""
+
+    raw: Raw
+    found: Guess
+    encoder: Encoder | None
+    faults: list[Fault]
+    problems: list[tuple[str, str]]
+    notes: list[str]
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs its columns become."""
+        return 0 if self.encoder is None else self.encoder.d
+
+    def made_of(self, column: str) -> Sequence[str]:
+        """The inputs that a column becomes."""
+        parts = () if self.encoder is None else self.encoder.parts
+        return next((part.inputs for part in parts if part.name == column), ())
+
+
 def look(source: str, given: Columns, query: str, rows: int, as_json: bool) -> None:
     """Show what a source is; an error at the end, so that the exit code is 2, if something must be fixed."""
     if rows < 1:
         raise InputError(f"--rows is {rows}; expected at least 1; choose more")
     raw = readers.read(source, given, query, rows)
     found = table.understand(raw, given)
-    encoder, faults, problems, notes = _tried(raw, found)
+    seen = Inspected(raw, found, *_tried(raw, found))
     if as_json:
-        show.document(_document(raw, found, encoder, faults, problems, notes))
+        show.document(_document(seen))
     else:
-        _print(raw, found, encoder, faults, problems, notes)
-    if problems:
-        count = "1 thing" if len(problems) == 1 else f"{len(problems)} things"
+        _print(seen)
+    if seen.problems:
+        count = plural(len(seen.problems), "thing")
         raise InputError(f"{own.title_of(raw.name)}: {count} to fix; expected none; see above")
 
 
@@ -86,80 +108,54 @@ def _tried(raw: Raw, found: Guess) -> tuple[Encoder | None, list[Fault], list[tu
     return encoder, list(made.faults), problems, [*notes, *made.notes[len(found.notes) :]]
 
 
-def _made_of(view: ColumnView, encoder: Encoder | None) -> Sequence[str]:
-    if encoder is None:
-        return ()
-    return next((part.inputs for part in encoder.parts if part.name == view.name), ())
-
-
-def _document(
-    raw: Raw,
-    found: Guess,
-    encoder: Encoder | None,
-    faults: Sequence[Fault],
-    problems: Sequence[tuple[str, str]],
-    notes: Sequence[str],
-) -> dict[str, Any]:
-    columns = [{**vars(view), "inputs": list(_made_of(view, encoder))} for view in found.views]
+def _document(seen: Inspected) -> dict[str, Any]:
     return {
-        "data": raw.name,
-        "format": raw.format,
-        "rows": len(raw),
-        "columns": columns,
-        "inputs": 0 if encoder is None else encoder.d,
-        "refused": [fault._asdict() for fault in faults],
-        "problems": [{"fact": fact, "remedy": remedy} for fact, remedy in problems],
-        "notes": list(notes),
-        "description": found.columns.table(),
+        "data": seen.raw.name,
+        "format": seen.raw.format,
+        "rows": len(seen.raw),
+        "columns": [{**vars(view), "inputs": list(seen.made_of(view.name))} for view in seen.found.views],
+        "inputs": seen.inputs,
+        "refused": [fault._asdict() for fault in seen.faults],
+        "problems": [{"fact": fact, "remedy": remedy} for fact, remedy in seen.problems],
+        "notes": seen.notes,
+        "description": seen.found.columns.table(),
     }
 
 
-def _print(
-    raw: Raw,
-    found: Guess,
-    encoder: Encoder | None,
-    faults: Sequence[Fault],
-    problems: Sequence[tuple[str, str]],
-    notes: Sequence[str],
-) -> None:
+def _print(seen: Inspected) -> None:
     console = show.console()
-    if found.views:
-        console.print(_table(raw, found, encoder, console.width < show.NARROW))
-    for note in notes:
+    if seen.found.views:
+        show.sheet(_table(seen))
+    for note in seen.notes:
         console.print(f"  {note}", soft_wrap=True, markup=False)
-    for fault in faults:
+    for fault in seen.faults:
         console.print(f"Refused: {fault}", soft_wrap=True, markup=False)
-    for fact, remedy in problems:
+    for fact, remedy in seen.problems:
         console.print(f"Fix: {fact}; {remedy}", soft_wrap=True, markup=False)
-    if not problems:
-        _say_next(console, raw, found, encoder)
+    if not seen.problems:
+        console.print(_next(seen), markup=False)
 
 
-def _say_next(console: Any, raw: Raw, found: Guess, encoder: Encoder | None) -> None:
-    count = 0 if encoder is None else encoder.d
-    if found.columns.target:
-        words = "1 input predicts" if count == 1 else f"{count} inputs predict"
-        console.print(f"Nothing to fix: {words} {found.columns.target}.", markup=False)
-    else:
-        console.print("Choose what to predict with --target COLUMN.", markup=False)
+def _next(seen: Inspected) -> str:
+    target = seen.found.columns.target
+    if not target:
+        return "Choose what to predict with --target COLUMN."
+    return f"Nothing to fix: {plural(seen.inputs, 'input')} predict{'s' * (seen.inputs == 1)} {target}."
 
 
-def _table(raw: Raw, found: Guess, encoder: Encoder | None, is_narrow: bool) -> Any:
-    title = f"{raw.name} ({raw.format}): the first {len(raw)} rows" if raw.format else raw.name
-    made = show.table(title)
-    heads = [head for head in HEADS if not (is_narrow and head in WIDE)]
-    for heading in heads:
-        made.add_column(heading, overflow="fold", justify="right" if heading == "missing" else "left")
-    for view in found.views:
-        cells = dict(zip(HEADS, _cells(view, _made_of(view, encoder)), strict=True))
-        made.add_row(*(show.text(cells[head]) for head in heads))
-    return made
+def _table(seen: Inspected) -> Sheet:
+    raw = seen.raw
+    title = f"{raw.name} ({raw.format}): the first {plural(len(raw), 'row')}" if raw.format else raw.name
+    rows = [_cells(view, seen.made_of(view.name)) for view in seen.found.views]
+    return Sheet(title, HEADS, rows, frozenset({0, 1, 2, 4, 5}), spare=(5, 2))
 
 
 def _cells(view: ColumnView, inputs: Sequence[str]) -> list[str]:
     what = view.role if view.role in ("left out", view.kind) else f"{view.role}: {view.kind}"
     why = f" ({view.note})" if view.note else ""
     unfit = f", {view.unfit} unfit" if view.unfit else ""
-    bounds = f"{view.low} .. {view.high}" if view.low else ""
+    ends = (view.low, view.high)
+    days = [end.removesuffix(MIDNIGHT) for end in ends if end.endswith(MIDNIGHT)]
+    bounds = " .. ".join(days if len(days) == 2 else ends) if view.low else NONE
     shown = ", ".join(inputs[:3]) + (f" ... ({len(inputs)})" if len(inputs) > 3 else "")
-    return [view.name, what + why, ", ".join(view.examples), f"{view.missing}{unfit}", bounds, shown]
+    return [view.name, what + why, ", ".join(view.examples), f"{view.missing}{unfit}", bounds, shown or NONE]

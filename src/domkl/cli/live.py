@@ -7,7 +7,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,16 +16,24 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.extras import need
-from ..base.words import NONE, number, percent, with_unit
+from ..base.sheet import Sheet
+from ..base.words import NONE, column, percent, plural, with_unit
 from ..lab.experiment import Experiment
 from ..lab.fleet import Fleet
 from ..lab.trial import Source
-from ..learning import auto
-from ..learning.settings import Auto, KernelSpec
+from ..learning.weights import weight_names
 from . import page, show
 
 #: Seconds between two looks at the learners, and between two lines where there is no terminal.
 LOOK, LINE = 0.2, 1.0
+#: Errors in a status line: of the learner, and of its own samples only.
+ERRORS = ("rmse", "rmse_alone")
+LEGEND = {
+    "RMSE": "root mean squared error of the last 200 predictions",
+    "alone": "the same of predictions from own samples only",
+    "trusted": "neighbours whose messages count",
+    "weighs most": "the expert or kernel with most weight",
+}
 STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
@@ -55,13 +63,15 @@ class Stops:
 
 
 class Statuses:
-    """The learners of a fleet, as their status lines tell; subclasses say how that is shown."""
+    """The learners of a fleet, as their status lines tell; subclasses know the model and the unit."""
 
     #: Where the whole story is.
     logs = "--folder DIR keeps all logs"
+    title = ""
+    legend: Mapping[str, str] = LEGEND
 
-    def __init__(self, network: Fleet) -> None:
-        self.network = network
+    def __init__(self, network: Fleet, models: Mapping[str, Any]) -> None:
+        self.network, self._weights = network, {name: weight_names(model) for name, model in models.items()}
         self.status: dict[str, dict[str, Any]] = {name: {} for name in network.names}
         self.speed = dict.fromkeys(network.names, 0.0)  # bytes a second
         self.dead: list[str] = []
@@ -80,20 +90,75 @@ class Statuses:
     @property
     def line(self) -> str:
         """The whole network in a line."""
+        known = [status for status in self.status.values() if status]
+        seconds = f"{time.monotonic() - self._start:5.0f} s"
+        if not known:
+            return f"{seconds}  starting {plural(len(self.status), 'learner')}"
+        up, all_ = (sum(status[key] for status in known) for key in ("up", "neighbours"))
+        return (
+            f"{seconds}  round {min(status['round'] for status in known)}{self.of_rounds}, "
+            f"{self.errors(known)}, {up}/{all_} neighbours up, {show.size(sum(self.speed.values()))}/s"
+        )
+
+    @property
+    def of_rounds(self) -> str:
+        """How many rounds there will be, if that is known."""
+        return ""
+
+    def errors(self, known: list[dict[str, Any]]) -> str:
+        """The errors of the learners that run, in words."""
         raise NotImplementedError
+
+    def error(self, status: dict[str, Any], key: str) -> float | None:
+        """A learner's error in the unit that is shown; None before its first sample."""
+        value = status.get(key)
+        return None if value is None else float(value)
+
+    @property
+    def unit(self) -> str:
+        """That of errors."""
+        return ""
 
     @property
     def table(self) -> Any:
         """The same, and a row for each learner."""
-        raise NotImplementedError
+        of = f"\n{self.unit}" if self.unit else ""
+        heads = (
+            "learner",
+            "round",
+            f"RMSE{of}",
+            f"alone{of}",
+            "neighbours up",
+            "trusted",
+            "weighs most",
+            "sent",
+        )
+        errors = [[self.error(self.status[name], key) for name in self.network.names] for key in ERRORS]
+        cells = zip(*map(column, errors), strict=True)
+        rows = [self._row(name, each) for name, each in zip(self.network.names, cells, strict=True)]
+        title = f"{self.title}{'; ' * bool(self.title)}{self.line.strip()}"
+        ends = [show.text(f"{name} ended: {self.network.tail(name)}") for name in self.dead]
+        words = frozenset({0, 6})
+        sheet = Sheet(title, heads, rows, words, spare=(5, 6, 7, 4), legend=self.legend)
+        return need("rich.console", "cli").Group(sheet, *ends)
+
+    def _row(self, name: str, errors: Sequence[str]) -> list[str]:
+        status = self.status[name]
+        if name in self.dead or not status:
+            return [name, "ended" if name in self.dead else "starting", *[NONE] * 6]
+        near = f"{status['up']}/{status['neighbours']}"
+        names, k = self._weights[name], int(status["kernel"])
+        top = f"{names[k] if k < len(names) else f'weight {k + 1}'} {percent(status['weight'])}"
+        traffic = show.size(status["bytes_sent"])
+        return [name, str(status["round"]), *errors, near, str(status["trusted"]), top, traffic]
 
 
 class View(Statuses):
     """What people see of a network while it learns."""
 
     def __init__(self, network: Fleet, chosen: Experiment, source: Source) -> None:
-        super().__init__(network)
-        self.chosen, self.source = chosen, source
+        super().__init__(network, dict.fromkeys(network.names, chosen.model))
+        self.chosen, self.source, self.title = chosen, source, chosen.title or chosen.name
         self.page = page.FleetPage(network, chosen, source)
 
     def look(self) -> None:
@@ -102,61 +167,30 @@ class View(Statuses):
         self.page.look(self.status, self.dead)
 
     @property
-    def line(self) -> str:
-        """The whole network in a line."""
-        known = [status for status in self.status.values() if status]
-        seconds = f"{time.monotonic() - self._start:5.0f} s"
-        if not known:
-            return f"{seconds}  starting {len(self.status)} learners"
-        T, error = self.source.split.y.shape[1], np.mean([status["rmse"] ** 2 for status in known])
-        up, all_ = (sum(status[key] for status in known) for key in ("up", "neighbours"))
-        return (
-            f"{seconds}  round {min(status['round'] for status in known)} of {T - self.source.split.delay}, "
-            f"error {self.in_unit(float(error))} (alone {self._mean_alone(known)}), "
-            f"{up}/{all_} neighbours up, {show.size(sum(self.speed.values()))}/s"
-        )
+    def of_rounds(self) -> str:
+        """How many rounds there will be."""
+        return f" of {self.source.split.y.shape[1] - self.source.split.delay}"
 
     @property
-    def table(self) -> Any:
-        """The same, and a row for each learner."""
-        table = show.table()
-        top = "top expert" if isinstance(self.chosen.model, Auto) else "top kernel"
-        for head in ("learner", "round", "error", "alone", top, "neighbours", "sent"):
-            table.add_column(head, justify="left" if head in ("learner", top) else "right")
-        for name in self.network.names:
-            table.add_row(*map(show.text, self._row(name)))
-        words = [show.text(self.chosen.title or self.chosen.name), show.text(self.line.strip()), ""]
-        return need("rich.console", "cli").Group(*words, table)
+    def unit(self) -> str:
+        """The data's."""
+        return self.source.unit
 
-    def _row(self, name: str) -> list[str]:
-        status = self.status[name]
-        if name in self.dead:
-            return [name, "ended", self.network.tail(name)]
-        if not status:
-            return [name, "starting"]
-        top = f"{self._expert(status['kernel'])} {percent(status['weight'])}"
-        near = f"{status['up']}/{status['neighbours']} up, {status['trusted']} trusted"
-        error, alone = (self.in_unit(_square(status[key])) for key in ("rmse", "rmse_alone"))
-        return [name, str(status["round"]), error, alone, top, near, f"{show.size(self.speed[name])}/s"]
+    def error(self, status: dict[str, Any], key: str) -> float | None:
+        """In the data's unit."""
+        value = super().error(status, key)
+        return None if value is None else math.sqrt(self.source.scale) * value
 
-    def _mean_alone(self, known: list[dict[str, Any]]) -> str:
-        """The error that all would have with their own samples only."""
-        errors = [_square(status["rmse_alone"]) for status in known]
-        found = [error for error in errors if error is not None]
-        return self.in_unit(float(np.mean(found)) if len(found) == len(errors) else None)
+    def errors(self, known: list[dict[str, Any]]) -> str:
+        """Those of all learners together, and had each its own samples only."""
+        together, alone = (with_unit(self._mean(known, key), self.unit) for key in ERRORS)
+        return f"RMSE {together} (alone {alone})"
 
-    def _expert(self, k: int) -> str:
-        model = self.chosen.model
-        if isinstance(model, Auto):
-            return auto.EXPERT_NAMES[k]
-        spec = model.kernels if isinstance(model.kernels, KernelSpec) else KernelSpec()
-        return f"σ²={number(spec.sigma2[k])}"
-
-    def in_unit(self, squared: float | None) -> str:
-        """A squared error as its root, in the data's unit; a dash where it is not known."""
-        if squared is None:
-            return NONE
-        return with_unit(math.sqrt(self.source.scale * squared), self.source.unit)
+    def _mean(self, known: list[dict[str, Any]], key: str) -> float | None:
+        """The root of the mean square; None where a learner does not know its own."""
+        found = [self.error(status, key) for status in known]
+        values = [value for value in found if value is not None]
+        return math.sqrt(np.mean(np.square(values))) if len(values) == len(found) else None
 
 
 Shower = Callable[[Statuses], None]
@@ -206,7 +240,3 @@ def _speed(before: dict[str, Any], now: dict[str, Any]) -> float:
     first, last = (datetime.fromisoformat(each["time"].replace("Z", "+00:00")) for each in (before, now))
     seconds = (last - first).total_seconds()
     return float(now["bytes_sent"] - before["bytes_sent"]) / seconds if seconds > 0 else 0.0
-
-
-def _square(rmse: float | None) -> float | None:
-    return None if rmse is None else rmse**2

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..base.errors import InputError
+from ..base.hosts import is_loopback
 from ..base.types import Array
 from ..datasets import stations
 from ..lab import trial
 from ..lab.experiment import Experiment
 from ..lab.fleet import Fleet
 from ..lab.trial import Source
-from ..learning.auto import EXPERT_NAMES
-from ..learning.settings import Auto, KernelSpec, ModelSettings
+from ..learning.settings import Auto, ModelSettings
+from ..learning.weights import weight_names
 from ..simulator import Watch
 from ..watch import Feed, RunFeed, Server
-from ..watch.server import is_loopback
 
 #: A free port of this machine.
 ANYWHERE = "127.0.0.1:0"
@@ -94,14 +94,6 @@ def _unit(model: ModelSettings, source: Source) -> tuple[float, float, str]:
     return math.sqrt(source.scale), offset, source.unit
 
 
-def weight_names(model: ModelSettings) -> list[str]:
-    """What each weight belongs to."""
-    if isinstance(model, Auto):
-        return list(EXPERT_NAMES)
-    spec = getattr(model, "kernels", None) or KernelSpec()
-    return [f"σ² = {each:g}" for each in spec.sigma2] if isinstance(spec, KernelSpec) else []
-
-
 class FleetPage:
     """The learners of `domkl up`, from their logs and predictions."""
 
@@ -159,13 +151,13 @@ class FleetPage:
         shown = {
             "learner": name,
             "state": "lost" if is_dead else status["state"],
-            "error": self._scaled(status.get("rmse")),
-            "alone": self._scaled(status.get("rmse_alone")),
+            "rmse": self._scaled(status.get("rmse")),
+            "rmse_alone": self._scaled(status.get("rmse_alone")),
             "weights": [[each, weight] for each, weight in zip(self.names, weights, strict=False)],
             "neighbours": near,
             "refused": status.get("messages_refused"),
         }
         return {**status, **shown}
 
-    def _scaled(self, error: float | None) -> float | None:
-        return None if error is None else self.factor * error
+    def _scaled(self, rmse: float | None) -> float | None:
+        return None if rmse is None else self.factor * rmse

@@ -17,6 +17,7 @@ import numpy as np
 from .. import datasets
 from ..base import checks
 from ..base.errors import DataError, InputError
+from ..base.times import iso
 from ..base.types import Array
 from ..base.words import number, plural
 from ..datasets import Columns, Table
@@ -27,6 +28,8 @@ from . import keep, show
 
 #: What is written of every row; time, learner, class and label only where there are some.
 HEADS = ("row", "time", "learner", "y", "y_hat", "low", "high", "class")
+#: The best learner is the one whose bounds of this coverage are the narrowest.
+BEST = 0.9
 
 
 def add_to(commands: Any) -> None:
@@ -54,11 +57,12 @@ def run(args: argparse.Namespace) -> None:
             if os.path.exists(args.out) and os.path.samefile(args.out, given):
                 raise InputError(f"--out is {given}, which is read; expected another file; choose one")
     table = rows_of(model, args.model, args.data, args.query)
-    who = _who(model, table, args.learner)
+    who = learners_of(model, table, args.learner)
     with show.progress(f"predicting {plural(len(table.X), 'row')}") as bar:
         y_hat, wide = _predict(model, table.X, who, coverage, bar)
     rows = _rows(model, table, who, y_hat, wide)
     about = _about(model, table, y_hat)
+    by = described(model, who[0]) if len(model.learners) > 1 and len({*who}) == 1 else ""
     if args.json:
         show.document({**about, "rows": rows})
     elif args.out is not None:
@@ -66,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         sys.stdout.write(_csv(rows))
     if not args.json:
-        _tell(about, args.out)
+        _tell(about, args.out, by)
 
 
 def rows_of(model: DOMKL, path: str, source: str, query: str = "") -> Table:
@@ -87,15 +91,30 @@ def rows_of(model: DOMKL, path: str, source: str, query: str = "") -> Table:
     return table
 
 
-def _who(model: DOMKL, table: Table, asked: str | None) -> list[int]:
+def learners_of(model: DOMKL, table: Table, asked: str | None) -> list[int]:
     """The place of each row's learner in the model."""
     places = {str(name): j for j, name in enumerate(model.learners)}
-    if asked is not None:
-        return [places[checks.one_of("--learner", asked, places)]] * len(table.X)
-    if table.learners is not None and len(places) > 1:
+    if asked is None and table.learners is not None and len(places) > 1:
         return [places[checks.one_of("a row's learner", name, places)] for name in table.learners]
-    best = int(np.argmin(model.widths(0.9))) if len(places) > 1 else 0
-    return [best] * len(table.X)
+    return [chosen(model, asked)] * len(table.X)
+
+
+def chosen(model: DOMKL, asked: str | None) -> int:
+    """The place of the learner that is asked for; else of the best, which errs least where it was taught."""
+    names = [str(name) for name in model.learners]
+    if asked is not None:
+        return names.index(checks.one_of("--learner", asked, names))
+    return int(np.argmin(model.widths(BEST))) if len(names) > 1 else 0
+
+
+def described(model: DOMKL, place: int) -> str:
+    """A learner of a network in words, and whether it is the best."""
+    name, count = str(model.learners[place]), len(model.learners)
+    if place != chosen(model, None):
+        return f"learner {name}"
+    known = bool(np.isfinite(model.widths(BEST)[place]))
+    why = f"the best of {count}" if known else f"the first of {count}, all with too few samples to compare"
+    return f"learner {name}, {why}"
 
 
 def _predict(model: DOMKL, X: Array, who: list[int], coverage: float, bar: Any) -> tuple[Array, Array]:
@@ -116,7 +135,7 @@ def _rows(model: DOMKL, table: Table, who: list[int], y_hat: Array, wide: Array)
     for i in np.argsort(table.rows, kind="stable"):
         row: dict[str, Any] = {"row": table.rows[i]}
         if table.times is not None:
-            row["time"] = results.iso(float(table.times[i]))
+            row["time"] = iso(float(table.times[i]))
         if len(names) > 1:
             row["learner"] = str(names[who[i]])
         row["y"] = _known(table.y[i])
@@ -171,9 +190,9 @@ def _write(rows: list[dict[str, Any]], path: Path) -> None:
     results.write_whole(path, _csv(rows).encode())
 
 
-def _tell(about: dict[str, Any], out: str | None) -> None:
+def _tell(about: dict[str, Any], out: str | None, by: str) -> None:
     """A line for people, on standard error: standard output may be the CSV."""
-    words = [f"{plural(about['predicted'], 'row')} predicted"]
+    words = [f"{plural(about['predicted'], 'row')} predicted{f' by {by}' if by else ''}"]
     if about["refused"]:
         words.append(f"{about['refused']} refused")
     if about["rmse"] is not None:

@@ -15,10 +15,12 @@ from .. import datasets
 from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.extras import need
+from ..base.sheet import Sheet, split
+from ..base.words import NONE, digits
 from ..datasets.files import places
 from ..lab import experiment, latex, reproduce
 from ..lab.reproduce import Claim, Figure, Rows, Store
-from ..lab.reproduce.sheets import METHODS, TITLES
+from ..lab.reproduce.sheets import TITLES
 from ..lab.results import write_whole
 from . import keep, show
 from .tables import check_form
@@ -191,11 +193,12 @@ def _print_json(protocol: str, figures: list[Figure], claims: list[Claim], notes
 
 
 def _print(protocol: str, figures: list[Figure], claims: list[Claim], notes: list[str]) -> None:
+    tables = [reproduce.sheet(name, [f for f in figures if f.table == name]) for name in _shown(figures)]
+    wide = [part for table in (*tables, _ratios(figures)) for part in split(table, show.width())]
+    for table in (*wide, _claims(claims)):
+        show.sheet(table)
+        print()
     console = show.console()
-    for table in _shown(figures):
-        console.print(_table(table, [f for f in figures if f.table == table]))
-    console.print(_ratios(figures))
-    console.print(_claims(claims))
     for note in [f"protocol {protocol}: experiments/paper-{protocol}.toml", *notes]:
         console.print(f"  {note}")
 
@@ -204,64 +207,32 @@ def _table_order(figure: Figure) -> int:
     return list(reproduce.TABLES).index(figure.table)
 
 
-def _table(number: str, figures: list[Figure]) -> Any:
-    """One of the paper's tables: a line for each network, method and learner, three columns a dataset."""
-    metric = figures[0].metric
-    title = f"Table {number}: {TITLES[metric]}, ours ± spread, printed, ratio"
-    names = list(dict.fromkeys(f.dataset for f in figures))
-    table = show.table(title, "net", "method", "learner", *names, left=3)
-    lines = dict.fromkeys((f.network, f.method, f.learner) for f in sorted(figures, key=_line_order))
-    cells = {(f.network, f.method, f.learner, f.dataset): _cell(f) for f in figures}
-    for network, method, learner in lines:
-        texts = [cells.get((network, method, learner, name), "") for name in names]
-        table.add_row(str(network), method, str(learner or ""), *texts)
-    return table
-
-
-def _line_order(figure: Figure) -> tuple[int, int, int]:
-    return figure.network, METHODS.index(figure.method), figure.learner or 0
-
-
-def _cell(figure: Figure) -> str:
-    factor = 100 if figure.metric == "mse" else 1
-    spread = "" if figure.spread is None else f"±{figure.spread * factor:.1g}"
-    ours = f"{figure.value * factor:.3g}{spread}"
-    if figure.printed is None or figure.ratio is None:
-        return ours
-    return f"{ours}  {figure.printed * factor:.3g}  [bold]{figure.ratio:.2f}[/]"
-
-
-def _ratios(figures: list[Figure]) -> Any:
+def _ratios(figures: list[Figure]) -> Sheet:
     """Geometric means of ours / printed, for each method and dataset."""
     names = list(dict.fromkeys(f.dataset for f in figures))
-    title = "Ours / printed, geometric mean over networks and learners"
-    table = show.table(title, "metric", "method", *names, "all", left=2)
+    rows = []
     for metric in TITLES:
         for method in ("OMKL", "DOKL1", "DOKL2", "DOMKL"):
             mine = [f for f in figures if (f.metric, f.method) == (metric, method) and f.ratio]
             means = [_mean(f.ratio for f in mine if f.dataset == name) for name in names]
             if mine:
-                table.add_row(metric.upper(), method, *means, _mean(f.ratio for f in mine))
-    return table
+                rows.append([metric.upper(), method, *means, _mean(f.ratio for f in mine)])
+    title = "Ours / printed, geometric mean over networks and learners"
+    return Sheet(title, ("metric", "method", *names, "all"), rows, frozenset({0, 1}))
 
 
 def _mean(ratios: Iterable[float | None]) -> str:
     logs = np.log([ratio for ratio in ratios if ratio])
-    return f"{np.exp(logs.mean()):.2f}" if len(logs) else ""
+    return f"{np.exp(logs.mean()):.2f}" if len(logs) else NONE
 
 
-def _claims(claims: list[Claim]) -> Any:
-    table = show.table("What the paper claims")
-    for heading in ("claim", "measured by", "holds if", "ours", "holds", "in its own figures"):
-        table.add_column(heading, overflow="fold")
-    for claim in claims:
-        unknown = "not measured" if claim.ours is None else "not judged: one trial"
-        holds = {True: "yes", False: "NO", None: unknown}[claim.holds]
-        table.add_row(
-            claim.statement, claim.measure, claim.bound, _number(claim.ours), holds, _number(claim.printed)
-        )
-    return table
+def _claims(claims: list[Claim]) -> Sheet:
+    heads = ("claim", "measured by", "holds if", "ours", "holds", "in its own figures")
+    rows, words = [_claim(each) for each in claims], frozenset({0, 1, 2, 4})
+    return Sheet("What the paper claims", heads, rows, words, spare=(1, 5, 2))
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+def _claim(claim: Claim) -> list[str]:
+    unknown = "not measured" if claim.ours is None else "not judged: one trial"
+    holds = {True: "yes", False: "NO", None: unknown}[claim.holds]
+    return [claim.statement, claim.measure, claim.bound, digits(claim.ours), holds, digits(claim.printed)]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
+from ..base.extras import need
 from ..base.words import plural
 from ..exchange import graph
 from ..lab import experiment, report, results, trial
@@ -19,6 +20,8 @@ from ..learning.settings import Auto
 from . import inspect, keep, models, own, page, show
 
 DEFAULT = "three-stations"
+#: What a report is made with.
+REPORT = ("jinja2", "matplotlib")
 PREDICTIONS, MODEL = "predictions.csv", "model.domkl"
 WITHOUT_OPTIONS = "Without options, three real weather stations forecast their temperature."
 
@@ -83,7 +86,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check_places(args: argparse.Namespace, chosen: Experiment) -> None:
-    """Refuse places that cannot be written, before anything is learnt."""
+    """Refuse what could not be shown or written at the end, before anything is learnt."""
+    for module in [*([] if args.json else ["rich.console"]), *([] if args.no_report else REPORT)]:
+        need(module, "cli")
     if args.alarm_rate is not None:
         check_rate(args.alarm_rate)
         if chosen.model.loss_function.classifies:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,15 +12,14 @@ from typing import Any
 
 from ..base.extras import need
 from ..base.progress import ProgressLines
-from ..base.words import NONE, number, table, text, visible
+from ..base.sheet import Sheet, lines, plain, without_bold
+from ..base.words import NONE, number, text, visible
 from ..watch.requests import finite
 
-__all__ = ["console", "count", "document", "progress", "size", "table", "text", "visible"]
+__all__ = ["console", "count", "document", "progress", "sheet", "size", "text", "visible", "width"]
 
 #: How wide to print where there is no terminal to ask.
 WIDTH = 120
-#: A terminal that is narrower gets the columns that matter most.
-NARROW = 90
 
 
 def console() -> Any:
@@ -28,6 +29,19 @@ def console() -> Any:
     made = made if made.is_terminal else rich.Console(width=WIDTH, highlight=False)
     made.push_render_hook(_Cleaning())
     return made
+
+
+def sheet(made: Sheet) -> None:
+    """Print a table; in plain text where rich is not installed, as on a device."""
+    if importlib.util.find_spec("rich") is None:
+        print(plain(lines(without_bold(made), width())), end="")
+    else:
+        console().print(made)
+
+
+def width() -> int:
+    """How many characters a line of results has."""
+    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else WIDTH
 
 
 class _Cleaning:

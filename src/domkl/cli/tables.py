@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
+from ..base.sheet import Sheet
 from ..lab import latex
-from ..lab.latex import FORMATS, Sheet
+from ..lab.latex import FORMATS
 from ..lab.results import write_whole
 from . import keep
-from . import show as terminal
 
 
 def add_to(add: Callable[..., Any]) -> None:
@@ -65,12 +65,3 @@ def show(args: argparse.Namespace, sheets: Sequence[Sheet]) -> None:
     """Print the tables in the form of --format, and write those of --out."""
     sys.stdout.write(latex.whole(sheets, args.format))
     write(args, sheets)
-
-
-def for_terminal(sheet: Sheet) -> Any:
-    """A table as the terminal shows all of them."""
-    made = terminal.table(sheet.title, *sheet.heads, left=sheet.left)
-    for i, row in enumerate(sheet.rows):
-        cells = (terminal.text(cell, "bold" if (i, j) in sheet.bold else "") for j, cell in enumerate(row))
-        made.add_row(*cells)
-    return made

@@ -19,6 +19,7 @@ import numpy as np
 from ..base import checks
 from ..base.errors import InputError
 from ..base.extras import need
+from ..base.sheet import Sheet, least_of
 from ..base.types import Array
 from ..base.words import column
 from ..exchange import graph
@@ -133,10 +134,10 @@ def _transport(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _refuse_absent(broker: str) -> None:
-    from ..agent.transports.security import is_loopback, parse
+    from ..agent.transports.security import is_local, parse
 
     host, port = parse(broker)
-    if not is_loopback(broker):
+    if not is_local(broker):
         raise InputError(
             f"--broker {broker} is another machine; expected one here, as there are no certificates; "
             "use domkl agent with ca, cert and key for others"
@@ -199,7 +200,7 @@ def document(network: fleet.Fleet, chosen: Experiment, source: Source, transport
             "name": name,
             "neighbours": [network.names[i] for i in linked.neighbours[j]],
             **_errors(predicted[j], run.y_hat[j], y[j], source.scale),
-            "alone_rmse": math.sqrt(source.scale * alone[j]),
+            "rmse_alone": math.sqrt(source.scale * alone[j]),
             **{key: network.status(name).get(key) for key in TRAFFIC},
         }
         for j, name in enumerate(network.names)
@@ -228,7 +229,7 @@ def _errors(y_hat: Array, simulated: Array, y: Array, scale: float) -> dict[str,
     return {
         "mse": mse,
         "rmse": math.sqrt(scale * mse),
-        "simulator_rmse": math.sqrt(scale * expected),
+        "rmse_simulated": math.sqrt(scale * expected),
         "same_bits": bool(np.array_equal(y_hat, simulated)),
     }
 
@@ -245,7 +246,9 @@ def _predicted(network: fleet.Fleet, name: str, T: int) -> Array:
 
 def _print(facts: dict[str, Any]) -> None:
     console = show.console()
-    console.print(_results(facts))
+    if console.is_terminal:
+        console.print()  # below the live table
+    show.sheet(_results(facts))
     if len(facts["learners"]) > 1:
         console.print(f"\n{_verdict(facts)}")
     console.print(f"\nThe same bits as `domkl run --model {facts['model']['kind']}`: {_same(facts)}.")
@@ -269,24 +272,38 @@ def _same(facts: dict[str, Any]) -> str:
 
 def _verdict(facts: dict[str, Any]) -> str:
     """Whether learning together paid."""
-    errors = ([learner[name] for learner in facts["learners"]] for name in ("rmse", "alone_rmse"))
+    errors = ([learner[name] for learner in facts["learners"]] for name in ("rmse", "rmse_alone"))
     together, alone = (math.sqrt(np.mean(np.square(each))) for each in errors)
     return together_or_alone(together, alone, facts["unit"])
 
 
-def _results(facts: dict[str, Any]) -> Any:
-    learners, unit = facts["learners"], facts["unit"]
-    title = f"Error (RMSE{f', {unit}' if unit else ''}) of a process each, and of the simulator"
-    columns = {
-        "learner": [learner["name"] for learner in learners],
-        f"over {facts['transport']}": column([learner["rmse"] for learner in learners]),
-        "domkl run": column([learner["simulator_rmse"] for learner in learners]),
-        "alone": column([learner["alone_rmse"] for learner in learners]),
-        "messages sent": [show.count(learner["messages_sent"]) for learner in learners],
-        "bytes sent": [show.size(learner["bytes_sent"]) for learner in learners],
-        "received": [show.size(learner["bytes_received"]) for learner in learners],
-    }
-    table = show.table(title, *columns)
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*map(show.text, row))
-    return table
+def _results(facts: dict[str, Any]) -> Sheet:
+    learners = facts["learners"]
+    unit = f"\n{facts['unit']}" if facts["unit"] else ""
+    errors = [[learner[key] for learner in learners] for key in ("rmse", "rmse_simulated", "rmse_alone")]
+    cells = zip(*map(column, errors), strict=True)
+    rows = [
+        [
+            learner["name"],
+            *each,
+            show.count(learner["messages_sent"]),
+            *(show.size(learner[key]) for key in ("bytes_sent", "bytes_received")),
+        ]
+        for learner, each in zip(learners, cells, strict=True)
+    ]
+    named = (f"over {facts['transport']}", "domkl run", "alone")
+    best = [(i, 1 + c) for i, row in enumerate(zip(*errors, strict=True)) for c in least_of(row)]
+    return Sheet(
+        "Root mean squared error (RMSE) of processes and of the simulator",
+        ("learner", *(f"{name}{unit}" for name in named), "messages", "sent", "received"),
+        rows,
+        bold=frozenset(best),
+        spare=(6, 4, 5),
+        legend={
+            named[0]: "a process for each learner",
+            "domkl run": "the simulator on the same samples",
+            "alone": "the same learners without neighbours",
+            "messages": "sent to all neighbours",
+            "bold": "the least of a row",
+        },
+    )

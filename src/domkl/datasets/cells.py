@@ -6,6 +6,7 @@ import math
 import re
 from datetime import date, datetime, timedelta, timezone
 from datetime import time as clock_time
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ def is_missing(cell: Any, na: frozenset[str] = frozenset()) -> bool:
     if isinstance(cell, str):
         text = cell.strip()
         return text.lower() in EMPTY or text in na
-    if isinstance(cell, (float, np.generic, datetime)) and cell != cell:  # NaN, NaT
+    if isinstance(cell, (float, np.generic, datetime, Decimal)) and cell != cell:  # NaN, NaT
         return True
     return bool(na) and word(cell) in na
 

@@ -89,15 +89,27 @@ class Encoder:
         if not isinstance(row, (dict, Mapping)):  # a dict is quicker to tell
             raise CellError("not a row", f"the row is {checks.short(row)}", "expected names and values")
         if not is_flat(row):
-            row = self.columns.flatten(row)
+            row = self._flat(row)
         x = self._quickly(row)
         columns = self.columns
         return Encoded(
             self._slowly(row) if x is None else x,
             self.label(row.get(columns.target)) if columns.target else None,
-            self._seconds(row) if columns.time else None,
+            self.seconds(row) if columns.time else None,
             self.learner_of(row.get(columns.learner)) if columns.learner else None,
         )
+
+    def _flat(self, row: Row) -> Row:
+        """A nested row as a flat one; an object or a list in place of a cell would count as missing."""
+        flat, columns = self.columns.flatten(row), self.columns
+        for name in (*columns.features, *columns.time, columns.target, columns.learner):
+            path = f"{columns.paths.get(name, name)}."
+            inside = () if name in flat else [each for each in flat if each.startswith(path)]
+            if inside or (name not in flat and isinstance(row.get(name), (dict, list, tuple))):
+                reason = f"column {name!r} is an object or a list, expected one value"
+                remedy = f"name what is inside of it, such as {inside[0]!r}" if inside else "leave it out"
+                raise CellError("nested", reason, remedy)
+        return flat
 
     def _quickly(self, row: Row) -> list[float] | None:
         """The inputs of a row of finite numbers, None if it is any other."""
@@ -170,7 +182,8 @@ class Encoder:
         except ValueError:
             raise refusal(name, cell, "a time", self.columns) from None
 
-    def _seconds(self, row: Row) -> float | None:
+    def seconds(self, row: Row) -> float | None:
+        """When a flat row was, in seconds since 1970; None if its time is missing."""
         found = self.moment_of(self._raw(self.columns.time[0], row))
         return None if found is None else found.seconds
 
@@ -250,6 +263,8 @@ def _remedy(name: str, cell: Any, expected: str, columns: Columns) -> str:
             return 'say --decimal , (decimal = ",")'
         if columns.decimal == "," and cells.has_thousands(cell):
             return "leave out what separates thousands"
+    if expected == "a time" and cells.is_number(cell):
+        return f"say its unit with --kind {name}=time:s, time:ms, time:us or time:ns (kinds.{name} = ...)"
     if "time" in expected:
         return f"say how it is written, such as --kind '{name}=time:%d/%m/%Y %H:%M' (kinds.{name} = ...)"
     return f"fix the row, leave the column out with --drop {name}, or say --na if the word means missing"

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..base import checks
 from ..base.errors import InputError
+from ..base.words import plural
 from . import cells, marks
 from .columns import Columns
 from .view import ColumnView, view
@@ -284,11 +285,19 @@ class _Guesser:
         values = self._classes(given.target)
         if len(values) == 2 or (given.positive in values and len(values) > 2):
             return values
-        shown = ", ".join(values[:SHOWN]) + (" ..." if len(values) > SHOWN else "")
-        wrong = f" (not {given.positive!r})" if given.positive else ""
-        remedy = "choose a target with numbers" if kind == "text" else f"choose one with --class NAME{wrong}"
-        self._problem(f"target {given.target!r} has {len(values)} classes: {shown}", remedy)
+        self._problem(*self._wrong_classes(values, kind))
         return ()
+
+    def _wrong_classes(self, values: Sequence[str], kind: str) -> tuple[str, str]:
+        """What is wrong with classes that are not two, and what to do."""
+        given = self.given
+        shown = ", ".join(values[:SHOWN]) + (" ..." if len(values) > SHOWN else "")
+        wrong = f" and none is {given.positive!r}" if given.positive else ""
+        fact = f"target {given.target!r} has {plural(len(values), 'class', 'classes')}: {shown}{wrong}"
+        if kind == "text" or len(values) < 2:
+            return f"{fact}; expected numbers or two classes", "choose another target"
+        remedy = "predict one against the rest with --class NAME (positive in a file or Python)"
+        return f"{fact}; expected two", remedy
 
     def _view(self, name: str, kind: str, columns: Columns) -> ColumnView:
         whole = self.table[name]

@@ -24,7 +24,7 @@ def by_time(
     """The rows in order of time; the columns, without a time that was guessed and orders nothing; notes."""
     if times is None or not len(rows):
         return rows, columns, ()
-    when = _carried(times[rows])
+    when = carried(times[rows])
     early = int((when[1:] < when[:-1]).sum())
     if not early:
         return rows, columns, ()
@@ -40,7 +40,7 @@ def by_time(
     return rows[np.argsort(when, kind="stable")], columns, (note,)
 
 
-def _carried(times: Array) -> Array:
+def carried(times: Array) -> Array:
     """Times with the one above in place of a missing one, so that a row without stays where it is."""
     known = np.isfinite(times)
     last = np.maximum.accumulate(np.where(known, np.arange(len(times)), -1))

@@ -191,6 +191,11 @@ def encoded(raw: Raw, encoder: Encoder, found: guess.Guess, unlabelled: bool = F
     )
 
 
+def times_of(raw: Raw, encoder: Encoder) -> Array | None:
+    """When each row of a source was, NaN where that is missing or unusable; None if no column says when."""
+    return _Block(raw, encoder).times()
+
+
 def _too_few(raw: Raw, kept: int, faults: Sequence[Fault]) -> str:
     total = len(raw) + raw.refused
     worst = next(iter((*faults, *raw.faults)), None)

@@ -15,6 +15,8 @@ from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..base.words import plural
 from ..exchange.graph import GraphLike, as_graph
+from ..learner import handed
+from ..learner.handed import HandedModel
 from ..learning import conformal, losses
 from ..learning.explain import Contributions, Effects
 from ..learning.settings import Auto, ModelSettings, check_model
@@ -187,13 +189,17 @@ class DOMKL:
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what one device has learnt, and no sample, to a file with which `domkl agent`s can begin."""
+        handed.write(path, self.handed())
+
+    def handed(self) -> HandedModel:
+        """What one device has learnt, and no sample: with that an agent begins."""
         model = self._learning
         if model is None or (isinstance(model, OnlineRows) and model.rows.J > 1):
             raise InputError(
                 "there is no model of one device; expected a DOMKL() of one, taught; teach one first"
             )
         names = self.about.inputs if self.about.are_plain else ()
-        handing.write(path, model if isinstance(model, OnlineRows) else model.single, names)
+        return handing.made(model if isinstance(model, OnlineRows) else model.single, names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, samples among it, with which `load` goes on with the same bits."""

@@ -21,17 +21,19 @@ from .paper import SinglePaper
 
 def write(path: str | os.PathLike[str], model: Single | OnlineRows, names: Sequence[Hashable] = ()) -> None:
     """Write what one device, or a network of one, has learnt, and no sample, to a file."""
+    handed.write(path, made(model, names))
+
+
+def made(model: Single | OnlineRows, names: Sequence[Hashable] = ()) -> HandedModel:
+    """What one device, or a network of one, has learnt, and no sample."""
     handed.refuse_untaught(model.n)
     given = handed.input_names(names)
-    made: HandedModel
     if isinstance(model, SinglePaper):
-        made = model.handed(given)
-    elif isinstance(model, OnlineRows):
-        made = handed_over(model, given)
-    else:
-        assert model.online is not None
-        made = handed_over(model.online, given)
-    handed.write(path, made)
+        return model.handed(given)
+    if isinstance(model, OnlineRows):
+        return handed_over(model, given)
+    assert model.online is not None
+    return handed_over(model.online, given)
 
 
 def handed_over(online: OnlineRows, names: tuple[str, ...] = ()) -> HandedAuto:

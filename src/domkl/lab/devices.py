@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,8 +40,12 @@ def files(
     graph: str | None,
     common: Mapping[str, Any],
     port: int = PORT,
+    network_name: str = "",
 ) -> dict[str, str]:
-    """Names and texts of the devices' files; `common` are tables that all have."""
+    """Names and texts of the devices' files; `common` are tables that all have.
+
+    `network_name`: so that devices of the same names on one machine can be of several networks.
+    """
     names = [device.name for device in devices]
     _check_names(names)
     if graph is not None and len(names) == 1:
@@ -50,6 +55,7 @@ def files(
     for j, device in enumerate(devices):
         near = [] if linked is None else [names[i] for i in linked.neighbours[j]]
         table = {
+            "network": network_name if near else "",
             "neighbours": near,
             "stream": device.stream,
             "columns": _table(columns, device.dialect),
@@ -60,6 +66,25 @@ def files(
         lines = (f"{key} = {as_inline(value)}\n" for key, value in table.items() if value)
         found[f"{device.name}.toml"] = "".join(lines)
     return found
+
+
+def free_from(port: int, count: int) -> int:
+    """The first of so many ports in a row that nobody listens on, from this one on."""
+    free = 0
+    for each in range(port, 2**16):
+        free = 0 if is_used("127.0.0.1", each) else free + 1
+        if free == count:
+            return each - count + 1
+    return port
+
+
+def is_used(host: str, port: int) -> bool:
+    """Whether something listens on a port of this machine."""
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError:
+        return True
+    return False
 
 
 def _check_names(names: Sequence[str]) -> None:

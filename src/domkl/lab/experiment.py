@@ -12,7 +12,7 @@ from ..base import checks, paths, toml
 from ..base.errors import InputError
 from ..datasets.base import SPLITS
 from ..datasets.columns import Columns
-from ..datasets.readers.queries import SQLITE, is_database, name_of
+from ..datasets.readers.queries import anchored, is_database, name_of
 from ..datasets.scaling import X_SCALES, Y_SCALES
 from ..learning import settings
 from ..learning.first_order import Rates
@@ -150,12 +150,8 @@ def _data(table: toml.Toml, file: Path) -> DataSpec:
     spec = toml.section(DataSpec, table, f"{file.name} [data]")
     if not spec.path:
         return spec
-    own = {"split": table.get("split", OWN_SPLIT)}
-    if spec.path != "-" and not is_database(spec.path):
-        own["path"] = str(file.parent / spec.path)
-    elif spec.path.startswith(SQLITE):
-        own["path"] = f"{SQLITE}{file.parent / spec.path.removeprefix(SQLITE)}"
-    return dataclasses.replace(spec, **own)
+    path = spec.path if spec.path == "-" else anchored(spec.path, file.parent)
+    return dataclasses.replace(spec, path=path, split=table.get("split", OWN_SPLIT))
 
 
 def _find(path: Path) -> Path:

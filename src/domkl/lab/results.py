@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import datetime
 import io
 import math
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import numpy as np
 
 from ..base import paths
 from ..base.errors import InputError
+from ..base.times import iso
 from ..faces.estimator import DOMKL
 from ..faces.saved import About
 from ..learner import files
@@ -24,21 +24,6 @@ from .trial import Outcome
 HEADS = ("learner", "index", "time", "y", "y_hat", "low", "high", "surprise", "alarm")
 #: Those that are there only if alarms are asked for.
 JUDGED = ("surprise", "alarm")
-
-
-def iso(seconds: float) -> str:
-    """A time as ISO 8601 in UTC; nothing where there is none.
-
-    >>> iso(1357016400.0), iso(float("nan"))
-    ('2013-01-01T05:00:00Z', '')
-    """
-    if not math.isfinite(seconds):
-        return ""
-    try:
-        when = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
-    except (OverflowError, ValueError, OSError):
-        return ""
-    return when.isoformat().replace("+00:00", "Z")
 
 
 def write_predictions(outcome: Outcome, path: Path, judged: Judgement | None = None) -> Path:
@@ -66,7 +51,7 @@ def _rows(outcome: Outcome, judged: Judgement | None) -> Iterator[dict[str, Any]
     surprise, alarm = judged or (np.full(y.shape, np.nan), np.full(y.shape, np.nan))
     for t in range(y.shape[1]):
         for j, name in enumerate(outcome.split.names):
-            when = "" if times is None else iso(times[j, t])
+            when = "" if times is None else iso(times[j, t]) or ""
             numbers = (plain(values[j, t]) for values in (y, y_hat, low, high, surprise, alarm))
             yield dict(zip(HEADS, (name, t, when, *numbers), strict=True))
 

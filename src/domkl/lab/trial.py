@@ -63,7 +63,7 @@ class Outcome:
     rates: Rates | None  # None with model "auto", which has none
     fingerprint: str | None  # of the kernels' frequencies, likewise
     run: Run
-    alone_mse: Array  # (J,) of each learner with its own samples only
+    mse_alone: Array  # (J,) of each learner with its own samples only
     central_mse: Array  # (J,) of OMKL, which sees everybody's data, on each learner's samples
     baselines: dict[str, Array]  # further mean squared errors, (J,)
     unit: str  # of sqrt(scale * MSE)
@@ -185,7 +185,7 @@ def carry_out(
         rates=model.rates_at(T) if isinstance(model, Paper) else None,
         fingerprint=kernels.fingerprint(model.draw(d)) if isinstance(model, Paper) else None,
         run=run,
-        alone_mse=alone(model, seen.split, run),
+        mse_alone=alone(model, seen.split, run),
         central_mse=factor * centralised(paper, experiment.omkl, in_range.split),
         baselines={**beside, **_guesses(seen, model.loss_function)},
         unit=source.unit,

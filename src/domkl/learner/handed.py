@@ -30,6 +30,10 @@ from . import files, handed_check, schema
 ENOUGH = 64
 
 
+class SavedModel(DataError):
+    """A file is of DOMKL.save() or `domkl run`, and not of hand_over()."""
+
+
 @dataclass(frozen=True)
 class HandedAuto:
     """A taught model of kind "auto": the state of one row."""
@@ -130,7 +134,7 @@ def _intact(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], 
     except DataError as error:
         raise _unusable(path, str(error)) from None
     if meta.get("schema") == "estimator":
-        raise DataError(
+        raise SavedModel(
             f"{path} is a model of DOMKL.save() or `domkl run`, which holds samples; expected one of "
             f"hand_over(); write it with: domkl.DOMKL.load({str(path)!r}).hand_over('handed.model')"
         )

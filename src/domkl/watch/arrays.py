@@ -108,10 +108,10 @@ class RunFeed:
             rows = [self._row(i, *each) for i, each in enumerate(roots)]
             return {**about, "learners": rows, "detail": self._detail(j)}
 
-    def _row(self, j: int, error: Any, alone: Any, no_change: Any, mean: Any) -> dict[str, Any]:
+    def _row(self, j: int, rmse: Any, alone: Any, no_change: Any, mean: Any) -> dict[str, Any]:
         near = [{"name": self.names[i], "up": True, "trust": None} for i in self._near[j]]
         row = {"name": self.names[j], "state": "ready", "round": self.done, "samples": self.done}
-        row |= {"error": error, "alone": alone if self._has_alone else None, "no_change": no_change}
+        row |= {"rmse": rmse, "rmse_alone": alone if self._has_alone else None, "no_change": no_change}
         return row | {"mean": mean, "neighbours": near, "alarms": 0, "age": 0.0}
 
     def _detail(self, j: int) -> dict[str, Any]:

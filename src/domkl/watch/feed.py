@@ -78,16 +78,16 @@ class Shown:
         return record
 
     @property
-    def alone(self) -> float | None:
+    def rmse_alone(self) -> float | None:
         """The error with own samples only, over the samples that are judged here.
 
         A learner reports this and its error over all samples, also those before its first label, of which
         both know nothing; so only the difference of the two is used.
         """
-        alone, error = self.reported.get("alone"), self.reported.get("error")
-        if alone is None or error is None or not self.guesses.count:
+        alone, rmse = self.reported.get("rmse_alone"), self.reported.get("rmse")
+        if alone is None or rmse is None or not self.guesses.count:
             return alone
-        return math.sqrt(max(0.0, self.guesses.error + alone**2 - error**2))
+        return math.sqrt(max(0.0, self.guesses.error + alone**2 - rmse**2))
 
 
 class Feed:
@@ -156,16 +156,16 @@ class Feed:
             guesses.judge(y, record["y_hat"], guessed)
             if guesses.count and shown.curve.is_due(guesses.count):
                 error, *others = guesses.roots()
-                shown.curve.add((record.get("round", guesses.count), error, shown.alone, *others))
+                shown.curve.add((record.get("round", guesses.count), error, shown.rmse_alone, *others))
             self.version += 1
 
     def status(self, status: Mapping[str, Any]) -> None:
-        """How a learner is: `learner`, and any of `COUNTS`, `error`, `alone` and `weights`."""
+        """How a learner is: `learner`, and any of `COUNTS`, `rmse`, `rmse_alone` and `weights`."""
         with self._changing:
             shown = self._shown(str(status["learner"])[:LONGEST])
             if shown is not None:
                 shown.status = {key: status[key] for key in COUNTS if key in status}
-                shown.reported = {key: status.get(key) for key in ("error", "alone", "weights")}
+                shown.reported = {key: status.get(key) for key in ("rmse", "rmse_alone", "weights")}
                 shown.alarms = max(shown.alarms, int(status.get("alarms") or 0))
                 shown.seen_at = time.monotonic() - float(status.get("age") or 0.0)
                 self._trace(shown)
@@ -182,16 +182,12 @@ class Feed:
     @staticmethod
     def _trace(shown: Shown) -> None:
         """The curve of a learner whose samples are not known here, from the errors that it reports."""
-        error, round = shown.reported["error"], shown.status.get("round")
-        if (
-            error is None
-            or shown.guesses.count
-            or (shown.curve.points and shown.curve.points[-1][0] == round)
-        ):
+        rmse, round = shown.reported["rmse"], shown.status.get("round")
+        if rmse is None or shown.guesses.count or (shown.curve.points and shown.curve.points[-1][0] == round):
             return
         shown.traced += 1
         if shown.curve.is_due(shown.traced):
-            shown.curve.add((round, error, shown.reported["alone"], None, None))
+            shown.curve.add((round, rmse, shown.reported["rmse_alone"], None, None))
 
     def end(self) -> None:
         """There will be no more records."""
@@ -236,9 +232,9 @@ class Feed:
         row = {"name": shown.name, **shown.status, "alarms": shown.alarms}
         row["age"] = round(time.monotonic() - shown.seen_at, 1)
         if self.publish != "counts":
-            error, no_change, mean = shown.guesses.roots()
-            error = shown.reported.get("error") if error is None else error
-            row |= {"error": error, "alone": shown.alone, "no_change": no_change, "mean": mean}
+            rmse, no_change, mean = shown.guesses.roots()
+            rmse = shown.reported.get("rmse") if rmse is None else rmse
+            row |= {"rmse": rmse, "rmse_alone": shown.rmse_alone, "no_change": no_change, "mean": mean}
         return row
 
     def _detail(self, shown: Shown) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from ..base.errors import Error, InputError
+from ..base.hosts import is_loopback
 from . import connections, files
 from .access import Access
 from .connections import Connections, Note
@@ -191,14 +191,6 @@ def _pages(server: Server, feed: FeedLike) -> dict[str, Route]:
         "/predictions": predictions,
         "/predict": server.ask,
     }
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _bound(address: tuple[str, int], handler: type, note: Note, tls: Any) -> Connections:

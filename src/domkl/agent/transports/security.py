@@ -14,6 +14,7 @@ from typing import Any
 from ...base.checks import short
 from ...base.errors import InputError
 from ...base.extras import need
+from ...base.hosts import is_loopback
 from .base import TransportSettings
 
 #: In place of a file: whom this machine trusts.
@@ -39,25 +40,21 @@ def parse(address: str, what: str = "address") -> tuple[str, int]:
     return bare, int(port)
 
 
-def is_loopback(address: str) -> bool:
+def is_local(address: str) -> bool:
     """Whether an address is on this machine."""
-    host, _ = parse(address)
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return is_loopback(parse(address)[0])
 
 
 def check_url(url: str) -> None:
     """Refuse an address to send predictions to that is none, or where others could read them on their way."""
     try:
         parts = urllib.parse.urlsplit(url)
-        host, port = parts.hostname or "", parts.port
+        host, _ = parts.hostname or "", parts.port  # which raises ValueError for what is no port
     except ValueError:
-        parts, host, port = urllib.parse.urlsplit(""), "", None
+        parts, host = urllib.parse.urlsplit(""), ""
     is_usable = parts.scheme in ("http", "https") and bool(_HOST.fullmatch(host)) and "@" not in parts.netloc
     is_usable = is_usable and url.isascii() and url.isprintable() and " " not in url
-    near = is_usable and is_loopback(f"[{host}]:{port or 80}" if ":" in host else f"{host}:{port or 80}")
+    near = is_usable and is_loopback(host)
     if not is_usable or (parts.scheme == "http" and not near):
         raise InputError(
             f"url is {short(_public(url))}; expected https://..., or http:// on this machine, without a name "
@@ -73,7 +70,7 @@ def _public(address: str) -> str:
 
 def check_reachable(address: str, settings: TransportSettings) -> None:
     """Refuse an address that is none, or that a learner with these settings may not connect to."""
-    is_near = is_loopback(address)
+    is_near = is_local(address)
     if settings.ca is None and not settings.insecure and not is_near:
         raise InputError(
             f"{address} is not a loopback address and no certificates are given; expected mutual TLS (ca, "
@@ -95,7 +92,7 @@ def _is_any(address: str) -> bool:
 
 def uses_tls(settings: TransportSettings, addresses: tuple[str, ...]) -> bool:
     """Whether to use TLS; raises InputError where it is required and not possible."""
-    outside = [each for each in addresses if not is_loopback(each)]
+    outside = [each for each in addresses if not is_local(each)]
     files = {"ca": settings.ca, "cert": settings.cert, "key": settings.key}
     missing = [what for what, path in files.items() if path is None]
     if not missing:

@@ -189,7 +189,7 @@ class ZenohTransport(Adapter):
             listen = ", ".join(self.settings.listen) or "nothing"
             raise InputError(
                 f"Zenoh cannot start (listening on {listen}): {_reason(error)}; expected free addresses "
-                "of this machine and usable certificates; change them"
+                "of this machine and usable certificates; stop what uses them, or change them or the network"
             ) from None
         self._declare()
 

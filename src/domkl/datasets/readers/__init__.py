@@ -47,6 +47,18 @@ def _read(source: Any, columns: Columns, query: str, max_rows: int | None) -> Ra
     return _bytes(str(path), read_bytes(path), suffixes[-1] if suffixes else "", columns, max_rows)
 
 
+def is_stored(source: str) -> bool:
+    """Whether a source is a Parquet file or a database, which `stored` reads."""
+    return queries.is_database(source) or source.lower().endswith((".parquet", ".parquet.gz"))
+
+
+def stored(source: str, query: str = "", max_rows: int | None = None) -> Raw:
+    """A Parquet file or the rows of a query, with objects and lists in their cells left as they are."""
+    if queries.is_database(source):
+        return queries.read(source, query, max_rows)
+    return frames.parquet(source, read_bytes(Path(source)), max_rows)
+
+
 def _no_query(query: str) -> None:
     if query:
         raise InputError(

@@ -92,7 +92,25 @@ def _arrow(name: str, table: Any, max_rows: int | None, what: str) -> Raw:
 
 def _arrow_cells(column: Any) -> Sequence[Any]:
     """Numbers as an array, where nothing is missing; anything else as Python objects."""
-    if column.null_count or str(column.type).startswith(("decimal", "dictionary")):
-        return column.to_pylist()  # type: ignore[no-any-return]
+    if column.null_count or str(column.type).startswith(("decimal", "dictionary", "time", "date")):
+        return _objects(column)
     values = column.to_numpy()
-    return values if values.dtype.kind in "iuf" else column.to_pylist()  # type: ignore[no-any-return]
+    return values if values.dtype.kind in "iuf" else _objects(column)
+
+
+def _objects(column: Any) -> Sequence[Any]:
+    """Python objects; what is none, such as the year 30000, as a text, so that it costs its row alone."""
+    if str(column.type).startswith("timestamp[ns"):  # finer than Python has
+        whole = need("pyarrow", "parquet").timestamp("us", column.type.tz)
+        column = column.cast(whole, safe=False)
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError):
+        return [_object(each) for each in column]
+
+
+def _object(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return f"{scalar.value} {scalar.type}"

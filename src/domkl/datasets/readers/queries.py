@@ -15,6 +15,8 @@ from ...base.extras import need
 from .raw import Raw, quickened
 
 SQLITE = "sqlite:"
+#: A server that vanishes while it is asked is given up after a minute; by default, after two hours.
+KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 POSTGRES = ("postgresql://", "postgres://")
 
 
@@ -32,7 +34,25 @@ def name_of(source: str) -> str:
             "the PostgreSQL address has one of / ? # [ ] before its @; expected a password with %2F %3F %23 "
             "%5B %5D in their place; write it so, or leave it to ~/.pgpass"
         )
-    return urlsplit(source).path.strip("/") or "PostgreSQL"
+    try:
+        return urlsplit(source).path.strip("/") or "PostgreSQL"
+    except ValueError:
+        raise _no_address() from None
+
+
+def _no_address() -> InputError:
+    """Says nothing about what is wrong, as that may be the password."""
+    return InputError(
+        "the PostgreSQL address cannot be read; expected postgresql://user@host:port/name, with %20 for a "
+        "blank and %25 for %; write it so, and leave the password to ~/.pgpass"
+    )
+
+
+def anchored(source: str, folder: Path) -> str:
+    """The same with the path of a file as seen from `folder`; a server's address stays as it is."""
+    if source.startswith(SQLITE):
+        return f"{SQLITE}{folder / source.removeprefix(SQLITE).removeprefix('//')}"
+    return source if is_database(source) else str(folder / source)
 
 
 def read(source: str, query: str, max_rows: int | None = None) -> Raw:
@@ -45,8 +65,27 @@ def read(source: str, query: str, max_rows: int | None = None) -> Raw:
     name = name_of(source)
     with _postgres(source, name) as connection:
         query = query or _only(name, _postgres_tables(connection))
-        with connection.cursor(name="domkl") as cursor:  # one with a name takes one select, and nothing else
-            return _rows(name, cursor, query, max_rows)
+        try:
+            return _selected(name, connection, query, max_rows)
+        except need("psycopg", "postgres").DataError as error:
+            if error.sqlstate is not None:  # of the server
+                raise
+        _take_times_as_text(connection)
+        return _selected(name, connection, query, max_rows)
+
+
+def _selected(name: str, connection: Any, query: str, max_rows: int | None) -> Raw:
+    with connection.cursor(name="domkl") as cursor:  # one with a name takes one select, and nothing else
+        return _rows(name, cursor, query, max_rows)
+
+
+def _take_times_as_text(connection: Any) -> None:
+    """Leave times as they are, since one is none of Python's, such as 'infinity', and only its row is bad."""
+    text = need("psycopg.types.string", "postgres").TextLoader
+    connection.rollback()
+    connection.execute("set datestyle to iso")
+    for kind in ("date", "timestamp", "timestamptz", "interval"):
+        connection.adapters.register_loader(kind, text)
 
 
 def _only(name: str, tables: Sequence[str]) -> str:
@@ -102,7 +141,12 @@ def _sqlite_tables(connection: Any) -> list[str]:
 def _postgres(address: str, name: str) -> Iterator[Any]:
     psycopg = need("psycopg", "postgres")
     try:
-        with psycopg.connect(address, connect_timeout=10, client_encoding="utf8") as connection:
+        psycopg.conninfo.conninfo_to_dict(address)
+    except psycopg.ProgrammingError:
+        raise _no_address() from None
+    try:
+        alive = {} if "keepalives" in address else KEEPALIVE
+        with psycopg.connect(address, connect_timeout=10, client_encoding="utf8", **alive) as connection:
             connection.read_only = True
             yield connection
     except (psycopg.Error, UnicodeError) as error:

@@ -16,16 +16,18 @@ import numpy as np
 
 from ...base import checks
 from ...base.errors import Error
-from ...base.words import number
+from ...base.sheet import Sheet, least_of
+from ...base.words import digits
 from ...exchange.graph import Graph
 from ...learning import losses
-from ..latex import Sheet
 from ..trial import Source, scaled
 from . import lone, networks, peers
 from .contender import Contender, Missing
 
 #: What is averaged over trials.
-FIGURES = ("mse", "rmse", "us_per_sample", "bytes_sent", "alone_mse", "alone_rmse")
+FIGURES = ("mse", "rmse", "us_per_sample", "bytes_sent", "mse_alone", "rmse_alone")
+#: The figures of the table, in the order of its columns.
+COLUMNS = ("mse", "rmse", "rmse_alone", "us_per_sample", "bytes_sent")
 #: Called with how many contenders are done, of how many, and which is next.
 Report = Callable[[int, int, str], object]
 
@@ -40,8 +42,8 @@ class ComparisonRow:
     rmse: float | None = None
     us_per_sample: float | None = None  # of CPU time
     bytes_sent: float | None = None  # by a learner in a round, all neighbours together
-    alone_mse: float | None = None  # of a network's learners, had each its own samples only
-    alone_rmse: float | None = None
+    mse_alone: float | None = None  # of a network's learners, had each its own samples only
+    rmse_alone: float | None = None
     reason: str | None = None
     rmse_spread: float | None = None  # standard deviation over the trials; None for one
     trials: int = 1
@@ -87,34 +89,40 @@ def _mean_of(values: list[float | None]) -> float | None:
     return float(np.mean(known)) if len(known) == len(values) else None
 
 
+#: What the columns of the table are.
+LEGEND = {
+    "sees": "what a learner sees of the data: its own part, or all",
+    "RMSE": "root of the mean squared error (MSE) of predictions made before the label",
+    "alone": "the same of a network's learners, had each its own samples only",
+    "CPU time": "for one sample",
+    "sent": "by a learner in a round, to all its neighbours or to the centre",
+    "bold": "the least of a column",
+}
+
+
 def sheet(rows: list[ComparisonRow], title: str, unit: str) -> Sheet:
-    """The table for files; the least error and time of each column in bold."""
+    """The table; the least of each column in bold, unless most have it."""
     shown = [row for row in rows if row.mse is not None]
-    heads = (
-        "learner",
-        "sees",
-        "MSE",
-        f"RMSE{f', {unit}' if unit else ''}",
-        "alone",
-        "us a sample",
-        "bytes sent",
+    of, squared = (f"\n{each}" if unit else "" for each in (unit, f"{unit}²"))
+    heads = ("learner", "sees", f"MSE{squared}", f"RMSE{of}", f"alone{of}", "CPU time\nµs", "sent\nbytes")
+    figures = [[getattr(row, name) for row in shown] for name in COLUMNS]
+    best = [least_of(column) for column in figures]
+    bold = {(i, 2 + j) for j, places in enumerate(best) for i in places if 2 * len(places) <= len(shown)}
+    return Sheet(
+        title,
+        heads,
+        [_cells(row) for row in shown],
+        words=frozenset({0, 1}),
+        bold=frozenset(bold),
+        spare=(2, 1, 6, 5, 4),
+        legend=LEGEND,
     )
-    cells = [_cells(row) for row in shown]
-    figures = [[row.mse for row in shown], [row.rmse for row in shown], [row.alone_rmse for row in shown]]
-    figures += [[row.us_per_sample for row in shown], [row.bytes_sent for row in shown]]
-    bold = {(i, 2 + j) for j, column in enumerate(figures) for i in _least(column)}
-    return Sheet(title, heads, cells, left=2, bold=frozenset(bold))
 
 
 def _cells(row: ComparisonRow) -> list[str]:
-    spread = f" ± {number(row.rmse_spread)}" if row.rmse_spread else ""  # none where nothing is drawn
-    rest = (row.alone_rmse, row.us_per_sample, row.bytes_sent)
-    return [row.name, row.sees, number(row.mse), number(row.rmse) + spread, *map(number, rest)]
-
-
-def _least(values: list[float | None]) -> list[int]:
-    known = [value for value in values if value is not None]
-    return [i for i, value in enumerate(values) if known and value == min(known)]
+    spread = f" ± {row.rmse_spread:.1g}" if row.rmse_spread else ""  # none where nothing is drawn
+    mse, rmse, *rest = (digits(getattr(row, name)) for name in COLUMNS)
+    return [row.name, row.sees, mse, rmse + spread, *rest]
 
 
 def document(rows: list[ComparisonRow]) -> list[dict[str, Any]]:
@@ -139,6 +147,6 @@ def _row(contender: Contender, source: Source) -> ComparisonRow:
         rmse=mse**0.5,
         us_per_sample=1e6 * seconds / source.split.y.size,
         bytes_sent=sent,
-        alone_mse=lone,
-        alone_rmse=None if lone is None else lone**0.5,
+        mse_alone=lone,
+        rmse_alone=None if lone is None else lone**0.5,
     )

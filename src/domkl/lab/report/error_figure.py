@@ -75,7 +75,7 @@ def nice_window(T: int) -> int:
 
 def _levels(outcome: Outcome) -> dict[str, float]:
     own = {outcome.experiment.model.kind: outcome.run.mse}
-    alone = {"alone": outcome.alone_mse} if outcome.graph.J > 1 else {}
+    alone = {"alone": outcome.mse_alone} if outcome.graph.J > 1 else {}
     known = {**own, **alone, "OMKL": outcome.central_mse, **outcome.baselines}
     levels = {name: float(np.sqrt(outcome.scale * mse.mean())) for name, mse in known.items()}
     return {name: level for name, level in levels.items() if np.isfinite(level)}

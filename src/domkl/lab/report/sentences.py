@@ -63,9 +63,9 @@ def headline(facts: Document) -> str:
 def verdict(facts: Document) -> str:
     """Whether it paid to learn together, in one line; nothing for a learner without neighbours."""
     network = facts["network"]
-    if not has_neighbours(facts) or network["mse"] is None or network["alone_mse"] is None:
+    if not has_neighbours(facts) or network["mse"] is None or network["mse_alone"] is None:
         return ""
-    squared = [network["mse"], network["alone_mse"]]
+    squared = [network["mse"], network["mse_alone"]]
     errors = squared if has_classes(facts) else [math.sqrt(mse) for mse in squared]
     words = together_or_alone(errors[0], errors[1], facts["unit"])
     return f"Mean squared error: {words}" if has_classes(facts) else words

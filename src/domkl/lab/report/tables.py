@@ -53,7 +53,7 @@ def _sources(facts: Document) -> list[tuple[str, list[float | None], float | Non
     ]
     found = [(facts["model"]["kind"], [one["mse"] for one in learners], network["mse"])]
     if has_neighbours(facts):
-        found.append(("alone", [one["alone_mse"] for one in learners], network["alone_mse"]))
+        found.append(("alone", [one["mse_alone"] for one in learners], network["mse_alone"]))
     found.append(("OMKL", [one["omkl_mse"] for one in learners], network["omkl_mse"]))
     if has_kernels(facts):
         best = [one["best_kernel"]["mse"] for one in learners]

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...base.extras import need
-from ...base.words import table, text
+from ...base.sheet import Sheet, explained, fit, needs
+from ...base.words import text
 from ..trial import Outcome
 from . import sentences, tables
 from .facts import Document, document
 from .tables import Column, KernelRow
 
-#: Width of the terminal below which one kernel of each learner is named.
-WIDE = 110
-NAME = 7  # least width of a learner's name
-TOP_KERNEL = len("σ²=31.6 100 %")
-SPACE = 3  # between two columns
-SLACK = 2  # that rich leaves to columns whose heads it wraps
+NAME = 7  # least width of a learner's name, which is folded before a column is left out
 BAR = 10
 EIGHTHS = " ▏▎▍▌▋▊▉"
 #: Of more learners than this, only the best and the worst are listed.
@@ -35,11 +31,11 @@ def summary(outcome: Outcome) -> Any:
         "",
         text(sentences.sentence(facts)),
         "",
-        _Wide(facts, _learners),
+        _Wide(facts, learners),
         *(["", _Wide(facts, _kernels)] if tables.has_kernels(facts) else []),
         *_notes(facts),
         "",
-        _Wide(facts, _glossary),
+        _Glossary(facts),
         *_verdict(facts),
     )
 
@@ -47,74 +43,55 @@ def summary(outcome: Outcome) -> Any:
 class _Wide:
     """A table that is built when the width of the terminal is known."""
 
-    def __init__(self, facts: Document, build: Any) -> None:
+    def __init__(self, facts: Document, build: Callable[[Document, int], Sheet]) -> None:
         self.facts, self.build = facts, build
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         yield self.build(self.facts, options.max_width)
 
 
-def _learners(facts: Document, width: int) -> Any:
-    unit, columns = tables.squared_unit(facts), _that_fit(tables.learner_columns(facts), width)
+def learners(facts: Document, width: int) -> Sheet:
+    """The errors of all learners, or of the best and the worst; the least of each row in bold."""
+    if not tables.has_kernels(facts):
+        return _learners_with(facts, 0)
+    most = _learners_with(facts, 3)
+    return most if needs(most, whole=True) <= width else _learners_with(facts, 1)
+
+
+def _learners_with(facts: Document, kernels: int) -> Sheet:
+    """The same with so many kernels of each learner."""
+    unit, columns = tables.squared_unit(facts), tables.learner_columns(facts)
     mse = f"MSE, {unit}" if unit else "MSE"
-    made = table(f"Mean squared error ({mse}): “{columns[0].head}” and others on the same samples")
-    top = tables.has_kernels(facts) and width >= NAME + _taken(columns) + TOP_KERNEL + SPACE
-    room = _room_for_names(columns, width, top)
-    made.add_column("learner", no_wrap=True, overflow="ellipsis", min_width=NAME, max_width=room)
-    for column in columns:
-        _add_numbers(made, column)
-    kernels = 0 if not top else 1 if width < WIDE else 3
-    if kernels:
-        made.add_column("top kernels", no_wrap=True, min_width=TOP_KERNEL)
-    for j in _shown(facts):
-        made.add_row(*_row(facts, columns, j, kernels))
-    if len(facts["learners"]) > 1:
-        made.add_section()
-        made.add_row("mean", *(_cell(column, "mean", column.mean) for column in columns))
-    return made
-
-
-def _add_numbers(made: Any, column: Column) -> None:
-    """Add a column of numbers, which are never cut; names may be."""
-    least, whole = _least_width(column), " " not in column.head  # rich narrows what may wrap first
-    made.add_column(text(_head(column)), justify="right", min_width=least, no_wrap=whole)
-
-
-def _least_width(column: Column) -> int:
-    return max(map(len, (*column.cells, column.mean, *_head(column).split())))
-
-
-def _room_for_names(columns: list[Column], width: int, top: bool) -> int:
-    """The width that numbers and the top kernel leave for names."""
-    return min(24, max(NAME, width - _taken(columns) - (TOP_KERNEL + SPACE if top else 0)))
-
-
-def _that_fit(columns: list[Column], width: int) -> list[Column]:
-    """Drop the last columns where the terminal is too narrow to show all their digits."""
-    while len(columns) > 1 and NAME + SLACK + _taken(columns) > width:
-        columns = columns[:-1]
-    return columns
-
-
-def _taken(columns: list[Column]) -> int:
-    return sum(_least_width(column) + SPACE for column in columns) + SPACE
+    title = f"Mean squared error ({mse}): “{columns[0].head}” and others on the same samples"
+    places: list[int | str | None] = [*_shown(facts), *(["mean"] if len(facts["learners"]) > 1 else [])]
+    last = len(columns) + 1 if kernels else len(columns)
+    return Sheet(
+        title,
+        ("learner", *map(_head, columns), *(["top kernels"] if kernels else [])),
+        [_row(facts, columns, place, kernels) for place in places],
+        frozenset({0, len(columns) + 1} if kernels else {0}),
+        frozenset(
+            (i, c + 1) for i, at in enumerate(places) for c, one in enumerate(columns) if at in one.best
+        ),
+        tuple(range(last, 1, -1)),
+        apart=frozenset({len(places) - 1} if places[-1] == "mean" else ()),
+        fold=NAME,
+    )
 
 
 def _head(column: Column) -> str:
     return f"{column.head}\n{column.unit}" if column.unit else column.head
 
 
-def _cell(column: Column, row: int | str, words: str) -> Any:
-    return text(words, "bold" if row in column.best else "")
-
-
-def _row(facts: Document, columns: list[Column], j: int | None, kernels: int) -> list[Any]:
-    if j is None:
-        return ["…" for _ in (None, *columns)]
-    learner = facts["learners"][j]
+def _row(facts: Document, columns: list[Column], at: int | str | None, kernels: int) -> list[str]:
+    more = [""] if kernels else []
+    if at is None:
+        return ["…" for _ in (None, *columns)] + more
+    if isinstance(at, str):
+        return [at, *(column.mean for column in columns), *more]
+    learner = facts["learners"][at]
     top = " · ".join(f"σ²={s} {weight}" for s, weight in tables.top_kernels(learner, kernels))
-    cells = [text(learner["name"]), *(_cell(column, j, column.cells[j]) for column in columns)]
-    return [*cells, top] if kernels else cells
+    return [learner["name"], *(column.cells[at] for column in columns), *([top] if kernels else [])]
 
 
 def _shown(facts: Document) -> list[int | None]:
@@ -127,26 +104,31 @@ def _shown(facts: Document) -> list[int | None]:
     return [*order[:ENDS], None, *order[-ENDS:]]
 
 
-def _kernels(facts: Document, width: int) -> Any:
+def _kernels(facts: Document, width: int) -> Sheet:
     """Every kernel by itself, in as many side-by-side parts as there is room for."""
-    unit = tables.squared_unit(facts)
-    made = table(f"Every kernel alone (DOKL), mean over learners: MSE{f' in {unit}' if unit else ''}")
-    rows = [_kernel_row(row) for row in tables.kernel_rows(facts)]
-    parts = min(2 if width < WIDE else 3, len(rows))
+    made = [_kernels_in(facts, parts) for parts in (3, 2, 1)]
+    return next((sheet for sheet in made if needs(sheet, whole=True) <= width), made[-1])
+
+
+def _kernels_in(facts: Document, parts: int) -> Sheet:
+    unit, rows = tables.squared_unit(facts), tables.kernel_rows(facts)
+    parts = min(parts, len(rows))
     height = -(-len(rows) // parts)
-    for part in range(parts):
-        made.add_column("σ²", justify="right")
-        made.add_column("MSE", justify="right")
-        made.add_column("weight", justify="right")
-        made.add_column("√MSE", min_width=BAR + (2 if part < parts - 1 else 0))
-    for i in range(height):
-        made.add_row(*(cell for row in rows[i::height] for cell in row))
-    return made
+    best = next((p for p, row in enumerate(rows) if row.best), None)
+    cells = [[cell for row in rows[i::height] for cell in _kernel_row(row)] for i in range(height)]
+    return Sheet(
+        f"Every kernel alone (DOKL), mean over learners: MSE{f' in {unit}' if unit else ''}",
+        ("σ²", "MSE", "weight", "√MSE") * parts,
+        [row + [""] * (4 * parts - len(row)) for row in cells],
+        frozenset(range(3, 4 * parts, 4)),
+        frozenset()
+        if best is None
+        else frozenset((best % height, 4 * (best // height) + c) for c in range(4)),
+    )
 
 
-def _kernel_row(row: KernelRow) -> list[Any]:
-    bar = _bar(row.length) + (" ← best" if row.best else "")
-    return [text(cell, "bold" if row.best else "") for cell in (row.sigma2, row.mse, row.weight, bar)]
+def _kernel_row(row: KernelRow) -> list[str]:
+    return [row.sigma2, row.mse, row.weight, _bar(row.length) + (" ← best" if row.best else "")]
 
 
 def _bar(share: float) -> str:
@@ -164,12 +146,16 @@ def _verdict(facts: Document) -> list[Any]:
     return ["", text(words, "bold")] if words else []
 
 
-def _glossary(facts: Document, width: int) -> Any:
+class _Glossary:
     """What the headings mean; not those of columns for which there is no room."""
-    columns = tables.learner_columns(facts)
-    left_out = {column.head for column in columns} - {column.head for column in _that_fit(columns, width)}
-    grid = need("rich.table", "cli").Table.grid(padding=(0, 2))
-    for term, meaning in sentences.glossary(facts).items():
-        if term not in left_out or term == "RMSE":  # which the sentence has
-            grid.add_row(text(term, "bold"), text(meaning))
-    return grid
+
+    def __init__(self, facts: Document) -> None:
+        self.facts = facts
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        whole, width = learners(self.facts, options.max_width), options.max_width
+        left_out = {*whole.names()} - {*fit(whole, width).names(), "RMSE"}  # which the sentence has
+        words = {k: v for k, v in sentences.glossary(self.facts).items() if k not in left_out}
+        words |= {"bold": "the least of a row"} if console.color_system else {}
+        for line in explained(words, width):
+            yield need("rich.text", "cli").Text.assemble(*line)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..latex import Sheet
+from ...base.sheet import Sheet
+from ...base.words import NONE, digits
 from .tables import Figure
 
 TITLES = {"mse": "MSE (x 1e-2)", "cv": "consensus violation"}
 HINDSIGHT = "best kernel"  # known only afterwards, so no rival
+LEGEND = {
+    "bold": "the least at one learner of a network; the best kernel, known only afterwards, does not count"
+}
 METHODS = ("OMKL", "DOKL1", "DOKL2", "best kernel", "DOMKL")
 
 
@@ -32,7 +36,15 @@ def sheet(number: str, figures: Sequence[Figure]) -> Sheet:
         if _is_best(at.get((*line, name)), figures)
     }
     title = f"Table {number}: {TITLES[figures[0].metric]}, ours ± spread over the trials (printed)"
-    return Sheet(title, ("network", "method", "learner", *names), rows, left=3, bold=frozenset(bold))
+    return Sheet(
+        title,
+        ("network", "method", "learner", *names),
+        rows,
+        frozenset({0, 1, 2}),
+        frozenset(bold),
+        legend=LEGEND,
+        apart=frozenset(i for i in range(1, len(lines)) if lines[i][0] != lines[i - 1][0]),
+    )
 
 
 def _is_best(figure: Figure | None, figures: Sequence[Figure]) -> bool:
@@ -50,8 +62,8 @@ def _is_best(figure: Figure | None, figures: Sequence[Figure]) -> bool:
 
 def _cell(figure: Figure | None) -> str:
     if figure is None:
-        return ""
+        return NONE
     factor = 100 if figure.metric == "mse" else 1
     spread = "" if figure.spread is None else f" ± {figure.spread * factor:.1g}"
     printed = "" if figure.printed is None else f" ({figure.printed * factor:.3g})"
-    return f"{figure.value * factor:.3g}{spread}{printed}"
+    return f"{digits(figure.value * factor)}{spread}{printed}"

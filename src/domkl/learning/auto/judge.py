@@ -47,8 +47,11 @@ class Seen(NamedTuple):
 
     def and_one(self, terms: Array, targets: Array) -> Seen:
         """One sample more (J, K), (J,); the oldest is dropped."""
-        both = zip(self, (terms, targets), strict=True)
-        return Seen(*(np.concatenate([old, new[:, None]], 1)[:, -C.judge_samples :] for old, new in both))
+        new = Seen(terms[:, None], targets[:, None])
+        if not self.targets.size:  # of terms that were not known yet
+            return new
+        both = [np.concatenate(parts, 1) for parts in zip(self, new, strict=True)]
+        return Seen(*(values[:, -C.judge_samples :] for values in both))
 
 
 class Judge:

@@ -1,8 +1,8 @@
 """Labels that cannot be believed: each is bounded before anything in the model sees it.
 
-A label may lie `label_reach` robust deviations from what was predicted, or anywhere in the range of those
-believed so far: a rare peak is no error. One that lies outside, and `label_wild` or more away, counts as the
-prediction itself. The deviation is a quantile of the last absolute errors, or the median of the last few
+A label may lie `label_reach` robust deviations from what was predicted, or in the range of those believed so
+far if it is not wild beside the last ones: a rare peak is no error. Any other that lies `label_wild` or more
+away counts as the prediction itself. The deviation is a quantile of the last absolute errors, or the median of the last few
 where that is larger: so a change that lasts is let through after some labels. While errors are few, labels
 are compared with each other too (`fence`).
 """
@@ -97,7 +97,9 @@ class RowGate:
     def _bound(self, y_hat: float, alone: float, y: float, inside: Sequence[float]) -> float:
         deviation, (low, high) = self.deviation(), inside
         reach, miss = C.label_reach * deviation, min(abs(y - y_hat), abs(y - alone))
-        if miss <= reach or low <= y <= high or self.labels.mostly_same:
+        if miss <= reach or self.labels.mostly_same:
+            return y
+        if low <= y <= high and not fence(self.labels.ordered).is_wild(y):
             return y
         centre = y_hat if abs(y_hat - alone) <= reach else alone  # neighbours may have misled y_hat
         is_wild = miss >= C.label_wild * deviation

@@ -114,11 +114,11 @@ function tile(name, value, more, kind = "") {
 function tiles(rows, own) {
   const made = [], unit = state.unit ? element("small", {}, ` ${state.unit}`) : "";
   if (own && state.publish !== "counts") {
-    made.push(tile(`Error of ${own.name}`, [shown(own.error), own.error === null ? "" : unit], "RMSE of the last 200"));
-    const alone = against(own.error, own.alone);
-    if (alone) made.push(tile("Learning together", alone.text, `error than with own samples only (${shown(own.alone)})`, alone.kind));
+    made.push(tile(`Error of ${own.name}`, [shown(own.rmse), own.rmse === null ? "" : unit], "RMSE of the last 200"));
+    const alone = against(own.rmse, own.rmse_alone);
+    if (alone) made.push(tile("Learning together", alone.text, `error than with own samples only (${shown(own.rmse_alone)})`, alone.kind));
     const best = [["no change", own.no_change], ["mean so far", own.mean]].filter(([, e]) => Number.isFinite(e)).sort((a, b) => a[1] - b[1])[0];
-    const simple = best ? against(own.error, best[1]) : null;
+    const simple = best ? against(own.rmse, best[1]) : null;
     if (simple) made.push(tile("Beside a simple guess", simple.text, `error than “${best[0]}” (${shown(best[1])})`, simple.kind));
   }
   const up = rows.filter((row) => ["ready", "done"].includes(stateOf(row))).length;
@@ -186,7 +186,7 @@ function drawNetwork(rows, detail) {
   $("n-network").textContent = `${count(rows.length)} ${rows.length === 1 ? "learner" : "learners"}, ${count(Math.ceil(links))} links`;
   const hadFocus = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.learner : null;
   const hasTraffic = rows.some((row) => row.bytes_sent !== undefined), hasErrors = state.publish !== "counts";
-  const heads = ["learner", "state", "round", ...(hasErrors ? ["error", "alone"] : []), "neighbours", "trust",
+  const heads = ["learner", "state", "round", ...(hasErrors ? ["RMSE", "alone"] : []), "neighbours", "trust",
     ...(hasTraffic ? ["sent", "refused"] : []), "alarms"];
   const cells = rows.map((row) => {
     const near = row.neighbours || [], trust = near.map((each) => each.trust).filter((each) => Number.isFinite(each));
@@ -194,7 +194,7 @@ function drawNetwork(rows, detail) {
     button.addEventListener("click", () => choose(row.name));
     const silent = row.age > 5 && row.state !== "done" ? `, ${count(Math.round(row.age))} s ago` : "";
     return [button, `${WORDS[stateOf(row)]}${row.via ? ` (from ${row.via}${silent})` : silent}`, count(row.round),
-      ...(hasErrors ? [shown(row.error), shown(row.alone)] : []),
+      ...(hasErrors ? [shown(row.rmse), shown(row.rmse_alone)] : []),
       near.length ? `${near.filter((each) => each.up !== false).length} of ${near.length} up` : "–",
       trust.length ? `${Math.round((100 * trust.reduce((a, b) => a + b, 0)) / trust.length)} %` : "–",
       ...(hasTraffic ? [size(row.bytes_sent), count(row.refused)] : []), count(row.alarms)];
@@ -264,7 +264,7 @@ async function ask(event) {
 function speak(own, round) {
   if (!own || Date.now() - spokenAt < 20000) return;
   spokenAt = Date.now();
-  const error = Number.isFinite(own.error) ? `, error ${shown(own.error, state.unit)}` : "";
+  const error = Number.isFinite(own.rmse) ? `, error ${shown(own.rmse, state.unit)}` : "";
   $("spoken").textContent = `${own.name}: round ${count(round)}${error}, ${count(sum(state.learners, "alarms"))} alarms.`;
 }
 

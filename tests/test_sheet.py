@@ -1,0 +1,75 @@
+"""Tables: one style, at any width; no number is cut, and no legend stays whose column has gone."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domkl import cli
+from domkl.base import extras
+from domkl.base.sheet import GAP, Sheet, fit, lines, needs, plain, room, split
+from domkl.cli import show
+
+SOURCE = pathlib.Path(cli.__file__).parent.parent
+WORDS = st.text("ab c東", max_size=30)
+NUMBERS = st.integers(0, 10**9).map(str)
+
+
+@st.composite
+def sheets(draw):
+    count, height = draw(st.integers(1, 5)), draw(st.integers(0, 4))
+    row = st.tuples(WORDS, *[NUMBERS] * count)
+    heads = ("learner", *(f"h{c}\n°F" for c in range(count)))
+    rows = draw(st.lists(row, min_size=height, max_size=height))
+    bold = frozenset(draw(st.sets(st.tuples(st.integers(0, 3), st.integers(1, count)))))
+    spare = tuple(draw(st.permutations(range(1, count + 1)))[: count - 1])
+    legend = {f"h{c}": f"means {c}" for c in range(count)} | {"bold": "best"}
+    bold = frozenset((i, c) for i, c in bold if i < height)
+    return Sheet("title", heads, rows, bold=bold, spare=spare, legend=legend)
+
+
+@given(sheets(), st.integers(12, 120))
+def test_what_is_shown_is_whole(sheet, width):
+    shown, text = fit(sheet, width), plain(lines(sheet, width))
+    for row in shown.rows:
+        assert re.search(r"\s+".join(row[1:]) + r"\s*$", text, re.MULTILINE)
+    for name in sheet.names()[1:]:
+        assert (f"means {name[1:]}" in text) == (name in shown.names())
+    missing = {*sheet.names()} - {*shown.names()}
+    assert ("No room for" in text) == bool(missing)
+    assert ("bold" in shown.legend) == bool(shown.bold)
+    assert needs(sheet) > width or not missing
+
+
+@given(sheets(), st.integers(40, 120))
+def test_lines_are_no_longer_than_the_terminal(sheet, width):
+    least = max(len(cell) for row in [*sheet.rows, ["0"] * len(sheet.heads)] for cell in row[1:])
+    if 6 + GAP + least <= width:
+        assert all(sum(room(text) for text, _ in line) <= width for line in lines(sheet, width))
+
+
+@given(sheets(), st.integers(30, 120))
+def test_a_table_in_parts_has_every_column_once(sheet, width):
+    parts = split(sheet, width)
+    assert [head for part in parts for head in part.heads[1:]] == list(sheet.heads[1:])
+    assert {part.heads[0] for part in parts} == {"learner"}
+    assert all(needs(part) <= width or len(part.heads) == 2 for part in parts)
+
+
+def test_bold_is_shown_where_rich_is_and_plain_text_where_it_is_not(monkeypatch, capsys):
+    sheet = Sheet("t", ("a", "b"), [["x", "1"], ["y", "2"]], bold=frozenset({(0, 1)}))
+    show.sheet(sheet)
+    with_rich = capsys.readouterr().out
+    monkeypatch.setattr(show.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "need", None)
+    show.sheet(dataclasses.replace(sheet))
+    assert [line.rstrip() for line in with_rich.splitlines()] == capsys.readouterr().out.splitlines()
+
+
+def test_no_command_makes_tables_of_its_own():
+    found = [path.name for path in SOURCE.rglob("*.py") if "rich.table" in path.read_text(encoding="utf-8")]
+    assert found == []
