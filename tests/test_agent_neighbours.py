@@ -185,6 +185,8 @@ def test_one_that_is_cut_off_goes_on_and_is_taken_in_again(model):
 
     agents, apart, together = asyncio.run(main())
     assert duals(agents) < 1e-9
+    assert agents[0].neighbourhood.incomplete <= 1  # one may stop a round before the other
+    assert agents[2].neighbourhood.incomplete > 30  # all while it was alone
     if model is AUTO:
         assert apart == {(2, 1), (1, 0)}
         assert together == {(3, 2)}

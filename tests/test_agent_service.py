@@ -32,6 +32,7 @@ LOOPBACK = ("127.0.0.1", 0)
 
 SNAPSHOT = {
     "rounds": 12,
+    "rounds_incomplete": 1,
     "samples": 13,
     "readings_used": 14,
     "readings_refused": {"not a number": 2},

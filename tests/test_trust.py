@@ -15,7 +15,7 @@ from auto_networks import learners, simulated
 from domkl.exchange.combine import Neighbours
 from domkl.exchange.duals import NetworkDuals
 from domkl.exchange.graph import as_graph
-from domkl.learning.auto import C
+from domkl.learning.auto import AutoRows, C
 from domkl.learning.auto.judge import REACH, Judge, Seen
 from naive import believes, believes_terms
 
@@ -192,6 +192,19 @@ def test_a_learner_that_refuses_a_neighbour_goes_on_from_its_checkpoint_with_the
     expected = problems.fed(members, graph, *rest)
     np.testing.assert_array_equal(problems.fed(again, graph, *rest[:2], random.Random(1)), expected)
     assert [member.trust for member in again] == [member.trust for member in members]
+
+
+def test_a_message_that_is_refused_came_all_the_same(monkeypatch):
+    """Its sender must not close a round at once, as if the other had gone on without it."""
+    members, (X, y) = learners(nx.path_graph(2), 2), different(2, 62, ())
+    a, b = members
+    problems.fed(members, nx.path_graph(2), X[:, :60], y[:, :60], random.Random(0))
+    monkeypatch.setattr(AutoRows, "believes", lambda self, who, sent: np.zeros(sent["theta"].shape[:2], bool))
+    b.receive(0, a.observe(X[0, 60], y[0, 60]))
+    b.observe(X[1, 60], y[1, 60])  # which is lost, as the next is not
+    assert (b.round, b.implausible) == (61, [0])
+    a.receive(1, b.observe(X[1, 61], y[1, 61]))
+    assert (a.missing, a.gone) == ((1,), {})
 
 
 # Lies that are no parameters

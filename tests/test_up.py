@@ -98,6 +98,7 @@ def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_
         assert learner["bytes_sent"] > 34 * 390 * 8
         assert len(learner["neighbours"]) == 2
         assert learner["rmse_alone"] > 0
+        assert learner["rounds_incomplete"] == 0
     first, second, *_ = done.stderr.splitlines()
     assert re.fullmatch(r"Page: http://127\.0\.0\.1:\d+/", first)
     assert re.match(r" +\d+ s  (starting 3 learners|round \d+ of 34, error )", second)
@@ -346,6 +347,20 @@ def test_the_end_of_up_says_whether_together_paid(capsys):
     shown = capsys.readouterr().out
     assert re.search(r"^a +3.00 +3.00 +4.00", shown, re.MULTILINE)
     assert "Together 3.00 °F, alone 4.00 °F: 25 % less error." in shown
+    assert "The same bits as `domkl run --model auto`: yes." in shown
+
+
+@pytest.mark.parametrize(
+    ("incomplete", "expected"),
+    [
+        ((0, 0), "no, although every round had the messages of all neighbours"),
+        ((1200, 0), "no, as a neighbour was too slow for some rounds (a 1,200)"),
+    ],
+)
+def test_other_bits_than_the_simulators_are_explained(incomplete, expected):
+    pairs = zip("ab", incomplete, strict=True)
+    learners = [{"name": name, "rounds_incomplete": count} for name, count in pairs]
+    assert up._same({"same_bits": False, "learners": learners}) == expected
 
 
 def test_samples_are_given_with_the_labels_known_by_then():

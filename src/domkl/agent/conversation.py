@@ -187,7 +187,7 @@ class Conversation:
         self.learner.check(peer.name, update, decoded=True)  # before anything of it is stored
         self.neighbourhood.believe(peer, message.life, update.round, message.durable)
         peer.direct = update.round
-        self.neighbourhood.agree(peer, update.edges.get(self.name), update.round)
+        self.neighbourhood.agree(peer, update.edges.get(self.name))
         self.neighbourhood.receive(peer, update)
 
     def _is_of_current_life(self, peer: Peer, message: wire.Envelope | wire.Hello | wire.Again) -> bool:
@@ -223,7 +223,7 @@ class Conversation:
             peer.done = hello.round
         peer.holds = self.name in hello.edges
         peer.knows = self.neighbourhood.done and hello.ended.get(self.name) == self.learner.round
-        self.neighbourhood.agree(peer, hello.edges.get(self.name), hello.round)
+        self.neighbourhood.agree(peer, hello.edges.get(self.name))
         wanted, now = hello.wants.get(self.name), time.monotonic()
         if wanted is None or now - peer.answered_at < PAUSE / 2:
             return

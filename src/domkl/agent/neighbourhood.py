@@ -52,6 +52,7 @@ class Neighbourhood:
         self.done = False  # our own stream has ended
         self.cut_off = False  # neighbours no longer have updates that our replay needs
         self.late = 0  # updates that arrived too late to be used
+        self.incomplete = 0  # rounds that ended without a neighbour's update
 
     def update(self, learnt: int) -> bool:
         """Update the learner's edges; whether anything changed. `learnt`: number of our samples so far."""
@@ -81,17 +82,22 @@ class Neighbourhood:
     def close_if_complete(self) -> bool:
         """Close the open round if no further update can arrive; whether no round is open now."""
         if not self.learner.waiting:
+            self.incomplete += len(self.learner.neighbours) < len(self.peers)  # absent ones, or dropped ones
             return True
         if self._is_unchanged() or self._is_anybody_waited_for():
             return False
-        self.learner.close()
+        self._close_incomplete()
         return True
 
     def end_round(self, alone: bool) -> bool:
         """Whether no round is open; one that is open ends without those who are missing, if `alone`."""
         if alone and self.learner.waiting:
-            self.learner.close()
+            self._close_incomplete()
         return not self.learner.waiting
+
+    def _close_incomplete(self) -> None:
+        self.incomplete += 1
+        self.learner.close()
 
     def _is_anybody_waited_for(self) -> bool:
         awaited = [name for name in self.learner.missing if not self._is_over(str(name))]
@@ -140,10 +146,10 @@ class Neighbourhood:
         now = time.monotonic()
         return [peer for peer in self.peers.values() if peer.is_up(now, 3.0) and peer.done is None]
 
-    def agree(self, peer: Peer, held: Held | None, round: int) -> None:
-        """Learn the state of the edge's other end as early as possible."""
-        if held is not None and self.learner.knows(peer.name) and not self.learner.waiting:
-            self.learner.meet(peer.name, held, round)
+    def agree(self, peer: Peer, held: Held | None) -> None:
+        """Learn the number of the edge's other end as early as possible."""
+        if held is not None and self.learner.knows(peer.name):
+            self.learner.meet(peer.name, held)
 
     def receive(self, peer: Peer, update: Update) -> None:
         """Pass on an update that is checked and believed to the learner."""

@@ -92,6 +92,7 @@ def summary(agent: Agent) -> dict[str, Any]:
         "trusted": sum(part > 0.5 for part in agent.learner.trust.values()),
         "trust": [agent.learner.trust.get(name) for name in agent.peers],
         "weights": [round(float(weight), 4) for weight in q[:MOST_WEIGHTS]],
+        "rounds_incomplete": agent.neighbourhood.incomplete,
         "messages_refused": sum(agent.refused.values()) + counts.refused,
         "messages_sent": counts.sent,
         "bytes_sent": counts.sent_bytes,
@@ -203,6 +204,7 @@ def snapshot(agent: Agent) -> Snapshot:
     errors = {"rmse_rolling": agent.progress.rmse, "rmse_alone_rolling": agent.progress.rmse_alone}
     found: dict[str, Any] = {
         "rounds": agent.learner.round,
+        "rounds_incomplete": agent.neighbourhood.incomplete,
         "samples": agent.progress.samples,
         "readings_used": agent.rows.used,
         "readings_refused": rows,

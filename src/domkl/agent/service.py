@@ -39,6 +39,7 @@ class Metric(NamedTuple):
 #: What a snapshot may hold. /metrics calls it domkl_<name>, and counters domkl_<name>_total.
 METRICS = {
     "rounds": Metric("counter", "Rounds closed."),
+    "rounds_incomplete": Metric("counter", "Rounds that ended without the update of a neighbour."),
     "samples": Metric("counter", "Samples learnt."),
     "readings_used": Metric("counter", "Rows of the stream that were used."),
     "readings_refused": Metric("counter", "Rows of the stream that could not be used.", "reason"),

@@ -38,7 +38,7 @@ PATIENT = {"DOMKL_ROUNDS_DEADLINE": "60", "DOMKL_ROUNDS_START": "120", "DOMKL_CH
 #: Their logs tell the page which inputs matter.
 TOLD = {"DOMKL_LOG_INPUTS": "10"}
 STATE = {"checkpoint": {"directory": "{name}.state"}}
-TRAFFIC = ("messages_sent", "bytes_sent", "bytes_received")
+TRAFFIC = ("messages_sent", "bytes_sent", "bytes_received", "rounds_incomplete")
 
 
 def add_to(commands: Any) -> None:
@@ -251,15 +251,25 @@ def _print(facts: dict[str, Any]) -> None:
     if console.is_terminal:
         console.print()  # below the live table
     show.sheet(_results(facts))
-    same = "yes" if facts["same_bits"] else "no"
     if len(facts["learners"]) > 1:
         console.print(f"\n{_verdict(facts)}")
-    console.print(f"\nThe same bits as `domkl run --model {facts['model']['kind']}`: {same}.")
+    console.print(f"\nThe same bits as `domkl run --model {facts['model']['kind']}`: {_same(facts)}.")
     console.print(f"{facts['rounds']} rounds in {facts['seconds']:.1f} s, the start included.")
     for note in facts["notes"]:
         console.print(f"  {note}", soft_wrap=True, markup=False)
     if facts["folder"] is not None:
         console.print(f"Configurations, streams, logs and predictions: {facts['folder']}", soft_wrap=True)
+
+
+def _same(facts: dict[str, Any]) -> str:
+    """Yes or no, and how many rounds explain a no: in the simulator no message is ever too late."""
+    if facts["same_bits"]:
+        return "yes"
+    missed = {one["name"]: one["rounds_incomplete"] for one in facts["learners"] if one["rounds_incomplete"]}
+    if not missed:
+        return "no, although every round had the messages of all neighbours"
+    rounds = ", ".join(f"{name} {show.count(count)}" for name, count in missed.items())
+    return f"no, as a neighbour was too slow for some rounds ({rounds})"
 
 
 def _verdict(facts: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ class Held(NamedTuple):
 
     mine: int = 0  # the sender's number for its end; a new one resets the edge, with a dual of zero
     theirs: int = 0  # the receiver's number, as the sender knows it
-    seen: int = NEVER  # the receiver's last round that the sender used
+    seen: int = NEVER  # the receiver's last round that came to the sender; `Paper`: that it used
     moved: int = NEVER  # the last round in which the sender's dual moved, and that is in force
     before: int = NEVER  # the one before that
 
@@ -79,15 +79,13 @@ class Edge:
 
         Where only one of them does, their numbers no longer fit, and the edge resets.
         """
-        theirs, seen = next_number(self.theirs), self.seen
-        self.reset(next_number(self.number), theirs)
-        self.seen = seen
+        self.reset(next_number(self.number), next_number(self.theirs), self.seen)
 
-    def reset(self, number: int, theirs: int) -> Array | None:
+    def reset(self, number: int, theirs: int, seen: int = NEVER) -> Array | None:
         """Drop the dual because one of the two ends did; returns what to take back."""
         back = self.dual if self.moved != NEVER else None
         self.__init__(self.dual.shape, self.dual.dtype, number)  # type: ignore[misc]
-        self.theirs = theirs
+        self.theirs, self.seen = theirs, seen
         return back
 
     def state(self) -> dict[str, Any]:

@@ -10,8 +10,6 @@ from ..exchange.message import Update
 from .inbox import MOST_FAULTS, UpdateInbox
 from .row import LearnerRow
 
-#: How much more or less often than we a neighbour may have reset its joint models.
-MOST_RESETS_APART = 64
 #: Messages over which trust in a neighbour is averaged.
 TRUST = 100
 
@@ -50,19 +48,26 @@ class MergedRounds(UpdateInbox):
         With such a neighbour we start again, under a new number, as soon as we believe it again.
         """
         judged, backs = self._row.believes(received), []
-        for (name, one), is_used in zip(self._known.items(), judged, strict=True):
+        for name, update, is_used in zip(self._known, received, judged, strict=True):
             if is_used is not None:
                 self._note_trust(name, is_used)
-            if is_used is not False:
-                continue
-            if len(self.implausible) < MOST_FAULTS:
-                self.implausible.append(name)
-            if self.name is not None and one.edge.moved != NEVER:
-                backs.append(one.edge.reset(next_number(one.edge.number), one.edge.theirs))
+            if update is not None and is_used is False:
+                backs.append(self._refuse(name, update))
         kept = [
             None if is_used is False else update for update, is_used in zip(received, judged, strict=True)
         ]
         return kept, [back for back in backs if back is not None]
+
+    def _refuse(self, name: Hashable, update: Update) -> Array | None:
+        """Count a message that we do not believe; returns the dual to take back, if there is one."""
+        edge, back = self._known[name].edge, None
+        if len(self.implausible) < MOST_FAULTS:
+            self.implausible.append(name)
+        if self.name is not None and edge.moved != NEVER:
+            back = edge.reset(next_number(edge.number), edge.theirs, edge.seen)
+        if not self._row.needs_used:  # it came: the sender must not think that we went on without it
+            edge.seen = update.round
+        return back
 
     def _note_trust(self, name: Hashable, is_used: bool) -> None:
         n = self._judged[name] = min(self._judged.get(name, 0) + 1, TRUST)
@@ -102,21 +107,18 @@ class MergedRounds(UpdateInbox):
         """Our model alone has reset; asynchronous learners have no duals."""
         self._resets = self._row.resets
         for one in self._known.values() if not self.asynchronous else ():
-            one.edge.reset(next_number(one.edge.number), one.edge.theirs)
+            one.edge.reset(next_number(one.edge.number), one.edge.theirs, one.edge.seen)
 
-    def meet(self, neighbour: Hashable, held: Held, round: int) -> None:
-        """Learn the state of our edge from a neighbour that is at `round`, without an update.
+    def meet(self, neighbour: Hashable, held: Held) -> None:
+        """Learn a neighbour's number for our edge before its first update, from whatever else it sends.
 
-        One that has reset its joint models more often than we, or less often, is only ahead or behind; if it
-        is neither, its update of our round will tell.
+        All else of an edge changes when a round ends, with the update of that round: the order in which
+        messages arrive must not tell in which round duals are taken back.
         """
         self._refuse_stranger(neighbour)
         edge = self._known[neighbour].edge
-        if self._row.floods and 0 < abs(held.mine - edge.theirs) <= MOST_RESETS_APART:
-            return
-        self._refuse_open("close() the round")
-        back = edge.settle(held, round - 1)
-        self._row.take_back([] if back is None else [back])
+        if edge.theirs == 0 and edge.moved == NEVER:
+            edge.theirs = held.mine
 
     def reset_edges(self, number: int, neighbours: Iterable[Hashable] | None = None) -> None:
         """Drop the duals of edges whose ends no longer agree: of all, or of those to `neighbours`."""

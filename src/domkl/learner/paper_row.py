@@ -36,6 +36,7 @@ class PaperRow:
 
     alike = "kernels, rates, loss, step, hedge and payload"
     floods = False
+    needs_used = True
     closes_alone = True
     alone: float | None = None
     resets = 0

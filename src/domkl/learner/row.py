@@ -31,6 +31,7 @@ class LearnerRow(Protocol):
     settings_digest: str
     earlier: tuple[str, ...]  # digests of the same settings in earlier versions, whose states it can load
     floods: bool  # whether it must know the whole network's size
+    needs_used: bool  # whether neighbours must know which of their messages were used, not only which came
     closes_alone: bool  # whether a learner without neighbours has ended its round when it has learnt
     alone: float | None  # what own samples only predicted for the last sample; None where nothing can tell
 
@@ -112,6 +113,7 @@ class ModelRow:
 
     alike = "model, inputs, dtype and exchange"
     floods = False
+    needs_used = False
     closes_alone = False
     alone: float | None = None
     resets = 0
