@@ -33,10 +33,11 @@ def together() -> str:
             continue
         now, alone = mean(both, "now", "together"), mean(both, "now", "alone")
         over = None if now is None or alone is None else now / alone
-        known = mean(both, "now", "clusters known")
-        values = mean(both, "before", "together"), known, now, alone, over, *worst(both)
+        known = [mean(both, "now", key) for key in ("clusters known", "others cut")]
+        values = mean(both, "before", "together"), *known, now, alone, over, *worst(both)
         lines.append([name, str(len(both)), *map(shown, values)])
-    heads = "network | seeds | one common function | clusters known | together | alone | over alone"
+    heads = "network | seeds | one common function | clusters known | others cut | together | alone"
+    heads += " | over alone"
     return table(f"{heads} | worst seed | worst learner", lines)
 
 
