@@ -264,6 +264,16 @@ def test_parquet_times_that_python_has_not_cost_their_rows_alone(tmp_path):
         assert (found.refused, found.times[:20].tolist()) == (int(odd is not None), [*range(20)])
 
 
+def test_parquet_texts_that_are_no_utf8_cost_nothing_else(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    data = arrow.array([b"\xff", b"b"] * 10)
+    note = arrow.Array.from_buffers(arrow.string(), 20, data.buffers())
+    table = {"a": [*range(20)], "y": [2.0] * 20, "note": note}
+    parquet.write_table(arrow.table(table), tmp_path / "t.parquet")
+    found = read_table(tmp_path / "t.parquet", target="y", features=["a", "note"])
+    assert (found.refused, found.y.tolist()) == (0, [2.0] * 20)
+
+
 def test_standard_input_may_be_any_format(monkeypatch):
     for data in (
         b"a,y\n1,2\n3,4\n",
