@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -212,6 +213,16 @@ def test_sqlite(tmp_path):
     for name, part in (("no.db", "not a database"), ("none.db", "no such file")):
         with pytest.raises(DataError, match=part):
             read_table(f"sqlite:{tmp_path / name}", target="y")
+
+
+@pytest.mark.parametrize("damage", [b"creat\xff table log", b"create table l\xffg"])
+def test_a_damaged_name_in_a_sqlite_file_is_told_in_one_line(tmp_path, damage):
+    path = tmp_path / "a.db"
+    with contextlib.closing(sqlite3.connect(path)) as made:
+        made.execute("create table log (a, y)")
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE log", damage))
+    with pytest.raises(DataError, match="expected a SQLite database and a select"):
+        read_table(f"sqlite:{path}", target="y", query="select * from log")
 
 
 def test_postgresql():

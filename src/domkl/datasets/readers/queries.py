@@ -126,7 +126,7 @@ def _sqlite(path: Path) -> Iterator[Any]:
             connection.set_authorizer(_no_other_file)
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             yield connection
-    except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
+    except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeError) as error:
         raise DataError(
             f"{path}: {_line(error)}; expected a SQLite database and a select; fix them"
         ) from None
