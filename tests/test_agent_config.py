@@ -295,6 +295,26 @@ def test_sections_must_agree(tmp_path, lines, message):
 
 
 @pytest.mark.parametrize(
+    ("lines", "other"),
+    [
+        ("[stream]\npath = 'a.csv'\n[output]\npredictions = 'b/../a.csv'", r"\[stream\] path"),
+        ("[stream]\npath = 'sqlite:a.db'\n[output]\npredictions = 'a.db'", r"\[stream\] path"),
+        ("[model]\npath = 'a.domkl'\n[output]\npredictions = 'link'", r"\[model\] path"),
+        ("[stream]\npath = 'a.csv'\nfollow = true\ndead_letters = 'a.csv'", r"\[stream\] path"),
+    ],
+)
+def test_no_file_is_both_read_and_written(tmp_path, lines, other):
+    """The first predictions would empty the readings, or a taught model."""
+    (tmp_path / "link").symlink_to(tmp_path / "a.domkl")
+    refused(tmp_path, f"{LEAST}{lines}", rf"and {other} are one file, which would be lost; .*; choose")
+
+
+def test_nowhere_may_be_named_twice_and_paths_have_no_zero_byte(tmp_path):
+    load(tmp_path, f"{LEAST}[stream]\ndead_letters = '/dev/null'\n[output]\npredictions = '/dev/null'")
+    refused(tmp_path, f'{LEAST}[stream]\npath = "a\\u0000b"', r"\[stream\] path has a zero byte")
+
+
+@pytest.mark.parametrize(
     ("listen", "address"),
     [
         ("127.0.0.1:0", ("127.0.0.1", 0)),

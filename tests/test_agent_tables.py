@@ -102,6 +102,27 @@ def test_a_restart_goes_on_after_the_last_reading(tmp_path, taken):
     assert asyncio.run(restart()) == [*range(1, 11), 10, 10, 10, 11]
 
 
+@pytest.mark.parametrize("columns", [COLUMNS, PLAIN])
+def test_another_kind_of_source_is_read_from_its_top(tmp_path, columns):
+    """A state of a table does not end an agent that reads a file from now on, nor the other way round."""
+    log, path = Log(tmp_path), tmp_path / "log.csv"
+    log.add(1, 2)
+    path.write_text("t,a,y\n1,1,0\n2,2,0\n")
+
+    async def turn():
+        sections = [log.section(follow=False), StreamSection(path=str(path))] * 2
+        origin, readings = None, 0
+        for section in sections:
+            stream = open_stream(section, 1, readings, columns=columns, origin=origin)
+            found = await collect(stream)
+            assert [x[0] for _, x, _, _ in found] == [1, 2]
+            readings += len(found)
+            origin = json.loads(json.dumps(stream.origin_at(readings)))
+            await stream.aclose()
+
+    asyncio.run(turn())
+
+
 def test_rows_of_one_time_are_told_apart_whatever_their_order(tmp_path, monkeypatch):
     log = Log(tmp_path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -87,6 +88,13 @@ def test_an_agent_begins_with_a_saved_model_and_its_columns(tmp_path, capsys):
         make(other)
     with pytest.raises(InputError, match="holds 2 learners; expected a model of one"):
         make(AgentConfig("net", "a", model=Handed(str(saved(tmp_path, Columns(target="power"), 2)))))
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "pipe", "."])
+def test_an_agent_does_not_wait_for_a_model_that_never_ends(tmp_path, place):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match=r"not a regular file; expected a taught model; fix \[model\] path"):
+        make(AgentConfig("net", "a", model=Handed(str(tmp_path / place))))
 
 
 @pytest.mark.parametrize("kind", MODELS)

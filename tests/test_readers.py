@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -214,6 +215,16 @@ def test_sqlite(tmp_path):
             read_table(f"sqlite:{tmp_path / name}", target="y")
 
 
+@pytest.mark.parametrize("damage", [b"creat\xff table log", b"create table l\xffg"])
+def test_a_damaged_name_in_a_sqlite_file_is_told_in_one_line(tmp_path, damage):
+    path = tmp_path / "a.db"
+    with contextlib.closing(sqlite3.connect(path)) as made:
+        made.execute("create table log (a, y)")
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE log", damage))
+    with pytest.raises(DataError, match="expected a SQLite database and a select"):
+        read_table(f"sqlite:{path}", target="y", query="select * from log")
+
+
 def test_postgresql():
     with postgres() as address:
         import psycopg
@@ -262,6 +273,16 @@ def test_parquet_times_that_python_has_not_cost_their_rows_alone(tmp_path):
         parquet.write_table(arrow.table(table), tmp_path / "t.parquet")
         found = read_table(tmp_path / "t.parquet", target="y", time="t")
         assert (found.refused, found.times[:20].tolist()) == (int(odd is not None), [*range(20)])
+
+
+def test_parquet_texts_that_are_no_utf8_cost_nothing_else(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    data = arrow.array([b"\xff", b"b"] * 10)
+    note = arrow.Array.from_buffers(arrow.string(), 20, data.buffers())
+    table = {"a": [*range(20)], "y": [2.0] * 20, "note": note}
+    parquet.write_table(arrow.table(table), tmp_path / "t.parquet")
+    found = read_table(tmp_path / "t.parquet", target="y", features=["a", "note"])
+    assert (found.refused, found.y.tolist()) == (0, [2.0] * 20)
 
 
 def test_standard_input_may_be_any_format(monkeypatch):

@@ -73,3 +73,11 @@ def test_bold_is_shown_where_rich_is_and_plain_text_where_it_is_not(monkeypatch,
 def test_no_command_makes_tables_of_its_own():
     found = [path.name for path in SOURCE.rglob("*.py") if "rich.table" in path.read_text(encoding="utf-8")]
     assert found == []
+
+
+@given(st.text(max_size=9), st.integers(1, 40))
+def test_nothing_in_a_table_commands_the_terminal(odd, width):
+    odd = f"{odd}\x1b[2J\u202e"
+    sheet = Sheet(odd, ("a", odd), [[odd, odd]], legend={odd: odd}, spare=(1,))
+    text = plain(lines(sheet, width))
+    assert not {*text} & {"\x1b", "\u202e", "\r", "\t"}

@@ -12,6 +12,7 @@ import pytest
 import domkl
 import problems
 from auto_networks import learners, simulated
+from domkl.exchange import network
 from domkl.exchange.combine import Neighbours
 from domkl.exchange.duals import NetworkDuals
 from domkl.exchange.graph import as_graph
@@ -120,6 +121,18 @@ def test_a_judges_state_is_whole_and_can_be_without_samples():
 
 
 # Networks
+
+
+def test_learners_are_judged_alike_however_many_at_once(monkeypatch):
+    graph, rows = as_graph(nx.wheel_graph(6)), [j for j in range(6) for _ in range(5 if j == 0 else 3)]
+    whole = network._by_degree(graph, rows)
+    monkeypatch.setattr(network, "AT_ONCE", 6)
+    parts = network._by_degree(graph, rows)
+    assert [len(group.who) for group in whole] == [5, 1]
+    assert [len(group.who) for group in parts] == [2, 2, 1, 1]
+    for name in ("who", "near", "ends"):
+        one, other = ([getattr(group, name) for group in groups] for groups in (whole, parts))
+        assert np.hstack([*map(np.ravel, one)]).tolist() == np.hstack([*map(np.ravel, other)]).tolist()
 
 
 def test_who_learns_the_opposite_is_left_out_and_the_others_are_used():

@@ -13,11 +13,11 @@ from typing import Any
 from ..base import checks, toml
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
-from ..datasets.readers import queries
 from ..exchange.message import PAYLOADS
 from ..learning import settings
 from ..learning.settings import Auto, ModelSettings, Paper
 from ..watch.access import SHORTEST
+from . import named_files
 from .config_http import HttpSection
 from .files import LONGEST
 from .homeassistant import Device
@@ -36,7 +36,7 @@ from .sections import (
     need_that,
     secret_of,
 )
-from .transports import near, security, topics
+from .transports import near, topics
 from .transports.base import TransportSettings
 from .wire_names import MOST_NAMES
 
@@ -54,15 +54,6 @@ __all__ = [
     "load",
 ]
 
-#: Settings that name a file; relative ones are relative to the configuration's own folder.
-PATHS = {
-    "model": ("path",),
-    "stream": ("path", "dead_letters", "password_file", "ca"),
-    "transport": ("ca", "cert", "key", "revoked", "password_file"),
-    "checkpoint": ("directory",),
-    "output": ("predictions",),
-    "http": ("token_file",),
-}
 #: The network of learners whose files name none.
 NETWORK = "domkl"
 #: In place of a token where settings are shown; as long as one must be.
@@ -291,7 +282,9 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
     where = toml.override(plain, top, variables, file.name)
     plain = {"network": NETWORK, "name": _name_of(file)} | plain
     parts["checkpoint"] = _with_directory(parts["checkpoint"], parts["stream"], plain["name"])
-    return _anchored(toml.section(AgentConfig, plain, where, **parts), file.absolute().parent)
+    config = named_files.anchored(toml.section(AgentConfig, plain, where, **parts), file.absolute().parent)
+    named_files.check(config, where)
+    return config
 
 
 def _name_of(file: Path) -> str:
@@ -325,18 +318,3 @@ def _section(name: str, table: toml.Toml, where: str) -> Any:
     others = ", ".join(key for key in table if key != "path")
     need_that(not others, f"{where} has path and {others}; expected path alone; leave {others} out")
     return toml.section(Handed, table, where)
-
-
-def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
-    """The same settings with absolute paths; relative ones start from `folder`."""
-    changed = {}
-    for name, keys in PATHS.items():
-        section = getattr(config, name)
-        given = {key: getattr(section, key, None) for key in keys}
-        paths = {
-            key: queries.anchored(path, folder)
-            for key, path in given.items()
-            if path not in (None, "", "-", security.SYSTEM)
-        }
-        changed[name] = dataclasses.replace(section, **paths)
-    return dataclasses.replace(config, **changed)

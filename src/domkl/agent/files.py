@@ -12,7 +12,7 @@ import os
 import queue
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -103,6 +103,11 @@ class Origin(NamedTuple):
     first: int  # the number of the file's first reading
     size: int  # bytes read of it
     head: str  # digest of the first of them
+
+    @classmethod
+    def of(cls, kept: Sequence[Any]) -> Origin:
+        """What a checkpoint has kept; of a table, it is of no file at all."""
+        return cls(*kept) if len(kept) == len(cls._fields) else cls(0, 0, "none")
 
 
 class Tail:

@@ -14,7 +14,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +56,11 @@ class Place(NamedTuple):
     same: int = 0  # of these, those with the time of the last one; without times, that one alone
     mark: str = ""  # that time
     digests: tuple[str, ...] = ()  # of those rows, unless they are many
+
+    @classmethod
+    def of(cls, kept: Sequence[Any]) -> Place:
+        """What a checkpoint has kept; of a file of lines, it is in no table at all."""
+        return cls(*kept) if len(kept) == len(cls._fields) else cls(1, 0, "none")
 
 
 class Batch(NamedTuple):
@@ -298,7 +303,7 @@ def _stamp(source: str) -> object:
     """What changes with a file; None where nothing tells, or it has just been changed."""
     if queries.is_database(source) and not source.startswith(queries.SQLITE):
         return None
-    path = Path(source.removeprefix(queries.SQLITE).removeprefix("//"))
+    path = Path(queries.file_of(source))
     found = [_state(path), _state(path.with_name(f"{path.name}-wal"))]
     newest = max((each.st_mtime for each in found if each is not None), default=math.inf)
     if time.time() - newest < SETTLED:

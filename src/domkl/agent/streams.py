@@ -219,7 +219,7 @@ def open_stream(
         return Stream(sources.stdin(stdin), JsonRows(encoder, learner), *live)
     if section.kind in TABLES:
         return _of_table(section, encoder, learner, scaling, skip, origin, refused, most)
-    tail = Tail(Path(str(section.path)), section.follow, None if origin is None else Origin(*origin))
+    tail = Tail(Path(str(section.path)), section.follow, None if origin is None else Origin.of(origin))
     how = scaling, skip, 0, tail, refused
     if section.kind == "jsonl":
         return Stream(sources.at_most(most, sources.stored(tail)), JsonRows(encoder, learner), *how)
@@ -239,7 +239,7 @@ def _of_table(
 ) -> Stream:
     if encoder is None:
         raise InputError("[columns] features is not given; expected the columns to predict from; name them")
-    table = Snapshots(section, encoder, None if origin is None else Place(*origin), most)
+    table = Snapshots(section, encoder, None if origin is None else Place.of(origin), most)
     return Stream(sources.stored(table), TableRows(encoder, learner), scaling, skip, 0, table, refused)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
-from ..base.errors import InputError
+from ..base.errors import DataError, InputError
 from ..datasets.columns import Columns
 from ..faces.estimator import DOMKL
 from ..learner import handed
@@ -19,6 +20,8 @@ OWN = ("learner", "paths", "na", "decimal", "separator", "missing")
 
 def read(config: AgentConfig, path: str) -> tuple[AgentConfig, HandedModel]:
     """The model in a file of hand_over(), DOMKL.save() or `domkl run`; the settings, with its inputs."""
+    if (place := Path(path)).exists() and not place.is_file():  # a pipe would never end
+        raise DataError(f"{path}: not a regular file; expected a taught model; fix [model] path")
     try:
         model = handed.read(path)
         config = _with_inputs(config, path, model)

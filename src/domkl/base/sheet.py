@@ -137,9 +137,10 @@ def lines(sheet: Sheet, width: int) -> list[Line]:
 
 def explained(legend: Mapping[str, str], width: int) -> list[Line]:
     """What words mean, a line or more for each."""
-    first = max(map(room, legend), default=0) + MARGIN
+    terms = list(map(_clean, legend))
+    first = max(map(room, terms), default=0) + MARGIN
     made: list[Line] = []
-    for term, meaning in legend.items():
+    for term, meaning in zip(terms, legend.values(), strict=True):
         for k, words in enumerate(_wrapped(meaning, max(width - first, READABLE))):
             made.append([_padded(term if k == 0 else "", first, "bold", is_word=True), (words, "")])
     return made

@@ -164,6 +164,8 @@ def _check(where: str, value: object, key: Key | Keys, remedy: str) -> None:
         expected += " of 64 bits" if type(value) is int and not -WHOLE <= value < WHOLE else ""
         shown = "hidden" if where.lower().endswith(("password", "token")) else checks.short(value)
         raise InputError(f"{where} is {shown}; expected {expected}; {remedy}")
+    if isinstance(value, str) and "\0" in value:  # in a path, which nothing can open
+        raise InputError(f"{where} has a zero byte; expected text without; {remedy}")
 
 
 def override(table: Toml, keys: Keys, environ: Mapping[str, str], where: str, section: str = "") -> str:

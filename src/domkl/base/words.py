@@ -48,10 +48,10 @@ def digits(value: float | None) -> str:
 def column(values: Sequence[float | None]) -> list[str]:
     """Numbers with the same decimals, as many as the least of them needs.
 
-    >>> column([28.07, 5.0, None])
-    ['28.07', '5.00', '–']
+    >>> column([28.07, 5.0, None]), column([5.0, math.inf, math.nan])
+    (['28.07', '5.00', '–'], ['5.00', 'inf', 'nan'])
     """
-    sizes = [abs(v) for v in values if v]
+    sizes = [abs(v) for v in values if v and math.isfinite(v)]
     if not sizes:
         return [number(v) for v in values]
     decimals = max(0, 2 - math.floor(math.log10(min(sizes))))

@@ -18,6 +18,8 @@ from .topology import order
 
 #: Numbers before the statistics of one learner in a message: of which round, whose, how many, of how many.
 HEADER = 4
+#: Messages that are judged at once: more take memory for their copies, and no less time.
+AT_ONCE = 1024
 
 
 class Group(NamedTuple):
@@ -30,11 +32,16 @@ class Group(NamedTuple):
 
 def _by_degree(graph: Graph, rows: list[int]) -> list[Group]:
     """`rows`: whose each end of an edge is, in the order in which learners have their neighbours."""
+    ends: list[list[int]] = [[] for _ in range(graph.J)]
+    for e, row in enumerate(rows):
+        ends[row].append(e)
     groups = []
     for n in sorted(set(map(len, graph.neighbours)) - {0}):
-        who = [j for j, others in enumerate(graph.neighbours) if len(others) == n]
-        ends = [[e for e, row in enumerate(rows) if row == j] for j in who]
-        groups.append(Group(who, np.array([graph.neighbours[j] for j in who]), np.array(ends)))
+        alike = [j for j, others in enumerate(graph.neighbours) if len(others) == n]
+        size = max(1, AT_ONCE // n)
+        for who in (alike[k : k + size] for k in range(0, len(alike), size)):
+            near, own = ([each[j] for j in who] for each in (graph.neighbours, ends))
+            groups.append(Group(who, np.array(near), np.array(own)))
     return groups
 
 

@@ -72,11 +72,10 @@ def parquet(name: str, data: bytes, max_rows: int | None = None) -> Raw:
     """The columns of a Parquet file."""
     arrow, reader = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
     try:
-        table = reader.ParquetFile(io.BytesIO(data)).read()
-    except (arrow.ArrowException, OSError) as error:
+        return _arrow(name, reader.ParquetFile(io.BytesIO(data)).read(), max_rows, "Parquet")
+    except (arrow.ArrowException, OSError, UnicodeError) as error:
         fact = next(iter(str(error).splitlines()), type(error).__name__)
         raise DataError(f"{name}: not a Parquet file ({fact}); export the table again") from None
-    return _arrow(name, table, max_rows, "Parquet")
 
 
 def _arrow(name: str, table: Any, max_rows: int | None, what: str) -> Raw:
@@ -92,10 +91,9 @@ def _arrow(name: str, table: Any, max_rows: int | None, what: str) -> Raw:
 
 def _arrow_cells(column: Any) -> Sequence[Any]:
     """Numbers as an array, where nothing is missing; anything else as Python objects."""
-    if column.null_count or str(column.type).startswith(("decimal", "dictionary", "time", "date")):
-        return _objects(column)
-    values = column.to_numpy()
-    return values if values.dtype.kind in "iuf" else _objects(column)
+    types = need("pyarrow", "parquet").types
+    is_number = types.is_integer(column.type) or types.is_floating(column.type)
+    return column.to_numpy() if is_number and not column.null_count else _objects(column)
 
 
 def _objects(column: Any) -> Sequence[Any]:
@@ -112,5 +110,7 @@ def _objects(column: Any) -> Sequence[Any]:
 def _object(scalar: Any) -> Any:
     try:
         return scalar.as_py()
+    except UnicodeDecodeError as error:
+        return bytes(error.object).decode("utf-8", "replace")
     except (OverflowError, ValueError):
         return f"{scalar.value} {scalar.type}"

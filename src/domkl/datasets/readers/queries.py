@@ -48,17 +48,22 @@ def _no_address() -> InputError:
     )
 
 
+def file_of(source: str) -> str:
+    """The path of a file that is named as it is, or as a SQLite database."""
+    return source.removeprefix(SQLITE).removeprefix("//") if source.startswith(SQLITE) else source
+
+
 def anchored(source: str, folder: Path) -> str:
     """The same with the path of a file as seen from `folder`; a server's address stays as it is."""
     if source.startswith(SQLITE):
-        return f"{SQLITE}{folder / source.removeprefix(SQLITE).removeprefix('//')}"
+        return f"{SQLITE}{folder / file_of(source)}"
     return source if is_database(source) else str(folder / source)
 
 
 def read(source: str, query: str, max_rows: int | None = None) -> Raw:
     """The rows of a query; without one, of the only table."""
     if source.startswith(SQLITE):
-        path = Path(source.removeprefix(SQLITE).removeprefix("//"))
+        path = Path(file_of(source))
         with _sqlite(path) as connection:
             query = query or _only(path.name, _sqlite_tables(connection))
             return _rows(path.name, connection.cursor(), query, max_rows)
@@ -121,7 +126,7 @@ def _sqlite(path: Path) -> Iterator[Any]:
             connection.set_authorizer(_no_other_file)
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             yield connection
-    except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
+    except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeError) as error:
         raise DataError(
             f"{path}: {_line(error)}; expected a SQLite database and a select; fix them"
         ) from None

@@ -271,7 +271,8 @@ function speak(own, round) {
   if (!own || Date.now() - spokenAt < 20000) return;
   spokenAt = Date.now();
   const error = Number.isFinite(own.rmse) ? `, error ${shown(own.rmse, state.unit)}` : "";
-  $("spoken").textContent = `${own.name}: round ${count(round)}${error}, ${count(sum(state.learners, "alarms"))} alarms.`;
+  const alarms = sum(state.learners, "alarms");
+  $("spoken").textContent = `${own.name}: round ${count(round)}${error}${state.alarming || alarms ? `, ${count(alarms)} alarms` : ""}.`;
 }
 
 /* Controls */
