@@ -28,6 +28,7 @@ EXAMPLES = [
     *("transport connect", "transport announce", "transport ca", "transport cert", "transport key"),
     *("transport revoked", "checkpoint directory"),
     *(
+        "log inputs",
         "stream dead_letters",
         "output coverage",
         "output unit",

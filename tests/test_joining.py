@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 
-import numpy as np
 import pytest
 
 from domkl.agent import Agent, load, serve
@@ -259,4 +258,4 @@ def test_an_agent_that_was_stopped_after_useless_messages_fails(tmp_path, monkey
     monkeypatch.setattr(serve, "Agent", Stopped)
     with pytest.raises(DataError, match="none of 3 rows could be used"):
         asyncio.run(run_agent(load(path, {})))
-    assert np.isfinite(made[0].progress.rmse)
+    assert made[0].progress.rmse is None  # there is no sample to judge

@@ -70,15 +70,20 @@ def lay_out(
             "dtype": np.dtype(DTYPES[experiment.model.kind]).name,
             "model": _model(experiment.model, split.y.shape[1]),
             "stream": {"kind": "jsonl", "path": f"{name}.jsonl"},
-            "transport": {**transport, **_addresses(transport, places, name, neighbours)},
+            "transport": {**_for(name, transport), **_addresses(transport, places, name, neighbours)},
             "columns": _columns(source),
             "output": {"predictions": f"{name}.predictions.jsonl", "coverage": COVERAGE},
-            **json.loads(json.dumps(sections or {}).replace("{name}", name)),
+            **_for(name, sections or {}),
         }
         (folder / f"{name}.toml").write_text(as_toml(table), encoding="utf-8")
         lines = _events(split.X[j].tolist(), split.y[j].tolist(), split.delay)
         (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
     return names
+
+
+def _for(name: str, given: Settings) -> dict[str, Any]:
+    """Settings with a learner's name in place of "{name}" in their texts."""
+    return dict(json.loads(json.dumps(dict(given)).replace("{name}", name)))
 
 
 def _columns(source: Source) -> dict[str, Any]:

@@ -194,8 +194,8 @@ class ModelRow:
         judged = [
             self._unpacked(u) for u, same in zip(received, means, strict=True) if u is not None and same
         ]
-        if not judged:
-            return [None] * len(received)
+        if not judged or not self.model.judges:
+            return [same or None for same in means]
         sent = {
             name: np.concatenate([message[name] for message in judged])[None]
             for name in self.model.judges
