@@ -452,14 +452,14 @@ def believes_terms(seen, alone, row, terms, own, classifies):
 def believed(y, y_hat, alone, C):
     """Labels as they are learnt, from all labels and predictions so far; the first prediction knew none.
 
-    One inside the range of those that were learnt is believed as it is, unless it is wild beside the last.
+    One inside the range of those that were learnt is believed as it is, unless it is far from the last.
     """
     out = []
     for t in range(len(y)):
         errors = [min(abs(y[i] - y_hat[i]), abs(y[i] - alone[i])) for i in range(1, t)][-C.label_window :]
         label = y[t]
         if len(errors) >= C.label_errors:
-            known = min(out) <= y[t] <= max(out) and not is_wild(y[t], y[: t + 1], C)
+            known = min(out) <= y[t] <= max(out) and inside_fence(y[t], y[: t + 1], C) == y[t]
             label = label if known else near_prediction(y[: t + 1], y_hat[t], alone[t], errors, C)
         if len(errors) < C.label_window:
             label = inside_fence(label, y[: t + 1], C)

@@ -166,8 +166,9 @@ def test_a_rare_peak_that_has_been_seen_before_is_believed():
     gate, rng = RowGate(), np.random.default_rng(0)
     for y in rng.standard_normal(200).tolist():
         gate.bound(0.0, 0.0, y, True)
-    assert gate.bound(0.0, 0.0, 15.0, True, (-3.0, 20.0)) == 15.0
-    assert gate.bound(0.0, 0.0, 15.0, True, (-3.0, 3.0)) < 15.0
+    assert gate.bound(0.0, 0.0, 6.5, True, (-3.0, 20.0)) == 6.5
+    assert gate.bound(0.0, 0.0, 6.5, True, (-3.0, 3.0)) < 6.5
+    assert gate.bound(0.0, 0.0, 15.0, True, (-3.0, 20.0)) < 15.0
     assert gate.bound(0.0, 0.0, 1e6, True, (-3.0, 20.0)) == 0.0
     assert gate.bound(0.0, 0.0, 1e6, True, (-3.0, 1e6)) == 0.0  # a fault that lasted some rounds, long ago
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .common import Maker, figure, read, table
 
-STREAMS = ("made", "stations", "air", "weather")
+STREAMS = ("made", "stations", "air")
 MANY = ("1 to 100", "10 to 1e6", "up 3")
 UNITS = ("x 1000", "F to C")
 OUTLIERS = {"before": '`"keep"`', "after": '`"bound"`'}

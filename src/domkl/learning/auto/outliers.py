@@ -1,7 +1,7 @@
 """Labels that cannot be believed: each is bounded before anything in the model sees it.
 
 A label may lie `label_reach` robust deviations from what was predicted, or in the range of those believed so
-far if it is not wild beside the last ones: a rare peak is no error. Any other that lies `label_wild` or more
+far if it is not far from the last ones: a rare peak is no error. Any other that lies `label_wild` or more
 away counts as the prediction itself. The deviation is a quantile of the last absolute errors, or the median
 of the last few where that is larger: so a change that lasts is let through after some labels. While errors
 are few, labels are compared with each other too (`fence`).
@@ -99,7 +99,7 @@ class RowGate:
         reach, miss = C.label_reach * deviation, min(abs(y - y_hat), abs(y - alone))
         if miss <= reach or self.labels.mostly_same:
             return y
-        if low <= y <= high and not fence(self.labels.ordered).is_wild(y):
+        if low <= y <= high and fence(self.labels.ordered).holds(y):
             return y
         centre = y_hat if abs(y_hat - alone) <= reach else alone  # neighbours may have misled y_hat
         is_wild = miss >= C.label_wild * deviation
@@ -160,6 +160,10 @@ class Fence(NamedTuple):
     least: float = -math.inf  # beyond these it is as far as `label_wild` is beyond `label_reach`
     most: float = math.inf
     median: float = 0.0
+
+    def holds(self, y: float) -> bool:
+        """Whether a label is not far from nearly all others."""
+        return self.low <= y <= self.high
 
     def is_wild(self, y: float) -> bool:
         """Whether a label is too far away to say anything."""
