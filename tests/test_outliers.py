@@ -165,10 +165,9 @@ def test_of_a_wild_first_label_the_inputs_are_not_kept_either():
 def test_a_rare_peak_that_has_been_seen_before_is_believed():
     gate, rng = RowGate(), np.random.default_rng(0)
     for y in rng.standard_normal(200).tolist():
-        gate.bound(0.0, 0.0, y, True)
-    assert gate.bound(0.0, 0.0, 6.5, True, (-3.0, 20.0)) == 6.5
-    assert gate.bound(0.0, 0.0, 6.5, True, (-3.0, 3.0)) < 6.5
-    assert gate.bound(0.0, 0.0, 15.0, True, (-3.0, 20.0)) < 15.0
+        gate.bound(y + 0.01, y + 0.01, y, True)  # good predictions: a peak is many deviations away
+    assert gate.bound(0.0, 0.0, 4.0, True, (-3.0, 20.0)) == 4.0
+    assert gate.bound(0.0, 0.0, 4.0, True, (-3.0, 3.0)) == 0.0
     assert gate.bound(0.0, 0.0, 1e6, True, (-3.0, 20.0)) == 0.0
     assert gate.bound(0.0, 0.0, 1e6, True, (-3.0, 1e6)) == 0.0  # a fault that lasted some rounds, long ago
 
