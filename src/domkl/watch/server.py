@@ -22,6 +22,8 @@ from .requests import JSON, Answer, Request, Route, document, encoded, refusal
 
 #: Seconds between two events at least, and after which a silent stream is tried.
 EVERY, KEEP_ALIVE = 1.0, 10.0
+#: Part of a core that the events of one page may take, and the longest pause for that.
+SHARE, LONGEST = 1 / 200, 5.0
 #: What was made for one page is good for others for this part of the time between two events.
 SHARED = 0.5
 MOST_RECORDS = 1000
@@ -129,11 +131,15 @@ class Server:
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the page failed; see the log")
 
     def events(self, request: Request) -> Iterator[bytes]:
-        """The state whenever it has changed, at most once in EVERY seconds, until the server ends."""
+        """The state whenever it has changed, at most once in EVERY seconds, until the server ends.
+
+        Where a state takes long to make, as of many learners, it is made less often (`SHARE`).
+        """
         assert self.feed is not None
         learner, seen, silent = request.query.get("learner"), -1, 0.0
         yield b"retry: 3000\n\n"
         while not self._server.closing.is_set():
+            began = time.thread_time()
             if self.feed.version != seen:
                 version, event = self._event(self.feed, learner)
                 if version != seen:
@@ -142,8 +148,9 @@ class Server:
             elif silent >= KEEP_ALIVE:
                 yield b": still here\n\n"
                 silent = 0.0
-            self._server.closing.wait(EVERY)
-            silent += EVERY
+            pause = min(max(EVERY, (time.thread_time() - began) / SHARE), LONGEST)
+            self._server.closing.wait(pause)
+            silent += pause
 
     def _event(self, feed: FeedLike, learner: str | None) -> tuple[int, bytes]:
         """A version of the state, and its event: many pages of one learner cost little more than one."""
