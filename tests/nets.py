@@ -14,7 +14,7 @@ from domkl.agent.transports import TransportSettings, make, topic
 
 NETWORK = "field"
 NAMES = ("a", "b", "c")
-PATIENCE = 10.0
+PATIENCE = 20.0
 
 needs_mosquitto = pytest.mark.skipif(brokers.MOSQUITTO is None, reason="mosquitto is not installed")
 
