@@ -215,6 +215,16 @@ def test_sqlite(tmp_path):
             read_table(f"sqlite:{tmp_path / name}", target="y")
 
 
+def test_a_sqlite_file_that_is_being_written_is_named_so(tmp_path, monkeypatch):
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *place, **how: connect(*place, **how, timeout=0))
+    with contextlib.closing(connect(tmp_path / "log.db", isolation_level=None)) as writer:
+        writer.execute("create table log (a, y)")
+        writer.execute("begin exclusive")
+        with pytest.raises(DataError, match="is locked; expected a moment without a writer; try again"):
+            read_table(f"sqlite:{tmp_path / 'log.db'}", target="y")
+
+
 @pytest.mark.parametrize("damage", [b"creat\xff table log", b"create table l\xffg"])
 def test_a_damaged_name_in_a_sqlite_file_is_told_in_one_line(tmp_path, damage):
     path = tmp_path / "a.db"

@@ -128,8 +128,8 @@ def _intact(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], 
         arrays, meta = files.unseal(Path(path).read_bytes())
     except OSError as error:
         raise DataError(
-            f"{path} cannot be read as a model ({error.strerror}); expected a file of hand_over(); "
-            "fix its path or permissions"
+            f"{path} cannot be read as a model ({error.strerror}); expected a file of hand_over() or "
+            "DOMKL.save(); fix its path or permissions"
         ) from None
     except DataError as error:
         raise _unusable(path, str(error)) from None
@@ -147,7 +147,8 @@ def _intact(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], 
 def _unusable(path: str | os.PathLike[str], reason: str) -> DataError:
     fact = " ".join(reason.split(";")[0].split())  # of an error that has its own expectation and remedy
     return DataError(
-        f"{path} cannot be used as a model: {fact}; expected a file of hand_over(); write it again"
+        f"{path} cannot be used as a model: {fact}; expected a file of hand_over() or DOMKL.save(); "
+        "write it again"
     )
 
 

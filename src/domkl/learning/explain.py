@@ -31,7 +31,7 @@ Group: TypeAlias = Sequence[int]
 
 #: Draws of usual values, and predictions that are computed at once; orders in which inputs take their values.
 DRAWS, AT_ONCE, ORDERS = 256, 2000, 64
-#: A trend that is at least that clear is told.
+#: A trend that is at least that clear is named.
 CLEAR = 0.5
 #: On a live page: inputs that are shown, those that matter most; and how many a model may have.
 MOST, MOST_INPUTS = 30, 1000

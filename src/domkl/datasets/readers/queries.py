@@ -127,9 +127,13 @@ def _sqlite(path: Path) -> Iterator[Any]:
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             yield connection
     except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeError) as error:
-        raise DataError(
-            f"{path}: {_line(error)}; expected a SQLite database and a select; fix them"
-        ) from None
+        is_busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+        remedy = (
+            "expected a moment without a writer; try again when the other program has written"
+            if is_busy
+            else "expected a SQLite database and a select; fix them"
+        )
+        raise DataError(f"{path}: {_line(error)}; {remedy}") from None
 
 
 def _no_other_file(action: int, *about: str | None) -> int:
