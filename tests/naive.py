@@ -337,21 +337,29 @@ def auto_joint(Z, y, neighbours, rho, eta, kept):
     return theta, lam
 
 
-def own_samples(Z, y, commons, strong, weak, stride):
+def own_samples(Z, y, commons, strong, weak, stride, momentum):
     """Predictions for each z before its label: alone with both ridges, personal, shrunk."""
     M, m = strong * np.eye(len(Z[0])), np.zeros(len(Z[0]))
-    a, apart, found = m, m, []
+    minima, before, found = [m, m], [m, m], []  # with the weak ridge, around 0 and around c, less c
     for z, label, c in zip(Z, y, commons, strict=True):
-        Q = np.linalg.inv(M)
-        weak_one, strong_one = Q @ (m + (strong - weak) * a), Q @ m
-        personal = Q @ (m + strong * c + (strong - weak) * apart)
-        shrunk = (strong_one + c - strong * (Q @ c)) / 2
-        found.append([z @ weak_one, z @ strong_one, z @ personal, z @ shrunk])
-        M, m, a = M + 2 * np.outer(z, z), m + 2 * label * z, weak_one
-        Q = np.linalg.inv(M)
-        p = Q @ (m + strong * c + (strong - weak) * apart)
-        a = (1 - stride) * a + stride * (Q @ (m + (strong - weak) * a))
-        apart = (1 - stride) * apart + stride * (p - c)
+        Q, sides = np.linalg.inv(M), (0 * c, c)
+        steps = [
+            Q @ (m + strong * to + (strong - weak) * v) - to for v, to in zip(minima, sides, strict=True)
+        ]
+        ends = [
+            v + stride * (step - v) + momentum * (v - last)
+            for v, step, last in zip(minima, steps, before, strict=True)
+        ]
+        scores = [z @ Q @ (m + strong * to + (strong - weak) * v) for v, to in zip(ends, sides, strict=True)]
+        shrunk = (Q @ m + c - strong * (Q @ c)) / 2
+        found.append([scores[0], z @ Q @ m, scores[1], z @ shrunk])
+        # One more sample moves a minimum by so much, if it was one
+        M, m = M + 2 * np.outer(z, z), m + 2 * label * z
+        moves = [
+            np.linalg.solve(M, 2 * (label - z @ (v + to)) * z) for v, to in zip(ends, sides, strict=True)
+        ]
+        before = [v + move for v, move in zip(minima, moves, strict=True)]
+        minima = [v + move for v, move in zip(ends, moves, strict=True)]
     return np.array(found)
 
 
@@ -373,6 +381,21 @@ def echo(errors, fade, doubt, few):
         known.append((last, error))
         mean += (error - mean) / few
     return np.array(expected)
+
+
+def are_far(columns, far):
+    """Who is far from most others, from all values (J, n, columns); NaN where one is missing."""
+    found = []
+    for j in range(len(columns)):
+        is_far = False
+        for c in range(columns.shape[-1]):
+            each = [column[~np.isnan(column)] for column in columns[..., c]]
+            if len(each[j]):
+                means, spreads = zip(*((v.mean(), v.std()) for v in each if len(v)), strict=True)
+                error = max(each[j].std(), np.median(spreads)) / np.sqrt(len(each[j]))
+                is_far = is_far or abs(each[j].mean() - np.median(means)) > far * error
+        found.append(bool(is_far))
+    return found
 
 
 def additive(Z, y, group, memory):
@@ -489,8 +512,8 @@ def no_guide(y, alone, C):
     found, since = [], 0
     for t in range(len(y)):
         errors = [abs(a - b) for a, b in zip(y[: t + 1], alone[: t + 1], strict=True)]
-        usual, last = sorted(errors[since:][-C.label_window :]), sorted(errors[-C.label_last :])
-        labels = sorted(y[: t + 1][-C.label_last :])
+        usual, last = sorted(errors[since:][-C.label_window :]), sorted(errors[-C.own_last :])
+        labels = sorted(y[: t + 1][-C.own_last :])
         half = (len(labels) - 1) // 2
         spread = sorted(abs(v - labels[half]) for v in labels)[half]
         rises = last[half] > C.own_rise * usual[(len(usual) - 1) // 2]

@@ -153,7 +153,7 @@ def test_learners_of_auto_join_and_leave_and_everybody_counts_them():
 
     a, b, c, e = asyncio.run(main())
     assert duals((a, b)) < 1e-9
-    assert duals((c,)) == duals((e,)) == 0
+    assert max(duals((c,)), duals((e,))) < 1e-12
 
 
 # Cut off
@@ -185,7 +185,7 @@ def test_one_that_is_cut_off_goes_on_and_is_taken_in_again(model):
 
     agents, apart, together = asyncio.run(main())
     assert duals(agents) < 1e-9
-    assert agents[0].neighbourhood.incomplete <= 1  # one may stop a round before the other
+    assert agents[0].neighbourhood.incomplete <= 3  # one may stop some rounds before the other
     assert agents[2].neighbourhood.incomplete > 30  # all while it was alone
     if model is AUTO:
         assert apart == {(2, 1), (1, 0)}

@@ -36,7 +36,7 @@ def test_scores_are_those_of_the_literal_twin():
         scores = own.scores(Z[t], c[t])
         found.append(np.column_stack([scores.alone, scores.personal, scores.shrunk]))
         own.learn(Z[t], y[t], c[t])
-    ridges = C.own_strong, C.own_weak, C.own_stride
+    ridges = C.own_strong, C.own_weak, C.own_stride, C.own_momentum
     for j in range(3):
         twins = [naive.own_samples(Z[:, j, p], y[:, j], c[:, j, p], *ridges) for p in range(C.models)]
         np.testing.assert_allclose(np.array(found)[:, j], np.mean(twins, 0), rtol=1e-8, atol=1e-10)

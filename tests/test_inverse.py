@@ -41,8 +41,8 @@ def inverses(engine, K, seed, dtype=np.float64):
 @given(st.integers(1, 40) | st.integers(256, 260), st.integers(0, 99))
 def test_the_native_inverse_is_numpys(K, seed):
     (slow, rng), (fast, _) = (inverses(name, K, seed) for name in ("numpy", "native"))
-    z, b = rng.standard_normal((2, 2, 3, K))
-    for expected, found in zip(slow.times(z, b), fast.times(z, b), strict=True):
+    vectors = rng.standard_normal((int(rng.integers(2, 4)), 2, 3, K))
+    for expected, found in zip(slow.times(*vectors), fast.times(*vectors), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * K)
     np.testing.assert_allclose(fast.settle(), slow.settle(), rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(fast.settle(), np.swapaxes(fast.settle(), -1, -2))
@@ -80,6 +80,20 @@ def test_the_native_inverse_ends_a_round_as_numpys(K, seed, leading):
     args = lam, theta, theta_sum, total, pulls, 7.0
     for expected, found in zip(slow.merge(*args), fast.merge(*args), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("K", [1, 9, 33, 257])
+def test_each_of_three_products_has_the_bits_of_two(K, dtype):
+    for seed in range(8):
+        made, rng = inverses("native", K, seed, dtype)
+        a, b, c = rng.standard_normal((3, 2, 3, K)).astype(dtype)
+        made.times(a, b)  # subtracts terms, if it is time
+        for found, expected in zip(
+            made.times(a, b, c), [*made.times(a, b), made.times(a, c)[1]], strict=True
+        ):
+            np.testing.assert_array_equal(found, expected)
 
 
 def products(inverse, rounds, seed=0):
@@ -184,6 +198,21 @@ def test_a_copied_native_inverse_goes_on_with_the_same_bits(again, dtype):
         np.testing.assert_array_equal(other.settle(), made.settle())
 
 
+@needs_native
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("K", [1, 9, 33, 257])
+def test_a_new_native_inverse_reads_its_diagonal_alone_with_the_bits_of_all_of_it(K, dtype):
+    new = engines.make_inverse("native")(np.full((2, 3), 4, dtype), K)
+    kept = pickle.loads(pickle.dumps(new))  # does not know that it is a diagonal
+    zero = np.zeros((2, 3, K), dtype)
+    three = zero + 1, -zero, zero - np.finfo(dtype).smallest_subnormal  # a quarter of it is -0
+    outputs = zip(
+        [*kept.times(*three), *products(kept, 45)], [*new.times(*three), *products(new, 45)], strict=True
+    )
+    for expected, found in outputs:
+        assert found.tobytes() == expected.tobytes()
+
+
 @engine_names
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_sample_that_overflows_leaves_the_inverse_as_it_was(engine, dtype):
@@ -213,8 +242,11 @@ def ending_of(lam=4, deg=1, q=2):
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda it: it.times(*[np.zeros(3)] * 4, 1), "must fit"),
-        (lambda it: it.times(*[np.zeros(4)] * 4, 0), "at least 1"),
+        (lambda it: it.times([np.zeros(3)] * 2, np.zeros(8), 1), "must fit"),
+        (lambda it: it.times([np.zeros(4)] * 3, np.zeros(8), 1), "must fit"),
+        (lambda it: it.times([np.zeros(4)] * 2, np.zeros(8), 0), "at least 1"),
+        (lambda it: it.times([np.zeros(4)], np.zeros(4), 1), "two or three"),
+        (lambda it: it.times([np.zeros(4)] * 4, np.zeros(16), 1), "two or three"),
         (lambda it: it.lower(np.zeros(5)), "must fit"),
         (lambda it: it.learn(*round_of(z=3), 1), "must fit"),
         (lambda it: it.learn(*round_of(L=4), 1), "must fit"),

@@ -192,7 +192,7 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
     >>> from domkl.river import MultiKernelClassifier
     >>> model = MultiKernelClassifier(domkl.Auto(size=400))
     >>> evaluate.progressive_val_score(datasets.Phishing().take(400), model, metrics.Accuracy())
-    Accuracy: 88.4...%
+    Accuracy: 88.7...%
     """
 
     def __init__(self, model: ModelSettings | None = None) -> None:

@@ -151,11 +151,10 @@ class NativeInverse(second_order.Inverse):
     def like(self, base: Array) -> NativeInverse:
         return NativeInverse(base, self.threads)
 
-    def times(self, z: Array, b: Array) -> tuple[Array, Array]:
-        z, b = (np.ascontiguousarray(v, self.dtype) for v in (z, b))
-        g, theta = np.empty(self.shape, self.dtype), np.empty(self.shape, self.dtype)
-        self.many.times(z, b, g, theta, self.threads)
-        return g, theta
+    def times(self, *vectors: Array) -> tuple[Array, ...]:
+        out = np.empty((len(vectors), *self.shape), self.dtype)
+        self.many.times([np.ascontiguousarray(v, self.dtype) for v in vectors], out, self.threads)
+        return tuple(out)
 
     def learn(
         self,

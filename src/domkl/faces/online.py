@@ -125,4 +125,7 @@ def _example() -> dict[str, Any]:
     model = OnlineRows(Auto(size=16), 1)
     while not model.rows.memories:
         model.learn([[float(model.n % 7)]], [float(model.n % 3)])
-    return model.state()
+    state = model.state()
+    rows = state["rows"]
+    own = {"scale": rows["scale"], "memory": rows["memories"]["all"][0]}  # of learners that differ
+    return {**state, "rows": {**rows, "own_memory": own}}

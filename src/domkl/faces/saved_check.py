@@ -30,7 +30,7 @@ from ..learning.conformal import KEPT
 from ..learning.settings import MOST_FREQUENCIES, Auto, KernelSpec
 
 #: Parts that a model may do without.
-OPTIONAL = ("gate", "own")
+OPTIONAL = ("gate", "own", "own_memory")
 
 
 def check_rows(settings: Auto, state: Mapping[str, Any], d: int, graph: Graph) -> None:
@@ -44,9 +44,14 @@ def check_rows(settings: Auto, state: Mapping[str, Any], d: int, graph: Graph) -
             check_array(name, group[name], shape)
     for name, value in numbers({name: part for name, part in rows.items() if name not in ("known", "late")}):
         need(is_number(name, value), f"{name} is {checks.short(value)}")
-    check_sizes(settings, first, now, K, rows["memories"]["all"])
-    check_scale(rows["scale"])
-    need(bool((rows["scale"]["width"] > checks.NARROWEST).all()), "a width is not above 0")
+    own = rows["own_memory"]
+    need(
+        J > 1 or (own is None and not rows["is_far"].any()), "a learner without neighbours differs from them"
+    )
+    check_sizes(settings, first, now, K, [*rows["memories"]["all"], *([own["memory"]] if own else [])])
+    for scale in (rows["scale"], *([own["scale"]] if own else [])):
+        check_scale(scale)
+        need(bool((scale["width"] > checks.NARROWEST).all()), "a width is not above 0")
     _check_samples(rows, d, J)
     _check_statistics(rows, d, J)
     _check_network(state["network"], graph, K)

@@ -79,11 +79,12 @@ def expected(
     columns = dict.fromkeys(("n", "mean", "sd", "low", "high"), (many, d))
     watch = dict.fromkeys(("level", "surplus", "since", "lasting", "usual_error"), one)
     return [
-        (rows, {"low": one, "high": one, "weight": one, "own_range": (2, J)}),
+        (rows, {"low": one, "high": one, "weight": one, "own_range": (2, J), "is_far": one}),
         (scale, {"centre": one, "width": one, "whole": (kept,)}),
         (scale["inputs"], {**columns, "quantiles": (many, ANY, d)}),
         (rows["experts"], _experts(J, n)),
         (rows["ridges"], _experts(J, 2)),
+        (rows["halves"], _experts(J, 2)),
         (rows["residual"], {**dict.fromkeys(("last", "gain", "vector"), (J, 2)), "matrix": (J, 2, 2)}),
         (rows["residual"], {"size": one, "pairs": one}),
         (rows["own_watch"], {"errors": (J, kept), "labels": (J, kept), "since": one}),
@@ -95,6 +96,7 @@ def expected(
         (memories, {"alarm": (J, 2), "restart": (J, 2)}),
         (memories["detector"], {**watch, "errors": (J, EXPERTS)}),
         *(each for memory in memories["all"] for each in _of_memory(J, memory)),
+        *([] if rows["own_memory"] is None else _of_own_memory(J, d, rows["own_memory"])),
     ]
 
 
@@ -107,7 +109,7 @@ def _gate(J: int, kept: int) -> dict[str, Shape]:
 
 
 def _own(J: int, P: int, K: int) -> dict[str, Shape]:
-    wide = dict.fromkeys(("m", "weak", "apart"), (J, P, K))
+    wide = dict.fromkeys(("m", "weak", "apart", "weak_before", "apart_before"), (J, P, K))
     return {**wide, "half": (J, P, K * (K + 1) // 2), "terms": (J, P, ANY, K)}
 
 
@@ -115,6 +117,17 @@ def _of_memory(J: int, memory: Mapping[str, Any]) -> list[tuple[Mapping[str, Any
     K = _parameters(memory)
     own = {"variances": (J, K), "noise": (J,), "mean": (J, 1, K), "diagonal": (J, K)}
     return [(memory, own), (memory["state"], _second_order(J, 1, K))]
+
+
+def _of_own_memory(
+    J: int, d: int, own: Mapping[str, Any]
+) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
+    columns = dict.fromkeys(("n", "mean", "sd", "low", "high"), (J, d))
+    return [
+        (own["scale"], {"centre": (J,), "width": (J,), "whole": (0,)}),
+        (own["scale"]["inputs"], {**columns, "quantiles": (J, ANY, d)}),
+        *_of_memory(J, own["memory"]),
+    ]
 
 
 def _second_order(J: int, P: int, K: int) -> dict[str, Shape]:
@@ -128,6 +141,7 @@ def check_array(name: str, array: Any, shape: Shape) -> None:
     fits = fits and all(want in (ANY, have) for have, want in zip(array.shape, shape, strict=True))
     need(fits and array.dtype.kind in "fi", f"{name} has shape {found} and not {shape}")
     checks.finite(name, array)
+    need(name != "rounds" or bool((array >= 0).all()), "a count of rounds is below 0")
 
 
 def numbers(state: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -144,9 +158,9 @@ def is_number(name: str, value: Any) -> bool:
     """Whether it is a count, or the length of a memory, which may be without end; samples are absent."""
     if value is None:
         # Of version 1, or of samples that are not handed over.
-        return name in ("x", "y", "own", "gate", "z", "misses")
+        return name in ("x", "y", "own", "gate", "z", "misses", "own_memory")
     if isinstance(value, float):
-        return name == "rounds" and value > 0
+        return name == "rounds" and value >= 1
     return isinstance(value, int) and 0 <= value <= MOST
 
 
@@ -162,6 +176,10 @@ def _check_alone(rows: Mapping[str, Any]) -> None:
     need(bool(warm["over"]) and not warm["shared"], "its scale may still change")
     counted = rows["own_watch"]["since"].any() or warm["skip"].any()
     need(not counted, "it counts samples that it does not hold")
+    need(
+        rows["own_memory"] is None and not rows["is_far"].any(),
+        "it has a memory that only a learner with neighbours can have",
+    )
     need(len(rows["memories"]["all"]) in (0, 3), f"it has {len(rows['memories']['all'])} memories")
 
 

@@ -27,7 +27,7 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Today's version of each schema.
-VERSIONS = {"learner": 3, "model": 2, "agent": 3, "reading": 1, "estimator": 1}
+VERSIONS = {"learner": 4, "model": 3, "agent": 3, "reading": 1, "estimator": 1}
 
 
 def _count_starts(state: dict[str, Any]) -> dict[str, Any]:
@@ -53,8 +53,20 @@ def _learner_from_2(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "trust": []}
 
 
+def _learner_from_3(state: dict[str, Any]) -> dict[str, Any]:
+    """Predictions whose labels had not come are dropped: they were without the own memory."""
+    if state["model"]["kind"] != "auto":
+        return state
+    row = state["row"]
+    return {**state, "row": {**row, "model": migrations.from_2(row["model"]), "asked": []}}
+
+
 def _model_from_1(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "rows": migrations.from_1(state["rows"])} if state["kind"] == "auto" else state
+
+
+def _model_from_2(state: dict[str, Any]) -> dict[str, Any]:
+    return {**state, "rows": migrations.from_2(state["rows"])} if state["kind"] == "auto" else state
 
 
 #: What brings a state of (schema, version) to the next version.
@@ -63,7 +75,9 @@ MIGRATIONS: dict[tuple[str, int], Migration] = {
     ("agent", 2): _without_alarms,
     ("learner", 1): _learner_from_1,
     ("learner", 2): _learner_from_2,
+    ("learner", 3): _learner_from_3,
     ("model", 1): _model_from_1,
+    ("model", 2): _model_from_2,
 }
 
 

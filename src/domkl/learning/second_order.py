@@ -53,14 +53,14 @@ class Inverse:
         """A new inverse of the same class, with another matrix. (..., K, K)"""
         return Inverse(base)
 
-    def times(self, z: Array, b: Array) -> tuple[Array, Array]:
-        """P z and P b, in one pass over the matrix. (..., K)"""
-        B = np.stack([z, b], -1)
+    def times(self, *vectors: Array) -> tuple[Array, ...]:
+        """P v of two or three vectors v, in one pass over the matrix. (..., K)"""
+        B = np.stack(vectors, -1)
         out: Array = np.matmul(self.base, B)
         if self.used:
             U = self.waiting[..., : self.used]
             out -= np.matmul(U, np.matmul(np.swapaxes(U, -1, -2), B))
-        return out[..., 0], out[..., 1]
+        return tuple(np.moveaxis(out, -1, 0))
 
     def learn(
         self, state: SecondOrderState, pulls: SecondOrderPulls, z: Array, h: Array, ky: Array, L: Array

@@ -76,8 +76,8 @@ template <class T> class Inverses {
     virtual ~Inverses() = default;
     // Sets the diagonals (n,) of new matrices, which are zero elsewhere.
     virtual void set_diagonal(const T* x) = 0;
-    // Writes P x and P b (n, K).
-    virtual void multiply(const T* x, const T* b, T* Px, T* Pb, int threads) = 0;
+    // Writes P x (count, n, K) of two or three x (n, K).
+    virtual void multiply(const T* const* x, int count, T* Px, int threads) = 0;
     // Computes theta' and m', and makes P the inverse of M + h z z^T. If any theta', L or new P is not
     // finite, it returns false and leaves P unchanged.
     virtual bool learn(const NewtonRound<T>& round, int threads) = 0;

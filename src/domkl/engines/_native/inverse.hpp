@@ -4,6 +4,8 @@
 // in which it is read. Pending terms u u^T are stored beside it: most rounds read the panels once and write
 // nothing; once the terms' buffer is full, a round subtracts all of them from each panel just before reading
 // it. Only diagonal blocks hold both halves, and both get the same operations, so P is exactly symmetric.
+//
+// Until terms are subtracted for the first time, the panels of a new P hold a diagonal and need not be read.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -29,21 +31,21 @@ template <class T> class Inverse {
     // large.
     static int capacity(int64_t K) { return K >= 256 ? 32 : sizeof(T) == 8 ? 8 : 16; }
 
-    // P x and P b, all of length Kp and zero beyond K. `rest` (2 Kp) collects what the upper half
-    // contributes: adding these scalars at once to vectors that are read next would stall the loads.
-    DOMKL_NOINLINE void multiply(const T* x, const T* b, T* Px, T* Pb, T* rest) {
+    // P x of R vectors x (R, Kp), zero beyond K, in one pass over P; each has the same bits whatever R is.
+    // `rest` (R, Kp) collects what the upper half contributes: adding these scalars at once to vectors that
+    // are read next would stall the loads.
+    template <int R> DOMKL_NOINLINE void multiply(const T* x, T* Px, T* rest) {
         const int due = full() ? pending_ : 0;
-        const int64_t end = Kp;
-        apply_terms(due ? 0 : pending_, x, b, Px, Pb);
+        const int64_t end = R * Kp;
+        apply_terms<R>(due ? 0 : pending_, x, Px);
+        if (due) is_diagonal = false;
+        if (is_diagonal) return add_diagonal(end, x, Px);
         for_each_panel([&](T* a, int64_t i, int64_t j) {
             if (due) subtract_terms(a, i, j, due);
-            multiply_panel(a, i, j, x, b, Px, Pb, rest);
+            multiply_panel<R>(a, i, j, x, Px, rest);
         });
         pending_ -= due;
-        for (int64_t k = 0; k < end; k += W) {
-            store(Px + k, load(Px + k) + load(rest + k));
-            store(Pb + k, load(Pb + k) + load(rest + end + k));
-        }
+        for (int64_t k = 0; k < end; k += W) store(Px + k, load(Px + k) + load(rest + k));
     }
 
     // From the P x and P b of `multiply`: u of the next term, for M' = M + h x x^T, and P' b = P b - u (u.b)
@@ -78,12 +80,14 @@ template <class T> class Inverse {
 
     // Subtracts all pending terms.
     DOMKL_COLD void flush() {
+        is_diagonal = false;
         for_each_panel([&](T* a, int64_t i, int64_t j) { subtract_terms(a, i, j, pending_); });
         pending_ = 0;
     }
 
     // Sets the diagonal of a new P, which is zero elsewhere.
     void set_diagonal(T x) {
+        diagonal = x;
         for_each_panel([&](T* a, int64_t i, int64_t j) {
             for (int c = 0; c < COLUMNS && j + c < K; ++c) a[c * W + j + c - i] = x;
         });
@@ -101,6 +105,7 @@ template <class T> class Inverse {
     DOMKL_COLD void restore(const T* half, const T* terms, int64_t used) {
         for (int64_t i = 0; i < K; ++i)
             for (int64_t j = 0; j <= i; ++j, ++half) set(i, j, *half);
+        is_diagonal = false;
         pending_ = 0;
         for (int64_t n = 0; n < used; ++n) downdate(terms + n * K);
     }
@@ -115,6 +120,7 @@ template <class T> class Inverse {
     DOMKL_COLD void replace(const T* from) {
         for (int64_t i = 0; i < K; ++i)
             for (int64_t j = 0; j <= i; ++j) set(i, j, from[i * K + j]);
+        is_diagonal = false;
         pending_ = 0;
     }
 
@@ -153,47 +159,57 @@ template <class T> class Inverse {
         }
     }
 
-    // Rows i and below of columns j.., times x and b; each number counts for its row and for its column.
-    void multiply_panel(const T* a, int64_t i, int64_t j, const T* x, const T* b, T* Px, T* Pb,
-                        T* rest) const {
-        Vec<T> xj[COLUMNS], bj[COLUMNS], s[2 * COLUMNS] = {};
-#pragma GCC unroll 4
-        for (int c = 0; c < COLUMNS; ++c) xj[c] = broadcast(x[j + c]), bj[c] = broadcast(b[j + c]);
-        Vec<T> px = load(Px + i), pb = load(Pb + i);
-#pragma GCC unroll 4
-        for (int c = 0; c < COLUMNS; ++c, a += W)
-            px += load(a) * xj[c], pb += load(a) * bj[c];  // holds both halves
-        store(Px + i, px);
-        store(Pb + i, pb);
+    // Adds the diagonal's part to n numbers of P x, and a zero, with which all panels would turn -0 into 0:
+    // the bits are theirs, unless x is not finite.
+    void add_diagonal(int64_t n, const T* x, T* Px) const {
+        const Vec<T> by = broadcast(diagonal);
+        for (int64_t k = 0; k < n; k += W) store(Px + k, load(Px + k) + by * load(x + k) + T(0));
+    }
+
+    // Rows i and below of columns j.., times x; each number counts for its row and for its column.
+    template <int R> void multiply_panel(const T* a, int64_t i, int64_t j, const T* x, T* Px, T* rest) const {
         const int64_t end = Kp;
+        Vec<T> xj[R][COLUMNS], px[R], s[R * COLUMNS] = {};
+#pragma GCC unroll 3
+        for (int r = 0; r < R; ++r) {
+            px[r] = load(Px + r * end + i);
+#pragma GCC unroll 4
+            for (int c = 0; c < COLUMNS; ++c) {
+                xj[r][c] = broadcast(x[r * end + j + c]);
+                px[r] += load(a + c * W) * xj[r][c];  // holds both halves
+            }
+            store(Px + r * end + i, px[r]);
+        }
+        a += COLUMNS * W;
 #pragma GCC unroll 2
         for (i += W; i < end; i += W) {
-            const Vec<T> xi = load(x + i), bi = load(b + i);
-            px = load(Px + i), pb = load(Pb + i);
+            Vec<T> xi[R];
+#pragma GCC unroll 3
+            for (int r = 0; r < R; ++r) xi[r] = load(x + r * end + i), px[r] = load(Px + r * end + i);
 #pragma GCC unroll 4
             for (int c = 0; c < COLUMNS; ++c, a += W) {
                 const Vec<T> v = load(a);
-                px += v * xj[c];
-                s[c] += v * xi;
-                pb += v * bj[c];
-                s[COLUMNS + c] += v * bi;
+#pragma GCC unroll 3
+                for (int r = 0; r < R; ++r) px[r] += v * xj[r][c], s[r * COLUMNS + c] += v * xi[r];
             }
-            store(Px + i, px);
-            store(Pb + i, pb);
+#pragma GCC unroll 3
+            for (int r = 0; r < R; ++r) store(Px + r * end + i, px[r]);
         }
-        write_sums<COLUMNS>(s, rest + j, rest + Kp + j);
+        write_sums<COLUMNS, R>(s, rest + j, end);
     }
 
-    // Writes the sums of N vectors for x and of N more for b. Overwrites s.
-    template <int N> static void write_sums(Vec<T>* s, T* to_x, T* to_b) {
-        if constexpr (2 * N <= W) {
+    // Writes R times the sums of N vectors, each time `apart` numbers further on. Overwrites s.
+    template <int N, int R> static void write_sums(Vec<T>* s, T* to, int64_t apart) {
+        constexpr int DONE = R > 1 && 2 * N <= W ? 2 : 1;
+        if constexpr (DONE == 2) {
             const Vec<T> both = sums<T, 2 * N>(s);
-            write_lanes<N, W / 2 / N>(both, 0, to_x), write_lanes<N, W / 2 / N>(both, W / 2, to_b);
+            write_lanes<N, W / 2 / N>(both, 0, to), write_lanes<N, W / 2 / N>(both, W / 2, to + apart);
         } else if constexpr (N <= W) {
-            write_lanes<N, W / N>(sums<T, N>(s), 0, to_x), write_lanes<N, W / N>(sums<T, N>(s + N), 0, to_b);
+            write_lanes<N, W / N>(sums<T, N>(s), 0, to);
         } else {
-            for (int n = 0; n < N; ++n) to_x[n] = sum<T>(s[n]), to_b[n] = sum<T>(s[N + n]);
+            for (int n = 0; n < N; ++n) to[n] = sum<T>(s[n]);
         }
+        if constexpr (R > DONE) write_sums<N, R - DONE>(s + DONE * N, to + DONE * apart, apart);
     }
     // Writes N lanes of v, STEP apart.
     template <int N, int STEP> static void write_lanes(Vec<T> v, int from, T* to) {
@@ -239,43 +255,51 @@ template <class T> class Inverse {
             }
     }
 
-    // Initialises P x and P b with what the pending terms contribute.
-    void apply_terms(int terms, const T* x, const T* b, T* Px, T* Pb) const {
-        T ux[MAX_TERMS], ub[MAX_TERMS];
-        for (int n = 0; n < terms; n += AT_ONCE) products(U + n * Kp, x, b, ux + n, ub + n);
+    // Initialises P x with what the pending terms contribute.
+    template <int R> void apply_terms(int terms, const T* x, T* Px) const {
+        T ux[R * MAX_TERMS];
+        for (int n = 0; n < terms; n += AT_ONCE) products<R>(U + n * Kp, x, ux + n);
         int64_t k = 0;
-        for (; k + 4 * W <= Kp; k += 4 * W) apply_terms<4>(terms, k, ux, ub, Px + k, Pb + k);
-        for (; k < Kp; k += W) apply_terms<1>(terms, k, ux, ub, Px + k, Pb + k);
+        for (; k + 4 * W <= Kp; k += 4 * W) apply_terms<R, 4>(terms, k, ux, Px + k);
+        for (; k < Kp; k += W) apply_terms<R, 1>(terms, k, ux, Px + k);
     }
 
-    // Inner products of AT_ONCE terms, from u on, with x and b; those of unused terms are ignored.
-    void products(const T* u, const T* x, const T* b, T* ux, T* ub) const {
+    // Inner products of AT_ONCE terms, from u on, with x; those of unused terms are ignored.
+    template <int R> void products(const T* u, const T* x, T* ux) const {
         const int64_t end = Kp;
-        Vec<T> s[2 * AT_ONCE] = {};
+        Vec<T> s[R * AT_ONCE] = {};
         for (int64_t k = 0; k < end; k += W) {
-            const Vec<T> xk = load(x + k), bk = load(b + k);
+            Vec<T> xk[R];
+#pragma GCC unroll 3
+            for (int r = 0; r < R; ++r) xk[r] = load(x + r * end + k);
 #pragma GCC unroll 4
             for (int n = 0; n < AT_ONCE; ++n) {
                 const Vec<T> uk = load(u + n * end + k);
-                s[n] += uk * xk, s[AT_ONCE + n] += uk * bk;
+#pragma GCC unroll 3
+                for (int r = 0; r < R; ++r) s[r * AT_ONCE + n] += uk * xk[r];
             }
         }
-        write_sums<AT_ONCE>(s, ux, ub);
+        write_sums<AT_ONCE, R>(s, ux, MAX_TERMS);
     }
 
-    template <int ROWS> void apply_terms(int terms, int64_t k, const T* ux, const T* ub, T* Px, T* Pb) const {
-        Vec<T> px[ROWS] = {}, pb[ROWS] = {};
+    template <int R, int BLOCKS> void apply_terms(int terms, int64_t k, const T* ux, T* Px) const {
+        Vec<T> px[R][BLOCKS] = {};
         const T* u = U + k;
         for (int n = 0; n < terms; ++n, u += Kp) {
-            const Vec<T> by_x = broadcast(ux[n]), by_b = broadcast(ub[n]);
+            Vec<T> by[R];
+#pragma GCC unroll 3
+            for (int r = 0; r < R; ++r) by[r] = broadcast(ux[r * MAX_TERMS + n]);
 #pragma GCC unroll 4
-            for (int r = 0; r < ROWS; ++r) {
-                const Vec<T> uk = load(u + r * W);
-                px[r] -= uk * by_x, pb[r] -= uk * by_b;
+            for (int i = 0; i < BLOCKS; ++i) {
+                const Vec<T> uk = load(u + i * W);
+#pragma GCC unroll 3
+                for (int r = 0; r < R; ++r) px[r][i] -= uk * by[r];
             }
         }
+#pragma GCC unroll 3
+        for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-        for (int r = 0; r < ROWS; ++r) store(Px + r * W, px[r]), store(Pb + r * W, pb[r]);
+            for (int i = 0; i < BLOCKS; ++i) store(Px + r * Kp + i * W, px[r][i]);
     }
 
     int64_t K, Kp;
@@ -283,9 +307,13 @@ template <class T> class Inverse {
     Buffer<T> storage;  // the panels, then the pending terms
     T* U;               // the pending terms (limit, Kp)
     int pending_ = 0;
+    T diagonal = 0;           // of a new P
+    bool is_diagonal = true;  // whether the panels hold only that
 };
 
 extern template class Inverse<double>;
 extern template class Inverse<float>;
+extern template void Inverse<double>::multiply<2>(const double*, double*, double*);
+extern template void Inverse<float>::multiply<2>(const float*, float*, float*);
 
 }  // namespace domkl::DOMKL_ISA

@@ -7,6 +7,8 @@ namespace domkl::DOMKL_ISA {
 
 template class Inverse<double>;
 template class Inverse<float>;
+template void Inverse<double>::multiply<2>(const double*, double*, double*);
+template void Inverse<float>::multiply<2>(const float*, float*, float*);
 template class InverseArray<double>;
 template class InverseArray<float>;
 

@@ -20,13 +20,14 @@ template <class T> class InverseArray final : public Inverses<T> {
         for (auto& one : matrices) one.set_diagonal(*x++);
     }
 
-    void multiply(const T* x, const T* b, T* Px, T* Pb, int threads) override {
+    void multiply(const T* const* x, int count, T* Px, int threads) override {
+        const int64_t apart = int64_t(matrices.size()) * K;
         for_each(threads, [&](int64_t thread, int64_t i) {
-            T* scratch = scratch_of(thread);
-            std::copy_n(b + i * K, K, scratch + Kp);
-            multiply_row(i, x, scratch);
-            std::copy_n(scratch + 2 * Kp, K, Px + i * K);
-            std::copy_n(scratch + 3 * Kp, K, Pb + i * K);
+            const Scratch scratch = scratch_of(thread);
+            for (int r = 0; r < count; ++r) std::copy_n(x[r] + i * K, K, scratch.x + r * Kp);
+            if (count == 2) matrices[i].template multiply<2>(scratch.x, scratch.Px, scratch.rest);
+            else matrices[i].template multiply<3>(scratch.x, scratch.Px, scratch.rest);
+            for (int r = 0; r < count; ++r) std::copy_n(scratch.Px + r * Kp, K, Px + r * apart + i * K);
         });
     }
 
@@ -64,21 +65,30 @@ template <class T> class InverseArray final : public Inverses<T> {
     int pending() const override { return matrices.empty() ? 0 : matrices[0].pending(); }
 
   private:
+    // Three rows each, of Kp numbers. Only K are ever written to those of x: what lies beyond stays zero.
+    struct Scratch {
+        T *x, *Px, *rest;
+    };
+
     // Calls task(thread, i) for every i, with scratch memory for each thread.
     void for_each(int threads, const ThreadPool::Task& task) {
         const int64_t n = int64_t(matrices.size()), used = std::min<int64_t>(threads, n);
-        if (int64_t(scratches.size()) < used * 6 * Kp) scratches = Buffer<T>(used * 6 * Kp);
+        if (int64_t(scratches.size()) < used * 9 * Kp) scratches = Buffer<T>(used * 9 * Kp);
         if (used > 1) return pool.get(used).run(n, task);
         for (int64_t i = 0; i < n; ++i) task(0, i);
     }
-    T* scratch_of(int64_t thread) { return scratches.data() + thread * 6 * Kp; }
+    Scratch scratch_of(int64_t thread) {
+        T* x = scratches.data() + thread * 9 * Kp;
+        return {x, x + 3 * Kp, x + 6 * Kp};
+    }
 
     // theta' and m' of row i. Returns 0 if everything that `learn` checks is finite.
-    T step(const NewtonRound<T>& round, int64_t i, T* scratch) {
-        T *b = scratch + Kp, *theta = scratch + 3 * Kp;
+    T step(const NewtonRound<T>& round, int64_t i, const Scratch& scratch) {
+        T *z = scratch.x, *b = z + Kp, *theta = scratch.Px + Kp;
+        std::copy_n(round.z + i * K, K, z);
         prepare(round, i, b, round.next_m + i * K);
-        multiply_row(i, round.z, scratch);
-        const T zero = matrices[i].solve(double(round.h[i]), scratch, b, scratch + 2 * Kp, theta);
+        matrices[i].template multiply<2>(z, scratch.Px, scratch.rest);
+        const T zero = matrices[i].solve(double(round.h[i]), z, b, scratch.Px, theta);
         std::copy_n(theta, K, round.next + i * K);
         return zero + round.L[i] * 0;
     }
@@ -95,15 +105,9 @@ template <class T> class InverseArray final : public Inverses<T> {
         }
     }
 
-    // Row i's x, b, P x and P b, padded, one after the other in the scratch memory, which has b already.
-    void multiply_row(int64_t i, const T* x, T* scratch) {
-        std::copy_n(x + i * K, K, scratch);
-        matrices[i].multiply(scratch, scratch + Kp, scratch + 2 * Kp, scratch + 3 * Kp, scratch + 4 * Kp);
-    }
-
     int64_t K, Kp;
     std::vector<Inverse<T>> matrices;
-    Buffer<T> scratches;  // (threads, 6 Kp)
+    Buffer<T> scratches;  // (threads, 9 Kp)
     LazyThreadPool pool;
 };
 

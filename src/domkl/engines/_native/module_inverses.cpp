@@ -1,5 +1,7 @@
 #include "module_inverses.hpp"
 
+#include <nanobind/stl/vector.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -19,11 +21,16 @@ template <class T> void InversesHandle<T>::diagonal(In<T> x) {
     matrices->set_diagonal(x.data());
 }
 
-template <class T> void InversesHandle<T>::times(In<T> x, In<T> b, Out<T> Px, Out<T> Pb, int threads) {
-    for (size_t size : {x.size(), b.size(), Px.size(), Pb.size()}) check_size(size, K);
+template <class T> void InversesHandle<T>::times(const std::vector<In<T>>& x, Out<T> Px, int threads) {
+    const int count = int(x.size());
+    require(count == 2 || count == 3, "two or three vectors are multiplied at once");
+    for (const In<T>& each : x) check_size(each.size(), K);
+    check_size(Px.size(), count * K);
     require(threads >= 1, "threads must be at least 1");
+    const T* from[3] = {};
+    for (int r = 0; r < count; ++r) from[r] = x[r].data();
     nb::gil_scoped_release release;
-    matrices->multiply(x.data(), b.data(), Px.data(), Pb.data(), threads);
+    matrices->multiply(from, count, Px.data(), threads);
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 // The second-order step's matrices for Python: checks shapes and releases the interpreter's lock.
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "engine.hpp"
 #include "module.hpp"
@@ -15,7 +16,8 @@ template <class T> class InversesHandle {
         : n(n), K(K), matrices(std::move(shared)) {}
 
     void diagonal(In<T> x);
-    void times(In<T> x, In<T> b, Out<T> Px, Out<T> Pb, int threads);
+    // P x (count, n, K) of two or three x (n, K).
+    void times(const std::vector<In<T>>& x, Out<T> Px, int threads);
     bool learn(In<T> theta, In<T> theta_sum, In<T> lam, In<T> m, In<T> z, In<T> h, In<T> ky, In<T> L,
                In<T> deg, double pull, Out<T> next, Out<T> next_m, int threads);
     // The end of a round: lam' (n, K), and q' from the losses that enter Hedge.

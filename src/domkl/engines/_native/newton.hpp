@@ -41,7 +41,7 @@ DOMKL_NOINLINE void newton_step(Inverse<T>& inverse, const FeatureMap<T>& map, c
                                 const T* features, const T* v, const T* m, T* next_m, T* scratch, T* next) {
     constexpr int W = WIDTH<T>;
     const int64_t Kp = row_width(map);
-    T *z = scratch, *b = z + Kp, *theta = b + Kp, *Pz = theta + Kp;
+    T *z = scratch, *b = z + Kp, *Pz = b + Kp, *theta = Pz + Kp;
     map.unpad_vectors(features, z);
     map.unpad_vectors(v, b);
     std::fill(b + 2 * map.D, b + Kp, T(0));  // a sample that overflowed may have left NaN there
@@ -51,7 +51,7 @@ DOMKL_NOINLINE void newton_step(Inverse<T>& inverse, const FeatureMap<T>& map, c
         store(next_m + k, mk);
         store(b + k, load(b + k) + mk);
     }
-    inverse.multiply(z, b, Pz, theta, Pz + Kp);
+    inverse.template multiply<2>(z, Pz, theta + Kp);  // of z and b
     inverse.solve(top.h, z, b, Pz, theta);
     map.pad_vectors(theta, next);
 }

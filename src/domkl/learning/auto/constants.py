@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 #: Raised whenever a constant changes, so that a refusal can name both versions.
-VERSION = 4
+VERSION = 5
 #: Fingerprints of the records of earlier versions, whose states can be loaded.
-EARLIER = ("20622136", "bd4f2cdf", "b172d5e4")
+EARLIER = ("20622136", "bd4f2cdf", "b172d5e4", "1aed7424")
 
 
 def _is(value: Any, meaning: str, chosen: str = "sets") -> Any:
@@ -52,8 +52,16 @@ class Constants:
     )
     own_beyond: float = _is(0.1, "part of their range by which predictions from them may leave it", "natural")
     own_stride: float = _is(
-        1.8, "length of a round's step towards the weak ridge, beside the sample's own of length 1", "natural"
+        2.2, "length of a round's step towards the minimum with the weak ridge", "natural"
     )
+    own_momentum: float = _is(0.4, "part of the step before that is added to it", "natural")
+    own_half: tuple[float, float] = _is(
+        (0.8, 0.2),
+        "weights at the first label of the experts' mean, and of its middle with the own memory",
+        "natural",
+    )
+    own_heat: float = _is(2.0, "temperature of Hedge over these two", "natural")
+    own_share: float = _is(5e-3, "weight that these two get back in every round, half each", "natural")
 
     # Trust in neighbours
     judge_samples: int = _is(
@@ -103,7 +111,12 @@ class Constants:
     fixed_share: float = _is(1e-3, "weight that experts get back in every round", "drift")
     heat: float = _is(4.0, "temperature of Hedge, in mean squared errors of the best expert")
     first_weights: tuple[float, ...] = _is(
-        (0.14, 0.52, 0.1, 0.1, 0.14), "weights of the experts that there are from the start", "natural"
+        (0.14, 0.52, 0.06, 0.2, 0.08), "weights of the experts that there are from the start", "natural"
+    )
+    far: float = _is(
+        15.0,
+        "standard errors from the others' means at which a learner is far: its first weights are equal",
+        "natural",
     )
     newcomer: float = _is(
         0.9, "weight of the neighbours where a learner joins without samples of its own", "by design"
@@ -165,6 +178,7 @@ class Constants:
     own_errors: int = _own(30, "errors before which own samples are not dropped that are no guide any more")
     own_rise: float = _own(6.0, "how many times as large as usual their last errors must be for that")
     own_spread: float = _own(1.5, "and how many times as large as the last labels' distance from each other")
+    own_last: int = _own(16, "errors, and labels, whose medians are compared")
 
     # The autoregressive correction of the residual
     residual_fade: float = _is(0.998, "part of the past that stays at each error", "approval")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array
-from .change import JOINT
 from .constants import C
 
 #: What the experts are; the first five from the start, all once there are memories.
@@ -26,12 +26,20 @@ OTHERS = NAMES.index("young memory"), NAMES.index("past memory")
 class Experts:
     """Weights of J learners' experts, by errors in units of the best one's: few rounds tell.
 
-    `first` are the weights at first, as many as there are experts.
+    `first` are the weights at first, as many as there are experts, `heat` the temperature of Hedge, `share`
+    the weight that all get back in every round.
     """
 
     FIELDS: ClassVar = ("log_weights", "errors", "rounds")
 
-    def __init__(self, J: int, first: Sequence[float] = C.first_weights) -> None:
+    def __init__(
+        self,
+        J: int,
+        first: Sequence[float] = C.first_weights,
+        heat: float = C.heat,
+        share: float = C.fixed_share,
+    ) -> None:
+        self.heat, self.share = heat, share
         self.log_weights = np.tile(np.log(first), (J, 1))
         self.errors = np.zeros((J, len(first)))  # averages over the last rounds
         self.rounds = np.zeros(len(first))  # for which there has been each
@@ -40,19 +48,19 @@ class Experts:
         """Weights of the experts. (J, n)"""
         w = np.exp(self.log_weights - self.log_weights.max(-1, keepdims=True))
         w /= w.sum(-1, keepdims=True)
-        return np.asarray((1 - C.fixed_share) * w + C.fixed_share / w.shape[-1])
+        return np.asarray((1 - self.share) * w + self.share / w.shape[-1])
 
     def doubts_joint(self) -> bool:
-        """Whether to some learner the young and the past memory are better than the joint models."""
+        """Whether to some learner the young and the past memory are better than all that is older."""
         w = self.weights()
-        return bool((w[:, OTHERS].sum(-1) > w[:, :JOINT].sum(-1)).any())
+        return bool((w[:, OTHERS].sum(-1) > w[:, :FIRST].sum(-1)).any())
 
     def judge(self, misses: Array, repeats: Array) -> None:
         """Weigh by squared errors of a round (J, n), of which about `repeats` (J,) tell as much as one."""
         self.rounds = self.rounds + 1
         self.errors = self.errors + (misses - self.errors) / np.minimum(self.rounds, C.watch_fade)
         worse = misses - misses.min(-1, keepdims=True)
-        level = C.heat * repeats[:, None] * np.maximum(self.errors.min(-1, keepdims=True), 1e-12)
+        level = self.heat * repeats[:, None] * np.maximum(self.errors.min(-1, keepdims=True), 1e-12)
         self.log_weights = np.log(self.weights()) - np.minimum(worse / level, 1)
 
     def start_with(self, name: str) -> None:
@@ -60,6 +68,10 @@ class Experts:
         w = (1 - C.newcomer) * self.weights()
         w[:, NAMES.index(name)] += C.newcomer
         self.log_weights = np.log(w)
+
+    def start_equal(self, whose: npt.NDArray[np.bool_]) -> None:
+        """To some learners, booleans (J,), no expert is more likely than another to be the best."""
+        self.log_weights = np.where(whose[:, None], 0.0, self.log_weights)
 
     def add_all(self) -> None:
         """From now on there are all of `NAMES`."""

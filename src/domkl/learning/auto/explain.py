@@ -35,9 +35,11 @@ def function(rows: AutoRows, row: int) -> explain.Function:
     stats = type(rows.scale.inputs)(*(v[min(row, len(v) - 1)] for v in rows.scale.inputs))
     memories = np.array([memory.mean[row, 0] for memory in rows.memories.all])  # (3, terms)
     weights, ridges = rows.experts.weights()[row], rows.ridges.weights()[row]
+    halves = rows.halves.weights()[row]
     expected = float(rows.residual.expected()[row] * rows.scale.width[row])
     features, additive = rows.joint.features, rows.memories.terms
     inside, alone_inside = Inside.of(rows, row), Inside.of(rows, row, own_range=True)
+    own_memory = _own_memory(rows, row)
 
     def predict(X: Array) -> Array:
         z = features.of(X, stats).reshape(len(X), -1)
@@ -50,9 +52,24 @@ def function(rows: AutoRows, row: int) -> explain.Function:
         experts = np.insert(inside(own), ALONE, alone @ ridges, axis=-1)
         if len(memories):
             experts = _with_residual(inside, experts, weights, expected)
-        return np.asarray(experts @ weights)
+        y = np.asarray(experts @ weights)
+        if own_memory is None:
+            return y
+        own_half = alone_inside(own_memory(X)[:, None])[:, 0]
+        return np.asarray(np.stack([y, (y + own_half) / 2], -1) @ halves)
 
     return predict
+
+
+def _own_memory(rows: AutoRows, row: int) -> explain.Function | None:
+    """Scores of the own memory of learner `row`; None where it has no part in its predictions."""
+    own = rows.own_memory
+    if own is None or not rows.is_far[row]:
+        return None
+    stats = type(own.scale.inputs)(*(v[row] for v in own.scale.inputs))
+    terms, coefficients = own.memory.terms, own.memory.mean[row, 0]
+    centre, width = float(own.scale.centre[row]), float(own.scale.width[row])
+    return lambda X: np.asarray(centre + (terms.of(X, stats) @ coefficients) * width)
 
 
 def _joint(rows: AutoRows, row: int) -> Array:
@@ -62,10 +79,7 @@ def _joint(rows: AutoRows, row: int) -> Array:
     """
     joint, own = rows.joint, rows.joint.own
     assert joint.state is not None
-    common = joint.common
-    weak, strong = own.inverse.times(own._weak_side(), own.m)
-    personal, shrunk = own.inverse.times(own._personal_side(common), common)
-    shrunk = (strong + common - own.strong * shrunk) / 2
+    weak, strong, personal, shrunk = own.parameters(joint.common)
     each = np.stack([joint.state.theta, joint.mean, personal, shrunk, weak, strong])[:, row]
     return np.asarray(each.reshape(len(each), -1) / C.models, np.float64)
 

@@ -99,9 +99,9 @@ class Reach(NamedTuple):
     @classmethod
     def of(cls, stats: Stats, some: npt.NDArray[np.bool_]) -> Reach:
         """stats (J, d), some (G, J, d)"""
-        n, centre = _median(stats.n, some), _median(stats.mean, some)
+        n, centre = median_of(stats.n, some), median_of(stats.mean, some)
         apart = np.abs(stats.mean / 2 - centre / 2) * 2
-        spreads = [np.minimum(_median(values, some), checks.LARGEST) for values in (stats.sd, apart)]
+        spreads = [np.minimum(median_of(values, some), checks.LARGEST) for values in (stats.sd, apart)]
         typical = spreads[0] + spreads[1]
         count = some.sum(1, keepdims=True)
         knows = (count >= 3) & (count * n >= C.few_values) & (typical > 0)
@@ -114,7 +114,7 @@ class Reach(NamedTuple):
         return np.asarray(is_near & (stats.sd <= self.spread))
 
 
-def _median(values: Array, some: npt.NDArray[np.bool_]) -> Array:
+def median_of(values: Array, some: npt.NDArray[np.bool_]) -> Array:
     """Medians over some learners; 0 for none. (J, d) or (G, J, d), some (G, J, d) -> (G, 1, d)"""
     count = some.sum(1, keepdims=True)
     ordered = np.sort(np.where(some, values, np.inf), 1)

@@ -97,13 +97,12 @@ class Judge:
         near = np.abs(scores[:, (self.count - 1) % C.judge_samples, :-1]) <= REACH
         if m < C.judge_fewest:
             return np.asarray(near)
-        errors = self._misses(scores, self.y[who, :m, None]).mean(1)
-        alone = self._alone(who)
-        most = C.judge_most * alone
+        errors, alone = self._misses(scores, self.y[who, :m, None]).mean(1), self._alone(who)
+        good = errors[:, :-1] <= C.judge_most * alone + C.judge_least
         if self.count >= C.judge_settled:  # before that, honest learners differ by what they have seen
             common = np.sort(errors, -1)[:, [errors.shape[1] // 2]]
-            most = np.minimum(most, np.maximum(C.judge_common * common, alone))
-        return np.asarray(near & (errors[:, :-1] <= most + C.judge_least))
+            good &= errors[:, :-1] <= np.maximum(C.judge_common * common, alone) + C.judge_least
+        return np.asarray(near & good)
 
     def _alone(self, who: list[int]) -> Array:
         """Mean error of the better ridge. (R, 1)"""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array
 
 if TYPE_CHECKING:
-    from .rows import AutoPrediction, AutoRows
+    from .prediction import AutoPrediction
+    from .rows import AutoRows
 
 
 def believed(rows: AutoRows, earlier: AutoPrediction, y: Array) -> tuple[Array, Array]:
@@ -25,7 +27,7 @@ def believed(rows: AutoRows, earlier: AutoPrediction, y: Array) -> tuple[Array, 
     return rows.gate.bound(earlier.y_hat, alone, y, predicted, rows.own_range)
 
 
-def _drop_own(rows: AutoRows, lost: Array) -> None:
+def _drop_own(rows: AutoRows, lost: npt.NDArray[np.bool_]) -> None:
     if lost.any():
         rows.joint.own.drop(lost)
         rows.warm.skip = np.where(lost, len(rows.warm.samples), rows.warm.skip)

@@ -37,3 +37,14 @@ def from_1(state: Mapping[str, Any]) -> dict[str, Any]:
         "warm_up": {**state["warm_up"], "skip": np.zeros(J, int)},
         "joint": {**state["joint"], "own": None},
     }
+
+
+def from_2(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Version 2 had no own memory, which starts with the next samples, and its own samples no momentum."""
+    joint, J = state["joint"], len(state["low"])
+    own = joint["own"]
+    if own is not None:
+        own = {**own, "weak_before": own["weak"], "apart_before": own["apart"]}
+    halves = fields_of(Experts(J, C.own_half, C.own_heat, C.own_share))
+    new = {"halves": halves, "is_far": np.zeros(J, int), "own_memory": None}
+    return {**state, "joint": {**joint, "own": own}, **new}

@@ -16,6 +16,7 @@ from ..state import fields_of, of_samples, of_second_order, samples_of, second_o
 from . import growth, rescale
 from .constants import C
 from .features import Stats
+from .own_memory import OwnMemory
 from .scale import DataScale
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
         "rounds": rows.rounds,
         "low": rows.low,
         "own_range": rows.own_range,
+        "is_far": rows.is_far.astype(int),
         "high": rows.high,
         "weight": rows.weight,
         "late": [[c, list(values)] for c, values in rows.late.items()],
@@ -38,11 +40,13 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
         "warm_up": _warm_up_state(rows),
         "experts": fields_of(rows.experts),
         "ridges": fields_of(rows.ridges),
+        "halves": fields_of(rows.halves),
         "residual": fields_of(rows.residual),
         "gate": None if rows.gate is None else rows.gate.state(),
         "own_watch": fields_of(rows.own_watch),
         "joint": _joint_state(rows),
         "memories": _memories_state(rows),
+        "own_memory": _own_memory_state(rows.own_memory),
     }
 
 
@@ -69,8 +73,16 @@ def _memories_state(rows: AutoRows) -> dict[str, Any]:
         **fields_of(memories),
         "recent": of_samples(list(memories.recent)),
         "detector": fields_of(memories.detector),
-        "all": [{**fields_of(one), "state": of_second_order(one.state)} for one in memories.all],
+        "all": [_memory_state(one) for one in memories.all],
     }
+
+
+def _memory_state(memory: AdditiveMemory) -> dict[str, Any]:
+    return {**fields_of(memory), "state": of_second_order(memory.state)}
+
+
+def _own_memory_state(own: OwnMemory | None) -> dict[str, Any] | None:
+    return None if own is None else {"scale": _scale_state(own.scale), "memory": _memory_state(own.memory)}
 
 
 def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
@@ -81,6 +93,7 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
     growth.widen(rows, state["inputs"]["now"])
     rows.rounds, rows.low, rows.high = state["rounds"], state["low"], state["high"]
     rows.weight, rows.own_range = state["weight"], state["own_range"]
+    rows.is_far = state["is_far"].astype(bool)
     rows.late = {c: list(values) for c, values in state["late"]}
     rows.known = {t: Statistics(Stats(**each), who.astype(bool)) for t, each, who in state["known"]}
     rows.scale = _scale_of(state["scale"])
@@ -89,12 +102,14 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
     rows.warm.samples, rows.warm.before = samples_of(warm["samples"]), samples_of(warm["before"])
     set_fields(rows.experts, state["experts"])
     set_fields(rows.ridges, state["ridges"])
+    set_fields(rows.halves, state["halves"])
     set_fields(rows.residual, state["residual"])
     if rows.gate is not None and state["gate"] is not None:  # of rows that kept every label
         rows.gate.restore(state["gate"])
     set_fields(rows.own_watch, state["own_watch"])
     _restore_joint(rows, state["joint"])
     _restore_memories(rows, state["memories"])
+    rows.own_memory = _own_memory_of(rows, state["own_memory"])
 
 
 def _scale_of(state: Mapping[str, Any] | None) -> DataScale | None:
@@ -128,9 +143,23 @@ def _restore_memories(rows: AutoRows, state: Mapping[str, Any]) -> None:
 def _memory_of(rows: AutoRows, state: Mapping[str, Any]) -> AdditiveMemory:
     weight = rows.weight if rows.shared else np.zeros(rows.J)
     memory = rows.memories.make(state["rounds"], weight, rows.joint.learners)
+    _restore_memory(memory, state)
+    return memory
+
+
+def _restore_memory(memory: AdditiveMemory, state: Mapping[str, Any]) -> None:
     memory.state = second_order_of(state["state"], memory.state.inverse)
     set_fields(memory, state)
-    return memory
+
+
+def _own_memory_of(rows: AutoRows, state: Mapping[str, Any] | None) -> OwnMemory | None:
+    if state is None:
+        return None
+    scale = _scale_of(state["scale"])
+    assert scale is not None
+    own = OwnMemory(rows.memories.terms, rows.loss, scale)
+    _restore_memory(own.memory, state["memory"])
+    return own
 
 
 def inherit(rows: AutoRows, alone: AutoRows) -> None:

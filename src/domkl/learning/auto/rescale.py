@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import first_order
 from ..model import Statistics
 from .constants import C
-from .features import Stats, columns_vary, pooled
+from .features import Stats, columns_vary, median_of, pooled
 from .memories import MemoryScale
+from .own_memory import OwnMemory
 from .scale import DataScale
 from .warmup import Sample, statistics_of
 
@@ -26,11 +28,15 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
 
     In an open round the last sample is learnt as the round's own, so that neighbours receive its result.
     """
+    was_apart = not rows.warm.shared
     rows.warm.shared, rows.warm.own = rows.warm.will_be_shared(rows.rounds), True
     stats = pooled(known.each, known.who)
     inputs = _set_scale(rows, stats, known.who.shape[1])
     if rows.gate is not None:
         _set_range(rows, stats)
+    if rows.shared:
+        rows.is_far = _is_far(rows, known)
+        rows.experts.start_equal(rows.is_far & was_apart)
     samples = _kept_samples(rows)
     rows.joint.reset(samples[:-1] if is_open else samples, inputs, rows.warm.skip)
     if is_open:
@@ -42,6 +48,20 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
         fix(rows)
 
 
+def _is_far(rows: AutoRows, known: Statistics) -> npt.NDArray[np.bool_]:
+    """Who is far from most others: the mean of some input, or of the target, differs by more than chance.
+
+    So do places, and seasons: little can be said of what neighbours' parameters are worth. Booleans (J,)
+    """
+    own, each = rows.warm.statistics(), known.each
+    some = known.who[..., None] & (each.n > 0)
+    mean, sd = (median_of(values, some)[:, 0] for values in (each.mean, each.sd))
+    with np.errstate(over="ignore"):
+        apart = np.abs(own.mean - mean) * np.sqrt(own.n)
+        far = (own.n > 0) & (apart > C.far * np.maximum(own.sd, sd))
+    return np.asarray(far.any(-1))
+
+
 def is_worth_it(rows: AutoRows) -> bool:
     """Whether this round's scale has to be taken: a second look, only if some input is elsewhere by now."""
     if not rows.warm.is_second_look(rows.rounds) or rows.scale is None:
@@ -49,7 +69,8 @@ def is_worth_it(rows: AutoRows) -> bool:
     known, old = rows.known[rows.rounds], rows.scale.inputs
     now = pooled(known.each, known.who)
     with np.errstate(over="ignore"):
-        moved = np.abs(now.mean[..., :-1] - old.mean) > C.moved * old.sd
+        # of the larger deviation: a rare value that had not come yet moves the mean by many of the old one
+        moved = np.abs(now.mean[..., :-1] - old.mean) > C.moved * np.maximum(old.sd, now.sd[..., :-1])
     return bool((moved & columns_vary(old)).any())
 
 
@@ -111,6 +132,8 @@ def _own_statistics(rows: AutoRows) -> Stats | None:
 def take(rows: AutoRows, stats: Stats, count: int, fixed: bool) -> None:
     """Go on with another learner's scale, on which the samples that are kept are learnt again."""
     rows.warm.shared, rows.warm.own = True, False
+    if rows.warm.samples:
+        rows.is_far = _is_far(rows, Statistics(stats, np.ones((rows.J, 1), bool)))
     inputs = _set_scale(rows, stats, count)
     samples = _kept_samples(rows)
     rows.joint.reset(samples, inputs, rows.warm.skip)
@@ -172,3 +195,5 @@ def _start_memories(rows: AutoRows, samples: list[Sample]) -> None:
     weight = rows.weight if rows.shared else np.zeros(rows.J)
     scale = MemoryScale(rows.scale.inputs, weight, rows.learners)
     rows.memories.start(exact, past, rows.warm.old, scale)
+    own = exact[rows.warm.old :] if rows.is_far.any() else []
+    rows.own_memory = OwnMemory.of(own, rows.memories.terms, rows.loss)

@@ -8,7 +8,7 @@ rows.merge(incoming)                  # what the exchange made of the neighbours
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from ...base.types import Array, Float
 from .. import second_order
 from ..model import Model, Part, Statistics
 from ..settings import Auto
-from . import judge, labels, persistence, rescale, units
+from . import judge, labels, persistence, prediction, rescale, units
 from .additive import LONG, Terms
 from .change import JOINT, MISLED
 from .constants import C
@@ -28,23 +28,12 @@ from .joint import Joint
 from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges, within_reach
 from .outliers import LabelGate
+from .own_memory import OwnMemory
 from .own_watch import OwnWatch
+from .prediction import AutoPrediction
 from .residual import ResidualModel
 from .scale import DataScale, in_widths
 from .warmup import WarmUp
-
-
-class AutoPrediction(NamedTuple):
-    """A sample before its label is known."""
-
-    x: Array  # (J, d)
-    z: Array  # (J, models, K) features; empty before the first label
-    f: Array  # (J, models) each joint model's score, in scaled units
-    models: Array  # (J, models) the same in units of y
-    experts: Array  # (J, n) predictions in units of y: `experts.NAMES`
-    y_hat: Array  # (J,)
-    alone: Array  # (J, 2) own samples with a weak and with a strong ridge, in units of y
-    residual: Array  # (J, 3) two errors and what the other experts predict; empty without memories
 
 
 class AutoRows(Model):
@@ -88,6 +77,9 @@ class AutoRows(Model):
         self.own_range = np.stack([self.low, self.high])  # (2, J) of the own targets
         self.experts, self.residual = Experts(J), ResidualModel(J)
         self.ridges = Experts(J, (0.5, 0.5))  # weights of the two ridges of the expert "alone"
+        self.halves = Experts(J, C.own_half, C.own_heat, C.own_share)  # of the two of `AutoPrediction.halves`
+        self.is_far = np.zeros(J, bool)  # whose samples differ from others' by more than chance
+        self.own_memory: OwnMemory | None = None  # where anybody's do, once there are enough samples
         self.statistics: dict[int, Stats] = {}  # of this round's samples, for the scale of that round
         self.known: dict[int, Statistics] = {}  # of all learners, for scales to come
         self.scale: DataScale | None = None
@@ -144,7 +136,7 @@ class AutoRows(Model):
             y_hat = np.full(self.J, self.settings.start)
             both, none = np.stack([y_hat, y_hat], -1), np.empty(0)
             first = np.repeat(y_hat[:, None], FIRST, -1)
-            return AutoPrediction(x, none, none, both, first, y_hat, both, none)
+            return AutoPrediction(x, none, none, both, first, y_hat, both, both, none)
         assert self.scale is not None
         z = self.joint.features.of(x, self.scale.inputs)
         f, near = self.joint.scores(z)
@@ -158,18 +150,10 @@ class AutoRows(Model):
         experts = units.predicted(self, np.stack(scores, -1))
         experts = np.insert(experts, ALONE, (self.ridges.weights() * alone).sum(-1), axis=-1)
         if self.memories:
-            experts, residual = self._with_residual(experts, w)
-        models, y_hat = units.predicted(self, f), (w * experts).sum(-1)
-        return AutoPrediction(x, z, f, models, experts, y_hat, alone, residual)
-
-    def _with_residual(self, experts: Array, w: Array) -> tuple[Array, Array]:
-        """One expert more: what the others predict together, corrected by the error to expect."""
-        assert self.scale is not None
-        rest = w[:, :-1] / w[:, :-1].sum(-1, keepdims=True)
-        together = (rest * experts).sum(-1)
-        y = np.clip(together + self.residual.expected() * self.scale.width, self.low, self.high)
-        y = np.clip(y, -C.residual_sure, C.residual_sure) if self.loss.classifies else y
-        return np.hstack([experts, y[:, None]]), np.hstack([self.residual.last, together[:, None]])
+            experts, residual = prediction.with_residual(self, experts, w)
+        halves = prediction.halves(self, (w * experts).sum(-1), x)
+        y_hat = prediction.weighed(self, halves)
+        return AutoPrediction(x, z, f, units.predicted(self, f), experts, y_hat, alone, halves, residual)
 
     def models(self, prediction: AutoPrediction) -> Array:
         """Predictions of each joint model. (J, models)"""
@@ -274,6 +258,7 @@ class AutoRows(Model):
         repeats = self.residual.repeats()
         self.experts.judge(units.misses(self, earlier.experts, y), repeats)
         self.ridges.judge(units.misses(self, earlier.alone, y), repeats)
+        self.halves.judge(units.misses(self, earlier.halves, y), repeats)
 
     def scaled_target(self, y: Array) -> Array:
         """Targets (J,) as the models learn them."""
@@ -287,6 +272,10 @@ class AutoRows(Model):
             return
         assert self.scale is not None
         self.memories.learn(earlier.x, target, self.scale.inputs, self.rounds)
+        if self.own_memory is not None:
+            self.own_memory.learn(earlier.x, target)
+        elif self.is_far.any():
+            self.own_memory = OwnMemory.of(list(self.memories.recent), self.memories.terms, self.loss)
         error = in_widths(earlier.y_hat - y, self.scale.width) ** 2
         compared = [*range(JOINT), *range(MEMORIES, MEMORIES + len(self.memories.all))]
         self.memories.detector.observe(error, units.misses(self, earlier.experts[:, compared], y))
@@ -300,6 +289,8 @@ class AutoRows(Model):
             # What was learnt jointly is given up with evidence of one's own, never on another's word alone.
             verdict = verdict if self.experts.doubts_joint() else verdict & ~MISLED
             n = self.memories.replace_long(verdict, self.warm, self.experts)
+            if verdict & MISLED and self.own_memory is not None:
+                self.own_memory.teach(self.memories.last(n))
             if verdict & MISLED:
                 last = [(x, np.asarray(y, self.dtype)) for x, y in self.memories.last(n)]
                 self.joint.reset(last, self.scale.inputs)
