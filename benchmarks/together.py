@@ -12,6 +12,9 @@ functions of the same size; and two clusters, whose members have one function an
 The five sets dealt out at random, on rings, where all learners have the same function. Air, Traffic and
 Temperature as seasons: five learners on a ring, each with a fifth of the time.
 
+Unseen, which nobody had looked at when a constant was chosen: the public stream bike cut into seasons and
+House8L dealt out to twenty, and the stations' forecasts 3 and 12 hours ahead.
+
 "Alone" are the same learners without links. "Clusters known" links only learners with the same function, in
 cliques: all of them where a = 0, and nobody where each has a part of its own. "Others cut" has the links of
 the same graph between learners with the same function, and no others. "One common function" is the
@@ -178,6 +181,27 @@ def in_parts(case: Case, size: int, parts: list[nx.Graph]) -> np.ndarray:
     return found
 
 
+def stream(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets of a stream of the public leaderboard, in its order."""
+    with np.load(Path(os.environ["DOMKL_DATA"]) / "streams" / f"{name}.npz") as found:
+        return found["X"].astype(np.float64), found["y"].astype(np.float64)
+
+
+def unseen_seasons(name: str) -> Case:
+    """Five learners on a ring, each with a fifth of the time of a stream."""
+    X, y = stream(name)
+    T = len(y) // 5
+    return Case(X[: 5 * T].reshape(5, T, -1), y[: 5 * T].reshape(5, T), "ring")
+
+
+def unseen_deal(name: str, J: int) -> Case:
+    """A stream dealt out at random, ring."""
+    X, y = stream(name)
+    T = len(y) // J
+    order = np.random.default_rng(0).permutation(J * T).reshape(J, T)
+    return Case(X[order], y[order], "ring")
+
+
 def measured(case: Case, size: int, with_alone: bool) -> dict[str, float]:
     """Errors over the variance of all targets; "worst" is the largest of a single learner over alone."""
     var, began = case.y.var(), time.process_time()
@@ -209,6 +233,10 @@ def cases() -> Iterator[tuple[str, int, Callable[[], Case]]]:
     for horizon in (1, 6, 24):
         yield f"stations {horizon} h", 400, lambda horizon=horizon: stations(horizon)
     yield "stations 6 h, 1700", 1700, lambda: stations(6)
+    yield "unseen: bike, seasons", 400, lambda: unseen_seasons("bike")
+    yield "unseen: House8L to 20", 400, lambda: unseen_deal("House8L", 20)
+    for horizon in (3, 12):
+        yield f"unseen: stations {horizon} h", 400, lambda horizon=horizon: stations(horizon)
 
 
 def main() -> None:
