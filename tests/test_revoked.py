@@ -142,7 +142,9 @@ def test_zenoh_receives_nothing_from_who_is_no_longer_admitted(authority):
         async with net.learners("a", "b", "c") as (a, b, c):
             b.subscribe(f"domkl/{NETWORK}/#")
             await linked(a, b)
+            await linked(c, b)  # or c, half connected, may stay with Zenoh's closed session for ever
             await b.admit(("c",))
+            await settle(b)  # what came before
             await linked(c, b)
             for _ in range(5):
                 a.publish(own(a, "theta"), b"no longer")
