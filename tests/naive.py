@@ -437,22 +437,38 @@ def most_likely_variances(data, b, v, noise, group):
 
 
 def believes(noted, row, thetas, own, classifies):
-    """Which neighbours' parameters a learner uses: at most twice the error of alone on its last samples and,
-    from 128 samples on, at most alone's or 1.25 times the median of the learner and its neighbours."""
+    """Which neighbours' parameters a learner uses, by its last 32 samples.
+
+    Not one that errs more than twice as much as alone, by more than one standard error. Nor, from 128 samples
+    on, one that errs more than alone and 1.25 times as much as the median of the learner and its neighbours,
+    if also its predictions are further from the median prediction than a quarter of that error.
+    """
     last, found = noted[-32:], []
-    alone = min(mean_miss([(s[row][k], y[row]) for _, y, s in last], classifies) for k in range(2))
-    every = [
-        mean_miss([(score(theta, z[row]), y[row]) for z, y, _ in last], classifies)
-        for theta in [*thetas, own]
+    alone = [[miss(s[row][k], y[row], classifies) for _, y, s in last] for k in range(2)]
+    alone = min(alone, key=mean)
+    scores = [[score(theta, z[row]) for z, _, _ in last] for theta in [*thetas, own]]
+    misses = [
+        [miss(s, y[row], classifies) for s, (_, y, _) in zip(each, last, strict=True)] for each in scores
     ]
-    for theta, error in zip(thetas, every, strict=False):
-        used = abs(score(theta, last[-1][0][row])) <= 100
+    half = len(misses) // 2
+    common, middle = sorted(map(mean, misses))[half], [sorted(at)[half] for at in zip(*scores, strict=True)]
+    for each, missed in zip(scores[:-1], misses, strict=False):
+        used = abs(each[-1]) <= 100
         if len(last) >= 8:
-            used = used and error <= 2 * alone + 1e-6
+            more = [m - 2 * a for m, a in zip(missed, alone, strict=True)]
+            chance = (mean([(v - mean(more)) ** 2 for v in more]) / len(more)) ** 0.5
+            used = used and mean(more) <= chance + 1e-6
         if len(noted) >= 128:
-            used = used and error <= max(1.25 * sorted(every)[len(every) // 2], alone) + 1e-6
+            apart = mean([(s - m) ** 2 for s, m in zip(each, middle, strict=True)])
+            apart = apart / 8 if classifies else apart
+            errs = mean(missed) > max(1.25 * common, mean(alone)) + 1e-6
+            used = used and not (errs and apart > 0.25 * common)
         found.append(bool(used))
     return found
+
+
+def mean(values):
+    return sum(values) / len(values)
 
 
 def score(theta, z):
@@ -460,32 +476,35 @@ def score(theta, z):
     return sum(theta[p] @ z[p] for p in range(2)) / 2
 
 
-def mean_miss(pairs, classifies):
-    """Mean loss of scores for labels."""
-    each = [np.logaddexp(0, -y * s) if classifies else (s - y) ** 2 for s, y in pairs]
-    return sum(each) / len(each)
+def miss(s, y, classifies):
+    """Loss of a score for a label."""
+    return np.logaddexp(0, -y * s) if classifies else (s - y) ** 2
 
 
 def believes_terms(seen, alone, row, terms, own, classifies):
     """Which neighbours' terms a learner uses: at most three times its own error, or that of alone."""
-    errors = [mean_miss([(t @ z[row], y[row]) for z, y in seen], classifies) for t in [*terms, own]]
+    errors = [mean([miss(t @ z[row], y[row], classifies) for z, y in seen]) for t in [*terms, own]]
     return [bool(error <= 3 * max(errors[-1], alone) + 1e-6) for error in errors[:-1]]
 
 
 def believed(y, y_hat, alone, C):
     """Labels as they are learnt, from all labels and predictions so far; the first prediction knew none.
 
-    One inside the range of those that were learnt is believed as it is, unless it is far from the last.
+    One near its prediction, in the range of those that were learnt, is believed as it is. So is one inside
+    that range, unless it is far from the last.
     """
     out = []
     for t in range(len(y)):
         errors = [min(abs(y[i] - y_hat[i]), abs(y[i] - alone[i])) for i in range(1, t)][-C.label_window :]
-        label = y[t]
+        label, near, last = y[t], False, y[: t + 1]
         if len(errors) >= C.label_errors:
-            known = min(out) <= y[t] <= max(out) and inside_fence(y[t], y[: t + 1], C) == y[t]
-            label = label if known else near_prediction(y[: t + 1], y_hat[t], alone[t], errors, C)
-        if len(errors) < C.label_window:
-            label = inside_fence(label, y[: t + 1], C)
+            usual = not_far(last, C) or out
+            width = min(max(out), max(usual)) - max(min(out), min(usual))
+            near = min(abs(y[t] - y_hat[t]), abs(y[t] - alone[t])) <= C.label_near * width
+            known = min(out) <= y[t] <= max(out) and inside_fence(y[t], last, C) == y[t]
+            label = label if near or known else near_prediction(last, y_hat[t], alone[t], errors, C)
+        if len(errors) < C.label_window and not near:
+            label = inside_fence(y_hat[t] if t > 0 and is_wild(label, last, C) else label, last, C)
         out.append(label)
     return out
 
@@ -524,14 +543,21 @@ def no_guide(y, alone, C):
 
 def inside_fence(label, y, C):
     """A label beyond all that lie near the closest four fifths of labels: the last of them, or the median."""
-    labels = sorted(y[-C.label_window :])
-    if len(labels) < 4 or labels[0] == labels[-1]:
+    labels, kept = sorted(y[-C.label_window :]), not_far(y, C)
+    if not kept:
         return label
     if is_wild(label, y, C):
         return labels[(len(labels) - 1) // 2]
-    low, high, far = nearly_all(labels, C)
-    kept = [v for v in labels if low - far <= v <= high + far]
     return min(max(label, kept[0]), kept[-1])
+
+
+def not_far(y, C):
+    """Those of the last labels that lie near the closest four fifths of them; none where labels are few."""
+    labels = sorted(y[-C.label_window :])
+    if len(labels) < 4 or labels[0] == labels[-1]:
+        return []
+    low, high, far = nearly_all(labels, C)
+    return [v for v in labels if low - far <= v <= high + far]
 
 
 def is_wild(label, y, C):
@@ -550,7 +576,7 @@ def nearly_all(labels, C):
     middle = closest(labels, n - -(-n // 5))
     middle = closest(labels, n - 1) if middle[0] == middle[-1] else middle
     width = middle[-1] - middle[0] or min(b - a for a in labels for b in labels if b > a)
-    return middle[0], middle[-1], C.label_fence * (1 + C.label_few / n) * width
+    return middle[0], middle[-1], C.label_fence * (1 + (C.label_few / n) ** 2) * width
 
 
 def closest(labels, count):

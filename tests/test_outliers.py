@@ -143,7 +143,8 @@ def test_a_target_that_is_mostly_one_value_has_events_and_no_outliers():
     [
         ([1.0, 2.0, 1e9], [1.0, 2.0, 1e9], []),
         ([1.0, 2.0, 1e9, 3.0, 2.5], [1.0, 2.0, 2.5, 3.0, 2.5], [2]),
-        ([1.0, 2.0, 40.0, 3.0, 2.5], [1.0, 2.0, 3.0, 3.0, 2.5], []),
+        ([1.0, 2.0, 40.0, 3.0, 2.5], [1.0, 2.0, 40.0, 3.0, 2.5], []),  # few labels tell little
+        ([1.0, 2.0, 200.0, 3.0, 2.5], [1.0, 2.0, 3.0, 3.0, 2.5], []),
         ([1.0, 2.0, 2.0, 1e9], [1.0, 2.0, 2.0, 2.0], [3]),
         ([1.0] * 20 + [1e9], [1.0] * 20 + [1e9], []),  # the later ones have been judged
         ([1.0, 1.0, 1.0, 5.0], [1.0, 1.0, 1.0, 5.0], []),
@@ -170,6 +171,25 @@ def test_a_rare_peak_that_has_been_seen_before_is_believed():
     assert gate.bound(0.0, 0.0, 4.0, True, (-3.0, 3.0)) == 0.0
     assert gate.bound(0.0, 0.0, 1e6, True, (-3.0, 20.0)) == 0.0
     assert gate.bound(0.0, 0.0, 1e6, True, (-3.0, 1e6)) == 0.0  # a fault that lasted some rounds, long ago
+
+
+def test_a_label_near_its_prediction_is_believed_though_it_is_the_greatest_so_far():
+    gate, rng = RowGate(), np.random.default_rng(0)
+    for y in rng.standard_normal(200).tolist():
+        gate.bound(y + 0.01, y + 0.01, y, True)
+    assert gate.bound(3.0, 3.0, 5.0, True, (-3.0, 3.0)) == 5.0
+    assert gate.bound(3.0, 3.0, 7.0, True, (-3.0, 3.0)) == 3.0
+    assert gate.bound(3.0, 3.0, 7.0, True, (-3.0, 1e6)) == 3.0  # a fault in the range widens nothing
+
+
+@pytest.mark.parametrize(("predicted", "learnt"), [(2.9, 2.9), (-1e9, 2.0)])
+def test_a_wild_label_of_the_first_counts_as_its_prediction_or_as_the_median_if_that_is_no_better(
+    predicted, learnt
+):
+    gate = RowGate()
+    for y in (1.0, 2.0, 3.0, 2.5, 1.5):
+        gate.bound(2.0, 2.0, y, True)
+    assert gate.bound(predicted, predicted, 1e9, True) == learnt
 
 
 def test_classes_are_never_bounded():

@@ -80,6 +80,39 @@ def test_one_worse_than_alone_and_than_most_others_is_refused_once_there_are_sam
     assert judged(judge, 0, biased[None], truth).all()  # one word against another
 
 
+def judge_of(n):
+    """A judge with n samples of noise 0.1, of which one, in sight, has a first feature; and their truth."""
+    rng, truth = np.random.default_rng(0), np.ones((C.models, 5))
+    judge = Judge(False, np.float64)
+    judge.reset(1, 5)
+    for t in range(n):
+        z = rng.normal(size=(1, C.models, 5))
+        z[..., 0] = t == n - 9
+        y = z.sum((1, 2)) / C.models + 0.1 * (-1) ** t
+        judge.note(z, y, np.full((1, 2), y + 0.1))
+    return judge, truth
+
+
+def test_one_that_errs_twice_as_much_in_a_single_sample_is_used():
+    judge, truth = judge_of(C.judge_settled - 1)
+    once = truth + 2 * np.eye(5)[0]
+    errors = ((judge.z[0] * once).sum((1, 2)) / C.models - judge.y[0]) ** 2
+    assert errors.mean() > 2 * C.judge_most * 0.01  # of alone: 0.01
+    assert judged(judge, 0, np.stack([truth, once]), truth).all()
+
+
+def test_one_that_errs_more_than_most_but_predicts_nearly_the_same_is_used():
+    judge, truth = judge_of(C.judge_settled)
+    noise = judge.y[0] - judge.z[0].sum((1, 2)) / C.models
+    z = judge.z[0].reshape(C.judge_samples, -1)
+    worst = -np.linalg.lstsq(z, noise, rcond=None)[0].reshape(C.models, 5)  # what errs most for its distance
+    for size, is_used in ((1.0, True), (3.0, False)):
+        each = truth + size * worst
+        errors = ((z @ each.ravel()) / C.models - judge.y[0]) ** 2
+        assert errors.mean() > C.judge_common * 0.01
+        assert judged(judge, 0, np.stack([truth, each]), truth).tolist() == [True, is_used]
+
+
 @pytest.mark.parametrize("classifies", [False, True])
 def test_terms_are_judged_as_the_literal_rule_says(classifies):
     judge, noted = filled(50, classifies)

@@ -69,8 +69,18 @@ class Constants:
     )
     judge_fewest: int = _is(8, "samples from which on it judges them", "natural")
     judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
+    judge_clear: float = _is(
+        1.0,
+        "standard errors by which it must exceed that: one sample of 32 may be the whole difference",
+        "sets",
+    )
     judge_common: float = _is(
         1.25, "the most that one worse than alone may err, in errors of the median neighbour", "liars"
+    )
+    judge_apart: float = _is(
+        0.25,
+        "squared distance from the median prediction that is not refused, in errors of that neighbour",
+        "liars",
     )
     judge_settled: int = _is(128, "samples from which on it compares them with each other", "liars")
     judge_terms: float = _is(3.0, "the most that a neighbour's terms may err, in errors of our own", "liars")
@@ -174,7 +184,11 @@ class Constants:
     label_last: int = _own(8, "errors that let a change through if more than half of them are large")
     label_errors: int = _own(10, "errors before which labels are compared with other labels")
     label_fence: float = _own(1.5, "how far a label may then lie from nearly all others, in their range")
-    label_few: int = _own(20, "labels with which that is twice as far")
+    label_few: int = _own(24, "labels with which that is twice as far; with half as many it is five times")
+    label_again: float = _own(1.5, "how many times as far the first ones may lie that are judged again later")
+    label_near: float = _own(
+        0.5, "part of the range of those believed by which a label may always miss its prediction"
+    )
     own_errors: int = _own(30, "errors before which own samples are not dropped that are no guide any more")
     own_rise: float = _own(6.0, "how many times as large as usual their last errors must be for that")
     own_spread: float = _own(1.5, "and how many times as large as the last labels' distance from each other")

@@ -97,17 +97,30 @@ class Judge:
         near = np.abs(scores[:, (self.count - 1) % C.judge_samples, :-1]) <= REACH
         if m < C.judge_fewest:
             return np.asarray(near)
-        errors, alone = self._misses(scores, self.y[who, :m, None]).mean(1), self._alone(who)
-        good = errors[:, :-1] <= C.judge_most * alone + C.judge_least
+        misses, alone = self._misses(scores, self.y[who, :m, None]), self._alone(who)
+        good = ~_exceed(misses[..., :-1], C.judge_most * alone)
         if self.count >= C.judge_settled:  # before that, honest learners differ by what they have seen
-            common = np.sort(errors, -1)[:, [errors.shape[1] // 2]]
-            good &= errors[:, :-1] <= np.maximum(C.judge_common * common, alone) + C.judge_least
+            good &= ~self._mislead(scores, misses.mean(1), alone.mean(1))
         return np.asarray(near & good)
 
+    def _mislead(self, scores: Array, errors: Array, alone: Array) -> npt.NDArray[np.bool_]:
+        """Which neighbours err more than most, and predict something else than most do.
+
+        Of errors alone much is chance: that of the labels, which predictions have no part in. Scores
+        (R, m, n + 1), mean errors (R, n + 1) of all, the learner last, and of alone (R, 1). -> (R, n)
+        """
+        half = errors.shape[1] // 2
+        common, middle = np.sort(errors, -1)[:, [half]], np.sort(scores, -1)[..., [half]]
+        apart = ((scores[..., :-1] - middle).astype(np.float64) ** 2).mean(1)
+        worth = C.own_classes if self.classifies else 1.0  # of such a distance, in errors
+        err = errors[:, :-1] > np.maximum(C.judge_common * common, alone) + C.judge_least
+        return np.asarray(err & (worth * apart > C.judge_apart * common))
+
     def _alone(self, who: list[int]) -> Array:
-        """Mean error of the better ridge. (R, 1)"""
-        m = min(self.count, C.judge_samples)
-        return np.asarray(self.misses[who, :m].mean(1).min(-1, keepdims=True))
+        """Errors of the better ridge on the last samples. (R, m, 1)"""
+        misses = self.misses[who, : min(self.count, C.judge_samples)]
+        better = misses.mean(1).argmin(-1)
+        return np.asarray(np.take_along_axis(misses, better[:, None, None], 2))
 
     def believes_terms(self, seen: Seen, who: list[int], terms: Array, own: Array) -> Array:
         """The same by the coefficients of a memory (R, n, K), own (R, K), on its last samples.
@@ -119,7 +132,7 @@ class Judge:
             return np.ones(terms.shape[:2], bool)
         every = np.concatenate([terms, own[:, None]], 1)
         errors = self._misses(_scores(z, every), y[..., None]).mean(1)
-        most = np.maximum(errors[:, -1:], self._alone(who))
+        most = np.maximum(errors[:, -1:], self._alone(who).mean(1))
         return np.asarray(errors[:, :-1] <= C.judge_terms * most + C.judge_least)
 
     def grow(self, more: int) -> None:
@@ -145,3 +158,10 @@ def _scores(z: Array, theta: Array) -> Array:
     """What each of n parameters predicts for each of m samples. (R, m, ...), (R, n, ...) -> (R, m, n)"""
     flat = [values.reshape(*values.shape[:2], -1) for values in (z, theta)]
     return np.asarray(np.matmul(flat[0], flat[1].swapaxes(-1, -2)))
+
+
+def _exceed(misses: Array, most: Array) -> npt.NDArray[np.bool_]:
+    """Whether mean errors are larger than allowed, by more than chance. (R, m, n), (R, m, 1) -> (R, n)"""
+    more = misses - most
+    chance = more.std(1) / np.sqrt(more.shape[1])
+    return np.asarray(more.mean(1) > C.judge_clear * chance + C.judge_least)

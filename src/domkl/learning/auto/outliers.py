@@ -1,8 +1,8 @@
 """Labels that cannot be believed: each is bounded before anything in the model sees it.
 
-A label may lie `label_reach` robust deviations from what was predicted, or in the range of those believed so
-far if it is not far from the last ones: a rare peak is no error. Any other that lies `label_wild` or more
-away counts as the prediction itself. The deviation is a quantile of the last absolute errors, or the median
+A label may lie `label_reach` robust deviations from what was predicted, or `label_near` of the range of those
+believed so far, or in that range if it is not far from the last ones: a rare peak is no error. Any other that
+lies `label_wild` or more away counts as the prediction itself. The deviation is a quantile of the last absolute errors, or the median
 of the last few where that is larger: so a change that lasts is let through after some labels. While errors
 are few, labels are compared with each other too (`fence`).
 """
@@ -87,12 +87,24 @@ class RowGate:
     ) -> float:
         """The label to learn from; y counts for labels to come. `inside`: the range of those believed."""
         self.labels.add(y)
-        bounded = y if self.is_new else self._bound(y_hat, alone, y, inside)
-        if self.errors.are_few:
-            bounded = fence(self.labels.ordered).bound(bounded)
+        miss = min(abs(y - y_hat), abs(y - alone))
+        is_near = not self.is_new and self._is_near(miss, inside)
+        bounded = y if self.is_new or is_near else self._bound(y_hat, alone, y, inside)
+        if self.errors.are_few and not is_near:
+            found = fence(self.labels.ordered)
+            bounded = found.bound(y_hat if predicted and found.is_wild(bounded) else bounded)
         if predicted:
-            self.errors.add(min(abs(y - y_hat), abs(y - alone)))
+            self.errors.add(miss)
         return bounded
+
+    def _is_near(self, miss: float, inside: Sequence[float]) -> bool:
+        """Whether a label misses its prediction by a part of the range of those believed that is no reason
+        for doubt; labels far from the last ones, as of an old fault, do not count for that range."""
+        low, high = inside
+        if miss > C.label_near * (high - low):
+            return False
+        found = fence(self.labels.ordered)
+        return miss <= C.label_near * (min(high, found.high) - max(low, found.low))
 
     def _bound(self, y_hat: float, alone: float, y: float, inside: Sequence[float]) -> float:
         deviation, (low, high) = self.deviation(), inside
@@ -147,9 +159,12 @@ class Fenced(NamedTuple):
 
     @classmethod
     def of(cls, labels: list[float]) -> Fenced:
-        found, first = fence(sorted(labels)), C.label_errors + 1
-        wild = [found.is_wild(y) for y in labels[:first]] + [False] * len(labels[first:])
-        return cls([found.bound(y) for y in labels[:first]] + labels[first:], wild)
+        """Of the first labels those are bounded that lie far outside: a peak among them may be true."""
+        ordered, first = sorted(labels), labels[: C.label_errors + 1]
+        found, wide = fence(ordered), fence(ordered, C.label_again)
+        bounded = [y if wide.holds(y) else found.bound(y) for y in first]
+        later = labels[len(first) :]
+        return cls(bounded + later, [found.is_wild(y) for y in first] + [False] * len(later))
 
 
 class Fence(NamedTuple):
@@ -174,12 +189,12 @@ class Fence(NamedTuple):
         return self.median if self.is_wild(y) else min(max(y, self.low), self.high)
 
 
-def fence(ordered: list[float]) -> Fence:
+def fence(ordered: list[float], times: float = 1.0) -> Fence:
     """Of labels in order: which of them lie far from nearly all others.
 
     Nearly all: the four fifths that lie closest together, or all but one if these are the same, or else any
-    two that differ. Far: `label_fence` times their range, more while labels are few. Three labels tell
-    nothing, nor do labels that are all the same.
+    two that differ. Far: `label_fence` times their range, far more while labels are few, and `times` as far
+    as that. Three labels tell nothing, nor do labels that are all the same.
     """
     n = len(ordered)
     gaps = [b - a for a, b in itertools.pairwise(ordered) if b > a]
@@ -188,7 +203,7 @@ def fence(ordered: list[float]) -> Fence:
     low, high = _closest(ordered, n - math.ceil(n / 5))
     if low == high:
         low, high = _closest(ordered, n - 1)
-    far = C.label_fence * (1 + C.label_few / n) * (high - low or min(gaps))
+    far = times * C.label_fence * (1 + (C.label_few / n) ** 2) * (high - low or min(gaps))
     kept = [y for y in ordered if low - far <= y <= high + far]
     wild = far * C.label_wild / C.label_reach
     return Fence(kept[0], kept[-1], low - wild, high + wild, _median(ordered))
