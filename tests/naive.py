@@ -439,9 +439,10 @@ def most_likely_variances(data, b, v, noise, group):
 def believes(noted, row, thetas, own, classifies):
     """Which neighbours' parameters a learner uses, by its last 32 samples.
 
-    Not one that errs more than twice as much as alone, by more than one standard error. Nor, from 128 samples
-    on, one that errs more than alone and 1.25 times as much as the median of the learner and its neighbours,
-    if also its predictions are further from the median prediction than a quarter of that error.
+    Not one that errs more than twice as much as alone, by more than 1.5 standard errors. Nor, from 128 on,
+    one that errs more than alone and 1.25 times as much as the median of the learner and its neighbours, if
+    it does so by more than 1.5 standard errors, or if its predictions are further from the median prediction
+    than a quarter of that error.
     """
     last, found = noted[-32:], []
     alone = [[miss(s[row][k], y[row], classifies) for _, y, s in last] for k in range(2)]
@@ -451,20 +452,25 @@ def believes(noted, row, thetas, own, classifies):
         [miss(s, y[row], classifies) for s, (_, y, _) in zip(each, last, strict=True)] for each in scores
     ]
     half = len(misses) // 2
-    common, middle = sorted(map(mean, misses))[half], [sorted(at)[half] for at in zip(*scores, strict=True)]
+    common, middle = sorted(misses, key=mean)[half], [sorted(at)[half] for at in zip(*scores, strict=True)]
+    most = max(alone, [1.25 * m for m in common], key=mean)
     for each, missed in zip(scores[:-1], misses, strict=False):
         used = abs(each[-1]) <= 100
         if len(last) >= 8:
-            more = [m - 2 * a for m, a in zip(missed, alone, strict=True)]
-            chance = (mean([(v - mean(more)) ** 2 for v in more]) / len(more)) ** 0.5
-            used = used and mean(more) <= chance + 1e-6
-        if len(noted) >= 128:
+            used = used and not exceeds(missed, [2 * a for a in alone], 1.5)
+        if len(noted) >= 128 and exceeds(missed, most, 0):
             apart = mean([(s - m) ** 2 for s, m in zip(each, middle, strict=True)])
             apart = apart / 8 if classifies else apart
-            errs = mean(missed) > max(1.25 * common, mean(alone)) + 1e-6
-            used = used and not (errs and apart > 0.25 * common)
+            used = used and apart <= 0.25 * mean(common) and not exceeds(missed, most, 1.5)
         found.append(bool(used))
     return found
+
+
+def exceeds(values, most, times):
+    """Whether values are larger than others in the mean, by more than so many standard errors."""
+    more = [v - m for v, m in zip(values, most, strict=True)]
+    chance = (mean([(v - mean(more)) ** 2 for v in more]) / len(more)) ** 0.5
+    return mean(more) > times * chance + 1e-6
 
 
 def mean(values):
@@ -526,19 +532,64 @@ def near_prediction(y, y_hat, alone, errors, C):
     return y[-1]
 
 
-def no_guide(y, alone, C):
-    """The rounds in which own samples start again, from labels and what the own samples predict."""
-    found, since = [], 0
+def own_watch(y, alone, low, high, C):
+    """Rounds in which own samples start again, and (round, shift, factor, labels) of changes of unit.
+
+    From labels, what the own samples predict, and the range of labels that are believed.
+    """
+    lost, units, labels, since, age = [], [], [], 0, 0
+    shift, factor = 0.0, 1.0
     for t in range(len(y)):
-        errors = [abs(a - b) for a, b in zip(y[: t + 1], alone[: t + 1], strict=True)]
-        usual, last = sorted(errors[since:][-C.label_window :]), sorted(errors[-C.own_last :])
-        labels = sorted(y[: t + 1][-C.own_last :])
-        half = (len(labels) - 1) // 2
-        spread = sorted(abs(v - labels[half]) for v in labels)[half]
-        rises = last[half] > C.own_rise * usual[(len(usual) - 1) // 2]
-        if len(usual) >= C.own_errors and rises and last[half] > C.own_spread * spread:
-            found, since = [*found, t], t + 1
-    return found
+        labels.append((y[t] - shift) / factor)
+        age = age + 1 if age else 0
+        errors = [abs(a - b) for a, b in zip(labels, alone, strict=False)]
+        usual = lower_median(errors[since:][-C.label_window :])
+        near, guesses, recent = labels[-C.own_last :], alone[: t + 1][-C.own_last :], errors[-C.own_last :]
+        last, settled = lower_median(recent), min(t + 1 - since, C.label_window)
+        is_lost = settled >= C.own_errors and last > C.own_rise * usual and last > C.own_spread * spread(near)
+        large = [e > C.unit_rise * usual for e in recent]
+        is_sudden = sum(large[-9:]) >= 9 - C.unit_others and sum(large[:-9]) <= C.unit_others
+        is_odd = sum(not low <= v <= high for v in near) > C.own_last // 2 and last > C.own_rise * usual
+        past = [a - b for a, b in zip(labels, alone, strict=False)][-C.label_window : -C.own_last]
+        size = sum(e * e for e in past)
+        repeats = sum(past[i] * past[i + 1] for i in range(len(past) - 1)) / max(size, 1e-300)
+        is_clear = (
+            spread(guesses) > C.unit_clear * usual and last > C.unit_rise * usual and repeats < C.unit_repeats
+        )
+        tries = settled == C.label_window and is_sudden and (is_odd or is_clear)
+        n = sum(large) if tries else age if age in C.unit_looks else 0
+        line = unit_of(alone[t + 1 - n : t + 1], labels[-n:], C.unit_fits * usual) if n else None
+        if line is not None:
+            labels[-n:] = [(v - line[0]) / line[1] for v in labels[-n:]]
+            shift, factor, age, is_lost = shift + factor * line[0], factor * line[1], n, False
+            units.append((t, *line, n))
+        if is_lost:
+            lost, since = [*lost, t], t + 1
+        age = 0 if is_lost or age >= C.label_window else age
+    return lost, units
+
+
+def unit_of(guesses, labels, most):
+    """Shift and factor from predictions to labels, by the median of all slopes; or one of the two alone."""
+    pairs = list(zip(guesses, labels, strict=True))
+    slopes = sorted((y - v) / (p - q) for i, (p, y) in enumerate(pairs) for q, v in pairs[i + 1 :] if p != q)
+    factors = sorted(y / p for p, y in pairs if p)
+    found = []
+    for slope, fixed in ((slopes[len(slopes) // 2], None), (1.0, None), (factors[len(factors) // 2], 0.0)):
+        rests = sorted(y - slope * p for p, y in pairs)
+        shift = rests[len(rests) // 2] if fixed is None else fixed
+        off = sorted(abs(rest - shift) for rest in rests)[len(rests) // 2]
+        found.append((off / slope if slope > 0 else np.inf, shift, slope))
+    best = found[0] if found[0][0] <= most else min(found[1:])
+    return best[1:] if best[0] <= most else None
+
+
+def lower_median(values):
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def spread(values):
+    return lower_median([abs(v - lower_median(values)) for v in values])
 
 
 def inside_fence(label, y, C):

@@ -93,6 +93,18 @@ def test_devices_drop_own_samples_where_a_network_in_one_process_does():
     assert rows.warm.skip[1:].tolist() == [0, 0]
 
 
+def test_devices_follow_another_unit_as_a_network_in_one_process_does():
+    graph, X, y = nx.path_graph(3), *problems.streams(3, 190, 2)
+    y[0, 130:] = 1000 * y[0, 130:] + 5
+    expected, rows = simulated(graph, X, y)
+    members = learners(graph, 2)
+    np.testing.assert_array_equal(problems.fed(members, graph, X, y, random.Random(0)), expected)
+    check_same(members, rows)
+    assert rows.unit.factor[0] == pytest.approx(1000, rel=0.3)
+    assert rows.unit.factor[1:].tolist() == [1, 1]
+    assert members[0]._row.model.unit.shift == rows.unit.shift[0]
+
+
 def changing(J, T, at):
     X, y = problems.streams(J, T, 3)
     y[:, at:] *= -1
@@ -141,7 +153,8 @@ def test_a_decision_on_its_way_outlives_the_round_that_fixes_the_scale(short_war
     monkeypatch.setattr(Memories, "decide", record)
     graph = nx.path_graph(3)
     X, y = problems.streams(3, short_warm_up + 15, 2)
-    y[:, short_warm_up - 8 :] += 30  # all are alarmed, for a round soon after the last of the warm-up
+    # All are alarmed, for a round soon after the last of the warm-up.
+    y[:, short_warm_up - 12 :] = 30 + y[:, short_warm_up - 12 :][:, ::-1]
     expected, rows = simulated(graph, X, y)
     assert pending[short_warm_up]
     assert not pending[short_warm_up + 10]

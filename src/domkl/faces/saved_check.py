@@ -18,6 +18,7 @@ from ..learner.handed_check import (
     MOST,
     Shape,
     check_array,
+    check_labels,
     check_scale,
     check_sizes,
     expected,
@@ -52,6 +53,7 @@ def check_rows(settings: Auto, state: Mapping[str, Any], d: int, graph: Graph) -
     for scale in (rows["scale"], *([own["scale"]] if own else [])):
         check_scale(scale)
         need(bool((scale["width"] > checks.NARROWEST).all()), "a width is not above 0")
+    check_labels(rows)
     _check_samples(rows, d, J)
     _check_statistics(rows, d, J)
     _check_network(state["network"], graph, K)

@@ -18,6 +18,7 @@ from ..learning.auto.additive import Terms
 from ..learning.auto.change import EXPERTS
 from ..learning.auto.experts import FIRST, NAMES
 from ..learning.auto.features import Features
+from ..learning.auto.label_unit import MOST as MOST_UNIT
 from ..learning.auto.message import SCALARS
 from ..learning.settings import Auto
 
@@ -51,6 +52,7 @@ def check_auto(settings: Auto, rows: Mapping[str, Any]) -> None:
         need(is_number(name, value), f"{name} is {checks.short(value)}")
     _check_alone(rows)
     _check_errors(rows["gate"])
+    check_labels(rows)
     check_scale(rows["scale"])
     check_sizes(settings, first, now, K, rows["memories"]["all"])
 
@@ -87,7 +89,11 @@ def expected(
         (rows["halves"], _experts(J, 2)),
         (rows["residual"], {**dict.fromkeys(("last", "gain", "vector"), (J, 2)), "matrix": (J, 2, 2)}),
         (rows["residual"], {"size": one, "pairs": one}),
-        (rows["own_watch"], {"errors": (J, kept), "labels": (J, kept), "since": one}),
+        (
+            rows["own_watch"],
+            {**dict.fromkeys(("errors", "guesses", "labels"), (J, kept)), "since": one, "age": one},
+        ),
+        (rows["unit"], {"shift": one, "factor": one}),
         (rows["warm_up"], {"skip": one}),
         (joint, {"mean": (J, C.models, K)}),
         (joint["state"], _second_order(J, C.models, K)),
@@ -174,13 +180,32 @@ def _check_alone(rows: Mapping[str, Any]) -> None:
     need(rows["late"] == rows["known"] == [], "it holds values of single inputs")
     need(warm["learners"] == 1 and warm["diameter"] == 0, f"it is of {warm['learners']} learners")
     need(bool(warm["over"]) and not warm["shared"], "its scale may still change")
-    counted = rows["own_watch"]["since"].any() or warm["skip"].any()
+    counted = rows["own_watch"]["since"].any() or rows["own_watch"]["age"].any() or warm["skip"].any()
     need(not counted, "it counts samples that it does not hold")
     need(
         rows["own_memory"] is None and not rows["is_far"].any(),
         "it has a memory that only a learner with neighbours can have",
     )
     need(len(rows["memories"]["all"]) in (0, 3), f"it has {len(rows['memories']['all'])} memories")
+
+
+def check_labels(rows: Mapping[str, Any]) -> None:
+    """Refuse labels without predictions, counts of labels that are not there, and units that are none."""
+    watch, factor = rows["own_watch"], rows["unit"]["factor"]
+    n = watch["labels"].shape[1]
+    need(watch["guesses"].shape[1] == n <= C.label_window, f"{n} labels have other predictions")
+    need(watch["errors"].shape[1] <= C.label_window, f"it has {watch['errors'].shape[1]} errors")
+    need(bool(((watch["age"] >= 0) & (watch["age"] <= n)).all()), "it counts labels that it does not hold")
+    since = watch["since"]
+    need(
+        bool(((since >= 0) & (since <= watch["errors"].shape[1])).all()),
+        "it counts errors that are not there",
+    )
+    need(bool(((factor >= 1 / MOST_UNIT) & (factor <= MOST_UNIT)).all()), "a unit's factor is not above 0")
+    need(
+        bool((np.abs(rows["unit"]["shift"]) <= checks.LARGEST * MOST_UNIT).all()),
+        "a unit's shift is too large",
+    )
 
 
 def _check_errors(gate: Mapping[str, Any] | None) -> None:

@@ -28,6 +28,8 @@ from . import first_order, hedge
 from .first_order import Rates
 from .losses import Loss
 
+#: h and k of the squared loss, which is its own parabola.
+SQUARED = 2.0
 #: Rank-one terms that are collected before they are subtracted from the stored matrix at once.
 WAITING = 32
 

@@ -70,7 +70,7 @@ class Constants:
     judge_fewest: int = _is(8, "samples from which on it judges them", "natural")
     judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
     judge_clear: float = _is(
-        1.0,
+        1.5,
         "standard errors by which it must exceed that: one sample of 32 may be the whole difference",
         "sets",
     )
@@ -181,7 +181,7 @@ class Constants:
     label_window: int = _own(100, "errors of which the deviation is a quantile")
     label_quantile: float = _own(0.8, "that quantile: so many errors tell how far labels may lie")
     label_normal: float = _own(1.2816, "that quantile of normal errors, in standard deviations", "by design")
-    label_last: int = _own(8, "errors that let a change through if more than half of them are large")
+    label_last: int = _own(16, "errors that let a change through if more than half of them are large")
     label_errors: int = _own(10, "errors before which labels are compared with other labels")
     label_fence: float = _own(1.5, "how far a label may then lie from nearly all others, in their range")
     label_few: int = _own(24, "labels with which that is twice as far; with half as many it is five times")
@@ -193,6 +193,17 @@ class Constants:
     own_rise: float = _own(6.0, "how many times as large as usual their last errors must be for that")
     own_spread: float = _own(1.5, "and how many times as large as the last labels' distance from each other")
     own_last: int = _own(16, "errors, and labels, whose medians are compared")
+    unit_rise: float = _own(3.0, "how many times as large as usual the last errors must be for another unit")
+    unit_clear: float = _own(3.0, "and the predictions' spread, unless most of the labels are out of range")
+    unit_repeats: float = _own(0.2, "and the largest correlation of one error with the next: a front passes")
+    unit_others: int = _own(2, "how many of the errors before it may be large, and of those after it not")
+    unit_fits: float = _own(
+        2.0, "the largest median error, in usual ones, with which another unit explains that"
+    )
+    unit_looks: tuple[int, ...] = _own(
+        (16, 32, 64, 100), "labels with which the unit is estimated again", "by design"
+    )
+    unit_sure: int = _own(32, "labels before which none of another unit is learnt")
 
     # The autoregressive correction of the residual
     residual_fade: float = _is(0.998, "part of the past that stays at each error", "approval")

@@ -40,6 +40,7 @@ def function(rows: AutoRows, row: int) -> explain.Function:
     features, additive = rows.joint.features, rows.memories.terms
     inside, alone_inside = Inside.of(rows, row), Inside.of(rows, row, own_range=True)
     own_memory = _own_memory(rows, row)
+    shift, factor = float(rows.unit.shift[row]), float(rows.unit.factor[row])
 
     def predict(X: Array) -> Array:
         z = features.of(X, stats).reshape(len(X), -1)
@@ -53,10 +54,10 @@ def function(rows: AutoRows, row: int) -> explain.Function:
         if len(memories):
             experts = _with_residual(inside, experts, weights, expected)
         y = np.asarray(experts @ weights)
-        if own_memory is None:
-            return y
-        own_half = alone_inside(own_memory(X)[:, None])[:, 0]
-        return np.asarray(np.stack([y, (y + own_half) / 2], -1) @ halves)
+        if own_memory is not None:
+            own_half = alone_inside(own_memory(X)[:, None])[:, 0]
+            y = np.stack([y, (y + own_half) / 2], -1) @ halves
+        return np.asarray(shift + factor * y)
 
     return predict
 

@@ -85,6 +85,13 @@ class Joint:
         self.own.learn(z, y, self.common)
         self.learnt = LocalStep(*second_order.local(self.state, z, f, y, self.pulls, self.loss))
 
+    def tell_again(self, row: int, targets: Array) -> None:
+        """The last scaled targets of learner `row` were these, of the squared loss; exact, as no matrix
+        depends on them."""
+        assert self.state is not None
+        moved = self.own.tell_again(row, targets)
+        self.state = self.state._replace(m=self.state.m + moved)
+
     def reset(self, samples: list[Sample], stats: Stats, skip: Array | None = None) -> None:
         """Start again from these samples alone, targets scaled, as if the neighbours agreed.
 

@@ -79,6 +79,14 @@ class Judge:
         self.misses[:, k] = self._misses(alone, y[:, None])
         self.count += 1
 
+    def tell_again(self, row: int, targets: Array) -> tuple[Array, Array]:
+        """The last targets of learner `row` were these (n,). Returns features and how much more they are."""
+        n = min(len(targets), self.count, C.judge_samples)
+        at = np.arange(self.count - n, self.count) % C.judge_samples
+        more = targets[len(targets) - n :] - self.y[row, at]
+        self.y[row, at] += more
+        return self.z[row, at], more
+
     def _misses(self, scores: Array, y: Array) -> Array:
         """Squared errors of scores; of classes the logistic loss, which is large for one too sure."""
         scores = np.asarray(scores, np.float64)
@@ -100,21 +108,26 @@ class Judge:
         misses, alone = self._misses(scores, self.y[who, :m, None]), self._alone(who)
         good = ~_exceed(misses[..., :-1], C.judge_most * alone)
         if self.count >= C.judge_settled:  # before that, honest learners differ by what they have seen
-            good &= ~self._mislead(scores, misses.mean(1), alone.mean(1))
+            good &= ~self._mislead(scores, misses, alone)
         return np.asarray(near & good)
 
-    def _mislead(self, scores: Array, errors: Array, alone: Array) -> npt.NDArray[np.bool_]:
-        """Which neighbours err more than most, and predict something else than most do.
+    def _mislead(self, scores: Array, misses: Array, alone: Array) -> npt.NDArray[np.bool_]:
+        """Which neighbours err more than most: by more than chance, or since they predict something else.
 
-        Of errors alone much is chance: that of the labels, which predictions have no part in. Scores
-        (R, m, n + 1), mean errors (R, n + 1) of all, the learner last, and of alone (R, 1). -> (R, n)
+        Scores and errors (R, m, n + 1) of all, the learner last, and errors of alone (R, m, 1). -> (R, n)
         """
+        errors = misses.mean(1)
         half = errors.shape[1] // 2
-        common, middle = np.sort(errors, -1)[:, [half]], np.sort(scores, -1)[..., [half]]
-        apart = ((scores[..., :-1] - middle).astype(np.float64) ** 2).mean(1)
-        worth = C.own_classes if self.classifies else 1.0  # of such a distance, in errors
-        err = errors[:, :-1] > np.maximum(C.judge_common * common, alone) + C.judge_least
-        return np.asarray(err & (worth * apart > C.judge_apart * common))
+        middle = np.argsort(errors, -1, kind="stable")[:, half]  # who errs as most do
+        common = np.take_along_axis(misses, middle[:, None, None], 2)  # (R, m, 1)
+        most = C.judge_common * common
+        most = np.where((most.mean(1) > alone.mean(1))[:, None], most, alone)
+        usual = np.sort(scores, -1)[..., [half]]
+        apart = ((scores[..., :-1] - usual).astype(np.float64) ** 2).mean(1)
+        apart = C.own_classes * apart if self.classifies else apart  # in errors
+        err = errors[:, :-1] > most.mean(1) + C.judge_least
+        differ = apart > C.judge_apart * common.mean(1)
+        return np.asarray(err & (differ | _exceed(misses[..., :-1], most)))
 
     def _alone(self, who: list[int]) -> Array:
         """Errors of the better ridge on the last samples. (R, m, 1)"""

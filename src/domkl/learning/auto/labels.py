@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.types import Array
+from .experts import ALONE
+from .own_watch import LabelChange
 
 if TYPE_CHECKING:
     from .prediction import AutoPrediction
@@ -17,14 +19,32 @@ if TYPE_CHECKING:
 def believed(rows: AutoRows, earlier: AutoPrediction, y: Array) -> tuple[Array, Array]:
     """Labels (J,) to learn from, and those to keep for the next scale, by what was predicted.
 
-    Own samples that the labels have left start again, where changes are watched for.
+    Both are in the first unit of each learner's sensor. Own samples that the labels have left start again,
+    where changes are watched for, unless only the unit has changed.
     """
     if rows.gate is None:
         return y, y
-    alone, predicted = rows.alone(earlier), rows.joint.state is not None
+    y, alone, predicted = rows.unit.first(y), earlier.experts[:, ALONE], rows.joint.state is not None
     if predicted and rows.watches:
-        _drop_own(rows, rows.own_watch.observe(alone, y))
-    return rows.gate.bound(earlier.y_hat, alone, y, predicted, rows.own_range)
+        change = rows.own_watch.observe(alone, y, rows.own_range)
+        if change.of_unit.any():
+            y = _take_unit(rows, change)
+        _drop_own(rows, change.lost)
+    learnt, kept = rows.gate.bound(earlier.mixed, alone, y, predicted, rows.own_range)
+    return np.where(rows.own_watch.is_unsure, earlier.mixed, learnt), kept
+
+
+def _take_unit(rows: AutoRows, change: LabelChange) -> Array:
+    """Go on in the first unit; the labels since the change are told again. Returns this round's. (J,)"""
+    assert rows.gate is not None
+    change.lost[~rows.unit.change(change.shift, change.factor)] = True
+    labels, errors = rows.own_watch.labels, rows.own_watch.errors
+    for row in np.flatnonzero(change.of_unit & ~change.lost).tolist():
+        before = slice(-change.told[row], -1)  # this round's label is still to be judged
+        rows.gate.rows[row].tell_again(labels[row, before], errors[row, before])
+        rows.warm.tell_again(row, labels[row, before])
+        rows.joint.tell_again(row, rows.scaled_targets(row, labels[row, before]))
+    return np.array(labels[:, -1])
 
 
 def _drop_own(rows: AutoRows, lost: npt.NDArray[np.bool_]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from ..state import fields_of
 from .constants import C
 from .experts import Experts
+from .label_unit import LabelUnit
 from .own_watch import OwnWatch
 from .residual import ResidualModel
 
@@ -47,4 +48,7 @@ def from_2(state: Mapping[str, Any]) -> dict[str, Any]:
         own = {**own, "weak_before": own["weak"], "apart_before": own["apart"]}
     halves = fields_of(Experts(J, C.own_half, C.own_heat, C.own_share))
     new = {"halves": halves, "is_far": np.zeros(J, int), "own_memory": None}
+    watch = state["own_watch"]
+    watch = {**watch, "guesses": watch["labels"], "age": np.zeros(J, int)}  # what was predicted is not known
+    new |= {"own_watch": watch, "unit": fields_of(LabelUnit(J))}
     return {**state, "joint": {**joint, "own": own}, **new}

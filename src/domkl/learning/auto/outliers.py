@@ -2,9 +2,9 @@
 
 A label may lie `label_reach` robust deviations from what was predicted, or `label_near` of the range of those
 believed so far, or in that range if it is not far from the last ones: a rare peak is no error. Any other that
-lies `label_wild` or more away counts as the prediction itself. The deviation is a quantile of the last absolute errors, or the median
-of the last few where that is larger: so a change that lasts is let through after some labels. While errors
-are few, labels are compared with each other too (`fence`).
+lies `label_wild` or more away counts as the prediction itself. The deviation is a quantile of the last
+absolute errors, or the median of the last few where that is larger: so a change that lasts is let through
+after some labels. While errors are few, labels are compared with each other too (`fence`).
 """
 
 from __future__ import annotations
@@ -97,6 +97,10 @@ class RowGate:
             self.errors.add(miss)
         return bounded
 
+    def tell_again(self, labels: Array, errors: Array) -> None:
+        """The last labels and errors, of which it now turns out that they were these."""
+        self.labels, self.errors = self.labels.ending(labels), self.errors.ending(errors)
+
     def _is_near(self, miss: float, inside: Sequence[float]) -> bool:
         """Whether a label misses its prediction by a part of the range of those believed that is no reason
         for doubt; labels far from the last ones, as of an old fault, do not count for that range."""
@@ -141,6 +145,11 @@ class LastValues:
         bisect.insort(self.ordered, value)
         if len(self.values) > C.label_window:
             del self.ordered[bisect.bisect_left(self.ordered, self.values.popleft())]
+
+    def ending(self, last: Array) -> LastValues:
+        """The same, with other last values."""
+        kept = list(self.values)
+        return LastValues(kept[: max(len(kept) - len(last), 0)] + last[-len(kept) :].tolist() if kept else ())
 
     @property
     def mostly_same(self) -> bool:

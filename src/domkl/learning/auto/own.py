@@ -156,6 +156,17 @@ class Own:
         self.a = a.moved(((ky - h * first_order.dot(z, a.now)) / rise)[..., None] * u)
         self.apart = apart.moved(((ky - h * first_order.dot(z, c + apart.now)) / rise)[..., None] * u)
 
+    def tell_again(self, row: int, targets: Array) -> Array:
+        """The last targets of learner `row` were these; returns by how much m moves. (J, models, K)"""
+        self._at = None
+        z, more = self.judge.tell_again(row, targets)
+        moved = np.zeros_like(self.m)
+        moved[row] = second_order.SQUARED * np.einsum("n,npk->pk", more, z)
+        self.m = self.m + moved
+        by, _ = self.inverse.times(moved, moved)
+        self.a, self.apart = self.a.moved(by), self.apart.moved(by)
+        return moved
+
     def fade(self, rounds: int, memory: float) -> None:
         """Let the past count less, if it is time, so that about `memory` samples count."""
         n = second_order.pace(memory, self.m.shape[-1])

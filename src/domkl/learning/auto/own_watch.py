@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...base.types import Array
 from .constants import C
+from .label_unit import line_of
+
+
+class LabelChange(NamedTuple):
+    """What one more label has shown of each learner. (J,) each"""
+
+    lost: npt.NDArray[np.bool_]  # whose own samples are no guide any more
+    shift: Array  # whose labels are in another unit: shift + factor * those before; 0 and 1 elsewhere
+    factor: Array
+    told: npt.NDArray[np.int64]  # how many of the last labels are in that unit
+
+    @property
+    def of_unit(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.told > 0)
 
 
 class OwnWatch:
@@ -16,34 +30,101 @@ class OwnWatch:
 
     The own samples say less than the median of the last labels would where the predictions' errors are large
     beside the distance of these labels from each other, and beside the usual errors. Medians of `own_last`
-    decide, so that some wrong labels do not, nor a front that comes early. Nothing of it is sent.
+    decide, so that some wrong labels do not, nor a front that comes early. If all at once a straight line
+    leads from the predictions to the labels, the sensor has another unit, and nothing else has changed; the
+    line is drawn again when there are more labels in that unit (`unit_looks`). Nothing of it is sent.
     """
 
-    FIELDS: ClassVar = ("errors", "labels", "since")
+    FIELDS: ClassVar = ("errors", "guesses", "labels", "since", "age")
 
     def __init__(self, J: int) -> None:
         self.errors: Array = np.zeros((J, 0))  # the last `label_window` absolute errors
-        self.labels: Array = np.zeros((J, 0))  # the last `own_last` labels
+        self.guesses: Array = np.zeros((J, 0))  # the last `label_window` predictions, and labels
+        self.labels: Array = np.zeros((J, 0))
         self.since = np.zeros(J, int)  # how many of the errors are of today's own samples
+        self.age = np.zeros(J, int)  # how many labels there are of another unit, until they are enough
 
-    def observe(self, predicted: Array, y: Array) -> npt.NDArray[np.bool_]:
-        """Whose own samples are no guide any more, by one more label (J,). Booleans (J,)"""
-        error = np.abs(y - predicted)
-        self.errors = np.hstack([self.errors, error[:, None]])[:, -C.label_window :]
-        self.labels = np.hstack([self.labels, y[:, None]])[:, -C.own_last :]
+    @property
+    def is_unsure(self) -> npt.NDArray[np.bool_]:
+        """Whose labels are in a unit that too few of them show to learn from them. Booleans (J,)"""
+        return (self.age > 0) & (self.age < C.unit_sure)
+
+    def observe(self, predicted: Array, y: Array, inside: Array) -> LabelChange:
+        """One more label of each learner, and what its own samples had predicted. (J,) each
+
+        `inside`: least and greatest label believed so far (2, J).
+        """
+        self.errors = np.hstack([self.errors, np.abs(y - predicted)[:, None]])[:, -C.label_window :]
+        self.guesses = np.hstack([self.guesses, predicted[:, None]])[:, -C.label_window :]
+        self.labels = np.hstack([self.labels, y[:, None]])[:, -C.label_window :]
         self.since = np.minimum(self.since + 1, C.label_window)
-        last = _median(self.errors[:, -C.own_last :])
-        spread = _median(np.abs(self.labels - _median(self.labels)[:, None]))
-        lost = (last > C.own_rise * self._usual()) & (last > C.own_spread * spread)
-        lost &= self.since >= C.own_errors
+        self.age = np.where(self.age > 0, self.age + 1, 0)
+        usual, last = self._usual(), _median(self.errors[:, -C.own_last :])
+        lost = (last > C.own_rise * usual) & (self.since >= C.own_errors)
+        lost &= last > C.own_spread * _spread(self.labels[:, -C.own_last :])
+        return self._changed(self._may_be_unit(usual, last, inside), lost, usual)
+
+    def _may_be_unit(self, usual: Array, last: Array, inside: Array) -> npt.NDArray[np.bool_]:
+        """Whose last labels are so strange, all at once, that they may be in another unit. Booleans (J,)
+
+        Either most of them are out of range, or predictions differ enough to see a straight line, and errors
+        of more than a few rounds, as in a weather front, are unusual.
+        """
+        labels = self.labels[:, -C.own_last :]
+        outside = ((labels < inside[0][:, None]) | (labels > inside[1][:, None])).sum(-1) > C.own_last // 2
+        clear = _spread(self.guesses[:, -C.own_last :]) > C.unit_clear * usual
+        clear &= (last > C.unit_rise * usual) & (self._repeats() < C.unit_repeats)
+        strange = clear | (outside & (last > C.own_rise * usual))
+        is_known = (self.since == C.label_window) & (self.labels.shape[1] == C.label_window)
+        return np.asarray(strange & self._is_sudden(usual) & is_known)
+
+    def _is_sudden(self, usual: Array) -> npt.NDArray[np.bool_]:
+        """Whether nearly all of the last errors are large and nearly none of those before were."""
+        large, new = self._are_large(usual), C.own_last // 2 + 1
+        few, many = C.unit_others, new - C.unit_others
+        return np.asarray((large[:, -new:].sum(-1) >= many) & (large[:, :-new].sum(-1) <= few))
+
+    def _are_large(self, usual: Array) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.errors[:, -C.own_last :] > C.unit_rise * usual[:, None])
+
+    def _changed(
+        self, strange: npt.NDArray[np.bool_], lost: npt.NDArray[np.bool_], usual: Array
+    ) -> LabelChange:
+        J, large = len(lost), self._are_large(usual)
+        change = LabelChange(lost, np.zeros(J), np.ones(J), np.zeros(J, np.int64))
+        for row in np.flatnonzero(strange | np.isin(self.age, C.unit_looks)).tolist():
+            n = int(large[row].sum() if strange[row] else self.age[row])
+            line = line_of(self.guesses[row, -n:].tolist(), self.labels[row, -n:].tolist(), float(usual[row]))
+            if line is not None:
+                self._take(row, n, *line)
+                lost[row] = False
+                change.shift[row], change.factor[row], change.told[row] = *line, n
         self.since = np.where(lost, 0, self.since)
-        return np.asarray(lost)
+        self.age = np.where(lost | (self.age >= C.label_window), 0, self.age)
+        return change
+
+    def _take(self, row: int, n: int, shift: float, factor: float) -> None:
+        """The last n labels as they would have been in the unit before."""
+        self.labels[row, -n:] = (self.labels[row, -n:] - shift) / factor
+        self.errors[row, -n:] = np.abs(self.labels[row, -n:] - self.guesses[row, -n:])
+        self.age[row] = n
+
+    def _repeats(self) -> Array:
+        """Correlation of one error with the next, before the last `own_last`. (J,)"""
+        errors = (self.labels - self.guesses)[:, : -C.own_last]
+        pairs, size = (errors[:, 1:] * errors[:, :-1]).sum(-1), (errors**2).sum(-1)
+        return np.asarray(pairs / np.maximum(size, 1e-300))
 
     def _usual(self) -> Array:
         n = self.errors.shape[1]
         is_old = np.arange(n) < n - self.since[:, None]
         ordered = np.sort(np.where(is_old, np.inf, self.errors), -1)
         return np.asarray(ordered[np.arange(len(ordered)), (self.since - 1) // 2])
+
+
+def _spread(values: Array) -> Array:
+    """The median distance from the median of each row. (J,)"""
+    return _median(np.abs(values - _median(values)[:, None]))
 
 
 def _median(values: Array) -> Array:

@@ -44,6 +44,7 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
         "residual": fields_of(rows.residual),
         "gate": None if rows.gate is None else rows.gate.state(),
         "own_watch": fields_of(rows.own_watch),
+        "unit": fields_of(rows.unit),
         "joint": _joint_state(rows),
         "memories": _memories_state(rows),
         "own_memory": _own_memory_state(rows.own_memory),
@@ -107,6 +108,7 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
     if rows.gate is not None and state["gate"] is not None:  # of rows that kept every label
         rows.gate.restore(state["gate"])
     set_fields(rows.own_watch, state["own_watch"])
+    set_fields(rows.unit, state["unit"])
     _restore_joint(rows, state["joint"])
     _restore_memories(rows, state["memories"])
     rows.own_memory = _own_memory_of(rows, state["own_memory"])
@@ -179,7 +181,8 @@ def inherit(rows: AutoRows, alone: AutoRows) -> None:
     for memory, other in zip(rows.memories.all, alone.memories.all, strict=True):
         memory.inherit(other)
     pairs = ((rows.memories.detector, alone.memories.detector), (rows.residual, alone.residual))
-    for ours, its in (*pairs, (rows.experts, alone.experts), (rows.ridges, alone.ridges)):
+    own = ((rows.experts, alone.experts), (rows.ridges, alone.ridges), (rows.unit, alone.unit))
+    for ours, its in (*pairs, *own):
         set_fields(ours, {name: _rows(value, rows.J) for name, value in fields_of(its).items()})
     if rows.gate is not None and alone.gate is not None:
         rows.gate.inherit(alone.gate)

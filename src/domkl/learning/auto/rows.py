@@ -25,6 +25,7 @@ from .experts import ALONE, FIRST, MEMORIES, NAMES, Experts
 from .features import Features, Stats
 from .growth import take_late
 from .joint import Joint
+from .label_unit import LabelUnit
 from .memories import NOBODY, Memories
 from .message import LARGEST, SCALARS, SMALL_PARTS, interpret, within_ranges, within_reach
 from .outliers import LabelGate
@@ -71,7 +72,7 @@ class AutoRows(Model):
         self.dtype, self.diagonal, self.lockstep = dtype, diagonal, lockstep
         self.watches, self.rounds = settings.forgetting == "auto", 0
         bounds = settings.outliers == "bound" and not self.loss.classifies
-        self.gate, self.own_watch = LabelGate(J) if bounds else None, OwnWatch(J)
+        self.gate, self.own_watch, self.unit = LabelGate(J) if bounds else None, OwnWatch(J), LabelUnit(J)
         self.warm = WarmUp(J, learners, diameter, lockstep, fenced=bounds)
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
         self.own_range = np.stack([self.low, self.high])  # (2, J) of the own targets
@@ -136,7 +137,7 @@ class AutoRows(Model):
             y_hat = np.full(self.J, self.settings.start)
             both, none = np.stack([y_hat, y_hat], -1), np.empty(0)
             first = np.repeat(y_hat[:, None], FIRST, -1)
-            return AutoPrediction(x, none, none, both, first, y_hat, both, both, none)
+            return AutoPrediction(x, none, none, both, first, y_hat, y_hat, both, both, none)
         assert self.scale is not None
         z = self.joint.features.of(x, self.scale.inputs)
         f, near = self.joint.scores(z)
@@ -152,16 +153,17 @@ class AutoRows(Model):
         if self.memories:
             experts, residual = prediction.with_residual(self, experts, w)
         halves = prediction.halves(self, (w * experts).sum(-1), x)
-        y_hat = prediction.weighed(self, halves)
-        return AutoPrediction(x, z, f, units.predicted(self, f), experts, y_hat, alone, halves, residual)
+        mixed = prediction.weighed(self, halves)
+        models, y_hat = units.predicted(self, f), self.unit.now(mixed)
+        return AutoPrediction(x, z, f, models, experts, y_hat, mixed, alone, halves, residual)
 
     def models(self, prediction: AutoPrediction) -> Array:
         """Predictions of each joint model. (J, models)"""
-        return prediction.models
+        return self.unit.now(prediction.models)
 
     def alone(self, prediction: AutoPrediction) -> Array:
         """Predictions from each learner's own samples, which no message has changed. (J,)"""
-        return np.asarray(prediction.experts[:, ALONE])
+        return self.unit.now(prediction.experts[:, ALONE])
 
     def gaps(self, prediction: AutoPrediction, around: Array) -> Array:
         """Sum over neighbours i of f_j(x_j) - f_i(x_j), in units of y; 0 while scales differ. (J, models)"""
@@ -265,6 +267,11 @@ class AutoRows(Model):
         assert self.scale is not None
         return np.asarray(in_widths(y - self.scale.centre, self.scale.width), self.dtype)
 
+    def scaled_targets(self, row: int, y: Array) -> Array:
+        """Targets (n,) of learner `row`, as the models learn them."""
+        assert self.scale is not None
+        return np.asarray(in_widths(y - self.scale.centre[row], self.scale.width[row]), self.dtype)
+
     # Following changes
 
     def _remember(self, earlier: AutoPrediction, y: Array, target: Array) -> None:
@@ -276,7 +283,7 @@ class AutoRows(Model):
             self.own_memory.learn(earlier.x, target)
         elif self.is_far.any():
             self.own_memory = OwnMemory.of(list(self.memories.recent), self.memories.terms, self.loss)
-        error = in_widths(earlier.y_hat - y, self.scale.width) ** 2
+        error = in_widths(earlier.mixed - y, self.scale.width) ** 2
         compared = [*range(JOINT), *range(MEMORIES, MEMORIES + len(self.memories.all))]
         self.memories.detector.observe(error, units.misses(self, earlier.experts[:, compared], y))
 

@@ -116,6 +116,13 @@ class WarmUp:
         given = zip(samples, labels, wild[..., None], strict=True)
         return [(np.where(gone, np.nan, x), y) for (x, _), y, gone in given]
 
+    def tell_again(self, row: int, labels: Array) -> None:
+        """The last labels of one learner, of which it now turns out that they were these."""
+        n = min(len(labels), len(self.samples))
+        for i, label in zip(range(-n, 0), labels[len(labels) - n :], strict=True):
+            x, y = self.samples[i]
+            self.samples[i] = x, np.where(np.arange(len(y)) == row, label, y)
+
     def divide(self, n: int, returns: bool, for_all: bool) -> None:
         """For the long memory the last n samples count, and those of a past that returns; others are past.
 
