@@ -116,18 +116,19 @@ class Judge:
 
         Scores and errors (R, m, n + 1) of all, the learner last, and errors of alone (R, m, 1). -> (R, n)
         """
-        errors = misses.mean(1)
-        half = errors.shape[1] // 2
-        middle = np.argsort(errors, -1, kind="stable")[:, half]  # who errs as most do
-        common = np.take_along_axis(misses, middle[:, None, None], 2)  # (R, m, 1)
-        most = C.judge_common * common
-        most = np.where((most.mean(1) > alone.mean(1))[:, None], most, alone)
+        errors, half = misses.mean(1), misses.shape[2] // 2
+        common = np.sort(errors, -1)[:, [half]]
+        most = np.maximum(C.judge_common * common, alone.mean(1))
+        err = errors[:, :-1] > most + C.judge_least
+        if not err.any():
+            return np.asarray(err)
         usual = np.sort(scores, -1)[..., [half]]
         apart = ((scores[..., :-1] - usual).astype(np.float64) ** 2).mean(1)
         apart = C.own_classes * apart if self.classifies else apart  # in errors
-        err = errors[:, :-1] > most.mean(1) + C.judge_least
-        differ = apart > C.judge_apart * common.mean(1)
-        return np.asarray(err & (differ | _exceed(misses[..., :-1], most)))
+        middle = np.argsort(errors, -1, kind="stable")[:, half]  # who errs as most do
+        each = C.judge_common * np.take_along_axis(misses, middle[:, None, None], 2)  # (R, m, 1)
+        each = np.where((C.judge_common * common >= most)[:, None], each, alone)
+        return np.asarray(err & ((apart > C.judge_apart * common) | _exceed(misses[..., :-1], each)))
 
     def _alone(self, who: list[int]) -> Array:
         """Errors of the better ridge on the last samples. (R, m, 1)"""
@@ -176,5 +177,9 @@ def _scores(z: Array, theta: Array) -> Array:
 def _exceed(misses: Array, most: Array) -> npt.NDArray[np.bool_]:
     """Whether mean errors are larger than allowed, by more than chance. (R, m, n), (R, m, 1) -> (R, n)"""
     more = misses - most
+    mean = more.mean(1)
+    larger = mean > C.judge_least
+    if not larger.any():
+        return np.asarray(larger)
     chance = more.std(1) / np.sqrt(more.shape[1])
-    return np.asarray(more.mean(1) > C.judge_clear * chance + C.judge_least)
+    return np.asarray(mean > C.judge_clear * chance + C.judge_least)

@@ -31,7 +31,8 @@ def believed(rows: AutoRows, earlier: AutoPrediction, y: Array) -> tuple[Array, 
             y = _take_unit(rows, change)
         _drop_own(rows, change.lost)
     learnt, kept = rows.gate.bound(earlier.mixed, alone, y, predicted, rows.own_range)
-    return np.where(rows.own_watch.is_unsure, earlier.mixed, learnt), kept
+    unsure = rows.own_watch.is_unsure
+    return np.where(unsure, earlier.mixed, learnt) if unsure.any() else learnt, kept
 
 
 def _take_unit(rows: AutoRows, change: LabelChange) -> Array:

@@ -88,11 +88,11 @@ class RowGate:
         """The label to learn from; y counts for labels to come. `inside`: the range of those believed."""
         self.labels.add(y)
         miss = min(abs(y - y_hat), abs(y - alone))
-        is_near = not self.is_new and self._is_near(miss, inside)
-        bounded = y if self.is_new or is_near else self._bound(y_hat, alone, y, inside)
-        if self.errors.are_few and not is_near:
+        bounded = y if self.is_new else self._bound(y_hat, alone, y, inside)
+        if self.errors.are_few:
             found = fence(self.labels.ordered)
-            bounded = found.bound(y_hat if predicted and found.is_wild(bounded) else bounded)
+            if self.is_new or not found.is_near(miss, inside):
+                bounded = found.bound(y_hat if predicted and found.is_wild(bounded) else bounded)
         if predicted:
             self.errors.add(miss)
         return bounded
@@ -101,21 +101,13 @@ class RowGate:
         """The last labels and errors, of which it now turns out that they were these."""
         self.labels, self.errors = self.labels.ending(labels), self.errors.ending(errors)
 
-    def _is_near(self, miss: float, inside: Sequence[float]) -> bool:
-        """Whether a label misses its prediction by a part of the range of those believed that is no reason
-        for doubt; labels far from the last ones, as of an old fault, do not count for that range."""
-        low, high = inside
-        if miss > C.label_near * (high - low):
-            return False
-        found = fence(self.labels.ordered)
-        return miss <= C.label_near * (min(high, found.high) - max(low, found.low))
-
     def _bound(self, y_hat: float, alone: float, y: float, inside: Sequence[float]) -> float:
         deviation, (low, high) = self.deviation(), inside
         reach, miss = C.label_reach * deviation, min(abs(y - y_hat), abs(y - alone))
         if miss <= reach or self.labels.mostly_same:
             return y
-        if low <= y <= high and fence(self.labels.ordered).holds(y):
+        found = fence(self.labels.ordered)
+        if found.is_near(miss, inside) or (low <= y <= high and found.holds(y)):
             return y
         centre = y_hat if abs(y_hat - alone) <= reach else alone  # neighbours may have misled y_hat
         is_wild = miss >= C.label_wild * deviation
@@ -188,6 +180,13 @@ class Fence(NamedTuple):
     def holds(self, y: float) -> bool:
         """Whether a label is not far from nearly all others."""
         return self.low <= y <= self.high
+
+    def is_near(self, miss: float, inside: Sequence[float]) -> bool:
+        """Whether an error is a part of the range of labels believed, `inside`, that is no reason for doubt.
+
+        What lies far from the last labels, as those of an old fault, does not count for that range.
+        """
+        return miss <= C.label_near * (min(inside[1], self.high) - max(inside[0], self.low))
 
     def is_wild(self, y: float) -> bool:
         """Whether a label is too far away to say anything."""

@@ -20,6 +20,11 @@ class LabelChange(NamedTuple):
     factor: Array
     told: npt.NDArray[np.int64]  # how many of the last labels are in that unit
 
+    @classmethod
+    def none(cls, J: int) -> LabelChange:
+        """Everything is as it was."""
+        return cls(np.zeros(J, bool), np.zeros(J), np.ones(J), np.zeros(J, np.int64))
+
     @property
     def of_unit(self) -> npt.NDArray[np.bool_]:
         return np.asarray(self.told > 0)
@@ -58,8 +63,10 @@ class OwnWatch:
         self.guesses = np.hstack([self.guesses, predicted[:, None]])[:, -C.label_window :]
         self.labels = np.hstack([self.labels, y[:, None]])[:, -C.label_window :]
         self.since = np.minimum(self.since + 1, C.label_window)
-        self.age = np.where(self.age > 0, self.age + 1, 0)
+        self.age = self.age + (self.age > 0)
         usual, last = self._usual(), _median(self.errors[:, -C.own_last :])
+        if not (self.age.any() or (last > C.unit_rise * usual).any()):
+            return LabelChange.none(len(y))
         lost = (last > C.own_rise * usual) & (self.since >= C.own_errors)
         lost &= last > C.own_spread * _spread(self.labels[:, -C.own_last :])
         return self._changed(self._may_be_unit(usual, last, inside), lost, usual)
@@ -90,8 +97,7 @@ class OwnWatch:
     def _changed(
         self, strange: npt.NDArray[np.bool_], lost: npt.NDArray[np.bool_], usual: Array
     ) -> LabelChange:
-        J, large = len(lost), self._are_large(usual)
-        change = LabelChange(lost, np.zeros(J), np.ones(J), np.zeros(J, np.int64))
+        change, large = LabelChange.none(len(lost))._replace(lost=lost), self._are_large(usual)
         for row in np.flatnonzero(strange | np.isin(self.age, C.unit_looks)).tolist():
             n = int(large[row].sum() if strange[row] else self.age[row])
             line = line_of(self.guesses[row, -n:].tolist(), self.labels[row, -n:].tolist(), float(usual[row]))
