@@ -34,10 +34,12 @@ def together() -> str:
         now, alone = mean(both, "now", "together"), mean(both, "now", "alone")
         over = None if now is None or alone is None else now / alone
         known = [mean(both, "now", key) for key in ("clusters known", "others cut")]
-        values = mean(both, "before", "together"), *known, now, alone, over, *worst(both)
+        common = mean(both, "before", "together")
+        beside = None if now is None or common is None else now / common
+        values = common, *known, now, alone, beside, over, *worst(both)
         lines.append([name, str(len(both)), *map(shown, values)])
     heads = "network | seeds | one common function | clusters known | others cut | together | alone"
-    heads += " | over alone"
+    heads += " | over common | over alone"
     return table(f"{heads} | worst seed | worst learner", lines)
 
 
@@ -50,4 +52,11 @@ def worst(rows: list[dict[str, Any]]) -> tuple[float | None, float | None]:
     return seed if len(found) > 1 else None, max(now["worst"] for now in found)
 
 
-MADE: dict[str, Maker] = {"together-pays": together}
+def clusters_later() -> str:
+    """Of two clusters, from round 64 on: the error over that with the other links cut."""
+    rows = [row for name, row in read("together").items() if name.startswith("made two clusters")]
+    later, cut = mean(rows, "now", "later"), mean(rows, "now", "others cut, later")
+    return "" if later is None or cut is None else f"{later / cut:.3f}"
+
+
+MADE: dict[str, Maker] = {"together-pays": together, "clusters-later": clusters_later}
