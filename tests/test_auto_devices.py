@@ -102,7 +102,8 @@ def test_devices_follow_another_unit_as_a_network_in_one_process_does():
     check_same(members, rows)
     assert rows.unit.factor[0] == pytest.approx(1000, rel=0.3)
     assert rows.unit.factor[1:].tolist() == [1, 1]
-    assert members[0]._row.model.unit.shift == rows.unit.shift[0]
+    assert members[0].label_unit == (rows.unit.shift[0], rows.unit.factor[0])
+    assert members[1].label_unit == (0, 1)
 
 
 def changing(J, T, at):

@@ -212,7 +212,11 @@ class Agent:
     def _learn(self, x: Any, y: float, y_hat: float) -> None:
         self._opened_at = time.monotonic()
         self.progress.start_round(self._opened_at)
+        before = self.learner.label_unit
         update = self.learner.observe(checks.finite_or_missing("x", x), y)
+        if self.learner.label_unit != before:
+            shift, factor = self.learner.label_unit
+            tell(LOG, logging.WARNING, "labels are in another unit than at first", shift=shift, factor=factor)
         self._is_open = True
         sent = self.post.send(update, self.memory.durable(update.round))
         self.memory.remember(update.round, sent, self._durable())

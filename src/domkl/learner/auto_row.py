@@ -85,6 +85,10 @@ class AutoRow(ModelRow):
     def weights(self) -> Array:
         return np.asarray(self.model.experts.weights()[0])
 
+    @property
+    def label_unit(self) -> tuple[float, float]:
+        return float(self.model.unit.shift[0]), float(self.model.unit.factor[0])
+
     # Samples
 
     def predict(self, x: npt.ArrayLike, round: int) -> float:

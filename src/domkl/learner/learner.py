@@ -138,6 +138,14 @@ class Learner(MergedRounds):
         """Weights of its kernels (`Paper`) or experts (`Auto`)."""
         return self._row.weights
 
+    @property
+    def label_unit(self) -> tuple[float, float]:
+        """Shift and factor: a label is now shift + factor * what it would have been in the first unit.
+
+        (0, 1), unless its sensor has changed the unit, which `Auto` recognises.
+        """
+        return self._row.label_unit
+
     def explain(self, names: Sequence[str] = ()) -> Effects | None:
         """Which inputs matter to its predictions now; None before the first label, or if a model cannot tell.
 

@@ -40,6 +40,7 @@ class PaperRow:
     closes_alone = True
     alone: float | None = None
     resets = 0
+    label_unit = (0.0, 1.0)
     earlier: tuple[str, ...] = ()
 
     def __init__(

@@ -48,6 +48,10 @@ class LearnerRow(Protocol):
         """Weights of its kernels or experts. (n,)"""
 
     @property
+    def label_unit(self) -> tuple[float, float]:
+        """Shift and factor of today's unit of labels."""
+
+    @property
     def parameters(self) -> Any:
         """theta, lam, ... between two rounds; None before the first label."""
 
@@ -135,6 +139,10 @@ class ModelRow:
     @property
     def weights(self) -> Array:
         return np.asarray(self.model.weights[0])
+
+    @property
+    def label_unit(self) -> tuple[float, float]:
+        return 0.0, 1.0
 
     @property
     def parameters(self) -> Any:
