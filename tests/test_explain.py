@@ -13,6 +13,7 @@ from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
 from domkl.faces import explained
 from domkl.faces.saved import About
+from domkl.learner import handed
 
 MODELS = [domkl.Auto(size=120), domkl.Auto(size=120, loss="logistic"), domkl.Paper()]
 
@@ -43,6 +44,23 @@ def test_every_learner_of_a_network_explains_its_own_function():
     found = network.explain(x)
     np.testing.assert_allclose([each.y_hat for each in found], network.predict(x), atol=1e-9)
     assert [each.rows()[0]["input"] for each in network.explain()] == ["x0"] * 3
+
+
+def test_a_model_whose_sensor_has_another_unit_is_explained_saved_and_handed_over_in_it(tmp_path):
+    rng, model = np.random.default_rng(0), domkl.DOMKL(model=domkl.Auto(size=120))
+    for t, x in enumerate(rng.uniform(size=(220, 3))):
+        y = 4 * x[1] + 0.05 * rng.standard_normal()
+        model.learn(x, y if t < 150 else 32 + 1.8 * y)
+    x = np.array([0.5, 0.9, 0.5])
+    expected = model.predict(x)
+    assert expected == pytest.approx(32 + 1.8 * 3.6, abs=0.5)
+    assert model.explain(x).y_hat == pytest.approx(expected, abs=1e-9)
+    model.save(tmp_path / "model.domkl")
+    assert domkl.DOMKL.load(tmp_path / "model.domkl").predict(x) == expected
+    model.hand_over(tmp_path / "handed.model")
+    device = domkl.Learner(handed.read(tmp_path / "handed.model"), [], name="a")
+    assert device.predict(x) == pytest.approx(expected, abs=0.2)
+    assert device.label_unit[1] == pytest.approx(1.8, rel=0.1)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
