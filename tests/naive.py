@@ -557,15 +557,27 @@ def own_watch(y, alone, low, high, C):
             spread(guesses) > C.unit_clear * usual and last > C.unit_rise * usual and repeats < C.unit_repeats
         )
         tries = settled == C.label_window and is_sudden and (is_odd or is_clear)
-        n = sum(large) if tries else age if age in C.unit_looks else 0
+        first = [abs(shift + factor * v - p) for v, p in zip(labels[-9:], alone[: t + 1][-9:], strict=True)]
+        first = lower_median(first)
+        returns = first <= C.unit_fits * usual and lower_median(errors[-9:]) > C.unit_rise * first
+        returns = returns and (shift, factor) != (0, 1)
+        n = sum(large) if tries else 9 if returns else age if age in C.unit_looks else 0
         line = unit_of(alone[t + 1 - n : t + 1], labels[-n:], C.unit_fits * usual) if n else None
+        line = (-shift / factor, 1 / factor) if returns else line
         if line is not None:
+            while (
+                (tries or returns)
+                and n > 1
+                and errors[-n] <= abs((labels[-n] - line[0]) / line[1] - alone[t + 1 - n])
+            ):
+                n -= 1  # from before the change
             labels[-n:] = [(v - line[0]) / line[1] for v in labels[-n:]]
             shift, factor, age, is_lost = shift + factor * line[0], factor * line[1], n, False
+            shift, factor = (0.0, 1.0) if returns else (shift, factor)
             units.append((t, *line, n))
         if is_lost:
             lost, since = [*lost, t], t + 1
-        age = 0 if is_lost or age >= C.label_window else age
+        age = 0 if is_lost or returns or age >= C.label_window else age
     return lost, units
 
 

@@ -202,7 +202,8 @@ def test_an_agent_says_that_its_sensor_has_changed_the_unit(log):
     X, y = problems.streams(1, 170, d)
     y[0, 150:] = 32 + 1.8 * y[0, 150:]
     (agent,), y_hat = run_all([config("a", model=AUTO)], X, y)
-    told = [line for line in log() if line["event"] == "labels are in another unit than at first"]
-    assert [told[-1]["shift"], told[-1]["factor"]] == list(agent.learner.label_unit)
+    told = [line for line in log() if line["event"] == "labels are in another unit"]
+    assert [line["level"] for line in told] == ["warning"] + ["info"] * (len(told) - 1)
+    assert told[-1]["factor"] == agent.learner.label_unit[1]
     assert told[-1]["factor"] == pytest.approx(1.8, rel=0.4)
     assert np.abs(y_hat - y)[0, 162:].mean() < 2  # in the new unit

@@ -18,6 +18,7 @@ from auto_networks import SIZE, learners, simulated
 from domkl.base.errors import InputError
 from domkl.learning import losses, second_order
 from domkl.learning.auto import C
+from domkl.learning.auto.label_unit import LabelUnit
 from domkl.learning.auto.outliers import NOTHING, Fenced, LabelGate, RowGate
 from domkl.learning.auto.own import Own
 from domkl.learning.auto.own_watch import OwnWatch
@@ -61,16 +62,10 @@ def test_own_samples_are_watched_as_by_the_literal_twin(seed, unit, late):
     alone = np.concatenate([np.zeros((2, late)), truth[:, : 360 - late]], 1) + 0.1 * rng.standard_normal(
         y.shape
     )
-    watch, inside, found, shift, factor = (
-        OwnWatch(2),
-        np.array([[-3.0] * 2, [3.0] * 2]),
-        [],
-        np.zeros(2),
-        np.ones(2),
-    )
+    watch, inside, found, unit_now = OwnWatch(2), np.array([[-3.0] * 2, [3.0] * 2]), [], LabelUnit(2)
     for t in range(360):
-        found.append(watch.observe(alone[:, t], (y[:, t] - shift) / factor, inside))
-        shift, factor = shift + factor * found[-1].shift, factor * found[-1].factor
+        found.append(watch.observe(alone[:, t], unit_now.first(y[:, t]), inside, unit_now))
+        unit_now.change(found[-1].shift, found[-1].factor)
     for j in range(2):
         lost, units = naive.own_watch(y[j].tolist(), alone[j].tolist(), -3.0, 3.0, C)
         assert np.flatnonzero([each.lost[j] for each in found]).tolist() == lost
@@ -80,8 +75,10 @@ def test_own_samples_are_watched_as_by_the_literal_twin(seed, unit, late):
 
 def watched(y, guesses, inside=(-4.0, 4.0)):
     """Changes that one learner's labels show beside what its own samples predict."""
-    watch, bounds = OwnWatch(1), np.array(inside)[:, None]
-    return [watch.observe(np.array([g]), np.array([v]), bounds) for g, v in zip(guesses, y, strict=True)]
+    watch, bounds, unit = OwnWatch(1), np.array(inside)[:, None], LabelUnit(1)
+    return [
+        watch.observe(np.array([g]), np.array([v]), bounds, unit) for g, v in zip(guesses, y, strict=True)
+    ]
 
 
 def test_own_samples_are_dropped_after_a_change_and_not_for_some_wrong_labels():
@@ -107,6 +104,47 @@ def test_another_unit_is_recognised_after_nine_labels_and_no_sample_is_dropped(s
         shift + factor * truth[:150],
         atol=0.3 * factor,
     )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_labels_from_before_the_change_are_not_told_again(seed):
+    """Large errors of before, which long tails have now and then, are in the old unit."""
+    rng = np.random.default_rng(seed)
+    truth = rng.standard_normal(170)
+    y, guesses = truth / np.where(np.arange(170) < 150, 1, 1000), truth + 0.1 * rng.standard_t(3, 170)
+    for t, change in enumerate(watched(y, guesses)):
+        assert change.told[0] <= max(t + 1 - 150, 0)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_unit_that_comes_back_is_followed_also_where_errors_resemble_each_other(seed):
+    rng = np.random.default_rng(seed)
+    X, noise = rng.uniform(size=(3, 460, 2)), rng.standard_normal((3, 460))
+    for t in range(1, 460):
+        noise[:, t] = 0.6 * noise[:, t - 1] + 0.8 * noise[:, t]
+    y = np.sin(4 * X[..., 0]) + X[..., 1] + 0.1 * noise
+    given = y.copy()
+    given[0, 200:280] *= 1000
+    run = domkl.simulate(X, given, "ring", model=domkl.Auto(size=SIZE))
+    assert ((run.y_hat - y)[0, 360:] ** 2).mean() < 0.2 * y.var()
+    assert run.cv[0] < 1e3 * run.cv[1:].mean() * 1e3
+
+
+def test_a_learner_that_kept_all_labels_from_some_round_on_goes_on_in_its_unit():
+    X, y = stream(240, 1)
+    y[0, 150:] = 32 + 1.8 * y[0, 150:]
+    (one,), other = (
+        learners(nx.empty_graph(1), 2),
+        domkl.Learner(domkl.Auto(size=SIZE, outliers="keep"), [], name="l0", inputs=2),
+    )
+    for t in range(200):
+        one.observe(X[0, t], y[0, t])
+    other.load(*one.save())
+    errors = []
+    for t in range(200, 240):
+        errors.append(other.predict(X[0, t]) - y[0, t])
+        other.observe(X[0, t], y[0, t])
+    assert np.mean(np.square(errors)) < 0.3 * y[0, 200:].var()
 
 
 def test_a_front_is_no_other_unit():

@@ -215,8 +215,8 @@ class Agent:
         before = self.learner.label_unit
         update = self.learner.observe(checks.finite_or_missing("x", x), y)
         if self.learner.label_unit != before:
-            shift, factor = self.learner.label_unit
-            tell(LOG, logging.WARNING, "labels are in another unit than at first", shift=shift, factor=factor)
+            level = logging.WARNING if before == (0.0, 1.0) else logging.INFO  # then it is estimated again
+            tell(LOG, level, "labels are in another unit", factor=self.learner.label_unit[1])
         self._is_open = True
         sent = self.post.send(update, self.memory.durable(update.round))
         self.memory.remember(update.round, sent, self._durable())

@@ -98,7 +98,7 @@ class AutoRow(ModelRow):
         self.asked.pop(key, None)
         residual = found.residual if len(found.residual) else np.zeros((1, 3))
         pairs = found.alone[0], found.halves[0]
-        self.asked[key] = np.concatenate([found.mixed, residual[0], *pairs, found.experts[0]])
+        self.asked[key] = np.concatenate([found.own, found.mixed, residual[0], *pairs, found.experts[0]])
         if len(self.asked) > MOST_ASKED:
             del self.asked[next(iter(self.asked))]
         return float(found.y_hat[0])
@@ -121,10 +121,10 @@ class AutoRow(ModelRow):
         kept = self.asked.pop(prediction.x.tobytes(), None)
         if kept is None:
             return None
-        mixed, residual, alone, halves, experts = np.split(kept, [1, 4, 6, 8])
+        own, mixed, residual, alone, halves, experts = np.split(kept, [1, 2, 5, 7, 9])
         known = residual[None] if len(experts) == len(NAMES) else np.empty(0)
         pairs = {"alone": alone[None], "halves": halves[None]}
-        return prediction._replace(mixed=mixed, experts=experts[None], residual=known, **pairs)
+        return prediction._replace(own=own, mixed=mixed, experts=experts[None], residual=known, **pairs)
 
     def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
         prediction = self._predict(x)  # before the round is known to have begun

@@ -17,6 +17,8 @@ Line: TypeAlias = tuple[float, float, float]
 NO_LINE: Line = (math.inf, 0.0, 1.0)
 #: The most and, inverted, the least that one unit may be of another.
 MOST = 1e15
+#: Two units that differ by less are one.
+SAME = 1e-9
 
 
 class LabelUnit:
@@ -36,13 +38,25 @@ class LabelUnit:
         wide = (len(self.shift), *[1] * (y.ndim - 1))
         return np.asarray(self.shift.reshape(wide) + self.factor.reshape(wide) * y)
 
-    def change(self, shift: Array, factor: Array) -> npt.NDArray[np.bool_]:
-        """Labels are shift + factor * those in the unit so far (J,); returns for whom that is possible."""
-        size = self.factor * factor
-        good = (size >= 1 / MOST) & (size <= MOST)
-        self.shift = np.where(good, self.shift + self.factor * shift, self.shift)
-        self.factor = np.where(good, self.factor * factor, self.factor)
-        return np.asarray(good)
+    @property
+    def is_another(self) -> npt.NDArray[np.bool_]:
+        """Whose unit is not the first one. Booleans (J,)"""
+        return np.asarray((self.shift != 0) | (self.factor != 1))
+
+    def way_back(self, row: int) -> tuple[float, float]:
+        """Shift and factor of learner `row` that lead back to the first unit."""
+        factor = float(self.factor[row])
+        return -float(self.shift[row]) / factor, 1 / factor
+
+    def allows(self, row: int, factor: float) -> bool:
+        """Whether labels of learner `row` may be so many times as large as before."""
+        return 1 / MOST <= float(self.factor[row]) * factor <= MOST
+
+    def change(self, shift: Array, factor: Array) -> None:
+        """Labels are shift + factor * those in the unit so far. (J,) each"""
+        both = self.shift + self.factor * shift, self.factor * factor
+        is_first = (np.abs(both[1] - 1) < SAME) & (np.abs(both[0]) <= SAME * np.abs(self.shift))
+        self.shift, self.factor = np.where(is_first, 0.0, both[0]), np.where(is_first, 1.0, both[1])
 
 
 def line_of(guesses: list[float], labels: list[float], usual: float) -> tuple[float, float] | None:
@@ -51,12 +65,9 @@ def line_of(guesses: list[float], labels: list[float], usual: float) -> tuple[fl
     None where the labels, led back, are further from their predictions than `unit_fits` times the usual
     error: then something else has changed.
     """
-    most = C.unit_fits * usual
-    for off, shift, factor in (
-        _both(guesses, labels),
-        min(_only_shift(guesses, labels), _only_factor(guesses, labels)),
-    ):
-        if off <= most:
+    one = min(_only_shift(guesses, labels), _only_factor(guesses, labels))
+    for off, shift, factor in (_both(guesses, labels), one):
+        if off <= C.unit_fits * usual:
             return shift, factor
     return None
 

@@ -22,14 +22,15 @@ def believed(rows: AutoRows, earlier: AutoPrediction, y: Array) -> tuple[Array, 
     Both are in the first unit of each learner's sensor. Own samples that the labels have left start again,
     where changes are watched for, unless only the unit has changed.
     """
+    y, alone, predicted = rows.unit.first(y), earlier.experts[:, ALONE], rows.joint.state is not None
     if rows.gate is None:
         return y, y
-    y, alone, predicted = rows.unit.first(y), earlier.experts[:, ALONE], rows.joint.state is not None
     if predicted and rows.watches:
-        change = rows.own_watch.observe(alone, y, rows.own_range)
+        change = rows.own_watch.observe(alone, y, rows.own_range, rows.unit)
         if change.of_unit.any():
             y = _take_unit(rows, change)
-        _drop_own(rows, change.lost)
+        if change.lost.any():
+            _drop_own(rows, change.lost)
     learnt, kept = rows.gate.bound(earlier.mixed, alone, y, predicted, rows.own_range)
     unsure = rows.own_watch.is_unsure
     return np.where(unsure, earlier.mixed, learnt) if unsure.any() else learnt, kept
@@ -38,9 +39,9 @@ def believed(rows: AutoRows, earlier: AutoPrediction, y: Array) -> tuple[Array, 
 def _take_unit(rows: AutoRows, change: LabelChange) -> Array:
     """Go on in the first unit; the labels since the change are told again. Returns this round's. (J,)"""
     assert rows.gate is not None
-    change.lost[~rows.unit.change(change.shift, change.factor)] = True
+    rows.unit.change(change.shift, change.factor)
     labels, errors = rows.own_watch.labels, rows.own_watch.errors
-    for row in np.flatnonzero(change.of_unit & ~change.lost).tolist():
+    for row in np.flatnonzero(change.of_unit).tolist():
         before = slice(-change.told[row], -1)  # this round's label is still to be judged
         rows.gate.rows[row].tell_again(labels[row, before], errors[row, before])
         rows.warm.tell_again(row, labels[row, before])
@@ -49,6 +50,5 @@ def _take_unit(rows: AutoRows, change: LabelChange) -> Array:
 
 
 def _drop_own(rows: AutoRows, lost: npt.NDArray[np.bool_]) -> None:
-    if lost.any():
-        rows.joint.own.drop(lost)
-        rows.warm.skip = np.where(lost, len(rows.warm.samples), rows.warm.skip)
+    rows.joint.own.drop(lost)
+    rows.warm.skip = np.where(lost, len(rows.warm.samples), rows.warm.skip)

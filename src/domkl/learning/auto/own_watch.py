@@ -9,7 +9,10 @@ import numpy.typing as npt
 
 from ...base.types import Array
 from .constants import C
-from .label_unit import line_of
+from .label_unit import LabelUnit, line_of
+
+#: So many of the last labels must be in another unit to be recognised.
+NEW = C.own_last // 2 + 1
 
 
 class LabelChange(NamedTuple):
@@ -54,10 +57,10 @@ class OwnWatch:
         """Whose labels are in a unit that too few of them show to learn from them. Booleans (J,)"""
         return (self.age > 0) & (self.age < C.unit_sure)
 
-    def observe(self, predicted: Array, y: Array, inside: Array) -> LabelChange:
+    def observe(self, predicted: Array, y: Array, inside: Array, unit: LabelUnit) -> LabelChange:
         """One more label of each learner, and what its own samples had predicted. (J,) each
 
-        `inside`: least and greatest label believed so far (2, J).
+        `inside`: least and greatest label believed so far (2, J); `unit`: in which labels come by now.
         """
         self.errors = np.hstack([self.errors, np.abs(y - predicted)[:, None]])[:, -C.label_window :]
         self.guesses = np.hstack([self.guesses, predicted[:, None]])[:, -C.label_window :]
@@ -65,11 +68,11 @@ class OwnWatch:
         self.since = np.minimum(self.since + 1, C.label_window)
         self.age = self.age + (self.age > 0)
         usual, last = self._usual(), _median(self.errors[:, -C.own_last :])
-        if not (self.age.any() or (last > C.unit_rise * usual).any()):
+        if not (unit.is_another.any() or (last > C.unit_rise * usual).any()):
             return LabelChange.none(len(y))
         lost = (last > C.own_rise * usual) & (self.since >= C.own_errors)
         lost &= last > C.own_spread * _spread(self.labels[:, -C.own_last :])
-        return self._changed(self._may_be_unit(usual, last, inside), lost, usual)
+        return self._changed(self._may_be_unit(usual, last, inside), lost, usual, unit)
 
     def _may_be_unit(self, usual: Array, last: Array, inside: Array) -> npt.NDArray[np.bool_]:
         """Whose last labels are so strange, all at once, that they may be in another unit. Booleans (J,)
@@ -87,26 +90,35 @@ class OwnWatch:
 
     def _is_sudden(self, usual: Array) -> npt.NDArray[np.bool_]:
         """Whether nearly all of the last errors are large and nearly none of those before were."""
-        large, new = self._are_large(usual), C.own_last // 2 + 1
-        few, many = C.unit_others, new - C.unit_others
-        return np.asarray((large[:, -new:].sum(-1) >= many) & (large[:, :-new].sum(-1) <= few))
+        large, few = self._are_large(usual), C.unit_others
+        return np.asarray((large[:, -NEW:].sum(-1) >= NEW - few) & (large[:, :-NEW].sum(-1) <= few))
+
+    def _return(self, usual: Array, unit: LabelUnit) -> npt.NDArray[np.bool_]:
+        """Whose last labels are as predicted in the first unit, and far from it in today's. Booleans (J,)"""
+        guesses, labels = self.guesses[:, -NEW:], self.labels[:, -NEW:]
+        now, first = _median(np.abs(labels - guesses)), _median(np.abs(unit.now(labels) - guesses))
+        return np.asarray(unit.is_another & (first <= C.unit_fits * usual) & (now > C.unit_rise * first))
 
     def _are_large(self, usual: Array) -> npt.NDArray[np.bool_]:
         return np.asarray(self.errors[:, -C.own_last :] > C.unit_rise * usual[:, None])
 
     def _changed(
-        self, strange: npt.NDArray[np.bool_], lost: npt.NDArray[np.bool_], usual: Array
+        self, strange: npt.NDArray[np.bool_], lost: npt.NDArray[np.bool_], usual: Array, unit: LabelUnit
     ) -> LabelChange:
         change, large = LabelChange.none(len(lost))._replace(lost=lost), self._are_large(usual)
-        for row in np.flatnonzero(strange | np.isin(self.age, C.unit_looks)).tolist():
-            n = int(large[row].sum() if strange[row] else self.age[row])
-            line = line_of(self.guesses[row, -n:].tolist(), self.labels[row, -n:].tolist(), float(usual[row]))
-            if line is not None:
+        returns = self._return(usual, unit)
+        for row in np.flatnonzero(strange | returns | np.isin(self.age, C.unit_looks)).tolist():
+            is_new = strange[row] or returns[row]
+            n = int(large[row].sum() if strange[row] else NEW if returns[row] else self.age[row])
+            guesses, labels = self.guesses[row, -n:].tolist(), self.labels[row, -n:].tolist()
+            line = unit.way_back(row) if returns[row] else line_of(guesses, labels, float(usual[row]))
+            if line is not None and unit.allows(row, line[1]):
+                n = _since_change(guesses, labels, *line) if is_new else n
                 self._take(row, n, *line)
                 lost[row] = False
                 change.shift[row], change.factor[row], change.told[row] = *line, n
         self.since = np.where(lost, 0, self.since)
-        self.age = np.where(lost | (self.age >= C.label_window), 0, self.age)
+        self.age = np.where(lost | returns | (self.age >= C.label_window), 0, self.age)
         return change
 
     def _take(self, row: int, n: int, shift: float, factor: float) -> None:
@@ -126,6 +138,15 @@ class OwnWatch:
         is_old = np.arange(n) < n - self.since[:, None]
         ordered = np.sort(np.where(is_old, np.inf, self.errors), -1)
         return np.asarray(ordered[np.arange(len(ordered)), (self.since - 1) // 2])
+
+
+def _since_change(guesses: list[float], labels: list[float], shift: float, factor: float) -> int:
+    """How many of the last labels are in another unit: the first of them may be from before."""
+    for n in range(len(labels), 1, -1):
+        y, guess = labels[-n], guesses[-n]
+        if abs((y - shift) / factor - guess) < abs(y - guess):
+            return n
+    return 1
 
 
 def _spread(values: Array) -> Array:

@@ -23,7 +23,8 @@ class AutoPrediction(NamedTuple):
     models: Array  # (J, models) the same in units of y
     experts: Array  # (J, n) predictions in units of y: `experts.NAMES`
     y_hat: Array  # (J,) in the unit of the last labels
-    mixed: Array  # (J,) the same in the unit of the first ones, as all else here that is in units of y
+    own: Array  # (J,) what own samples alone predict, in the same unit
+    mixed: Array  # (J,) y_hat in the unit of the first ones, as all else here that is in units of y
     alone: Array  # (J, 2) own samples with a weak and with a strong ridge, in units of y
     halves: Array  # (J, 2) the experts' weighted mean, and half of it with half the own memory
     residual: Array  # (J, 3) two errors and what the other experts predict; empty without memories

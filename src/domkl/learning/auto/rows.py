@@ -137,7 +137,7 @@ class AutoRows(Model):
             y_hat = np.full(self.J, self.settings.start)
             both, none = np.stack([y_hat, y_hat], -1), np.empty(0)
             first = np.repeat(y_hat[:, None], FIRST, -1)
-            return AutoPrediction(x, none, none, both, first, y_hat, y_hat, both, both, none)
+            return AutoPrediction(x, none, none, both, first, y_hat, y_hat, y_hat, both, both, none)
         assert self.scale is not None
         z = self.joint.features.of(x, self.scale.inputs)
         f, near = self.joint.scores(z)
@@ -154,8 +154,8 @@ class AutoRows(Model):
             experts, residual = prediction.with_residual(self, experts, w)
         halves = prediction.halves(self, (w * experts).sum(-1), x)
         mixed = prediction.weighed(self, halves)
-        models, y_hat = units.predicted(self, f), self.unit.now(mixed)
-        return AutoPrediction(x, z, f, models, experts, y_hat, mixed, alone, halves, residual)
+        models, now = units.predicted(self, f), (self.unit.now(mixed), self.unit.now(experts[:, ALONE]))
+        return AutoPrediction(x, z, f, models, experts, *now, mixed, alone, halves, residual)
 
     def models(self, prediction: AutoPrediction) -> Array:
         """Predictions of each joint model. (J, models)"""
@@ -163,7 +163,7 @@ class AutoRows(Model):
 
     def alone(self, prediction: AutoPrediction) -> Array:
         """Predictions from each learner's own samples, which no message has changed. (J,)"""
-        return self.unit.now(prediction.experts[:, ALONE])
+        return prediction.own
 
     def gaps(self, prediction: AutoPrediction, around: Array) -> Array:
         """Sum over neighbours i of f_j(x_j) - f_i(x_j), in units of y; 0 while scales differ. (J, models)"""
@@ -173,7 +173,7 @@ class AutoRows(Model):
         scores = np.einsum("jpk,ipk->pji", prediction.z, state.theta, optimize=True)
         own = np.einsum("pjj->pj", scores)[..., None]
         apart = np.where(around, own - scores, 0).sum(-1).T
-        return np.asarray(apart * self.scale.width[:, None], np.float64)
+        return np.asarray(apart * (self.scale.width * self.unit.factor)[:, None], np.float64)
 
     # Learning
 
