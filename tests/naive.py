@@ -549,13 +549,13 @@ def own_watch(y, alone, low, high, C):
         is_lost = settled >= C.own_errors and last > C.own_rise * usual and last > C.own_spread * spread(near)
         large = [e > C.unit_rise * usual for e in recent]
         is_sudden = sum(large[-9:]) >= 9 - C.unit_others and sum(large[:-9]) <= C.unit_others
-        is_odd = sum(not low <= v <= high for v in near) > C.own_last // 2 and last > C.own_rise * usual
+        is_odd = sum(not low <= v <= high for v in near) > C.own_last // 2
+        is_odd = is_odd and last > max(C.own_rise * usual, C.unit_far * (high - low))
         past = [a - b for a, b in zip(labels, alone, strict=False)][-C.label_window : -C.own_last]
         size = sum(e * e for e in past)
         repeats = sum(past[i] * past[i + 1] for i in range(len(past) - 1)) / max(size, 1e-300)
-        is_clear = (
-            spread(guesses) > C.unit_clear * usual and last > C.unit_rise * usual and repeats < C.unit_repeats
-        )
+        is_clear = spread(guesses) > C.unit_clear * usual and repeats < C.unit_repeats
+        is_clear = is_clear and last > max(C.unit_rise * usual, C.unit_part * (high - low))
         tries = settled == C.label_window and is_sudden and (is_odd or is_clear)
         first = [abs(shift + factor * v - p) for v, p in zip(labels[-9:], alone[: t + 1][-9:], strict=True)]
         first = lower_median(first)

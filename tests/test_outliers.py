@@ -90,7 +90,7 @@ def test_own_samples_are_dropped_after_a_change_and_not_for_some_wrong_labels():
     assert np.flatnonzero(lost).tolist() == [300 + C.own_last // 2]
 
 
-@pytest.mark.parametrize(("shift", "factor"), [(0, 1000), (-1.0, 5 / 9), (273.15, 1), (32, 1.8)])
+@pytest.mark.parametrize(("shift", "factor"), [(0, 1000), (-2.0, 5 / 9), (273.15, 1), (32, 1.8)])
 def test_another_unit_is_recognised_after_nine_labels_and_no_sample_is_dropped(shift, factor):
     rng = np.random.default_rng(0)
     truth = rng.standard_normal(200)

@@ -77,14 +77,16 @@ class OwnWatch:
     def _may_be_unit(self, usual: Array, last: Array, inside: Array) -> npt.NDArray[np.bool_]:
         """Whose last labels are so strange, all at once, that they may be in another unit. Booleans (J,)
 
-        Either most of them are out of range, or predictions differ enough to see a straight line, and errors
-        of more than a few rounds, as in a weather front, are unusual.
+        Either most of them are out of range, and miss their predictions by half of it, or predictions differ
+        enough to see a straight line, and errors of more than a few rounds, as in a front, are unusual.
         """
+        width = inside[1] - inside[0]
         labels = self.labels[:, -C.own_last :]
         outside = ((labels < inside[0][:, None]) | (labels > inside[1][:, None])).sum(-1) > C.own_last // 2
         clear = _spread(self.guesses[:, -C.own_last :]) > C.unit_clear * usual
-        clear &= (last > C.unit_rise * usual) & (self._repeats() < C.unit_repeats)
-        strange = clear | (outside & (last > C.own_rise * usual))
+        clear &= self._repeats() < C.unit_repeats
+        clear &= last > np.maximum(C.unit_rise * usual, C.unit_part * width)
+        strange = clear | (outside & (last > np.maximum(C.own_rise * usual, C.unit_far * width)))
         is_known = (self.since == C.label_window) & (self.labels.shape[1] == C.label_window)
         return np.asarray(strange & self._is_sudden(usual) & is_known)
 
