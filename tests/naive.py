@@ -552,8 +552,7 @@ def own_watch(y, alone, low, high, C):
         is_odd = sum(not low <= v <= high for v in near) > C.own_last // 2
         is_odd = is_odd and last > max(C.own_rise * usual, C.unit_far * (high - low))
         past = [a - b for a, b in zip(labels, alone, strict=False)][-C.label_window : -C.own_last]
-        size = sum(e * e for e in past)
-        repeats = sum(past[i] * past[i + 1] for i in range(len(past) - 1)) / max(size, 1e-300)
+        repeats = sum(np.sign(past[i] * past[i + 1]) for i in range(len(past) - 1)) / max(len(past) - 1, 1)
         is_clear = spread(guesses) > C.unit_clear * usual and repeats < C.unit_repeats
         is_clear = is_clear and last > max(C.unit_rise * usual, C.unit_part * (high - low))
         tries = settled == C.label_window and is_sudden and (is_odd or is_clear)

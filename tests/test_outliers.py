@@ -69,7 +69,7 @@ def test_own_samples_are_watched_as_by_the_literal_twin(seed, unit, late):
     for j in range(2):
         lost, units = naive.own_watch(y[j].tolist(), alone[j].tolist(), -3.0, 3.0, C)
         assert np.flatnonzero([each.lost[j] for each in found]).tolist() == lost
-        seen = [(t, c.shift[j], c.factor[j], c.told[j]) for t, c in enumerate(found) if c.of_unit[j]]
+        seen = [(t, c.shift[j], c.factor[j], c.span[j]) for t, c in enumerate(found) if c.of_unit[j]]
         np.testing.assert_allclose(seen, units, rtol=1e-9, atol=1e-9)
 
 
@@ -110,7 +110,7 @@ def test_labels_from_before_the_change_are_not_told_again(seed):
     truth = rng.standard_normal(170)
     y, guesses = truth / np.where(np.arange(170) < 150, 1, 1000), truth + 0.1 * rng.standard_t(3, 170)
     for t, change in enumerate(watched(y, guesses)):
-        assert change.told[0] <= max(t + 1 - 150, 0)
+        assert change.span[0] <= max(t + 1 - 150, 0)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -212,15 +212,11 @@ class Agent:
     def _learn(self, x: Any, y: float, y_hat: float) -> None:
         self._opened_at = time.monotonic()
         self.progress.start_round(self._opened_at)
-        before = self.learner.label_unit
         update = self.learner.observe(checks.finite_or_missing("x", x), y)
-        if self.learner.label_unit != before:
-            level = logging.WARNING if before == (0.0, 1.0) else logging.INFO  # then it is estimated again
-            tell(LOG, level, "labels are in another unit", factor=self.learner.label_unit[1])
         self._is_open = True
         sent = self.post.send(update, self.memory.durable(update.round))
         self.memory.remember(update.round, sent, self._durable())
-        self.progress.account(y, y_hat, self.learner.step)
+        self.progress.account(y, y_hat, self.learner.step, self.learner.label_unit)
         if update.round:  # the first error says nothing about the learner
             self.memory.errors.note(y - y_hat)
 

@@ -194,10 +194,12 @@ class Constants:
     own_spread: float = _own(1.5, "and how many times as large as the last labels' distance from each other")
     own_last: int = _own(16, "errors, and labels, whose medians are compared")
     unit_rise: float = _own(3.0, "how many times as large as usual the last errors must be for another unit")
-    unit_part: float = _own(0.2, "and what part of the range of labels believed they must be")
+    unit_part: float = _own(0.1, "and what part of the range of labels believed they must be")
     unit_far: float = _own(0.5, "that part where most labels are out of that range, as on a first hot day")
     unit_clear: float = _own(3.0, "and the predictions' spread, unless most of the labels are out of range")
-    unit_repeats: float = _own(0.2, "and the largest correlation of one error with the next: a front passes")
+    unit_repeats: float = _own(
+        0.25, "the most that errors may have the sign of the one before: a front passes"
+    )
     unit_others: int = _own(2, "how many of the errors before it may be large, and of those after it not")
     unit_fits: float = _own(
         2.0, "the largest median error, in usual ones, with which another unit explains that"

@@ -85,11 +85,11 @@ class Joint:
         self.own.learn(z, y, self.common)
         self.learnt = LocalStep(*second_order.local(self.state, z, f, y, self.pulls, self.loss))
 
-    def tell_again(self, row: int, targets: Array) -> None:
+    def correct_last(self, row: int, targets: Array) -> None:
         """The last scaled targets of learner `row` were these, of the squared loss; exact, as no matrix
         depends on them."""
         assert self.state is not None
-        moved = self.own.tell_again(row, targets)
+        moved = self.own.correct_last(row, targets)
         self.state = self.state._replace(m=self.state.m + moved)
 
     def reset(self, samples: list[Sample], stats: Stats, skip: Array | None = None) -> None:

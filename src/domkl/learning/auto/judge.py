@@ -79,7 +79,7 @@ class Judge:
         self.misses[:, k] = self._misses(alone, y[:, None])
         self.count += 1
 
-    def tell_again(self, row: int, targets: Array) -> tuple[Array, Array]:
+    def correct_last(self, row: int, targets: Array) -> tuple[Array, Array]:
         """The last targets of learner `row` were these (n,). Returns features and how much more they are."""
         n = min(len(targets), self.count, C.judge_samples)
         at = np.arange(self.count - n, self.count) % C.judge_samples

@@ -37,15 +37,15 @@ def believed(rows: AutoRows, earlier: AutoPrediction, y: Array) -> tuple[Array, 
 
 
 def _take_unit(rows: AutoRows, change: LabelChange) -> Array:
-    """Go on in the first unit; the labels since the change are told again. Returns this round's. (J,)"""
+    """Go on in the first unit; the labels since the change are corrected. Returns this round's. (J,)"""
     assert rows.gate is not None
     rows.unit.change(change.shift, change.factor)
     labels, errors = rows.own_watch.labels, rows.own_watch.errors
     for row in np.flatnonzero(change.of_unit).tolist():
-        before = slice(-change.told[row], -1)  # this round's label is still to be judged
-        rows.gate.rows[row].tell_again(labels[row, before], errors[row, before])
-        rows.warm.tell_again(row, labels[row, before])
-        rows.joint.tell_again(row, rows.scaled_targets(row, labels[row, before]))
+        before = slice(-change.span[row], -1)  # this round's label is still to be judged
+        rows.gate.rows[row].correct_last(labels[row, before], errors[row, before])
+        rows.warm.correct_last(row, labels[row, before])
+        rows.joint.correct_last(row, rows.scaled_targets(row, labels[row, before]))
     return np.array(labels[:, -1])
 
 

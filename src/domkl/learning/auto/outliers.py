@@ -97,7 +97,7 @@ class RowGate:
             self.errors.add(miss)
         return bounded
 
-    def tell_again(self, labels: Array, errors: Array) -> None:
+    def correct_last(self, labels: Array, errors: Array) -> None:
         """The last labels and errors, of which it now turns out that they were these."""
         self.labels, self.errors = self.labels.ending(labels), self.errors.ending(errors)
 

@@ -156,10 +156,10 @@ class Own:
         self.a = a.moved(((ky - h * first_order.dot(z, a.now)) / rise)[..., None] * u)
         self.apart = apart.moved(((ky - h * first_order.dot(z, c + apart.now)) / rise)[..., None] * u)
 
-    def tell_again(self, row: int, targets: Array) -> Array:
+    def correct_last(self, row: int, targets: Array) -> Array:
         """The last targets of learner `row` were these; returns by how much m moves. (J, models, K)"""
         self._at = None
-        z, more = self.judge.tell_again(row, targets)
+        z, more = self.judge.correct_last(row, targets)
         moved = np.zeros_like(self.m)
         moved[row] = second_order.SQUARED * np.einsum("n,npk->pk", more, z)
         self.m = self.m + moved

@@ -21,7 +21,7 @@ class LabelChange(NamedTuple):
     lost: npt.NDArray[np.bool_]  # whose own samples are no guide any more
     shift: Array  # whose labels are in another unit: shift + factor * those before; 0 and 1 elsewhere
     factor: Array
-    told: npt.NDArray[np.int64]  # how many of the last labels are in that unit
+    span: npt.NDArray[np.int64]  # how many of the last labels are in that unit
 
     @classmethod
     def none(cls, J: int) -> LabelChange:
@@ -30,7 +30,7 @@ class LabelChange(NamedTuple):
 
     @property
     def of_unit(self) -> npt.NDArray[np.bool_]:
-        return np.asarray(self.told > 0)
+        return np.asarray(self.span > 0)
 
 
 class OwnWatch:
@@ -118,7 +118,7 @@ class OwnWatch:
                 n = _since_change(guesses, labels, *line) if is_new else n
                 self._take(row, n, *line)
                 lost[row] = False
-                change.shift[row], change.factor[row], change.told[row] = *line, n
+                change.shift[row], change.factor[row], change.span[row] = *line, n
         self.since = np.where(lost, 0, self.since)
         self.age = np.where(lost | returns | (self.age >= C.label_window), 0, self.age)
         return change
@@ -130,10 +130,12 @@ class OwnWatch:
         self.age[row] = n
 
     def _repeats(self) -> Array:
-        """Correlation of one error with the next, before the last `own_last`. (J,)"""
-        errors = (self.labels - self.guesses)[:, : -C.own_last]
-        pairs, size = (errors[:, 1:] * errors[:, :-1]).sum(-1), (errors**2).sum(-1)
-        return np.asarray(pairs / np.maximum(size, 1e-300))
+        """How much more often than not an error has the sign of the one before, but for the last `own_last`.
+
+        Of signs, as a single wrong label would hide that errors resemble each other. (J,)
+        """
+        signs = np.sign((self.labels - self.guesses)[:, : -C.own_last])
+        return np.asarray((signs[:, 1:] * signs[:, :-1]).sum(-1) / max(signs.shape[1] - 1, 1))
 
     def _usual(self) -> Array:
         n = self.errors.shape[1]

@@ -116,7 +116,7 @@ class WarmUp:
         given = zip(samples, labels, wild[..., None], strict=True)
         return [(np.where(gone, np.nan, x), y) for (x, _), y, gone in given]
 
-    def tell_again(self, row: int, labels: Array) -> None:
+    def correct_last(self, row: int, labels: Array) -> None:
         """The last labels of one learner, of which it now turns out that they were these."""
         n = min(len(labels), len(self.samples))
         for i, label in zip(range(-n, 0), labels[len(labels) - n :], strict=True):
