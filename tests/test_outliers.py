@@ -124,7 +124,6 @@ def test_a_unit_that_comes_back_is_followed_also_where_errors_resemble_each_othe
     given[0, 200:280] *= 1000
     run = domkl.simulate(X, given, "ring", model=domkl.Auto(size=SIZE))
     assert ((run.y_hat - y)[0, 360:] ** 2).mean() < 0.2 * y.var()
-    assert run.cv[0] < 1e3 * run.cv[1:].mean() * 1e3
 
 
 def test_a_learner_that_kept_all_labels_from_some_round_on_goes_on_in_its_unit():
