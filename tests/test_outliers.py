@@ -126,6 +126,16 @@ def test_a_unit_that_comes_back_is_followed_also_where_errors_resemble_each_othe
     assert ((run.y_hat - y)[0, 360:] ** 2).mean() < 0.2 * y.var()
 
 
+def test_consensus_and_alone_are_in_the_unit_of_the_labels():
+    X, y = stream(300)
+    given = y.copy()
+    given[0, 150:] *= 1000
+    clean, run = (domkl.simulate(X, labels, "ring", model=domkl.Auto(size=SIZE)) for labels in (y, given))
+    assert 1e4 < run.cv[0] / clean.cv[0] < 1e8
+    assert 1e4 < run.alone[0] / clean.alone[0] < 1e8
+    assert (run.cv[1:] < 10 * clean.cv[1:]).all()
+
+
 def test_a_learner_that_kept_all_labels_from_some_round_on_goes_on_in_its_unit():
     X, y = stream(240, 1)
     y[0, 150:] = 32 + 1.8 * y[0, 150:]
