@@ -439,10 +439,11 @@ def most_likely_variances(data, b, v, noise, group):
 def believes(noted, row, thetas, own, classifies):
     """Which neighbours' parameters a learner uses, by its last 32 samples.
 
-    Not one that errs more than twice as much as alone, by more than 1.5 standard errors. Nor, from 128 on,
-    one that errs more than alone and 1.25 times as much as the median of the learner and its neighbours, if
-    it does so by more than 1.5 standard errors, or if its predictions are further from the median prediction
-    than a quarter of that error.
+    Not one that errs more than twice as much as alone, by more than 1.5 standard errors. Nor, before there
+    are 128, one that errs more than 0.7 times as much as alone and 3 times as much as the best neighbour, and
+    more than that one by 1.5 standard errors. Nor, from then on, one that errs more than alone and 1.25 times
+    as much as the median of the learner and its neighbours, if it does so by more than 1.5 standard errors,
+    or if its predictions are further from the median prediction than a quarter of that error.
     """
     last, found = noted[-32:], []
     alone = [[miss(s[row][k], y[row], classifies) for _, y, s in last] for k in range(2)]
@@ -453,11 +454,13 @@ def believes(noted, row, thetas, own, classifies):
     ]
     half = len(misses) // 2
     common, middle = sorted(misses, key=mean)[half], [sorted(at)[half] for at in zip(*scores, strict=True)]
-    most = max(alone, [1.25 * m for m in common], key=mean)
+    most, best = max(alone, [1.25 * m for m in common], key=mean), min(misses[:-1], key=mean)
     for each, missed in zip(scores[:-1], misses, strict=False):
         used = abs(each[-1]) <= 100
-        if len(last) >= 8:
+        if len(last) >= 5:
             used = used and not exceeds(missed, [2 * a for a in alone], 1.5)
+        if 5 <= len(noted) < 128 and mean(missed) > max(3 * mean(best), 0.7 * mean(alone)):
+            used = used and not exceeds(missed, best, 1.5)
         if len(noted) >= 128 and exceeds(missed, most, 0):
             apart = mean([(s - m) ** 2 for s, m in zip(each, middle, strict=True)])
             apart = apart / 8 if classifies else apart

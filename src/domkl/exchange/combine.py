@@ -79,16 +79,19 @@ class Neighbours:
         sent: Mapping[str, Array],
         moves: npt.NDArray[np.bool_] | None = None,
         screened: Mapping[str, Sequence[Array]] | None = None,
+        refused: npt.NDArray[np.bool_] | None = None,
     ) -> dict[str, Any]:
         """Every part by its rule; `moves`: the senders with whom duals move, None for all.
 
-        `screened` has, part by part, what `screened` below gives.
+        `screened` has, part by part, what `screened` below gives; `refused` are senders that count as the
+        mean of the others, None for none.
         """
         found: dict[str, Any] = {}
         for part in parts:
             mine, theirs = own[part.name], sent[part.name]
             if part.rule == "pull":
-                found[part.name] = pull(self, mine, theirs, moves, (screened or {}).get(part.name))
+                kept = (screened or {}).get(part.name)
+                found[part.name] = pull(self, mine, theirs, moves, kept, refused)
             else:
                 found[part.name] = RULES[part.rule](self, mine, theirs)
         return found
@@ -126,21 +129,35 @@ def pull(
     sent: Array,
     moves: npt.NDArray[np.bool_] | None = None,
     screened: Sequence[Array] | None = None,
+    refused: npt.NDArray[np.bool_] | None = None,
 ) -> Pull:
-    """Weighted sums and means of the neighbours' parameters."""
-    total = near.sums(sent, screened)
-    moved, moving = total, near.weight
-    if moves is not None:
-        masked = np.where(moves[:, None, None], sent, 0)
-        if screened is not None:
-            screened = [
-                np.where(moves[list(rows)][:, None, None], values, 0) if rows else values
-                for rows, values in zip(near.near, screened, strict=True)
-            ]
-        moved, moving = near.sums(masked, screened), near.sums(moves.astype(np.float64))
-    lonely = _shaped(near.weight, total) == 0
-    weight = _shaped(np.maximum(near.weight, 1e-9), total)
-    return Pull(total, moved, moving, np.where(lonely, own, total / weight), near.weight)
+    """Weighted sums and means of the neighbours' parameters.
+
+    Those of `refused` count as the mean of the others, which so pull as strongly as all would; where all are
+    refused, as the receiver itself.
+    """
+    total, used = _sums_of(near, sent, screened, None if refused is None else ~refused)
+    moved, moving = (total, used) if moves is None else _sums_of(near, sent, screened, moves)
+    nobody = _shaped(used, total) == 0
+    mean = np.where(nobody, own, total / _shaped(np.maximum(used, 1e-9), total))
+    every = _shaped(near.weight, total)
+    pulled = np.where(_shaped(used, total) == every, total, every * mean)
+    return Pull(pulled, moved, moving, mean, near.weight)
+
+
+def _sums_of(
+    near: Neighbours, sent: Array, screened: Sequence[Array] | None, which: npt.NDArray[np.bool_] | None
+) -> tuple[Array, Array]:
+    """Weighted sums of the parameters of some senders, None for all, and of their weights. (J, P, K), (J,)"""
+    if which is None:
+        return near.sums(sent, screened), near.weight
+    if screened is not None:
+        screened = [
+            np.where(which[list(rows)][:, None, None], values, 0) if rows else values
+            for rows, values in zip(near.near, screened, strict=True)
+        ]
+    masked = np.where(which[:, None, None], sent, 0)
+    return near.sums(masked, screened), near.sums(which.astype(np.float64))
 
 
 def mix(near: Neighbours, own: Array, sent: Array) -> Array:

@@ -18,6 +18,9 @@ from .topology import order
 
 #: Numbers before the statistics of one learner in a message: of which round, whose, how many, of how many.
 HEADER = 4
+#: Rows of what learners receive: messages that are used, what stands for those that are refused, and messages
+#: that are used but move no dual.
+USED, REFUSED, STILL = 0, 1, 2
 #: Messages that are judged at once: more take memory for their copies, and no less time.
 AT_ONCE = 1024
 
@@ -93,12 +96,13 @@ class Network:
         own: Mapping[str, Array],
         sent: Mapping[str, Array],
         moves: Flags | None,
+        refused: Flags | None = None,
     ) -> dict[str, Any]:
         screen, screened = self.exchange.screen, None
         if screen is not None:
             names = [part.name for part in layout.wide]
             screened = {name: near.screened(screen, own[name], sent[name]) for name in names}
-        return near.combine(layout.parts, own, sent, moves, screened)
+        return near.combine(layout.parts, own, sent, moves, screened, refused)
 
     def _combine_judged(
         self, model: Model, layout: Layout, own: Mapping[str, Array], sent: Mapping[str, Array]
@@ -116,14 +120,17 @@ class Network:
         if back is not None:
             model.take_back(back)
         if moving.all():
-            near, senders, moves = self.neighbours, sent, None
+            near, given = self.neighbours, sent
+            incoming = self._combine(near, layout, own, sent, None)
         else:
-            near, senders, moves = self._redirected(layout, own, sent, refused, moving)
-        incoming = self._combine(near, layout, own, senders, moves)
+            near, given = self._redirected(layout, own, sent, refused, moving)
+            of_whom = np.arange(3 * self.graph.J) // self.graph.J
+            not_used = of_whom == REFUSED if model.fills_in else None
+            incoming = self._combine(near, layout, own, given, of_whom == USED, not_used)
         for part in layout.small:
             if part.rule in DECISIONS:
                 incoming[part.name] = RULES[part.rule](self.neighbours, own[part.name], sent[part.name])
-        duals.move(moving, own[name], self._received(near, own[name], senders[name]))
+        duals.move(moving, own[name], self._received(near, own[name], given[name]))
         return incoming
 
     def _refused(self, model: Model, sent: Mapping[str, Array]) -> Flags:
@@ -142,15 +149,16 @@ class Network:
         sent: Mapping[str, Array],
         refused: Flags,
         moving: Flags,
-    ) -> tuple[Neighbours, dict[str, Array], Flags]:
-        """What was sent, then what stands for a message that is not used, then what moves no dual."""
+    ) -> tuple[Neighbours, dict[str, Array]]:
+        """What was sent, then what stands for a message that is refused, then what moves no dual."""
         J, duals = self.graph.J, self.duals
-        senders = np.where(refused, J + duals.rows, np.where(moving, duals.senders, 2 * J + duals.senders))
+        kind = np.where(refused, REFUSED, np.where(moving, USED, STILL))
+        senders = kind * J + np.where(refused, duals.rows, duals.senders)
         ends = np.cumsum([len(slot.rows) for slot in self.neighbours.slots])[:-1]
         near = self.neighbours.redirected(np.split(senders, ends))
         neutral = {p.name: np.zeros_like(own[p.name]) for p in layout.parts if p.rule in MISSING}
         given = {name: np.concatenate([v, neutral.get(name, own[name]), v]) for name, v in sent.items()}
-        return near, given, np.arange(3 * J) < J
+        return near, given
 
     def _received(self, near: Neighbours, own: Array, sent: Array) -> Array:
         """Every end's neighbour's parameters, as far as the screen leaves them. (E, P, K)"""

@@ -67,6 +67,7 @@ class Model(ABC):
     loss: Loss = losses.squared()  # what labels must be
     largest: float = math.inf  # the most that a parameter may be when it is sent
     judges: tuple[str, ...] = ()  # the parts of a message by which `believes` may refuse it
+    fills_in: bool = False  # whether refused neighbours count as the mean of the others, not as the receiver
     is_joined: bool = True  # whether parameters mean the same to all learners
     resets: int = 0  # how often all learners' parameters have started again
     statistics: Mapping[int, Any] = {}  # what else is sent in this round, by the round that it is for

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 #: Raised whenever a constant changes, so that a refusal can name both versions.
-VERSION = 5
+VERSION = 6
 #: Fingerprints of the records of earlier versions, whose states can be loaded.
-EARLIER = ("20622136", "bd4f2cdf", "b172d5e4", "1aed7424")
+EARLIER = ("20622136", "bd4f2cdf", "b172d5e4", "1aed7424", "e1ef5947")
 
 
 def _is(value: Any, meaning: str, chosen: str = "sets") -> Any:
@@ -67,13 +67,17 @@ class Constants:
     judge_samples: int = _is(
         32, "last samples of its own on which a learner judges its neighbours", "natural"
     )
-    judge_fewest: int = _is(8, "samples from which on it judges them", "natural")
+    judge_fewest: int = _is(5, "samples from which on it judges them", "natural")
     judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
     judge_clear: float = _is(
         1.5,
         "standard errors by which it must exceed that: one sample of 32 may be the whole difference",
         "sets",
     )
+    judge_best: float = _is(
+        3.0, "the most that it may err at first, in errors of the best neighbour", "natural"
+    )
+    judge_worth: float = _is(0.7, "errors of alone below which it is used all the same", "natural")
     judge_common: float = _is(
         1.25, "the most that one worse than alone may err, in errors of the median neighbour", "liars"
     )
@@ -119,9 +123,15 @@ class Constants:
 
     # Experts
     fixed_share: float = _is(1e-3, "weight that experts get back in every round", "drift")
-    heat: float = _is(4.0, "temperature of Hedge, in mean squared errors of the best expert")
+    heat: float = _is(4.4, "temperature of Hedge, in mean squared errors of the best expert", "drift")
+    hedge_most: float = _is(1.3, "the most that an error of one round counts, in that unit", "drift")
     first_weights: tuple[float, ...] = _is(
-        (0.14, 0.52, 0.06, 0.2, 0.08), "weights of the experts that there are from the start", "natural"
+        (0.14, 0.58, 0.03, 0.2, 0.05), "weights of the experts that there are from the start", "natural"
+    )
+    doubt_first: float = _is(
+        2 / 7,
+        "part of the weight shared out after an alarm that goes to experts from the start, together",
+        "drift",
     )
     far: float = _is(
         15.0,

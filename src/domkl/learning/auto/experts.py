@@ -61,7 +61,7 @@ class Experts:
         self.errors = self.errors + (misses - self.errors) / np.minimum(self.rounds, C.watch_fade)
         worse = misses - misses.min(-1, keepdims=True)
         level = self.heat * repeats[:, None] * np.maximum(self.errors.min(-1, keepdims=True), 1e-12)
-        self.log_weights = np.log(self.weights()) - np.minimum(worse / level, 1)
+        self.log_weights = np.log(self.weights()) - np.minimum(worse / level, C.hedge_most)
 
     def start_with(self, name: str) -> None:
         """The named expert gets `newcomer` of all weight, as long as nothing is known of any."""
@@ -81,8 +81,13 @@ class Experts:
         self.errors, self.rounds = np.pad(self.errors, ((0, 0), (0, new))), np.pad(self.rounds, (0, new))
 
     def doubt(self) -> None:
-        """Half of the weight is shared out equally: after a change the last errors say less."""
-        self.log_weights = np.log(self.weights() / 2 + 0.5 / self.log_weights.shape[1])
+        """Half of the weight is shared out: after a change the last errors say less.
+
+        Little of it to those that there were from the start, which all count samples from before it.
+        """
+        new = len(NAMES) - FIRST
+        shares = np.repeat([C.doubt_first / FIRST, (1 - C.doubt_first) / new], [FIRST, new])
+        self.log_weights = np.log((self.weights() + shares) / 2)
 
     def follow(self, before: Mapping[str, str]) -> None:
         """Each named expert goes on with the weight of the one that it was `before`."""

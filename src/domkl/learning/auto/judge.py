@@ -1,8 +1,8 @@
 """Which neighbours' parameters a learner uses: those that err little on its own last samples.
 
 The standard is what the learner's own samples alone predict, which no message can change, and where others do
-better than that, what most of them reach. Nothing is sent for it, and as only the last samples count, a
-neighbour that errs no longer is soon used again.
+better than that, what most of them reach, or at first the best of them. Nothing is sent for it, and as only
+the last samples count, a neighbour that errs no longer is soon used again.
 """
 
 from __future__ import annotations
@@ -68,6 +68,11 @@ class Judge:
         self.y, self.misses = np.zeros((J, n)), np.zeros((J, n, 2))
         self.count = 0
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether honest learners have seen enough to be alike."""
+        return self.count >= C.judge_settled
+
     def clear(self) -> None:
         """Drop the samples."""
         self.reset(len(self.z), self.z.shape[-1])
@@ -107,8 +112,10 @@ class Judge:
             return np.asarray(near)
         misses, alone = self._misses(scores, self.y[who, :m, None]), self._alone(who)
         good = ~_exceed(misses[..., :-1], C.judge_most * alone)
-        if self.count >= C.judge_settled:  # before that, honest learners differ by what they have seen
+        if self.is_settled:
             good &= ~self._mislead(scores, misses, alone)
+        else:
+            good &= ~_differ(misses[..., :-1], alone)
         return np.asarray(near & good)
 
     def _mislead(self, scores: Array, misses: Array, alone: Array) -> npt.NDArray[np.bool_]:
@@ -172,6 +179,18 @@ def _scores(z: Array, theta: Array) -> Array:
     """What each of n parameters predicts for each of m samples. (R, m, ...), (R, n, ...) -> (R, m, n)"""
     flat = [values.reshape(*values.shape[:2], -1) for values in (z, theta)]
     return np.asarray(np.matmul(flat[0], flat[1].swapaxes(-1, -2)))
+
+
+def _differ(misses: Array, alone: Array) -> npt.NDArray[np.bool_]:
+    """Which neighbours have clearly another function than the best of them, by early errors. (R, n)
+
+    Errors (R, m, n), and of alone (R, m, 1). Alone knows little yet, so that it is no standard for those who
+    know as little; but neighbours with the learner's own function soon err far less than others.
+    """
+    errors = misses.mean(1)
+    best = np.take_along_axis(misses, errors.argmin(-1)[:, None, None], 2)
+    worse = errors > np.maximum(C.judge_best * best.mean(1), C.judge_worth * alone.mean(1))
+    return np.asarray(worse & _exceed(misses, best))
 
 
 def _exceed(misses: Array, most: Array) -> npt.NDArray[np.bool_]:

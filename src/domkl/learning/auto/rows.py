@@ -311,6 +311,14 @@ class AutoRows(Model):
         return self.shared
 
     @property
+    def fills_in(self) -> bool:  # type: ignore[override]
+        """At first: who is refused for having another function leaves more room to those with the same.
+
+        Later, one that alone agrees with a learner would pull it as strongly as all neighbours together.
+        """
+        return not self.joint.own.judge.is_settled
+
+    @property
     def resets(self) -> int:  # type: ignore[override]
         return self.joint.resets
 
