@@ -440,8 +440,8 @@ def believes(noted, row, thetas, own, classifies):
     """Which neighbours' parameters a learner uses, by its last 32 samples.
 
     Not one that errs more than twice as much as alone, by more than 1.5 standard errors. Nor, before there
-    are 128, one that errs more than 0.7 times as much as alone and 3 times as much as the best neighbour, and
-    more than that one by 1.5 standard errors. Nor, from then on, one that errs more than alone and 1.25 times
+    are 128, one that errs more than 0.7 times as much as alone and 3 times as much as the best neighbour, or
+    the learner itself where that errs more, and more than that by 1.5 standard errors. Nor, from then on, one that errs more than alone and 1.25 times
     as much as the median of the learner and its neighbours, if it does so by more than 1.5 standard errors,
     or if its predictions are further from the median prediction than a quarter of that error.
     """
@@ -455,6 +455,7 @@ def believes(noted, row, thetas, own, classifies):
     half = len(misses) // 2
     common, middle = sorted(misses, key=mean)[half], [sorted(at)[half] for at in zip(*scores, strict=True)]
     most, best = max(alone, [1.25 * m for m in common], key=mean), min(misses[:-1], key=mean)
+    best = max(best, misses[-1], key=mean)
     for each, missed in zip(scores[:-1], misses, strict=False):
         used = abs(each[-1]) <= 100
         if len(last) >= 5:

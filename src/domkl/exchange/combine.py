@@ -81,7 +81,7 @@ class Neighbours:
         screened: Mapping[str, Sequence[Array]] | None = None,
         refused: npt.NDArray[np.bool_] | None = None,
     ) -> dict[str, Any]:
-        """Every part by its rule; `moves`: the senders with whom duals move, None for all.
+        """Every part by its rule; `moves`: the senders with whom duals move, None for all that are used.
 
         `screened` has, part by part, what `screened` below gives; `refused` are senders that count as the
         mean of the others, None for none.

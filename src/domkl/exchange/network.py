@@ -18,9 +18,9 @@ from .topology import order
 
 #: Numbers before the statistics of one learner in a message: of which round, whose, how many, of how many.
 HEADER = 4
-#: Rows of what learners receive: messages that are used, what stands for those that are refused, and messages
-#: that are used but move no dual.
-USED, REFUSED, STILL = 0, 1, 2
+#: Rows of what learners receive: messages that move duals, what stands for those that are refused, and
+#: messages that are used but move no dual.
+MOVING, REFUSED, STILL = 0, 1, 2
 #: Messages that are judged at once: more take memory for their copies, and no less time.
 AT_ONCE = 1024
 
@@ -125,8 +125,8 @@ class Network:
         else:
             near, given = self._redirected(layout, own, sent, refused, moving)
             of_whom = np.arange(3 * self.graph.J) // self.graph.J
-            not_used = of_whom == REFUSED if model.fills_in else None
-            incoming = self._combine(near, layout, own, given, of_whom == USED, not_used)
+            filled = of_whom == REFUSED if model.fills_in else None
+            incoming = self._combine(near, layout, own, given, of_whom == MOVING, filled)
         for part in layout.small:
             if part.rule in DECISIONS:
                 incoming[part.name] = RULES[part.rule](self.neighbours, own[part.name], sent[part.name])
@@ -152,7 +152,7 @@ class Network:
     ) -> tuple[Neighbours, dict[str, Array]]:
         """What was sent, then what stands for a message that is refused, then what moves no dual."""
         J, duals = self.graph.J, self.duals
-        kind = np.where(refused, REFUSED, np.where(moving, USED, STILL))
+        kind = np.where(refused, REFUSED, np.where(moving, MOVING, STILL))
         senders = kind * J + np.where(refused, duals.rows, duals.senders)
         ends = np.cumsum([len(slot.rows) for slot in self.neighbours.slots])[:-1]
         near = self.neighbours.redirected(np.split(senders, ends))

@@ -228,13 +228,13 @@ class ModelRow:
         theirs = self._screened(mine, meant)
         near = self.neighbours(received)
         senders = {name: np.concatenate([m[name] for m in (*theirs, mine)]) for name in mine}
-        not_used = np.array([*(k in refused for k in range(len(theirs))), False])
+        filled = np.array([*(k in refused for k in range(len(theirs))), False])
         incoming = near.combine(
             self.layout.parts,
             mine,
             senders,
             np.array([*moves, False]),
-            refused=not_used if self.model.fills_in else None,
+            refused=filled if self.model.fills_in else None,
         )
         moved = self._move_duals(mine, theirs, moves, near)
         if self.layout.theta is not None:

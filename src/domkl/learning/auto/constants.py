@@ -67,7 +67,7 @@ class Constants:
     judge_samples: int = _is(
         32, "last samples of its own on which a learner judges its neighbours", "natural"
     )
-    judge_fewest: int = _is(5, "samples from which on it judges them", "natural")
+    judge_fewest: int = _is(5, "samples from which on it judges them, and terms", "natural")
     judge_most: float = _is(2.0, "the most that a neighbour may err there, in errors of alone", "natural")
     judge_clear: float = _is(
         1.5,
@@ -86,7 +86,7 @@ class Constants:
         "squared distance from the median prediction that is not refused, in errors of that neighbour",
         "liars",
     )
-    judge_settled: int = _is(128, "samples from which on it compares them with each other", "liars")
+    judge_settled: int = _is(128, "samples from which on the median neighbour, not the best, is the standard", "liars")
     judge_terms: float = _is(3.0, "the most that a neighbour's terms may err, in errors of our own", "liars")
     range_widths: float = _is(
         5.0, "how far from the centre another's targets may lie, in widths", "by design"
@@ -124,7 +124,7 @@ class Constants:
     # Experts
     fixed_share: float = _is(1e-3, "weight that experts get back in every round", "drift")
     heat: float = _is(4.4, "temperature of Hedge, in mean squared errors of the best expert", "drift")
-    hedge_most: float = _is(1.3, "the most that an error of one round counts, in that unit", "drift")
+    hedge_most: float = _is(1.3, "the most that an error of one round counts, in temperatures, in every Hedge", "drift")
     first_weights: tuple[float, ...] = _is(
         (0.14, 0.58, 0.03, 0.2, 0.05), "weights of the experts that there are from the start", "natural"
     )

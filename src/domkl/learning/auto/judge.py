@@ -115,7 +115,7 @@ class Judge:
         if self.is_settled:
             good &= ~self._mislead(scores, misses, alone)
         else:
-            good &= ~_differ(misses[..., :-1], alone)
+            good &= ~_differ(misses, alone)
         return np.asarray(near & good)
 
     def _mislead(self, scores: Array, misses: Array, alone: Array) -> npt.NDArray[np.bool_]:
@@ -184,13 +184,17 @@ def _scores(z: Array, theta: Array) -> Array:
 def _differ(misses: Array, alone: Array) -> npt.NDArray[np.bool_]:
     """Which neighbours have clearly another function than the best of them, by early errors. (R, n)
 
-    Errors (R, m, n), and of alone (R, m, 1). Alone knows little yet, so that it is no standard for those who
-    know as little; but neighbours with the learner's own function soon err far less than others.
+    Errors (R, m, n + 1), the learner's own last, and of alone (R, m, 1). Alone knows little yet, so that it
+    is no standard for those who know as little; but neighbours with the learner's own function soon err far
+    less than others. Nobody can be better than the learner itself: its parameters have learnt these samples.
     """
     errors = misses.mean(1)
-    best = np.take_along_axis(misses, errors.argmin(-1)[:, None, None], 2)
-    worse = errors > np.maximum(C.judge_best * best.mean(1), C.judge_worth * alone.mean(1))
-    return np.asarray(worse & _exceed(misses, best))
+    errors = np.where(np.isnan(errors), np.inf, errors)
+    best, own = errors[:, :-1].argmin(-1)[:, None], np.array([[errors.shape[1] - 1]])
+    best = np.where(np.take_along_axis(errors, best, 1) < errors[:, -1:], own, best)
+    most = C.judge_best * np.take_along_axis(errors, best, 1)
+    worse = errors[:, :-1] > np.maximum(most, C.judge_worth * alone.mean(1))
+    return np.asarray(worse & _exceed(misses[..., :-1], np.take_along_axis(misses, best[:, None], 2)))
 
 
 def _exceed(misses: Array, most: Array) -> npt.NDArray[np.bool_]:

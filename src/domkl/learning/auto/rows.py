@@ -312,9 +312,9 @@ class AutoRows(Model):
 
     @property
     def fills_in(self) -> bool:  # type: ignore[override]
-        """At first: who is refused for having another function leaves more room to those with the same.
+        """With few samples: who is refused for having another function leaves more room to the others.
 
-        Later, one that alone agrees with a learner would pull it as strongly as all neighbours together.
+        Later parameters are worth more than that: what is refused then counts as the learner's own.
         """
         return not self.joint.own.judge.is_settled
 
