@@ -441,9 +441,10 @@ def believes(noted, row, thetas, own, classifies):
 
     Not one that errs more than twice as much as alone, by more than 1.5 standard errors. Nor, before there
     are 128, one that errs more than 0.7 times as much as alone and 3 times as much as the best neighbour, or
-    the learner itself where that errs more, and more than that by 1.5 standard errors. Nor, from then on, one that errs more than alone and 1.25 times
-    as much as the median of the learner and its neighbours, if it does so by more than 1.5 standard errors,
-    or if its predictions are further from the median prediction than a quarter of that error.
+    the learner itself where that errs more, and more than that by 1.5 standard errors. Nor, from then on, one
+    that errs more than alone and 1.25 times as much as the median of the learner and its neighbours, if it
+    does so by more than 1.5 standard errors, or if its predictions are further from the median prediction
+    than a quarter of that error.
     """
     last, found = noted[-32:], []
     alone = [[miss(s[row][k], y[row], classifies) for _, y, s in last] for k in range(2)]

@@ -86,7 +86,9 @@ class Constants:
         "squared distance from the median prediction that is not refused, in errors of that neighbour",
         "liars",
     )
-    judge_settled: int = _is(128, "samples from which on the median neighbour, not the best, is the standard", "liars")
+    judge_settled: int = _is(
+        128, "samples from which on the median neighbour, not the best, is the standard", "liars"
+    )
     judge_terms: float = _is(3.0, "the most that a neighbour's terms may err, in errors of our own", "liars")
     range_widths: float = _is(
         5.0, "how far from the centre another's targets may lie, in widths", "by design"
@@ -124,7 +126,9 @@ class Constants:
     # Experts
     fixed_share: float = _is(1e-3, "weight that experts get back in every round", "drift")
     heat: float = _is(4.4, "temperature of Hedge, in mean squared errors of the best expert", "drift")
-    hedge_most: float = _is(1.3, "the most that an error of one round counts, in temperatures, in every Hedge", "drift")
+    hedge_most: float = _is(
+        1.3, "the most that an error of one round counts, in temperatures, in every Hedge", "drift"
+    )
     first_weights: tuple[float, ...] = _is(
         (0.14, 0.58, 0.03, 0.2, 0.05), "weights of the experts that there are from the start", "natural"
     )
