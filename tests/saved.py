@@ -24,8 +24,11 @@ anything = st.recursive(
 FEWER_EXPERTS = ("learner-1-auto", "checkpoint-1-auto", "checkpoint-2-auto", "handed-1-auto")
 
 
-#: States whose own samples took plain steps towards the weak ridge.
-OTHER_STEPS = ("learner-2-auto", "learner-3-auto", "checkpoint-2-auto", "checkpoint-3-auto", "handed-2-auto")
+#: States whose own samples took plain steps towards the weak ridge, or whose Hedge had another temperature.
+OTHER_STEPS = (
+    *("learner-2-auto", "learner-3-auto", "learner-4-auto"),
+    *("checkpoint-2-auto", "checkpoint-3-auto", "handed-2-auto"),
+)
 
 
 def tolerance(path, **exact):

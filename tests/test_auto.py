@@ -112,7 +112,7 @@ def test_learners_who_live_in_different_seasons_do_not_follow_the_average():
         y_hat.append((found.y_hat - y[:, t]) ** 2)
         model.learn(X[:, t], y[:, t])
     own, averaged, *_ = np.mean(experts[8:], (0, 1))
-    assert averaged < 5 * own  # as those who err much have no part in it, once that is clear
+    assert averaged < 10 * own  # as those who err much have no part in it, once that is clear
     assert np.nanmax(model.network.trust) < 0.9
     assert np.mean(y_hat[8:]) < 1.2 * own
 
