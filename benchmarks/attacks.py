@@ -19,6 +19,8 @@ from domkl.learning.auto.features import Stats
 
 #: Rounds of an attack, and how many rounds later a network is to have recovered.
 START, STOP, RECOVERY = 300, 700, 200
+#: Rounds of an early one: until learners compare their neighbours with most of them.
+EARLY_START, EARLY_STOP = 1, 128
 
 
 class Sent(NamedTuple):
@@ -147,11 +149,19 @@ LABELS = {"labels x 1e6": larger_labels, "label noise": noisy_labels}
 STATISTICS = "false statistics"
 #: The parameters as they are, and false terms of the memories.
 TERMS = {"terms flipped": flipped, "terms now and then": seldom}
-ATTACKS = ("none", *PARAMETERS, *TERMS, *LABELS, STATISTICS)
+#: From the first rounds on, when a learner knows little by itself.
+EARLY = {f"early: {name}": PARAMETERS[name] for name in ("sign flipped", "noise", "copy with a bias")}
+ATTACKS = ("none", *PARAMETERS, *EARLY, *TERMS, *LABELS, STATISTICS)
+LIES = PARAMETERS | EARLY | TERMS
+
+
+def rounds_of(attack: str) -> tuple[int, int]:
+    """The first round of an attack, and the one after its last."""
+    return (EARLY_START, EARLY_STOP) if attack in EARLY else (START, STOP)
 
 
 class Lies(Network):
-    """A network in which neighbours receive from the liars what is not true, in rounds `START` to `STOP`.
+    """A network in which neighbours receive from the liars what is not true, in the rounds of an attack.
 
     The liars themselves go on with the truth: once the attack is over, they are as honest as before.
     """
@@ -172,16 +182,17 @@ class Lies(Network):
         return incoming
 
     def delivered(self, own: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        if self.attack not in PARAMETERS | TERMS or not START <= self.t < STOP:
+        start, stop = rounds_of(self.attack)
+        if self.attack not in LIES or not start <= self.t < stop:
             return own
         wrong = ("terms",) if self.attack in TERMS else ("theta", "terms")
         return own | {name: self._lie(name, own[name]) for name in wrong}
 
     def _lie(self, name: str, every: np.ndarray) -> np.ndarray:
         rng, kept = self.lies.setdefault(name, (np.random.default_rng(14), {}))
-        sent = Sent(every, self.liars, self.t - START, rng, kept)
+        sent = Sent(every, self.liars, self.t - rounds_of(self.attack)[0], rng, kept)
         found = every.copy()
-        found[list(self.liars)] = admitted((PARAMETERS | TERMS)[self.attack](sent), self.most)
+        found[list(self.liars)] = admitted(LIES[self.attack](sent), self.most)
         return found
 
 

@@ -17,7 +17,7 @@ lies: "during" the attack, "after" it (from 200 rounds after its end), and "alon
 multiple of the same learners without links. "plain" is consensus with every message as it is, the screens are
 in screens.py and know how many may lie; "trust" is the learner as it is now. "worst" is "during" of one
 learner. Screens and "plain" are measured on the made streams' first two seeds. In 300 rounds a network has
-settled: a copy with a bias in the first 128 has only to stay within twice the error of alone.
+settled; "early" attacks begin with the first round and end with the 128th.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import numpy as np
 import together
 from attacks import (
     ATTACKS,
+    EARLY,
     PARAMETERS,
     RECOVERY,
     START,
@@ -44,6 +45,7 @@ from attacks import (
     Sent,
     Streams,
     admitted,
+    rounds_of,
 )
 from screens import SCREENS, exchange_of
 
@@ -53,7 +55,6 @@ from domkl.learning.auto import AutoRows
 
 RESULTS = Path(__file__).parent / "results" / "liars.json"
 ROUNDS, SIZE, SEEDS = 1000, 200, 10
-DURING, AFTER = slice(START, STOP), slice(STOP + RECOVERY, ROUNDS)
 DEFENCES = ("trust", "plain", *SCREENS)
 PAPER = {"kernels": domkl.KernelSpec(D=20, sigma2=(0.1, 0.3, 1.0))}
 PAPERS = {
@@ -202,14 +203,15 @@ def alone(net: str, stream: str, seed: int, model: str) -> np.ndarray:
 
 def measured(case: Case, defence: str) -> dict[str, float | None]:
     where = case.net, case.stream, case.seed, case.model
-    found = squares(case, defence)
+    found, (start, stop) = squares(case, defence), rounds_of(case.attack)
+    during, after = slice(start, stop), slice(stop + RECOVERY, ROUNDS)
     # All defences are compared with the same honest network: "none" shows what a defence costs.
     clean, lonely = reference(*where, "trust" if defence == "trust" else "plain"), alone(*where)
     ratios = {
-        "during": found[:, DURING].mean() / clean[:, DURING].mean(),
-        "after": found[:, AFTER].mean() / clean[:, AFTER].mean(),
-        "alone": found[:, DURING].mean() / lonely[:, DURING].mean(),
-        "worst": (found[:, DURING].mean(1) / clean[:, DURING].mean(1)).max(),
+        "during": found[:, during].mean() / clean[:, during].mean(),
+        "after": found[:, after].mean() / clean[:, after].mean(),
+        "alone": found[:, during].mean() / lonely[:, during].mean(),
+        "worst": (found[:, during].mean(1) / clean[:, during].mean(1)).max(),
     }
     return {name: rounded(value) for name, value in ratios.items()}
 
@@ -232,7 +234,7 @@ def cases(seeds: int) -> Iterator[Case]:
                         yield Case(net, stream, attack, seed)
     for model in PAPERS:
         for attack in ATTACKS:
-            if attack not in ("collusion", STATISTICS, *TERMS):
+            if attack not in ("collusion", STATISTICS, *TERMS, *EARLY):
                 yield Case("ring", "made", attack, 0, model)
 
 

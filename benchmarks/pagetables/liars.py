@@ -13,6 +13,7 @@ PAPERS = ("first order", "newton")
 ATTACKS = (
     *("none", "theta = 1e6", "sign flipped", "constant", "drift", "noise", "slow scaling", "alternating"),
     *("copy with a bias", "collusion", "frozen", "terms flipped", "terms now and then"),
+    *("early: sign flipped", "early: noise", "early: copy with a bias"),
     *("labels x 1e6", "label noise", "false statistics"),
 )
 OVERFLOW = float("inf")
