@@ -228,14 +228,9 @@ class ModelRow:
         theirs = self._screened(mine, meant)
         near = self.neighbours(received)
         senders = {name: np.concatenate([m[name] for m in (*theirs, mine)]) for name in mine}
-        filled = np.array([*(k in refused for k in range(len(theirs))), False])
-        incoming = near.combine(
-            self.layout.parts,
-            mine,
-            senders,
-            np.array([*moves, False]),
-            refused=filled if self.model.fills_in else None,
-        )
+        moving = np.array([*moves, False])
+        filled = np.isin(np.arange(len(moving)), [*refused]) if self.model.fills_in else None
+        incoming = near.combine(self.layout.parts, mine, senders, moving, refused=filled)
         moved = self._move_duals(mine, theirs, moves, near)
         if self.layout.theta is not None:
             name = self.layout.theta.name

@@ -214,8 +214,11 @@ class AutoRows(Model):
     def merge(self, incoming: Mapping[str, Any]) -> None:
         """End the round with what the neighbours sent."""
         self.low, self.high = units.reachable(self, incoming["low"], incoming["high"])
-        if self.joint.learnt is not None:
-            self._merge_joint(incoming["theta"])
+        if self.joint.learnt is not None and self.shared:
+            theta = incoming["theta"]
+            self.joint.merge(theta.near, theta.moved, theta.moving, theta.mean)
+        elif self.joint.learnt is not None:
+            self.joint.merge_alone()
         self.memories.merge(incoming)
         if self.memories:
             self._decide(incoming)
@@ -229,12 +232,6 @@ class AutoRows(Model):
             self.joint.fade(self.rounds, 1 + self.settings.forgetting)
         if self.late:
             take_late(self, self.last_x[0])
-
-    def _merge_joint(self, theta: Any) -> None:
-        if self.shared:
-            self.joint.merge(theta.near, theta.moved, theta.moving, theta.mean)
-        else:
-            self.joint.merge_alone()
 
     def _message(self) -> dict[str, Array]:
         theta, J = self.joint.learnt, self.J
@@ -312,10 +309,7 @@ class AutoRows(Model):
 
     @property
     def fills_in(self) -> bool:  # type: ignore[override]
-        """With few samples: who is refused for having another function leaves more room to the others.
-
-        Later parameters are worth more than that: what is refused then counts as the learner's own.
-        """
+        """With few samples, so that members of a cluster pull each other as if nobody else were there."""
         return not self.joint.own.judge.is_settled
 
     @property
