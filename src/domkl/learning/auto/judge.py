@@ -194,6 +194,8 @@ def _differ(misses: Array, alone: Array) -> npt.NDArray[np.bool_]:
     best = np.where(np.take_along_axis(errors, best, 1) < errors[:, -1:], own, best)
     most = C.judge_best * np.take_along_axis(errors, best, 1)
     worse = errors[:, :-1] > np.maximum(most, C.judge_worth * alone.mean(1))
+    if not worse.any():
+        return np.asarray(worse)
     return np.asarray(worse & _exceed(misses[..., :-1], np.take_along_axis(misses, best[:, None], 2)))
 
 
