@@ -311,13 +311,13 @@ def cauchy_kernel(x, other, sigma2):
 def auto_joint(Z, y, neighbours, rho, eta, kept):
     """One joint model of kind "auto", for squared losses, from features Z (J, T, K) and scaled targets.
 
-    The first `kept` samples are replayed as if the neighbours agreed; edges weigh 1/min(deg_i, deg_j).
-    Returns theta and lam, (J, K) each.
+    `eta` is each learner's ridge. The first `kept` samples are replayed as if the neighbours agreed; edges
+    weigh 1/min(deg_i, deg_j). Returns theta and lam, (J, K) each.
     """
     J, T, K = Z.shape
     deg = [len(near) for near in neighbours]
     weights = [[1 / min(deg[j], deg[i]) for i in neighbours[j]] for j in range(J)]
-    M = [(eta + rho * sum(weights[j])) * np.eye(K) for j in range(J)]
+    M = [(eta[j] + rho * sum(weights[j])) * np.eye(K) for j in range(J)]
     m, theta, lam = np.zeros((J, K)), np.zeros((J, K)), np.zeros((J, K))
     near = np.zeros((J, K))
     for t in range(T):
@@ -381,6 +381,18 @@ def echo(errors, fade, doubt, few):
         known.append((last, error))
         mean += (error - mean) / few
     return np.array(expected)
+
+
+def ridge_of(errors, fade, most_r, fewest, most):
+    """How many times as strong one learner's ridge is, by the correlation of its errors with the next."""
+    if len(errors) < fewest:
+        return 1
+    ages = range(len(errors) - 1, -1, -1)
+    size = sum(fade**age * e * e for age, e in zip(ages, errors, strict=True))
+    before = [0, *errors]
+    pairs = sum(fade**age * e * last for age, e, last in zip(ages, errors, before[:-1], strict=True))
+    r = min(max(pairs / size, 0), most_r) if size else 0
+    return min(((1 + r) / (1 - r)) ** 2, most)
 
 
 def are_far(columns, far):

@@ -144,6 +144,7 @@ def test_no_neighbour_makes_a_learner_forget():
         go_on(a, b, X[:, t], y[:, t], lambda update, lie=lie: changed(b, update, **lie))
         young.append(memories.all[1].samples)
     assert model.joint.resets == resets
+    assert model.joint.restarts.tolist() == [0]
     assert memories.restarts <= restarts + 2
     assert min(young) >= 2
     assert memories.all[0].samples >= C.watch_lasting

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import domkl
 import problems
 from auto_networks import SIZE, duals, learners, simulated
+from domkl.learning.auto import C
 from domkl.learning.auto.memories import NEVER, Memories
 
 
@@ -125,6 +126,45 @@ def test_devices_agree_on_what_to_do_about_a_change():
     check_same(members, rows)
     assert {member._row.model.memories.restarts for member in members} == {restarts}
     assert duals(members) < 1e-9
+
+
+def disagreeing(at, T, seed):
+    """Streams of four learners on a ring that change in different ways, so that not all give up the past."""
+    X, y = problems.streams(4, T, 3, seed)
+    y[2:, at:] *= -1
+    y[:2, at:] = 0.3 * y[:2, at:] - 0.2
+    return nx.cycle_graph(4), X, y
+
+
+@pytest.mark.usefixtures("short_warm_up")
+@pytest.mark.parametrize("engine", problems.ENGINES)
+def test_devices_have_the_networks_bits_where_not_all_start_again(engine):
+    graph, X, y = disagreeing(150, 250, 2)
+    expected, rows = simulated(graph, X, y, engine=engine)
+    assert set(rows.joint.restarts.tolist()) == {0, 1}
+    members = learners(graph, 3, engine=engine)
+    np.testing.assert_array_equal(problems.fed(members, graph, X, y, random.Random(0)), expected)
+    check_same(members, rows)
+    assert duals(members) < 1e-9
+
+
+def test_what_some_have_given_up_counts_for_the_others_when_the_scale_is_fixed(short_warm_up):
+    object.__setattr__(C, "warm_up", 256)  # put back by the fixture
+    graph, X, y = disagreeing(110, 258, 4)
+    expected, rows = simulated(graph, X[:, :255], y[:, :255])
+    gone = rows.warm.gone
+    assert sorted(set(gone.tolist())) == [0, 110]
+    stats = rows.warm.statistics()
+    np.testing.assert_array_equal(stats.n[:, -1], 255 - gone)
+    for j in range(4):
+        np.testing.assert_allclose(stats.mean[j, :-1], X[j, gone[j] : 255].mean(0))
+    members = learners(graph, 3)
+    found = problems.fed(members, graph, X, y, random.Random(0))
+    np.testing.assert_array_equal(found[:, :255], expected)
+    expected, rows = simulated(graph, X, y)
+    np.testing.assert_array_equal(found, expected)
+    check_same(members, rows)
+    assert rows.warm.over
 
 
 def test_all_rows_know_of_a_decision_when_it_is_due(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ from domkl.exchange.network import Network
 from domkl.learning import losses
 from domkl.learning.auto import EXPERT_NAMES, C
 from domkl.learning.auto.additive import AdditiveMemory, Terms
+from domkl.learning.auto.dependence import Dependence
 from domkl.learning.auto.features import Stats, pooled, scaled, statistics
 from domkl.learning.auto.residual import ResidualModel
 
@@ -32,11 +34,36 @@ def test_the_joint_models_are_the_literal_second_order_admm(graph, seed):
     Z = joint.features.of(X, scale.inputs)
     target = (y - scale.centre[:, None]) / scale.width[:, None]
     for p in range(2):
-        theta, lam = naive.auto_joint(
-            Z[:, :, p], target, problems.neighbours_of(graph), C.rho, C.eta / len(graph), kept=63
-        )
+        eta = joint.ridge * C.eta / len(graph)
+        theta, lam = naive.auto_joint(Z[:, :, p], target, problems.neighbours_of(graph), C.rho, eta, kept=63)
         np.testing.assert_allclose(joint.state.theta[:, p], theta, rtol=1e-7, atol=1e-8)
         np.testing.assert_allclose(joint.state.lam[:, p], lam, rtol=1e-7, atol=1e-8)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 60), st.floats(-1, 1), st.floats(-100, 100), st.integers(0, 10**6))
+def test_errors_that_resemble_the_last_make_the_ridge_stronger(n, r, size, seed):
+    noise, found = np.random.default_rng(seed).normal(size=(n, 2)), Dependence(2)
+    errors = np.zeros((n, 2))
+    for t in range(n):
+        errors[t] = (r * errors[t - 1] if t else 0) + noise[t]
+        found.learn(10**size * errors[t])  # in any unit
+    expected = [naive.ridge_of([*errors[:, j]], C.residual_fade, C.repeats, 24, 1000) for j in range(2)]
+    np.testing.assert_allclose(found.ridge(), expected, rtol=1e-9)
+
+
+def test_a_network_of_learners_whose_errors_repeat_has_a_stronger_ridge_and_one_alone_has_not():
+    X, y = problems.streams(3, 70, 2)
+    y = y + np.cumsum(np.random.default_rng(0).normal(size=y.shape), -1)
+    model = problems.online(nx.path_graph(3), 2, size=40)
+    problems.taught(model, X.swapaxes(0, 1), y.T)
+    joint = model.rows.joint
+    assert (joint.ridge > 5).all()
+    each = C.eta / 3 * joint.ridge + C.rho * model.rows.weight
+    np.testing.assert_allclose(joint.pulls.c[:, 0], each)
+    alone = problems.online(nx.empty_graph(1), 2, size=40)
+    problems.taught(alone, X[:1].swapaxes(0, 1), y[:1].T)
+    np.testing.assert_allclose(alone.rows.joint.pulls.c, C.eta_alone)
 
 
 @settings(max_examples=30, deadline=None)

@@ -195,19 +195,19 @@ def test_a_model_handed_over_in_the_middle_of_a_change_does_not_reset():
     y = X[:, 0] + np.where(np.arange(600) < 400, 1, -1) * np.sin(4 * X[:, 1])
     model = OnlineRows(MODELS["auto"], 3)
     for t in range(600):
-        before = model.rows.joint.resets
+        before = model.rows.joint.restarts[0]
         if t >= 400:
             taught = handing.handed_over(model)
         model.learn(X[t][None], y[t][None])
-        if t >= 400 and model.rows.joint.resets > before:
+        if t >= 400 and model.rows.joint.restarts[0] > before:
             break
     assert 400 < t < 599
     device = alone(taught)
     device.predict(X[t])
-    resets = device._row.resets
+    resets, restarts = device._row.resets, device._row.restarts
     for s in range(t, min(t + 20, 600)):
         device.observe(X[s], y[s])
-    assert device._row.resets == resets
+    assert (device._row.resets, device._row.restarts) == (resets, restarts)
 
 
 # What cannot be handed over

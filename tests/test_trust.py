@@ -178,7 +178,8 @@ def test_a_judges_state_is_whole_and_can_be_without_samples():
     own = np.zeros((C.models, 5))
     np.testing.assert_array_equal(judged(other, 1, thetas, own), judged(judge, 1, thetas, own))
     judge.clear()
-    assert judge.state() == {"count": 0, "z": None, "y": None, "misses": None}
+    assert judge.state().pop("since").tolist() == [0, 0]
+    assert {**judge.state(), "since": None} == dict.fromkeys(("since", "z", "y", "misses")) | {"count": 0}
     other.restore(judge.state(), 2, 5)
     assert judged(other, 1, thetas, own).all()
 

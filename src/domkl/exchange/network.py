@@ -110,7 +110,7 @@ class Network:
         """Like `_combine`, where learners use only the messages of neighbours that they believe."""
         assert layout.theta is not None
         duals, name = self.duals, layout.theta.name
-        duals.restart(model.resets)
+        duals.restart(model.resets, model.restarts)
         if not model.is_joined:
             return self._combine(self.neighbours, layout, own, sent, None)
         refused = self._refused(model, sent)
@@ -125,7 +125,8 @@ class Network:
         else:
             near, given = self._redirected(layout, own, sent, refused, moving)
             of_whom = np.arange(3 * self.graph.J) // self.graph.J
-            filled = of_whom == REFUSED if model.fills_in else None
+            fills = model.fills_in  # (J,) what stands for a refused message is in the receiver's place
+            filled = (of_whom == REFUSED) & np.tile(fills, 3) if fills is not None and fills.any() else None
             incoming = self._combine(near, layout, own, given, of_whom == MOVING, filled)
         for part in layout.small:
             if part.rule in DECISIONS:

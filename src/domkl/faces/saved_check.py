@@ -19,6 +19,7 @@ from ..learner.handed_check import (
     Shape,
     check_array,
     check_labels,
+    check_ridge,
     check_scale,
     check_sizes,
     expected,
@@ -54,6 +55,7 @@ def check_rows(settings: Auto, state: Mapping[str, Any], d: int, graph: Graph) -
         check_scale(scale)
         need(bool((scale["width"] > checks.NARROWEST).all()), "a width is not above 0")
     check_labels(rows)
+    check_ridge(rows)
     _check_samples(rows, d, J)
     _check_statistics(rows, d, J)
     _check_network(state["network"], graph, K)
@@ -91,7 +93,7 @@ def _past(rows: Mapping[str, Any], J: int, K: int) -> list[tuple[Mapping[str, An
 
 
 def _samples(rows: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [rows["warm_up"]["samples"], rows["warm_up"]["before"], rows["memories"]["recent"]]
+    return [rows["warm_up"]["samples"], rows["memories"]["recent"]]
 
 
 def _check_samples(rows: Mapping[str, Any], d: int, J: int) -> None:
@@ -130,6 +132,7 @@ def _check_network(state: Mapping[str, Any], graph: Graph, K: int) -> None:
         check_array(name, duals[name], (E, 0, 0) if is_blank else (E, C.models, K))
     need(duals["hoping"].shape == (E,) and duals["hoping"].dtype == bool, "hoping is no truth value")
     check_array("used", state["used"], (graph.J, graph.J))
+    check_array("restarts", duals["restarts"], (graph.J,))
     for name, value in (*((n, duals[n]) for n in ("round", "resets")), ("judged", state["judged"])):
         need(type(value) is int and 0 <= value <= MOST, f"{name} is {checks.short(value)}")
     for name in ("sent", "bytes"):

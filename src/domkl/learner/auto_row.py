@@ -76,6 +76,10 @@ class AutoRow(ModelRow):
         return self.model.joint.resets
 
     @property
+    def restarts(self) -> int:  # type: ignore[override]
+        return int(self.model.joint.restarts[0])
+
+    @property
     def shapes(self) -> Shapes:
         wide, small = self.layout.sizes
         most = MOST_ROWS * (HEADER + parts.most_statistics(self.model.d + 1))

@@ -53,6 +53,7 @@ def check_auto(settings: Auto, rows: Mapping[str, Any]) -> None:
     _check_alone(rows)
     _check_errors(rows["gate"])
     check_labels(rows)
+    check_ridge(rows)
     check_scale(rows["scale"])
     check_sizes(settings, first, now, K, rows["memories"]["all"])
 
@@ -89,16 +90,17 @@ def expected(
         (rows["halves"], _experts(J, 2)),
         (rows["residual"], {**dict.fromkeys(("last", "gain", "vector"), (J, 2)), "matrix": (J, 2, 2)}),
         (rows["residual"], {"size": one, "pairs": one}),
+        (rows["dependence"], {"last": one, "size": one, "pairs": one}),
         (
             rows["own_watch"],
             {**dict.fromkeys(("errors", "guesses", "labels"), (J, kept)), "since": one, "age": one},
         ),
         (rows["unit"], {"shift": one, "factor": one}),
-        (rows["warm_up"], {"skip": one}),
-        (joint, {"mean": (J, C.models, K)}),
+        (rows["warm_up"], {"gone": one, "skip": one}),
+        (joint, {"mean": (J, C.models, K), "ridge": one, "restarts": one}),
         (joint["state"], _second_order(J, C.models, K)),
         *([] if rows["gate"] is None else [(rows["gate"], _gate(J, kept))]),
-        *([] if joint["own"] is None else [(joint["own"], _own(J, C.models, K))]),
+        *([] if joint["own"] is None else _of_own(J, C.models, K, joint["own"])),
         (memories, {"alarm": (J, 2), "restart": (J, 2)}),
         (memories["detector"], {**watch, "errors": (J, EXPERTS)}),
         *(each for memory in memories["all"] for each in _of_memory(J, memory)),
@@ -114,9 +116,12 @@ def _gate(J: int, kept: int) -> dict[str, Shape]:
     return {"errors": (J, ANY), "labels": (J, kept)}
 
 
-def _own(J: int, P: int, K: int) -> dict[str, Shape]:
-    wide = dict.fromkeys(("m", "weak", "apart", "weak_before", "apart_before"), (J, P, K))
-    return {**wide, "half": (J, P, K * (K + 1) // 2), "terms": (J, P, ANY, K)}
+def _of_own(
+    J: int, P: int, K: int, own: Mapping[str, Any]
+) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
+    wide: dict[str, Shape] = dict.fromkeys(("m", "weak", "apart", "weak_before", "apart_before"), (J, P, K))
+    halves = {"half": (J, P, K * (K + 1) // 2), "terms": (J, P, ANY, K)}
+    return [(own, wide | halves), (own["judge"], {"since": (J,)})]
 
 
 def _of_memory(J: int, memory: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], dict[str, Shape]]]:
@@ -174,14 +179,16 @@ def _check_alone(rows: Mapping[str, Any]) -> None:
     """Refuse samples, and anything of a network."""
     warm = rows["warm_up"]
     own = rows["joint"]["own"] or {}
-    judge = {name: value for name, value in own.get("judge", {}).items() if name != "count" or value}
-    kept = [warm["samples"], warm["before"], rows["memories"]["recent"], judge]
+    judge = {name: value for name, value in own.get("judge", {}).items() if name not in ("count", "since")}
+    need(not own or (not own["judge"]["count"] and not own["judge"]["since"].any()), "it counts samples")
+    kept = [warm["samples"], rows["memories"]["recent"], judge]
     need(not any(v is not None for each in kept for v in each.values()), "it holds samples")
     need(rows["late"] == rows["known"] == [], "it holds values of single inputs")
     need(warm["learners"] == 1 and warm["diameter"] == 0, f"it is of {warm['learners']} learners")
     need(bool(warm["over"]) and not warm["shared"], "its scale may still change")
-    counted = rows["own_watch"]["since"].any() or rows["own_watch"]["age"].any() or warm["skip"].any()
-    need(not counted, "it counts samples that it does not hold")
+    watch = rows["own_watch"]
+    counts = watch["since"], watch["age"], warm["gone"], warm["skip"]
+    need(not any(each.any() for each in counts), "it counts samples that it does not hold")
     need(
         rows["own_memory"] is None and not rows["is_far"].any(),
         "it has a memory that only a learner with neighbours can have",
@@ -206,6 +213,13 @@ def check_labels(rows: Mapping[str, Any]) -> None:
         bool((np.abs(rows["unit"]["shift"]) <= checks.LARGEST * MOST_UNIT).all()),
         "a unit's shift is too large",
     )
+
+
+def check_ridge(rows: Mapping[str, Any]) -> None:
+    """Refuse a ridge that no correlation of errors leads to."""
+    ridge = rows["joint"]["ridge"]
+    need(bool(((ridge >= 1) & (ridge <= C.ridge_most)).all()), "a ridge is out of its range")
+    need(bool((rows["dependence"]["size"] >= 0).all()), "a sum of squares is below 0")
 
 
 def _check_errors(gate: Mapping[str, Any] | None) -> None:

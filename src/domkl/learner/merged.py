@@ -19,7 +19,7 @@ class MergedRounds(UpdateInbox):
 
     def __init__(self, name: Hashable, asynchronous: bool, row: LearnerRow) -> None:
         super().__init__(name, asynchronous)
-        self._row, self._resets = row, row.resets
+        self._row, self._resets, self._restarts = row, row.resets, row.restarts
         #: The neighbours whose messages were not believed since this list was last emptied; not all if many.
         self.implausible: list[Hashable] = []
         #: Part of about the last `TRUST` messages of each neighbour that was believed.
@@ -102,10 +102,12 @@ class MergedRounds(UpdateInbox):
             self._resets = self._row.resets
             for one in self._known.values() if not self.asynchronous else ():
                 one.edge.restart()
+        if self._row.restarts != self._restarts:
+            self._reset_duals()
 
     def _reset_duals(self) -> None:
         """Our model alone has reset; asynchronous learners have no duals."""
-        self._resets = self._row.resets
+        self._resets, self._restarts = self._row.resets, self._row.restarts
         for one in self._known.values() if not self.asynchronous else ():
             one.edge.reset(next_number(one.edge.number), one.edge.theirs, one.edge.seen)
 

@@ -39,7 +39,7 @@ class PaperRow:
     needs_used = True
     closes_alone = True
     alone: float | None = None
-    resets = 0
+    resets = restarts = 0
     label_unit = (0.0, 1.0)
     earlier: tuple[str, ...] = ()
 

@@ -40,6 +40,10 @@ class LearnerRow(Protocol):
         """How often its duals have started again by an agreement of all."""
 
     @property
+    def restarts(self) -> int:
+        """How often they have by its own decision."""
+
+    @property
     def shapes(self) -> Shapes:
         """Shapes of its messages."""
 
@@ -120,7 +124,7 @@ class ModelRow:
     needs_used = False
     closes_alone = False
     alone: float | None = None
-    resets = 0
+    resets = restarts = 0
     earlier: tuple[str, ...] = ()
 
     def __init__(self, model: Model, exchange: Exchange, digest: str, topology: Topology) -> None:
@@ -229,7 +233,8 @@ class ModelRow:
         near = self.neighbours(received)
         senders = {name: np.concatenate([m[name] for m in (*theirs, mine)]) for name in mine}
         moving = np.array([*moves, False])
-        filled = np.isin(np.arange(len(moving)), [*refused]) if self.model.fills_in else None
+        fills = self.model.fills_in
+        filled = np.isin(np.arange(len(moving)), [*refused]) if fills is not None and fills[0] else None
         incoming = near.combine(self.layout.parts, mine, senders, moving, refused=filled)
         moved = self._move_duals(mine, theirs, moves, near)
         if self.layout.theta is not None:

@@ -27,7 +27,7 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Today's version of each schema.
-VERSIONS = {"learner": 4, "model": 3, "agent": 3, "reading": 1, "estimator": 1}
+VERSIONS = {"learner": 5, "model": 4, "agent": 3, "reading": 1, "estimator": 1}
 
 
 def _count_starts(state: dict[str, Any]) -> dict[str, Any]:
@@ -61,12 +61,25 @@ def _learner_from_3(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "row": {**row, "model": migrations.from_2(row["model"]), "asked": []}}
 
 
+def _learner_from_4(state: dict[str, Any]) -> dict[str, Any]:
+    """Learners did not start again by themselves."""
+    state = {**state, "restarts": 0}
+    if state["model"]["kind"] != "auto":
+        return state
+    row = state["row"]
+    return {**state, "row": {**row, "model": migrations.from_3(row["model"])}}
+
+
 def _model_from_1(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "rows": migrations.from_1(state["rows"])} if state["kind"] == "auto" else state
 
 
 def _model_from_2(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "rows": migrations.from_2(state["rows"])} if state["kind"] == "auto" else state
+
+
+def _model_from_3(state: dict[str, Any]) -> dict[str, Any]:
+    return {**state, "rows": migrations.from_3(state["rows"])} if state["kind"] == "auto" else state
 
 
 #: What brings a state of (schema, version) to the next version.
@@ -76,8 +89,10 @@ MIGRATIONS: dict[tuple[str, int], Migration] = {
     ("learner", 1): _learner_from_1,
     ("learner", 2): _learner_from_2,
     ("learner", 3): _learner_from_3,
+    ("learner", 4): _learner_from_4,
     ("model", 1): _model_from_1,
     ("model", 2): _model_from_2,
+    ("model", 3): _model_from_3,
 }
 
 
@@ -205,6 +220,7 @@ def save_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
             "targets": 1,
             "round": learner.round,
             "resets": learner._resets,
+            "restarts": learner._restarts,
             "neighbours": known,
             "trust": [[name, learner._judged[name], part] for name, part in learner.trust.items()],
             "links": learner.topology.state(),
@@ -237,7 +253,8 @@ def load_learner(learner: Learner, arrays: Mapping[str, Any], meta: Mapping[str,
         _check_alike(learner, state["fingerprint"], state["model"])
         learner._known = {name: Neighbour.of(kept) for name, kept in state["neighbours"]}
         learner._inbox, learner._pending = {}, None
-        learner.round, learner._resets = state["round"], state["resets"]
+        learner.round = state["round"]
+        learner._resets, learner._restarts = state["resets"], state["restarts"]
         learner.trust = {name: part for name, _, part in state["trust"]}
         learner._judged = {name: n for name, n, _ in state["trust"]}
         learner.topology.restore(state["links"])

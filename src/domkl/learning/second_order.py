@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base.types import Array
 from . import first_order, hedge
@@ -184,17 +185,36 @@ def parabola(loss: Loss, s: Array, y: Array) -> tuple[Array, Array]:
 
 
 def local(
-    state: SecondOrderState, z: Array, f: Array, y: Array, pulls: SecondOrderPulls, loss: Loss
+    state: SecondOrderState,
+    z: Array,
+    f: Array,
+    y: Array,
+    pulls: SecondOrderPulls,
+    loss: Loss,
+    counts: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[Array, Array, Array]:
     """The local step: theta' (..., P, K) and L' (..., P), which the neighbours receive, and m' (..., P, K).
 
-    The inverse changes in place, unless a result is not finite: then nothing has changed.
+    The inverse changes in place, unless a result is not finite: then nothing has changed. `counts`: whose
+    sample is learnt, booleans (...); by default everybody's.
     """
     y = y[..., None]
     h, k = parabola(loss, f, y)
+    if counts is not None:
+        h, k = h * counts[..., None], k * counts[..., None]
     L = state.L + loss.value(f, y)
     theta, m = state.inverse.learn(state, pulls, z, h, k * y, L)
     return theta, L, m
+
+
+def chosen(whose: npt.NDArray[np.bool_], new: Array, old: Array) -> Array:
+    """The rows of `new` for these learners, booleans (J,), and of `old` for all others. (J, ...)"""
+    return np.where(whose.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+
+
+def chosen_inverse(whose: npt.NDArray[np.bool_], new: Inverse, old: Inverse) -> Inverse:
+    """The same of inverses, none of whose terms wait any more: rows of one settle together."""
+    return old.like(chosen(whose, new.settle(), old.settle()))
 
 
 def merge(

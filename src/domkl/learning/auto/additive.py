@@ -13,6 +13,7 @@ import math
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array
 from .. import first_order, second_order
@@ -114,6 +115,15 @@ class AdditiveMemory:
         other.variances, other.noise = self.variances.copy(), self.noise.copy()
         other.state = self.state._replace(inverse=copy.deepcopy(self.state.inverse))
         return other
+
+    def take(self, fresh: AdditiveMemory, whose: npt.NDArray[np.bool_]) -> None:
+        """These learners (J,) go on with what `fresh` has learnt; how old the memory is does not change."""
+        new, old = fresh.state, self.state
+        inverse = second_order.chosen_inverse(whose, new.inverse, old.inverse)
+        kept = [second_order.chosen(whose, *pair) for pair in zip(new[:-1], old[:-1], strict=True)]
+        self.state = second_order.SecondOrderState(*kept, inverse)  # type: ignore[call-arg, arg-type]
+        for name in ("variances", "noise", "mean", "diagonal"):
+            setattr(self, name, second_order.chosen(whose, getattr(fresh, name), getattr(self, name)))
 
     def inherit(self, other: AdditiveMemory) -> None:
         """Start from what a learner alone has learnt; each row takes an equal part of its evidence."""

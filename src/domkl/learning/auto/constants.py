@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 #: Raised whenever a constant changes, so that a refusal can name both versions.
-VERSION = 6
+VERSION = 7
 #: Fingerprints of the records of earlier versions, whose states can be loaded.
-EARLIER = ("20622136", "bd4f2cdf", "b172d5e4", "1aed7424", "e1ef5947")
+EARLIER = ("20622136", "bd4f2cdf", "b172d5e4", "1aed7424", "e1ef5947", "0f170403")
 
 
 def _is(value: Any, meaning: str, chosen: str = "sets") -> Any:
@@ -43,6 +43,8 @@ class Constants:
     eta_classes: float = _is(0.15, "eta with the logistic loss", "classes")
     rho_alone: float = _is(0.4, "rho before the scale is common; has no effect without neighbours")
     eta_alone: float = _is(0.1, "ridge of a learner that nobody's parameters hold in check")
+    ridge_errors: int = _is(24, "errors from which on their correlation makes the ridge stronger", "natural")
+    ridge_most: float = _is(1000.0, "how many times as strong it can make it", "natural")
 
     # The own samples, of which nobody else has a part
     own_strong: float = _is(3.0, "strong ridge of a learner's own samples", "natural")

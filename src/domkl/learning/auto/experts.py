@@ -50,10 +50,10 @@ class Experts:
         w /= w.sum(-1, keepdims=True)
         return np.asarray((1 - self.share) * w + self.share / w.shape[-1])
 
-    def doubts_joint(self) -> bool:
-        """Whether to some learner the young and the past memory are better than all that is older."""
+    def doubt_joint(self) -> npt.NDArray[np.bool_]:
+        """To whom the young and the past memory are worth more than all that is older. Booleans (J,)"""
         w = self.weights()
-        return bool((w[:, OTHERS].sum(-1) > w[:, :FIRST].sum(-1)).any())
+        return np.asarray(w[:, OTHERS].sum(-1) > w[:, :FIRST].sum(-1))
 
     def judge(self, misses: Array, repeats: Array) -> None:
         """Weigh by squared errors of a round (J, n), of which about `repeats` (J,) tell as much as one."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array, Float
 from .. import first_order, second_order
@@ -20,6 +21,10 @@ from .warmup import Sample
 RATES = Rates(rho=C.rho, eta=C.eta, eta_g=1.0)
 CLASSES = Rates(rho=C.rho_classes, eta=C.eta_classes, eta_g=1.0)
 ALONE = Rates(rho=C.rho_alone, eta=C.eta_alone, eta_g=1.0)
+
+
+Counts: TypeAlias = "npt.NDArray[np.int_]"
+Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
 
 class LocalStep(NamedTuple):
@@ -38,7 +43,7 @@ class Joint:
 
     features: Features
 
-    def __init__(self, loss: Loss, dtype: Float, diagonal: second_order.Diagonal) -> None:
+    def __init__(self, J: int, loss: Loss, dtype: Float, diagonal: second_order.Diagonal) -> None:
         self.loss, self.dtype, self.diagonal = loss, dtype, diagonal
         self.state: second_order.SecondOrderState | None = None
         self.mean: Array = np.zeros(0)  # (J, models, K) of the neighbours' theta
@@ -46,21 +51,24 @@ class Joint:
             np.zeros(0), np.zeros(0), 0.0
         )
         self.learners = 1  # of the network that the pulls are for
+        self.ridge: Array = np.ones(J)  # how many times the common ridge counts, by learner (J,)
         self.own = Own(loss, dtype, diagonal)
         self.learnt: LocalStep | None = None  # of the open round
-        self.resets = 0  # how often the models have started again
+        self.resets = 0  # how often all models have started again
+        self.restarts: Counts = np.zeros(J, int)  # and those of each learner by itself (J,)
 
     def set_pulls(self, weight: Array, learners: int, shared: bool) -> None:
         """How strongly neighbours pull whose edges weigh `weight` in sum (J,), in a network of `learners`."""
         self.learners, self.pulls = learners, self._pulls(weight, learners, shared)
 
     def _pulls(self, weight: Array, learners: int, shared: bool) -> second_order.SecondOrderPulls:
-        weight = weight if shared else np.zeros(len(weight))
+        if not shared:
+            return second_order.SecondOrderPulls.of(np.zeros(len(weight), self.dtype), ALONE, self.loss)
         together = CLASSES if self.loss.classifies else RATES
         each = replace(together, eta=together.eta / learners)
-        return second_order.SecondOrderPulls.of(
-            np.asarray(weight, self.dtype), each if shared else ALONE, self.loss
-        )
+        pulls = second_order.SecondOrderPulls.of(np.asarray(weight, self.dtype), each, self.loss)
+        more = each.eta * (self.ridge - 1)
+        return pulls._replace(c=(pulls.c + more[:, None]).astype(self.dtype))
 
     def scores(self, z: Array) -> tuple[Array, Array]:
         """What the own and the neighbours' parameters predict, in scaled units. (J, models) each"""
@@ -92,22 +100,44 @@ class Joint:
         moved = self.own.correct_last(row, targets)
         self.state = self.state._replace(m=self.state.m + moved)
 
-    def reset(self, samples: list[Sample], stats: Stats, skip: Array | None = None) -> None:
+    def reset(self, samples: list[Sample], stats: Stats, gone: Counts, skip: Counts) -> None:
         """Start again from these samples alone, targets scaled, as if the neighbours agreed.
 
-        `skip`: how many of the first are none of the own samples any more (J,); by default none.
+        `gone`: how many of the first each learner leaves out (J,), `skip`: how many its own samples do.
         """
+        self.state = self._taught(self.own, samples, stats, gone, np.maximum(gone, skip))
+        self.mean = self.state.theta
+        self.resets += 1
+
+    def restart(self, samples: list[Sample], stats: Stats, whose: Flags) -> None:
+        """These learners (J,) go on from these samples alone, targets scaled, as if the neighbours agreed."""
+        assert self.state is not None
+        old = new = self.state
+        own = self.own
+        if whose.any():
+            own, none = Own(self.loss, self.dtype, self.diagonal), np.zeros(len(whose), int)
+            new = self._taught(own, samples, stats, none, none)
+        self.own.take(own, whose)
+        inverse = second_order.chosen_inverse(whose, new.inverse, old.inverse)
+        pairs = [*zip(new[:4], old[:4], strict=True), (new.m, old.m), (new.theta, self.mean)]
+        theta, lam, near, L, m, self.mean = (second_order.chosen(whose, *pair) for pair in pairs)
+        self.state = second_order.SecondOrderState(theta, lam, near, L, old.q, m, inverse)
+        self.restarts = self.restarts + whose
+
+    def _taught(
+        self, own: Own, samples: list[Sample], stats: Stats, gone: Counts, skip: Counts
+    ) -> second_order.SecondOrderState:
+        """The state after these samples alone, which `own` learns too."""
         state = second_order.init(C.models, self.features.K, self.pulls, self.diagonal)
-        self.own.reset(len(self.pulls.deg), self.features.K)
+        own.reset(len(self.pulls.deg), self.features.K)
         for n, (x, y) in enumerate(samples):
             z = self.features.of(x, stats)
-            self.own.learn(z, y, state.theta, None if skip is None else skip <= n)
+            own.learn(z, y, state.theta, skip <= n)
             f = first_order.dot(state.theta, z)
-            theta, L, m = second_order.local(state, z, f, y, self.pulls, self.loss)
+            theta, L, m = second_order.local(state, z, f, y, self.pulls, self.loss, gone <= n)
             agreed = theta * self.pulls.deg[:, None, None]
             state = state._replace(theta=theta, L=L, m=m, theta_sum=agreed)
-        self.state, self.mean = state, state.theta
-        self.resets += 1
+        return state
 
     def adopt(self, theta: Array) -> None:
         """Go on from these parameters, as if the neighbours agreed. (J, models, K)"""

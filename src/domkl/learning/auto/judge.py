@@ -67,11 +67,12 @@ class Judge:
         self.z: Array = np.zeros((J, n, C.models, K), self.dtype)
         self.y, self.misses = np.zeros((J, n)), np.zeros((J, n, 2))
         self.count = 0
+        self.since = np.zeros(J, int)  # the first sample from which each learner's models have learnt
 
     @property
-    def is_settled(self) -> bool:
-        """Whether honest learners have seen enough to be alike."""
-        return self.count >= C.judge_settled
+    def is_settled(self) -> npt.NDArray[np.bool_]:
+        """Who has learnt from enough samples to be like other honest learners. Booleans (J,)"""
+        return np.asarray(self.count - self.since >= C.judge_settled)
 
     def clear(self) -> None:
         """Drop the samples."""
@@ -83,6 +84,14 @@ class Judge:
         self.z[:, k], self.y[:, k] = z, y
         self.misses[:, k] = self._misses(alone, y[:, None])
         self.count += 1
+
+    def take(self, fresh: Judge, whose: npt.NDArray[np.bool_]) -> None:
+        """These learners (J,) have started again: alone has the errors of `fresh` on their last samples."""
+        n = min(fresh.count, self.count, C.judge_samples)
+        rows, size = np.flatnonzero(whose), C.judge_samples
+        there, here = (np.arange(one.count - n, one.count) % size for one in (fresh, self))
+        self.misses[np.ix_(rows, here)] = fresh.misses[np.ix_(rows, there)]
+        self.since = np.where(whose, self.count - fresh.count, self.since)
 
     def correct_last(self, row: int, targets: Array) -> tuple[Array, Array]:
         """The last targets of learner `row` were these (n,). Returns features and how much more they are."""
@@ -111,11 +120,11 @@ class Judge:
         if m < C.judge_fewest:
             return np.asarray(near)
         misses, alone = self._misses(scores, self.y[who, :m, None]), self._alone(who)
-        good = ~_exceed(misses[..., :-1], C.judge_most * alone)
-        if self.is_settled:
-            good &= ~self._mislead(scores, misses, alone)
-        else:
-            good &= ~_differ(misses, alone)
+        good, settled = ~_exceed(misses[..., :-1], C.judge_most * alone), self.is_settled[who, None]
+        if settled.any():
+            good &= ~(settled & self._mislead(scores, misses, alone))
+        if not settled.all():
+            good &= settled | ~_differ(misses, alone)
         return np.asarray(near & good)
 
     def _mislead(self, scores: Array, misses: Array, alone: Array) -> npt.NDArray[np.bool_]:
@@ -164,12 +173,12 @@ class Judge:
         """The samples, by name; none of them where there are none."""
         m = min(self.count, C.judge_samples)
         kept = {name: getattr(self, name)[:, :m].copy() for name in ("z", "y", "misses")}
-        return {"count": self.count, **(kept if m else dict.fromkeys(kept))}
+        return {"count": self.count, "since": self.since, **(kept if m else dict.fromkeys(kept))}
 
     def restore(self, state: Mapping[str, Any], J: int, K: int) -> None:
         """Inverse of `state`."""
         self.reset(J, K)
-        self.count = state["count"]
+        self.count, self.since = state["count"], state["since"]
         m = min(self.count, C.judge_samples)
         if m:
             self.z[:, :m], self.y[:, :m], self.misses[:, :m] = state["z"], state["y"], state["misses"]

@@ -22,7 +22,7 @@ from .constants import C
 from .experts import Experts
 from .features import Stats
 from .judge import Seen
-from .warmup import Sample, WarmUp, padded
+from .warmup import Sample, padded
 
 #: No memory has its turn in a round.
 NOBODY = -1
@@ -65,10 +65,10 @@ class Memories:
         """A memory without samples."""
         return AdditiveMemory(self.terms, weight, learners, self.loss, float(rounds))
 
-    def start(self, samples: list[Sample], past: list[Sample], old: int, scale: MemoryScale) -> None:
+    def start(self, samples: list[Sample], old: int, scale: MemoryScale) -> None:
         """Start, or start again on another scale, from samples with scaled targets.
 
-        The long memory does not count the first `old` of them; `past` are from before a change.
+        The long memory does not count the first `old` of them, which are from before a change.
         """
         if not self.all:
             self.detector = ChangeDetector(self.J)
@@ -79,7 +79,7 @@ class Memories:
         self.see_again(scale.stats)
         self.teach(self.all[LONG], samples[old:], scale.stats)
         self.teach(self.all[YOUNG], samples[old:][-C.young_rounds :], scale.stats)
-        self.teach(self.all[PAST], samples[:old] or past, scale.stats)
+        self.teach(self.all[PAST], samples[:old], scale.stats)
 
     def see_again(self, stats: Stats) -> None:
         """The last samples' terms, as the inputs' scale is from now on."""
@@ -170,18 +170,16 @@ class Memories:
         self.detector.reset_level()
         experts.doubt()
 
-    def replace_long(self, verdict: int, warm: WarmUp, experts: Experts) -> int:
+    def replace_long(self, returns: bool, experts: Experts) -> int:
         """The young or the past memory takes the long one's place; how many samples the young one has."""
         self.restarts += 1
         long, young, past = self.all
-        returns = bool(verdict & RETURNS)
         if returns:
             self.all = [past, young, long]
             experts.follow({"long memory": "past memory", "past memory": "long memory"})
         else:
             self.all = [young.copy(math.inf), young, long if long.samples >= C.trial_rounds else past]
             experts.follow({"long memory": "young memory", "past memory": "long memory"})
-        warm.divide(young.samples, returns, bool(verdict & MISLED))
         self.detector.reset_comparison()
         return young.samples
 

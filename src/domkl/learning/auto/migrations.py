@@ -9,6 +9,7 @@ import numpy as np
 
 from ..state import fields_of
 from .constants import C
+from .dependence import Dependence
 from .experts import Experts
 from .label_unit import LabelUnit
 from .own_watch import OwnWatch
@@ -52,3 +53,17 @@ def from_2(state: Mapping[str, Any]) -> dict[str, Any]:
     watch = {**watch, "guesses": watch["labels"], "age": np.zeros(J, int)}  # what was predicted is not known
     new |= {"own_watch": watch, "unit": fields_of(LabelUnit(J))}
     return {**state, "joint": {**joint, "own": own}, **new}
+
+
+def from_3(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Version 3 had one ridge for all samples, and dropped what was before a change for all learners."""
+    J, warm, own = len(state["low"]), state["warm_up"], state["joint"]["own"]
+    if own is not None:
+        own = {**own, "judge": {**own["judge"], "since": np.zeros(J, int)}}
+    kept = {name: value for name, value in warm.items() if name != "before"}
+    return {
+        **state,
+        "dependence": fields_of(Dependence(J)),
+        "joint": {**state["joint"], "own": own, "ridge": np.ones(J), "restarts": np.zeros(J, int)},
+        "warm_up": {**kept, "gone": np.zeros(J, int)},
+    }

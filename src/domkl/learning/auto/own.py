@@ -136,6 +136,18 @@ class Own:
         self.m = np.where(keep, self.m, 0)
         self.a, self.apart = (Iterate(*(np.where(keep, v, 0) for v in one)) for one in (self.a, self.apart))
 
+    def take(self, fresh: Own, whose: npt.NDArray[np.bool_]) -> None:
+        """These learners (J,) go on with what `fresh` has learnt from their last samples alone."""
+        self._at = None
+        self.inverse = second_order.chosen_inverse(whose, fresh.inverse, self.inverse)
+        self.m = second_order.chosen(whose, fresh.m, self.m)
+        pairs = (fresh.a, self.a), (fresh.apart, self.apart)
+        self.a, self.apart = (
+            Iterate(*(second_order.chosen(whose, *values) for values in zip(*pair, strict=True)))
+            for pair in pairs
+        )
+        self.judge.take(fresh.judge, whose)
+
     def learn(self, z: Array, y: Array, c: Array, counts: Any = None) -> None:
         """A sample of each learner, target scaled; one that would leave the range of numbers is left out.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array
 from ..losses import Loss
@@ -40,6 +41,14 @@ class OwnMemory:
         self.memory.reset()
         for x, target in samples:
             self.learn(x, target)
+
+    def restart(self, samples: list[Sample], whose: npt.NDArray[np.bool_]) -> None:
+        """These learners (J,) go on with what they learn from these samples alone; the scale stays."""
+        fresh = self
+        if whose.any():
+            fresh = OwnMemory(self.memory.terms, self.memory.loss, self.scale)
+            fresh.teach(samples)
+        self.memory.take(fresh.memory, whose)
 
     def learn(self, x: Array, target: Array) -> None:
         """A sample of each learner. (J, d), (J,)"""

@@ -42,6 +42,7 @@ def state_of(rows: AutoRows) -> dict[str, Any]:
         "ridges": fields_of(rows.ridges),
         "halves": fields_of(rows.halves),
         "residual": fields_of(rows.residual),
+        "dependence": fields_of(rows.dependence),
         "gate": None if rows.gate is None else rows.gate.state(),
         "own_watch": fields_of(rows.own_watch),
         "unit": fields_of(rows.unit),
@@ -56,15 +57,15 @@ def _scale_state(scale: DataScale | None) -> dict[str, Any] | None:
 
 
 def _warm_up_state(rows: AutoRows) -> dict[str, Any]:
-    kept = {name: of_samples(getattr(rows.warm, name)) for name in ("samples", "before")}
-    return {**fields_of(rows.warm), **kept}
+    return {**fields_of(rows.warm), "samples": of_samples(rows.warm.samples)}
 
 
 def _joint_state(rows: AutoRows) -> dict[str, Any]:
     joint = rows.joint
     state = None if joint.state is None else of_second_order(joint.state)
     own = None if joint.state is None else joint.own.state()
-    about = {"resets": joint.resets, "learners": joint.learners, "mean": joint.mean}
+    about = {"learners": joint.learners, "mean": joint.mean, "ridge": joint.ridge}
+    about |= {"resets": joint.resets, "restarts": joint.restarts}
     return {**about, "state": state, "own": own}
 
 
@@ -100,11 +101,12 @@ def restore(rows: AutoRows, state: Mapping[str, Any]) -> None:
     rows.scale = _scale_of(state["scale"])
     warm = state["warm_up"]
     set_fields(rows.warm, warm)
-    rows.warm.samples, rows.warm.before = samples_of(warm["samples"]), samples_of(warm["before"])
+    rows.warm.samples = samples_of(warm["samples"])
     set_fields(rows.experts, state["experts"])
     set_fields(rows.ridges, state["ridges"])
     set_fields(rows.halves, state["halves"])
     set_fields(rows.residual, state["residual"])
+    set_fields(rows.dependence, state["dependence"])
     if rows.gate is not None and state["gate"] is not None:  # of rows that kept every label
         rows.gate.restore(state["gate"])
     set_fields(rows.own_watch, state["own_watch"])
@@ -121,6 +123,7 @@ def _scale_of(state: Mapping[str, Any] | None) -> DataScale | None:
 def _restore_joint(rows: AutoRows, state: Mapping[str, Any]) -> None:
     joint = rows.joint
     joint.resets, joint.mean, joint.state, joint.learnt = state["resets"], state["mean"], None, None
+    joint.ridge, joint.restarts = state["ridge"], state["restarts"]
     if state["state"] is not None:
         learners = state.get("learners", rows.learners)  # the first files do not hold it
         joint.set_pulls(rows.weight, learners, rows.shared)

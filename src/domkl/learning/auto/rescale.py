@@ -38,7 +38,7 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
         rows.is_far = _is_far(rows, known)
         rows.experts.start_equal(rows.is_far & was_apart)
     samples = _kept_samples(rows)
-    rows.joint.reset(samples[:-1] if is_open else samples, inputs, rows.warm.skip)
+    rows.joint.reset(samples[:-1] if is_open else samples, inputs, rows.warm.gone, rows.warm.skip)
     if is_open:
         z = rows.joint.features.of(samples[-1][0], inputs)
         assert rows.joint.state is not None
@@ -84,7 +84,7 @@ def go_alone(rows: AutoRows) -> None:
     rows.warm.shared, rows.warm.own = False, True
     inputs = _set_scale(rows, rows.warm.statistics(), 1)
     samples = _kept_samples(rows)
-    rows.joint.reset(samples, inputs, rows.warm.skip)
+    rows.joint.reset(samples, inputs, rows.warm.gone, rows.warm.skip)
     _start_memories(rows, samples)
 
 
@@ -136,7 +136,7 @@ def take(rows: AutoRows, stats: Stats, count: int, fixed: bool) -> None:
         rows.is_far = _is_far(rows, Statistics(stats, np.ones((rows.J, 1), bool)))
     inputs = _set_scale(rows, stats, count)
     samples = _kept_samples(rows)
-    rows.joint.reset(samples, inputs, rows.warm.skip)
+    rows.joint.reset(samples, inputs, rows.warm.gone, rows.warm.skip)
     _start_memories(rows, samples)
     if fixed:
         fix(rows)
@@ -164,21 +164,22 @@ def _set_scale(rows: AutoRows, stats: Stats, count: int) -> Stats:
     rows.scale = DataScale.of(stats, rows.J, rows.loss.classifies, count, rows.shared)
     if before is not None:
         rows.residual.rescale(before.width / rows.scale.width)
+    rows.joint.ridge = rows.dependence.ridge()
     rows.joint.set_pulls(rows.weight, rows.learners, rows.shared)
     return rows.scale.inputs
 
 
 def _set_range(rows: AutoRows, stats: Stats) -> None:
     """The targets' range without labels that lie far from nearly all others."""
-    own = np.stack([y for _, y in rows.warm.believed(rows.warm.samples)], 1)
-    rows.own_range = np.stack([own.min(1), own.max(1)])
+    own = rows.warm.statistics()
+    rows.own_range = np.stack([own.low[:, -1], own.high[:, -1]])
     rows.low = np.minimum(stats.low[:, -1], rows.own_range[0])
     rows.high = np.maximum(stats.high[:, -1], rows.own_range[1])
 
 
 def _kept_samples(rows: AutoRows) -> list[Sample]:
     """Samples of the warm-up, with targets scaled."""
-    return [(x, rows.scaled_target(y)) for x, y in rows.warm.believed(rows.warm.samples)]
+    return [(x, rows.scaled_target(y)) for x, y in rows.warm.believed()]
 
 
 def _start_memories(rows: AutoRows, samples: list[Sample]) -> None:
@@ -190,10 +191,8 @@ def _start_memories(rows: AutoRows, samples: list[Sample]) -> None:
         rows.experts.add_all()
     assert rows.scale is not None
     exact = [(x, np.asarray(target, np.float64)) for x, target in samples]
-    before = rows.warm.believed(rows.warm.before)
-    past = [(x, np.asarray(rows.scaled_target(y), np.float64)) for x, y in before]
     weight = rows.weight if rows.shared else np.zeros(rows.J)
     scale = MemoryScale(rows.scale.inputs, weight, rows.learners)
-    rows.memories.start(exact, past, rows.warm.old, scale)
+    rows.memories.start(exact, rows.warm.old, scale)
     own = exact[rows.warm.old :] if rows.is_far.any() else []
     rows.own_memory = OwnMemory.of(own, rows.memories.terms, rows.loss)

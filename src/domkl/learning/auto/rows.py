@@ -19,8 +19,9 @@ from ..model import Model, Part, Statistics
 from ..settings import Auto
 from . import judge, labels, persistence, prediction, rescale, units
 from .additive import LONG, Terms
-from .change import JOINT, MISLED
+from .change import JOINT, MISLED, RETURNS
 from .constants import C
+from .dependence import Dependence
 from .experts import ALONE, FIRST, MEMORIES, NAMES, Experts
 from .features import Features, Stats
 from .growth import take_late
@@ -77,6 +78,7 @@ class AutoRows(Model):
         self.low, self.high = np.full(J, np.inf), np.full(J, -np.inf)
         self.own_range = np.stack([self.low, self.high])  # (2, J) of the own targets
         self.experts, self.residual = Experts(J), ResidualModel(J)
+        self.dependence = Dependence(J)
         self.ridges = Experts(J, (0.5, 0.5))  # weights of the two ridges of the expert "alone"
         self.halves = Experts(J, C.own_half, C.own_heat, C.own_share)  # of the two of `AutoPrediction.halves`
         self.is_far = np.zeros(J, bool)  # whose samples differ from others' by more than chance
@@ -87,7 +89,7 @@ class AutoRows(Model):
         self.last_x: Array = np.zeros((J, 0))  # inputs of the open round
         self.late: dict[int, list[float]] = {}  # values of inputs that came after the scale was fixed
         self.memories = Memories(J, self.loss)
-        self.joint = Joint(self.loss, dtype, diagonal)
+        self.joint = Joint(J, self.loss, dtype, diagonal)
         self.lay_out(d)
 
     def lay_out(self, d: int) -> None:
@@ -190,6 +192,8 @@ class AutoRows(Model):
         self.rounds, self.last_x = self.rounds + 1, prediction.x
         y, kept = labels.believed(self, earlier, y)
         self._judge(earlier, y)
+        if self.joint.state is not None:
+            self.dependence.learn(y - earlier.mixed)
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
         self.own_range = np.stack([np.minimum(self.own_range[0], y), np.maximum(self.own_range[1], y)])
         self.joint.learnt, self.statistics = None, {}
@@ -290,14 +294,24 @@ class AutoRows(Model):
         if samples is not None:
             self.memories.reset_young(samples, self.scale.inputs, self.experts)
         if verdict is not None:
-            # What was learnt jointly is given up with evidence of one's own, never on another's word alone.
-            verdict = verdict if self.experts.doubts_joint() else verdict & ~MISLED
-            n = self.memories.replace_long(verdict, self.warm, self.experts)
-            if verdict & MISLED and self.own_memory is not None:
-                self.own_memory.teach(self.memories.last(n))
-            if verdict & MISLED:
-                last = [(x, np.asarray(y, self.dtype)) for x, y in self.memories.last(n)]
-                self.joint.reset(last, self.scale.inputs)
+            self._restart(bool(verdict & RETURNS), bool(verdict & MISLED))
+
+    def _restart(self, returns: bool, misled: bool) -> None:
+        """Another memory takes the long one's place; if the joint models misled somebody, so do these.
+
+        What was learnt jointly is given up with evidence of one's own, never on another's word alone.
+        """
+        assert self.scale is not None
+        doubting = self.experts.doubt_joint() & misled
+        n = self.memories.replace_long(returns, self.experts)
+        self.warm.divide(n, returns, doubting)
+        if not misled:
+            return
+        last = self.memories.last(n)
+        if self.own_memory is not None:
+            self.own_memory.restart(last, doubting)
+        samples = [(x, np.asarray(y, self.dtype)) for x, y in last]
+        self.joint.restart(samples, self.scale.inputs, doubting)
 
     def interpret(self, message: Mapping[str, Array], own: Mapping[str, Array]) -> dict[str, Array]:
         """One neighbour's message as far as it means the same here."""
@@ -308,13 +322,17 @@ class AutoRows(Model):
         return self.shared
 
     @property
-    def fills_in(self) -> bool:  # type: ignore[override]
+    def fills_in(self) -> npt.NDArray[np.bool_] | None:  # type: ignore[override]
         """With few samples, so that members of a cluster pull each other as if nobody else were there."""
-        return not self.joint.own.judge.is_settled
+        return None if self.joint.state is None else ~self.joint.own.judge.is_settled
 
     @property
     def resets(self) -> int:  # type: ignore[override]
         return self.joint.resets
+
+    @property
+    def restarts(self) -> npt.NDArray[np.int_]:  # type: ignore[override]
+        return self.joint.restarts
 
     def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         """Which neighbours' parameters err little on the learner's own last samples; see `judge`."""

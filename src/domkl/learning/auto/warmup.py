@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array
 from .constants import C
@@ -23,18 +24,21 @@ class WarmUp:
     (asynchronous) take their own, and agree on one of them; only the one it came from takes it again.
     """
 
-    FIELDS: ClassVar = ("samples", "before", "old", "over", "shared", "own", "learners", "diameter", "skip")
+    FIELDS: ClassVar = (
+        *("samples", "old", "over", "shared", "own", "learners", "diameter"),
+        *("gone", "skip"),
+    )
 
     def __init__(
         self, J: int, learners: int, diameter: int, lockstep: bool = True, *, fenced: bool = False
     ) -> None:
         self.lockstep, self.fenced = lockstep, fenced
         self.samples: list[Sample] = []
-        self.before: list[Sample] = []  # those from before a change
         self.old = 0  # how many of the samples the long memory does not count
         self.over, self.shared = False, False  # the scale is fixed; it is common
         self.own = True  # it was made here, and not taken from another learner
-        self.skip = np.zeros(J, int)  # how many of the first samples are no own samples any more
+        self.gone = np.zeros(J, int)  # how many of the first samples each learner has given up
+        self.skip = np.zeros(J, int)  # how many of them are no own samples any more
         self.resize(learners, diameter)
 
     def resize(self, learners: int, diameter: int) -> None:
@@ -102,13 +106,19 @@ class WarmUp:
 
     def statistics(self) -> Stats:
         """Statistics of each learner's inputs, and of its targets as one column more. (J, d + 1)"""
-        return statistics_of(self.believed(self.samples))
+        kept = self.believed()
+        if not self.gone.any():
+            return statistics_of(kept)
+        gone = [n < self.gone for n in range(len(kept))]
+        pairs = zip(kept, gone, strict=True)
+        return statistics_of([(_without(x, whose[:, None]), _without(y, whose)) for (x, y), whose in pairs])
 
-    def believed(self, samples: list[Sample]) -> list[Sample]:
-        """Samples with those labels bounded that lie far from nearly all others.
+    def believed(self) -> list[Sample]:
+        """The samples with those labels bounded that lie far from nearly all others.
 
         Where one is wild its inputs are missing too: what they belong to is not known.
         """
+        samples = self.samples
         if not self.fenced or not samples:
             return samples
         rows = [Fenced.of(row) for row in np.stack([y for _, y in samples], 1).tolist()]
@@ -123,31 +133,34 @@ class WarmUp:
             x, y = self.samples[i]
             self.samples[i] = x, np.where(np.arange(len(y)) == row, label, y)
 
-    def divide(self, n: int, returns: bool, for_all: bool) -> None:
+    def divide(self, n: int, returns: bool, whose: npt.NDArray[np.bool_]) -> None:
         """For the long memory the last n samples count, and those of a past that returns; others are past.
 
-        `for_all`: also for the joint models, and for the next scale.
+        `whose`: for which learners' joint models and next scale only the last n count, too. Booleans (J,)
         """
-        self.old = 0 if returns else max(len(self.samples) - n, 0)
-        if for_all and not self.over:
-            past = self.before if returns else []
-            gone = max(len(self.samples) - n, 0)
-            self.skip = np.where(self.skip > gone, self.skip - gone + len(past), 0)
-            self.before, self.samples, self.old = self.samples[:-n], past + self.samples[-n:], 0
+        first = max(len(self.samples) - n, 0)
+        self.old = 0 if returns else first
+        self.gone = np.where(whose, np.maximum(self.gone, first), self.gone)
 
     def end(self) -> None:
         """Fix the scale and drop the samples."""
-        self.over, self.samples, self.before, self.skip = True, [], [], np.zeros_like(self.skip)
+        self.over, self.samples = True, []
+        self.gone, self.skip = np.zeros_like(self.gone), np.zeros_like(self.skip)
 
     def grow(self, d: int) -> None:
         """Samples have d inputs from now on; in the old ones the new inputs are missing."""
-        self.samples, self.before = padded(self.samples, d), padded(self.before, d)
+        self.samples = padded(self.samples, d)
 
 
 def statistics_of(samples: list[Sample]) -> Stats:
     """Statistics of each learner's inputs, and of its targets as one column more. (J, d + 1)"""
     X, y = (np.stack(values, 1) for values in zip(*samples, strict=True))
     return statistics(np.concatenate([X, y[..., None]], -1))
+
+
+def _without(values: Array, whose: npt.NDArray[np.bool_]) -> Array:
+    """Values of which those of some learners are missing."""
+    return np.where(whose, np.nan, values)
 
 
 def padded(samples: Iterable[Sample], d: int) -> list[Sample]:
