@@ -128,7 +128,7 @@ class Network:
             fills = model.fills_in  # (J,) what stands for a refused message is in the receiver's place
             filled = (of_whom == REFUSED) & np.tile(fills, 3) if fills is not None and fills.any() else None
             incoming = self._combine(near, layout, own, given, of_whom == MOVING, filled)
-        for part in layout.small:
+        for part in layout.small if near is not self.neighbours else ():
             if part.rule in DECISIONS:
                 incoming[part.name] = RULES[part.rule](self.neighbours, own[part.name], sent[part.name])
         duals.move(moving, own[name], self._received(near, own[name], given[name]))

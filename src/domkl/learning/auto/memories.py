@@ -53,6 +53,7 @@ class Memories:
         self.detector = ChangeDetector(J)
         self.recent: deque[Sample] = deque(maxlen=C.young_rounds)  # inputs and scaled targets
         self.seen = Seen.nothing(J, 0)  # the last ones of these
+        self._at: tuple[Array, Stats, Array] | None = None  # the last inputs, their scale and their terms
         self.turn = NOBODY
         self.outgoing: Array | None = None  # coefficients of the memory whose turn it is
         self.alarm, self.restart = np.full((J, 2), NEVER), np.full((J, 2), NEVER)
@@ -83,6 +84,7 @@ class Memories:
 
     def see_again(self, stats: Stats) -> None:
         """The last samples' terms, as the inputs' scale is from now on."""
+        self._at = None
         self.seen = Seen.nothing(self.J, self.terms.K)
         for x, y in self.last(C.judge_samples):
             self.seen = self.seen.and_one(self.terms.of(x, stats), y)
@@ -96,12 +98,19 @@ class Memories:
     def scores(self, x: Array, stats: Stats) -> list[Array]:
         """What each memory predicts, in scaled units. (J,) each"""
         terms = self.terms.of(x, stats)
+        self._at = x, stats, terms
         return [memory.score(terms) for memory in self.all]
+
+    def _terms_of(self, x: Array, stats: Stats) -> Array:
+        """The terms of inputs, which as a rule were predicted last."""
+        if self._at is None or self._at[0] is not x or self._at[1] is not stats:
+            return self.terms.of(x, stats)
+        return self._at[2]
 
     def learn(self, x: Array, y: Array, stats: Stats, rounds: int) -> None:
         """A sample of each learner, target scaled."""
         self.recent.append((x, y))
-        terms = self.terms.of(x, stats)
+        terms = self._terms_of(x, stats)
         self.seen = self.seen.and_one(terms, y)
         self.turn = self._whose_turn(rounds)
         for k in (LONG, YOUNG):
