@@ -1,6 +1,7 @@
 """Neighbours that lie: what honest learners lose, with no defence, with published ones and with ours.
 
-    python benchmarks/liars.py                          what is not kept yet; "trust" with ten seeds
+    python benchmarks/liars.py                          what is not kept yet, ten seeds
+    python benchmarks/liars.py --jobs 2                 on two cores
     python benchmarks/liars.py --only "ring made"       only the cases whose names contain this
     python benchmarks/liars.py --column Krum            only one defence
     python benchmarks/liars.py --only newton            the paper's learner on devices; or "first order"
@@ -16,7 +17,7 @@ Kept are mean squared errors of the honest learners as a multiple of those in th
 lies: "during" the attack, "after" it (from 200 rounds after its end), and "alone", during the attack, as a
 multiple of the same learners without links. "plain" is consensus with every message as it is, the screens are
 in screens.py and know how many may lie; "trust" is the learner as it is now. "worst" is "during" of one
-learner. Screens and "plain" are measured on the made streams' first two seeds. In 300 rounds a network has
+learner. Screens and "plain" are measured on the made streams. In 300 rounds a network has
 settled; "early" attacks begin with the first round and end with the 128th.
 """
 
@@ -26,6 +27,7 @@ import argparse
 import functools
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -239,10 +241,15 @@ def cases(seeds: int) -> Iterator[Case]:
 
 
 def defences_for(case: Case) -> tuple[str, ...]:
-    """The paper's learner has no judge; the rest is measured on the made stream's first two seeds."""
+    """The paper's learner has no judge; other defences are measured on the made stream."""
     if case.model in PAPERS:
         return DEFENCES[1:]
-    return DEFENCES if case.stream == "made" and case.seed < 2 else DEFENCES[:1]
+    return DEFENCES if case.stream == "made" else DEFENCES[:1]
+
+
+def measured_together(todo: list[tuple[Case, str]]) -> list[tuple[Case, str, dict[str, float | None]]]:
+    """Figures of cases with the same streams, whose runs without liars are made once."""
+    return [(case, defence, measured(case, defence)) for case, defence in todo]
 
 
 def main() -> None:
@@ -253,15 +260,22 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose names contain this")
     parser.add_argument("--column", default="", help="only this defence")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="of the streams")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     args = parser.parse_args()
     kept: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    groups: dict[tuple[str, ...], list[tuple[Case, str]]] = {}
     for case in cases(args.seeds):
         for defence in (args.column,) if args.column else defences_for(case):
             if args.only in str(case) and (args.again or defence not in kept.get(str(case), {})):
-                row = kept.setdefault(str(case), {})
-                row[defence] = measured(case, defence)
-                RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
-                print(case, defence, row[defence], flush=True)
+                where = case.net, case.stream, str(case.seed), case.model, str(defence == "trust")
+                groups.setdefault(where, []).append((case, defence))
+    with ProcessPoolExecutor(args.jobs) as pool:
+        found = [pool.submit(measured_together, todo) for todo in groups.values()]
+        for future in as_completed(found):
+            for case, defence, row in future.result():
+                kept.setdefault(str(case), {})[defence] = row
+                print(case, defence, row, flush=True)
+            RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":
