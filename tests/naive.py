@@ -383,14 +383,12 @@ def echo(errors, fade, doubt, few):
     return np.array(expected)
 
 
-def ridge_of(errors, fade, most_r, fewest, most):
+def ridge_of(errors, most_r, fewest, most):
     """How many times as strong one learner's ridge is, by the correlation of its errors with the next."""
     if len(errors) < fewest:
         return 1
-    ages = range(len(errors) - 1, -1, -1)
-    size = sum(fade**age * e * e for age, e in zip(ages, errors, strict=True))
-    before = [0, *errors]
-    pairs = sum(fade**age * e * last for age, e, last in zip(ages, errors, before[:-1], strict=True))
+    size = sum(e * e for e in errors)
+    pairs = sum(e * last for e, last in zip(errors[1:], errors, strict=False))
     r = min(max(pairs / size, 0), most_r) if size else 0
     return min(((1 + r) / (1 - r)) ** 2, most)
 

@@ -48,7 +48,7 @@ def test_errors_that_resemble_the_last_make_the_ridge_stronger(n, r, size, seed)
     for t in range(n):
         errors[t] = (r * errors[t - 1] if t else 0) + noise[t]
         found.learn(10**size * errors[t])  # in any unit
-    expected = [naive.ridge_of([*errors[:, j]], C.residual_fade, C.repeats, 24, 1000) for j in range(2)]
+    expected = [naive.ridge_of([*errors[:, j]], C.repeats, 24, 1000) for j in range(2)]
     np.testing.assert_allclose(found.ridge(), expected, rtol=1e-9)
 
 

@@ -16,8 +16,8 @@ On the device, Hedge with fixed share (`experts`) chooses between its own theta,
 what its own samples say alone and together with the common parameters (`own`), additive models of several
 memories (`memories`, `additive`), which few samples teach, a blend, and an autoregressive correction
 (`residual`). Where errors surge (`change`), the young memory resets; where it is clearly better than the long
-one, it takes its place, and joint models that mislead reset to the last samples: this is how learners follow
-a change, all at once.
+one, it takes its place, and joint models reset to the last samples at those whom they mislead: this is how
+learners follow a change. Where errors resemble each other, the common ridge is stronger (`dependence`).
 
 All constants are in `constants`, with what they mean and how they were chosen.
 """

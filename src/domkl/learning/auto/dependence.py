@@ -16,7 +16,10 @@ from .constants import C
 
 
 class Dependence:
-    """Correlation of J learners' errors with the next, from their first predictions on."""
+    """Correlation of J learners' errors with the next, since the scale was last taken.
+
+    Errors on an earlier scale were of other models, and may be far larger than all since.
+    """
 
     FIELDS: ClassVar = ("last", "size", "pairs", "errors")
 
@@ -27,8 +30,7 @@ class Dependence:
 
     def learn(self, error: Array) -> None:
         """An error (J,) becomes known, in any unit that stays."""
-        self.size = C.residual_fade * self.size + error**2
-        self.pairs = C.residual_fade * self.pairs + error * self.last
+        self.size, self.pairs = self.size + error**2, self.pairs + error * self.last
         self.last, self.errors = error, self.errors + 1
 
     def ridge(self) -> Array:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .. import first_order
 from ..model import Statistics
 from .constants import C
+from .dependence import Dependence
 from .features import Stats, columns_vary, median_of, pooled
 from .memories import MemoryScale
 from .own_memory import OwnMemory
@@ -164,7 +165,7 @@ def _set_scale(rows: AutoRows, stats: Stats, count: int) -> Stats:
     rows.scale = DataScale.of(stats, rows.J, rows.loss.classifies, count, rows.shared)
     if before is not None:
         rows.residual.rescale(before.width / rows.scale.width)
-    rows.joint.ridge = rows.dependence.ridge()
+    rows.joint.ridge, rows.dependence = rows.dependence.ridge(), Dependence(rows.J)
     rows.joint.set_pulls(rows.weight, rows.learners, rows.shared)
     return rows.scale.inputs
 
