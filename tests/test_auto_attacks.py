@@ -15,8 +15,9 @@ import inmemory
 import liars
 import problems
 from auto_networks import learners
+from domkl.exchange.network import Network
 from domkl.learner.auto_row import FIXED, headed
-from domkl.learning.auto import C
+from domkl.learning.auto import AutoRows, C
 from domkl.learning.auto import message as parts
 from domkl.learning.auto.scale import scale_number
 
@@ -149,6 +150,36 @@ def test_no_neighbour_makes_a_learner_forget():
     assert min(young) >= 2
     assert memories.all[0].samples >= C.watch_lasting
     assert not a.faults
+
+
+class Decides(Network):
+    """Learner 1 tells everybody, from some round on, that the joint models mislead."""
+
+    since = 150
+
+    def __init__(self, graph, exchange):
+        super().__init__(graph, exchange)
+        self.t = 0
+
+    def delivered(self, own):
+        self.t += 1
+        lie = np.array([self.t + self.diameter, -2.0])
+        restart = np.where((np.arange(self.graph.J) == 1)[:, None], lie, own["restart"])
+        return own | {"restart": restart} if self.t > self.since else own
+
+
+@pytest.mark.usefixtures("short_warm_up")
+def test_nobody_gives_up_what_was_learnt_jointly_on_anothers_word():
+    X, y = problems.streams(4, 260, 3)  # where the memories soon predict best
+    network = Decides(domkl.graph.as_graph(nx.cycle_graph(4)), domkl.Exchange())
+    rows = AutoRows(domkl.Auto(size=160), 4, 3, network.neighbours.weight, 4, network.diameter)
+    doubts = 0
+    for t in range(260):
+        rows.merge(network.exchange_round(rows, rows.learn(rows.predict(X[:, t]), y[:, t])))
+        doubts += rows.experts.doubt_joint().any() if t > 150 else 0
+    assert doubts > 0  # by the experts' weights alone some would
+    assert rows.memories.restarts > 1
+    assert rows.joint.restarts.tolist() == [0] * 4
 
 
 @pytest.mark.parametrize("since", [-1e300, 1e300, 2.0**53])

@@ -154,6 +154,7 @@ def test_what_some_have_given_up_counts_for_the_others_when_the_scale_is_fixed(s
     expected, rows = simulated(graph, X[:, :255], y[:, :255])
     gone = rows.warm.gone
     assert sorted(set(gone.tolist())) == [0, 110]
+    np.testing.assert_array_equal(rows.joint.own.judge.since, gone)
     stats = rows.warm.statistics()
     np.testing.assert_array_equal(stats.n[:, -1], 255 - gone)
     for j in range(4):

@@ -148,6 +148,33 @@ def rewritten(path, change):
     path.write_bytes(files.seal(*schema.document("estimator", state)))
 
 
+@pytest.mark.parametrize("size", [1e-90, 1e55, 1e99])
+def test_a_model_of_tiny_or_huge_labels_is_saved_and_loaded(tmp_path, size):
+    X, y = problems.streams(1, 80, 2)
+    one = domkl.DOMKL(model=domkl.Auto(size=60))
+    for x, label in zip(X[0], size * y[0], strict=True):
+        one.learn(x, label)
+    one.save(tmp_path / "m.domkl")
+    assert domkl.DOMKL.load(tmp_path / "m.domkl").predict(X[0, 0]) == one.predict(X[0, 0])
+
+
+@pytest.mark.parametrize(
+    "lie", [{"gone": -5}, {"gone": 10**6}, {"skip": 10**6}, {"restarts": -1}, {"restarts": 1}]
+)
+def test_counts_that_cannot_be_are_refused(tmp_path, lie):
+    one, _, _ = model("auto, network, early")
+    one.save(tmp_path / "m.domkl")
+    ((name, value),) = lie.items()
+
+    def change(state):
+        part = state["rows"]["joint" if name == "restarts" else "warm_up"]
+        part[name] = np.full_like(part[name], value)
+
+    rewritten(tmp_path / "m.domkl", change)
+    with pytest.raises(DataError):
+        domkl.DOMKL.load(tmp_path / "m.domkl")
+
+
 def places(value, path=()):
     """Where a state holds a number, a text, an array or nothing."""
     if isinstance(value, dict | list):

@@ -68,7 +68,7 @@ class NetworkDuals:
             self._drop(everyone, self.ends.number + 1, self.ends.theirs + 1)
         again = np.broadcast_to(restarts, self.restarts.shape) != self.restarts
         if again.any():
-            self.restarts = np.array(restarts)
+            self.restarts = np.broadcast_to(restarts, self.restarts.shape).copy()
             self._drop(again[self.rows], self.ends.number + 1, self.ends.theirs)
 
     def settle(self, refused: Flags) -> tuple[Array | None, Flags]:

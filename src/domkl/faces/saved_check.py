@@ -18,6 +18,7 @@ from ..learner.handed_check import (
     MOST,
     Shape,
     check_array,
+    check_counts,
     check_labels,
     check_ridge,
     check_scale,
@@ -56,9 +57,12 @@ def check_rows(settings: Auto, state: Mapping[str, Any], d: int, graph: Graph) -
         need(bool((scale["width"] > checks.NARROWEST).all()), "a width is not above 0")
     check_labels(rows)
     check_ridge(rows)
+    check_counts(rows)
     _check_samples(rows, d, J)
     _check_statistics(rows, d, J)
     _check_network(state["network"], graph, K)
+    restarts = state["network"]["duals"]["restarts"]
+    need(np.array_equal(rows["joint"]["restarts"], restarts), "its links have started again at other times")
     warm = rows["warm_up"]
     need(warm["learners"] == J and warm["diameter"] == graph.diameter, "it is of another network")
 

@@ -54,6 +54,7 @@ def check_auto(settings: Auto, rows: Mapping[str, Any]) -> None:
     _check_errors(rows["gate"])
     check_labels(rows)
     check_ridge(rows)
+    check_counts(rows)
     check_scale(rows["scale"])
     check_sizes(settings, first, now, K, rows["memories"]["all"])
 
@@ -213,6 +214,19 @@ def check_labels(rows: Mapping[str, Any]) -> None:
         bool((np.abs(rows["unit"]["shift"]) <= checks.LARGEST * MOST_UNIT).all()),
         "a unit's shift is too large",
     )
+
+
+def check_counts(rows: Mapping[str, Any]) -> None:
+    """Refuse counts of samples that are not there, and of restarts that cannot be."""
+    warm, joint = rows["warm_up"], rows["joint"]
+    kept = 0 if warm["samples"]["y"] is None else len(warm["samples"]["y"])
+    most = [("gone", warm, kept), ("skip", warm, kept), ("restarts", joint, MOST)]
+    if joint["own"] is not None:
+        most.append(("since", joint["own"]["judge"], joint["own"]["judge"]["count"]))
+    for name, part, limit in most:
+        counts = part[name]
+        fits = counts.dtype.kind == "i" and bool(((counts >= 0) & (counts <= limit)).all())
+        need(fits, f"{name} is not a count of at most {limit}")
 
 
 def check_ridge(rows: Mapping[str, Any]) -> None:

@@ -213,8 +213,15 @@ def chosen(whose: npt.NDArray[np.bool_], new: Array, old: Array) -> Array:
 
 
 def chosen_inverse(whose: npt.NDArray[np.bool_], new: Inverse, old: Inverse) -> Inverse:
-    """The same of inverses, none of whose terms wait any more: rows of one settle together."""
-    return old.like(chosen(whose, new.settle(), old.settle()))
+    """The same of inverses, none of whose terms wait any more.
+
+    All rows of an inverse settle together. So rows settle here, too, of which none is new: a device then does
+    what a network in one process does.
+    """
+    P, Q = new.settle(), old.settle()
+    if whose.all() or not whose.any():
+        return new if whose.all() else old
+    return old.like(chosen(whose, P, Q))
 
 
 def merge(

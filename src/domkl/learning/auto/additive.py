@@ -117,7 +117,10 @@ class AdditiveMemory:
         return other
 
     def take(self, fresh: AdditiveMemory, whose: npt.NDArray[np.bool_]) -> None:
-        """These learners (J,) go on with what `fresh` has learnt; how old the memory is does not change."""
+        """These learners (J,) go on with what `fresh` has learnt.
+
+        The count of samples, which says when to look at the variances, stays one for all.
+        """
         new, old = fresh.state, self.state
         inverse = second_order.chosen_inverse(whose, new.inverse, old.inverse)
         kept = [second_order.chosen(whose, *pair) for pair in zip(new[:-1], old[:-1], strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array
 from .additive import LONG, PAST, YOUNG
@@ -81,11 +82,15 @@ class ChangeDetector:
 
     def verdict(self) -> Array:
         """What each learner would do about a better memory: `RETURNS` and `MISLED` where they are so. (J,)"""
-        joint, memories = self.errors[:, :JOINT].min(-1), self.errors[:, JOINT:]
+        memories = self.errors[:, JOINT:]
         returns = memories[:, PAST] < memories[:, YOUNG]
-        misled = memories[:, YOUNG:].min(-1) < C.watch_worse * joint
-        misled &= joint > C.watch_rise * self.usual_error
-        return np.asarray(RETURNS * returns + MISLED * misled, np.float64)
+        return np.asarray(RETURNS * returns + MISLED * self.misled(), np.float64)
+
+    def misled(self) -> npt.NDArray[np.bool_]:
+        """Whom the joint models mislead, by the errors of its neighbourhood. Booleans (J,)"""
+        joint, memories = self.errors[:, :JOINT].min(-1), self.errors[:, JOINT:]
+        worse = memories[:, YOUNG:].min(-1) < C.watch_worse * joint
+        return np.asarray(worse & (joint > C.watch_rise * self.usual_error))
 
     def reset_level(self) -> None:
         """After an alarm today's errors are the level."""

@@ -44,7 +44,7 @@ class Constants:
     rho_alone: float = _is(0.4, "rho before the scale is common; has no effect without neighbours")
     eta_alone: float = _is(0.1, "ridge of a learner that nobody's parameters hold in check")
     ridge_errors: int = _is(24, "errors from which on their correlation makes the ridge stronger", "natural")
-    ridge_most: float = _is(1000.0, "how many times as strong it can make it", "natural")
+    ridge_most: float = _is(1000.0, "the most that this multiplies the ridge by", "natural")
 
     # The own samples, of which nobody else has a part
     own_strong: float = _is(3.0, "strong ridge of a learner's own samples", "natural")

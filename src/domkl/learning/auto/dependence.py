@@ -36,8 +36,8 @@ class Dependence:
     def ridge(self) -> Array:
         """How many times as strong a network's ridge has to be as for independent samples. (J,)
 
-        With a correlation r of errors, (1 + r)/(1 - r) of them count as one. The square of it, since what
-        repeats in time is what neighbours have in common, too.
+        With a correlation r of errors, (1 + r)/(1 - r) of them tell as much as one. Of this the square, which
+        was chosen by measurement: what repeats in time is also what neighbours have in common.
         """
         if self.errors < C.ridge_errors:
             return np.ones(len(self.size))

@@ -106,7 +106,7 @@ class Joint:
         `gone`: how many of the first each learner leaves out (J,), `skip`: how many its own samples do.
         """
         self.state = self._taught(self.own, samples, stats, gone, np.maximum(gone, skip))
-        self.mean = self.state.theta
+        self.mean, self.own.judge.since = self.state.theta, gone.copy()
         self.resets += 1
 
     def restart(self, samples: list[Sample], stats: Stats, whose: Flags) -> None:

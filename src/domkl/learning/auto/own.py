@@ -13,7 +13,7 @@ a step of a contraction towards its minimum, with momentum (Polyak's heavy ball)
 as it moves the minimum with the strong ridge. Nothing of this is sent. No message changes m, Q or a, but
 for labels beyond belief, which count as near what all predict if that is near what the own samples predict,
 for labels in a unit that is not known well yet, which count as what all predict until then, for a scale that
-is taken from others, and for a decision of all to start again.
+is taken from others, and for a decision to start again after a change, which the learner shares.
 """
 
 from __future__ import annotations

@@ -192,8 +192,8 @@ class AutoRows(Model):
         self.rounds, self.last_x = self.rounds + 1, prediction.x
         y, kept = labels.believed(self, earlier, y)
         self._judge(earlier, y)
-        if self.joint.state is not None:
-            self.dependence.learn(y - earlier.mixed)
+        if self.scale is not None and self.joint.state is not None:
+            self.dependence.learn(in_widths(y - earlier.mixed, self.scale.width))
         self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
         self.own_range = np.stack([np.minimum(self.own_range[0], y), np.maximum(self.own_range[1], y)])
         self.joint.learnt, self.statistics = None, {}
@@ -297,17 +297,19 @@ class AutoRows(Model):
             self._restart(bool(verdict & RETURNS), bool(verdict & MISLED))
 
     def _restart(self, returns: bool, misled: bool) -> None:
-        """Another memory takes the long one's place; if the joint models misled somebody, so do these.
+        """Another memory takes the long one's place.
 
-        What was learnt jointly is given up with evidence of one's own, never on another's word alone.
+        If the joint models have `misled` somebody, learners who find so too start theirs again from the last
+        samples: never on another's word alone.
         """
         assert self.scale is not None
-        doubting = self.experts.doubt_joint() & misled
+        found = self.memories.detector.misled() & self.experts.doubt_joint()
+        doubting = found & misled
         n = self.memories.replace_long(returns, self.experts)
-        self.warm.divide(n, returns, doubting)
+        last = self.memories.last(n)
+        self.warm.divide(len(last), returns, doubting)
         if not misled:
             return
-        last = self.memories.last(n)
         if self.own_memory is not None:
             self.own_memory.restart(last, doubting)
         samples = [(x, np.asarray(y, self.dtype)) for x, y in last]

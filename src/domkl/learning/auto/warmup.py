@@ -24,10 +24,7 @@ class WarmUp:
     (asynchronous) take their own, and agree on one of them; only the one it came from takes it again.
     """
 
-    FIELDS: ClassVar = (
-        *("samples", "old", "over", "shared", "own", "learners", "diameter"),
-        *("gone", "skip"),
-    )
+    FIELDS: ClassVar = ("samples", "old", "over", "shared", "own", "learners", "diameter", "gone", "skip")
 
     def __init__(
         self, J: int, learners: int, diameter: int, lockstep: bool = True, *, fenced: bool = False
