@@ -195,7 +195,7 @@ def _differ(misses: Array, alone: Array) -> npt.NDArray[np.bool_]:
 
     Errors (R, m, n + 1), the learner's own last, and of alone (R, m, 1). Alone knows little yet, so that it
     is no standard for those who know as little; but neighbours with the learner's own function soon err far
-    less than others. Nobody can be better than the learner itself: its parameters have learnt these samples.
+    less than others. One that seems better than the learner itself sets no standard: they are its samples.
     """
     errors = misses.mean(1)
     errors = np.where(np.isnan(errors), np.inf, errors)
