@@ -120,17 +120,14 @@ class ModelRow:
     """Any model of `learning.model`, with one row and an inbox for an exchange."""
 
     alike = "model, inputs, dtype and exchange"
-    floods = False
-    needs_used = False
-    closes_alone = False
+    floods = needs_used = closes_alone = False
     alone: float | None = None
     resets = restarts = 0
     earlier: tuple[str, ...] = ()
 
     def __init__(self, model: Model, exchange: Exchange, digest: str, topology: Topology) -> None:
         self.model, self.exchange, self.topology = model, exchange, topology
-        self.settings_digest = digest
-        self.layout = Layout(model.parts)
+        self.settings_digest, self.layout = digest, Layout(model.parts)
         self.known: Mapping[Hashable, Neighbour] = {}
         self.degrees: dict[Hashable, int] = {}  # of the neighbours, as they sent them
         self.outgoing: dict[str, Array] = {}  # of the open round, before rounding

@@ -17,9 +17,9 @@ from ...base.types import Array, Float
 from .. import second_order
 from ..model import Model, Part, Statistics
 from ..settings import Auto
-from . import judge, labels, persistence, prediction, rescale, units
+from . import decisions, judge, labels, persistence, prediction, rescale, units
 from .additive import LONG, Terms
-from .change import JOINT, MISLED, RETURNS
+from .change import JOINT
 from .constants import C
 from .dependence import Dependence
 from .experts import ALONE, FIRST, MEMORIES, NAMES, Experts
@@ -225,7 +225,7 @@ class AutoRows(Model):
             self.joint.merge_alone()
         self.memories.merge(incoming)
         if self.memories:
-            self._decide(incoming)
+            decisions.act(self, incoming)
         self.known |= incoming["statistics"]
         found = self.known.pop(self.rounds, None)
         if found is not None and self.warm.is_due(self.rounds) and not self.warm.is_common(self.rounds):
@@ -287,33 +287,6 @@ class AutoRows(Model):
         error = in_widths(earlier.mixed - y, self.scale.width) ** 2
         compared = [*range(JOINT), *range(MEMORIES, MEMORIES + len(self.memories.all))]
         self.memories.detector.observe(error, units.misses(self, earlier.experts[:, compared], y))
-
-    def _decide(self, incoming: Mapping[str, Any]) -> None:
-        assert self.scale is not None
-        samples, verdict = self.memories.decide(incoming, self.rounds, self.diameter)
-        if samples is not None:
-            self.memories.reset_young(samples, self.scale.inputs, self.experts)
-        if verdict is not None:
-            self._restart(bool(verdict & RETURNS), bool(verdict & MISLED))
-
-    def _restart(self, returns: bool, misled: bool) -> None:
-        """Another memory takes the long one's place.
-
-        If the joint models have `misled` somebody, learners who find so too start theirs again from the last
-        samples: never on another's word alone.
-        """
-        assert self.scale is not None
-        found = self.memories.detector.misled() & self.experts.doubt_joint()
-        doubting = found & misled
-        n = self.memories.replace_long(returns, self.experts)
-        last = self.memories.last(n)
-        self.warm.divide(len(last), returns, doubting)
-        if not misled:
-            return
-        if self.own_memory is not None:
-            self.own_memory.restart(last, doubting)
-        samples = [(x, np.asarray(y, self.dtype)) for x, y in last]
-        self.joint.restart(samples, self.scale.inputs, doubting)
 
     def interpret(self, message: Mapping[str, Array], own: Mapping[str, Array]) -> dict[str, Array]:
         """One neighbour's message as far as it means the same here."""
