@@ -26,12 +26,13 @@ REACH = 100.0
 def believes(rows: AutoRows, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
     """Whether learners use the messages of n neighbours each, by their parameters and terms. (R, n)"""
     judge, memories = rows.joint.own.judge, rows.memories
-    used = judge.believes(who, sent["theta"], rows.joint.outgoing[who])
+    alone = judge.alone(who)
+    used = judge.believes(who, sent["theta"], rows.joint.outgoing[who], alone)
     if memories.outgoing is None:
         return used
     own = memories.outgoing[who, 0]
     other = sent["turn"] != memories.turn  # terms of another memory, which have no effect here
-    right = judge.believes_terms(memories.seen, who, sent["terms"][:, :, 0], own)
+    right = judge.believes_terms(memories.seen, who, sent["terms"][:, :, 0], own, alone)
     return np.asarray(used & (other | right))
 
 
@@ -106,10 +107,10 @@ class Judge:
         scores = np.asarray(scores, np.float64)
         return np.logaddexp(0, -y * scores) if self.classifies else np.asarray((scores - y) ** 2)
 
-    def believes(self, who: list[int], theta: Array, own: Array) -> npt.NDArray[np.bool_]:
+    def believes(self, who: list[int], theta: Array, own: Array, alone: Array) -> npt.NDArray[np.bool_]:
         """Whether learners, with parameters `own` (R, models, K), use those of n neighbours each.
 
-        (R, n, models, K) -> (R, n)
+        (R, n, models, K) and errors of `alone` (R, m, 1) -> (R, n)
         """
         m = min(self.count, C.judge_samples)
         if not m:
@@ -119,7 +120,7 @@ class Judge:
         near = np.abs(scores[:, (self.count - 1) % C.judge_samples, :-1]) <= REACH
         if m < C.judge_fewest:
             return np.asarray(near)
-        misses, alone = self._misses(scores, self.y[who, :m, None]), self._alone(who)
+        misses = self._misses(scores, self.y[who, :m, None])
         good, settled = ~_exceed(misses[..., :-1], C.judge_most * alone), self.is_settled[who, None]
         if settled.any():
             good &= ~(settled & self._mislead(scores, misses, alone))
@@ -146,13 +147,15 @@ class Judge:
         each = np.where((C.judge_common * common >= most)[:, None], each, alone)
         return np.asarray(err & ((apart > C.judge_apart * common) | _exceed(misses[..., :-1], each)))
 
-    def _alone(self, who: list[int]) -> Array:
+    def alone(self, who: list[int]) -> Array:
         """Errors of the better ridge on the last samples. (R, m, 1)"""
         misses = self.misses[who, : min(self.count, C.judge_samples)]
+        if not misses.size:
+            return np.zeros((len(who), 0, 1))
         better = misses.mean(1).argmin(-1)
         return np.asarray(np.take_along_axis(misses, better[:, None, None], 2))
 
-    def believes_terms(self, seen: Seen, who: list[int], terms: Array, own: Array) -> Array:
+    def believes_terms(self, seen: Seen, who: list[int], terms: Array, own: Array, alone: Array) -> Array:
         """The same by the coefficients of a memory (R, n, K), own (R, K), on its last samples.
 
         These may be far worse than parameters where all of them are: our own are the standard, or alone.
@@ -162,7 +165,7 @@ class Judge:
             return np.ones(terms.shape[:2], bool)
         every = np.concatenate([terms, own[:, None]], 1)
         errors = self._misses(_scores(z, every), y[..., None]).mean(1)
-        most = np.maximum(errors[:, -1:], self._alone(who).mean(1))
+        most = np.maximum(errors[:, -1:], alone.mean(1))
         return np.asarray(errors[:, :-1] <= C.judge_terms * most + C.judge_least)
 
     def grow(self, more: int) -> None:
