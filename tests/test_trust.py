@@ -150,13 +150,10 @@ def test_terms_are_judged_as_the_literal_rule_says(classifies):
     terms = rng.normal(size=(30, 7)) * np.linspace(0, 3, 30)[:, None]
     alone = judge.misses[1].mean(0).min()
     expected = believes_terms(samples, alone, 1, terms, terms[9], classifies)
-    assert judge.believes_terms(seen[0], [1], terms[None], terms[9:10], judge.alone([1])).tolist() == [
-        expected
-    ]
+    given = [1], terms[None], terms[9:10], judge.alone([1])
+    assert judge.believes_terms(seen[0], *given).tolist() == [expected]
     assert 0 < sum(expected) < 30
-    assert judge.believes_terms(
-        seen[1], [1], terms[None], terms[9:10], judge.alone([1])
-    ).all()  # too few to tell
+    assert judge.believes_terms(seen[1], *given).all()  # too few to tell
 
 
 def test_without_samples_of_its_own_a_learner_believes_everybody():
