@@ -481,6 +481,14 @@ def believes(noted, row, thetas, own, classifies):
     return found
 
 
+def outgrown(duals, limit):
+    """Which of one learner's edges have a dual above `limit` times the lower median, those of zero left out
+    unless they are most."""
+    sizes = [sum(float(v) ** 2 for row in dual for v in row) ** 0.5 for dual in duals]
+    usual = sorted(size or float("inf") for size in sizes)[(len(sizes) - 1) // 2]
+    return [len(sizes) >= 3 and size > limit * usual for size in sizes]
+
+
 def exceeds(values, most, times):
     """Whether values are larger than others in the mean, by more than so many standard errors."""
     more = [v - m for v, m in zip(values, most, strict=True)]

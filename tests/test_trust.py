@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import functools
+import math
 import random
 
 import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import domkl
+import naive
 import problems
 from auto_networks import learners, simulated
 from domkl.exchange import network
 from domkl.exchange.combine import Neighbours, pull
 from domkl.exchange.duals import NetworkDuals
+from domkl.exchange.edges import outgrown
 from domkl.exchange.graph import as_graph
+from domkl.exchange.network import Network
 from domkl.learning.auto import AutoRows, C
 from domkl.learning.auto.judge import REACH, Judge, Seen
 from naive import believes, believes_terms
@@ -255,6 +261,63 @@ def test_who_is_refused_counts_as_the_mean_of_the_others(dtype):
     np.testing.assert_array_equal(found.mean[1:], plain.mean[1:])
     nobody = pull(near, sent, sent, refused=np.ones(4, bool))
     np.testing.assert_array_equal(nobody.mean, sent)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(0, 10**6))
+def test_a_dual_outgrows_those_of_most_other_edges(n, R, seed):
+    rng = np.random.default_rng(seed)
+    duals = rng.normal(size=(R, n, 2, 3)) * np.where(rng.random((R, n, 1, 1)) < 0.3, 5, 1)
+    duals *= rng.random((R, n, 1, 1)) < 0.8
+    found = outgrown(duals, np.full(R, 2.0))
+    assert found.tolist() == [naive.outgrown(each, 2.0) for each in duals]
+    one = [outgrown(duals[[k]], np.array([2.0]))[0].tolist() for k in range(R)]
+    assert found.tolist() == one  # a device decides like a network in one process
+
+
+def test_devices_refuse_duals_that_have_outgrown_the_others_as_a_network_in_one_process_does(monkeypatch):
+    graph, (X, y), hits = nx.complete_graph(5), problems.streams(5, 180, 2), []
+    y[0] += 0.3 * np.sin(4 * X[0, :, 0])  # a learner with a small part of its own
+    monkeypatch.setattr(network, "outgrown", lambda *given: hits.append(outgrown(*given)) or hits[-1])
+    expected, rows = simulated(graph, X, y)
+    assert np.any(hits)
+    members = learners(graph, 2)
+    np.testing.assert_array_equal(problems.fed(members, graph, X, y, random.Random(0)), expected)
+    lam = np.concatenate([member.state.lam for member in members])
+    np.testing.assert_array_equal(lam, rows.parameters.lam)
+
+
+class Stubborn(Network):
+    """Learner 0 sends parameters that grow a little in every round, and never gives way."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.t = 0
+
+    def delivered(self, own):
+        self.t += 1
+        grown = np.where(np.arange(self.graph.J) == 0, 1.01 ** max(self.t - 150, 0), 1)
+        return own | {"theta": own["theta"] * grown[:, None, None]}
+
+
+def test_who_never_gives_way_is_refused_before_its_errors_show_it():
+    X, y = problems.streams(5, 190, 3)
+    y = y + np.random.default_rng(0).normal(size=y.shape)  # of which single errors tell little
+    first = []
+    for limit in (C.judge_dual, math.inf):
+        object.__setattr__(C, "judge_dual", limit)
+        try:
+            network = Stubborn(as_graph(nx.complete_graph(5)), domkl.Exchange())
+            rows = AutoRows(domkl.Auto(size=SIZE), 5, 3, network.neighbours.weight, 5, network.diameter)
+            for t in range(190):
+                before = network.used[1:, 0].sum()
+                rows.merge(network.exchange_round(rows, rows.learn(rows.predict(X[:, t]), y[:, t])))
+                if t > 150 and network.used[1:, 0].sum() - before < 4:
+                    break
+            first.append(t)
+        finally:
+            object.__setattr__(C, "judge_dual", 2.0)
+    assert first[0] < first[1]
 
 
 def nearer(own, theirs):

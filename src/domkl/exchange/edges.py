@@ -7,10 +7,11 @@ neighbour received its own. The neighbour's next update shows that; if it did no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base.types import Array
 
@@ -18,6 +19,8 @@ from ..base.types import Array
 NEVER = -1
 #: Numbers of edges are below this, so that they fit into messages.
 NUMBER_END = 2**63
+#: The fewest edges of a learner whose duals are compared.
+LEAST_EDGES = 3
 #: Sent losses that are kept for one neighbour, at most.
 MOST_SENT = 64
 
@@ -103,6 +106,22 @@ class Edge:
         return edge
 
 
+def outgrown(duals: Array, limits: Array) -> npt.NDArray[np.bool_]:
+    """Which edges' duals are more than `limits` (R,) times as large as most of the same learner's.
+
+    (R, n, P, K) -> (R, n). Duals of honest neighbours are about as large as each other; that of one which
+    never gives way grows from round to round, until all follow it. The standard is the lower median of the
+    edges; those without a dual count as infinite, and of less than three there is no standard.
+    """
+    R, n = duals.shape[:2]
+    if n < LEAST_EDGES:
+        return np.zeros((R, n), bool)
+    flat = duals.reshape(R, n, 1, -1)
+    sizes = np.sqrt(np.matmul(flat, flat.swapaxes(-1, -2))[..., 0, 0].astype(np.float64))
+    usual = np.sort(np.where(sizes > 0, sizes, np.inf), -1)[:, [(n - 1) // 2]]
+    return np.asarray(sizes > limits[:, None] * usual)
+
+
 class Neighbour:
     """State that a learner has of one neighbour."""
 
@@ -141,6 +160,12 @@ class Neighbour:
         one.theta, one.losses, one.received = state["theta"], state["losses"], state["received"]
         one.sent = dict(state["sent"])
         return one
+
+
+def too_large(known: Mapping[Hashable, Neighbour], limits: Array | None) -> list[bool]:
+    """Whose edges' duals, of one learner, have `outgrown` the others; nobody's without limits."""
+    duals = [one.edge.dual for one in known.values()]
+    return [False] * len(duals) if limits is None else outgrown(np.stack(duals)[None], limits)[0].tolist()
 
 
 def next_number(number: int) -> int:

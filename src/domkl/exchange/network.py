@@ -12,6 +12,7 @@ from ..base.types import Array
 from ..learning.model import Model, Statistics
 from .combine import DECISIONS, MISSING, RULES, Neighbours
 from .duals import Flags, NetworkDuals
+from .edges import outgrown
 from .graph import Graph
 from .message import Exchange, Layout, layout_of
 from .topology import order
@@ -137,10 +138,12 @@ class Network:
     def _refused(self, model: Model, sent: Mapping[str, Array]) -> Flags:
         """Which ends of edges do not use what they received. (E,)"""
         judged = {name: sent[name] for name in model.judges if name in sent}
-        refused = np.zeros(len(self.duals.rows), bool)
+        refused, limits = np.zeros(len(self.duals.rows), bool), model.dual_limits
         for group in self._groups:
             used = model.believes(group.who, {name: values[group.near] for name, values in judged.items()})
             refused[group.ends] = ~used
+            if limits is not None and self.duals.dual.size:
+                refused[group.ends] |= outgrown(self.duals.dual[group.ends], limits[group.who])
         return refused
 
     def _redirected(

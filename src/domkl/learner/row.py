@@ -13,7 +13,7 @@ from ..base import checks
 from ..base.errors import PeerError
 from ..base.types import Array
 from ..exchange.combine import DECISIONS, MISSING, Neighbours
-from ..exchange.edges import Neighbour
+from ..exchange.edges import Neighbour, too_large
 from ..exchange.message import Exchange, Layout, Shapes, Update, check_within, most_parameter
 from ..exchange.topology import Topology
 from ..learning import losses
@@ -210,8 +210,8 @@ class ModelRow:
             for name in self.model.judges
             if name in judged[0]
         }
-        used = iter(self.model.believes([0], sent)[0])
-        return [bool(next(used)) if same else None for same in means]
+        used, grown = iter(self.model.believes([0], sent)[0]), too_large(self.known, self.model.dual_limits)
+        return [bool(next(used) and not grown[k]) if same else None for k, same in enumerate(means)]
 
     def merge(
         self,

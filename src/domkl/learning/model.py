@@ -68,6 +68,9 @@ class Model(ABC):
     largest: float = math.inf  # the most that a parameter may be when it is sent
     judges: tuple[str, ...] = ()  # the parts of a message by which `believes` may refuse it
     fills_in: npt.NDArray[np.bool_] | None = None  # (J,) whether refused ones count as the others' mean
+    dual_limits: Array | None = (
+        None  # (J,) how many times its other edges' one edge's dual may grow; None: any
+    )
     is_joined: bool = True  # whether parameters mean the same to all learners
     resets: int = 0  # how often all learners' parameters have started again
     restarts: npt.NDArray[np.int_] = np.zeros(1, int)  # and how often each one's, by its own decision (J,)

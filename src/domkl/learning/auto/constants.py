@@ -91,6 +91,9 @@ class Constants:
     judge_settled: int = _is(
         128, "samples from which on the median neighbour, not the best, is the standard", "liars"
     )
+    judge_dual: float = _is(
+        2.0, "the most that the dual of an edge may grow to, in duals of the learner's median edge", "liars"
+    )
     judge_terms: float = _is(3.0, "the most that a neighbour's terms may err, in errors of our own", "liars")
     range_widths: float = _is(
         5.0, "how far from the centre another's targets may lie, in widths", "by design"

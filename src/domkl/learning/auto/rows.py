@@ -302,6 +302,12 @@ class AutoRows(Model):
         return None if self.joint.state is None else ~self.joint.own.judge.is_settled
 
     @property
+    def dual_limits(self) -> Array | None:  # type: ignore[override]
+        """Once there are enough samples: a neighbour that never gives way would draw the network after it."""
+        settled = None if self.joint.state is None else self.joint.own.judge.is_settled
+        return None if settled is None or not settled.any() else np.where(settled, C.judge_dual, np.inf)
+
+    @property
     def resets(self) -> int:  # type: ignore[override]
         return self.joint.resets
 
