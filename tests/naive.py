@@ -486,7 +486,7 @@ def outgrown(duals, limit):
     unless they are most."""
     sizes = [sum(float(v) ** 2 for row in dual for v in row) ** 0.5 for dual in duals]
     usual = sorted(size or float("inf") for size in sizes)[(len(sizes) - 1) // 2]
-    return [len(sizes) >= 3 and size > limit * usual for size in sizes]
+    return [size > limit * usual for size in sizes]
 
 
 def exceeds(values, most, times):

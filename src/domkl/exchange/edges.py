@@ -111,11 +111,9 @@ def outgrown(duals: Array, limits: Array) -> npt.NDArray[np.bool_]:
 
     (R, n, P, K) -> (R, n). Duals of honest neighbours are about as large as each other; that of one which
     never gives way grows from round to round, until all follow it. The standard is the lower median of the
-    edges; those without a dual count as infinite, and of less than three there is no standard.
+    edges; those without a dual count as infinite. Of fewer than `LEAST_EDGES` there is no standard.
     """
     R, n = duals.shape[:2]
-    if n < LEAST_EDGES:
-        return np.zeros((R, n), bool)
     flat = duals.reshape(R, n, 1, -1)
     sizes = np.sqrt(np.matmul(flat, flat.swapaxes(-1, -2))[..., 0, 0].astype(np.float64))
     usual = np.sort(np.where(sizes > 0, sizes, np.inf), -1)[:, [(n - 1) // 2]]
@@ -164,8 +162,9 @@ class Neighbour:
 
 def too_large(known: Mapping[Hashable, Neighbour], limits: Array | None) -> list[bool]:
     """Whose edges' duals, of one learner, have `outgrown` the others; nobody's without limits."""
-    duals = [one.edge.dual for one in known.values()]
-    return [False] * len(duals) if limits is None else outgrown(np.stack(duals)[None], limits)[0].tolist()
+    if limits is None or len(known) < LEAST_EDGES:
+        return [False] * len(known)
+    return outgrown(np.stack([one.edge.dual for one in known.values()])[None], limits)[0].tolist()
 
 
 def next_number(number: int) -> int:

@@ -12,7 +12,7 @@ from ..base.types import Array
 from ..learning.model import Model, Statistics
 from .combine import DECISIONS, MISSING, RULES, Neighbours
 from .duals import Flags, NetworkDuals
-from .edges import outgrown
+from .edges import LEAST_EDGES, outgrown
 from .graph import Graph
 from .message import Exchange, Layout, layout_of
 from .topology import order
@@ -142,7 +142,7 @@ class Network:
         for group in self._groups:
             used = model.believes(group.who, {name: values[group.near] for name, values in judged.items()})
             refused[group.ends] = ~used
-            if limits is not None and self.duals.dual.size:
+            if limits is not None and self.duals.dual.size and group.near.shape[1] >= LEAST_EDGES:
                 refused[group.ends] |= outgrown(self.duals.dual[group.ends], limits[group.who])
         return refused
 
