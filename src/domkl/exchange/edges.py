@@ -164,7 +164,8 @@ def too_large(known: Mapping[Hashable, Neighbour], limits: Array | None) -> list
     """Whose edges' duals, of one learner, have `outgrown` the others; nobody's without limits."""
     if limits is None or len(known) < LEAST_EDGES:
         return [False] * len(known)
-    return outgrown(np.stack([one.edge.dual for one in known.values()])[None], limits)[0].tolist()
+    found = outgrown(np.stack([one.edge.dual for one in known.values()])[None], limits)
+    return [bool(large) for large in found[0]]
 
 
 def next_number(number: int) -> int:
