@@ -96,7 +96,7 @@ def test_a_hung_neighbour_stalls_the_others_for_the_deadline_at_most(model, tmp_
     assert facts["whole"]
     # What one refuses in the last round, the other would take back in the next: a move of one round is left.
     assert facts["duals"] < (0.05 if model is faults.AUTO else 1e-9)
-    assert facts["error_ratio_in_company"] < 1.05
+    assert facts["error_ratio_in_company"] < 1.1  # it misses one of two neighbours for most of the rounds
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="scheduling policies are Linux's")
