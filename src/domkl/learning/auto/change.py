@@ -13,7 +13,7 @@ from .constants import C
 
 #: Experts that are compared: two of the joint models (own theta, neighbours' mean), then the memories.
 EXPERTS, JOINT = 5, 2
-#: What takes the long memory's place: the young one or that of the past, and whether the joint models reset.
+#: What takes the long memory's place: the young one or that of the past; whether the joint models mislead.
 RETURNS, MISLED = 1, 2
 
 
@@ -23,8 +23,8 @@ class ChangeDetector:
     An alarm (Page's test): errors in units of their level, `watch_most` at most, exceed `watch_slack` by
     `watch_alarm` in sum. Better: the young or the past memory's error, averaged over `watch_fade` rounds, is
     below `watch_better` times the long memory's for `watch_lasting` rounds, in half of a neighbourhood.
-    The joint models reset too if the other memory's error is below `watch_worse` times theirs, and theirs
-    is `watch_rise` times its mean over `watch_ages` rounds: errors of a slow series rise and fall together.
+    The joint models mislead if the other memory's error is below `watch_worse` times theirs, and theirs is
+    `watch_rise` times its mean over `watch_ages` rounds: errors of a slow series rise and fall together.
     """
 
     FIELDS: ClassVar = (

@@ -26,8 +26,8 @@ def act(rows: AutoRows, incoming: Mapping[str, Any]) -> None:
 def restart(rows: AutoRows, returns: bool, misled: bool) -> None:
     """Another memory takes the long one's place: that of the past, if it `returns`, or the young one.
 
-    If the joint models have `misled` somebody, learners who find so too start theirs again from the last
-    samples: never on another's word alone.
+    If the joint models have `misled` somebody, each learner checks that by its own errors, never on another's
+    word alone; those who find it true start their joint models again from their last samples.
     """
     assert rows.scale is not None
     finds_so = rows.memories.detector.misled() & rows.experts.doubt_joint()
@@ -38,5 +38,5 @@ def restart(rows: AutoRows, returns: bool, misled: bool) -> None:
         return
     if rows.own_memory is not None:
         rows.own_memory.restart(last, doubting)
-    samples_of_all = [(x, np.asarray(y, rows.dtype)) for x, y in last]
-    rows.joint.restart(samples_of_all, rows.scale.inputs, doubting)
+    samples = [(x, np.asarray(y, rows.dtype)) for x, y in last]
+    rows.joint.restart(samples, rows.scale.inputs, doubting)
