@@ -6,6 +6,8 @@ no function of the package is used.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 
@@ -454,9 +456,11 @@ def believes(noted, row, thetas, own, classifies):
     the learner itself where that errs more, and more than that by 1.5 standard errors. Nor, from then on, one
     that errs more than alone and 1.25 times as much as the median of the learner and its neighbours, if it
     does so by more than 1.5 standard errors, or if its predictions are further from the median prediction
-    than a quarter of that error.
+    than a quarter of that error. Of more than four neighbours the last of the best quarter stands for the
+    best one, and standard errors count 1.5 times the square root of log n / log 4.
     """
-    last, found = noted[-32:], []
+    last, found, n = noted[-32:], [], len(thetas)
+    clear = 1.5 * math.sqrt(max(1, math.log(n, 4)))
     alone = [[miss(s[row][k], y[row], classifies) for _, y, s in last] for k in range(2)]
     alone = min(alone, key=mean)
     scores = [[score(theta, z[row]) for z, _, _ in last] for theta in [*thetas, own]]
@@ -465,18 +469,18 @@ def believes(noted, row, thetas, own, classifies):
     ]
     half = len(misses) // 2
     common, middle = sorted(misses, key=mean)[half], [sorted(at)[half] for at in zip(*scores, strict=True)]
-    most, best = max(alone, [1.25 * m for m in common], key=mean), min(misses[:-1], key=mean)
+    most, best = max(alone, [1.25 * m for m in common], key=mean), sorted(misses[:-1], key=mean)[(n - 1) // 4]
     best = max(best, misses[-1], key=mean)
     for each, missed in zip(scores[:-1], misses, strict=False):
         used = abs(each[-1]) <= 100
         if len(last) >= 5:
-            used = used and not exceeds(missed, [2 * a for a in alone], 1.5)
+            used = used and not exceeds(missed, [2 * a for a in alone], clear)
         if 5 <= len(noted) < 128 and mean(missed) > max(3 * mean(best), 0.7 * mean(alone)):
-            used = used and not exceeds(missed, best, 1.5)
+            used = used and not exceeds(missed, best, clear)
         if len(noted) >= 128 and exceeds(missed, most, 0):
             apart = mean([(s - m) ** 2 for s, m in zip(each, middle, strict=True)])
             apart = apart / 8 if classifies else apart
-            used = used and apart <= 0.25 * mean(common) and not exceeds(missed, most, 1.5)
+            used = used and apart <= 0.25 * mean(common) and not exceeds(missed, most, clear)
         found.append(bool(used))
     return found
 

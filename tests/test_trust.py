@@ -113,6 +113,16 @@ def test_early_a_liar_that_knows_a_learners_samples_cannot_make_it_refuse_the_ot
     assert not judged(judge, 0, np.stack([knows, honest]), knows).all()  # unless the learner knows as much
 
 
+def test_early_of_many_neighbours_the_best_one_alone_is_no_standard():
+    own, lucky = np.full((C.models, 5), 0.6), np.full((C.models, 5), 0.6)
+    others = np.stack([np.full((C.models, 5), -0.5 - 0.01 * i) for i in range(C.judge_few)])
+    judge = early_judge(12)
+    few = [False] * (C.judge_few - 1)
+    assert judged(judge, 0, np.stack([lucky, *others[1:]]), own).tolist() == [True, *few]
+    assert judged(judge, 0, np.stack([lucky, *others]), own).all()
+    assert not judged(judge, 0, np.stack([lucky, lucky, *others]), own).all()  # two agree
+
+
 def judge_of(n):
     """A judge with n samples of noise 0.1, of which one, in sight, has a first feature; and their truth."""
     rng, truth = np.random.default_rng(0), np.ones((C.models, 5))

@@ -1,4 +1,4 @@
-"""docs/auto.md: whether learning together pays, from together.py."""
+"""docs/auto.md: whether learning together pays, from together.py and deals.py."""
 
 from __future__ import annotations
 
@@ -59,4 +59,22 @@ def clusters_later() -> str:
     return "" if later is None or cut is None else f"{later / cut:.3f}"
 
 
-MADE: dict[str, Maker] = {"together-pays": together, "clusters-later": clusters_later}
+def deals() -> str:
+    """Twenty learners of the default size, over one common function: means over seeds, and the largest."""
+    cells: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for case, row in read("deals").items():
+        name, graph = case.split(" seed ")[0].split(" ")
+        if {"now", "before"} <= row.keys():
+            cells.setdefault((name, graph), []).append(row)
+    sets = dict.fromkeys(name for name, _ in cells)
+    graphs = dict.fromkeys(graph for _, graph in cells)
+    lines = [[name, str(len(cells[name, "ring"])), *(_over(cells[name, g]) for g in graphs)] for name in sets]
+    return table(f"data | seeds | {' | '.join(graphs)}", lines)
+
+
+def _over(rows: list[dict[str, float]]) -> str:
+    now, before = (sum(row[column] for row in rows) for column in ("now", "before"))
+    return f"{now / before:.3f} ({max(row['now'] / row['before'] for row in rows):.3f})"
+
+
+MADE: dict[str, Maker] = {"together-pays": together, "clusters-later": clusters_later, "deals": deals}

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 #: Raised whenever a constant changes, so that a refusal can name both versions.
-VERSION = 7
+VERSION = 8
 #: Fingerprints of the records of earlier versions, whose states can be loaded.
-EARLIER = ("20622136", "bd4f2cdf", "b172d5e4", "1aed7424", "e1ef5947", "0f170403")
+EARLIER = ("20622136", "bd4f2cdf", "b172d5e4", "1aed7424", "e1ef5947", "0f170403", "639fe325")
 
 
 def _is(value: Any, meaning: str, chosen: str = "sets") -> Any:
@@ -78,6 +78,11 @@ class Constants:
     )
     judge_best: float = _is(
         3.0, "the most that it may err at first, in errors of the best neighbour", "natural"
+    )
+    judge_few: int = _is(
+        4,
+        "neighbours up to which the best one is the standard; of more, the last of the best quarter",
+        "sets",
     )
     judge_worth: float = _is(0.7, "errors of alone below which it is used all the same", "natural")
     judge_common: float = _is(

@@ -7,6 +7,7 @@ the last samples count, a neighbour that errs no longer is soon used again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -199,10 +200,13 @@ def _differ(misses: Array, alone: Array) -> npt.NDArray[np.bool_]:
     Errors (R, m, n + 1), the learner's own last, and of alone (R, m, 1). Alone knows little yet, so that it
     is no standard for those who know as little; but neighbours with the learner's own function soon err far
     less than others. One that seems better than the learner itself sets no standard: they are its samples.
+    Of many neighbours the best one is so by chance: the standard is the last of the best quarter.
     """
     errors = misses.mean(1)
     errors = np.where(np.isnan(errors), np.inf, errors)
-    best, own = errors[:, :-1].argmin(-1)[:, None], np.array([[errors.shape[1] - 1]])
+    n = errors.shape[1] - 1
+    best = np.argsort(errors[:, :-1], -1, kind="stable")[:, [(n - 1) // C.judge_few]]
+    own = np.array([[n]])
     best = np.where(np.take_along_axis(errors, best, 1) < errors[:, -1:], own, best)
     most = C.judge_best * np.take_along_axis(errors, best, 1)
     worse = errors[:, :-1] > np.maximum(most, C.judge_worth * alone.mean(1))
@@ -219,4 +223,13 @@ def _exceed(misses: Array, most: Array) -> npt.NDArray[np.bool_]:
     if not larger.any():
         return np.asarray(larger)
     chance = more.std(1) / np.sqrt(more.shape[1])
-    return np.asarray(mean > C.judge_clear * chance + C.judge_least)
+    return np.asarray(mean > _clear(misses.shape[2]) * chance + C.judge_least)
+
+
+def _clear(n: int) -> float:
+    """Standard errors that are more than chance where n neighbours are judged.
+
+    The largest of n chance errors grows like sqrt(log n): of many neighbours no more are refused by chance
+    than of few.
+    """
+    return C.judge_clear * math.sqrt(max(1.0, math.log(n) / math.log(C.judge_few)))
