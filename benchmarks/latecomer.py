@@ -27,7 +27,7 @@ import together
 import domkl
 
 RESULTS = Path(__file__).parent / "results" / "latecomer.json"
-JOINS, FIRST, SIZE, SEEDS = 2000, 100, 400, 3
+JOINS, FIRST, SIZE, SEEDS = 2000, 100, 400, 10
 
 
 def learners(graph: nx.Graph, start: float, d: int) -> list[domkl.Learner]:

@@ -7,11 +7,11 @@
     python benchmarks/liars.py --only newton            the paper's learner on devices; or "first order"
     python benchmarks/liars.py --seeds 2                fewer seeds
 
-One liar of five on a ring and on a complete graph, two of ten on a random 4-regular graph, 1000 rounds,
-attacks in rounds 300 to 700 (attacks.py). Streams: a smooth function that all share with a quarter of its
-own for each (`made`), Conductivity dealt out (DOMKL_DATA names the directory), and a `sum` of functions of
-one input, where the memories predict best: there a liar lies in the memories' terms alone. 200 parameters,
-float32.
+One liar of five on a ring and on a complete graph, two of ten on a random 4-regular graph, and with trust
+four of twenty on a complete graph ("twenty", three seeds). 1000 rounds, attacks in rounds 300 to 700
+(attacks.py). Streams: a smooth function that all share with a quarter of its own for each (`made`),
+Conductivity dealt out (DOMKL_DATA names the directory), and a `sum` of functions of one input, where the
+memories predict best: there a liar lies in the memories' terms alone. 200 parameters, float32.
 
 Kept are mean squared errors of the honest learners as a multiple of those in the same network where nobody
 lies: "during" the attack, "after" it (from 200 rounds after its end), and "alone", during the attack, as a
@@ -79,7 +79,10 @@ NETS = {
     "ring": Net(lambda seed: nx.cycle_graph(5), (0,), 5),
     "complete": Net(lambda seed: nx.complete_graph(5), (0,), 5),
     "4-regular": Net(lambda seed: nx.random_regular_graph(4, 10, seed=seed), (0, 1), 10),
+    "twenty": Net(lambda seed: nx.complete_graph(20), (0, 1, 2, 3), 20),
 }
+#: Seeds of networks whose runs take long, which are measured with trust alone.
+FEW = {"twenty": 3}
 
 
 def made(J: int, seed: int) -> Streams:
@@ -211,10 +214,11 @@ def measured(case: Case, defence: str) -> dict[str, float | None]:
     clean, lonely = reference(*where, "trust" if defence == "trust" else "plain"), alone(*where)
     ratios = {
         "during": found[:, during].mean() / clean[:, during].mean(),
-        "after": found[:, after].mean() / clean[:, after].mean(),
         "alone": found[:, during].mean() / lonely[:, during].mean(),
         "worst": (found[:, during].mean(1) / clean[:, during].mean(1)).max(),
     }
+    if found.shape[1] > after.start:  # of Conductivity there are not enough rounds for twenty
+        ratios["after"] = found[:, after].mean() / clean[:, after].mean()
     return {name: rounded(value) for name, value in ratios.items()}
 
 
@@ -226,7 +230,7 @@ def rounded(value: float) -> float | None:
 def cases(seeds: int) -> Iterator[Case]:
     """Every case, the first seed first."""
     for seed in range(seeds):
-        for net in NETS:
+        for net in (net for net in NETS if seed < FEW.get(net, seeds)):
             for stream in STREAMS:
                 for attack in ATTACKS:
                     of_terms = attack == "none" or attack in TERMS
@@ -244,7 +248,7 @@ def defences_for(case: Case) -> tuple[str, ...]:
     """The paper's learner has no judge; other defences are measured on the made stream."""
     if case.model in PAPERS:
         return DEFENCES[1:]
-    return DEFENCES if case.stream == "made" else DEFENCES[:1]
+    return DEFENCES if case.stream == "made" and case.net not in FEW else DEFENCES[:1]
 
 
 def measured_together(todo: list[tuple[Case, str]]) -> list[tuple[Case, str, dict[str, float | None]]]:

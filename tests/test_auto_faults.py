@@ -44,8 +44,8 @@ def test_lost_updates_leave_one_scale_and_duals_that_cancel():
     assert errors[0] < 1.3 * errors[1]
 
 
-def test_two_halves_that_were_apart_find_one_scale():
-    graph, T = nx.cycle_graph(4), 120
+def test_two_halves_that_were_apart_find_one_scale_when_the_next_is_due(short_warm_up):
+    graph, T = nx.cycle_graph(4), 160
     X, y = problems.streams(4, T, 2)
     X[2:] = 10 * X[2:] + 5
     members = learners(graph, 2)

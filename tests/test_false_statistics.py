@@ -56,7 +56,8 @@ def test_who_counts_is_decided_as_the_constants_say(J, n, seed, factor):
         mean, sd = stats.mean[:, c], stats.sd[:, c]
         centre = np.median(mean)
         most = C.far_apart * (np.median(sd) + np.median(np.abs(mean - centre)))
-        decides = J >= 3 and J * n >= C.few_values and most > 0
+        few = max(C.few_values / (J * n), 1)  # of few values only targets, the last column, are judged
+        most, decides = few * most, J >= 3 and (few == 1 or c == 1) and most > 0
         used = [j for j in range(J) if not decides or (abs(mean[j] - centre) <= most and sd[j] <= most)]
         low, high = stats.low[used, c].min(), stats.high[used, c].max()
         if decides:

@@ -89,6 +89,13 @@ def single(kept: dict[str, Any], attack: str) -> float | None:
     return largest(value for case in cases for value in values(kept, case, "trust", "during"))
 
 
+def twenty() -> str:
+    """Four liars among twenty: the largest mean of an attack and stream."""
+    kept = read("liars")
+    heads = [f"twenty {stream} {attack} seed" for stream in STREAMS for attack in ATTACKS]
+    return shown(largest(mean(values(kept, head, "trust", "during")) for head in heads))
+
+
 def papers() -> str:
     """The paper's learner: no screen, and the best screen of each attack."""
     kept = read("liars")
@@ -125,6 +132,7 @@ def latecomer() -> str:
 MADE: dict[str, Maker] = {
     "liars": defences,
     "liars-networks": networks,
+    "liars-twenty": twenty,
     "liars-paper": papers,
     "latecomer": latecomer,
 }

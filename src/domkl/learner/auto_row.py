@@ -21,7 +21,7 @@ from ..learning.auto import AutoRows, C, rescale
 from ..learning.auto import message as parts
 from ..learning.auto.constants import EARLIER
 from ..learning.auto.experts import NAMES
-from ..learning.auto.features import Stats
+from ..learning.auto.features import Stats, distance
 from ..learning.auto.scale import scale_number
 from ..learning.model import Statistics
 from ..learning.settings import Auto, describe
@@ -66,6 +66,8 @@ class AutoRow(ModelRow):
         super().__init__(model, exchange, digest(f"{about} {C.fingerprint}"), topology)
         self.earlier = tuple(digest(f"{about} {one}") for one in EARLIER)
         self.table: dict[int, dict[Hashable, Array]] = {}  # statistics for the scale of a round, by learner
+        self.first_hand: set[tuple[int, Hashable]] = set()  # which of them came from that learner itself
+        self.disputed: set[tuple[int, Hashable]] = set()  # which of them were passed on a second time
         self.post: list[Array] = []  # statistics for the next message
         self.asked: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
         self.behind: set[Hashable] = set()  # neighbours whose last message was on a lesser scale than ours
@@ -176,24 +178,55 @@ class AutoRow(ModelRow):
         message = self._unpacked(update)
         return float(message["rank"][0]), int(message["scale"][0])
 
-    def note_statistics(self, received: Sequence[Update]) -> None:
-        """Keep statistics for scales to come; those that all need are passed on."""
-        model, names = self.model, {name_number(name): name for name in self.topology.members}
-        for row in self._rows(received):
-            round, name = int(row[0]), names.get(int(row[1]))
-            known = self.table.get(round, {})
-            soon = 0 <= round - model.rounds <= model.diameter
-            if name is None or name in known or model.warm.over or not soon:
-                continue
-            self.table[round] = known | {name: row[HEADER:]}
-            if model.warm.is_common(round):
-                self.post.append(row)
+    def note_statistics(self, received: Mapping[Hashable, Update]) -> None:
+        """Keep statistics for scales to come; those that all need are passed on.
+
+        What a neighbour sends of itself counts, whatever others send of it. Of a learner further away one may
+        receive different statistics; those nearer to one's own samples count, as a lie is seldom near them.
+        """
+        names = {name_number(name): name for name in self.topology.members}
+        rows = [
+            (names.get(int(row[1])), sender, row)
+            for sender, update in received.items()
+            for row in self._rows([update])
+        ]
+        for name, sender, row in sorted(rows, key=lambda each: each[0] != each[1]):  # first-hand ones first
+            if name is not None and name != self.topology.name:
+                self._note(name, row, name == sender)
+
+    def _note(self, name: Hashable, row: Array, is_first_hand: bool) -> None:
+        """Keep one learner's statistics, if they are for a scale to come and no better ones are known."""
+        model, round = self.model, int(row[0])
+        is_common, which = model.warm.is_common(round), (round, name)
+        soon = 0 <= round - model.rounds <= model.diameter and model.warm.may_be_due(round)
+        if not soon or not (is_common or is_first_hand) or which in self.first_hand:
+            return
+        known = self.table.get(round, {})
+        if name in known and not is_first_hand and not self._is_nearer(row[HEADER:], known[name]):
+            return
+        if is_common and which not in self.disputed:  # nobody makes us pass on more than two of them
+            self.post.append(row)
+        if name in known:
+            self.disputed.add(which)
+        if is_first_hand:
+            self.first_hand.add(which)
+        self.table[round] = known | {name: row[HEADER:]}
+
+    def _is_nearer(self, new: Array, old: Array) -> bool:
+        """Whether statistics are more like those of our own samples than others are."""
+        if not self.model.warm.samples or np.array_equal(new, old):
+            return False
+        own = self.model.warm.statistics()
+        apart = [distance(parts.unpacked(row, self.model.d + 1), own) for row in (new, old)]
+        return apart[0] < apart[1]
 
     def _statistics(self) -> dict[int, Statistics]:
         """Statistics for the scale of this round or, where all can know it by now, of the next."""
         now, warm = self.model.rounds, self.model.warm
         due = [t for t in self.table if t <= now + (1 if warm.is_common(t) else 0)]
         found = {t: self._pooled(self.table.pop(t)) for t in due}
+        self.first_hand = {which for which in self.first_hand if which[0] in self.table}
+        self.disputed = {which for which in self.disputed if which[0] in self.table}
         return {t: stats for t, stats in found.items() if stats is not None}
 
     def _pooled(self, rows: Mapping[Hashable, Array]) -> Statistics | None:
@@ -222,9 +255,9 @@ class AutoRow(ModelRow):
     def after(self, received: Mapping[Hashable, Update]) -> bool:
         """Where scales differ, the learner with the lesser one takes the other, which it is sent.
 
-        One neighbour's word is enough while our scale may still change and our own samples fit the other, on
-        which they are learnt again; it is not fixed until there are enough of them to tell. A fixed scale is
-        given up only where more than half of our neighbours, and at least two, have the other.
+        A scale is given up where more than half of our neighbours, and at least two, have the other. Fewer
+        are enough while ours may still change, no neighbour has ours, and our own samples fit the other, on
+        which they are learnt again; it is not fixed until there are enough of them to tell.
         """
         scale, heads = self.model.scale, {name: self._head(update) for name, update in received.items()}
         ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
@@ -255,8 +288,11 @@ class AutoRow(ModelRow):
         scale, heads = self.model.scale, [self._head(update) for update in updates]
         ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
         better = {head for head in heads if head > ours and head[1] != ours[1]}
-        for best in sorted(better, reverse=True):
-            if self._take_scale([u for u, head in zip(updates, heads, strict=True) if head == best]):
+        is_ours_alone = not ours[1] or all(head[1] != ours[1] for head in heads)
+        # a rank is what its sender claims, so the scale that most have is tried first
+        for best in sorted(better, key=lambda head: (heads.count(head), head), reverse=True):
+            senders = [u for u, head in zip(updates, heads, strict=True) if head == best]
+            if self._take_scale(senders, is_ours_alone):
                 return True
         return False
 
@@ -275,7 +311,7 @@ class AutoRow(ModelRow):
             rescale.fix(self.model)
         return False
 
-    def _take_scale(self, updates: Sequence[Update]) -> bool:
+    def _take_scale(self, updates: Sequence[Update], is_ours_alone: bool) -> bool:
         """The senders' scale, if one of their updates brings it and it is believed."""
         for update in updates:
             rank, number = self._head(update)
@@ -283,15 +319,16 @@ class AutoRow(ModelRow):
                 is_fixed = bool(row[1] == FIXED)
                 whole = row[1] < 0 and row[3] + parts.FIXED_RANK * is_fixed == rank
                 if whole and scale_number(row[HEADER:]) == number:
-                    return self._take_believed(updates, row.copy(), is_fixed)
+                    return self._take_believed(updates, row.copy(), is_fixed, is_ours_alone)
         return False
 
-    def _take_believed(self, updates: Sequence[Update], row: Array, is_fixed: bool) -> bool:
-        """Go on with a scale if most neighbours have it, or our samples fit it and ours is not fixed."""
+    def _take_believed(
+        self, updates: Sequence[Update], row: Array, is_fixed: bool, is_ours_alone: bool
+    ) -> bool:
+        """Go on with a scale if most neighbours have it, or few do and nothing speaks against it."""
         model, stats = self.model, parts.unpacked(row[HEADER:], self.model.d + 1)
-        is_loose = not self._number or not model.warm.over
         is_most = len(updates) >= max(2, len(self.known) // 2 + 1)
-        if not is_most and not (is_loose and rescale.fits(model, stats)):
+        if not is_most and not (self._follows_few(is_ours_alone) and rescale.fits(model, stats)):
             return False
         is_new = not model.warm.over and len(model.warm.samples) <= NEW
         is_sure = is_most or model.warm.over or rescale.knows_spread(model)
@@ -299,6 +336,20 @@ class AutoRow(ModelRow):
         if is_new:
             start_from(model, [self._unpacked(update) for update in updates])
         return True
+
+    def _follows_few(self, is_ours_alone: bool) -> bool:
+        """Whether fewer than most neighbours may replace our scale, as nothing better is in sight.
+
+        In lockstep something is: a scale of everybody's statistics, until the first good one is due, and one
+        that a neighbour has, too. Out of step scales spread from one learner to the next.
+        """
+        model = self.model
+        if self._number and model.warm.over:
+            return False
+        if not model.lockstep:
+            return True
+        is_due = model.rounds < model.warm.looks and 2 * len(model.warm.samples) >= model.rounds > 0
+        return is_ours_alone and not is_due
 
     # The network
 
@@ -326,7 +377,7 @@ class AutoRow(ModelRow):
     def state(self) -> dict[str, Any]:
         columns = self.model.d + 1
         rows = [
-            [t, name, headed(t, 0, 1, row, columns)]
+            [t, name, headed(t, int((t, name) in self.first_hand), 1, row, columns)]
             for t, found in self.table.items()
             for name, row in found.items()
         ]
@@ -339,5 +390,6 @@ class AutoRow(ModelRow):
         self._seen, self.table = None, {}
         for t, name, row in state["table"]:
             self.table.setdefault(t, {})[name] = row[HEADER:]
+        self.first_hand = {(t, name) for t, name, row in state["table"] if row[1]}
         self.post, self.behind = list(state["post"]), set(state["behind"])
         self.asked = {np.ascontiguousarray(x).tobytes(): values for x, values in state["asked"]}

@@ -27,7 +27,7 @@ class MergedRounds(UpdateInbox):
         self._judged: dict[Hashable, int] = {}  # messages that trust is an average of
 
     def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
-        self._row.note_statistics([arrived[name] for name in self._known if name in arrived])
+        self._row.note_statistics({name: arrived[name] for name in self._known if name in arrived})
         received = [arrived.get(name) for name in self._known]
         used, backs = self._believed(received)
         refused = {k: u for k, u in enumerate(received) if u is not None and used[k] is None}

@@ -170,7 +170,7 @@ class PaperRow:
     def same(self, update: Update) -> bool:
         return True
 
-    def note_statistics(self, received: Sequence[Update]) -> None:
+    def note_statistics(self, received: Mapping[Hashable, Update]) -> None:
         """There are none."""
 
     def believes(self, received: Sequence[Update | None]) -> list[bool | None]:

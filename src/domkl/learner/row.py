@@ -74,7 +74,7 @@ class LearnerRow(Protocol):
     def same(self, update: Update) -> bool:
         """Whether a neighbour's parameters mean the same here, so that duals may move."""
 
-    def note_statistics(self, received: Sequence[Update]) -> None:
+    def note_statistics(self, received: Mapping[Hashable, Update]) -> None:
         """Take what messages bring besides parameters: it is everybody's, whoever passes it on."""
 
     def believes(self, received: Sequence[Update | None]) -> list[bool | None]:
@@ -194,7 +194,7 @@ class ModelRow:
     def same(self, update: Update) -> bool:
         return True
 
-    def note_statistics(self, received: Sequence[Update]) -> None:
+    def note_statistics(self, received: Mapping[Hashable, Update]) -> None:
         """Without statistics there is nothing to do."""
 
     def believes(self, received: Sequence[Update | None]) -> list[bool | None]:

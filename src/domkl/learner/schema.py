@@ -27,7 +27,7 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Today's version of each schema.
-VERSIONS = {"learner": 5, "model": 4, "agent": 3, "reading": 1, "estimator": 1}
+VERSIONS = {"learner": 6, "model": 5, "agent": 3, "reading": 1, "estimator": 1}
 
 
 def _count_starts(state: dict[str, Any]) -> dict[str, Any]:
@@ -70,6 +70,14 @@ def _learner_from_4(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "row": {**row, "model": migrations.from_3(row["model"])}}
 
 
+def _learner_from_5(state: dict[str, Any]) -> dict[str, Any]:
+    """Learners followed every decision of others."""
+    if state["model"]["kind"] != "auto":
+        return state
+    row = state["row"]
+    return {**state, "row": {**row, "model": migrations.from_4(row["model"])}}
+
+
 def _model_from_1(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "rows": migrations.from_1(state["rows"])} if state["kind"] == "auto" else state
 
@@ -82,6 +90,10 @@ def _model_from_3(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "rows": migrations.from_3(state["rows"])} if state["kind"] == "auto" else state
 
 
+def _model_from_4(state: dict[str, Any]) -> dict[str, Any]:
+    return {**state, "rows": migrations.from_4(state["rows"])} if state["kind"] == "auto" else state
+
+
 #: What brings a state of (schema, version) to the next version.
 MIGRATIONS: dict[tuple[str, int], Migration] = {
     ("agent", 1): _count_starts,
@@ -90,9 +102,11 @@ MIGRATIONS: dict[tuple[str, int], Migration] = {
     ("learner", 2): _learner_from_2,
     ("learner", 3): _learner_from_3,
     ("learner", 4): _learner_from_4,
+    ("learner", 5): _learner_from_5,
     ("model", 1): _model_from_1,
     ("model", 2): _model_from_2,
     ("model", 3): _model_from_3,
+    ("model", 4): _model_from_4,
 }
 
 

@@ -28,12 +28,13 @@ class ChangeDetector:
     """
 
     FIELDS: ClassVar = (
-        *("level", "surplus", "since", "errors", "lasting"),
+        *("level", "surplus", "own_surplus", "since", "errors", "lasting"),
         *("rounds_of_level", "rounds_compared", "usual_error", "rounds"),
     )
 
     def __init__(self, J: int) -> None:
         self.level, self.surplus = np.zeros(J), np.zeros(J)
+        self.own_surplus = np.zeros(J)  # the same as the surplus, of own errors alone
         self.since = np.zeros(J, int)  # rounds for which errors have exceeded their level
         self.errors, self.lasting = np.zeros((J, EXPERTS)), np.zeros(J, int)
         self.rounds_of_level, self.rounds_compared = 0, 0
@@ -47,6 +48,7 @@ class ChangeDetector:
         if self.rounds_of_level > C.watch_fade:
             odd = np.minimum(miss / np.maximum(self.level, 1e-12), C.watch_most)
             self.surplus = self.surplus + odd - C.watch_slack
+            self.own_surplus = np.maximum(self.own_surplus + odd - C.watch_slack, 0)
         self.level = self.level + (miss - self.level) / min(self.rounds_of_level, C.watch_level)
         self.errors = self.errors + (experts - self.errors) / min(self.rounds_compared, C.watch_fade)
         beyond = experts[:, :JOINT].min(-1) - self.usual_error
@@ -101,6 +103,7 @@ class ChangeDetector:
     def reset_suspicion(self) -> None:
         """Let the next alarm and the next vote be of errors to come."""
         self.surplus, self.since = np.zeros_like(self.surplus), np.zeros_like(self.since)
+        self.own_surplus = np.zeros_like(self.own_surplus)
         self.lasting = np.zeros_like(self.lasting)
 
     def reset_comparison(self) -> None:

@@ -213,6 +213,13 @@ class Constants:
     label_near: float = _own(
         0.5, "part of the range of those believed by which a label may always miss its prediction"
     )
+    unconfirmed_most: int = _own(
+        3, "decisions that a device follows though its own errors do not confirm them", "liars"
+    )
+    unconfirmed_rounds: int = _own(500, "rounds in which they are counted", "liars")
+    confirmed_part: float = _own(
+        0.5, "part of `watch_alarm` to which its own errors must add up to confirm an alarm", "liars"
+    )
     own_errors: int = _own(30, "errors before which own samples are not dropped that are no guide any more")
     own_rise: float = _own(6.0, "how many times as large as usual their last errors must be for that")
     own_spread: float = _own(1.5, "and how many times as large as the last labels' distance from each other")

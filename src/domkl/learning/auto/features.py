@@ -88,7 +88,8 @@ class Reach(NamedTuple):
     """How far a group of learners lets one of them move its scale, so that one that lies cannot spoil it.
 
     `far_apart` times the typical spread, the medians of the deviations and of the means' distances from their
-    median. Infinite where less than three learners have values, or most have few or constant ones.
+    median. Infinite where less than three learners have values, or most have few or constant ones; but
+    targets, the last column, may then lie as many times as far as there are too few.
     """
 
     n: Array  # (G, 1, d) the most values that one learner counts for
@@ -104,14 +105,20 @@ class Reach(NamedTuple):
         spreads = [np.minimum(median_of(values, some), checks.LARGEST) for values in (stats.sd, apart)]
         typical = spreads[0] + spreads[1]
         count = some.sum(1, keepdims=True)
-        knows = (count >= 3) & (count * n >= C.few_values) & (typical > 0)
-        spread = np.where(knows, C.far_apart * typical, np.inf)
+        few = np.maximum(C.few_values / np.maximum(count * n, 1), 1)
+        knows = (count >= 3) & (n > 0) & (typical > 0) & ((few == 1) | is_target(few.shape[-1]))
+        spread = np.where(knows, C.far_apart * few * typical, np.inf)
         return cls(np.where(knows, C.most_values * n, np.inf), centre - spread, centre + spread, spread)
 
     def holds(self, stats: Stats) -> npt.NDArray[np.bool_]:
         """Which learners are inside. (G, J, d)"""
         is_near = (stats.mean >= self.low) & (stats.mean <= self.high)
         return np.asarray(is_near & (stats.sd <= self.spread))
+
+
+def is_target(columns: int) -> npt.NDArray[np.bool_]:
+    """Which of the columns of statistics is the target's: the last."""
+    return np.asarray(np.arange(columns) == columns - 1)
 
 
 def median_of(values: Array, some: npt.NDArray[np.bool_]) -> Array:
@@ -123,6 +130,19 @@ def median_of(values: Array, some: npt.NDArray[np.bool_]) -> Array:
         for at in ((count - 1) // 2, count // 2)
     )
     return np.asarray(np.where(count > 0, first / 2 + second / 2, 0.0))
+
+
+def distance(stats: Stats, own: Stats) -> float:
+    """How far statistics of one learner are from those of another, by means and deviations. (1, d) each
+
+    A column's part is bounded, so that one column that is far off hides no other.
+    """
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        apart = np.abs(stats.mean / 2 - own.mean / 2) * 2 / own.sd
+        wider = np.abs(np.log(stats.sd / own.sd))
+    varies = columns_vary(own)
+    each = [np.where(varies, np.nan_to_num(np.minimum(v, 100), nan=100), 0) for v in (apart, wider)]
+    return float(np.sum(each))
 
 
 def columns_vary(stats: Stats) -> npt.NDArray[np.bool_]:

@@ -43,7 +43,7 @@ class MemoryScale(NamedTuple):
 class Memories:
     """The memories of J learners; none of them before `start`."""
 
-    FIELDS: ClassVar = ("restarts", "alarm", "restart")
+    FIELDS: ClassVar = ("restarts", "alarm", "restart", "unconfirmed")
 
     terms: Terms
 
@@ -58,6 +58,7 @@ class Memories:
         self.outgoing: Array | None = None  # coefficients of the memory whose turn it is
         self.alarm, self.restart = np.full((J, 2), NEVER), np.full((J, 2), NEVER)
         self.restarts = 0
+        self.unconfirmed = np.full(C.unconfirmed_most, -NEVER)  # rounds of the last such decisions
 
     def __bool__(self) -> bool:
         return bool(self.all)
@@ -172,6 +173,13 @@ class Memories:
         self.alarm = np.where(raised[:, None], _pairs(act, detector.since - now), self.alarm)
         agreed = (detector.votes > 0) & (votes >= 0.5) & (self.restart[:, 0] == NEVER)
         self.restart = np.where(agreed[:, None], _pairs(act, -detector.verdict()), self.restart)
+
+    def follow_unconfirmed(self, now: int) -> bool:
+        """Whether a decision is followed that own errors do not confirm: if there were few of them lately."""
+        if now - self.unconfirmed[0] < C.unconfirmed_rounds:
+            return False
+        self.unconfirmed = np.append(self.unconfirmed[1:], float(now))
+        return True
 
     def reset_young(self, n: int, stats: Stats, experts: Experts) -> None:
         """After an alarm the young memory is of the last n samples."""

@@ -12,6 +12,7 @@ from .constants import C
 from .dependence import Dependence
 from .experts import Experts
 from .label_unit import LabelUnit
+from .memories import NEVER
 from .own_watch import OwnWatch
 from .residual import ResidualModel
 
@@ -67,3 +68,10 @@ def from_3(state: Mapping[str, Any]) -> dict[str, Any]:
         "joint": {**state["joint"], "own": own, "ridge": np.ones(J), "restarts": np.zeros(J, int)},
         "warm_up": {**kept, "gone": np.zeros(J, int)},
     }
+
+
+def from_4(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Version 4 followed every decision."""
+    memories, never = state["memories"], np.full(C.unconfirmed_most, -NEVER)
+    detector = {**memories["detector"], "own_surplus": np.zeros(len(state["low"]))}
+    return {**state, "memories": {**memories, "detector": detector, "unconfirmed": never}}

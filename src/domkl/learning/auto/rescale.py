@@ -20,8 +20,9 @@ from .warmup import Sample, statistics_of
 if TYPE_CHECKING:
     from .rows import AutoRows
 #: Half of one's own values lie no more spans outside another learner's scale than this, and
-#: all of them, once there are enough, spread over no smaller part of it.
-FAR, NARROW = 10.0, 0.01
+#: all of them, once there are enough, spread over no smaller part of it; targets and half of the inputs
+#: spread over no smaller part than the last.
+FAR, NARROW, USUAL = 10.0, 0.01, 0.2
 
 
 def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
@@ -115,9 +116,12 @@ def fits(rows: AutoRows, stats: Stats) -> bool:
         low, high = stats.low - FAR * span, stats.high + FAR * span
         half = own.quantiles[:, [own.quantiles.shape[1] // 4, -1 - own.quantiles.shape[1] // 4]]
         inside = (half >= low[:, None]).all(1) & (half <= high[:, None]).all(1)
-        spread = own.high - own.low >= NARROW * span
-    good = inside & spread if own.n.max() >= C.looks // 2 else inside
-    return bool((good | (own.high == own.low)).all())
+        spread, usual = (own.high - own.low >= part * span for part in (NARROW, USUAL))
+    constant = own.high == own.low
+    if own.n.max() < C.looks // 2:
+        return bool((inside | constant).all())
+    few = (usual | constant)[0, -1] and usual[~constant].sum() >= (~constant).sum() / 2
+    return bool(few and (inside & spread | constant).all())
 
 
 def _own_statistics(rows: AutoRows) -> Stats | None:

@@ -60,9 +60,10 @@ class WarmUp:
     def is_due(self, round: int) -> bool:
         """Whether a scale is taken: in rounds 1, 2, 4 .., the first that all can know, and the last."""
         enough = len(self.samples) - self.diameter >= C.looks // 2
-        return self._may_be_due(round) and (round <= self.looks or not self.shared or enough)
+        return self.may_be_due(round) and (round <= self.looks or not self.shared or enough)
 
-    def _may_be_due(self, round: int) -> bool:
+    def may_be_due(self, round: int) -> bool:
+        """Whether a scale may be taken in that round, if there are samples enough."""
         doubled = round > 0 and (round & (round - 1) == 0 or round == self.first)
         if self.over or not doubled or self.is_anothers:
             return False
@@ -98,7 +99,7 @@ class WarmUp:
     def statistics_for(self, round: int) -> list[int]:
         """The rounds whose scales need the statistics of this round's samples."""
         later = round + self.diameter
-        common = [later] if self._may_be_due(later) and self.is_common(later) else []
+        common = [later] if self.may_be_due(later) and self.is_common(later) else []
         return [*common, round] if self.is_due(round) and not self.is_common(round) else common
 
     def statistics(self) -> Stats:
