@@ -16,7 +16,8 @@ import liars
 import problems
 from auto_networks import learners
 from domkl.exchange.network import Network
-from domkl.learner.auto_row import FIXED, headed
+from domkl.learner.auto_row import FIXED
+from domkl.learner.scales import headed, name_number
 from domkl.learning.auto import AutoRows, C
 from domkl.learning.auto import message as parts
 from domkl.learning.auto.scale import scale_number
@@ -152,6 +153,28 @@ def test_no_neighbour_makes_a_learner_forget():
     assert not a.faults
 
 
+def test_a_device_follows_few_decisions_that_its_own_errors_do_not_confirm():
+    (a, b), X, y = pair(110)
+    memories = a._row.model.memories
+    rounds = (1000, 1100, 1200, 1300, 1499, 1500, 1501)
+    assert [*map(memories.follow_unconfirmed, rounds)] == [True, True, True, False, False, True, False]
+    for t in range(40):  # these rounds are before those above: none is left
+        lie = {"alarm": [[a.round + 1, -1e9]]}
+        go_on(a, b, X[:, t], y[:, t], lambda update, lie=lie: changed(b, update, **lie))
+        assert memories.detector.rounds_of_level > 0
+
+
+def test_a_decision_that_own_errors_confirm_is_followed_whatever_was_before():
+    (a, b), X, y = pair(110)
+    memories = a._row.model.memories
+    memories.unconfirmed = np.full(C.unconfirmed_most, float(a.round))
+    go_on(a, b, X[:, 0], y[:, 0], lambda update: changed(b, update, alarm=[[a.round + 1, -1e9]]))
+    assert memories.detector.rounds_of_level > 0
+    memories.detector.own_surplus[:] = C.watch_alarm
+    go_on(a, b, X[:, 1], y[:, 1], lambda update: changed(b, update, alarm=[[a.round + 1, -1e9]]))
+    assert memories.detector.rounds_of_level == 0
+
+
 class Decides(Network):
     """Learner 1 tells everybody, from some round on, that the joint models mislead."""
 
@@ -247,6 +270,78 @@ def test_a_newcomer_prefers_the_scale_of_most_neighbours_to_a_higher_rank():
             new.receive(k, update)
     assert new._row._number == scale_number(whole[1])
     assert new._row.model.warm.over
+
+
+def ring_with_liar(lie, T=80, J=5):
+    """Devices on a ring; learner 0 sends what `lie` makes of its updates."""
+    graph = nx.cycle_graph(J)
+    X, y = problems.streams(J, T, 2)
+    members = learners(graph, 2)
+    for t in range(T):
+        updates = [one.observe(X[j, t], y[j, t]) for j, one in enumerate(members)]
+        updates[0] = lie(members[0], updates[0])
+        for one in members:
+            for i in one.neighbours:
+                one.receive(i, updates[i])
+    return members, y
+
+
+def false_statistics(names):
+    """Those of learner 0, a thousand times too large, in these names."""
+
+    def lie(learner, update):
+        warm = learner._row.model.warm
+        if not warm.samples:
+            return update
+        found = parts.packed(warm.statistics()).reshape(-1, 3)
+        false = np.vstack([found[:1], 1000 * found[1:]]).ravel()
+        rounds = range(update.round, update.round + 4)
+        rows = [headed(r, name_number(name), 1, false, 3) for r in rounds for name in names]
+        return update._replace(more=np.concatenate(rows))
+
+    return lie
+
+
+@pytest.mark.parametrize("names", [[0], range(5)])
+def test_nobody_makes_up_statistics_of_others(names):
+    members, y = ring_with_liar(false_statistics(names))
+    widths = [one._row.model.scale.width[0] for one in members[1:]]
+    assert max(widths) < 2 * (y.max() - y.min())
+    assert not any(one.faults for one in members)
+
+
+@pytest.mark.parametrize("rounds", [4, 20, 70])
+def test_a_scale_that_a_neighbour_shares_is_not_given_up_for_one_voice(rounds):
+    whole = statistics_around(0.0, 50.0)
+    lie = lambda one, update: with_scale(one, update, whole) if update.round >= rounds else update  # noqa: E731
+    members, y = ring_with_liar(lie)
+    assert all(one._row._number != scale_number(whole) for one in members)
+    assert max(one._row.model.scale.width[0] for one in members) < 2 * (y.max() - y.min())
+
+
+def test_two_voices_of_two_replace_a_scale_that_may_still_change():
+    members, _ = ring_with_liar(lambda one, update: update, J=3)
+    a, X = members[0], problems.streams(3, 1, 2)
+    whole = statistics_around(0.0, 5.0)
+    a.observe(X[0][0, 0], X[1][0, 0])
+    for k in (1, 2):
+        a.receive(k, with_scale(members[k], members[k].observe(X[0][k, 0], X[1][k, 0]), whole))
+    assert a._row._number == scale_number(whole)
+
+
+def test_statistics_that_a_neighbour_sends_of_itself_replace_what_others_send_of_it():
+    members = learners(nx.complete_graph(3), 2)
+    a, X = members[0], problems.streams(3, 4, 2)
+    updates = [one.observe(X[0][j, 0], X[1][j, 0]) for j, one in enumerate(members)]
+    true = next(row for row in a._row._rows([updates[2]]) if int(row[1]) == name_number(2))
+    false = np.concatenate([true[:4], 7 * true[4:]])
+    for order in ({1: [false], 2: [true]}, {2: [true], 1: [false]}):
+        a._row.table, a._row.first_hand = {}, set()
+        a._row.note_statistics({k: updates[k]._replace(more=np.concatenate(v)) for k, v in order.items()})
+        np.testing.assert_array_equal(a._row.table[int(true[0])][2], true[4:])
+    state = a._row.state()
+    a._row.restore(state)
+    assert a._row.first_hand == {(int(true[0]), 2)}
 
 
 # The warm-up
