@@ -27,7 +27,6 @@ import numpy as np
 
 import domkl
 from domkl.exchange.message import Update
-from domkl.learner.auto_row import FIXED
 from domkl.learner.scales import headed, name_number
 from domkl.learning.auto import message as parts
 from domkl.learning.auto.scale import scale_number
@@ -40,6 +39,8 @@ NETS = {
     "complete": [[i for i in range(J) if i != j] for j in range(J)],
     "alone": [[] for _ in range(J)],
 }
+#: Whose statistics they are that make a fixed scale, as messages say it.
+FIXED = -2
 #: What a liar sends in place of its update of a round.
 Lie: TypeAlias = Callable[[domkl.Learner, Update, int], Update]
 

@@ -16,8 +16,8 @@ import liars
 import problems
 from auto_networks import learners
 from domkl.exchange.network import Network
-from domkl.learner.auto_row import FIXED
 from domkl.learner.scales import headed, name_number
+from domkl.learner.statistics import FIXED
 from domkl.learning.auto import AutoRows, C
 from domkl.learning.auto import message as parts
 from domkl.learning.auto.scale import scale_number
@@ -333,15 +333,15 @@ def test_statistics_that_a_neighbour_sends_of_itself_replace_what_others_send_of
     members = learners(nx.complete_graph(3), 2)
     a, X = members[0], problems.streams(3, 4, 2)
     updates = [one.observe(X[0][j, 0], X[1][j, 0]) for j, one in enumerate(members)]
-    true = next(row for row in a._row._rows([updates[2]]) if int(row[1]) == name_number(2))
+    true = next(row for row in a._row._rows(updates[2]) if int(row[1]) == name_number(2))
     false = np.concatenate([true[:4], 7 * true[4:]])
     for order in ({1: [false], 2: [true]}, {2: [true], 1: [false]}):
-        a._row.table, a._row.first_hand = {}, set()
+        a._row.table.restore([])
         a._row.note_statistics({k: updates[k]._replace(more=np.concatenate(v)) for k, v in order.items()})
-        np.testing.assert_array_equal(a._row.table[int(true[0])][2], true[4:])
+        np.testing.assert_array_equal(a._row.table.rows[int(true[0])][2], true[4:])
     state = a._row.state()
     a._row.restore(state)
-    assert a._row.first_hand == {(int(true[0]), 2)}
+    assert a._row.table.first_hand == {(int(true[0]), 2)}
 
 
 # The warm-up

@@ -183,7 +183,7 @@ def test_forged_numbers_break_nothing(dtype, seed):
             members[0].close()
         members[1].receive(0, updates[0])
         assert np.isfinite(members[0].predict(X[0, t]))
-        assert len(members[0]._row.table) <= 3
+        assert len(members[0]._row.table.rows) <= 3
     assert members[0].round == members[1].round == 150
     assert 20 < refused < 150
     assert all(array.dtype != object for array in members[0].save()[0].values())

@@ -62,11 +62,11 @@ def test_an_older_state_is_migrated_step_by_step(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 99}, "newer version of domkl .version 99 .*; expected 5 or earlier; upgrade domkl"),
+        ({"version": 99}, "newer version of domkl .version 99 .*; expected 6 or earlier; upgrade domkl"),
         ({"version": 2**63}, "was written by a newer version of domkl"),
         ({"schema": "model"}, "schema 'model'; expected 'learner'"),
         ({"schema": ["learner"]}, "schema .'learner'.; expected 'learner'"),
-        ({"version": "1"}, "version '1'; expected a whole number from 1 to 5"),
+        ({"version": "1"}, "version '1'; expected a whole number from 1 to 6"),
         ({"version": 0}, "version 0; expected a whole number"),
         ({"version": -1}, "version -1; expected a whole number"),
         ({"version": True}, "version True; expected a whole number"),

@@ -17,6 +17,8 @@ ATTACKS = (
     *("labels x 1e6", "label noise", "false statistics"),
 )
 OVERFLOW = float("inf")
+#: Columns of lies besides parameters.
+SPANS = ("rounds 0-64", "64-300", "300-700", "over alone")
 
 
 def values(kept: dict[str, Any], head: str, defence: str, key: str) -> list[float]:
@@ -115,6 +117,21 @@ def papers() -> str:
     return table("attack | first order | with the best screen | newton | with the best screen", lines)
 
 
+def protocol() -> str:
+    """Lies besides parameters: means over seeds, the larger of both networks, by span of rounds."""
+    kept, lines = read("protocol_lies"), []
+    for lie in dict.fromkeys(name.split(" ", 1)[1].split(" seed ")[0] for name in kept):
+        nets = [[kept[name] for name in kept if name.startswith(f"{net} {lie} seed ")] for net in NETS[:2]]
+        cells = [
+            shown(largest(mean(row[column][span] for row in rows if column in row) for rows in nets))
+            for column in ("before", "now")
+            for span in ("0-64", "64-300", "300-700", "alone")
+        ]
+        lines.append([lie, str(min(map(len, nets))), *cells])
+    spans = [f"{column}{span}" for column in ("before: ", "") for span in SPANS]
+    return table(f"lie | seeds | {' | '.join(spans)}", lines)
+
+
 def latecomer() -> str:
     groups: dict[str, list[dict[str, Any]]] = {}
     for name, row in read("latecomer").items():
@@ -133,6 +150,7 @@ MADE: dict[str, Maker] = {
     "liars": defences,
     "liars-networks": networks,
     "liars-twenty": twenty,
+    "protocol-lies": protocol,
     "liars-paper": papers,
     "latecomer": latecomer,
 }

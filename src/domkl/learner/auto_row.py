@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,17 @@ from ..learning.auto import AutoRows, C, rescale
 from ..learning.auto import message as parts
 from ..learning.auto.constants import EARLIER
 from ..learning.auto.experts import NAMES
-from ..learning.auto.features import Stats, distance
 from ..learning.auto.scale import scale_number
 from ..learning.model import Statistics
 from ..learning.settings import Auto, describe
 from .row import Learnt, ModelRow, digest
 from .scales import NEW, headed, name_number, start_from
+from .statistics import FIXED, WHOLE, StatisticsTable, statistics_in
 
 #: Predictions that are kept until their labels come.
 MOST_ASKED = 1000
 #: Settings that each learner may choose for itself.
 OWN = ("outliers", "bounds")
-#: Whose statistics they are that make a whole scale: one that may still change, or one that is fixed.
-WHOLE, FIXED = -1, -2
 #: The most learners whose statistics one message may hold.
 MOST_ROWS = 256
 
@@ -65,9 +63,7 @@ class AutoRow(ModelRow):
         about = f"{alike} {inputs} {kind} {exchange.payload} {lockstep}"
         super().__init__(model, exchange, digest(f"{about} {C.fingerprint}"), topology)
         self.earlier = tuple(digest(f"{about} {one}") for one in EARLIER)
-        self.table: dict[int, dict[Hashable, Array]] = {}  # statistics for the scale of a round, by learner
-        self.first_hand: set[tuple[int, Hashable]] = set()  # which of them came from that learner itself
-        self.disputed: set[tuple[int, Hashable]] = set()  # which of them were passed on a second time
+        self.table = StatisticsTable(topology.name)
         self.post: list[Array] = []  # statistics for the next message
         self.asked: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
         self.behind: set[Hashable] = set()  # neighbours whose last message was on a lesser scale than ours
@@ -145,7 +141,7 @@ class AutoRow(ModelRow):
         rows, self.post = self.post, []
         for round, stats in self.model.statistics.items():
             own = parts.packed(stats)
-            self.table.setdefault(round, {})[self.topology.name] = own
+            self.table.add_own(round, own)
             if self.known:
                 rows.append(headed(round, name_number(self.topology.name), 1, own, self.model.d + 1))
         fits = np.cumsum([len(row) for row in rows]) <= self.shapes.more
@@ -156,7 +152,7 @@ class AutoRow(ModelRow):
         super().check(update)
         parts.check(self._unpacked(update))
         read = 0
-        for row in self._rows([update]):
+        for row in self._rows(update):
             head = row[:HEADER]
             if not (head == np.floor(head)).all() or not 1 <= head[3] <= parts.MOST_COUNT:
                 raise PeerError("a message holds statistics with a broken head; fix that learner")
@@ -179,76 +175,15 @@ class AutoRow(ModelRow):
         return float(message["rank"][0]), int(message["scale"][0])
 
     def note_statistics(self, received: Mapping[Hashable, Update]) -> None:
-        """Keep statistics for scales to come; those that all need are passed on.
-
-        What a neighbour sends of itself counts, whatever others send of it. Of a learner further away one may
-        receive different statistics; those nearer to one's own samples count, as a lie is seldom near them.
-        """
-        names = {name_number(name): name for name in self.topology.members}
-        rows = [
-            (names.get(int(row[1])), sender, row)
-            for sender, update in received.items()
-            for row in self._rows([update])
-        ]
-        for name, sender, row in sorted(rows, key=lambda each: each[0] != each[1]):  # first-hand ones first
-            if name is not None and name != self.topology.name:
-                self._note(name, row, name == sender)
-
-    def _note(self, name: Hashable, row: Array, is_first_hand: bool) -> None:
-        """Keep one learner's statistics, if they are for a scale to come and no better ones are known."""
-        model, round = self.model, int(row[0])
-        is_common, which = model.warm.is_common(round), (round, name)
-        soon = 0 <= round - model.rounds <= model.diameter and model.warm.may_be_due(round)
-        if not soon or not (is_common or is_first_hand) or which in self.first_hand:
-            return
-        known = self.table.get(round, {})
-        if name in known and not is_first_hand and not self._is_nearer(row[HEADER:], known[name]):
-            return
-        if is_common and which not in self.disputed:  # nobody makes us pass on more than two of them
-            self.post.append(row)
-        if name in known:
-            self.disputed.add(which)
-        if is_first_hand:
-            self.first_hand.add(which)
-        self.table[round] = known | {name: row[HEADER:]}
-
-    def _is_nearer(self, new: Array, old: Array) -> bool:
-        """Whether statistics are more like those of our own samples than others are."""
-        if not self.model.warm.samples or np.array_equal(new, old):
-            return False
-        own = self.model.warm.statistics()
-        apart = [distance(parts.unpacked(row, self.model.d + 1), own) for row in (new, old)]
-        return apart[0] < apart[1]
+        """Keep statistics for scales to come; those that all need are passed on."""
+        self.post += self.table.receive(self.model, self.topology.members, received)
 
     def _statistics(self) -> dict[int, Statistics]:
         """Statistics for the scale of this round or, where all can know it by now, of the next."""
-        now, warm = self.model.rounds, self.model.warm
-        due = [t for t in self.table if t <= now + (1 if warm.is_common(t) else 0)]
-        found = {t: self._pooled(self.table.pop(t)) for t in due}
-        self.first_hand = {which for which in self.first_hand if which[0] in self.table}
-        self.disputed = {which for which in self.disputed if which[0] in self.table}
-        return {t: stats for t, stats in found.items() if stats is not None}
+        return self.table.take_due(self.model)
 
-    def _pooled(self, rows: Mapping[Hashable, Array]) -> Statistics | None:
-        own = rows.get(self.topology.name)
-        if own is None:
-            return None
-        alike = [rows[name] for name in sorted(rows, key=order) if len(rows[name]) == len(own)]
-        each = [parts.unpacked(row, self.model.d + 1) for row in alike]
-        stacked = Stats(*(np.concatenate(values) for values in zip(*each, strict=True)))
-        return Statistics(stacked, np.ones((1, len(alike)), bool))
-
-    def _rows(self, updates: Iterable[Update]) -> Iterator[Array]:
-        """The statistics in updates, one by one; what cannot be such ends an update's list."""
-        columns = self.model.d + 1
-        for update in updates:
-            left = np.zeros(0) if update.more is None else update.more
-            while len(left) >= HEADER and left[1] >= FIXED and 2 <= left[2] <= C.quantile_steps + 1:
-                end = HEADER + (parts.OTHERS + int(left[2])) * columns
-                if len(left) < end:
-                    break
-                yield left[:end]
-                left = left[end:]
+    def _rows(self, update: Update) -> Iterator[Array]:
+        return statistics_in(update, self.model.d + 1)
 
     # Scales that differ
 
@@ -315,7 +250,7 @@ class AutoRow(ModelRow):
         """The senders' scale, if one of their updates brings it and it is believed."""
         for update in updates:
             rank, number = self._head(update)
-            for row in self._rows([update]):
+            for row in self._rows(update):
                 is_fixed = bool(row[1] == FIXED)
                 whole = row[1] < 0 and row[3] + parts.FIXED_RANK * is_fixed == rank
                 if whole and scale_number(row[HEADER:]) == number:
@@ -375,21 +310,14 @@ class AutoRow(ModelRow):
     # State
 
     def state(self) -> dict[str, Any]:
-        columns = self.model.d + 1
-        rows = [
-            [t, name, headed(t, int((t, name) in self.first_hand), 1, row, columns)]
-            for t, found in self.table.items()
-            for name, row in found.items()
-        ]
+        rows = self.table.state(self.model.d + 1)
         asked = [[np.frombuffer(key).copy(), values] for key, values in self.asked.items()]
         behind = sorted(self.behind, key=order)
         return {**super().state(), "table": rows, "post": list(self.post), "asked": asked, "behind": behind}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
-        self._seen, self.table = None, {}
-        for t, name, row in state["table"]:
-            self.table.setdefault(t, {})[name] = row[HEADER:]
-        self.first_hand = {(t, name) for t, name, row in state["table"] if row[1]}
+        self._seen = None
+        self.table.restore(state["table"])
         self.post, self.behind = list(state["post"]), set(state["behind"])
         self.asked = {np.ascontiguousarray(x).tobytes(): values for x, values in state["asked"]}

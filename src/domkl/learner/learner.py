@@ -57,6 +57,8 @@ class Learner(MergedRounds):
         `Paper` keeps the precision that it was taught in.
 
     Nothing else of the network needs to be known: `links` and `take_links` spread it, and every update does.
+    One that joins a network which has learnt already calls `adopt` with its neighbours' last updates and
+    `skip_to` their round before its first sample, and predicts that one as they would.
 
     Examples
     --------
@@ -268,7 +270,9 @@ class Learner(MergedRounds):
     def adopt(self, updates: Sequence[Update], share: float = 1.0) -> None:
         """Move the parameters a share of the way to the median of our own and the neighbours'.
 
-        One neighbour alone changes nothing: of two middle values the median is the one nearer to our own.
+        One neighbour alone changes nothing: of two middle values the median is the one nearer to our own. An
+        `Auto` learner without samples has nothing of its own: it starts with the scale that most of them
+        have, and the median of those who have it.
         """
         self._refuse_open("close() the round")
         for update in updates:

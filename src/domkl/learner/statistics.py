@@ -1,0 +1,122 @@
+"""Statistics of all learners' first samples, as one device receives them, for scales to come."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.types import Array
+from ..exchange.message import Update
+from ..exchange.network import HEADER
+from ..exchange.topology import order
+from ..learning.auto import AutoRows, C
+from ..learning.auto import message as parts
+from ..learning.auto.features import Stats, distance
+from ..learning.model import Statistics
+from .scales import headed, name_number
+
+#: Whose statistics they are that make a whole scale: one that may still change, or one that is fixed.
+WHOLE, FIXED = -1, -2
+
+
+class StatisticsTable:
+    """Rows of statistics for the scale of a round, by learner.
+
+    What a neighbour sends of itself counts, whatever others send of it. Of a learner further away one may
+    receive different statistics; those nearer to one's own samples count, as a lie is seldom near them.
+    """
+
+    def __init__(self, name: Hashable) -> None:
+        self.name = name  # of this learner
+        self.rows: dict[int, dict[Hashable, Array]] = {}
+        self.first_hand: set[tuple[int, Hashable]] = set()  # which of them came from that learner itself
+        self.disputed: set[tuple[int, Hashable]] = set()  # which of them were passed on a second time
+
+    def add_own(self, round: int, row: Array) -> None:
+        self.rows.setdefault(round, {})[self.name] = row
+
+    def receive(
+        self, model: AutoRows, members: Sequence[Hashable], received: Mapping[Hashable, Update]
+    ) -> list[Array]:
+        """Keep what is for a scale to come; returns what has to be passed on, as all need it."""
+        names = {name_number(name): name for name in members}
+        found = [
+            (names.get(int(row[1])), sender, row)
+            for sender, update in received.items()
+            for row in statistics_in(update, model.d + 1)
+        ]
+        found.sort(key=lambda each: each[0] != each[1])  # first-hand ones first
+        others = [(name, row, name == sender) for name, sender, row in found if name not in (None, self.name)]
+        return [row for name, row, is_first_hand in others if self._keep(model, name, row, is_first_hand)]
+
+    def _keep(self, model: AutoRows, name: Hashable, row: Array, is_first_hand: bool) -> bool:
+        """Keep one learner's statistics, if no better ones are known; returns whether to pass them on."""
+        round, warm = int(row[0]), model.warm
+        is_common, which = warm.is_common(round), (round, name)
+        soon = 0 <= round - model.rounds <= model.diameter and warm.may_be_due(round)
+        if not soon or not (is_common or is_first_hand) or which in self.first_hand:
+            return False
+        known = self.rows.get(round, {})
+        if name in known and not is_first_hand and not _is_nearer(model, row[HEADER:], known[name]):
+            return False
+        passes_on = is_common and which not in self.disputed  # nobody makes us pass on more than two
+        if name in known:
+            self.disputed.add(which)
+        if is_first_hand:
+            self.first_hand.add(which)
+        self.rows[round] = known | {name: row[HEADER:]}
+        return passes_on
+
+    def take_due(self, model: AutoRows) -> dict[int, Statistics]:
+        """Statistics for the scale of this round or, where all can know it by now, of the next."""
+        due = [t for t in self.rows if t <= model.rounds + (1 if model.warm.is_common(t) else 0)]
+        found = {t: self._stacked(self.rows.pop(t), model.d + 1) for t in due}
+        self.first_hand = {which for which in self.first_hand if which[0] in self.rows}
+        self.disputed = {which for which in self.disputed if which[0] in self.rows}
+        return {t: stats for t, stats in found.items() if stats is not None}
+
+    def _stacked(self, rows: Mapping[Hashable, Array], columns: int) -> Statistics | None:
+        own = rows.get(self.name)
+        if own is None:
+            return None
+        alike = [rows[name] for name in sorted(rows, key=order) if len(rows[name]) == len(own)]
+        each = [parts.unpacked(row, columns) for row in alike]
+        stacked = Stats(*(np.concatenate(values) for values in zip(*each, strict=True)))
+        return Statistics(stacked, np.ones((1, len(alike)), bool))
+
+    def state(self, columns: int) -> list[Any]:
+        """The rows, each with its round, its learner, and in its head whether it is first-hand."""
+        return [
+            [t, name, headed(t, int((t, name) in self.first_hand), 1, row, columns)]
+            for t, found in self.rows.items()
+            for name, row in found.items()
+        ]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Inverse of `state`."""
+        self.rows, self.disputed = {}, set()
+        for t, name, row in state:
+            self.rows.setdefault(t, {})[name] = row[HEADER:]
+        self.first_hand = {(t, name) for t, name, row in state if row[1]}
+
+
+def statistics_in(update: Update, columns: int) -> Iterator[Array]:
+    """The statistics in an update, one by one; what cannot be such ends the list."""
+    left = np.zeros(0) if update.more is None else update.more
+    while len(left) >= HEADER and left[1] >= FIXED and 2 <= left[2] <= C.quantile_steps + 1:
+        end = HEADER + (parts.OTHERS + int(left[2])) * columns
+        if len(left) < end:
+            break
+        yield left[:end]
+        left = left[end:]
+
+
+def _is_nearer(model: AutoRows, new: Array, old: Array) -> bool:
+    """Whether statistics are more like those of our own samples than others are."""
+    if not model.warm.samples or np.array_equal(new, old):
+        return False
+    own = model.warm.statistics()
+    apart = [distance(parts.unpacked(row, model.d + 1), own) for row in (new, old)]
+    return apart[0] < apart[1]
