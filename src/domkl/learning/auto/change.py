@@ -28,15 +28,15 @@ class ChangeDetector:
     """
 
     FIELDS: ClassVar = (
-        *("level", "surplus", "own_surplus", "since", "errors", "lasting"),
+        *("level", "surplus", "own_surplus", "since", "errors", "own_errors", "lasting"),
         *("rounds_of_level", "rounds_compared", "usual_error", "rounds"),
     )
 
     def __init__(self, J: int) -> None:
         self.level, self.surplus = np.zeros(J), np.zeros(J)
-        self.own_surplus = np.zeros(J)  # the same as the surplus, of own errors alone
         self.since = np.zeros(J, int)  # rounds for which errors have exceeded their level
         self.errors, self.lasting = np.zeros((J, EXPERTS)), np.zeros(J, int)
+        self.own_surplus, self.own_errors = np.zeros(J), np.zeros((J, EXPERTS))  # without any neighbour's
         self.rounds_of_level, self.rounds_compared = 0, 0
         self.usual_error, self.rounds = np.zeros(J), 0  # the joint models' error over the ages
 
@@ -50,7 +50,8 @@ class ChangeDetector:
             self.surplus = self.surplus + odd - C.watch_slack
             self.own_surplus = np.maximum(self.own_surplus + odd - C.watch_slack, 0)
         self.level = self.level + (miss - self.level) / min(self.rounds_of_level, C.watch_level)
-        self.errors = self.errors + (experts - self.errors) / min(self.rounds_compared, C.watch_fade)
+        n = min(self.rounds_compared, C.watch_fade)
+        self.errors, self.own_errors = (old + (experts - old) / n for old in (self.errors, self.own_errors))
         beyond = experts[:, :JOINT].min(-1) - self.usual_error
         self.usual_error = self.usual_error + beyond / min(self.rounds, C.watch_ages)
 

@@ -217,6 +217,12 @@ class Constants:
         3, "decisions that a device follows though its own errors do not confirm them", "liars"
     )
     unconfirmed_rounds: int = _own(500, "rounds in which they are counted", "liars")
+    contradicted: float = _own(
+        2.0, "how many times the long memory's error another one's may be where a device restarts", "liars"
+    )
+    confirmed_rise: float = _own(
+        1.5, "how many times as large as usual its joint models' own errors must be to restart them", "liars"
+    )
     confirmed_part: float = _own(
         0.5, "part of `watch_alarm` to which its own errors must add up to confirm an alarm", "liars"
     )

@@ -73,5 +73,6 @@ def from_3(state: Mapping[str, Any]) -> dict[str, Any]:
 def from_4(state: Mapping[str, Any]) -> dict[str, Any]:
     """Version 4 followed every decision."""
     memories, never = state["memories"], np.full(C.unconfirmed_most, -NEVER)
-    detector = {**memories["detector"], "own_surplus": np.zeros(len(state["low"]))}
+    detector = memories["detector"]
+    detector = {**detector, "own_surplus": detector["surplus"], "own_errors": detector["errors"]}
     return {**state, "memories": {**memories, "detector": detector, "unconfirmed": never}}
