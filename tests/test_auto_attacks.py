@@ -175,6 +175,23 @@ def test_a_decision_that_own_errors_confirm_is_followed_whatever_was_before():
     assert memories.detector.rounds_of_level == 0
 
 
+@pytest.mark.parametrize(
+    ("other", "before", "is_followed"), [(3.0, 0, False), (0.9, 0, True), (0.9, 1, False), (0.5, 1, True)]
+)
+def test_a_restart_is_followed_as_far_as_own_errors_allow(other, before, is_followed):
+    """`other`: the error of the young memory over the long one's; `before`: others were followed lately."""
+    (a, b), X, y = pair(110)
+    memories = a._row.model.memories
+    if before:
+        memories.unconfirmed = np.full(C.unconfirmed_most, float(a.round))
+    for t in range(C.watch_lasting):
+        memories.detector.own_errors[:] = [1.0, 1.0, 1.0, other, other]
+        lie = {"restart": [[a.round + 1, -2]]} if t == C.watch_lasting - 1 else {}
+        go_on(a, b, X[:, t], y[:, t], lambda update, lie=lie: changed(b, update, **lie))
+    assert memories.restarts == is_followed
+    assert a._row.model.joint.restarts.tolist() == [0]
+
+
 class Decides(Network):
     """Learner 1 tells everybody, from some round on, that the joint models mislead."""
 

@@ -57,6 +57,17 @@ def test_two_halves_that_were_apart_find_one_scale_when_the_next_is_due(short_wa
     assert duals(members) < 1e-9
 
 
+def test_halves_between_which_messages_were_lost_find_one_scale_soon():
+    graph, T = nx.path_graph(4), 80
+    X, y = problems.streams(4, T, 2)
+    members = learners(graph, 2)
+    lost = lambda t, i, j, rng: 58 <= t < 66 and {i, j} == {1, 2}  # noqa: E731
+    lossy(members, graph, X[:, :66], y[:, :66], None, lost)
+    assert len(scales(members)) == 2
+    lossy(members, graph, X[:, 66:], y[:, 66:], None, lambda *given: False)
+    assert len(scales(members)) == 1
+
+
 def test_who_comes_later_gets_scale_and_estimate_from_a_neighbour():
     graph, T = nx.path_graph(3), 100
     X, y = problems.streams(3, T, 2)

@@ -21,12 +21,13 @@ from ..learning.auto import AutoRows, C, rescale
 from ..learning.auto import message as parts
 from ..learning.auto.constants import EARLIER
 from ..learning.auto.experts import NAMES
+from ..learning.auto.features import Stats
 from ..learning.auto.scale import scale_number
 from ..learning.model import Statistics
 from ..learning.settings import Auto, describe
 from .row import Learnt, ModelRow, digest
 from .scales import NEW, headed, name_number, start_from
-from .statistics import FIXED, WHOLE, StatisticsTable, statistics_in
+from .statistics import FIXED, WHOLE, StatisticsTable, is_alike, statistics_in
 
 #: Predictions that are kept until their labels come.
 MOST_ASKED = 1000
@@ -67,6 +68,7 @@ class AutoRow(ModelRow):
         self.post: list[Array] = []  # statistics for the next message
         self.asked: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
         self.behind: set[Hashable] = set()  # neighbours whose last message was on a lesser scale than ours
+        self.numbers: dict[Hashable, int] = {}  # of the scale that each neighbour had in its last message
         self._seen: tuple[tuple[object, ...], Any] | None = None  # the last prediction, and its round
 
     @property
@@ -191,11 +193,12 @@ class AutoRow(ModelRow):
         """Where scales differ, the learner with the lesser one takes the other, which it is sent.
 
         A scale is given up where more than half of our neighbours, and at least two, have the other. Fewer
-        are enough while ours may still change, no neighbour has ours, and our own samples fit the other, on
-        which they are learnt again; it is not fixed until there are enough of them to tell.
+        are enough while ours may still change, if our own samples fit the other, and it is nearly the same or
+        no neighbour has ours. It is not fixed until there are enough samples to tell.
         """
         scale, heads = self.model.scale, {name: self._head(update) for name, update in received.items()}
         ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
+        self.numbers |= {name: number for name, (_, number) in heads.items()}
         self.behind -= {name for name, head in heads.items() if head >= ours or head[1] == ours[1]}
         self.behind |= {name for name, head in heads.items() if head < ours and head[1] != ours[1]}
         self._offer_scale()
@@ -222,12 +225,11 @@ class AutoRow(ModelRow):
         """The best of the senders' scales that is better than ours and believed; whether there is one."""
         scale, heads = self.model.scale, [self._head(update) for update in updates]
         ours = (0.0, 0) if scale is None else (scale.rank, scale.number)
+        numbers = [number for _, number in heads]
         better = {head for head in heads if head > ours and head[1] != ours[1]}
-        is_ours_alone = not ours[1] or all(head[1] != ours[1] for head in heads)
         # a rank is what its sender claims, so the scale that most have is tried first
-        for best in sorted(better, key=lambda head: (heads.count(head), head), reverse=True):
-            senders = [u for u, head in zip(updates, heads, strict=True) if head == best]
-            if self._take_scale(senders, is_ours_alone):
+        for best in sorted(better, key=lambda head: (numbers.count(head[1]), head), reverse=True):
+            if self._take_scale([u for u, n in zip(updates, numbers, strict=True) if n == best[1]]):
                 return True
         return False
 
@@ -246,7 +248,7 @@ class AutoRow(ModelRow):
             rescale.fix(self.model)
         return False
 
-    def _take_scale(self, updates: Sequence[Update], is_ours_alone: bool) -> bool:
+    def _take_scale(self, updates: Sequence[Update]) -> bool:
         """The senders' scale, if one of their updates brings it and it is believed."""
         for update in updates:
             rank, number = self._head(update)
@@ -254,16 +256,14 @@ class AutoRow(ModelRow):
                 is_fixed = bool(row[1] == FIXED)
                 whole = row[1] < 0 and row[3] + parts.FIXED_RANK * is_fixed == rank
                 if whole and scale_number(row[HEADER:]) == number:
-                    return self._take_believed(updates, row.copy(), is_fixed, is_ours_alone)
+                    return self._take_believed(updates, row.copy(), is_fixed)
         return False
 
-    def _take_believed(
-        self, updates: Sequence[Update], row: Array, is_fixed: bool, is_ours_alone: bool
-    ) -> bool:
+    def _take_believed(self, updates: Sequence[Update], row: Array, is_fixed: bool) -> bool:
         """Go on with a scale if most neighbours have it, or few do and nothing speaks against it."""
         model, stats = self.model, parts.unpacked(row[HEADER:], self.model.d + 1)
         is_most = len(updates) >= max(2, len(self.known) // 2 + 1)
-        if not is_most and not (self._follows_few(is_ours_alone) and rescale.fits(model, stats)):
+        if not is_most and not self._follows_few(stats):
             return False
         is_new = not model.warm.over and len(model.warm.samples) <= NEW
         is_sure = is_most or model.warm.over or rescale.knows_spread(model)
@@ -272,19 +272,25 @@ class AutoRow(ModelRow):
             start_from(model, [self._unpacked(update) for update in updates])
         return True
 
-    def _follows_few(self, is_ours_alone: bool) -> bool:
-        """Whether fewer than most neighbours may replace our scale, as nothing better is in sight.
+    def _follows_few(self, stats: Stats) -> bool:
+        """Whether fewer than most neighbours may replace our scale by one of such statistics.
 
-        In lockstep something is: a scale of everybody's statistics, until the first good one is due, and one
-        that a neighbour has, too. Out of step scales spread from one learner to the next.
+        Never a fixed one. Out of step scales spread from one learner to the next. In lockstep a scale of
+        everybody's statistics is due soon in the first rounds. Later one that differs only since messages
+        were lost is nearly ours; any other has to wait until no neighbour has ours.
         """
         model = self.model
-        if self._number and model.warm.over:
+        if (self._number and model.warm.over) or not rescale.fits(
+            model, stats, len(model.warm.samples) > NEW
+        ):
             return False
-        if not model.lockstep:
+        if not model.lockstep or 2 * len(model.warm.samples) < model.rounds or not model.rounds:
             return True
-        is_due = model.rounds < model.warm.looks and 2 * len(model.warm.samples) >= model.rounds > 0
-        return is_ours_alone and not is_due
+        has_ours = any(self.numbers.get(name) == self._number for name in self.known)
+        if model.rounds < model.warm.looks or not has_ours or not self._number:
+            return model.rounds >= model.warm.looks
+        assert model.scale is not None
+        return model.warm.own and is_alike(stats, parts.unpacked(model.scale.whole, model.d + 1))
 
     # The network
 

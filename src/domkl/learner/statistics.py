@@ -19,6 +19,8 @@ from .scales import headed, name_number
 
 #: Whose statistics they are that make a whole scale: one that may still change, or one that is fixed.
 WHOLE, FIXED = -1, -2
+#: How many times as wide as another a scale is that counts as nearly the same.
+WIDER = 1.5
 
 
 class StatisticsTable:
@@ -120,3 +122,13 @@ def _is_nearer(model: AutoRows, new: Array, old: Array) -> bool:
     own = model.warm.statistics()
     apart = [distance(parts.unpacked(row, model.d + 1), own) for row in (new, old)]
     return apart[0] < apart[1]
+
+
+def is_alike(stats: Stats, other: Stats) -> bool:
+    """Whether two scales are nearly the same: as those of most of the same samples are. (1, d + 1) each"""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        spans = [one.high / 2 - one.low / 2 for one in (stats, other)]
+        ratio = np.maximum(spans[0] / spans[1], spans[1] / spans[0])
+        apart = np.abs(stats.mean / 2 - other.mean / 2) / np.minimum(*spans)
+    near = (ratio <= WIDER) & (apart <= 1 / 2)
+    return bool((near | ((spans[0] == 0) & (spans[1] == 0))).all())

@@ -21,6 +21,7 @@ def act(rows: AutoRows, incoming: Mapping[str, Any]) -> None:
     assert rows.scale is not None
     samples, verdict = rows.memories.decide(incoming, rows.rounds, rows.diameter)
     if (samples is not None or verdict is not None) and not _follows(rows, verdict is None):
+        rows.memories.detector.reset_suspicion()  # else the same would be decided again in the next round
         return
     if samples is not None:
         rows.memories.reset_young(samples, rows.scale.inputs, rows.experts)
@@ -31,9 +32,9 @@ def act(rows: AutoRows, incoming: Mapping[str, Any]) -> None:
 def _follows(rows: AutoRows, is_alarm: bool) -> bool:
     """Whether an alarm or a restart is acted on.
 
-    Anybody may send one. So a device follows none that its own errors, in which no message has a part,
-    contradict, and few that they do not confirm. All rows of one process have the same decisions, none of
-    which was made up.
+    Anybody may send one. So a device follows none that its own errors contradict, without those that
+    neighbours send, and few that they do not confirm. All rows of one process have the same decisions, none
+    of which was made up.
     """
     if rows.J > 1 or rows.learners == 1:
         return True
@@ -42,7 +43,7 @@ def _follows(rows: AutoRows, is_alarm: bool) -> bool:
         is_confirmed = detector.own_surplus[0] > C.confirmed_part * C.watch_alarm
     else:
         long, other = detector.own_errors[0, JOINT + LONG], detector.own_errors[0, JOINT + YOUNG :].min()
-        if other >= C.contradicted * long:
+        if other > C.contradicted * long:
             return False
         is_confirmed = other < C.watch_better * long
     return bool(is_confirmed) or rows.memories.follow_unconfirmed(rows.rounds)

@@ -103,10 +103,11 @@ def knows_spread(rows: AutoRows) -> bool:
     return len(rows.warm.samples) >= C.looks // 2
 
 
-def fits(rows: AutoRows, stats: Stats) -> bool:
+def fits(rows: AutoRows, stats: Stats, usual: bool = False) -> bool:
     """Whether one learner's own samples can be told apart on a scale of such statistics. (1, d + 1)
 
-    Only columns that vary here count, the target's included.
+    Only columns that vary here count, the target's included. `usual`: whether they have to spread over a good
+    part of it, as they do unless the learner sees only what is rare elsewhere.
     """
     own = _own_statistics(rows)
     if own is None:
@@ -116,12 +117,12 @@ def fits(rows: AutoRows, stats: Stats) -> bool:
         low, high = stats.low - FAR * span, stats.high + FAR * span
         half = own.quantiles[:, [own.quantiles.shape[1] // 4, -1 - own.quantiles.shape[1] // 4]]
         inside = (half >= low[:, None]).all(1) & (half <= high[:, None]).all(1)
-        spread, usual = (own.high - own.low >= part * span for part in (NARROW, USUAL))
+        spread, wide = (own.high - own.low >= part * span for part in (NARROW, USUAL))
     constant = own.high == own.low
     if own.n.max() < C.looks // 2:
         return bool((inside | constant).all())
-    few = (usual | constant)[0, -1] and usual[~constant].sum() >= (~constant).sum() / 2
-    return bool(few and (inside & spread | constant).all())
+    is_usual = (wide | constant)[0, -1] and wide[~constant].sum() >= (~constant).sum() / 2
+    return bool((is_usual or not usual) and (inside & spread | constant).all())
 
 
 def _own_statistics(rows: AutoRows) -> Stats | None:
