@@ -1,6 +1,6 @@
 """Neighbours that lie in what a message holds besides parameters: what honest devices lose.
 
-    python benchmarks/protocol_lies.py                  what is not kept yet, three seeds
+    python benchmarks/protocol_lies.py                  what is not kept yet, two seeds
     python benchmarks/protocol_lies.py --jobs 2         on two cores
     python benchmarks/protocol_lies.py --column before  with an earlier version, beside the others
 
@@ -32,7 +32,7 @@ from domkl.learning.auto import message as parts
 from domkl.learning.auto.scale import scale_number
 
 RESULTS = Path(__file__).parent / "results" / "protocol_lies.json"
-J, ROUNDS, SIZE, SEEDS, LIAR = 5, 700, 200, 3, 0
+J, ROUNDS, SIZE, SEEDS, LIAR = 5, 700, 200, 2, 0
 SPANS = {"0-64": slice(0, 64), "64-300": slice(64, 300), "300-700": slice(300, 700)}
 NETS = {
     "ring": [[(j - 1) % J, (j + 1) % J] for j in range(J)],
