@@ -53,7 +53,7 @@ def quick(monkeypatch):
 
 
 def test_each_prediction_is_a_post_in_order(monkeypatch):
-    monkeypatch.setattr(posting, "PATIENCE", 60)  # a busy machine may take seconds for 300 posts
+    monkeypatch.setattr(posting, "LAST_MOMENT", 60)  # a busy machine may take seconds for 300 posts
     with server() as (url, found):
         poster = Poster(url)
         for i in range(300):
