@@ -176,9 +176,9 @@ class Memories:
 
     def follow_unconfirmed(self, now: int) -> bool:
         """Whether a decision is followed that own errors do not confirm: if there were few of them lately."""
-        if now - self.unconfirmed[0] < C.unconfirmed_rounds:
+        if (now - self.unconfirmed < C.unconfirmed_rounds).sum() >= C.unconfirmed_most:
             return False
-        self.unconfirmed = np.append(self.unconfirmed[1:], float(now))
+        self.unconfirmed = np.append(self.unconfirmed, float(now))[-C.unconfirmed_most :]
         return True
 
     def reset_young(self, n: int, stats: Stats, experts: Experts) -> None:
