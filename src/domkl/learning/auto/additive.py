@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ...base.arrays import clip
 from ...base.types import Array
 from .. import first_order, second_order
 from ..losses import Loss
@@ -29,7 +30,7 @@ def bounded(x: Array, stats: Stats) -> Array:
     """Standardised inputs drawn into (-1, 1); NaN where missing or constant. (..., d)"""
     varies = columns_vary(stats)
     sd = np.where(varies, stats.sd, 1)
-    s = np.clip((x / 2 - stats.mean / 2) / sd, -1e9, 1e9)
+    s = clip((x / 2 - stats.mean / 2) / sd, -1e9, 1e9)
     return np.asarray(np.where(varies, s / np.sqrt(1 + s**2), np.nan))
 
 

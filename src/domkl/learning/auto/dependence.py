@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...base.arrays import clip
 from ...base.types import Array
 from .constants import C
 
@@ -41,5 +42,5 @@ class Dependence:
         """
         if self.errors < C.ridge_errors:
             return np.ones(len(self.size))
-        r = np.clip(self.pairs / np.maximum(self.size, 1e-300), 0, C.repeats)
+        r = clip(self.pairs / np.maximum(self.size, 1e-300), 0, C.repeats)
         return np.asarray(np.minimum(((1 + r) / (1 - r)) ** 2, C.ridge_most))

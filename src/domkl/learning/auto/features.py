@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base import checks
+from ...base.arrays import clip
 from ...base.types import Array, Float
 from .. import first_order
 from .constants import C
@@ -80,7 +81,7 @@ def pooled(stats: Stats, who: npt.NDArray[np.bool_]) -> Stats:
     mean = (part * stats.mean).sum(1)
     apart = np.where(some, np.where(some, stats.mean, 0) / size - mean[:, None] / size, 0)
     sd = np.sqrt((part * ((np.where(some, stats.sd, 0) / size) ** 2 + apart**2)).sum(1)) * size[:, 0]
-    quantiles = np.clip((part[:, :, None] * stats.quantiles).sum(1), reach.low, reach.high)
+    quantiles = clip((part[:, :, None] * stats.quantiles).sum(1), reach.low, reach.high)
     return Stats(n, mean, np.minimum(sd, reach.spread[:, 0]), low, high, quantiles)
 
 
@@ -160,8 +161,8 @@ def scaled(x: Array, stats: Stats) -> Array:
     span = np.where(varies, stats.high / 2 - stats.low / 2, 1)
     away = x / 2 - stats.mean / 2  # halves, so that the largest numbers do not overflow
     sd = np.where(varies, stats.sd, 1)
-    u = np.clip(away / span, -1.5, 1.5) * 2
-    s = np.clip(away / sd, -1e9, 1e9) * 2
+    u = clip(away / span, -1.5, 1.5) * 2
+    s = clip(away / sd, -1e9, 1e9) * 2
     rank = np.where(varies, C.rank_size * (_ranks(x, stats.quantiles) - 0.5), 0)
     return np.concatenate([u, C.softsign_size * s / (1 + np.abs(s)), rank], -1)
 
@@ -171,7 +172,7 @@ def _ranks(x: Array, quantiles: Array) -> Array:
     below, above = quantiles[..., :-1, :], quantiles[..., 1:, :]
     wide = above / 2 - below / 2 > checks.NARROWEST
     x = x[..., None, :]
-    steps = np.clip((x / 2 - below / 2) / np.where(wide, above / 2 - below / 2, 1), 0, 1)
+    steps = clip((x / 2 - below / 2) / np.where(wide, above / 2 - below / 2, 1), 0, 1)
     return np.asarray(np.where(wide, steps, (1 + np.sign(x - below)) / 2).mean(-2))
 
 

@@ -154,7 +154,7 @@ class Judge:
         if not misses.size:
             return np.zeros((len(who), 0, 1))
         better = misses.mean(1).argmin(-1)
-        return np.asarray(np.take_along_axis(misses, better[:, None, None], 2))
+        return np.asarray(misses[np.arange(len(who)), :, better][..., None])
 
     def believes_terms(self, seen: Seen, who: list[int], terms: Array, own: Array, alone: Array) -> Array:
         """The same by the coefficients of a memory (R, n, K), own (R, K), on its last samples.

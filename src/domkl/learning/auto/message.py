@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...base.arrays import clip
 from ...base.errors import PeerError
 from ...base.types import Array
 from ..model import Part
@@ -73,7 +74,7 @@ def within_reach(rows: AutoRows, message: Mapping[str, Array]) -> dict[str, Arra
         return ends
     reach = WIDEST * rows.scale.width
     low, high = rows.scale.centre - reach, rows.scale.centre + reach
-    return {name: np.clip(value, low, high) for name, value in ends.items()}
+    return {name: clip(value, low, high) for name, value in ends.items()}
 
 
 def check(message: Mapping[str, Array]) -> None:
@@ -90,7 +91,7 @@ def check(message: Mapping[str, Array]) -> None:
 
 def within_ranges(message: dict[str, Array]) -> dict[str, Array]:
     """What leaves a learner, so that `check` accepts it whatever its labels are."""
-    return message | {name: np.clip(message[name], *ends) for name, ends in RANGES.items()}
+    return message | {name: clip(message[name], *ends) for name, ends in RANGES.items()}
 
 
 def check_statistics(stats: Stats) -> None:

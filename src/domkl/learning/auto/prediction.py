@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...base.arrays import clip
 from ...base.types import Array
 from . import units
 from .constants import C
@@ -35,8 +36,8 @@ def with_residual(rows: AutoRows, experts: Array, w: Array) -> tuple[Array, Arra
     assert rows.scale is not None
     rest = w[:, :-1] / w[:, :-1].sum(-1, keepdims=True)
     together = (rest * experts).sum(-1)
-    y = np.clip(together + rows.residual.expected() * rows.scale.width, rows.low, rows.high)
-    y = np.clip(y, -C.residual_sure, C.residual_sure) if rows.loss.classifies else y
+    y = clip(together + rows.residual.expected() * rows.scale.width, rows.low, rows.high)
+    y = clip(y, -C.residual_sure, C.residual_sure) if rows.loss.classifies else y
     return np.hstack([experts, y[:, None]]), np.hstack([rows.residual.last, together[:, None]])
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...base.arrays import clip
 from ...base.types import Array
 from .constants import C
 from .message import LARGEST
@@ -34,7 +35,7 @@ class ResidualModel:
 
         Where one error resembles the next, so do the differences between two experts' squared errors.
         """
-        r = np.clip(self.pairs / np.maximum(self.size, 1e-12), 0, C.repeats) ** 2
+        r = clip(self.pairs / np.maximum(self.size, 1e-12), 0, C.repeats) ** 2
         return np.asarray((1 + r) / (1 - r))
 
     def rescale(self, ratio: Array) -> None:
@@ -46,7 +47,7 @@ class ResidualModel:
 
     def learn(self, last: Array, error: Array) -> None:
         """An error (J,) becomes known; `last` (J, 2) was known when it was made."""
-        error = np.clip(error, -C.residual_most, C.residual_most)
+        error = clip(error, -C.residual_most, C.residual_most)
         self.matrix = C.residual_fade * self.matrix + last[:, :, None] * last[:, None, :]
         self.vector = C.residual_fade * self.vector + last * error[:, None]
         self.size = C.residual_fade * self.size + error**2

@@ -172,8 +172,8 @@ class AutoRows(Model):
         state = self.joint.state
         if state is None or not self.shared or self.scale is None or not len(prediction.z):
             return np.zeros((self.J, C.models))
-        scores = np.einsum("jpk,ipk->pji", prediction.z, state.theta, optimize=True)
-        own = np.einsum("pjj->pj", scores)[..., None]
+        scores = np.matmul(prediction.z.transpose(1, 0, 2), state.theta.transpose(1, 2, 0))  # (models, J, J)
+        own = scores.diagonal(axis1=1, axis2=2)[..., None]
         apart = np.where(around, own - scores, 0).sum(-1).T
         return np.asarray(apart * (self.scale.width * self.unit.factor)[:, None], np.float64)
 

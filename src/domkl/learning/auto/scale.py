@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...base import checks
+from ...base.arrays import clip
 from ...base.types import Array
 from .features import Stats
 from .message import FIXED_RANK, LARGEST, packed
@@ -49,7 +50,7 @@ class DataScale:
 def in_widths(distance: Array, width: Array) -> Array:
     """A distance between targets in widths, `LARGEST` at most, so that its square is finite."""
     with np.errstate(over="ignore"):
-        return np.asarray(np.clip(distance / width, -LARGEST, LARGEST))
+        return clip(distance / width, -LARGEST, LARGEST)
 
 
 def scale_number(whole: Array) -> int:

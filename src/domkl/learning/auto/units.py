@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...base.arrays import clip
 from ...base.types import Array
 from .constants import C
 from .scale import in_widths
@@ -21,7 +22,7 @@ def predicted(rows: AutoRows, scores: Array, inside: Array | None = None) -> Arr
         return np.asarray(np.tanh(scores / 2))
     y = rows.scale.centre[:, None] + scores * rows.scale.width[:, None]
     low, high = (rows.low, rows.high) if inside is None else inside
-    return np.asarray(np.clip(y, low[:, None], high[:, None]))
+    return clip(y, low[:, None], high[:, None])
 
 
 def around_own(rows: AutoRows) -> Array | None:
