@@ -68,6 +68,38 @@ def test_halves_between_which_messages_were_lost_find_one_scale_soon():
     assert len(scales(members)) == 1
 
 
+@pytest.mark.parametrize(
+    ("graph", "is_cut"),
+    [
+        (nx.path_graph(4), lambda i, j: {i, j} == {1, 2}),
+        (nx.cycle_graph(5), lambda i, j: 0 in (i, j)),
+        (nx.cycle_graph(5), lambda i, j: (i, j) == (0, 1)),
+    ],
+    ids=["halves", "one silent", "one direction"],
+)
+def test_messages_lost_when_the_scale_is_fixed_split_no_network(graph, is_cut, short_warm_up):
+    """Those who lack some statistics would each have a scale of their own, for good."""
+    X, y = problems.streams(len(graph), 2 * short_warm_up + 4, 2)
+    members = learners(graph, 2)
+    lost = lambda t, i, j, rng: short_warm_up - 6 <= t < short_warm_up + 4 and is_cut(i, j)  # noqa: E731
+    lossy(members, graph, X[:, :150], y[:, :150], None, lost)
+    assert len(scales(members)) == 1
+    lossy(members, graph, X[:, 150:], y[:, 150:], None, lambda *given: False)
+    assert len(scales(members)) == 1
+    assert all(member._row.model.warm.over for member in members)
+
+
+def test_a_scale_that_lacks_one_learner_gives_way_to_everybodys_at_once():
+    graph = nx.cycle_graph(5)
+    X, y = problems.streams(5, 12, 2)
+    members = learners(graph, 2)
+    lost = lambda t, i, j, rng: 3 <= t < 8 and (i, j) == (0, 1)  # noqa: E731
+    lossy(members, graph, X[:, :8], y[:, :8], None, lost)
+    assert len(scales(members)) > 1
+    lossy(members, graph, X[:, 8:], y[:, 8:], None, lambda *given: False)
+    assert len(scales(members)) == 1
+
+
 def test_who_comes_later_gets_scale_and_estimate_from_a_neighbour():
     graph, T = nx.path_graph(3), 100
     X, y = problems.streams(3, T, 2)

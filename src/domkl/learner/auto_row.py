@@ -275,9 +275,9 @@ class AutoRow(ModelRow):
     def _follows_few(self, stats: Stats) -> bool:
         """Whether fewer than most neighbours may replace our scale by one of such statistics.
 
-        Never a fixed one. Out of step scales spread from one learner to the next. In lockstep a scale of
-        everybody's statistics is due soon in the first rounds. Later one that differs only since messages
-        were lost is nearly ours; any other has to wait until no neighbour has ours.
+        Never a fixed one. Out of step scales spread from one learner to the next. In lockstep one that
+        differs only since messages were lost is nearly ours. Any other has to wait until no neighbour has
+        ours, and in the first rounds, where a scale of everybody's statistics is due soon, for that.
         """
         model = self.model
         if (self._number and model.warm.over) or not rescale.fits(
@@ -286,11 +286,12 @@ class AutoRow(ModelRow):
             return False
         if not model.lockstep or 2 * len(model.warm.samples) < model.rounds or not model.rounds:
             return True
-        has_ours = any(self.numbers.get(name) == self._number for name in self.known)
-        if model.rounds < model.warm.looks or not has_ours or not self._number:
-            return model.rounds >= model.warm.looks
-        assert model.scale is not None
-        return model.warm.own and is_alike(stats, parts.unpacked(model.scale.whole, model.d + 1))
+        if self._number and model.warm.own:
+            assert model.scale is not None
+            if is_alike(stats, parts.unpacked(model.scale.whole, model.d + 1)):
+                return True
+        has_ours = self._number and any(self.numbers.get(name) == self._number for name in self.known)
+        return model.rounds >= model.warm.looks and not has_ours
 
     # The network
 

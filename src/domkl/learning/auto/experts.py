@@ -89,6 +89,13 @@ class Experts:
         shares = np.repeat([C.doubt_first / FIRST, (1 - C.doubt_first) / new], [FIRST, new])
         self.log_weights = np.log((self.weights() + shares) / 2)
 
+    def hand_over(self, giver: str, taker: str) -> None:
+        """All weight of one named expert, but for the least that each has, goes to another."""
+        w, given, taken = self.weights(), NAMES.index(giver), NAMES.index(taker)
+        w[:, taken] += w[:, given]
+        w[:, given] = self.share / w.shape[-1]
+        self.log_weights = np.log(w)
+
     def follow(self, before: Mapping[str, str]) -> None:
         """Each named expert goes on with the weight of the one that it was `before`."""
         index = [NAMES.index(before.get(name, name)) for name in NAMES]

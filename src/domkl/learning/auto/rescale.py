@@ -65,15 +65,24 @@ def _is_far(rows: AutoRows, known: Statistics) -> npt.NDArray[np.bool_]:
 
 
 def is_worth_it(rows: AutoRows) -> bool:
-    """Whether this round's scale has to be taken: a second look, only if some input is elsewhere by now."""
-    if not rows.warm.is_second_look(rows.rounds) or rows.scale is None:
+    """Whether this round's common scale has to be taken.
+
+    A second look only if some input is elsewhere by now. The last one only if everybody's statistics came:
+    learners who lack different ones would have different scales for good, and keep the one they have instead.
+    """
+    warm, known, old = rows.warm, rows.known[rows.rounds], rows.scale
+    if old is None or not warm.shared:
         return True
-    known, old = rows.known[rows.rounds], rows.scale.inputs
+    if rows.rounds >= warm.fixed:
+        return bool(known.who.shape[1] >= rows.learners)
+    if not warm.is_second_look(rows.rounds):
+        return True
     now = pooled(known.each, known.who)
     with np.errstate(over="ignore"):
         # of the larger deviation: a rare value that had not come yet moves the mean by many of the old one
-        moved = np.abs(now.mean[..., :-1] - old.mean) > C.moved * np.maximum(old.sd, now.sd[..., :-1])
-    return bool((moved & columns_vary(old)).any())
+        apart = np.abs(now.mean[..., :-1] - old.inputs.mean)
+        moved = apart > C.moved * np.maximum(old.inputs.sd, now.sd[..., :-1])
+    return bool((moved & columns_vary(old.inputs)).any())
 
 
 def rebuild_alone(rows: AutoRows) -> None:
@@ -199,6 +208,8 @@ def _start_memories(rows: AutoRows, samples: list[Sample]) -> None:
     exact = [(x, np.asarray(target, np.float64)) for x, target in samples]
     weight = rows.weight if rows.shared else np.zeros(rows.J)
     scale = MemoryScale(rows.scale.inputs, weight, rows.learners)
+    if rows.memories.restarts and not rows.warm.old:  # what the past memory knew, the long one now learns
+        rows.experts.hand_over("past memory", "long memory")
     rows.memories.start(exact, rows.warm.old, scale)
     own = exact[rows.warm.old :] if rows.is_far.any() else []
     rows.own_memory = OwnMemory.of(own, rows.memories.terms, rows.loss)
