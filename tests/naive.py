@@ -673,6 +673,45 @@ def closest(labels, count):
     return min((labels[i : i + count] for i in range(len(labels) - count + 1)), key=lambda v: v[-1] - v[0])
 
 
+def watched(misses, experts, near, alarms_in, restarts_in, C):
+    """Who votes for a restart, who raises an alarm, whom the joint models mislead, in each round.
+
+    misses[t][j] and experts[t][j] are squared errors of predictions and of experts: two joint models, then
+    the long, the young and the past memory. near[j] are j and its neighbours. In some rounds all act on
+    an alarm, or on a restart.
+    """
+    J, out = len(near), []
+    surplus, own_surplus, level, usual, lasting = ([0.0] * J for _ in range(5))
+    errors, own_errors = ([[0.0] * 5 for _ in range(J)] for _ in range(2))
+    of_level = compared = 0
+    for t in range(len(misses)):
+        of_level, compared = of_level + 1, compared + 1
+        for j in range(J):
+            if of_level > C.watch_fade:
+                more = min(misses[t][j] / max(level[j], 1e-12), C.watch_most) - C.watch_slack
+                surplus[j], own_surplus[j] = surplus[j] + more, max(own_surplus[j] + more, 0)
+            level[j] += (misses[t][j] - level[j]) / min(of_level, C.watch_level)
+            usual[j] += (min(experts[t][j][:2]) - usual[j]) / min(t + 1, C.watch_ages)
+            for k in range(5):
+                errors[j][k] += (experts[t][j][k] - errors[j][k]) / min(compared, C.watch_fade)
+                own_errors[j][k] += (experts[t][j][k] - own_errors[j][k]) / min(compared, C.watch_fade)
+        surplus = [max(mean([surplus[i] for i in near[j]]), 0) for j in range(J)]
+        errors = [[mean([errors[i][k] for i in near[j]]) for k in range(5)] for j in range(J)]
+        votes, misled = [], []
+        for j in range(J):
+            joint, long, other = min(errors[j][:2]), errors[j][2], min(errors[j][3:])
+            lasting[j] = lasting[j] + 1 if other < C.watch_better * long else 0
+            agrees = min(own_errors[j][3:]) <= own_errors[j][2]
+            votes.append(lasting[j] >= C.watch_lasting and agrees)
+            misled.append(other < C.watch_worse * joint and joint > C.watch_rise * usual[j])
+        out.append((votes, [s > C.watch_alarm for s in surplus], misled, list(own_surplus)))
+        if t in alarms_in:
+            of_level, surplus, own_surplus, level = 0, [0.0] * J, [0.0] * J, [0.0] * J
+        if t in alarms_in or t in restarts_in:
+            compared, lasting = 0, [0.0] * J
+    return out
+
+
 def alarms(y_hat, y, rate, A):
     """Surprise and alarm of each reading of one stream; `A` has the constants."""
     kept = [[], [], []]

@@ -176,17 +176,26 @@ def test_a_decision_that_own_errors_confirm_is_followed_whatever_was_before():
 
 
 @pytest.mark.parametrize(
-    ("other", "before", "is_followed"), [(3.0, 0, False), (0.9, 0, True), (0.9, 1, False), (0.5, 1, True)]
+    ("young", "past", "verdict", "before", "is_followed"),
+    [
+        (3.0, 3.0, -2, 0, False),
+        (0.9, 0.9, -2, 0, True),
+        (0.9, 0.9, -2, 1, False),
+        (0.5, 3.0, -2, 1, True),
+        (3.0, 0.5, -2, 0, False),  # the past memory is better, but the young one would take the place
+        (3.0, 0.5, -3, 1, True),
+        (0.5, 3.0, -3, 0, False),
+    ],
 )
-def test_a_restart_is_followed_as_far_as_own_errors_allow(other, before, is_followed):
-    """`other`: the error of the young memory over the long one's; `before`: others were followed lately."""
+def test_a_restart_is_followed_as_far_as_own_errors_allow(young, past, verdict, before, is_followed):
+    """`young`, `past`: errors of memories over the long one's; `before`: others were followed lately."""
     (a, b), X, y = pair(110)
     memories = a._row.model.memories
     if before:
         memories.unconfirmed = np.full(C.unconfirmed_most, float(a.round))
     for t in range(C.watch_lasting):
-        memories.detector.own_errors[:] = [1.0, 1.0, 1.0, other, other]
-        lie = {"restart": [[a.round + 1, -2]]} if t == C.watch_lasting - 1 else {}
+        memories.detector.own_errors[:] = [1.0, 1.0, 1.0, young, past]
+        lie = {"restart": [[a.round + 1, verdict]]} if t == C.watch_lasting - 1 else {}
         go_on(a, b, X[:, t], y[:, t], lambda update, lie=lie: changed(b, update, **lie))
     assert memories.restarts == is_followed
     assert a._row.model.joint.restarts.tolist() == [0]

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 import domkl
+import naive
 import problems
 from domkl.learning.auto import C
+from domkl.learning.auto.additive import PAST
+from domkl.learning.auto.change import ChangeDetector
+from domkl.learning.auto.experts import NAMES
 
 SMALL = domkl.Auto(size=160)
 
@@ -100,3 +104,59 @@ def test_labels_that_turn_round_are_followed():
     run = domkl.simulate(X, y, "ring", model=domkl.Auto(size=160, loss="logistic"))
     assert (np.sign(run.y_hat) == y)[:, 120:200].mean() > 0.9
     assert (np.sign(run.y_hat) == y)[:, 330:].mean() > 0.9
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_the_detector_agrees_with_its_literal_twin(seed):
+    """Errors that grow, first of some learners, then of all, and memories that overtake each other."""
+    rng, T, near = np.random.default_rng(seed), 400, [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3]]
+    size = np.exp(rng.normal(0, 0.1, (T // 50, 4, 6)).cumsum(0).repeat(50, 0) * 6)
+    errors = size * rng.exponential(size=(T, 4, 6))
+    errors[100:, :2], errors[250:] = 20 * errors[100:, :2], 20 * errors[250:]
+    alarms_in, restarts_in = {150, 290}, {220}
+    twin = naive.watched(errors[..., 0], errors[..., 1:], near, alarms_in, restarts_in, C)
+    around = np.array([[(i in row) / len(row) for i in range(4)] for row in near])
+    detector = ChangeDetector(4)
+    for t, (votes, alarms, misled, own_surplus) in enumerate(twin):
+        detector.observe(errors[t, :, 0], errors[t, :, 1:])
+        detector.average(around @ detector.surplus, around @ detector.errors)
+        assert detector.votes.tolist() == votes
+        assert detector.alarms.tolist() == alarms
+        assert detector.misled().tolist() == misled
+        np.testing.assert_allclose(detector.own_surplus, own_surplus, atol=1e-9)
+        if t in alarms_in:
+            detector.reset_level()
+        if t in restarts_in:
+            detector.reset_comparison()
+    assert np.any([alarms for _, alarms, _, _ in twin])
+    assert np.any([misled for _, _, misled, _ in twin])
+    assert np.any([votes for votes, _, _, _ in twin])
+
+
+def test_nobody_votes_for_what_its_own_errors_contradict():
+    """A neighbour's errors make another memory look better, for as long as it likes."""
+    detector = ChangeDetector(2)
+    for _ in range(2 * C.watch_lasting):
+        detector.observe(np.ones(2), np.array([[1, 1, 1, 1.2, 1.2], [1, 1, 1, 0.9, 1.2]]))
+        detector.average(np.zeros(2), np.tile([10.0, 10.0, 10.0, 0.0, 0.0], (2, 1)))
+    assert detector.votes.tolist() == [0, 1]
+
+
+@pytest.mark.usefixtures("short_warm_up")
+def test_trust_in_the_past_passes_to_the_long_memory_when_that_learns_all_samples():
+    """After what was past has returned, the next scale teaches all samples to the long memory alone."""
+    graph = nx.cycle_graph(3)
+    X, y = problems.streams(3, 130, 3)
+    model = problems.online(graph, 3)
+    problems.taught(model, X[:, :120].swapaxes(0, 1), y[:, :120].T)
+    rows = model.rows
+    rows.memories.replace_long(True, rows.experts)
+    rows.warm.divide(10, True, np.zeros(3, bool))
+    trusted = rows.experts.weights()[:, NAMES.index("past memory")]
+    assert (trusted > 0.3).all()
+    problems.taught(model, X[:, 120:128].swapaxes(0, 1), y[:, 120:128].T)
+    weights = rows.experts.weights()
+    assert rows.warm.over
+    assert rows.memories.all[PAST].samples == 0
+    assert (weights[:, NAMES.index("past memory")] < 0.01).all()
+    assert (weights[:, NAMES.index("long memory")] > 0.2).all()

@@ -22,7 +22,8 @@ class ChangeDetector:
 
     An alarm (Page's test): errors in units of their level, `watch_most` at most, exceed `watch_slack` by
     `watch_alarm` in sum. Better: the young or the past memory's error, averaged over `watch_fade` rounds, is
-    below `watch_better` times the long memory's for `watch_lasting` rounds, in half of a neighbourhood.
+    below `watch_better` times the long memory's for `watch_lasting` rounds, in half of a neighbourhood, whose
+    members find it no worse by their own errors.
     The joint models mislead if the other memory's error is below `watch_worse` times theirs, and theirs is
     `watch_rise` times its mean over `watch_ages` rounds: errors of a slow series rise and fall together.
     """
@@ -65,8 +66,13 @@ class ChangeDetector:
 
     @property
     def votes(self) -> Array:
-        """1 where another memory is clearly better than the long one, else 0. (J,)"""
-        return np.asarray(self.lasting >= C.watch_lasting, np.float64)
+        """1 where another memory is clearly better than the long one, and no worse by own errors; else 0.
+
+        (J,) So nobody can be made to vote by errors that a neighbour made up.
+        """
+        own = self.own_errors[:, JOINT:]
+        agrees = own[:, YOUNG:].min(-1) <= own[:, LONG]
+        return np.asarray((self.lasting >= C.watch_lasting) & agrees, np.float64)
 
     @property
     def alarms(self) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .additive import LONG, YOUNG
+from .additive import LONG, PAST, YOUNG
 from .change import JOINT, MISLED, RETURNS
 from .constants import C
 
@@ -20,7 +20,7 @@ def act(rows: AutoRows, incoming: Mapping[str, Any]) -> None:
     """Take in decisions, and act on one that is due."""
     assert rows.scale is not None
     samples, verdict = rows.memories.decide(incoming, rows.rounds, rows.diameter)
-    if (samples is not None or verdict is not None) and not _follows(rows, verdict is None):
+    if (samples is not None or verdict is not None) and not _follows(rows, verdict):
         rows.memories.detector.reset_suspicion()  # else the same would be decided again in the next round
         return
     if samples is not None:
@@ -29,8 +29,8 @@ def act(rows: AutoRows, incoming: Mapping[str, Any]) -> None:
         restart(rows, bool(verdict & RETURNS), bool(verdict & MISLED))
 
 
-def _follows(rows: AutoRows, is_alarm: bool) -> bool:
-    """Whether an alarm or a restart is acted on.
+def _follows(rows: AutoRows, verdict: int | None) -> bool:
+    """Whether a restart with this verdict is acted on, or an alarm, which has none.
 
     Anybody may send one. So a device follows none that its own errors contradict, without those that
     neighbours send, and few that they do not confirm. All rows of one process have the same decisions, none
@@ -39,10 +39,11 @@ def _follows(rows: AutoRows, is_alarm: bool) -> bool:
     if rows.J > 1 or rows.learners == 1:
         return True
     detector = rows.memories.detector
-    if is_alarm:
+    if verdict is None:
         is_confirmed = detector.own_surplus[0] > C.confirmed_part * C.watch_alarm
     else:
-        long, other = detector.own_errors[0, JOINT + LONG], detector.own_errors[0, JOINT + YOUNG :].min()
+        memories = detector.own_errors[0, JOINT:]
+        long, other = memories[LONG], memories[PAST if verdict & RETURNS else YOUNG]
         if other > C.contradicted * long:
             return False
         is_confirmed = other < C.watch_better * long
