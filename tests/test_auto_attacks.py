@@ -345,14 +345,41 @@ def test_a_scale_that_a_neighbour_shares_is_not_given_up_for_one_voice(rounds):
     assert max(one._row.model.scale.width[0] for one in members) < 2 * (y.max() - y.min())
 
 
-def test_two_voices_of_two_replace_a_scale_that_may_still_change():
+def told_of_scales(wholes, times=1):
+    """A learner whose two neighbours bring these scales, each as often in one message; or none of its own."""
     members, _ = ring_with_liar(lambda one, update: update, J=3)
     a, X = members[0], problems.streams(3, 1, 2)
-    whole = statistics_around(0.0, 5.0)
     a.observe(X[0][0, 0], X[1][0, 0])
-    for k in (1, 2):
-        a.receive(k, with_scale(members[k], members[k].observe(X[0][k, 0], X[1][k, 0]), whole))
-    assert a._row._number == scale_number(whole)
+    for k, whole in zip((1, 2), wholes, strict=True):
+        update = members[k].observe(X[0][k, 0], X[1][k, 0])
+        if whole is not None:
+            update = with_scale(members[k], update, whole)
+            update = update._replace(more=np.tile(update.more, times))
+        a.receive(k, update)
+    return a._row
+
+
+def test_two_voices_of_two_replace_a_scale_that_may_still_change():
+    whole = statistics_around(0.0, 5.0)
+    assert told_of_scales([whole, whole])._number == scale_number(whole)
+
+
+def test_one_voice_that_says_so_twice_replaces_none():
+    whole = statistics_around(0.0, 50.0)
+    assert told_of_scales([whole, None], times=2)._number != scale_number(whole)
+
+
+def test_a_scale_with_the_number_of_another_has_no_part_in_its_voices(monkeypatch):
+    """A checksum is soon forged: whoever forges one speaks for itself alone."""
+    true, forged = statistics_around(0.0, 5.0), statistics_around(0.0, 5000.0)
+    number = scale_number(true)
+    for module in ("domkl.learner.auto_row", __name__):
+        real = scale_number
+        monkeypatch.setattr(
+            f"{module}.scale_number", lambda whole: number if whole[3] == 0.0 else real(whole)
+        )
+    row = told_of_scales([forged, true])
+    assert row.model.scale.width[0] < 100
 
 
 def test_statistics_that_a_neighbour_sends_of_itself_replace_what_others_send_of_it():

@@ -249,17 +249,25 @@ class AutoRow(ModelRow):
         return False
 
     def _take_scale(self, updates: Sequence[Update]) -> bool:
-        """The senders' scale, if one of their updates brings it and it is believed."""
-        for update in updates:
-            rank, number = self._head(update)
-            for row in self._rows(update):
-                is_fixed = bool(row[1] == FIXED)
-                whole = row[1] < 0 and row[3] + parts.FIXED_RANK * is_fixed == rank
-                if whole and scale_number(row[HEADER:]) == number:
-                    return self._take_believed(updates, row.copy(), is_fixed)
-        return False
+        """The senders' scale, if their updates bring it and it is believed.
 
-    def _take_believed(self, updates: Sequence[Update], row: Array, is_fixed: bool) -> bool:
+        A number is soon forged, so only those who bring the very same statistics count as having it.
+        """
+        brought: dict[bytes, tuple[Array, list[Update]]] = {}
+        for update in updates:
+            rows = [row.copy() for row in self._rows(update) if self._is_scale(row, *self._head(update))]
+            for whole, row in {row[HEADER:].tobytes(): row for row in rows}.items():
+                brought.setdefault(whole, (row, []))[1].append(update)
+        found = sorted(brought.values(), key=lambda one: len(one[1]), reverse=True)
+        return any(self._take_believed(senders, row) for row, senders in found)
+
+    @staticmethod
+    def _is_scale(row: Array, rank: float, number: int) -> bool:
+        """Whether a row of statistics is the sender's scale, of this rank and number."""
+        whole = row[1] < 0 and row[3] + parts.FIXED_RANK * (row[1] == FIXED) == rank
+        return bool(whole and scale_number(row[HEADER:]) == number)
+
+    def _take_believed(self, updates: Sequence[Update], row: Array) -> bool:
         """Go on with a scale if most neighbours have it, or few do and nothing speaks against it."""
         model, stats = self.model, parts.unpacked(row[HEADER:], self.model.d + 1)
         is_most = len(updates) >= max(2, len(self.known) // 2 + 1)
@@ -267,7 +275,7 @@ class AutoRow(ModelRow):
             return False
         is_new = not model.warm.over and len(model.warm.samples) <= NEW
         is_sure = is_most or model.warm.over or rescale.knows_spread(model)
-        rescale.take(model, stats, int(row[3]), is_fixed and is_sure)
+        rescale.take(model, stats, int(row[3]), bool(row[1] == FIXED) and is_sure)
         if is_new:
             start_from(model, [self._unpacked(update) for update in updates])
         return True
