@@ -372,12 +372,10 @@ def test_one_voice_that_says_so_twice_replaces_none():
 def test_a_scale_with_the_number_of_another_has_no_part_in_its_voices(monkeypatch):
     """A checksum is soon forged: whoever forges one speaks for itself alone."""
     true, forged = statistics_around(0.0, 5.0), statistics_around(0.0, 5000.0)
-    number = scale_number(true)
+    number, real = scale_number(true), scale_number
+    forge = lambda whole: number if whole[3] == 0.0 else real(whole)  # noqa: E731
     for module in ("domkl.learner.auto_row", __name__):
-        real = scale_number
-        monkeypatch.setattr(
-            f"{module}.scale_number", lambda whole: number if whole[3] == 0.0 else real(whole)
-        )
+        monkeypatch.setattr(f"{module}.scale_number", forge)
     row = told_of_scales([forged, true])
     assert row.model.scale.width[0] < 100
 
