@@ -701,7 +701,8 @@ def watched(misses, experts, near, alarms_in, restarts_in, C):
         for j in range(J):
             joint, long, other = min(errors[j][:2]), errors[j][2], min(errors[j][3:])
             lasting[j] = lasting[j] + 1 if other < C.watch_better * long else 0
-            agrees = min(own_errors[j][3:]) <= own_errors[j][2]
+            better = 4 if errors[j][4] < errors[j][3] else 3
+            agrees = own_errors[j][better] <= own_errors[j][2]
             votes.append(lasting[j] >= C.watch_lasting and agrees)
             misled.append(other < C.watch_worse * joint and joint > C.watch_rise * usual[j])
         out.append((votes, [s > C.watch_alarm for s in surplus], misled, list(own_surplus)))

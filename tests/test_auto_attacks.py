@@ -16,6 +16,7 @@ import liars
 import problems
 from auto_networks import learners
 from domkl.exchange.network import Network
+from domkl.learner.auto_row import MOST_TAKEN
 from domkl.learner.scales import headed, name_number
 from domkl.learner.statistics import FIXED
 from domkl.learning.auto import AutoRows, C
@@ -279,7 +280,33 @@ def test_the_only_neighbours_scale_is_taken_once_no_other_is_due_if_it_fits():
     for t in range(30):
         go_on(a, b, X[:, t], y[:, t], lambda update: with_scale(b, update, whole))
         assert (a._row._number == scale_number(whole)) == (a.round >= a._row.model.warm.looks)
-    assert a._row.model.warm.over
+    assert not a._row.model.warm.over  # whatever it claims, one of everybody's statistics is still due
+
+
+def no_deviations(one, update):
+    """The liar's scale, of the highest rank, in which all inputs seem constant."""
+    scale = one._row.model.scale
+    if scale is None or not len(scale.whole) or not 33 <= update.round < 76:
+        return update
+    false = scale.whole.reshape(-1, 3).copy()
+    false[2, :-1] = 0.0
+    return with_scale(one, update, false.ravel())
+
+
+def test_a_scale_in_which_inputs_seem_constant_is_not_nearly_the_same():
+    members, _ = ring_with_liar(no_deviations, T=90)
+    assert all((one._row.model.scale.inputs.sd > 0).all() for one in members)
+    assert not any(one._row.model.warm.over for one in members)
+
+
+def test_an_only_neighbour_makes_few_scales_anew():
+    (a, b), X, y = pair(70)
+    numbers = set()
+    for t in range(30):
+        whole = statistics_around(0.0, 5.0 + t / 100)
+        go_on(a, b, X[:, t], y[:, t], lambda update, whole=whole: with_scale(b, update, whole))
+        numbers.add(a._row._number)
+    assert 1 < len(numbers) <= 1 + MOST_TAKEN
 
 
 def test_a_newcomer_prefers_the_scale_of_most_neighbours_to_a_higher_rank():
@@ -374,7 +401,7 @@ def test_a_scale_with_the_number_of_another_has_no_part_in_its_voices(monkeypatc
     true, forged = statistics_around(0.0, 5.0), statistics_around(0.0, 5000.0)
     number, real = scale_number(true), scale_number
     forge = lambda whole: number if whole[3] == 0.0 else real(whole)  # noqa: E731
-    for module in ("domkl.learner.auto_row", __name__):
+    for module in ("domkl.learner.statistics", __name__):
         monkeypatch.setattr(f"{module}.scale_number", forge)
     row = told_of_scales([forged, true])
     assert row.model.scale.width[0] < 100

@@ -80,11 +80,21 @@ def test_halves_between_which_messages_were_lost_find_one_scale_soon():
 def test_messages_lost_when_the_scale_is_fixed_split_no_network(graph, is_cut, short_warm_up):
     """Those who lack some statistics would each have a scale of their own, for good."""
     X, y = problems.streams(len(graph), 2 * short_warm_up + 4, 2)
+    X[:, :70] /= 10  # so that the scale before is no good
     members = learners(graph, 2)
     lost = lambda t, i, j, rng: short_warm_up - 6 <= t < short_warm_up + 4 and is_cut(i, j)  # noqa: E731
     lossy(members, graph, X[:, :150], y[:, :150], None, lost)
     assert len(scales(members)) == 1
     lossy(members, graph, X[:, 150:], y[:, 150:], None, lambda *given: False)
+    assert len(scales(members)) == 1
+    assert all(member._row.model.warm.over for member in members)
+    spans = [member._row.model.scale.inputs.high - member._row.model.scale.inputs.low for member in members]
+    assert np.min(spans) > 0.8 * np.ptp(X)
+
+
+@pytest.mark.usefixtures("short_warm_up")
+def test_one_who_joined_shortly_before_keeps_nobody_from_fixing_the_scale():
+    _, _, members = ring_with_latecomer(134, 110)
     assert len(scales(members)) == 1
     assert all(member._row.model.warm.over for member in members)
 

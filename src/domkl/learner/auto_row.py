@@ -22,12 +22,11 @@ from ..learning.auto import message as parts
 from ..learning.auto.constants import EARLIER
 from ..learning.auto.experts import NAMES
 from ..learning.auto.features import Stats
-from ..learning.auto.scale import scale_number
 from ..learning.model import Statistics
 from ..learning.settings import Auto, describe
 from .row import Learnt, ModelRow, digest
 from .scales import NEW, headed, name_number, start_from
-from .statistics import FIXED, WHOLE, StatisticsTable, is_alike, statistics_in
+from .statistics import FIXED, WHOLE, StatisticsTable, is_alike, scales_in, statistics_in
 
 #: Predictions that are kept until their labels come.
 MOST_ASKED = 1000
@@ -35,6 +34,8 @@ MOST_ASKED = 1000
 OWN = ("outliers", "bounds")
 #: The most learners whose statistics one message may hold.
 MOST_ROWS = 256
+#: Scales of few neighbours that are taken before the next one of everybody's statistics.
+MOST_TAKEN = 4
 
 
 class AutoRow(ModelRow):
@@ -69,6 +70,7 @@ class AutoRow(ModelRow):
         self.asked: dict[bytes, Array] = {}  # what was last predicted for an x, until its label comes
         self.behind: set[Hashable] = set()  # neighbours whose last message was on a lesser scale than ours
         self.numbers: dict[Hashable, int] = {}  # of the scale that each neighbour had in its last message
+        self.taken = 0  # scales of few neighbours since the last one of everybody's statistics
         self._seen: tuple[tuple[object, ...], Any] | None = None  # the last prediction, and its round
 
     @property
@@ -206,6 +208,9 @@ class AutoRow(ModelRow):
             return True
         return self._judge_taken([head for head in heads.values() if head[1] == ours[1]])
 
+    def _stats_of(self, whole: Array) -> Stats:
+        return parts.unpacked(whole, self.model.d + 1)
+
     def _offer_scale(self) -> None:
         """The next message brings our scale, if a neighbour needs it."""
         scale = self.model.scale
@@ -237,69 +242,73 @@ class AutoRow(ModelRow):
         """Fix another learner's scale when a neighbour has, or when it has been in use for long; drop it if
         our own samples do not fit it after all. Returns whether it was dropped."""
         warm, rounds = self.model.warm, self.model.rounds
-        if warm.over or warm.own or not rescale.knows_spread(self.model):
+        if warm.over or warm.own or not self._may_fix or not rescale.knows_spread(self.model):
             return False
         is_fixed = any(rank >= parts.FIXED_RANK for rank, _ in heads)
         if is_fixed or (warm.is_anothers and rounds >= 2 * warm.fixed):
             assert self.model.scale is not None
-            if not rescale.fits(self.model, parts.unpacked(self.model.scale.whole, self.model.d + 1)):
+            if not rescale.fits(self.model, self._stats_of(self.model.scale.whole)):
                 rescale.go_alone(self.model)
                 return True
             rescale.fix(self.model)
         return False
 
     def _take_scale(self, updates: Sequence[Update]) -> bool:
-        """The senders' scale, if their updates bring it and it is believed.
-
-        A number is soon forged, so only those who bring the very same statistics count as having it.
-        """
-        brought: dict[bytes, tuple[Array, list[Update]]] = {}
-        for update in updates:
-            rows = [row.copy() for row in self._rows(update) if self._is_scale(row, *self._head(update))]
-            for whole, row in {row[HEADER:].tobytes(): row for row in rows}.items():
-                brought.setdefault(whole, (row, []))[1].append(update)
-        found = sorted(brought.values(), key=lambda one: len(one[1]), reverse=True)
+        """The senders' scale, if their updates bring it and it is believed."""
+        found = scales_in(updates, [self._head(update) for update in updates], self.model.d + 1)
         return any(self._take_believed(senders, row) for row, senders in found)
-
-    @staticmethod
-    def _is_scale(row: Array, rank: float, number: int) -> bool:
-        """Whether a row of statistics is the sender's scale, of this rank and number."""
-        whole = row[1] < 0 and row[3] + parts.FIXED_RANK * (row[1] == FIXED) == rank
-        return bool(whole and scale_number(row[HEADER:]) == number)
 
     def _take_believed(self, updates: Sequence[Update], row: Array) -> bool:
         """Go on with a scale if most neighbours have it, or few do and nothing speaks against it."""
-        model, stats = self.model, parts.unpacked(row[HEADER:], self.model.d + 1)
+        model, stats = self.model, self._stats_of(row[HEADER:])
         is_most = len(updates) >= max(2, len(self.known) // 2 + 1)
         if not is_most and not self._follows_few(stats):
             return False
         is_new = not model.warm.over and len(model.warm.samples) <= NEW
-        is_sure = is_most or model.warm.over or rescale.knows_spread(model)
+        is_sure = is_most or model.warm.over or (self._may_fix and rescale.knows_spread(model))
         rescale.take(model, stats, int(row[3]), bool(row[1] == FIXED) and is_sure)
+        self.taken += 1
         if is_new:
             start_from(model, [self._unpacked(update) for update in updates])
         return True
+
+    @property
+    def _came_late(self) -> bool:
+        """Whether the network had learnt before us, so that its scale may be fixed by now."""
+        return 2 * len(self.model.warm.samples) < self.model.rounds or not self.model.rounds
+
+    @property
+    def _may_fix(self) -> bool:
+        """Whether another's scale may be fixed here: who saw all rounds waits for the one that is due."""
+        model = self.model
+        return not model.lockstep or self._came_late or model.rounds >= model.warm.fixed
 
     def _follows_few(self, stats: Stats) -> bool:
         """Whether fewer than most neighbours may replace our scale by one of such statistics.
 
         Never a fixed one. Out of step scales spread from one learner to the next. In lockstep one that
         differs only since messages were lost is nearly ours. Any other has to wait until no neighbour has
-        ours, and in the first rounds, where a scale of everybody's statistics is due soon, for that.
+        ours, and in the first rounds, where a scale of everybody's statistics is due soon, for that. A
+        few are taken until then, as all samples that are kept are learnt again.
         """
         model = self.model
         if (self._number and model.warm.over) or not rescale.fits(
             model, stats, len(model.warm.samples) > NEW
         ):
             return False
-        if not model.lockstep or 2 * len(model.warm.samples) < model.rounds or not model.rounds:
+        if not model.lockstep or self._came_late:
             return True
-        if self._number and model.warm.own:
-            assert model.scale is not None
-            if is_alike(stats, parts.unpacked(model.scale.whole, model.d + 1)):
+        if model.warm.own:
+            self.taken = 0
+            if (
+                model.scale is not None
+                and self._number
+                and is_alike(stats, self._stats_of(model.scale.whole))
+            ):
                 return True
-        has_ours = self._number and any(self.numbers.get(name) == self._number for name in self.known)
-        return model.rounds >= model.warm.looks and not has_ours
+        may_be_ours = any(self.numbers.get(name, self._number) == self._number for name in self.known)
+        has_ours = self._number and may_be_ours
+        return model.rounds >= model.warm.looks and not has_ours and self.taken < MOST_TAKEN
 
     # The network
 

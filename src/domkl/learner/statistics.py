@@ -14,6 +14,7 @@ from ..exchange.topology import order
 from ..learning.auto import AutoRows, C
 from ..learning.auto import message as parts
 from ..learning.auto.features import Stats, distance
+from ..learning.auto.scale import scale_number
 from ..learning.model import Statistics
 from .scales import headed, name_number
 
@@ -74,19 +75,21 @@ class StatisticsTable:
     def take_due(self, model: AutoRows) -> dict[int, Statistics]:
         """Statistics for the scale of this round or, where all can know it by now, of the next."""
         due = [t for t in self.rows if t <= model.rounds + (1 if model.warm.is_common(t) else 0)]
-        found = {t: self._stacked(self.rows.pop(t), model.d + 1) for t in due}
+        found = {t: self._stacked(self.rows.pop(t), model) for t in due}
         self.first_hand = {which for which in self.first_hand if which[0] in self.rows}
         self.disputed = {which for which in self.disputed if which[0] in self.rows}
         return {t: stats for t, stats in found.items() if stats is not None}
 
-    def _stacked(self, rows: Mapping[Hashable, Array], columns: int) -> Statistics | None:
-        own = rows.get(self.name)
+    def _stacked(self, rows: Mapping[Hashable, Array], model: AutoRows) -> Statistics | None:
+        """All that can be pooled with our own, and a row that counts for nothing for each that is missing."""
+        own, columns = rows.get(self.name), model.d + 1
         if own is None:
             return None
         alike = [rows[name] for name in sorted(rows, key=order) if len(rows[name]) == len(own)]
-        each = [parts.unpacked(row, columns) for row in alike]
+        missing = max(model.learners - len(rows), 0)
+        each = [parts.unpacked(row, columns) for row in [*alike, *[np.zeros_like(own)] * missing]]
         stacked = Stats(*(np.concatenate(values) for values in zip(*each, strict=True)))
-        return Statistics(stacked, np.ones((1, len(alike)), bool))
+        return Statistics(stacked, np.arange(len(each))[None] < len(alike))
 
     def state(self, columns: int) -> list[Any]:
         """The rows, each with its round, its learner, and in its head whether it is first-hand."""
@@ -115,6 +118,23 @@ def statistics_in(update: Update, columns: int) -> Iterator[Array]:
         left = left[end:]
 
 
+def scales_in(
+    updates: Sequence[Update], heads: Sequence[tuple[float, int]], columns: int
+) -> list[tuple[Array, list[Update]]]:
+    """Scales that updates bring, each with who brings it, most first; heads are their ranks and numbers.
+
+    A number is soon forged, so only those who bring the very same statistics count as having it.
+    """
+    brought: dict[bytes, tuple[Array, list[Update]]] = {}
+    for update, (rank, number) in zip(updates, heads, strict=True):
+        wholes = [row for row in statistics_in(update, columns) if row[1] < 0]
+        own = [row.copy() for row in wholes if row[3] + parts.FIXED_RANK * (row[1] == FIXED) == rank]
+        for whole, row in {row[HEADER:].tobytes(): row for row in own}.items():
+            if scale_number(row[HEADER:]) == number:
+                brought.setdefault(whole, (row, []))[1].append(update)
+    return sorted(brought.values(), key=lambda one: len(one[1]), reverse=True)
+
+
 def _is_nearer(model: AutoRows, new: Array, old: Array) -> bool:
     """Whether statistics are more like those of our own samples than others are."""
     if not model.warm.samples or np.array_equal(new, old):
@@ -126,9 +146,21 @@ def _is_nearer(model: AutoRows, new: Array, old: Array) -> bool:
 
 def is_alike(stats: Stats, other: Stats) -> bool:
     """Whether two scales are nearly the same: as those of most of the same samples are. (1, d + 1) each"""
+    both = stats, other
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        spans = [one.high / 2 - one.low / 2 for one in (stats, other)]
-        ratio = np.maximum(spans[0] / spans[1], spans[1] / spans[0])
-        apart = np.abs(stats.mean / 2 - other.mean / 2) / np.minimum(*spans)
-    near = (ratio <= WIDER) & (apart <= 1 / 2)
-    return bool((near | ((spans[0] == 0) & (spans[1] == 0))).all())
+        spans = [one.high / 2 - one.low / 2 for one in both]
+        pairs = spans, [one.sd for one in both]
+        near = [np.maximum(a / b, b / a) <= WIDER for a, b in pairs]
+        places = [np.concatenate([one.mean[:, None], _quartiles(one)], 1) / 2 for one in both]
+        near.append((np.abs(places[0] - places[1]) <= np.minimum(*spans) / 2).all(1))
+    return bool((np.all(near, 0) | ((spans[0] == 0) & (spans[1] == 0))).all())
+
+
+def _quartiles(stats: Stats) -> Array:
+    """Straight between the quantiles, however many there are. (1, d) -> (1, 5, d)"""
+    last = stats.quantiles.shape[1] - 1
+    place = np.linspace(0, last, 5)
+    below = place.astype(int)
+    part = (place - below)[:, None]
+    above = np.minimum(below + 1, last)
+    return np.asarray(stats.quantiles[:, below] * (1 - part) + stats.quantiles[:, above] * part)

@@ -52,7 +52,7 @@ class Statistics(NamedTuple):
     """Statistics of several learners' samples, and which rows are to be pooled for whom."""
 
     each: Any  # arrays (N, ...), a row for each learner that they are of
-    who: npt.NDArray[np.bool_]  # (J or 1, N)
+    who: npt.NDArray[np.bool_]  # (J or 1, N); False for everybody where a learner's have not come
 
 
 class Model(ABC):

@@ -71,8 +71,13 @@ class ChangeDetector:
         (J,) So nobody can be made to vote by errors that a neighbour made up.
         """
         own = self.own_errors[:, JOINT:]
-        agrees = own[:, YOUNG:].min(-1) <= own[:, LONG]
-        return np.asarray((self.lasting >= C.watch_lasting) & agrees, np.float64)
+        better = np.where(self._returns, own[:, PAST], own[:, YOUNG])
+        return np.asarray((self.lasting >= C.watch_lasting) & (better <= own[:, LONG]), np.float64)
+
+    @property
+    def _returns(self) -> npt.NDArray[np.bool_]:
+        """Where the past memory is better than the young one. Booleans (J,)"""
+        return np.asarray(self.errors[:, JOINT + PAST] < self.errors[:, JOINT + YOUNG])
 
     @property
     def alarms(self) -> Array:
@@ -91,9 +96,7 @@ class ChangeDetector:
 
     def verdict(self) -> Array:
         """What each learner would do about a better memory: `RETURNS` and `MISLED` where they are so. (J,)"""
-        memories = self.errors[:, JOINT:]
-        returns = memories[:, PAST] < memories[:, YOUNG]
-        return np.asarray(RETURNS * returns + MISLED * self.misled(), np.float64)
+        return np.asarray(RETURNS * self._returns + MISLED * self.misled(), np.float64)
 
     def misled(self) -> npt.NDArray[np.bool_]:
         """Whom the joint models mislead, by the errors of its neighbourhood. Booleans (J,)"""

@@ -20,8 +20,8 @@ from .warmup import Sample, statistics_of
 if TYPE_CHECKING:
     from .rows import AutoRows
 #: Half of one's own values lie no more spans outside another learner's scale than this, and
-#: all of them, once there are enough, spread over no smaller part of it; targets and half of the inputs
-#: spread over no smaller part than the last.
+#: all of them, once there are enough, spread over no smaller part of it, nor is its deviation a smaller part
+#: of theirs; for targets and half of the inputs the last is that part.
 FAR, NARROW, USUAL = 10.0, 0.01, 0.2
 
 
@@ -33,7 +33,7 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
     was_apart = not rows.warm.shared
     rows.warm.shared, rows.warm.own = rows.warm.will_be_shared(rows.rounds), True
     stats = pooled(known.each, known.who)
-    inputs = _set_scale(rows, stats, known.who.shape[1])
+    inputs = _set_scale(rows, stats, int(known.who.any(0).sum()))
     if rows.gate is not None:
         _set_range(rows, stats)
     if rows.shared:
@@ -46,7 +46,7 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
         assert rows.joint.state is not None
         rows.joint.learn(z, first_order.dot(rows.joint.state.theta, z), samples[-1][1])
     _start_memories(rows, samples)
-    if rows.rounds >= rows.warm.fixed:
+    if rows.rounds >= rows.warm.fixed and _are_complete(known):
         fix(rows)
 
 
@@ -67,14 +67,15 @@ def _is_far(rows: AutoRows, known: Statistics) -> npt.NDArray[np.bool_]:
 def is_worth_it(rows: AutoRows) -> bool:
     """Whether this round's common scale has to be taken.
 
-    A second look only if some input is elsewhere by now. The last one only if everybody's statistics came:
-    learners who lack different ones would have different scales for good, and keep the one they have instead.
+    A second look only if some input is elsewhere by now. If somebody's statistics did not come, learners may
+    have different scales: then they keep their samples, and the nearly equal scales soon become one. So when
+    these samples have to be dropped, a scale that lacks some again is no better.
     """
     warm, known, old = rows.warm, rows.known[rows.rounds], rows.scale
     if old is None or not warm.shared:
         return True
-    if rows.rounds >= warm.fixed:
-        return bool(known.who.shape[1] >= rows.learners)
+    if rows.rounds > warm.fixed:
+        return _are_complete(known)
     if not warm.is_second_look(rows.rounds):
         return True
     now = pooled(known.each, known.who)
@@ -83,6 +84,11 @@ def is_worth_it(rows: AutoRows) -> bool:
         apart = np.abs(now.mean[..., :-1] - old.inputs.mean)
         moved = apart > C.moved * np.maximum(old.inputs.sd, now.sd[..., :-1])
     return bool((moved & columns_vary(old.inputs)).any())
+
+
+def _are_complete(known: Statistics) -> bool:
+    """Whether nobody's statistics are missing."""
+    return bool(known.who.any(0).all())
 
 
 def rebuild_alone(rows: AutoRows) -> None:
@@ -126,7 +132,9 @@ def fits(rows: AutoRows, stats: Stats, usual: bool = False) -> bool:
         low, high = stats.low - FAR * span, stats.high + FAR * span
         half = own.quantiles[:, [own.quantiles.shape[1] // 4, -1 - own.quantiles.shape[1] // 4]]
         inside = (half >= low[:, None]).all(1) & (half <= high[:, None]).all(1)
-        spread, wide = (own.high - own.low >= part * span for part in (NARROW, USUAL))
+        spread, wide = (
+            (own.high - own.low >= part * span) & (stats.sd >= part * own.sd) for part in (NARROW, USUAL)
+        )
     constant = own.high == own.low
     if own.n.max() < C.looks // 2:
         return bool((inside | constant).all())
