@@ -75,18 +75,18 @@ class StatisticsTable:
     def take_due(self, model: AutoRows) -> dict[int, Statistics]:
         """Statistics for the scale of this round or, where all can know it by now, of the next."""
         due = [t for t in self.rows if t <= model.rounds + (1 if model.warm.is_common(t) else 0)]
-        found = {t: self._stacked(self.rows.pop(t), model) for t in due}
+        found = {t: self._stacked(t, self.rows.pop(t), model) for t in due}
         self.first_hand = {which for which in self.first_hand if which[0] in self.rows}
         self.disputed = {which for which in self.disputed if which[0] in self.rows}
         return {t: stats for t, stats in found.items() if stats is not None}
 
-    def _stacked(self, rows: Mapping[Hashable, Array], model: AutoRows) -> Statistics | None:
+    def _stacked(self, round: int, rows: Mapping[Hashable, Array], model: AutoRows) -> Statistics | None:
         """All that can be pooled with our own, and a row that counts for nothing for each that is missing."""
         own, columns = rows.get(self.name), model.d + 1
         if own is None:
             return None
         alike = [rows[name] for name in sorted(rows, key=order) if len(rows[name]) == len(own)]
-        missing = max(model.learners - len(rows), 0)
+        missing = max(model.learners - len(rows), 0) if model.warm.is_common(round) else 0
         each = [parts.unpacked(row, columns) for row in [*alike, *[np.zeros_like(own)] * missing]]
         stacked = Stats(*(np.concatenate(values) for values in zip(*each, strict=True)))
         return Statistics(stacked, np.arange(len(each))[None] < len(alike))
@@ -152,8 +152,9 @@ def is_alike(stats: Stats, other: Stats) -> bool:
         pairs = spans, [one.sd for one in both]
         near = [np.maximum(a / b, b / a) <= WIDER for a, b in pairs]
         places = [np.concatenate([one.mean[:, None], _quartiles(one)], 1) / 2 for one in both]
-        near.append((np.abs(places[0] - places[1]) <= np.minimum(*spans) / 2).all(1))
-    return bool((np.all(near, 0) | ((spans[0] == 0) & (spans[1] == 0))).all())
+        in_place = (np.abs(places[0] - places[1]) <= np.minimum(*spans) / 2).all(1)
+    alike = in_place & np.all(near, 0)
+    return bool((alike | ((spans[0] == 0) & (spans[1] == 0))).all())
 
 
 def _quartiles(stats: Stats) -> Array:
