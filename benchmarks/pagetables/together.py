@@ -59,6 +59,18 @@ def clusters_later() -> str:
     return "" if later is None or cut is None else f"{later / cut:.3f}"
 
 
+def stations_seeds() -> str:
+    """On the stations, six hours ahead: the squared error over that alone, of all seeds."""
+    rows = dict(rows_of(read("together")))
+    found = []
+    for size, name in ((400, "stations 6 h"), (1700, "stations 6 h, 1700")):
+        both = [row for row in rows.get(name, []) if "now" in row]
+        now, alone = mean(both, "now", "together"), mean(both, "now", "alone")
+        if now is not None and alone is not None:
+            found.append(f"{now / alone:.3f} with {size} parameters")
+    return " and ".join(found)
+
+
 def deals() -> str:
     """Twenty learners of the default size, over one common function: means over seeds, and the largest."""
     cells: dict[tuple[str, str], list[dict[str, float]]] = {}
@@ -77,4 +89,9 @@ def _over(rows: list[dict[str, float]]) -> str:
     return f"{now / before:.3f} ({max(row['now'] / row['before'] for row in rows):.3f})"
 
 
-MADE: dict[str, Maker] = {"together-pays": together, "clusters-later": clusters_later, "deals": deals}
+MADE: dict[str, Maker] = {
+    "together-pays": together,
+    "clusters-later": clusters_later,
+    "stations-seeds": stations_seeds,
+    "deals": deals,
+}
