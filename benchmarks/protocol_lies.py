@@ -1,12 +1,13 @@
 """Neighbours that lie in what a message holds besides parameters: what honest devices lose.
 
-    python benchmarks/protocol_lies.py                  what is not kept yet, two seeds
+    python benchmarks/protocol_lies.py                  what is not kept yet, three seeds
     python benchmarks/protocol_lies.py --jobs 2         on two cores
     python benchmarks/protocol_lies.py --column before  with an earlier version, beside the others
 
 Five devices (`domkl.Learner`) on a ring or a complete graph, one of which learns as it should and sends true
 parameters, but lies about statistics of first samples, in its own name or in everybody's; about the scale,
-which it widens fifty times and calls fixed; or about changes: alarms and restarts that nobody raised, false
+which it widens fifty times, or in which inputs seem constant, and calls fixed; it holds statistics back; or
+lies about changes: alarms and restarts that nobody raised, false
 errors of its memories, or both. 700 rounds of a made function, 200 parameters.
 
 Kept are mean squared errors of the honest ones as a multiple of those in the same network where nobody lies:
@@ -32,7 +33,7 @@ from domkl.learning.auto import message as parts
 from domkl.learning.auto.scale import scale_number
 
 RESULTS = Path(__file__).parent / "results" / "protocol_lies.json"
-J, ROUNDS, SIZE, SEEDS, LIAR = 5, 700, 200, 2, 0
+J, ROUNDS, SIZE, SEEDS, LIAR = 5, 700, 200, 3, 0
 SPANS = {"0-64": slice(0, 64), "64-300": slice(64, 300), "300-700": slice(300, 700)}
 NETS = {
     "ring": [[(j - 1) % J, (j + 1) % J] for j in range(J)],
@@ -105,6 +106,27 @@ def wide_scale(since: int) -> Lie:
     return lie
 
 
+def no_deviations(since: int) -> Lie:
+    """Its own scale, but all inputs seem constant; it claims to be fixed and of as many as there can be."""
+
+    def lie(learner: domkl.Learner, update: Update, t: int) -> Update:
+        scale: Any = learner._row.model.scale
+        if t < since or scale is None or not len(scale.whole):
+            return update
+        false = scale.whole.reshape(-1, 4).copy()
+        false[2, :-1] = 0.0
+        rank = parts.FIXED_RANK + parts.MOST_COUNT
+        update = changed(learner, update, scale=[scale_number(false.ravel())], rank=[rank])
+        return update._replace(more=headed(t, FIXED, parts.MOST_COUNT, false.ravel(), 4))
+
+    return lie
+
+
+def held_back(learner: domkl.Learner, update: Update, t: int) -> Update:
+    """No statistics, neither its own nor any that it should pass on."""
+    return update._replace(more=None)
+
+
 def decisions(alarms: bool, errors: bool, since: int) -> Lie:
     """Alarms and restarts that nobody raised, and errors by which the memories seem outdated."""
 
@@ -125,6 +147,8 @@ LIES: dict[str, Callable[[], Lie]] = {
     "everybody's statistics x 1000": lambda: false_statistics(range(J)),
     "scale 50 times too wide, from round 3": lambda: wide_scale(3),
     "scale 50 times too wide, from round 200": lambda: wide_scale(200),
+    "scale without deviations, from round 40": lambda: no_deviations(40),
+    "statistics held back": lambda: held_back,
     "alarms and restarts, from round 150": lambda: decisions(alarms=True, errors=False, since=150),
     "false errors, from round 150": lambda: decisions(alarms=False, errors=True, since=150),
     "both, from round 150": lambda: decisions(alarms=True, errors=True, since=150),

@@ -18,7 +18,7 @@ from auto_networks import learners
 from domkl.exchange.network import Network
 from domkl.learner.auto_row import MOST_TAKEN
 from domkl.learner.scales import headed, name_number
-from domkl.learner.statistics import FIXED
+from domkl.learner.statistics import FIXED, is_alike
 from domkl.learning.auto import AutoRows, C
 from domkl.learning.auto import message as parts
 from domkl.learning.auto.scale import scale_number
@@ -291,6 +291,25 @@ def no_deviations(one, update):
     false = scale.whole.reshape(-1, 3).copy()
     false[2, :-1] = 0.0
     return with_scale(one, update, false.ravel())
+
+
+@pytest.mark.parametrize(
+    ("row", "is_near"),
+    [
+        ([0.0] * 5 + [0.1, 0.2, 0.2, 0.1, 0.0], True),
+        ([0.0, 0.6, 0, 0, 0] + [0.0] * 5, False),  # the mean, in spans
+        ([0.0, 0, -0.2, 0, 0] + [0.0] * 5, False),  # the deviation, of 0.25 spans
+        ([0.0, 0, 0, 0, 0.8, 0, 0, 0, 0, 0.8], False),  # the highest value
+        ([0.0] * 5 + [0, -0.25, -0.5, -0.75, 0], False),  # quantiles, all of them near the lowest
+    ],
+)
+def test_scales_are_nearly_the_same_in_all_that_features_depend_on(row, is_near):
+    one = np.array([9, 0.5, 0.25, 0.0, 1.0, 0.0, 0.25, 0.5, 0.75, 1.0])
+    few = np.array([9, 0.5, 0.25, 0.0, 1.0, 0.0, 0.5, 1.0])  # with fewer quantiles
+    two = one + np.array(row)
+    assert is_alike(parts.unpacked(one, 1), parts.unpacked(two, 1)) == is_near
+    assert is_alike(parts.unpacked(two, 1), parts.unpacked(few, 1)) == is_near
+    assert is_alike(parts.unpacked(0 * one, 1), parts.unpacked(0 * few, 1))
 
 
 def test_a_scale_in_which_inputs_seem_constant_is_not_nearly_the_same():

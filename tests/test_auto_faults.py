@@ -13,6 +13,8 @@ import pytest
 import domkl
 import problems
 from auto_networks import SIZE, duals, learners, scales, simulated
+from domkl.learning.auto import message as parts
+from domkl.learning.auto import rescale
 
 
 def lossy(members, graph, X, y, rng, loss):
@@ -90,6 +92,42 @@ def test_messages_lost_when_the_scale_is_fixed_split_no_network(graph, is_cut, s
     assert all(member._row.model.warm.over for member in members)
     spans = [member._row.model.scale.inputs.high - member._row.model.scale.inputs.low for member in members]
     assert np.min(spans) > 0.8 * np.ptp(X)
+
+
+def test_one_who_tells_everybody_something_else_splits_no_network(short_warm_up):
+    graph, T = nx.complete_graph(4), short_warm_up + 8
+    X, y = problems.streams(4, T, 2)
+    members = learners(graph, 2)
+    for t in range(T):
+        updates = [member.observe(X[j, t], y[j, t]) for j, member in enumerate(members)]
+        for j, member in enumerate(members):
+            for i in graph.neighbors(j):
+                more = updates[i].more
+                told = None if more is None else more * (1 + 1e-9 * j * (np.abs(more) % 1 > 0))
+                member.receive(i, updates[i]._replace(more=told) if i == 0 else updates[i])
+    assert len(scales(members[1:])) == 1
+    assert all(member._row.model.warm.over for member in members[1:])
+
+
+@pytest.mark.usefixtures("short_warm_up")
+def test_a_device_that_was_alone_takes_a_scale_without_forgetting_its_last_samples():
+    X, y = problems.streams(2, 200, 2)
+    members = learners(nx.path_graph(2), 2)
+    problems.fed(members, nx.path_graph(2), X[:, :20], y[:, :20], random.Random(0))
+    one, other = members
+    one.leave(1)
+    for t in range(20, 150):
+        one.observe(X[0, t], y[0, t])
+    model = one._row.model
+    assert model.warm.over
+    assert not model.shared
+    scale = other._row.model.scale
+    rescale.take(model, parts.unpacked(scale.whole, 3), scale.count, False)
+    assert model.memories.all[0].samples > 100
+    assert scale.number == one._row._number
+    assert model.scale.fixed
+    errors = [one.predict(X[0, t]) - y[0, t] for t in range(150, 200)]
+    assert np.square(errors).mean() < 0.2 * y.var()
 
 
 @pytest.mark.usefixtures("short_warm_up")

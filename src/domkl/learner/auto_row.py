@@ -206,7 +206,7 @@ class AutoRow(ModelRow):
         self._offer_scale()
         if self._take_better(list(received.values())):
             return True
-        return self._judge_taken([head for head in heads.values() if head[1] == ours[1]])
+        return self._settle([head for head in heads.values() if head[1] == ours[1]])
 
     def _stats_of(self, whole: Array) -> Stats:
         return parts.unpacked(whole, self.model.d + 1)
@@ -215,7 +215,7 @@ class AutoRow(ModelRow):
         """The next message brings our scale, if a neighbour needs it."""
         scale = self.model.scale
         if scale is not None and scale.rank and self.behind & self.known.keys():
-            kind = FIXED if self.model.warm.over else WHOLE
+            kind = FIXED if scale.fixed else WHOLE
             self.post.append(headed(self.model.rounds, kind, scale.count, scale.whole, self.model.d + 1))
 
     def connect(self, known: Mapping[Hashable, Neighbour]) -> None:
@@ -238,18 +238,23 @@ class AutoRow(ModelRow):
                 return True
         return False
 
-    def _judge_taken(self, heads: Sequence[tuple[float, int]]) -> bool:
-        """Fix another learner's scale when a neighbour has, or when it has been in use for long; drop it if
-        our own samples do not fit it after all. Returns whether it was dropped."""
+    def _settle(self, heads: Sequence[tuple[float, int]]) -> bool:
+        """Fix everybody's scale where half of the neighbours have it when it is due, or another's when a
+        neighbour has, or when it has been in use for long; drop another's if our own samples do not fit it
+        after all. Returns whether it was dropped. `heads`: of neighbours with our scale."""
         warm, rounds = self.model.warm, self.model.rounds
-        if warm.over or warm.own or not self._may_fix or not rescale.knows_spread(self.model):
+        if warm.over or not warm.shared or not (warm.own or rescale.knows_spread(self.model)):
             return False
-        is_fixed = any(rank >= parts.FIXED_RANK for rank, _ in heads)
-        if is_fixed or (warm.is_anothers and rounds >= 2 * warm.fixed):
-            assert self.model.scale is not None
-            if not rescale.fits(self.model, self._stats_of(self.model.scale.whole)):
-                rescale.go_alone(self.model)
-                return True
+        same = sum(self.numbers.get(name) == self._number for name in self.known)
+        is_agreed = warm.lockstep and rescale.is_complete(self.model) and 2 * same >= len(self.known)
+        is_fixed = not warm.own and any(rank >= parts.FIXED_RANK for rank, _ in heads)
+        is_old = warm.is_anothers and rounds >= 2 * warm.fixed
+        is_due = self._may_fix and (is_agreed or is_fixed or is_old)
+        is_judged = not warm.own and (is_due or len(warm.samples) == C.looks // 2)
+        if is_judged and not rescale.fits_own(self.model):
+            rescale.go_alone(self.model)
+            return True
+        if is_due:
             rescale.fix(self.model)
         return False
 
@@ -279,9 +284,8 @@ class AutoRow(ModelRow):
 
     @property
     def _may_fix(self) -> bool:
-        """Whether another's scale may be fixed here: who saw all rounds waits for the one that is due."""
-        model = self.model
-        return not model.lockstep or self._came_late or model.rounds >= model.warm.fixed
+        """Whether a scale may be fixed here: who saw all rounds waits for the one that is due."""
+        return self._came_late or self.model.rounds >= self.model.warm.fixed
 
     def _follows_few(self, stats: Stats) -> bool:
         """Whether fewer than most neighbours may replace our scale by one of such statistics.
@@ -291,23 +295,19 @@ class AutoRow(ModelRow):
         ours, and in the first rounds, where a scale of everybody's statistics is due soon, for that. A
         few are taken until then, as all samples that are kept are learnt again.
         """
-        model = self.model
-        if (self._number and model.warm.over) or not rescale.fits(
-            model, stats, len(model.warm.samples) > NEW
-        ):
+        model, is_fixed = self.model, bool(self._number and self.model.warm.over)
+        if is_fixed or not rescale.fits(model, stats, len(model.warm.samples) > NEW):
             return False
-        if not model.lockstep or self._came_late:
+        if not model.lockstep:
             return True
-        if model.warm.own:
-            self.taken = 0
-            if (
-                model.scale is not None
-                and self._number
-                and is_alike(stats, self._stats_of(model.scale.whole))
-            ):
-                return True
-        may_be_ours = any(self.numbers.get(name, self._number) == self._number for name in self.known)
-        has_ours = self._number and may_be_ours
+        if self._came_late:
+            return self.taken < MOST_TAKEN
+        self.taken = 0 if model.warm.own else self.taken
+        whole = model.scale.whole if model.scale is not None and model.warm.own else np.zeros(0)
+        if len(whole) and is_alike(stats, self._stats_of(whole)):
+            return True
+        ours = self._number
+        has_ours = ours and any(self.numbers.get(name, ours) == ours for name in self.known)
         return model.rounds >= model.warm.looks and not has_ours and self.taken < MOST_TAKEN
 
     # The network

@@ -81,15 +81,16 @@ class StatisticsTable:
         return {t: stats for t, stats in found.items() if stats is not None}
 
     def _stacked(self, round: int, rows: Mapping[Hashable, Array], model: AutoRows) -> Statistics | None:
-        """All that can be pooled with our own, and a row that counts for nothing for each that is missing."""
+        """Those that can be pooled with our own; others, of fewer samples or missing, are without values."""
         own, columns = rows.get(self.name), model.d + 1
         if own is None:
             return None
-        alike = [rows[name] for name in sorted(rows, key=order) if len(rows[name]) == len(own)]
         missing = max(model.learners - len(rows), 0) if model.warm.is_common(round) else 0
-        each = [parts.unpacked(row, columns) for row in [*alike, *[np.zeros_like(own)] * missing]]
+        found = [rows[name] for name in sorted(rows, key=order)] + [np.zeros_like(own)] * missing
+        alike = [row if len(row) == len(own) else np.zeros_like(own) for row in found]
+        each = [parts.unpacked(row, columns) for row in alike]
         stacked = Stats(*(np.concatenate(values) for values in zip(*each, strict=True)))
-        return Statistics(stacked, np.arange(len(each))[None] < len(alike))
+        return Statistics(stacked, np.arange(len(each))[None] < len(rows))
 
     def state(self, columns: int) -> list[Any]:
         """The rows, each with its round, its learner, and in its head whether it is first-hand."""

@@ -13,6 +13,7 @@ from .constants import C
 from .dependence import Dependence
 from .features import Stats, columns_vary, median_of, pooled
 from .memories import MemoryScale
+from .message import unpacked
 from .own_memory import OwnMemory
 from .scale import DataScale
 from .warmup import Sample, statistics_of
@@ -46,7 +47,8 @@ def rebuild(rows: AutoRows, known: Statistics, is_open: bool) -> None:
         assert rows.joint.state is not None
         rows.joint.learn(z, first_order.dot(rows.joint.state.theta, z), samples[-1][1])
     _start_memories(rows, samples)
-    if rows.rounds >= rows.warm.fixed and _are_complete(known):
+    is_one_of_many = rows.J == 1 and rows.warm.is_common(rows.rounds)  # which waits until others have it, too
+    if rows.rounds >= rows.warm.fixed and not is_one_of_many:
         fix(rows)
 
 
@@ -67,15 +69,14 @@ def _is_far(rows: AutoRows, known: Statistics) -> npt.NDArray[np.bool_]:
 def is_worth_it(rows: AutoRows) -> bool:
     """Whether this round's common scale has to be taken.
 
-    A second look only if some input is elsewhere by now. If somebody's statistics did not come, learners may
-    have different scales: then they keep their samples, and the nearly equal scales soon become one. So when
-    these samples have to be dropped, a scale that lacks some again is no better.
+    A second look only if some input is elsewhere by now. After the last one only if nobody's statistics are
+    missing: scales of learners who lack some differ, and have become one by now.
     """
     warm, known, old = rows.warm, rows.known[rows.rounds], rows.scale
     if old is None or not warm.shared:
         return True
     if rows.rounds > warm.fixed:
-        return _are_complete(known)
+        return bool(known.who.any(0).all())
     if not warm.is_second_look(rows.rounds):
         return True
     now = pooled(known.each, known.who)
@@ -84,11 +85,6 @@ def is_worth_it(rows: AutoRows) -> bool:
         apart = np.abs(now.mean[..., :-1] - old.inputs.mean)
         moved = apart > C.moved * np.maximum(old.inputs.sd, now.sd[..., :-1])
     return bool((moved & columns_vary(old.inputs)).any())
-
-
-def _are_complete(known: Statistics) -> bool:
-    """Whether nobody's statistics are missing."""
-    return bool(known.who.any(0).all())
 
 
 def rebuild_alone(rows: AutoRows) -> None:
@@ -122,7 +118,7 @@ def fits(rows: AutoRows, stats: Stats, usual: bool = False) -> bool:
     """Whether one learner's own samples can be told apart on a scale of such statistics. (1, d + 1)
 
     Only columns that vary here count, the target's included. `usual`: whether they have to spread over a good
-    part of it, as they do unless the learner sees only what is rare elsewhere.
+    part of it, around its inside, as they do unless the learner sees only what is rare elsewhere.
     """
     own = _own_statistics(rows)
     if own is None:
@@ -135,6 +131,8 @@ def fits(rows: AutoRows, stats: Stats, usual: bool = False) -> bool:
         spread, wide = (
             (own.high - own.low >= part * span) & (stats.sd >= part * own.sd) for part in (NARROW, USUAL)
         )
+        middle = own.quantiles[:, own.quantiles.shape[1] // 2]
+        wide &= (middle >= stats.low) & (middle <= stats.high)
     constant = own.high == own.low
     if own.n.max() < C.looks // 2:
         return bool((inside | constant).all())
@@ -142,26 +140,43 @@ def fits(rows: AutoRows, stats: Stats, usual: bool = False) -> bool:
     return bool((is_usual or not usual) and (inside & spread | constant).all())
 
 
+def fits_own(rows: AutoRows) -> bool:
+    """Whether one learner's own samples fit the common scale that it has."""
+    return rows.scale is not None and fits(rows, unpacked(rows.scale.whole, rows.d + 1), usual=True)
+
+
+def is_complete(rows: AutoRows) -> bool:
+    """Whether everybody's statistics have made the scale."""
+    return rows.scale is not None and rows.scale.count >= rows.learners
+
+
 def _own_statistics(rows: AutoRows) -> Stats | None:
     """Of the samples that are kept, or else of the last ones."""
     if rows.warm.samples:
         return rows.warm.statistics()
-    if rows.scale is None or not rows.memories.recent:
-        return None
-    units = rows.scale.width, rows.scale.centre
-    return statistics_of([(x, y * units[0] + units[1]) for x, y in rows.memories.recent])
+    last = _last_samples(rows)
+    return statistics_of(last) if last else None
+
+
+def _last_samples(rows: AutoRows) -> list[Sample]:
+    """Those that are kept whatever the scale, with targets in their own units."""
+    if rows.scale is None:
+        return []
+    width, centre = rows.scale.width, rows.scale.centre
+    return [(x, y * width + centre) for x, y in rows.memories.recent]
 
 
 def take(rows: AutoRows, stats: Stats, count: int, fixed: bool) -> None:
     """Go on with another learner's scale, on which the samples that are kept are learnt again."""
     rows.warm.shared, rows.warm.own = True, False
+    last = [] if rows.warm.samples else _last_samples(rows)
     if rows.warm.samples:
         rows.is_far = _is_far(rows, Statistics(stats, np.ones((rows.J, 1), bool)))
     inputs = _set_scale(rows, stats, count)
-    samples = _kept_samples(rows)
+    samples = _kept_samples(rows) or [(x, rows.scaled_target(y)) for x, y in last]
     rows.joint.reset(samples, inputs, rows.warm.gone, rows.warm.skip)
     _start_memories(rows, samples)
-    if fixed:
+    if fixed or rows.warm.over:
         fix(rows)
 
 

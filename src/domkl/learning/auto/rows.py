@@ -232,7 +232,8 @@ class AutoRows(Model):
             rescale.rebuild(self, found, is_open=False)
         self.known = {t: found for t, found in self.known.items() if t > self.rounds}
         rescale.make_up(self)
-        if isinstance(self.settings.forgetting, int | float) and self.warm.over:
+        is_known = self.warm.over or self.rounds >= self.warm.fixed
+        if isinstance(self.settings.forgetting, int | float) and is_known:
             self.joint.fade(self.rounds, 1 + self.settings.forgetting)
         if self.late:
             take_late(self, self.last_x[0])
