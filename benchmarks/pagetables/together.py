@@ -34,8 +34,9 @@ def together() -> str:
         now, alone = mean(both, "now", "together"), mean(both, "now", "alone")
         over = None if now is None or alone is None else now / alone
         known = [mean(both, "now", key) for key in ("clusters known", "others cut")]
-        common = mean(both, "before", "together")
-        beside = None if now is None or common is None else now / common
+        same = [row for row in both if "before" in row]  # seeds of both versions
+        common, beside = mean(same, "before", "together"), mean(same, "now", "together")
+        beside = None if beside is None or common is None else beside / common
         values = common, *known, now, alone, beside, over, *worst(both)
         lines.append([name, str(len(both)), *map(shown, values)])
     heads = "network | seeds | one common function | clusters known | others cut | together | alone"
