@@ -256,8 +256,7 @@ def test_a_scale_that_a_neighbour_has_is_given_up_for_more_than_one_voice_only(v
     row = members[0]._row
     if fixed:
         rescale.fix(row.model)
-    before, theta, other = row._number, row.parameters.theta, row.model.scale.whole.copy()
-    other[0] += 1
+    before, theta, other = row._number, row.parameters.theta, 3 * row.model.scale.whole
     updates = [one.observe(X[j, T], y[j, T]) for j, one in enumerate(members)]
     for k in (1, 2):
         lie = with_scale(updates[k], members[k]._row, other, 2**16)
