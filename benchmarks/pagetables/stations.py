@@ -77,9 +77,20 @@ def _verdict(size: str) -> Maker:
     return words
 
 
+def seeds() -> str:
+    """Together and alone over the year with several seeds: the mean, least and greatest."""
+    rows = read("stations")["seeds"].values()
+    words = []
+    for name in ("together", "alone"):
+        found = [overall(row[name]) for row in rows]
+        words.append(f"{name} {sum(found) / len(found):.2f} °F ({min(found):.2f} to {max(found):.2f})")
+    return ", ".join(words)
+
+
 MADE: dict[str, Maker] = {
     "stations": short,
     "stations-sizes": sizes,
+    "stations-year-seeds": seeds,
     "stations-kappas": kappas,
     "stations-forgetting": forgetting,
     "stations-verdict": _verdict(SHIPPED),

@@ -222,6 +222,7 @@ class AutoRow(ModelRow):
         """A neighbour that joins later needs our scale before its first sample, to predict it."""
         new = known.keys() - self.known.keys()
         super().connect(known)
+        self.numbers = {name: number for name, number in self.numbers.items() if name in known}
         if self.model.rounds:
             self.behind |= new
             self._offer_scale()
