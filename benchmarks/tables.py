@@ -1,4 +1,4 @@
-"""Write the tables of README.md and docs/*.md, and the figure of the dial, again from benchmarks/results.
+"""Write the tables of README.md and docs/*.md again from benchmarks/results.
 
     python benchmarks/tables.py [--check]
 
@@ -14,11 +14,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from pagetables import MADE, dial
+from pagetables import MADE
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md"))]
-DIAL = ROOT / "docs" / "images" / "dial.svg"
 MARKED = re.compile(r"<!-- (table|figure): (\S+) -->(.*?)<!-- end -->", re.DOTALL)
 
 
@@ -40,8 +39,7 @@ def main() -> int:
     options.add_argument("--check", action="store_true", help="write nothing; 1 if a page is out of date")
     args = options.parse_args()
     old = {page: page.read_text(encoding="utf-8") for page in PAGES}
-    new = {page: fill(text) for page, text in old.items()} | {DIAL: dial.svg()}
-    old |= {DIAL: DIAL.read_text(encoding="utf-8") if DIAL.exists() else ""}
+    new = {page: fill(text) for page, text in old.items()}
     stale = [page for page in new if old[page] != new[page]]
     for page in stale:
         print(page.relative_to(ROOT))

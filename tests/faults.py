@@ -12,7 +12,6 @@ import numpy as np
 import domkl
 from domkl.agent import checkpoint
 from domkl.datasets import Split
-from domkl.exchange.topology import Topology
 from domkl.lab import fleet, trial
 from domkl.lab.experiment import Experiment
 from domkl.learner import schema
@@ -66,7 +65,6 @@ def judged(net, experiment, source, payload="float64"):
         "error_ratio_in_company": error_ratio(y_hat, run, source, in_company(rounds)) if whole else np.nan,
         "duals": duals(net),
         "learnt": [learnt(net, name) for name in net.names],
-        "sizes": {size(net, name) for name in net.names},
     }
 
 
@@ -97,7 +95,7 @@ def lam(found):
     """A saved learner's duals, of either model."""
     row = schema.read("learner", found.arrays, found.meta["learner"])["row"]
     if "model" in row:
-        return row["model"]["joint"]["state"]["lam"].astype(np.float64)
+        return row["model"]["consensus"]["lam"].astype(np.float64)
     return row["lam"] * row["unit"]
 
 
@@ -105,14 +103,6 @@ def learnt(net, name):
     """How many readings a learner has learnt."""
     found = saved(net, name)
     return schema.read("agent", found.arrays, found.meta["agent"])["readings"]
-
-
-def size(net, name):
-    """Learners and diameter of the network, as a learner of `Auto` that was saved knows them."""
-    found = saved(net, name)
-    topology = Topology(name, ())
-    topology.restore(schema.read("learner", found.arrays, found.meta["learner"])["links"])
-    return topology.size
 
 
 def undisturbed(folder, transport, J=5, T=60, payload="float64", **options):

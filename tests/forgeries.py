@@ -23,16 +23,21 @@ from domkl.base.errors import DataError, PeerError
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update
 from domkl.learner import tensors
+from domkl.learning.auto.scale import QUANTILES, Summary
 
+#: Of a summary's shape.
+SHAPE_BYTES = bytes(6 * QUANTILES)
 WEIRD = [
     *(None, True, False, 0, -1, 2**63, 2**64 - 1, -(2**63), 0.5, 1e308, float("nan"), float("inf")),
     *("", "x", "x" * 70, "a/b", "ä", "\0", "float16", b"", b"x", b"\xff" * 8, [], [1], [[]] * 3, {}, {"": 0}),
-    *({"a": [0, ["b", "a/b"]]}, {"a": [-1, []]}, {"a": [2**60, ["b"]]}, {"a": [0, ["b"]]}, {"a": [0, "b"]}),
+    *({"a": [0, b"", b"", b""]}, {"a": [1, b"", b"", b""]}, {"a": [2**31, b"x" * 24, b"x" * 24, b"x"]}),
+    *({"a": [1, bytes(24), b"\xff" * 24, SHAPE_BYTES]}, {"a/b": [1, bytes(24), bytes(24), SHAPE_BYTES]}),
+    *({"a": [7, bytes(24), bytes(24), SHAPE_BYTES]}, {"a": [1, bytes(24), bytes(24)]}, {"a": [1, 2, 3, 4]}),
     *({"a": 1}, {"a": [1, 2]}, {"a": [0, 0, 0, 0, 2**60]}, {"a/b": [0, 0]}, {1: 2}, [b"x"] * 100, [1] * 5),
 ]
-LIFE = Life(3, 7)
-#: Further numbers in an update, at most.
-MORE = 6
+LIFE, MARK = Life(3, 7), "0123456789abcdef"
+#: Of the summaries in an update.
+COLUMNS = 3
 
 
 def mutated(rng, data, other):
@@ -110,21 +115,19 @@ class Tally(collections.Counter):
 class Messages:
     """Three kinds of messages, two shapes, three precisions."""
 
-    fingerprint = "0123456789abcdef"
+    fingerprint = MARK
 
     def __init__(self, shape, rng):
-        options = {"shape": shape, "fingerprint": self.fingerprint, "has_scalars": True, "more": MORE}
-        self.shape, self.decoder = shape, wire.Decoder(**options)
+        options = {"shape": shape, "fingerprint": self.fingerprint, "has_scalars": True}
+        self.shape, self.decoder = shape, wire.Decoder(**options, columns=COLUMNS)
         edges = {"a": Held(1, 2, 3, 3, 2), "station-2": Held()}
-        links = {"a": (3, ["b"]), "station-2": (0, ["a", "b"])}
-        theta, scalars, more = rng.normal(size=shape), rng.uniform(size=shape[0]), rng.normal(size=MORE)
+        news = {"a": Summary.of(rng.normal(size=(9, COLUMNS)), 8), "b": Summary.of(np.ones((1, COLUMNS)))}
+        theta, scalars = rng.normal(size=shape), rng.uniform(size=shape[0])
         updates = [
-            wire.encode_update(
-                Update(t, theta + t, scalars, self.fingerprint, edges, 2, more, links), LIFE, t, dtype
-            )
+            wire.encode_update(Update(t, theta + t, scalars, MARK, edges, 2, news), LIFE, t, dtype)
             for t, dtype in enumerate(("float64", "float32", "float16"))
         ]
-        hello = wire.Hello(self.fingerprint, LIFE, 7, 5, {"a": 6, "b": 0}, edges, False, 1, {"b": 4}, links)
+        hello = wire.Hello(self.fingerprint, LIFE, 7, 5, {"a": 6, "b": 0}, edges, False, 1, {"b": 4})
         again = wire.Again(self.fingerprint, LIFE, updates)
         self.all = [*updates, wire.encode(hello), wire.encode(again)]
 
@@ -155,16 +158,14 @@ class Messages:
         if isinstance(message, wire.Hello):
             rounds = [*message.wants.items(), *message.ended.items()]
             good = all(named(name) and 0 <= t < 2**52 for name, t in rounds)
-            return good and sound_edges(message.edges) and sound_links(message.links)
+            return good and sound_edges(message.edges)
         update = message.update
         arrays = [(update.theta, self.shape), (update.scalars, self.shape[:1])]
-        if update.more is not None:
-            arrays.append((update.more, (min(len(update.more), MORE),)))
         return (
             all(a.shape == s and a.dtype == float and np.isfinite(a).all() for a, s in arrays)
             and type(update.degree) is int
             and 0 <= update.degree <= 1024
-            and sound_links(update.links)
+            and sound_news(update.news)
             and (type(update.round), type(message.durable), type(message.life)) == (int, int, Life)
             and 0 <= message.durable <= update.round < 2**52
             and update.fingerprint == self.fingerprint
@@ -198,10 +199,15 @@ def sound_edges(edges):
     )
 
 
-def sound_links(links):
+def sound_news(news):
+    """Right in form; whether bounds are finite is for the learner to see."""
     return all(
-        named(name) and type(version) is int and 0 <= version <= 2**62 and all(map(named, near))
-        for name, (version, near) in links.items()
+        named(name)
+        and type(one) is Summary
+        and 1 <= one.samples < 2**31
+        and one.low.shape == one.high.shape == (COLUMNS,)
+        and one.shape.shape == (QUANTILES, COLUMNS)
+        for name, one in news.items()
     )
 
 

@@ -164,6 +164,5 @@ class CutHub(Hub):
 
 
 def scale_number(agent):
-    """Which scale a learner of `Auto` has; 0 where it is not a common one."""
-    scale = agent.learner._row.model.scale
-    return 0 if scale is None else scale.number
+    """Which scale a learner of `Auto` has; 0 before its first label."""
+    return int(agent.learner._row.model.scale.number[0])

@@ -33,10 +33,10 @@ def made(graph="ring", J=5, T=60, names=(), model=None, notes=(), **split):
 
 
 def with_experts(outcome, n=30, seed=0):
-    """The same with weights of experts: only the first five for the first rounds, as in a real run."""
+    """The same with weights of experts: the last one has none in the first rounds."""
     J, T = outcome.run.y_hat.shape
-    path = np.random.default_rng(seed).dirichlet(np.arange(1, 11), size=(n, J))
-    path[: n // 5, :, 5:] = 0
+    path = np.random.default_rng(seed).dirichlet(np.arange(1, 7), size=(n, J))
+    path[: n // 5, :, -1] = 0
     path /= path.sum(-1, keepdims=True)
     rounds = np.linspace(0, T - 1, n).astype(int)
     return replace(outcome, run=replace(outcome.run, q_path=path, q_rounds=rounds))

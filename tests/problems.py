@@ -90,11 +90,9 @@ def simulate_paper(X, y, graph, **options):
 
 
 def learners(graph, model, **options):
-    """A learner for each node of a graph 0..J-1, which know the whole network."""
+    """A learner for each node of a graph 0..J-1."""
     near = neighbours_of(graph)
-    made = [domkl.Learner(model, near[j], name=j, **options) for j in range(len(near))]
-    domkl.introduce(made)
-    return made
+    return [domkl.Learner(model, near[j], name=j, **options) for j in range(len(near))]
 
 
 def taught(model, X, y):

@@ -20,22 +20,6 @@ anything = st.recursive(
     max_leaves=8,
 )
 
-#: Files of `auto` from before it had experts of its own samples: they go on with these, nearly as before.
-FEWER_EXPERTS = ("learner-1-auto", "checkpoint-1-auto", "checkpoint-2-auto", "handed-1-auto")
-
-
-#: States whose own samples took plain steps towards the weak ridge, or whose Hedge had another temperature.
-OTHER_STEPS = (
-    *("learner-2-auto", "learner-3-auto", "learner-4-auto"),
-    *("checkpoint-2-auto", "checkpoint-3-auto", "handed-2-auto"),
-)
-
-
-def tolerance(path, **exact):
-    """How near to the expected ones predictions must be; targets span 4."""
-    atol = 0.04 if path.stem in FEWER_EXPERTS else 1e-3 if path.stem in OTHER_STEPS else 0
-    return {"rtol": 0, "atol": atol} if atol else exact
-
 
 def put(directory, round, **arrays):
     return save(directory, round, ARRAYS | arrays, META, sync=False)

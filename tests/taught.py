@@ -9,7 +9,7 @@ import domkl
 import problems
 from domkl.faces.handing import handed_over
 from domkl.faces.online import OnlineRows
-from domkl.learner import handed, introduce
+from domkl.learner import handed
 
 D = 3
 NAMES = ("wind", "hour", "rain")
@@ -80,14 +80,13 @@ def alone(model, **options):
 
 
 def ring(model, J, **options):
-    """J learners that begin with it, and know each other."""
+    """J learners that begin with it."""
     return members(model, nx.cycle_graph(J), **options)
 
 
 def members(model, graph, **options):
     near = problems.neighbours_of(graph)
     made = [domkl.Learner(model, near[j], name=j, **options) for j in graph]
-    introduce(made)
     return graph, made
 
 

@@ -40,10 +40,6 @@ def agent_of(given, X, y, seconds=PAUSE, hub=None):
     return Agent(given, sent, aiter_of(paced(X, y, seconds), d), len)
 
 
-def sizes(*agents):
-    return {agent.learner.topology.size for agent in agents}
-
-
 async def direct(links, version=7, dropped=()):
     """What an operator sends: another graph."""
     operator = transport(topics.OPERATOR)
@@ -75,8 +71,8 @@ def test_a_latecomer_starts_from_what_its_neighbour_knows():
     assert duals((old, new)) < 1e-9
 
 
-def test_a_latecomer_of_auto_is_found_out_by_all_and_learns_from_them():
-    """a - b - c, and c comes when the others have long fixed their scale; a is never told of it."""
+def test_a_latecomer_of_auto_takes_the_scale_of_the_others_and_learns_from_them():
+    """a - b - c, and c comes when the others have had a common scale for long."""
     X, y = problems.streams(3, 900, d)
     out = []
 
@@ -87,19 +83,16 @@ def test_a_latecomer_of_auto_is_found_out_by_all_and_learns_from_them():
         )
         tasks = [asyncio.create_task(each.run()) for each in (a, b)]
         await until(lambda: a.learner.round > 150)
-        before, scale = sizes(a, b), scale_number(a)
         given = config("c", ["b"], model=AUTO, rounds=QUICK)
         c = Agent(given, stream=aiter_of(paced(X[2], y[2], PAUSE), d), out=out.append)
         late = asyncio.create_task(c.run())
-        await until(lambda: sizes(a, b, c) == {(3, 2)} and scale_number(c) != 0)
-        assert {scale_number(each) for each in (a, b, c)} == {scale}
+        await until(lambda: len({scale_number(each) for each in (a, b, c)} - {0}) == 1 and scale_number(c))
         await until(lambda: c.progress.samples > 20)
         for each in (a, b, c):
             each.stop()
         await asyncio.gather(*tasks, late)
-        return before
 
-    assert asyncio.run(main()) == {(2, 1)}
+    asyncio.run(main())
     alone = domkl.simulate(X[2:, :20], y[2:, :20], nx.empty_graph(1), model=AUTO).y_hat
     mine, apart = (np.mean((found - y[2, :20])[0, 2:] ** 2) for found in (y_hats([out[:20]]), alone))
     assert mine < 0.5 * apart
@@ -128,7 +121,7 @@ def test_the_graph_changes_while_it_runs(model):
     assert duals(agents) < 1e-9
 
 
-def test_learners_of_auto_join_and_leave_and_everybody_counts_them():
+def test_learners_of_auto_join_and_leave_and_have_one_scale_while_joined():
     X, y = problems.streams(4, 600, d)
 
     async def main():
@@ -139,13 +132,12 @@ def test_learners_of_auto_join_and_leave_and_everybody_counts_them():
         }
         tasks = [asyncio.create_task(each.run()) for each in made.values()]
         a, b, c, e = made.values()
-        await until(lambda: sizes(a, b) == {(2, 1)} and sizes(c, e) == {(1, 0)})
         await until(lambda: a.learner.round > 100)
         await direct([["a", "b"], ["b", "c"], ["c", "d"]])
-        await until(lambda: sizes(a, b, c, e) == {(4, 3)})
         await until(lambda: len({scale_number(each) for each in (a, b, c, e)} - {0}) == 1)
         await direct([["a", "b"]], version=8, dropped=["c", "d"])
-        await until(lambda: sizes(a, b) == {(2, 1)} and sizes(c, e) == {(1, 0)})
+        await until(lambda: not c.learner.neighbours and not e.learner.neighbours)
+        await until(lambda: b.learner.neighbours == ("a",))
         for each in made.values():
             each.stop()
         await asyncio.wait_for(asyncio.gather(*tasks), 30)
@@ -171,25 +163,22 @@ def test_one_that_is_cut_off_goes_on_and_is_taken_in_again(model):
         await until(lambda: agents[0].learner.round > 100)
         hub.apart = {"l2"}
         await until(lambda: agents[1].learner.neighbours == ("l0",) and agents[2].learner.neighbours == ())
-        apart, rounds = sizes(*agents), agents[2].learner.round
+        rounds = agents[2].learner.round
         await until(lambda: agents[2].learner.round > rounds + 30)
         hub.apart = set()
         await until(lambda: len(agents[1].learner.neighbours) == 2 and len(agents[2].learner.neighbours) == 1)
         rounds = agents[0].learner.round
         await until(lambda: agents[0].learner.round > rounds + 30)
-        together = sizes(*agents)
         for agent in agents:
             agent.stop()
         await asyncio.wait_for(asyncio.gather(*tasks), 30)
-        return agents, apart, together
+        return agents
 
-    agents, apart, together = asyncio.run(main())
+    agents = asyncio.run(main())
     assert duals(agents) < 1e-9
     assert agents[0].neighbourhood.incomplete <= 3  # one may stop some rounds before the other
     assert agents[2].neighbourhood.incomplete > 30  # all while it was alone
     if model is AUTO:
-        assert apart == {(2, 1), (1, 0)}
-        assert together == {(3, 2)}
         assert len({scale_number(agent) for agent in agents}) == 1
 
 

@@ -195,15 +195,4 @@ def test_agents_of_auto_go_on_without_one_that_ends():
     after = np.array([[record["y_hat"] for record in outs[j]][80:] for j in (0, 1)])
     assert ((after - y[:2, 80:]) ** 2).mean() < 0.2 * y.var()
     assert duals(agents[:2]) < 1e-9
-    assert {agent.learner.topology.size for agent in agents[:2]} == {(2, 1)}
-
-
-def test_an_agent_says_that_its_sensor_has_changed_the_unit(log):
-    X, y = problems.streams(1, 170, d)
-    y[0, 150:] = 32 + 1.8 * y[0, 150:]
-    (agent,), y_hat = run_all([config("a", model=AUTO)], X, y)
-    told = [line for line in log() if line["event"] == "labels are in another unit"]
-    assert [line["level"] for line in told] == ["warning"] + ["info"] * (len(told) - 1)
-    assert told[-1]["factor"] == agent.learner.label_unit[1]
-    assert told[-1]["factor"] == pytest.approx(1.8, rel=0.4)
-    assert np.abs(y_hat - y)[0, 162:].mean() < 2  # in the new unit
+    assert [agent.learner.neighbours for agent in agents[:2]] == [("l1",), ("l0",)]

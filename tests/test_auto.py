@@ -1,204 +1,256 @@
-"""The model without settings over a network: raw scales, missing values, any graph, no look ahead."""
+"""`Auto` by its outcomes: what it learns, alone and together, whatever neighbours, sensors and files do."""
 
 from __future__ import annotations
 
-import networkx as nx
 import numpy as np
 import pytest
 
 import domkl
-import problems
-from domkl.base.errors import InputError
-from domkl.learning.auto import EXPERT_NAMES, C
+from domkl.exchange.graph import as_graph
+from domkl.exchange.message import Exchange
+from domkl.exchange.network import Network
+from domkl.learning.auto import AutoRows
+from domkl.learning.auto.scale import Scale, Summary
 
-SMALL = domkl.Auto(size=160)
-
-
-def test_a_network_learns_from_raw_data_without_any_setting():
-    X, y = (values[:, :240] for values in problems.streams(5, 250, 3))
-    run = domkl.simulate(1e4 * X + 3e5, 5000 * y - 7e4, "ring", model=SMALL)
-    assert np.nanmin(run.trust) == 1  # while one is refused, only one end of its edge has dropped the dual
-    assert ((run.y_hat - (5000 * y - 7e4)) ** 2)[:, 100:].mean() < 0.03 * 5000**2
-    assert run.theta.shape == run.lam.shape == (5, 2, 60)  # 21 of the additive model, 17 others
-    assert 0 < run.cv.max() < 0.05 * 5000**2
-    assert 150 < run.sent <= 165
-    assert np.abs(run.lam.sum(0)).max() < 1e-10
+SIZE = 80
 
 
-def test_exchange_pays():
-    X, y = problems.streams(5, 150, 3)
-    together = domkl.simulate(X, y, "ring", model=SMALL)
-    alone = [domkl.simulate(X[[j]], y[[j]], nx.empty_graph(1), model=SMALL).mse[0] for j in range(2)]
-    assert together.mse[:2].mean() < 0.8 * np.mean(alone)
+def streams(J=5, T=250, d=2, seed=0, noise=0.05):
+    """One function for all; what each device sees of it is its own."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(J, T, d))
+    y = np.sin(3 * X[..., 0]) + X[..., 1] ** 2 + noise * rng.standard_normal((J, T))
+    return X, y
 
 
-@pytest.mark.skipif("native" not in problems.ENGINES, reason="the native engine was not built")
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_engines_give_the_same_numbers(loss):
-    X, y = problems.streams(3, 90, 3, classify=loss == "logistic")
-    X[1, ::7, 2] = np.nan
-    model = domkl.Auto(size=160, loss=loss)
-    slow, fast, two = (
-        domkl.simulate(X, y, "path", model=model, engine=name, threads=n)
-        for name, n in (("numpy", 1), ("native", 1), ("native", 2))
-    )
-    for name in ("y_hat", "theta", "lam", "mse", "cv"):
-        expected = getattr(slow, name)
-        atol = 1e-8 * np.abs(expected).max()
-        np.testing.assert_allclose(getattr(fast, name), expected, rtol=1e-8, atol=atol, err_msg=name)
-        np.testing.assert_array_equal(getattr(two, name), getattr(fast, name), err_msg=name)
+def error(run, y, first=100):
+    return float(((run.y_hat - y)[:, first:] ** 2).mean())
 
 
-def test_an_engine_that_cannot_run_it_is_refused():
-    X, y = problems.streams(3, 5, 2)
-    with pytest.raises(InputError, match="'mpi' has no second-order step"):
-        domkl.simulate(X, y, "path", model=SMALL, engine="mpi")
+def simulate(X, y, graph="ring", **settings):
+    return domkl.simulate(X, y, graph, model=domkl.Auto(size=SIZE, **settings))
 
 
-@pytest.mark.parametrize("graph", ["star", "complete", "path"])
-def test_any_graph(graph):
-    X, y = problems.streams(8, 130, 2)
-    run = domkl.simulate(X, y, graph, model=SMALL)
-    assert ((run.y_hat - y) ** 2)[:, 65:].mean() < 0.04
+class Liars(Network):
+    """Device 0 sends something else."""
+
+    lie = staticmethod(lambda theta: theta)
+
+    def delivered(self, own):
+        theta = own["theta"].copy()
+        theta[0] = self.lie(theta[0])
+        return {**own, "theta": theta}
 
 
-def test_scale_does_not_matter():
-    X, y = problems.streams(3, 100, 4)
-    size, shift = np.array([1e-3, 1e6, 1.0, 50.0]), np.array([5.0, -3e6, 0.0, 1.0])
-    runs = [domkl.simulate(data, y, "ring", model=SMALL) for data in (X, X * size + shift)]
-    np.testing.assert_allclose(runs[0].y_hat, runs[1].y_hat, atol=1e-4)
-    large = domkl.simulate(X, 4000 * y + 9000, "ring", model=SMALL)
-    np.testing.assert_allclose(large.y_hat[:, 1:], 4000 * runs[0].y_hat[:, 1:] + 9000, rtol=1e-4)
-
-
-def test_raw_columns_of_any_size_do_as_well_as_scaled_ones():
-    rng = np.random.default_rng(1)
-    X, y = problems.streams(3, 200, 3)
-    tails = rng.standard_t(1.5, size=(3, 200, 1))
-    X = np.concatenate([X, np.ones((3, 200, 1)), tails], -1)
-    y = 3000 + 700 * (y + 0.1 * np.tanh(tails[..., 0]))
-    raw = X * np.array([1e-3, 1e6, 50.0, 7.0, 1e4]) + np.array([5.0, -3e6, 0.0, 0.0, 1e3])
-    flat = raw.reshape(-1, 5)
-    ready = (raw - flat.min(0)) / np.maximum(np.ptp(flat, 0), 1e-9)
-    model = domkl.Auto(size=160, start=3000.0)
-    run, best = (domkl.simulate(data, y, "ring", model=model) for data in (raw, ready))
-    assert np.isfinite(run.y_hat).all()
-    assert run.mse.mean() < 1.05 * best.mse.mean()
-    assert ((run.y_hat - y) ** 2)[:, 120:].mean() < 0.1 * y.var()
-
-
-def test_before_the_scale_is_common_neighbours_know_of_each_other_and_others_do_not():
-    X, y = problems.streams(4, 2, 2)
-    y[:, 0] = [0.0, 30.0, 90.0, 50.0]
-    y_hat = domkl.simulate(X, y, "path", model=SMALL).y_hat
-    for learner, heard in ((2, True), (3, False)):
-        changed = y.copy()
-        changed[learner, 0] += 50
-        other = domkl.simulate(X, changed, "path", model=SMALL).y_hat
-        assert (other[1, 1] != y_hat[1, 1]) == heard
-
-
-def test_learners_who_live_in_different_seasons_do_not_follow_the_average():
-    """Each learner has its own level of inputs and targets: what neighbours know is far off at first."""
-    rng, J, T = np.random.default_rng(0), 8, 48
-    level = rng.uniform(0, 10, (J, 1))
-    walk = level + rng.normal(0, 0.2, (J, T))
-    X, y = np.stack([walk, rng.uniform(size=(J, T))], -1), level + np.sin(walk) + rng.normal(0, 0.1, (J, T))
-    model = problems.online(nx.complete_graph(J), 2, forgetting="none")
-    experts, y_hat = [], []
+def rounds(X, y, network, model=None, before=None):
+    """Every round's predictions (T, J), and the rows; `before` is called with the rows at each round."""
+    _, T, d = X.shape
+    near = network.neighbours
+    rows = model or AutoRows(domkl.Auto(size=SIZE), d, network.graph.names, near.weight, near.deg)
+    y_hat = []
     for t in range(T):
-        found = model.rows.predict(X[:, t])
-        experts.append((found.experts - y[:, [t]]) ** 2)
-        y_hat.append((found.y_hat - y[:, t]) ** 2)
-        model.learn(X[:, t], y[:, t])
-    own, averaged, *_ = np.mean(experts[8:], (0, 1))
-    assert averaged < 10 * own  # as those who err much have no part in it, once that is clear
-    assert np.nanmax(model.network.trust) < 0.9
-    assert np.mean(y_hat[8:]) < 1.2 * own
+        if before is not None:
+            before(rows)
+        prediction = rows.predict(X[:, t])
+        y_hat.append(prediction.y_hat)
+        rows.merge(network.exchange_round(rows, rows.learn(prediction, y[:, t])))
+    return np.array(y_hat), rows
 
 
-def test_one_expert_is_a_blend_and_new_experts_begin_with_little_weight():
-    X, y = problems.streams(3, 66, 3)
-    model = problems.online(nx.cycle_graph(3), 3)
-    for t in range(64):
-        model.learn(X[:, t], y[:, t])
-    w = model.rows.experts.weights()
-    found = dict(zip(EXPERT_NAMES, model.rows.predict(X[:, 64]).experts.T, strict=True))
-    blend = (1 - C.blend) * found["neighbours"] + C.blend * found["long memory"]
-    assert np.allclose(found["blend"], blend)
-    assert np.allclose(w[:, EXPERT_NAMES.index("long memory") :].sum(-1), C.untried, atol=2e-3)
+def ring(J=5, kind=Network):
+    return kind(as_graph("ring", J), Exchange())
 
 
-def test_constant_missing_and_heavy_tailed_columns_stay_finite():
+def test_it_learns_a_function_and_better_together():
+    X, y = streams()
+    together, alone = (
+        error(simulate(X, y), y),
+        np.mean([error(simulate(X[[j]], y[[j]], "path"), y[[j]]) for j in range(5)]),
+    )
+    assert together < 0.05 * y.var()
+    assert together < 0.8 * alone
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_devices_have_the_bits_of_the_simulator(dtype):
+    X, y = streams(J=3, T=130)
+    y[:, 90:] += 8 * X[:, 90:, 1]  # so that something starts again
+    run = domkl.simulate(X, y, [("a", "b"), ("b", "c")], model=domkl.Auto(size=SIZE), dtype=dtype)
+    near = {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
+    devices = {
+        name: domkl.Learner(domkl.Auto(size=SIZE), others, name=name, inputs=2, dtype=dtype)
+        for name, others in near.items()
+    }
+    for t in range(X.shape[1]):
+        sent = {name: one.observe(X[j, t], y[j, t]) for j, (name, one) in enumerate(devices.items())}
+        assert [one.step.y_hat for one in devices.values()] == run.y_hat[:, t].tolist(), t
+        for name, others in near.items():
+            for other in others:
+                devices[name].receive(other, sent[other])
+
+
+def test_duals_sum_to_zero_in_every_round_in_which_nobody_is_refused():
+    X, y = streams(T=100)
+    total, network = [], ring()
+    near = network.neighbours
+    rows = AutoRows(domkl.Auto(size=SIZE), 2, network.graph.names, near.weight, near.deg)
+    rows.trust.few = 10**9  # never enough samples to refuse anybody
+    rounds(X, y, network, rows, lambda rows: total.append(np.abs(rows.consensus.lam.sum(0)).max()))
+    assert max(total) < 1e-9
+    assert np.abs(rows.consensus.lam).max() > 1e-3
+
+
+def test_what_is_known_of_others_is_a_join():
     rng = np.random.default_rng(0)
-    X, y = problems.streams(3, 200, 2)
-    X = np.concatenate([X, np.full((3, 200, 1), 7.0), rng.standard_cauchy((3, 200, 1)) ** 5], -1)
-    X[rng.uniform(size=X.shape) < 0.1] = np.nan
-    X[:, :20, 1] = np.nan
-    run = domkl.simulate(X, y, "ring", model=SMALL)
-    assert np.isfinite(run.y_hat).all()
-    assert ((run.y_hat - y) ** 2)[:, 100:].mean() < 0.5 * y.var()
+    news = [{name: Summary.of(rng.normal(size=(n, 2)), n)} for name in "abc" for n in (1, 2, 4)]
 
+    def known(order):
+        scale = Scale(["me"], 1, 1, [True])
+        for k in order:
+            scale.hear(0, news[k], 100)
+        return {name: one.key() for name, one in scale.known[0].items()}
 
-@pytest.mark.parametrize("delay", [0, 2])
-def test_no_prediction_depends_on_a_label_that_is_not_known_yet(delay):
-    X, y = problems.streams(3, 90, 2)
-    model = domkl.Auto(size=60)
-    whole = domkl.simulate(X, y, "path", model=model, delay=delay).y_hat
-    for t in (0, 7, 8, 63, 64):
-        changed = y.copy()
-        changed[:, t] += 1
-        known = t + delay + 1
-        some = slice(known + 4)
-        y_hat = domkl.simulate(X[:, some], changed[:, some], "path", model=model, delay=delay).y_hat
-        np.testing.assert_array_equal(y_hat[:, :known], whole[:, :known])
-        assert (y_hat[:, known:] != whole[:, some][:, known:]).any(1).all()
-
-
-def test_float32_and_blocks():
-    X, y = problems.streams(3, 90, 2)
-    whole = domkl.simulate(X, y, "ring", model=SMALL)
-    blocks = domkl.simulate([(X[:, :50], y[:, :50]), (X[:, 50:], y[:, 50:])], None, "ring", model=SMALL)
-    np.testing.assert_array_equal(whole.y_hat, blocks.y_hat)
-    small = domkl.simulate(X, y, "ring", model=SMALL, dtype=np.float32)
-    np.testing.assert_allclose(small.mse, whole.mse, rtol=0.02)
+    assert known(range(9)) == known([8, 3, 3, 0, 5, 1, 7, 2, 6, 4, 4]) != known(range(8))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    "lie", [lambda v: -v, lambda v: v + 1e5, lambda v: 0 * v], ids=["flip", "huge", "zero"]
+)
+def test_a_liar_costs_little(lie):
+    X, y = streams(J=5, T=300)
+    network = ring(kind=Liars)
+    network.lie = lie
+    honest, _ = rounds(X, y, ring())
+    lied, _ = rounds(X, y, network)
+    after = slice(60, None)
+    found = [((y_hat.T - y)[1:, after] ** 2).mean() for y_hat in (honest, lied)]
+    assert found[1] < 1.4 * found[0]
+
+
+@pytest.mark.parametrize("way", ["wide", "shifted"])
+def test_a_false_summary_costs_little(way):
+    X, y = streams(T=200)
+    honest, _ = rounds(X, y, ring())
+
+    def forge(rows):
+        for one in rows.scale.known:
+            if 0 in one:
+                low, high = one[0].low, one[0].high
+                move = (-100, 100) if way == "wide" else (50, 50)
+                one[0] = one[0]._replace(low=low + move[0], high=high + move[1])
+
+    lied, _ = rounds(X, y, ring(), before=forge)
+    found = [((y_hat.T - y)[1:, 60:] ** 2).mean() for y_hat in (honest, lied)]
+    assert found[1] < 2 * found[0]
+
+
+def test_wrong_labels_cost_little():
+    X, y = streams(J=1, T=400)
+    wrong = y.copy()
+    wrong[0, 20::20] += 1000.0
+    clean, dirty = simulate(X, y, "path"), simulate(X, wrong, "path")
+    assert error(dirty, y) < 2 * error(clean, y)
+    kept = domkl.simulate(X, wrong, "path", model=domkl.Auto(size=SIZE, outliers="keep"))
+    assert error(kept, y) > 100 * error(dirty, y)
+
+
+def test_a_changed_world_is_followed():
+    X, y = streams(J=1, T=700)
+    y[0, 350:] *= -1
+    follows, stays = (error(simulate(X, y, "path", forgetting=how), y, 500) for how in ("auto", "none"))
+    assert follows < 0.5 * stays
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_restored_state_goes_on_with_the_same_bits(dtype):
+    X, y = streams(T=60)
+    network = ring()
+    near = network.neighbours
+    _, rows = rounds(X[:, :40], y[:, :40], network)
+    other = AutoRows(domkl.Auto(size=SIZE), 2, network.graph.names, near.weight, near.deg)
+    other.restore(rows.state())
+    again = ring()
+    again.restore(network.state())
+    rest = [rounds(X[:, 40:], y[:, 40:], n, m)[0] for n, m in ((network, rows), (again, other))]
+    assert (rest[0] == rest[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("concept", "field", "value"),
     [
-        ({"size": 5}, "size is 5; expected a whole number from 16 to 20000"),
-        ({"loss": "huber"}, "loss is 'huber'"),
-        ({"forgetting": "never"}, "forgetting is 'never'"),
-        ({"forgetting": -1.0}, "forgetting is -1"),
-        ({"seed": -1}, "seed is -1"),
-        ({"start": np.nan}, "start is nan"),
+        ("consensus", "theta", np.nan),
+        ("consensus", "Q", np.inf),
+        ("scale", "width", -1.0),
+        ("memory", "count", -1),
+        ("mixture_echo", "size", -1.0),
+        ("recent", "variance", np.nan),
+        ("guard", "errors", -1.0),
     ],
 )
-def test_wrong_settings_are_refused_in_one_line(wrong, message):
-    with pytest.raises(InputError, match=message) as caught:
-        domkl.Auto(**wrong)
-    assert "\n" not in str(caught.value)
+def test_a_state_that_no_learner_can_have_is_refused(concept, field, value):
+    _, rows = rounds(*streams(J=1, T=20), Network(as_graph("path", 1), Exchange()))
+    state = rows.state()
+    state[concept][field][...] = value
+    with pytest.raises(ValueError, match=field):
+        AutoRows(domkl.Auto(size=SIZE), 2).restore(state)
+    state = rows.state()
+    state[concept][field] = state[concept][field][..., :0]
+    with pytest.raises(ValueError, match=field):
+        AutoRows(domkl.Auto(size=SIZE), 2).restore(state)
 
 
-def test_infinite_inputs_are_refused():
-    X, y = problems.streams(3, 5, 2)
-    X[0, 2, 1] = np.inf
-    with pytest.raises(InputError, match="infinite"):
-        domkl.simulate(X, y, "ring", model=SMALL)
+def test_an_input_that_comes_late_is_used():
+    rng = np.random.default_rng(0)
+    rows, lone = AutoRows(domkl.Auto(size=SIZE), 1), Network(as_graph("path", 1), Exchange())
+    X = rng.uniform(-1, 1, size=(600, 2))
+    errors = []
+    for t, x in enumerate(X):
+        if t == 100:
+            rows.grow(2)
+        prediction = rows.predict(x[None, : rows.d].copy())
+        errors.append(prediction.y_hat[0] - x.sum())
+        rows.merge(lone.exchange_round(rows, rows.learn(prediction, x[[0]] + x[[1]])))
+    assert np.mean(np.square(errors[400:])) < 0.1 * np.mean(np.square(errors[50:100]))
 
 
-def test_regret_against_the_best_fixed_function_grows_slower_than_the_rounds():
-    X, y = problems.streams(3, 600, 2)
-    y = y + 0.2 * np.random.default_rng(0).standard_normal(y.shape)
-    model = problems.online(nx.cycle_graph(3), 2, size=80, forgetting="none")
-    y_hat = problems.taught(model, X.swapaxes(0, 1), y.T).T
-    joint, scale = model.rows.joint, model.rows.scale
-    regret = []
-    for T in (150, 600):
-        z = joint.features.of(X[:, :T], scale.inputs).reshape(3 * T, 2, -1)
-        labels = y[:, :T].ravel()
-        best = min(((z[:, p] @ np.linalg.lstsq(z[:, p], labels)[0] - labels) ** 2).sum() for p in (0, 1))
-        regret.append(((y_hat - y)[:, :T] ** 2).sum() - best)
-    assert regret[0] > 0
-    assert regret[1] < 4**0.6 * regret[0]
+@pytest.mark.parametrize("kind", ["constant", "missing", "huge", "one value"])
+def test_odd_inputs_do_no_harm(kind):
+    X, y = streams(J=2, T=80)
+    X[..., 0] = {"constant": 3.0, "missing": np.nan, "huge": 1e100 * X[..., 0], "one value": X[:1, :1, 0]}[
+        kind
+    ]
+    assert np.isfinite(simulate(X, y, "path").y_hat).all()
+
+
+def test_the_equations_of_consensus():
+    """All functions of a pair from the plain sums over samples, as docs/auto.md has them."""
+    rng = np.random.default_rng(0)
+    from domkl.learning.auto.consensus import Consensus
+    from domkl.learning.model import Pull
+
+    K, rho, f = 3, 0.4, 0.05
+    model = Consensus(np.ones(2), np.ones(2), 1, K)
+    tau = 0.01 / 2 + rho
+    theta, lam, weak, near = (np.zeros((2, K)) for _ in range(4))
+    Z, Y = np.zeros((2, 0, K)), np.zeros((2, 0))
+    model.Q.base[:] = np.eye(K) / tau
+    for _ in range(20):
+        z, y = rng.normal(size=(2, K)), rng.normal(size=(2, 1))
+        solved = model.solve(z)
+        Q = [np.linalg.inv(2 * Z[j].T @ Z[j] + tau * np.eye(K)) for j in range(2)]
+        c = (theta + near) / 2
+        personal = [z[j] @ Q[j] @ (2 * Z[j].T @ Y[j] + tau * c[j]) for j in range(2)]
+        np.testing.assert_allclose(model.predict(solved)[1][:, 0], personal, atol=1e-8)
+        Z, Y = np.concatenate([Z, z[:, None]], 1), np.concatenate([Y, y], 1)
+        Q = [np.linalg.inv(2 * Z[j].T @ Z[j] + tau * np.eye(K)) for j in range(2)]
+        M = [2 * Z[j].T @ Y[j] for j in range(2)]
+        new = np.array([Q[j] @ (M[j] + rho / 2 * (theta[j] + near[j]) - lam[j]) for j in range(2)])
+        weak = np.array([Q[j] @ (M[j] + (tau - f) * weak[j]) for j in range(2)])
+        sent = model.learn(solved, y, np.full(2, 2.0))
+        other = sent[::-1]
+        model.merge(Pull(other, other, np.ones(2), other, np.ones(2)))
+        theta, near = new, new[::-1]
+        lam = lam + rho / 2 * (theta - near)
+        for found, expected in ((model.theta, theta), (model.weak, weak), (model.lam, lam)):
+            np.testing.assert_allclose(found[:, 0], expected, atol=1e-8)
+        np.testing.assert_allclose(model.alone[:, 0], [Q[j] @ M[j] for j in range(2)], atol=1e-8)

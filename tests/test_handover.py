@@ -7,8 +7,6 @@ import pytest
 
 import domkl
 from domkl.base.errors import DataError, InputError
-from domkl.faces import handing
-from domkl.faces.online import OnlineRows
 from domkl.faces.saved import About
 from domkl.learner import handed
 from taught import (
@@ -24,7 +22,6 @@ from taught import (
     samples,
     streams,
     taught_in_river,
-    taught_online,
 )
 
 river = pytest.importorskip("domkl.river")
@@ -38,7 +35,6 @@ TAUGHT = {"auto": 200, "paper": 700}
 # It goes on like the model
 
 
-@pytest.mark.usefixtures("short_warm_up")
 def test_a_device_alone_goes_on_like_the_model(tmp_path):
     model = taught_in_river("auto", T=140)  # whose scale is fixed
     learner, (X, y) = alone(read_back(model, tmp_path)), samples(60, seed=1)
@@ -85,7 +81,6 @@ def test_a_device_of_the_paper_keeps_estimate_and_scale(tmp_path):
     assert mine < 1.05 * its < 0.1 * y.var()
 
 
-@pytest.mark.usefixtures("short_warm_up")
 @pytest.mark.parametrize("kind", MODELS)
 def test_classes_keep_their_meaning(tmp_path, kind):
     model = taught_in_river(kind, T=TAUGHT[kind], classify=True)
@@ -121,7 +116,6 @@ def test_scikit_learn_hands_over_numbers(tmp_path, kind):
     np.testing.assert_allclose(found, regressor.predict(table[:20]), atol=0.01 * y.std())
 
 
-@pytest.mark.usefixtures("short_warm_up")
 @pytest.mark.parametrize("kind", MODELS)
 def test_domkl_hands_over_too(tmp_path, kind):
     model, (X, y) = domkl.DOMKL(model=MODELS[kind]), samples(140)
@@ -132,7 +126,6 @@ def test_domkl_hands_over_too(tmp_path, kind):
     np.testing.assert_allclose(found, [model.predict(x) for x in X], rtol=ROUNDING[kind])
 
 
-@pytest.mark.usefixtures("short_warm_up")
 @pytest.mark.parametrize("forgetting", ["none", 100.0])
 def test_a_model_with_any_forgetting_goes_on_in_a_network(tmp_path, forgetting):
     model, (X, y) = domkl.DOMKL(model=domkl.Auto(size=60, forgetting=forgetting)), samples(140)
@@ -148,7 +141,6 @@ def test_a_model_with_any_forgetting_goes_on_in_a_network(tmp_path, forgetting):
     assert all(abs(one.step.y_hat - one.step.y) < 300 for one in group)
 
 
-@pytest.mark.usefixtures("short_warm_up")
 @pytest.mark.parametrize("kind", MODELS)
 def test_inputs_that_came_late_and_values_that_are_missing(tmp_path, kind):
     model = river.MultiKernelRegressor(MODELS[kind])
@@ -165,7 +157,6 @@ def test_inputs_that_came_late_and_values_that_are_missing(tmp_path, kind):
         model.learn_one(x, label)
 
 
-@pytest.mark.usefixtures("short_warm_up")
 def test_numbers_are_names_too(tmp_path):
     model, (X, y) = river.MultiKernelRegressor(MODELS["auto"]), samples(140)
     for x, label in zip(X, y, strict=True):
@@ -174,40 +165,6 @@ def test_numbers_are_names_too(tmp_path):
     assert sorted(taught.names) == ["0", "1", "2"]
     x = X[0, [int(name) for name in taught.names]]
     assert alone(taught).predict(x) == pytest.approx(model.predict_one(dict(enumerate(X[0]))), rel=1e-5)
-
-
-def test_a_model_handed_over_early_has_the_scale_of_all_its_samples():
-    model = taught_online(T=200)
-    device = handing.handed_over(model).alone()
-    assert device.scale.inputs.n.min() == 200
-    assert model.rows.scale.inputs.n.min() == 128
-    assert device.scale.fixed is False  # alone, nobody shares it
-    learner = alone(handing.handed_over(model))
-    X, y = samples(50, seed=2)
-    mine, its = ([find(x) for x in X] for find in (learner.predict, lambda x: model.predict(x[None])[0]))
-    assert np.mean((mine - y) ** 2) < 1.1 * np.mean((its - y) ** 2)
-
-
-@pytest.mark.usefixtures("short_warm_up")
-def test_a_model_handed_over_in_the_middle_of_a_change_does_not_reset():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(600, 3))
-    y = X[:, 0] + np.where(np.arange(600) < 400, 1, -1) * np.sin(4 * X[:, 1])
-    model = OnlineRows(MODELS["auto"], 3)
-    for t in range(600):
-        before = model.rows.joint.restarts[0]
-        if t >= 400:
-            taught = handing.handed_over(model)
-        model.learn(X[t][None], y[t][None])
-        if t >= 400 and model.rows.joint.restarts[0] > before:
-            break
-    assert 400 < t < 599
-    device = alone(taught)
-    device.predict(X[t])
-    resets, restarts = device._row.resets, device._row.restarts
-    for s in range(t, min(t + 20, 600)):
-        device.observe(X[s], y[s])
-    assert (device._row.resets, device._row.restarts) == (resets, restarts)
 
 
 # What cannot be handed over

@@ -11,16 +11,6 @@ from domkl.base.errors import InputError
 from domkl.learner import handed
 from taught import MODELS, taught
 
-AUTO = domkl.Auto(size=60)
-
-
-def test_learners_are_introduced_to_all_their_neighbours_or_not_at_all():
-    a, b = (
-        domkl.Learner(AUTO, near, name=name, inputs=2) for name, near in (("a", ["b"]), ("b", ["a", "c"]))
-    )
-    with pytest.raises(InputError, match="'c' is not introduced; expected all learners; add it"):
-        domkl.introduce([a, b])
-
 
 @pytest.mark.parametrize("neighbours", ["ab", 3, ["b", "b"], [["b"]], None])
 def test_neighbours_are_a_list_of_different_names(neighbours):

@@ -13,9 +13,7 @@ MODELS = {"first": inmemory.PAPER, "newton": inmemory.paper(step="newton"), "aut
 
 
 def pair(model):
-    made = [domkl.Learner(model, [other], name=name, inputs=d) for name, other in ("ab", "ba")]
-    domkl.introduce(made)
-    return made
+    return [domkl.Learner(model, [other], name=name, inputs=d) for name, other in ("ab", "ba")]
 
 
 def taught(model, rounds=60):

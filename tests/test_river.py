@@ -145,9 +145,8 @@ def test_an_input_that_is_infinite_from_its_first_sample_warns_of_nothing(settin
 
 
 @BOTH
-@pytest.mark.usefixtures("short_warm_up")
 def test_a_feature_that_comes_later_changes_no_prediction_until_it_varies(settings):
-    X, y = stream(160)  # when the scale of `Auto` is fixed
+    X, y = stream(160)
     model = MultiKernelRegressor(settings)
     errors(model, X, y)
     assert model.predict_one({**X[0], "z": 3.0}) == pytest.approx(model.predict_one(X[0]), abs=1e-5)
@@ -229,10 +228,9 @@ def test_the_first_prediction_is_start():
         MultiKernelClassifier(Auto(start=0.3))
 
 
-@pytest.mark.usefixtures("short_warm_up")
 def test_forgetting_is_that_of_the_settings():
     X, y = stream(350)
-    y[160:] = [-label for label in y[160:]]  # when the scale is fixed
+    y[160:] = [-label for label in y[160:]]
     none, short = (
         errors(MultiKernelRegressor(Auto(size=40, forgetting=which)), X, y) for which in ("none", 30.0)
     )

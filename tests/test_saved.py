@@ -159,15 +159,15 @@ def test_a_model_of_tiny_or_huge_labels_is_saved_and_loaded(tmp_path, size):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("gone", -5), ("gone", 10**6), ("skip", 10**6), ("restarts", -1), ("restarts", 1)]
+    ("where", "value"),
+    [("recent age", -5), ("memory count", -1), ("consensus n", 10**6), ("scale number", -1)],
 )
-def test_counts_that_cannot_be_are_refused(tmp_path, name, value):
+def test_counts_that_cannot_be_are_refused(tmp_path, where, value):
     one, _, _ = model("auto, network, early")
     one.save(tmp_path / "m.domkl")
 
     def change(state):
-        part = state["rows"]["rows"]["joint" if name == "restarts" else "warm_up"]
-        part[name] = np.full_like(part[name], value)
+        put(state, ("rows", "rows", *where.split()), lambda counts: np.full_like(counts, value))
 
     rewritten(tmp_path / "m.domkl", change)
     with pytest.raises(DataError):

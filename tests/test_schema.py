@@ -1,11 +1,8 @@
-"""State in files: named fields, versions, migrations, and files of earlier versions that load forever."""
+"""State in files: named fields and versions; files of another version are refused."""
 
 from __future__ import annotations
 
 import json
-import pathlib
-import runpy
-import shutil
 
 import numpy as np
 import pytest
@@ -14,14 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 import domkl
+import inmemory
+from domkl.agent.memory import Memory
+from domkl.agent.sections import CheckpointSection
 from domkl.base.errors import DataError, InputError
-from domkl.learner import files, handed, schema
-from saved import tolerance
-
-ROOT = pathlib.Path(__file__).parent.parent
-MAKE = runpy.run_path(str(ROOT / "scripts" / "make_fixtures.py"))
-FOLDER = ROOT / "tests" / "fixtures"
-FIXTURES = sorted(FOLDER.glob("learner-*.json"))
+from domkl.learner import schema
 
 arrays = arrays_of.arrays(np.float64, arrays_of.array_shapes(max_dims=2, max_side=3))
 leaves = (
@@ -51,27 +45,19 @@ def test_a_state_survives_its_file(state):
     assert same(schema.read("learner", found, json.loads(json.dumps(meta))), state)
 
 
-def test_an_older_state_is_migrated_step_by_step(monkeypatch):
-    found, meta = schema.document("model", {"old_name": 3})
-    monkeypatch.setitem(schema.VERSIONS, "model", 3)
-    monkeypatch.setitem(schema.MIGRATIONS, ("model", 1), lambda state: {"name": state["old_name"]})
-    monkeypatch.setitem(schema.MIGRATIONS, ("model", 2), lambda state: {**state, "added": 0})
-    assert schema.read("model", found, {**meta, "version": 1}) == {"name": 3, "added": 0}
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 99}, "newer version of domkl .version 99 .*; expected 6 or earlier; upgrade domkl"),
-        ({"version": 2**63}, "was written by a newer version of domkl"),
+        ({"version": 99}, "has version 99 of its schema; expected 1; use the domkl that wrote it"),
+        ({"version": 2**63}, "has version 9223372036854775808 of its schema"),
         ({"schema": "model"}, "schema 'model'; expected 'learner'"),
         ({"schema": ["learner"]}, "schema .'learner'.; expected 'learner'"),
-        ({"version": "1"}, "version '1'; expected a whole number from 1 to 6"),
-        ({"version": 0}, "version 0; expected a whole number"),
-        ({"version": -1}, "version -1; expected a whole number"),
-        ({"version": True}, "version True; expected a whole number"),
-        ({"version": 1.0}, "version 1.0; expected a whole number"),
-        ({"version": None}, "version None; expected a whole number"),
+        ({"version": "1"}, "version '1' of its schema"),
+        ({"version": 0}, "version 0 of its schema; expected 1"),
+        ({"version": -1}, "version -1 of its schema; expected 1"),
+        ({"version": True}, "version True of its schema"),
+        ({"version": 1.0}, "version 1.0 of its schema"),
+        ({"version": None}, "version None of its schema"),
         (
             {"state": {"pickle": "x"}},
             "holds {'pickle': 'x'}; expected an array of the file",
@@ -118,71 +104,82 @@ def test_dots_in_keys_do_not_let_two_arrays_share_a_name():
         schema.document("learner", {1: np.zeros(2), "1": np.ones(2)})
 
 
-def test_every_version_before_todays_has_a_migration():
-    for name, version in schema.VERSIONS.items():
-        assert all((name, each) in schema.MIGRATIONS for each in range(1, version))
-
-
-def test_there_is_a_fixture_of_todays_version_for_every_kind():
-    names = {path.stem for path in FIXTURES}
-    assert names >= {f"learner-{schema.VERSIONS['learner']}-{kind}" for kind in MAKE["MODELS"]}
-
-
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
-def test_files_of_every_version_load_and_go_on(path):
-    kind = path.stem.split("-", 2)[2]
-    learners = MAKE["pair"](MAKE["MODELS"][kind])
-    for j, learner in enumerate(learners):
-        about, found = files.parsed(path.with_name(f"{path.stem}-{j}.safetensors").read_bytes())
-        learner.load(found, files.meta(about))
-    expected = json.loads(path.read_text())
-    rounds = range(MAKE["ROUNDS"], MAKE["ROUNDS"] + len(expected))
-    assert learners[0].round == rounds[0]
-    found = MAKE["teach"](learners, rounds)
-    np.testing.assert_allclose(found, expected, **tolerance(path, rtol=1e-7, atol=1e-9))
-
-
 def test_a_learner_with_other_settings_refuses_the_state():
-    one, two = MAKE["pair"](domkl.Auto(size=60))[0], MAKE["pair"](domkl.Auto(size=80))[0]
+    one, two = (domkl.Learner(domkl.Auto(size=size), name="a", inputs=2) for size in (60, 80))
     with pytest.raises(DataError, match="the saved learner has fingerprint"):
         two.load(*one.save())
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("checkpoint-*.json")), ids=lambda path: path.stem)
-def test_agents_checkpoints_of_every_version_load_with_their_journals(path, tmp_path):
-    shutil.copytree(path.with_suffix(""), tmp_path / "state")
-    learner, kept = (
-        MAKE["alone"](MAKE["MODELS"][path.stem.split("-", 2)[2]]),
-        MAKE["memory"](tmp_path / "state"),
-    )
-    assert kept.load(learner) is not None
-    again = list(kept.noted())
-    assert [reading.index for reading in again] == [kept.readings, kept.readings + 1]
-    for reading in again:
-        learner.observe(reading.x, reading.y)
-    kept.close()
-    found = [learner.predict(MAKE["sample"](t, 0)[0]) for t in range(5)]
-    expected = json.loads(path.read_text())
-    np.testing.assert_allclose(found, expected, **tolerance(path, rtol=1e-7, atol=1e-9))
-
-
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("handed-*.json")), ids=lambda path: path.stem)
-def test_handed_models_of_every_version_load(path):
-    model = handed.read(path.with_suffix(".model"))
-    assert model.names == ("first", "second")
-    learner = domkl.Learner(model, name="a", engine="numpy")
-    found = [learner.predict(MAKE["sample"](t, 0)[0]) for t in range(5)]
-    expected = json.loads(path.read_text())
-    np.testing.assert_allclose(found, expected, **tolerance(path, rtol=1e-5, atol=1e-6))
+def memory(folder):
+    return Memory(CheckpointSection(str(folder), sync=False), True, "a", "net")
 
 
 def test_a_journal_of_a_later_version_is_refused(tmp_path):
-    kept = MAKE["memory"](tmp_path)
-    learner = MAKE["alone"](MAKE["MODELS"]["paper"])
+    learner = domkl.Learner(domkl.Auto(size=60), name="a", inputs=2)
+    kept = memory(tmp_path)
     kept.save(learner)
     kept._journal.append({"version": 99, "index": 0, "x": [1.0, 2.0], "y": 1.0, "id": None})
     kept.close()
-    later = MAKE["memory"](tmp_path)
-    with pytest.raises(DataError, match="'reading' was written by a newer version of domkl"):
+    later = memory(tmp_path)
+    with pytest.raises(DataError, match="'reading' has version 99 of its schema; expected 1"):
         later.load(learner)
     later.close()
+
+
+KINDS = {"auto": domkl.Auto(size=60), "paper": inmemory.PAPER, "newton": inmemory.paper(step="newton")}
+
+
+def taught(model, rounds):
+    """A pair of learners after so many rounds, and what they predicted in each."""
+    pair = [domkl.Learner(model, [other], name=name, inputs=inmemory.d) for name, other in ("ab", "ba")]
+    return pair, teach(pair, range(rounds))
+
+
+def teach(pair, rounds):
+    found = []
+    for t in rounds:
+        X = np.random.default_rng(t).random((2, inmemory.d))
+        one, other = (each.observe(x, np.sin(3 * x[0]) + x[1]) for each, x in zip(pair, X, strict=True))
+        pair[0].receive("b", other), pair[1].receive("a", one)
+        found.append([each.step.y_hat for each in pair])
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rounds", [0, 1, 3, 40, 100])
+def test_a_learner_goes_on_from_its_file_with_the_same_bits(kind, rounds):
+    pair, _ = taught(KINDS[kind], rounds)
+    again, _ = taught(KINDS[kind], 0)
+    for new, old in zip(again, pair, strict=True):
+        found, meta = old.save()
+        new.load({name: array.copy() for name, array in found.items()}, json.loads(json.dumps(meta)))
+    later = range(rounds, rounds + 40)
+    assert teach(again, later) == teach(pair, later)
+
+
+def damaged(state, rng):
+    """A description with one of its places put to something else."""
+    text = json.loads(json.dumps(state))
+    at = text
+    while True:
+        keys = [*at] if isinstance(at, dict) else [*range(len(at))]
+        key = keys[rng.integers(len(keys))]
+        if not isinstance(at[key], dict | list) or not at[key] or rng.random() < 0.1:
+            at[key] = [None, [], {}, "x", -1, {"float": "nan"}, {"array": "no"}][rng.integers(7)]
+            return text
+        at = at[key]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_learner_with_a_damaged_state_is_refused_in_one_line_or_learns_on(kind):
+    pair, _ = taught(KINDS[kind], 20)
+    arrays, meta = pair[0].save()
+    rng, refused = np.random.default_rng(0), []
+    for _ in range(150):
+        new = domkl.Learner(KINDS[kind], ["b"], name="a", inputs=inmemory.d)
+        try:
+            new.load(arrays, {**meta, "state": damaged(meta["state"], rng)})
+        except DataError as error:
+            refused.append(str(error))
+    assert len(refused) > 50
+    assert not any("\n" in line for line in refused)

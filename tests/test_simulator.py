@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 import domkl
 import problems
-from domkl import engines
 from domkl.base.errors import InputError
 from domkl.exchange.links import Links
 
@@ -23,15 +22,6 @@ def test_the_network_learns_and_agrees():
     late = ((run.y_hat - y) ** 2)[:, 400:].mean(1)
     assert late.max() < 0.03  # the noise alone is 0.01, the labels' variance 0.6
     assert run.cv.max() < 0.1
-
-
-@pytest.mark.parametrize(("size", "given", "used"), [(60, None, 1), (700, None, 5), (60, 3, 3)])
-def test_small_models_take_one_thread_unless_told_otherwise(size, given, used, monkeypatch):
-    made, make = [], engines.make_inverse
-    monkeypatch.setattr(engines, "make_inverse", lambda name, threads: made.append(threads) or make(name))
-    monkeypatch.setattr("os.cpu_count", lambda: 5)
-    domkl.simulate(*problems.streams(2, 3, 2), "path", model=domkl.Auto(size=size), threads=given)
-    assert made == [used]
 
 
 @pytest.mark.parametrize("engine", problems.ENGINES)

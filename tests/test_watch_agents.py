@@ -22,6 +22,7 @@ from domkl.agent.sections import LogSection
 from domkl.agent.serve import service_of, show_status
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
+from domkl.learning.auto import EXPERT_NAMES
 from domkl.learning.first_order import Rates
 from domkl.learning.settings import Auto, Paper
 
@@ -160,7 +161,7 @@ def test_the_page_of_one_shows_all_and_its_own_readings():
     assert (own["target"], own["unit"], own["inputs"], own["self"]) == ("flow", "l/s", ["u", "v"], "a")
     samples = own["detail"]["samples"]
     assert samples[5] == pytest.approx(y[0].tolist())
-    assert own["detail"]["weights"][0][0] == "own"
+    assert [name for name, _ in own["detail"]["weights"]] == list(EXPERT_NAMES)
     assert far["detail"]["name"] == "c"
     assert far["detail"]["samples"][0] == []
 

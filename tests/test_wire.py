@@ -18,25 +18,26 @@ from domkl.agent.wire import Again, Envelope, Hello
 from domkl.base.errors import PeerError
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update
-from updates import HELLO, LIFE, MARK, SCALARS, SHAPE, THETA, UPDATE, changed, decoder
+from domkl.learning.auto.scale import Summary
+from updates import COLUMNS, HELLO, LIFE, MARK, SCALARS, SHAPE, THETA, UPDATE, changed, decoder
 
 numbers = st.integers(0, 2**63 - 1)
 rounds = st.integers(0, 2**52 - 1)
 lasts = st.integers(-1, 2**52 - 1)
-versions = st.integers(0, 2**62)
 names = st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True)
 lives = st.builds(Life, numbers, numbers)
 edges = st.dictionaries(names, st.builds(Held, numbers, numbers, lasts, lasts, lasts), max_size=5)
-links = st.dictionaries(names, st.tuples(versions, st.lists(names, max_size=3).map(tuple)), max_size=3)
 finite = st.floats(allow_nan=False, allow_infinity=False)
+samples = hnp.arrays(float, st.tuples(st.integers(1, 5), st.just(COLUMNS)), elements=st.floats(-1e150, 1e150))
+summaries = st.dictionaries(names, st.builds(Summary.of, samples, st.integers(1, 2**31 - 1)), max_size=3)
 
 
 @settings(max_examples=50, deadline=None)
 @given(hnp.arrays(float, SHAPE, elements=finite), hnp.arrays(float, 2, elements=finite), edges, st.data())
 def test_an_update_comes_back_to_the_last_bit(theta, scalars, edges, data):
     life, (durable, t) = data.draw(lives), sorted((data.draw(rounds), data.draw(rounds)))
-    degree, known = data.draw(st.integers(0, 1024)), data.draw(links)
-    sent = Update(t, theta, scalars, MARK, edges, degree, None, known)
+    degree, news = data.draw(st.integers(0, 1024)), data.draw(summaries)
+    sent = Update(t, theta, scalars, MARK, edges, degree, news)
     message = wire.encode_update(sent, life, durable, "float64")
     found = decoder().decode(message)
     assert found[:3] == (life, durable, "float64")
@@ -44,7 +45,10 @@ def test_an_update_comes_back_to_the_last_bit(theta, scalars, edges, data):
     assert found.update.theta.tobytes() == theta.tobytes()
     assert found.update.scalars.tobytes() == scalars.tobytes()
     assert (found.update.round, found.update.fingerprint, found.update.edges) == (t, MARK, edges)
-    assert (found.update.degree, found.update.links) == (degree, known)
+    assert found.update.degree == degree
+    assert {name: one.key() for name, one in found.update.news.items()} == {
+        name: one.key() for name, one in news.items()
+    }
     assert all(type(held) is Held for held in found.update.edges.values())
     assert wire.encode_update(found.update, life, durable, "float64") == message
 
@@ -53,8 +57,7 @@ def test_an_update_comes_back_to_the_last_bit(theta, scalars, edges, data):
 @given(st.data())
 def test_hello_and_again_come_back(data):
     wants = data.draw(st.dictionaries(names, rounds, max_size=5))
-    known = {name: (version, list(near)) for name, (version, near) in data.draw(links).items()}
-    told = {"done": True, "graph": 2, "ended": wants, "links": known, "rivals": list(wants)}
+    told = {"done": True, "graph": 2, "ended": wants, "rivals": list(wants)}
     told["lives"] = {name: data.draw(lives) for name in wants}
     hello = Hello(MARK, data.draw(lives), data.draw(rounds), 0, wants, data.draw(edges), **told)
     again = Again(MARK, data.draw(lives), data.draw(st.lists(st.binary(), max_size=64)))
@@ -97,12 +100,11 @@ def test_the_order_of_an_array_in_memory_does_not_matter():
     assert message == wire.encode_update(UPDATE, LIFE, 5)
 
 
-@given(hnp.arrays(float, st.integers(0, 6), elements=finite))
-def test_further_numbers_come_back_to_the_last_bit(more):
-    message = wire.encode_update(UPDATE._replace(more=more), LIFE, 5, "float16")
-    found = decoder(more=6).decode(message).update.more
-    assert found.tobytes() == more.tobytes()
-    assert not found.flags.writeable
+def test_summaries_are_never_rounded():
+    one = Summary.of(np.array([[1 / 3, 1e140]]), 512)
+    message = wire.encode_update(UPDATE._replace(news={"a": one}), LIFE, 5, "float16")
+    found = decoder().decode(message).update.news["a"]
+    assert Summary.check(found, COLUMNS, 512).key() == one.key()
 
 
 def test_scalars_that_stay_at_home():
@@ -117,11 +119,6 @@ def test_again_holds_updates_byte_for_byte():
     assert [decoder().update(one).update.round for one in again.updates] == [0, 1, 2]
     with pytest.raises(PeerError, match="a message is Hello; expected an update"):
         decoder().update(wire.encode(HELLO))
-
-
-def test_links_are_taken_as_they_were_announced():
-    found = decoder().decode(wire.encode(HELLO))
-    assert wire.announced(found.links) == UPDATE.links == decoder().decode(changed()).update.links
 
 
 def test_fields_of_a_newer_minor_version_are_ignored():

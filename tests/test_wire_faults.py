@@ -9,16 +9,20 @@ import msgspec
 import numpy as np
 import pytest
 
+import domkl
 import forgeries
 from domkl.agent import wire
 from domkl.agent.lives import Life
 from domkl.agent.wire import Again, Hello
 from domkl.base.errors import InputError, PeerError
 from domkl.exchange.edges import Held
+from domkl.learning.auto.scale import Summary
 from forgeries import resealed
-from updates import HELLO, LIFE, MARK, SHAPE, THETA, UPDATE, changed, decoder
+from updates import COLUMNS, HELLO, LIFE, MARK, SHAPE, THETA, UPDATE, changed, decoder
 
 THETA_BYTES = THETA.tobytes()
+SUMMARY = Summary.of(np.arange(8.0).reshape(4, COLUMNS), 4)
+NEWS = [4, SUMMARY.low.tobytes(), SUMMARY.high.tobytes(), SUMMARY.shape.tobytes()]
 NAN = np.full(SHAPE, np.nan).tobytes()
 SIGNAL = b"\1\0\x80\x7f"  # a signalling NaN: to convert it would raise a warning
 
@@ -96,17 +100,21 @@ SIGNAL = b"\1\0\x80\x7f"  # a signalling NaN: to convert it would raise a warnin
         (changed(edges={"a": Held(before=2**52)}), "out of range"),
         (changed(edges={"a": [0, 0, 0.5]}), "malformed: Expected `int`, got `float`"),
         (changed(edges={"a": [0] * 6}), "malformed: Expected `array`"),
-        (changed(links={"a/b": [0, []]}), "a name that cannot be sent"),
-        (changed(links={"a": [0, ["b", "a b"]]}), "a name that cannot be sent"),
-        (changed(links={"a": [-1, []]}), "malformed: Expected `int` >= 0"),
-        (changed(links={"a": [2**62 + 1, []]}), "malformed: Expected `int` <"),
-        (changed(links={"a": [0, ["b"] * 1025]}), "malformed: .*length <= 1024"),
-        (changed(links={str(i): [0, []] for i in range(1025)}), "malformed: .*length <= 1024"),
-        (changed(links={"a": [0]}), "malformed: Expected `array` of length 2"),
-        (changed(links={"a": [0, "b"]}), "malformed: Expected `array`, got `str`"),
+        (changed(news={"a/b": NEWS}), "a name that cannot be sent"),
+        (changed(news={"": NEWS}), "malformed: Expected `str` of length >= 1"),
+        (changed(news={"a": [0, *NEWS[1:]]}), "malformed: Expected `int` >= 1"),
+        (changed(news={"a": [2**31, *NEWS[1:]]}), "malformed: Expected `int` <= 2147483647"),
+        (changed(news={"a": [1.5, *NEWS[1:]]}), "malformed: Expected `int`, got `float`"),
+        (changed(news={str(i): NEWS for i in range(1025)}), "malformed: .*length <= 1024|expected at most"),
+        (changed(news={"a": NEWS[:3]}), "malformed: Expected `array` of length 4"),
+        (changed(news={"a": [*NEWS, 1]}), "malformed: Expected `array` of length 4"),
+        (changed(news={"a": [1, "low", *NEWS[2:]]}), "malformed: Expected `bytes`, got `str`"),
+        (changed(news={"a": [1, b"", *NEWS[2:]]}), r"a summary has \(0, 16, .*expected \(16, 16, "),
+        (changed(news={"a": [1, NEWS[1], NEWS[2] + b"\0", NEWS[3]]}), r"a summary has \(16, 17, \d+\) bytes"),
+        (changed(news={"a": [*NEWS[:3], NEWS[3][:-2]]}), "a summary has"),
+        (changed(news=[]), "malformed: Expected `object`, got `array`"),
         (changed(degree=1025), "malformed: Expected `int` <= 1024"),
         (changed(degree=-1), "malformed: Expected `int` >= 0"),
-        (changed(wire.encode(HELLO), links={"a": [0, ["b/c"]]}), "a name that cannot be sent"),
         (changed(wire.encode(HELLO), ended={"b/c": 1}), "a name that cannot be sent"),
         (changed(wire.encode(HELLO), wants={"a b": 1}), "a name that cannot be sent"),
         (changed(wire.encode(HELLO), wants={"a": -1}), "malformed"),
@@ -123,20 +131,50 @@ def test_each_fault_is_named_in_one_line(message, fault):
     assert len(str(caught.value)) < 250
 
 
+def test_a_learner_without_summaries_takes_none():
+    with pytest.raises(PeerError, match=r"a summary has .* bytes; expected \(0, 0, 0\); fix its sender"):
+        decoder(columns=0).decode(changed())
+    assert decoder(columns=0).decode(changed(news={})).update.news == {}
+
+
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("change", "fault"),
     [
-        (bytes(8 * 7), "more has 56 bytes; expected 48"),
-        (bytes(7), "more has 7 bytes; expected 0"),
-        (np.array([np.nan]).tobytes(), "more is not finite"),
-        ("text", "malformed"),
+        ({"low": np.array([np.nan, 0.0])}, "bounds that are not finite or not in order"),
+        ({"high": np.array([0.0, np.inf])}, "bounds that are not finite or not in order"),
+        ({"low": np.array([9.0, 0.0])}, "bounds that are not finite or not in order"),
+        ({"high": np.array([1e200, 9.0])}, "bounds that are not finite or not in order"),
+        ({"samples": 513}, "a summary of 513 samples is odd"),
+        ({"samples": 2**31 - 1}, "a summary of 2147483647 samples is odd"),
     ],
 )
-def test_further_numbers_that_cannot_be_are_refused(more, message):
-    with pytest.raises(PeerError, match=message):
-        decoder(more=6).decode(changed(more=more))
-    with pytest.raises(PeerError, match=r"expected 0|malformed|not finite"):
-        decoder().decode(changed(more=bytes(8)))
+def test_a_learner_refuses_summaries_that_cannot_be(change, fault):
+    """What the decoder lets through, as it does not know what a summary means."""
+    learner = domkl.Learner(domkl.Auto(size=60), ["b"], name="a", inputs=1)
+    take, shapes = wire.Decoder.of(learner.shapes, learner.fingerprint), learner.shapes
+    theta, scalars = np.zeros(shapes.theta), np.zeros(shapes.scalars)
+    one = Summary.of(np.array([[0.0, 1.0], [8.0, 5.0]]), 2)
+    for news, is_good in (({"b": one}, True), ({"b": one._replace(**change)}, False)):
+        sent = domkl.Update(0, theta, scalars, learner.fingerprint, {}, 1, news)
+        found = take.update(wire.encode_update(sent, LIFE, 0)).update
+        if is_good:
+            learner.check("b", found, decoded=True)
+            continue
+        with pytest.raises(PeerError, match=fault) as caught:
+            learner.check("b", found, decoded=True)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_learner_refuses_too_many_summaries_and_forgets_none():
+    learner = domkl.Learner(domkl.Auto(size=60), ["b"], name="a", inputs=1)
+    one, shapes = Summary.of(np.ones((1, 2))), learner.shapes
+    news = {str(i): one for i in range(1025)}
+    theta, scalars = np.zeros(shapes.theta), np.zeros(shapes.scalars)
+    update = domkl.Update(0, theta, scalars, learner.fingerprint, {}, 1, news)
+    with pytest.raises(PeerError, match="a message has 1025 summaries"):
+        learner.check("b", update)
+    with pytest.raises(InputError, match="edges or news are too many; expected 1024"):
+        wire.encode_update(update, LIFE, 0)
 
 
 def test_scalars_must_not_come_where_they_stay_at_home():
@@ -206,12 +244,12 @@ def test_what_a_precision_cannot_hold_is_refused():
         (
             {"edges": {"a b": Held()}},
             {},
-            "edges or links have a name that cannot be sent; .*; rename that learner",
+            "edges or news have a name that cannot be sent; .*; rename that learner",
         ),
-        ({"edges": {7: Held()}}, {}, "edges or links have a name that cannot be sent"),
+        ({"edges": {7: Held()}}, {}, "edges or news have a name that cannot be sent"),
         ({"edges": {"a": Held(2**70)}}, {}, "a message cannot be encoded"),
-        ({"links": {"a": (0, ("b c",))}}, {}, "edges or links have a name that cannot be sent"),
-        ({"links": {7: (0, ())}}, {}, "edges or links have a name that cannot be sent"),
+        ({"news": {"b c": SUMMARY}}, {}, "edges or news have a name that cannot be sent"),
+        ({"news": {7: SUMMARY}}, {}, "edges or news have a name that cannot be sent"),
         ({"fingerprint": object()}, {}, "a message cannot be encoded"),
     ],
 )

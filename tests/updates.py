@@ -10,20 +10,22 @@ from domkl.agent.lives import Life
 from domkl.agent.wire import Decoder, Hello
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update
+from domkl.learning.auto.scale import Summary
 from forgeries import resealed
 
+#: Of an update's summaries.
+COLUMNS = 2
 MARK = "0123456789abcdef"
 SHAPE = (2, 3)
 THETA, SCALARS = np.arange(6.0).reshape(SHAPE) / 7, np.array([0.1, 0.2])
-LINKS = {"a": (3, ("b", "c-3")), "b": (0, ("a",))}
-UPDATE = Update(7, THETA, SCALARS, MARK, {"b": Held(1, 2, 6, 6, 5), "c-3": Held()}, 2, None, LINKS)
-SENT = {name: (version, list(near)) for name, (version, near) in LINKS.items()}
+NEWS = {"a": Summary.of(np.arange(8.0).reshape(4, 2), 4), "c-3": Summary.of(np.ones((1, 2)), 1)}
+UPDATE = Update(7, THETA, SCALARS, MARK, {"b": Held(1, 2, 6, 6, 5), "c-3": Held()}, 2, NEWS)
 LIFE = Life(3, 7)
-HELLO = Hello(MARK, LIFE, 7, 5, {"b": 6}, {"b": Held(1, 2, 6, 6, 5)}, False, 1, {"c-3": 6}, SENT)
+HELLO = Hello(MARK, LIFE, 7, 5, {"b": 6}, {"b": Held(1, 2, 6, 6, 5)}, False, 1, {"c-3": 6})
 
 
 def decoder(**options):
-    return Decoder(**{"shape": SHAPE, "fingerprint": MARK, "has_scalars": True} | options)
+    return Decoder(**{"shape": SHAPE, "fingerprint": MARK, "has_scalars": True, "columns": COLUMNS} | options)
 
 
 def changed(message=None, **fields):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .exchange.message import Exchange, Update
     from .faces.estimator import DOMKL
     from .lab.central import CentralRun, omkl
-    from .learner import Learner, introduce
+    from .learner import Learner
     from .learning import alarms, conformal, explain, hedge, kernels, losses, metrics
     from .learning.first_order import Rates, State, Step
     from .learning.settings import Auto, KernelSpec, Paper, RateSpec
@@ -29,7 +29,7 @@ _HOMES = {
     "exchange.message": ("Exchange", "Update"),
     "faces.estimator": ("DOMKL",),
     "lab.central": ("CentralRun", "omkl"),
-    "learner": ("Learner", "introduce"),
+    "learner": ("Learner",),
     "learning.first_order": ("Rates", "State", "Step"),
     "learning.settings": ("Auto", "KernelSpec", "Paper", "RateSpec"),
     "simulator": ("Run", "simulate"),
@@ -68,7 +68,6 @@ __all__ = [
     "explain",
     "graph",
     "hedge",
-    "introduce",
     "kernels",
     "losses",
     "metrics",

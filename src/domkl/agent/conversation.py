@@ -19,7 +19,6 @@ from .peers import Peer
 from .post import AT_ONCE, CHANNELS, Post
 from .sensors import Sensors
 from .transports import security, topics
-from .wire_names import announced
 
 #: The least time between two requests to a neighbour, or two answers, in seconds.
 PAUSE = 0.02
@@ -63,10 +62,9 @@ class Conversation:
         self.hello_at, self._is_hello_due = time.monotonic(), False
         learner = self.learner
         edges = {str(name): held for name, held in learner.edges.items()}
-        links = {str(name): (version, [*map(str, near)]) for name, (version, near) in learner.links.items()}
         durable = self.memory.durable(learner.round)
         near = self.neighbourhood
-        about = {"done": near.done, "graph": near.graph, "ended": near.ended(), "links": links}
+        about = {"done": near.done, "graph": near.graph, "ended": near.ended()}
         self.post.hello(learner.round, durable, wants, edges, **about, **near.lives(self.hello_at))
         if self.hello_at - self._state_at > STATE_EVERY:
             self.publish_state(self._state)
@@ -216,9 +214,6 @@ class Conversation:
             self._hello_soon()
 
     def _receive_hello(self, peer: Peer, hello: wire.Hello) -> None:
-        self.learner.take_links(announced(hello.links))
-        if len(hello.links) < len(self.learner.links) and time.monotonic() - self.hello_at > PAUSE:
-            self.hello({})  # so that it gets to know the rest of the network
         if hello.done and peer.done is None:  # until its next life: nobody who is done goes on
             peer.done = hello.round
         peer.holds = self.name in hello.edges

@@ -216,7 +216,7 @@ class Agent:
         self._is_open = True
         sent = self.post.send(update, self.memory.durable(update.round))
         self.memory.remember(update.round, sent, self._durable())
-        self.progress.account(y, y_hat, self.learner.step, self.learner.label_unit)
+        self.progress.account(y, y_hat, self.learner.step)
         if update.round:  # the first error says nothing about the learner
             self.memory.errors.note(y - y_hat)
 

@@ -290,8 +290,8 @@ def _record(reading: Reading) -> dict[str, Any]:
 
 
 def _reading(record: dict[str, Any]) -> Reading:
-    record = schema.migrate("reading", record.get("version"), record)
+    schema.check_version("reading", record.get("version"))
     with schema.whole("reading"):
         x = None if record["x"] is None else np.array(record["x"], np.float64)
-        time = record.get("time")  # records of earlier versions have none
+        time = record.get("time")
         return Reading(operator.index(record["index"]), x, record["y"], record["id"], time=time)

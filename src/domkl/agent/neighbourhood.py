@@ -179,9 +179,8 @@ class Neighbourhood:
         return self.learner.round == 0 and self.learner.step is None and not self.restored
 
     def all_met(self) -> bool:
-        """Whether every neighbour has sent a message and, if we are new, its parameters; and whether the
-        network's links are known, where the model needs them."""
-        return self.learner.knows_network and all(
+        """Whether every neighbour has sent a message and, if we are new, its parameters."""
+        return all(
             peer.met and (peer.latest is not None or not self.is_new or peer.round == 0)
             for peer in self.peers.values()
         )

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from ..learning.first_order import Step
 from ..learning.settings import Paper
 from .config import AgentConfig
-from .logs import tell
 from .scaling import Scaling
 
 LOG = logging.getLogger(__name__)
@@ -34,7 +33,6 @@ class Progress:
         self._error = 0.0  # mean squares, in the learner's unit
         self._alone: float | None = None  # with own samples only, where the model can tell
         self._unit, self._is_log_odds = unit, is_log_odds
-        self._label_unit: tuple[float, float] | None = None  # of the last label, as `Learner.label_unit`
         self.seconds = 0.0  # from the first round's start to the last one's end
         #: Called with the seconds of each round, by whoever wants them.
         self.on_round: Callable[[float], object] | None = None
@@ -44,24 +42,13 @@ class Progress:
         """A sample is about to be learnt."""
         self._started_at = now
 
-    def account(
-        self, y: float, y_hat: float, step: Step | None = None, unit: tuple[float, float] = (0.0, 1.0)
-    ) -> None:
-        """It was learnt, and this had been predicted; `step` has what own samples only predicted, `unit` is
-        that of labels now (`Learner.label_unit`)."""
-        self._note_unit(unit)
+    def account(self, y: float, y_hat: float, step: Step | None = None) -> None:
+        """It was learnt, and this had been predicted; `step` has what own samples only predicted."""
         self.samples += 1
         self._error = self._moved(self._error, y - self._in_unit(y_hat))
         if step is not None and step.alone is not None:
             before = 0.0 if self._alone is None else self._alone
             self._alone = self._moved(before, y - self._in_unit(step.alone))
-
-    def _note_unit(self, unit: tuple[float, float]) -> None:
-        """Log that the sensor has changed its unit, once as a warning: then it is only estimated again."""
-        before, self._label_unit = self._label_unit, unit
-        if before is not None and unit != before:
-            level = logging.WARNING if before == (0.0, 1.0) else logging.INFO
-            tell(LOG, level, "labels are in another unit", factor=unit[1])
 
     @classmethod
     def of(cls, config: AgentConfig, scaling: Scaling) -> Progress:

@@ -29,10 +29,10 @@ from ..base.errors import InputError, PeerError
 from ..base.types import Array, Float
 from ..exchange.edges import NUMBER_END, Held
 from ..exchange.message import Shapes, Update
-from ..exchange.topology import MOST_ALL_LINKS, MOST_VERSION
+from ..learning.auto.scale import QUANTILES, Summary
 from .lives import Life, Number
 from .wire_arrays import DTYPES, all_finite, named, narrowed
-from .wire_names import MOST_NAMES, ROUND_END, announced, check_names, count_links, names_of, strange_names
+from .wire_names import MOST_NAMES, ROUND_END, check_names, strange_names
 
 #: Major and minor version of the format.
 VERSION = (3, 0)
@@ -45,7 +45,7 @@ _MAGIC = b"dk"
 _PREFIX = _MAGIC + bytes(VERSION)
 _START = zlib.crc32(_PREFIX)
 #: Bytes besides the arrays: at most of an update or a hello, and usually of the updates in an `Again`.
-_ROOM, _ROOM_AGAIN = 4096 + 512 * MOST_NAMES + 66 * MOST_ALL_LINKS, 4096 + 128 * MOST_NAMES
+_ROOM, _ROOM_AGAIN = 4096 + 512 * MOST_NAMES, 4096 + 128 * MOST_NAMES
 
 Round = Annotated[int, Meta(ge=0, lt=ROUND_END)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -53,9 +53,12 @@ Fingerprint = Annotated[str, Meta(max_length=64)]
 Edges = Annotated[dict[Name, Held], Meta(max_length=MOST_NAMES)]
 Wants = Annotated[dict[Name, Round], Meta(max_length=MOST_NAMES)]
 Degree = Annotated[int, Meta(ge=0, le=MOST_NAMES)]
-Version = Annotated[int, Meta(ge=0, le=MOST_VERSION)]
 Names = Annotated[list[Name], Meta(max_length=MOST_NAMES)]
-Announced = Annotated[dict[Name, tuple[Version, Names]], Meta(max_length=MOST_NAMES)]
+#: By learner: a count, and the bytes of lowest values, highest values and shape of a `Summary`.
+News = Annotated[
+    dict[Name, tuple[Annotated[int, Meta(ge=1, lt=2**31)], memoryview, memoryview, memoryview]],
+    Meta(max_length=MOST_NAMES),
+]
 KnownLives = Annotated[dict[Name, Life], Meta(max_length=MOST_NAMES)]
 Updates = Annotated[list[bytes], Meta(max_length=MOST_UPDATES)]
 
@@ -85,7 +88,6 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     done: bool
     graph: Number
     ended: Wants = {}  # the neighbours whose streams have ended, and at which rounds
-    links: Announced = {}  # of the network, as far as they are known
     lives: KnownLives = {}  # of the neighbours
     rivals: Names = []  # neighbours under whose names two agents send
 
@@ -108,8 +110,7 @@ class _Update(msgspec.Struct, frozen=True, tag="update", omit_defaults=True):
     scalars: memoryview | None
     edges: Edges
     degree: Degree = 0
-    more: memoryview | None = None
-    links: Announced = {}
+    news: News = {}
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -140,17 +141,13 @@ def encode_update(update: Update, life: Life, durable: int, dtype: str = "float6
     theta = narrowed("theta", update.theta, named(dtype)).data
     scalars = None if update.scalars is None else narrowed("scalars", update.scalars, _SCALARS).data
     edges: dict[Any, Held] = dict(update.edges)
-    links: dict[Any, Any] = dict(update.links)
-    if strange := strange_names([*edges, *names_of(links)]):
-        raise InputError(f"edges or links have {strange}; rename that learner")
-    if max(len(edges), len(links)) > MOST_NAMES or count_links(links) > MOST_ALL_LINKS:
-        raise InputError(
-            f"edges or links are too many; expected {MOST_NAMES} learners and {MOST_ALL_LINKS} links at "
-            "most; send fewer"
-        )
-    more = None if update.more is None else narrowed("more", update.more, _SCALARS).data
+    news: dict[Any, Any] = {name: _summary_bytes(one) for name, one in update.news.items()}
+    if strange := strange_names([*edges, *news]):
+        raise InputError(f"edges or news have {strange}; rename that learner")
+    if max(len(edges), len(news)) > MOST_NAMES:
+        raise InputError(f"edges or news are too many; expected {MOST_NAMES} learners; send fewer")
     head = update.fingerprint, life, durable, update.round, dtype
-    sent = (*head, theta, scalars, edges, update.degree, more, links)
+    sent = (*head, theta, scalars, edges, update.degree, news)
     return _sealed(_Update(*sent))  # type: ignore[arg-type]
 
 
@@ -178,7 +175,7 @@ class Decoder:
     fingerprint : of the learner that receives.
     has_scalars : whether updates must carry scalars, or must not.
     scalars : how many; one for each kernel by default.
-    more : how many further numbers updates may carry.
+    columns : of a summary in the news of an update; 0 where there is no news.
     dtype : of the arrays that come out, numpy.float64 or numpy.float32. Nothing is rounded on the way in.
     max_bytes : longer messages are not looked at; by default what the longest right one can have.
     """
@@ -190,16 +187,17 @@ class Decoder:
         fingerprint: str,
         has_scalars: bool,
         scalars: int | None = None,
-        more: int = 0,
+        columns: int = 0,
         dtype: Float = np.float64,
         max_bytes: int | None = None,
     ) -> None:
         P, width = (checks.count("shape", length) for length in shape)
-        self._shape, self._size, self._scalars, self._more = (P, width), P * width, scalars or P, more
+        self._shape, self._size, self._scalars, self._columns = (P, width), P * width, scalars or P, columns
         self._fingerprint, self._has_scalars = fingerprint, has_scalars
         self._dtype = checks.float_type(dtype)
-        arrays = 8 * (P * width + self._scalars + more)
-        self._most_alone = arrays + _ROOM  # bytes of a message that is no `Again`
+        arrays = 8 * (P * width + self._scalars)
+        summaries = MOST_NAMES * columns * (16 + 2 * QUANTILES)
+        self._most_alone = arrays + summaries + _ROOM  # bytes of a message that is no `Again`
         longest = MOST_UPDATES * (arrays + _ROOM_AGAIN)
         self._max_bytes = longest if max_bytes is None else checks.count("max_bytes", max_bytes)
 
@@ -211,7 +209,7 @@ class Decoder:
             fingerprint=fingerprint,
             has_scalars=shapes.scalars > 0,
             scalars=shapes.scalars,
-            more=shapes.more,
+            columns=shapes.columns,
             dtype=shapes.dtype.type,
         )
 
@@ -247,15 +245,18 @@ class Decoder:
         scalars = None
         if sent.scalars is not None:
             scalars = self._array("scalars", sent.scalars, _SCALARS, (self._scalars,), self._scalars)
-        more = None if sent.more is None else self._further(sent.more)
-        links = announced(sent.links)
+        news = {name: self._summary(*one) for name, one in sent.news.items()}
         head = sent.round, theta, scalars, sent.fingerprint, sent.edges
-        update = Update(*head, sent.degree, more, links)  # type: ignore[arg-type]
+        update = Update(*head, sent.degree, news)  # type: ignore[arg-type]
         return Envelope(sent.life, sent.durable, sent.dtype, update)
 
-    def _further(self, data: memoryview) -> Array:
-        count = min(data.nbytes // 8, self._more)
-        return self._array("more", data, _SCALARS, (count,), count)
+    def _summary(self, count: int, low: memoryview, high: memoryview, shape: memoryview) -> Summary:
+        c, Q = self._columns, QUANTILES
+        found, expected = (low.nbytes, high.nbytes, shape.nbytes), (8 * c, 8 * c, 2 * Q * c)
+        if not c or found != expected:
+            raise PeerError(f"a summary has {found} bytes; expected {expected}; fix its sender")
+        least, most = (np.frombuffer(part, "<f8").astype(np.float64) for part in (low, high))
+        return Summary(count, least, most, np.frombuffer(shape, "<u2").astype(np.uint16).reshape(Q, c))
 
     def _array(
         self, name: str, data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], size: int
@@ -281,6 +282,11 @@ class Decoder:
                 f"let its sender compute in {self._dtype}"
             )
         return array
+
+
+def _summary_bytes(one: Summary) -> tuple[int, bytes, bytes, bytes]:
+    low, high = (np.ascontiguousarray(part, "<f8").tobytes() for part in (one.low, one.high))
+    return one.samples, low, high, np.ascontiguousarray(one.shape, "<u2").tobytes()
 
 
 def _sealed(message: _Update | Hello | Again) -> bytes:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from ..base.errors import PeerError
 from ..exchange.edges import NEVER, NUMBER_END, Held
-from ..exchange.topology import MOST_ALL_LINKS, Announcement
 
 #: Rounds in messages are below this.
 ROUND_END = 2**52
@@ -19,9 +18,7 @@ MOST_NAMES = 1024
 
 def check_names(message: Any) -> None:
     """Refuse names that cannot be sent, and edges with numbers out of range."""
-    if count_links(message.links) > MOST_ALL_LINKS:
-        raise PeerError(f"a message has too many links; expected at most {MOST_ALL_LINKS}; fix its sender")
-    names = [*message.edges, *names_of(message.links)]
+    names = [*message.edges, *getattr(message, "news", ())]
     if hasattr(message, "wants"):
         names += [*message.wants, *message.ended, *message.lives, *message.rivals]
     if strange := strange_names(names):
@@ -36,21 +33,6 @@ def check_names(message: Any) -> None:
             f"a message of round {message.round} is durable up to {message.durable}; expected no later "
             "round than its own; fix its sender"
         )
-
-
-def count_links(links: Mapping[Any, Any]) -> int:
-    """How many links announcements have, all together."""
-    return sum(len(near) for _, near in links.values())
-
-
-def names_of(links: Mapping[str, Any]) -> list[str]:
-    """All learners that announcements name."""
-    return [*links, *(name for _, near in links.values() for name in near)]
-
-
-def announced(links: Mapping[str, tuple[int, list[str]]]) -> dict[Hashable, Announcement]:
-    """Announcements as `Topology` takes them."""
-    return {name: (version, tuple(near)) for name, (version, near) in links.items()}
 
 
 def strange_names(names: Iterable[str]) -> str:

@@ -36,7 +36,7 @@ class RunInputs:
         start, j = time.monotonic(), self._feed.looked_at
         if start < self._due or self._feed.explained_at(j) == round:
             return
-        if model is None or model.scale is None or model.joint.state is None:  # it has learnt nothing yet
+        if model is None or not model.is_scaled:  # it has learnt nothing yet
             return
         self._due = float("inf")  # until this one has ended
         try:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..base.types import Array
 from ..exchange.links import sum_in_order
 from ..learning import first_order, second_order
+from ..learning.auto.guard import Guard
 from ..learning.first_order import Rates, State
 from ..learning.losses import Loss
 from ..learning.paper import PaperPrediction, PaperRows
@@ -23,21 +24,22 @@ class Past(NamedTuple):
     inverse: second_order.Inverse
     samples: int  # learnt so far
     deg: int  # the neighbours that the inverse counts
-    gate: dict[str, Array] | None = None  # the last errors and labels (1, n), where labels are bounded
+    guard: dict[str, Array] | None = None  # of `learning.auto.guard`, where labels are bounded
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All of it, copied; of the matrix, which is symmetric to the last bit, one half."""
         half, terms = self.inverse.halves()
         counts = np.array([self.samples, self.deg], np.int64)
-        return {"m": self.m, "inverse": half, "terms": terms, "counts": counts, **(self.gate or {})}
+        return {"m": self.m, "inverse": half, "terms": terms, "counts": counts, **(self.guard or {})}
 
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Past:
         """Inverse of `arrays`."""
         inverse = second_order.Inverse.of_halves(arrays["inverse"], arrays["terms"])
         samples, deg = arrays["counts"].tolist()
-        gate = {name: arrays[name] for name in ("errors", "labels")} if "errors" in arrays else None
-        return cls(arrays["m"], inverse, samples, deg, gate)
+        names = [field.name for field in Guard.FIELDS]
+        guard = {name: arrays[name] for name in names} if "errors" in arrays else None
+        return cls(arrays["m"], inverse, samples, deg, guard)
 
     def at(self, deg: int, rates: Rates, loss: Loss) -> second_order.Inverse:
         """The inverse of a learner that has `deg` neighbours now."""
@@ -150,8 +152,8 @@ class NumpyDevice:
         theta, lam, _, L, q = self.state
         now, past = self.rows.now, None
         if isinstance(now, second_order.SecondOrderState):
-            gate = None if self.rows.gate is None else self.rows.gate.state()
-            past = Past(now.m[0], _one_row(now.inverse), self.rows.samples, self.deg, gate)
+            guard = None if self.rows.guard is None else self.rows.guard.state()
+            past = Past(now.m[0], _one_row(now.inverse), self.rows.samples, self.deg, guard)
         return DeviceState(theta, lam, L, q, past)
 
     def resume(self, state: DeviceState, thetas: Sequence[Array]) -> None:
@@ -164,8 +166,8 @@ class NumpyDevice:
             return
         inverse = state.past.at(self.deg, self.rates, self.loss)
         self.rows.samples = state.past.samples
-        if self.rows.gate is not None and state.past.gate is not None:
-            self.rows.gate.restore(state.past.gate)
+        if self.rows.guard is not None and state.past.guard is not None:
+            self.rows.guard.restore(state.past.guard)
         many = second_order.Inverse.of_halves(*(half[None] for half in inverse.halves()))
         self.rows.resume(second_order.SecondOrderState(*first, m=state.past.m[None], inverse=many))
 

@@ -83,8 +83,8 @@ class Neighbours:
     ) -> dict[str, Any]:
         """Every part by its rule; `moves`: the senders with whom duals move, None for all that are used.
 
-        `screened` has, part by part, what `screened` below gives; `refused` are senders that count as the
-        mean of the others, None for none.
+        `screened` has, part by part, what `screened` below gives; `refused` are senders that are not in
+        means, None for none.
         """
         found: dict[str, Any] = {}
         for part in parts:
@@ -133,16 +133,14 @@ def pull(
 ) -> Pull:
     """Weighted sums and means of the neighbours' parameters.
 
-    Those of `refused` count as the mean of the others, which so pull as strongly as all would; where all are
-    refused, as the receiver itself.
+    What stands for senders that are `refused`, the receiver's own parameters, pulls, but is not in the mean.
     """
-    total, used = _sums_of(near, sent, screened, None if refused is None else ~refused)
-    moved, moving = (total, used) if moves is None else _sums_of(near, sent, screened, moves)
+    total, weight = _sums_of(near, sent, screened, None)
+    moved, moving = (total, weight) if moves is None else _sums_of(near, sent, screened, moves)
+    seen, used = (total, weight) if refused is None else _sums_of(near, sent, screened, ~refused)
     nobody = _shaped(used, total) == 0
-    mean = np.where(nobody, own, total / _shaped(np.maximum(used, 1e-9), total))
-    every = _shaped(near.weight, total)
-    pulled = np.where(_shaped(used, total) == every, total, every * mean)
-    return Pull(pulled, moved, moving, mean, near.weight)
+    mean = np.where(nobody, own, seen / _shaped(np.maximum(used, 1e-9), total))
+    return Pull(total, moved, moving, mean, near.weight)
 
 
 def _sums_of(
@@ -168,41 +166,6 @@ def mix(near: Neighbours, own: Array, sent: Array) -> Array:
     return total
 
 
-def share(near: Neighbours, own: Array, sent: Array) -> Array:
-    """Part of the learners of a neighbourhood."""
-    total = own.astype(np.float64)
-    for slot in near.slots:
-        total[slot.rows] += sent[slot.senders]
-    return np.asarray(total / (1 + near.deg))
-
-
-def least(near: Neighbours, own: Array, sent: Array) -> Array:
-    """The smallest of a neighbourhood."""
-    low: Array = own.copy()
-    for slot in near.slots:
-        low[slot.rows] = np.minimum(low[slot.rows], sent[slot.senders])
-    return low
-
-
-def most(near: Neighbours, own: Array, sent: Array) -> Array:
-    """The largest of a neighbourhood."""
-    high: Array = own.copy()
-    for slot in near.slots:
-        high[slot.rows] = np.maximum(high[slot.rows], sent[slot.senders])
-    return high
-
-
-def first(near: Neighbours, own: Array, sent: Array) -> Array:
-    """The first of a neighbourhood's pairs in order. (J, 2), (N, 2) -> (J, 2)"""
-    found = own.copy()
-    for slot in near.slots:
-        mine, theirs = found[slot.rows], sent[slot.senders]
-        as_soon = (theirs[:, 0] == mine[:, 0]) & (theirs[:, 1] < mine[:, 1])
-        sooner = (theirs[:, 0] < mine[:, 0]) | as_soon
-        found[slot.rows] = np.where(sooner[:, None], theirs, mine)
-    return np.asarray(found)
-
-
 def own_value(near: Neighbours, own: Array, sent: Array) -> Array:
     """The own value: the part only describes its sender."""
     return own
@@ -211,16 +174,8 @@ def own_value(near: Neighbours, own: Array, sent: Array) -> Array:
 #: Rules by name, besides "pull", which also needs to know the edges whose duals move.
 RULES: dict[str, Callable[[Neighbours, Array, Array], Array]] = {
     "mix": mix,
-    "share": share,
-    "least": least,
-    "most": most,
-    "first": first,
     "own": own_value,
 }
-#: What a missing neighbour counts as, by rule, where it is not the receiver's own value.
-MISSING = {"share": 0.0}
-#: Rules of decisions that all learners take together: these count also in messages that are not believed.
-DECISIONS = ("first",)
 
 
 def median(own: Array, others: Sequence[Array]) -> Array:

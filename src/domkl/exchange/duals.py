@@ -37,7 +37,7 @@ class Ends(NamedTuple):
 class NetworkDuals:
     """Duals at all ends of a network's edges, slot by slot as `Neighbours` has them."""
 
-    FIELDS: ClassVar = ("dual", "settled", "hoping", "round", "resets", "restarts")
+    FIELDS: ClassVar = ("dual", "settled", "hoping", "round", "restarts")
 
     def __init__(self, near: Neighbours) -> None:
         self.near = near
@@ -53,19 +53,12 @@ class NetworkDuals:
         self.dual: Array = np.zeros((E, 0, 0))
         self.settled = self.dual  # before the last move
         self.hoping = np.zeros(E, bool)  # whether the other end has still to confirm that
-        self.round, self.resets = 0, 0
+        self.round = 0
         self.restarts = np.zeros(len(near.deg), int)
 
-    def restart(self, resets: int, restarts: npt.NDArray[np.int_]) -> None:
-        """The models' parameters have started again: so do the duals.
-
-        `resets`: how often everybody's have, in one round; `restarts` (J,): each one's, of which the other
-        ends of its edges learn by a new number.
-        """
-        if resets != self.resets:
-            self.resets = resets
-            everyone = np.ones(len(self.rows), bool)
-            self._drop(everyone, self.ends.number + 1, self.ends.theirs + 1)
+    def restart(self, restarts: npt.NDArray[np.int_]) -> None:
+        """Where a row's parameters have started again (J,), so do its duals; the other ends learn of it by a
+        new number."""
         again = np.broadcast_to(restarts, self.restarts.shape) != self.restarts
         if again.any():
             self.restarts = np.broadcast_to(restarts, self.restarts.shape).copy()

@@ -7,11 +7,10 @@ neighbour received its own. The neighbour's next update shows that; if it did no
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..base.types import Array
 
@@ -19,8 +18,6 @@ from ..base.types import Array
 NEVER = -1
 #: Numbers of edges are below this, so that they fit into messages.
 NUMBER_END = 2**63
-#: The fewest edges of a learner whose duals are compared.
-LEAST_EDGES = 3
 #: Sent losses that are kept for one neighbour, at most.
 MOST_SENT = 64
 
@@ -77,13 +74,6 @@ class Edge:
         self.moved, self.before = self.before, NEVER
         return moved - settled
 
-    def restart(self) -> None:
-        """Drop the dual in a round in which the other end does so too, without a message about it.
-
-        Where only one of them does, their numbers no longer fit, and the edge resets.
-        """
-        self.reset(next_number(self.number), next_number(self.theirs), self.seen)
-
     def reset(self, number: int, theirs: int, seen: int = NEVER) -> Array | None:
         """Drop the dual because one of the two ends did; returns what to take back."""
         back = self.dual if self.moved != NEVER else None
@@ -104,20 +94,6 @@ class Edge:
         for name, value in state.items():
             setattr(edge, name, value)
         return edge
-
-
-def outgrown(duals: Array, limits: Array) -> npt.NDArray[np.bool_]:
-    """Which edges' duals are more than `limits` (R,) times as large as most of the same learner's.
-
-    (R, n, P, K) -> (R, n). Duals of honest neighbours are about as large as each other; that of one which
-    never gives way grows from round to round, until all follow it. The standard is the lower median of the
-    edges; those without a dual count as infinite. Of fewer than `LEAST_EDGES` there is no standard.
-    """
-    R, n = duals.shape[:2]
-    flat = duals.reshape(R, n, 1, -1)
-    sizes = np.sqrt(np.matmul(flat, flat.swapaxes(-1, -2))[..., 0, 0].astype(np.float64))
-    usual = np.sort(np.where(sizes > 0, sizes, np.inf), -1)[:, [(n - 1) // 2]]
-    return np.asarray(sizes > limits[:, None] * usual)
 
 
 class Neighbour:
@@ -158,14 +134,6 @@ class Neighbour:
         one.theta, one.losses, one.received = state["theta"], state["losses"], state["received"]
         one.sent = dict(state["sent"])
         return one
-
-
-def too_large(known: Mapping[Hashable, Neighbour], limits: Array | None) -> list[bool]:
-    """Whose edges' duals, of one learner, have `outgrown` the others; nobody's without limits."""
-    if limits is None or len(known) < LEAST_EDGES:
-        return [False] * len(known)
-    found = outgrown(np.stack([one.edge.dual for one in known.values()])[None], limits)
-    return [bool(large) for large in found[0]]
 
 
 def next_number(number: int) -> int:

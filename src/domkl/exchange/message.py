@@ -79,8 +79,7 @@ class Update(NamedTuple):
     fingerprint: str  # of the model's settings
     edges: Mapping[Hashable, Held] = MappingProxyType({})  # the state of the sender's edges
     degree: int = 0  # of the sender
-    more: Array | None = None  # (n,) statistics, now and then
-    links: Mapping[Hashable, tuple[int, tuple[Hashable, ...]]] = MappingProxyType({})  # news of the network
+    news: Mapping[Hashable, Any] = MappingProxyType({})  # by learner, now and then: see `learning.auto.scale`
 
 
 class Shapes(NamedTuple):
@@ -88,7 +87,7 @@ class Shapes(NamedTuple):
 
     theta: tuple[int, int]
     scalars: int  # 0 where there are none
-    more: int = 0  # at most
+    columns: int = 0  # of a summary in its news; 0 where there is none
     dtype: np.dtype[Any] = np.dtype(np.float64)
     targets: int = 1
 
@@ -181,8 +180,6 @@ def check_update(neighbour: Hashable, update: Update, fingerprint: str, alike: s
     _check_array(neighbour, "theta", update.theta, shapes.theta)
     if shapes.scalars:
         _check_array(neighbour, "scalars", update.scalars, (shapes.scalars,))
-    if update.more is not None:
-        _check_array(neighbour, "more", update.more, (min(np.size(update.more), shapes.more),))
 
 
 def _check_array(neighbour: Hashable, what: str, value: Array | None, expected: tuple[int, ...]) -> None:

@@ -9,16 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.types import Array
-from ..learning.model import Model, Statistics
-from .combine import DECISIONS, MISSING, RULES, Neighbours
+from ..learning.model import Model
+from .combine import Neighbours
 from .duals import Flags, NetworkDuals
-from .edges import LEAST_EDGES, outgrown
 from .graph import Graph
 from .message import Exchange, Layout, layout_of
-from .topology import order
 
-#: Numbers before the statistics of one learner in a message: of which round, whose, how many, of how many.
-HEADER = 4
 #: Rows of what learners receive: messages that move duals, what stands for those that are refused, and
 #: messages that are used but move no dual.
 MOVING, REFUSED, STILL = 0, 1, 2
@@ -59,8 +55,6 @@ class Network:
         self.around = np.eye(graph.J, dtype=bool)  # (J, J) each learner with its neighbours
         for j, others in enumerate(graph.neighbours):
             self.around[j, list(others)] = True
-        self.diameter = graph.diameter
-        self._order = sorted(range(graph.J), key=lambda j: order(graph.names[j]))
         self.duals = NetworkDuals(self.neighbours)
         self._groups = _by_degree(graph, self.duals.rows.tolist())
         self.used, self.judged = np.zeros((graph.J, graph.J)), 0  # messages used, and rounds
@@ -72,7 +66,7 @@ class Network:
         for part in layout.wide:
             own[part.name] = self.exchange.outgoing(outgoing[part.name], model.largest)
         if self.graph.J > 1:
-            self._count(layout, model)
+            self._count(layout)
         sent = self.delivered(own)
         if model.judges and self.graph.J > 1:
             incoming = self._combine_judged(model, layout, own, sent)
@@ -81,9 +75,10 @@ class Network:
         if layout.theta is not None:
             name = layout.theta.name
             self._take_back(model, outgoing[name] - own[name], incoming[name].moving)
-        incoming["statistics"] = {
-            t: self._pooled(each, model.is_common(t)) for t, each in model.statistics.items()
-        }
+        for j, news in enumerate(model.news()):
+            for i in self.graph.neighbours[j] if news else ():
+                model.hear(i, news)
+            self.bytes += sum(one.nbytes for one in news.values()) / self.graph.J
         return incoming
 
     def delivered(self, own: dict[str, Array]) -> dict[str, Array]:
@@ -111,9 +106,7 @@ class Network:
         """Like `_combine`, where learners use only the messages of neighbours that they believe."""
         assert layout.theta is not None
         duals, name = self.duals, layout.theta.name
-        duals.restart(model.resets, model.restarts)
-        if not model.is_joined:
-            return self._combine(self.neighbours, layout, own, sent, None)
+        duals.restart(model.restarts)
         refused = self._refused(model, sent)
         self.judged += 1
         np.add.at(self.used, (duals.rows, duals.senders), ~refused)
@@ -124,31 +117,24 @@ class Network:
             near, given = self.neighbours, sent
             incoming = self._combine(near, layout, own, sent, None)
         else:
-            near, given = self._redirected(layout, own, sent, refused, moving)
+            near, given = self._redirected(own, sent, refused, moving)
             of_whom = np.arange(3 * self.graph.J) // self.graph.J
-            fills = model.fills_in  # (J,) what stands for a refused message is in the receiver's place
-            filled = (of_whom == REFUSED) & np.tile(fills, 3) if fills is not None and fills.any() else None
-            incoming = self._combine(near, layout, own, given, of_whom == MOVING, filled)
-        for part in layout.small if near is not self.neighbours else ():
-            if part.rule in DECISIONS:
-                incoming[part.name] = RULES[part.rule](self.neighbours, own[part.name], sent[part.name])
+            kinds = of_whom == MOVING, of_whom == REFUSED
+            incoming = self._combine(near, layout, own, given, *kinds)
         duals.move(moving, own[name], self._received(near, own[name], given[name]))
         return incoming
 
     def _refused(self, model: Model, sent: Mapping[str, Array]) -> Flags:
         """Which ends of edges do not use what they received. (E,)"""
         judged = {name: sent[name] for name in model.judges if name in sent}
-        refused, limits = np.zeros(len(self.duals.rows), bool), model.dual_limits
+        refused = np.zeros(len(self.duals.rows), bool)
         for group in self._groups:
             used = model.believes(group.who, {name: values[group.near] for name, values in judged.items()})
             refused[group.ends] = ~used
-            if limits is not None and self.duals.dual.size and group.near.shape[1] >= LEAST_EDGES:
-                refused[group.ends] |= outgrown(self.duals.dual[group.ends], limits[group.who])
         return refused
 
     def _redirected(
         self,
-        layout: Layout,
         own: Mapping[str, Array],
         sent: Mapping[str, Array],
         refused: Flags,
@@ -160,8 +146,7 @@ class Network:
         senders = kind * J + np.where(refused, duals.rows, duals.senders)
         ends = np.cumsum([len(slot.rows) for slot in self.neighbours.slots])[:-1]
         near = self.neighbours.redirected(np.split(senders, ends))
-        neutral = {p.name: np.zeros_like(own[p.name]) for p in layout.parts if p.rule in MISSING}
-        given = {name: np.concatenate([v, neutral.get(name, own[name]), v]) for name, v in sent.items()}
+        given = {name: np.concatenate([v, own[name], v]) for name, v in sent.items()}
         return near, given
 
     def _received(self, near: Neighbours, own: Array, sent: Array) -> Array:
@@ -183,12 +168,6 @@ class Network:
         if rounded.any():
             model.take_back(rounded * np.asarray(moving[:, None, None], rounded.dtype))
 
-    def _pooled(self, each: Any, is_common: bool) -> Statistics:
-        """Statistics of everybody where they are common, else of each neighbourhood."""
-        each = type(each)(*(values[self._order] for values in each))
-        who = np.ones((1, self.graph.J), bool) if is_common else self.around[:, self._order]
-        return Statistics(each, who)
-
     def state(self) -> dict[str, Any]:
         """Duals and counts between two rounds, by name."""
         return {"duals": self.duals.state(), **{name: getattr(self, name) for name in self.COUNTS}}
@@ -199,11 +178,8 @@ class Network:
         for name in self.COUNTS:
             setattr(self, name, state[name])
 
-    def _count(self, layout: Layout, model: Model) -> None:
+    def _count(self, layout: Layout) -> None:
         wide, small = layout.sizes
         more = 1  # the degree
-        for round, each in model.statistics.items():
-            rows = self.graph.J if model.is_common(round) else 1
-            more += rows * (HEADER + sum(values[0].size for values in each))
         self.sent += wide + small + more
         self.bytes += wide * np.dtype(self.exchange.payload).itemsize + 8 * (small + more)

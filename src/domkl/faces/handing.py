@@ -12,7 +12,6 @@ import numpy as np
 from ..base.errors import InputError
 from ..learner import handed
 from ..learner.handed import HandedAuto, HandedModel
-from ..learning.auto.own_watch import OwnWatch
 from .classes import OneVsRest
 from .models import Single
 from .online import OnlineRows
@@ -39,14 +38,9 @@ def made(model: Single | OnlineRows, names: Sequence[Hashable] = ()) -> HandedMo
 def handed_over(online: OnlineRows, names: tuple[str, ...] = ()) -> HandedAuto:
     """One device's model with its scale fixed, without samples."""
     handed.refuse_untaught(online.n)
-    fixed = copy.deepcopy(online)
-    fixed.fix_scale()
-    fixed.rows.memories.recent.clear()
-    fixed.rows.joint.own.judge.clear()
-    fixed.rows.own_watch = OwnWatch(1)
-    if fixed.rows.gate is not None:
-        fixed.rows.gate.drop_labels()
-    return HandedAuto(online.settings, fixed.rows.state(), names)
+    rows = copy.deepcopy(online.rows)
+    rows.drop_samples()
+    return HandedAuto(online.settings, rows.state(), names)
 
 
 def one_model(model: Single | OneVsRest[Any], classes: Sequence[Any] = ()) -> Single:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .. import engines
 from ..base import checks
 from ..base.types import Array, Float
 from ..exchange.graph import LONE, Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning import losses
-from ..learning.auto import AutoRows, explain, growth, rescale
+from ..learning.auto import AutoRows, explain
 from ..learning.explain import Function, Usual
 from ..learning.settings import Auto
 from . import saved_check
@@ -40,10 +38,9 @@ class OnlineRows:
 
     def __init__(self, settings: Auto, d: int, graph: Graph = LONE, dtype: Float = np.float64) -> None:
         self.settings, self.network = settings, Network(graph, Exchange())
-        size = graph.J, self.network.diameter
-        weight, d = self.network.neighbours.weight, checks.count("d", d)
-        diagonal = engines.make_inverse("auto")
-        self.rows = AutoRows(settings, graph.J, d, weight, *size, dtype=dtype, diagonal=diagonal)
+        near = self.network.neighbours
+        self.rows = AutoRows(settings, checks.count("d", d), graph.names, near.weight, near.deg, dtype)
+        self.n = 0  # rounds learnt
         self._seen: Any = None  # the last prediction
 
     @classmethod
@@ -51,17 +48,13 @@ class OnlineRows:
         """Goes on with the rows of a simulation, which are its own from now on."""
         made = cls.__new__(cls)
         made.settings, made.rows, made.network, made._seen = settings, rows, network, None
+        made.n = int(rows.memory.count.max())
         return made
 
     @property
     def d(self) -> int:
         """How many inputs a sample has."""
         return self.rows.d
-
-    @property
-    def n(self) -> int:
-        """How many rounds were learnt."""
-        return self.rows.rounds
 
     def predict(self, X: npt.ArrayLike) -> Array:
         """What to expect before the labels are known. (J, d) -> (J,)"""
@@ -75,19 +68,13 @@ class OnlineRows:
         outgoing = self.rows.learn(prediction, labels)
         self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         self._seen = None
+        self.n += 1
         return np.asarray(prediction.y_hat - labels)
 
     def grow(self, d: int) -> None:
         """Samples have d inputs from now on, the new ones last; of one device."""
-        growth.grow(self.rows, checks.count("d", d, least=self.d))
+        self.rows.grow(checks.count("d", d, least=self.d))
         self._seen = None
-
-    def fix_scale(self) -> None:
-        """The scale of all samples so far stays; late inputs that have not shown theirs are left out."""
-        self.rows.late, self._seen = {}, None
-        if not self.rows.warm.over:
-            rescale.rebuild_alone(self.rows)
-            rescale.fix(self.rows)
 
     def as_function(self, row: int) -> tuple[Function, Usual]:
         """What learner `row` predicts, as a function of many samples, and the usual values of its inputs."""
@@ -95,16 +82,16 @@ class OnlineRows:
 
     def state(self) -> dict[str, Any]:
         """Everything between two rounds, by name."""
-        return {"rows": self.rows.state(), "network": self.network.state()}
+        return {"n": self.n, "rows": self.rows.state(), "network": self.network.state()}
 
     @classmethod
     def restored(
         cls, settings: Auto, state: Mapping[str, Any], d: int, graph: Graph = LONE, dtype: Float = np.float64
     ) -> OnlineRows:
         """Inverse of `state`, with the same settings and graph; what cannot be such is a ValueError."""
-        saved_check.refuse_unlike(state, _example())
         saved_check.check_rows(settings, state, d, graph)
-        made = cls(settings, state["rows"]["inputs"]["first"], graph, dtype)
+        made = cls(settings, d, graph, dtype)
+        made.n = state["n"]
         made.rows.restore(state["rows"])
         made.network.restore(state["network"])
         return made
@@ -117,15 +104,3 @@ class OnlineRows:
         if self._seen is None or not np.array_equal(self._seen.x, rows, equal_nan=True):
             self._seen = self.rows.predict(rows.copy())
         return self._seen
-
-
-@functools.lru_cache(maxsize=1)
-def _example() -> dict[str, Any]:
-    """A state with all parts."""
-    model = OnlineRows(Auto(size=16), 1)
-    while not model.rows.memories:
-        model.learn([[float(model.n % 7)]], [float(model.n % 3)])
-    state = model.state()
-    rows = state["rows"]
-    own = {"scale": rows["scale"], "memory": rows["memories"]["all"][0]}  # of learners that differ
-    return {**state, "rows": {**rows, "own_memory": own}}

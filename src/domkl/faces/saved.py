@@ -26,8 +26,7 @@ from ..datasets.encoder import Encoder
 from ..exchange.graph import Graph, build
 from ..learner import files, schema
 from ..learning import settings
-from ..learning.auto import constants
-from ..learning.settings import Auto, ModelSettings
+from ..learning.settings import ModelSettings
 
 SCHEMA = "estimator"
 #: The longest text about a model, and how many inputs may have names.
@@ -126,19 +125,13 @@ def unusable(path: str | os.PathLike[str], error: Exception) -> DataError:
 
 
 def settings_state(model: ModelSettings) -> dict[str, Any]:
-    """A model's settings, and the version of the constants where it has some."""
+    """A model's settings."""
     plain = replace(model, loss=model.loss_function.name)  # a loss that was given as an object, by its name
-    version = {"constants": constants.VERSION} if isinstance(model, Auto) else {}
-    return {"model": settings.describe(plain), **version}
+    return {"model": settings.describe(plain)}
 
 
 def settings_of(state: Mapping[str, Any]) -> ModelSettings:
     """Inverse of `settings_state`."""
-    if state.get("constants", constants.VERSION) != constants.VERSION:
-        raise ValueError(
-            f"it has version {checks.short(state['constants'])} of the constants of auto, and this domkl "
-            f"has {constants.VERSION}"
-        )
     return settings.from_table(state["model"], "[model]")
 
 

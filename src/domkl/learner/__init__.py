@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ..exchange.message import Update
-from .learner import Learner, introduce
+from .learner import Learner
 
-__all__ = ["Learner", "Update", "introduce"]
+__all__ = ["Learner", "Update"]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ..base import checks
 from ..base.errors import DataError, InputError
-from ..base.types import Array
+from ..base.types import Array, Float
 from ..learning.auto import AutoRows
 from ..learning.first_order import Rates
 from ..learning.settings import Auto, describe, from_table
@@ -47,18 +47,13 @@ class HandedAuto:
     @property
     def inputs(self) -> int:
         """How many inputs a sample has."""
-        return int(self.rows["inputs"]["now"])
+        return int(self.rows["inputs"])
 
-    @property
-    def first_inputs(self) -> int:
-        """How many it had when the model was laid out."""
-        return int(self.rows["inputs"]["first"])
-
-    def alone(self) -> AutoRows:
-        """The taught model itself."""
-        rows = AutoRows(self.settings, 1, self.first_inputs, np.zeros(1), 1, 0)
-        rows.restore(self.rows)
-        return rows
+    def start(self, name: Hashable, dtype: Float = np.float64) -> AutoRows:
+        """A device that begins with what was taught."""
+        made = AutoRows(self.settings, self.inputs, [name], dtype=dtype)
+        made.restore(as_precise(self.rows, made))
+        return made
 
     def state(self) -> dict[str, Any]:
         """Everything in it, by name."""
@@ -156,9 +151,10 @@ def _model(state: Mapping[str, Any]) -> HandedModel:
     if state["kind"] == HandedAuto.kind:
         settings = from_table(state["settings"], "[model]")
         assert isinstance(settings, Auto)
-        handed_check.check_auto(settings, state["rows"])
+        handed_check.check_claims(settings, state["rows"])
         auto = HandedAuto(settings, state["rows"])
-        y_hat = auto.alone().predict(auto.rows["scale"]["inputs"]["mean"]).y_hat
+        taught = auto.start("")
+        y_hat = taught.predict(taught.scale.mean).y_hat
         checks.finite("its prediction", y_hat)  # refuses now what would fail later
         return replace(auto, names=handed_check.check_names(state["names"], auto.inputs))
     handed_check.check_paper(state, HandedPaper.ARRAYS)
@@ -166,6 +162,20 @@ def _model(state: Mapping[str, Any]) -> HandedModel:
     scale = {name: state[name] for name in ("y_mean", "y_scale", "loss")}
     names = handed_check.check_names(state["names"], len(state["mean"]))
     return HandedPaper(**arrays, **scale, rates=Rates(*state["rates"]), names=names)
+
+
+def as_precise(state: Mapping[str, Any], made: AutoRows) -> dict[str, Any]:
+    """A state whose matrices, which are taught in one precision, are in that of the device."""
+    found = dict(state)
+    for name, concept in made._concepts().items():
+        wide = {field.name for field in concept.FIELDS if field.kind == "model"} | {"Q", "U"}
+        part = found[name.replace(".", "_")]
+        with np.errstate(over="ignore"):  # what does not fit is refused in words
+            found[name.replace(".", "_")] = {
+                key: value.astype(made.dtype) if key in wide and value.dtype.kind == "f" else value
+                for key, value in part.items()
+            }
+    return found
 
 
 def refuse_untaught(n: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,8 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.types import Array, Float
 from ..engines.devices import DeviceState
-from ..exchange.message import Exchange, Layout, Update
-from ..exchange.topology import Topology
+from ..exchange.message import Exchange
 from ..learning import losses
-from ..learning.auto import AutoRows, growth, persistence
-from ..learning.auto.message import packed
 from ..learning.settings import Paper
 from .auto_row import AutoRow
 from .handed import HandedAuto, HandedPaper
@@ -27,81 +24,17 @@ FAR = 1e6
 
 
 class HandedAutoRow(AutoRow):
-    """Starts where the model ends, with its scale for good; all of a network must start so.
-
-    Each learner takes an equal part of the evidence. The parts are made when they are first needed, and again
-    if the network turns out to have another size before the first sample is learnt.
-    """
+    """Starts where the model ends, with its scale for good; all of a network must start so."""
 
     alike = "model file, dtype and payload"
 
     def __init__(
-        self,
-        handed: HandedAuto,
-        exchange: Exchange,
-        topology: Topology,
-        engine: str,
-        dtype: Float,
-        lockstep: bool,
+        self, handed: HandedAuto, exchange: Exchange, name: Hashable, dtype: Float, lockstep: bool
     ) -> None:
-        first = handed.first_inputs
-        super().__init__(handed.settings, first, exchange, topology, engine, dtype, lockstep)
-        alone = handed.alone()
-        growth.widen(self.model, alone.d)
-        self.layout = Layout(self.model.parts)
-        assert alone.joint.state is not None
-        whole = packed(persistence.whole_statistics(alone))
-        taught = whole, alone.joint.state.theta
+        super().__init__(handed.settings, handed.inputs, exchange, name, dtype, lockstep)
+        self.model = handed.start(name, self.model.dtype)
+        taught = self.model.scale.number, self.model.consensus.theta
         self.settings_digest = digest(self.settings_digest, *taught)
-        self.earlier = tuple(digest(one, *taught) for one in self.earlier)
-        self._alone: AutoRows | None = alone  # until the first sample is learnt
-        self._made_for: tuple[Any, ...] = ()
-
-    def _begin(self) -> None:
-        """Take our part of the evidence, as the network is known now; it takes O(K^3)."""
-        near, size = self.neighbours(), self.topology.size
-        now = near.weight.tolist(), size
-        if self._alone is not None and now != self._made_for:
-            self._made_for = now
-            self.model.weight = near.weight
-            self.model.warm.resize(*size)
-            persistence.inherit(self.model, self._alone)
-
-    @property
-    def parameters(self) -> Any:
-        self._begin()
-        return super().parameters
-
-    def resize(self) -> None:
-        if self._alone is None:
-            super().resize()
-
-    def predict(self, x: npt.ArrayLike, round: int) -> float:
-        self._begin()
-        return super().predict(x, round)
-
-    def ask(self, x: npt.ArrayLike) -> float:
-        self._begin()
-        return super().ask(x)
-
-    def learn(self, x: npt.ArrayLike, y: float, round: int) -> Learnt:
-        self._begin()
-        learnt = super().learn(x, y, round)
-        self._alone = None
-        return learnt
-
-    def adopt(self, updates: Sequence[Update], share: float) -> None:
-        self._begin()
-        super().adopt(updates, share)
-        self._alone = None
-
-    def state(self) -> dict[str, Any]:
-        self._begin()
-        return {**super().state(), "started": self._alone is None}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        super().restore(state)
-        self._alone = None if state["started"] else self._alone
 
 
 class HandedPaperRow(PaperRow):
@@ -139,8 +72,8 @@ class HandedPaperRow(PaperRow):
         label = float(losses.one_label(self.loss, y))  # in full: its distance from the mean may be small
         with np.errstate(over="ignore"):  # what is too large is refused in words
             scaled = (label - self.handed.y_mean) / self.handed.y_scale
-            y_hat, _, weights, theta, scalars, more = super().learn(self._scaled(x), scaled, round)
-        return self._in_units(y_hat), label, weights, theta, scalars, more
+            y_hat, _, weights, theta, scalars, news = super().learn(self._scaled(x), scaled, round)
+        return self._in_units(y_hat), label, weights, theta, scalars, news
 
     def _in_units(self, y: float) -> float:
         return self.handed.y_mean + self.handed.y_scale * y

@@ -9,7 +9,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from ..base.errors import InputError, PeerError
 from ..exchange.edges import Held, Neighbour
 from ..exchange.message import Update
-from ..exchange.topology import Announcement
 
 #: How many rounds ahead of ours an update may wait; more would let a peer fill our memory.
 EARLIEST = 64
@@ -36,16 +35,8 @@ class UpdateInbox(ABC):
         """End the round with what has arrived."""
 
     @abstractmethod
-    def _after(self, arrived: Mapping[Hashable, Update]) -> None:
-        """What to do between rounds with what has arrived."""
-
-    @abstractmethod
     def check(self, neighbour: Hashable, update: Update, *, decoded: bool = False) -> None:
         """Refuse an update that cannot be right."""
-
-    @abstractmethod
-    def take_links(self, links: Mapping[Hashable, Announcement]) -> None:
-        """Learn the network's links from a neighbour."""
 
     @property
     def neighbours(self) -> tuple[Hashable, ...]:
@@ -96,9 +87,6 @@ class UpdateInbox(ABC):
         self._refuse_stranger(neighbour)
         if not checked:
             self.check(neighbour, update)
-        if update.links:
-            self.take_links(update.links)
-            update = update._replace(links={})  # which may be many, and wait with it
         if self.asynchronous:
             return self._keep_newest(neighbour, update)
         if update.round < self.round or neighbour in self._inbox.get(update.round, {}):
@@ -125,10 +113,6 @@ class UpdateInbox(ABC):
             self._is_merged(self._pending, {})
         self._pending = None
         self.round += 1
-        try:
-            self._after(arrived)
-        except Exception as error:
-            self._note_fault(error)
 
     def _is_merged(self, own: Update, arrived: Mapping[Hashable, Update]) -> bool:
         try:

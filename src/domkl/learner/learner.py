@@ -12,7 +12,7 @@ A round closes by itself once every neighbour's update is in. `asynchronous=True
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..exchange.message import Exchange, Shapes, Update, as_exchange, check_update
-from ..exchange.topology import Announcement, Topology, check_links
 from ..learning.auto import explain
 from ..learning.explain import Effects, Function, Usual, effects
 from ..learning.first_order import Step
@@ -56,7 +55,7 @@ class Learner(MergedRounds):
     engine, dtype : as in `domkl.simulate`; with the same engine, the bits are the simulator's. A handed
         `Paper` keeps the precision that it was taught in.
 
-    Nothing else of the network needs to be known: `links` and `take_links` spread it, and every update does.
+    Nothing else of the network needs to be known.
     One that joins a network which has learnt already calls `adopt` with its neighbours' last updates and
     `skip_to` their round before its first sample, and predicts that one as they would.
 
@@ -91,7 +90,6 @@ class Learner(MergedRounds):
         self.model: Any = given if isinstance(given, HandedAuto | HandedPaper) else check_model(given)
         self.exchange = as_exchange(exchange)
         self.engine, self.dtype = engine, checks.float_type(dtype)
-        self.topology = Topology(name, distinct(neighbours))
         self._row = self._make_row(name, inputs, not asynchronous)
         super().__init__(name, asynchronous, self._row)
         self.fingerprint = self._row.settings_digest
@@ -105,20 +103,18 @@ class Learner(MergedRounds):
         if isinstance(self.model, Auto | HandedAuto) and name is None:
             raise InputError("name is not given; expected one with model Auto(); pass name=")
         if isinstance(self.model, HandedAuto):
-            how = self.engine, self.dtype, lockstep
-            return HandedAutoRow(self.model, self.exchange, self.topology, *how)
+            return HandedAutoRow(self.model, self.exchange, name, self.dtype, lockstep)
         if isinstance(self.model, Paper | HandedPaper):
             return self._make_paper_row(name, inputs, lockstep)
         if inputs is None:
             raise InputError("inputs is not given; expected the number of inputs of a sample; pass inputs=")
         d = checks.count("inputs", inputs)
         if isinstance(self.model, Auto):
-            how = self.engine, self.dtype, lockstep
-            return AutoRow(self.model, d, self.exchange, self.topology, *how)
+            return AutoRow(self.model, d, self.exchange, name, self.dtype, lockstep)
         engines.refuse_choice(self.engine)
         made = self.model.make(1, d, self.dtype)
         about = self.model, d, self.dtype, self.exchange.payload, lockstep
-        return ModelRow(made, self.exchange, digest(*map(repr, about)), self.topology)
+        return ModelRow(made, self.exchange, digest(*map(repr, about)))
 
     def _make_paper_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> PaperRow:
         if isinstance(self.model, HandedPaper):
@@ -140,14 +136,6 @@ class Learner(MergedRounds):
         """Weights of its kernels (`Paper`) or experts (`Auto`)."""
         return self._row.weights
 
-    @property
-    def label_unit(self) -> tuple[float, float]:
-        """Shift and factor: a label is now shift + factor * what it would have been in the first unit.
-
-        (0, 1), unless its sensor has changed the unit, which `Auto` recognises.
-        """
-        return self._row.label_unit
-
     def explain(self, names: Sequence[str] = ()) -> Effects | None:
         """Which inputs matter to its predictions now; None before the first label, or if a model cannot tell.
 
@@ -164,7 +152,7 @@ class Learner(MergedRounds):
 
         Both hold the parameters of now, and may be called in another thread while it learns on.
         """
-        if not isinstance(self._row, AutoRow) or self._row.model.joint.state is None:
+        if not isinstance(self._row, AutoRow) or not self._row.model.is_scaled:
             return None
         return explain.function(self._row.model, 0), explain.usual(self._row.model, 0)
 
@@ -177,26 +165,6 @@ class Learner(MergedRounds):
     def step(self) -> Step | None:
         """What happened when it last observed."""
         return None if self._last is None else Step(*self._last, self._row.alone)
-
-    @property
-    def links(self) -> dict[Hashable, Announcement]:
-        """All links of the network that are known, for `take_links` of others."""
-        return dict(self.topology.known) if self._row.floods else {}
-
-    @property
-    def knows_network(self) -> bool:
-        """Whether all links of the network are known, as far as the model needs them."""
-        return not self._row.floods or self.topology.is_complete
-
-    def take_links(self, links: Mapping[Hashable, Announcement]) -> None:
-        """Learn the network's links from a neighbour."""
-        if self._row.floods:
-            self.topology.receive(links)
-
-    def _resize(self) -> None:
-        """What is due in an open round must not change in it; when it ends, the row takes the size itself."""
-        if isinstance(self._row, AutoRow) and not self.waiting:
-            self._row.resize()
 
     # Rounds
 
@@ -217,17 +185,14 @@ class Learner(MergedRounds):
         if self._pending is not None:
             self._refuse_open("receive() them or close() the round")
         row, t = self._row, self.round
-        if row.floods:
-            self._resize()  # here and not for each message that changes the network: it takes time
-        y_hat, y, weights, theta, scalars, more = row.learn(x, y, t)
+        y_hat, y, weights, theta, scalars, news = row.learn(x, y, t)
         self._last = t, self.name, y, y_hat, weights
         if not self._known and row.closes_alone:
             self.round = t + 1
             return Update(t, theta, scalars, self.fingerprint)
         self._restart_edges()
-        news = self.topology.take_news() if row.floods else {}
         about = self.fingerprint, self.edges, len(self._known)
-        update = Update(t, theta, scalars, *about, more, news)
+        update = Update(t, theta, scalars, *about, news)
         self._pending = update
         if self.asynchronous or not self._known:
             self.close()
@@ -241,8 +206,6 @@ class Learner(MergedRounds):
         """Refuse an update that cannot be right; `decoded`: a decoder has checked all but its meaning."""
         if not decoded:
             check_update(neighbour, update, self.fingerprint, self._row.alike, self.shapes)
-        for name, links in update.links.items():
-            check_links(name, links)
         self._row.check(update)
 
     def join(self, neighbour: Hashable, number: int = 0) -> None:
@@ -250,7 +213,7 @@ class Learner(MergedRounds):
         self._refuse_open("close() the round")
         distinct([*self._known, neighbour])
         self._known = {**self._known, neighbour: self._row.new_neighbour(number)}
-        self._connect()
+        self._row.connect(self._known)
 
     def leave(self, neighbour: Hashable) -> None:
         """Drop an edge, with its dual."""
@@ -260,12 +223,7 @@ class Learner(MergedRounds):
         self._drop_messages(neighbour)
         self.trust.pop(neighbour, None)
         self._known = {name: one for name, one in self._known.items() if name != neighbour}
-        self._connect()
-
-    def _connect(self) -> None:
         self._row.connect(self._known)
-        self.topology.set_neighbours(tuple(self._known))
-        self._resize()
 
     def adopt(self, updates: Sequence[Update], share: float = 1.0) -> None:
         """Move the parameters a share of the way to the median of our own and the neighbours'.
@@ -290,14 +248,3 @@ class Learner(MergedRounds):
     def load(self, arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]) -> None:
         """Inverse of `save`: with the same engine, to the last bit."""
         schema.load_learner(self, arrays, meta)
-
-
-def introduce(learners: Iterable[Learner]) -> None:
-    """Let learners of one process know the whole network, as agents do before their first round."""
-    by_name = {learner.name: learner for learner in learners}
-    for _ in by_name:
-        for learner in by_name.values():
-            for neighbour in learner.neighbours:
-                if neighbour not in by_name:
-                    raise InputError(f"{neighbour!r} is not introduced; expected all learners; add it")
-                by_name[neighbour].take_links(learner.links)

@@ -19,7 +19,7 @@ class MergedRounds(UpdateInbox):
 
     def __init__(self, name: Hashable, asynchronous: bool, row: LearnerRow) -> None:
         super().__init__(name, asynchronous)
-        self._row, self._resets, self._restarts = row, row.resets, row.restarts
+        self._row, self._restarts = row, row.restarts
         #: The neighbours whose messages were not believed since this list was last emptied; not all if many.
         self.implausible: list[Hashable] = []
         #: Part of about the last `TRUST` messages of each neighbour that was believed.
@@ -27,20 +27,15 @@ class MergedRounds(UpdateInbox):
         self._judged: dict[Hashable, int] = {}  # messages that trust is an average of
 
     def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
-        self._row.note_statistics({name: arrived[name] for name in self._known if name in arrived})
+        self._row.hear({name: arrived[name] for name in self._known if name in arrived})
         received = [arrived.get(name) for name in self._known]
         used, backs = self._believed(received)
-        refused = {k: u for k, u in enumerate(received) if u is not None and used[k] is None}
         more, moves = self._settle(used)
-        moved = self._row.merge(own, used, moves, backs + more, refused)
+        moved = self._row.merge(own, used, moves, backs + more)
         for one, by in zip(self._known.values(), moved, strict=True):
             if by is not None:
                 one.edge.move(self.round, by, self.name is not None)
         self._restart_edges()
-
-    def _after(self, arrived: Mapping[Hashable, Update]) -> None:
-        if self._row.after(arrived):
-            self._reset_duals()
 
     def _believed(self, received: Sequence[Update | None]) -> tuple[list[Update | None], list[Array]]:
         """The updates, of which those that we do not believe count as missing; and duals to take back.
@@ -49,19 +44,23 @@ class MergedRounds(UpdateInbox):
         """
         judged, backs = self._row.believes(received), []
         for name, update, is_used in zip(self._known, received, judged, strict=True):
-            if is_used is not None:
+            if update is None or is_used is None:
+                continue
+            is_alike = self._row.same(update)
+            if is_alike:
                 self._note_trust(name, is_used)
-            if update is not None and is_used is False:
-                backs.append(self._refuse(name, update))
+            if not is_used:
+                backs.append(self._refuse(name, update, is_alike))
         kept = [
             None if is_used is False else update for update, is_used in zip(received, judged, strict=True)
         ]
         return kept, [back for back in backs if back is not None]
 
-    def _refuse(self, name: Hashable, update: Update) -> Array | None:
-        """Count a message that we do not believe; returns the dual to take back, if there is one."""
+    def _refuse(self, name: Hashable, update: Update, is_alike: bool) -> Array | None:
+        """Do without a message, and count it if its parameters mean the same here; returns the dual to take
+        back, if there is one."""
         edge, back = self._known[name].edge, None
-        if len(self.implausible) < MOST_FAULTS:
+        if is_alike and len(self.implausible) < MOST_FAULTS:
             self.implausible.append(name)
         if self.name is not None and edge.moved != NEVER:
             back = edge.reset(next_number(edge.number), edge.theirs, edge.seen)
@@ -97,19 +96,11 @@ class MergedRounds(UpdateInbox):
         return held is not None and one.edge.agrees(held)
 
     def _restart_edges(self) -> None:
-        """Models that have reset have no duals; everybody's do so in the same round."""
-        if self._row.resets != self._resets:
-            self._resets = self._row.resets
-            for one in self._known.values() if not self.asynchronous else ():
-                one.edge.restart()
+        """Where our model has started again, so do its duals; asynchronous learners have none."""
         if self._row.restarts != self._restarts:
-            self._reset_duals()
-
-    def _reset_duals(self) -> None:
-        """Our model alone has reset; asynchronous learners have no duals."""
-        self._resets, self._restarts = self._row.resets, self._row.restarts
-        for one in self._known.values() if not self.asynchronous else ():
-            one.edge.reset(next_number(one.edge.number), one.edge.theirs, one.edge.seen)
+            self._restarts = self._row.restarts
+            for one in self._known.values() if not self.asynchronous else ():
+                one.edge.reset(next_number(one.edge.number), one.edge.theirs, one.edge.seen)
 
     def meet(self, neighbour: Hashable, held: Held) -> None:
         """Learn a neighbour's number for our edge before its first update, from whatever else it sends.

@@ -35,13 +35,10 @@ class PaperRow:
     """One device of the paper's algorithm."""
 
     alike = "kernels, rates, loss, step, hedge and payload"
-    floods = False
     needs_used = True
     closes_alone = True
     alone: float | None = None
-    resets = restarts = 0
-    label_unit = (0.0, 1.0)
-    earlier: tuple[str, ...] = ()
+    restarts = 0
 
     def __init__(
         self,
@@ -127,7 +124,7 @@ class PaperRow:
             y_hat, theta, L = self._learn_checked(x, y)
             y = float(losses.one_label(self.loss, y))
         if not self.known:
-            return y_hat, y, q, theta, L if self.hedge != "local" else None, None
+            return y_hat, y, q, theta, L if self.hedge != "local" else None, {}
         self._x, self._largest, self._labels = x, max(self._largest, abs(y)), self._labels + 1
         sent = self.exchange.outgoing(within(theta, self._most))
         sent.flags.writeable = theta.flags.writeable = False  # they leave in an Update, and stay our state
@@ -136,7 +133,7 @@ class PaperRow:
             belief = self._belief(L)
             for one in self.known.values():
                 one.pass_on(round, belief)
-        return y_hat, y, q, sent, self._shared(L), None
+        return y_hat, y, q, sent, self._shared(L), {}
 
     def _learn_checked(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
@@ -170,8 +167,8 @@ class PaperRow:
     def same(self, update: Update) -> bool:
         return True
 
-    def note_statistics(self, received: Mapping[Hashable, Update]) -> None:
-        """There are none."""
+    def hear(self, received: Mapping[Hashable, Update]) -> None:
+        """There is no news."""
 
     def believes(self, received: Sequence[Update | None]) -> list[bool | None]:
         """Whether what each neighbour's parameters predict at our own last input is not absurd."""
@@ -192,7 +189,6 @@ class PaperRow:
         received: Sequence[Update | None],
         moves: Sequence[bool],
         backs: Sequence[Array],
-        refused: Mapping[int, Update],
     ) -> list[Array | None]:
         assert self.open is not None
         theta, L = self.open
@@ -210,9 +206,6 @@ class PaperRow:
     def _screened(self, own: Array, thetas: list[Array]) -> list[Array]:
         screen = self.exchange.screen
         return thetas if screen is None or not thetas else list(screen(own, np.stack(thetas)))
-
-    def after(self, received: Mapping[Hashable, Update]) -> bool:
-        return False
 
     def _shared(self, L: Array) -> Array | None:
         """What the neighbours receive about our losses."""

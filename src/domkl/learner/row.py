@@ -12,16 +12,15 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import PeerError
 from ..base.types import Array
-from ..exchange.combine import DECISIONS, MISSING, Neighbours
-from ..exchange.edges import Neighbour, too_large
+from ..exchange.combine import Neighbours
+from ..exchange.edges import Neighbour
 from ..exchange.message import Exchange, Layout, Shapes, Update, check_within, most_parameter
-from ..exchange.topology import Topology
 from ..learning import losses
-from ..learning.model import Model, Statistics
+from ..learning.model import Model
 
 #: What a sample gave: y_hat before it was learnt, y, the weights at that time, and what is sent: theta
-#: (P, K), scalars and statistics. A plain tuple, as a named one costs a lone learner 5 % of its time.
-Learnt: TypeAlias = "tuple[float, float, Array, Array, Array | None, Array | None]"
+#: (P, K), scalars and news. A plain tuple, as a named one costs a lone learner 5 % of its time.
+Learnt: TypeAlias = "tuple[float, float, Array, Array, Array | None, Mapping[Hashable, Any]]"
 
 
 class LearnerRow(Protocol):
@@ -29,19 +28,13 @@ class LearnerRow(Protocol):
 
     alike: str  # what must be the same at all learners, in words
     settings_digest: str
-    earlier: tuple[str, ...]  # digests of the same settings in earlier versions, whose states it can load
-    floods: bool  # whether it must know the whole network's size
     needs_used: bool  # whether neighbours must know which of their messages were used, not only which came
     closes_alone: bool  # whether a learner without neighbours has ended its round when it has learnt
     alone: float | None  # what own samples only predicted for the last sample; None where nothing can tell
 
     @property
-    def resets(self) -> int:
-        """How often its duals have started again by an agreement of all."""
-
-    @property
     def restarts(self) -> int:
-        """How often they have by its own decision."""
+        """How often its parameters, and so its duals, have started again."""
 
     @property
     def shapes(self) -> Shapes:
@@ -50,10 +43,6 @@ class LearnerRow(Protocol):
     @property
     def weights(self) -> Array:
         """Weights of its kernels or experts. (n,)"""
-
-    @property
-    def label_unit(self) -> tuple[float, float]:
-        """Shift and factor of today's unit of labels."""
 
     @property
     def parameters(self) -> Any:
@@ -74,11 +63,11 @@ class LearnerRow(Protocol):
     def same(self, update: Update) -> bool:
         """Whether a neighbour's parameters mean the same here, so that duals may move."""
 
-    def note_statistics(self, received: Mapping[Hashable, Update]) -> None:
-        """Take what messages bring besides parameters: it is everybody's, whoever passes it on."""
+    def hear(self, received: Mapping[Hashable, Update]) -> None:
+        """Take what messages bring besides parameters."""
 
     def believes(self, received: Sequence[Update | None]) -> list[bool | None]:
-        """Whether each neighbour's message is used, by our own samples; None where they cannot judge it."""
+        """Whether each neighbour's message is used; None where it did not come or cannot be judged."""
 
     def merge(
         self,
@@ -86,16 +75,8 @@ class LearnerRow(Protocol):
         received: Sequence[Update | None],
         moves: Sequence[bool],
         backs: Sequence[Array],
-        refused: Mapping[int, Update],
     ) -> list[Array | None]:
-        """End the round; returns how far each edge's dual has moved. `backs` are moves to take back.
-
-        `refused` has messages that are not believed, by their neighbours' positions: only decisions that all
-        learners take together count of them.
-        """
-
-    def after(self, received: Mapping[Hashable, Update]) -> bool:
-        """What a model does between rounds with what it received; whether its parameters are others'."""
+        """End the round; returns how far each edge's dual has moved. `backs` are moves to take back."""
 
     def connect(self, known: Mapping[Hashable, Neighbour]) -> None:
         """The neighbours are others from now on."""
@@ -120,13 +101,11 @@ class ModelRow:
     """Any model of `learning.model`, with one row and an inbox for an exchange."""
 
     alike = "model, inputs, dtype and exchange"
-    floods = needs_used = closes_alone = False
+    needs_used = closes_alone = False
     alone: float | None = None
-    resets = restarts = 0
-    earlier: tuple[str, ...] = ()
 
-    def __init__(self, model: Model, exchange: Exchange, digest: str, topology: Topology) -> None:
-        self.model, self.exchange, self.topology = model, exchange, topology
+    def __init__(self, model: Model, exchange: Exchange, digest: str) -> None:
+        self.model, self.exchange = model, exchange
         self.settings_digest, self.layout = digest, Layout(model.parts)
         self.known: Mapping[Hashable, Neighbour] = {}
         self.degrees: dict[Hashable, int] = {}  # of the neighbours, as they sent them
@@ -142,8 +121,8 @@ class ModelRow:
         return np.asarray(self.model.weights[0])
 
     @property
-    def label_unit(self) -> tuple[float, float]:
-        return 0.0, 1.0
+    def restarts(self) -> int:
+        return int(self.model.restarts[0])
 
     @property
     def parameters(self) -> Any:
@@ -172,13 +151,12 @@ class ModelRow:
         theta, scalars = self.layout.pack(self.outgoing)
         sent = self.exchange.outgoing(theta, self._most)
         sent.flags.writeable = False  # it leaves in an Update, and the edges' duals need it
-        return float(prediction.y_hat[0]), float(label), weights, sent, scalars, self._more()
+        news = self.model.news()
+        about = float(prediction.y_hat[0]), float(label), weights
+        return (*about, sent, scalars, news[0] if news and self.known else {})
 
     def _asked(self, prediction: Any) -> Any:
         """The prediction as it was when the sample was new."""
-        return None
-
-    def _more(self) -> Array | None:
         return None
 
     def check(self, update: Update) -> None:
@@ -194,8 +172,12 @@ class ModelRow:
     def same(self, update: Update) -> bool:
         return True
 
-    def note_statistics(self, received: Mapping[Hashable, Update]) -> None:
-        """Without statistics there is nothing to do."""
+    def hear(self, received: Mapping[Hashable, Update]) -> None:
+        for name in received.keys() & self.known.keys():  # also those whose parameters will not be used
+            self.degrees[name] = max(1, received[name].degree)
+        for update in received.values():
+            if update.news:
+                self.model.hear(0, update.news)
 
     def believes(self, received: Sequence[Update | None]) -> list[bool | None]:
         """By the model, as far as parameters mean the same here."""
@@ -210,8 +192,8 @@ class ModelRow:
             for name in self.model.judges
             if name in judged[0]
         }
-        used, grown = iter(self.model.believes([0], sent)[0]), too_large(self.known, self.model.dual_limits)
-        return [bool(next(used) and not grown[k]) if same else None for k, same in enumerate(means)]
+        used = iter(self.model.believes([0], sent)[0])
+        return [bool(next(used)) if same else None for same in means]
 
     def merge(
         self,
@@ -219,27 +201,25 @@ class ModelRow:
         received: Sequence[Update | None],
         moves: Sequence[bool],
         backs: Sequence[Array],
-        refused: Mapping[int, Update],
     ) -> list[Array | None]:
         self.take_back(backs)
         mine = self._unpacked(own)
-        meant = [self._meaning(update, mine) for update in received]
-        for k, update in refused.items():
-            meant[k] |= self._decisions(update, mine)
+        meant = [dict(mine) if update is None else self._unpacked(update) for update in received]
         theirs = self._screened(mine, meant)
         near = self.neighbours(received)
         senders = {name: np.concatenate([m[name] for m in (*theirs, mine)]) for name in mine}
-        moving = np.array([*moves, False])
-        fills = self.model.fills_in
-        filled = np.isin(np.arange(len(moving)), [*refused]) if fills is not None and fills[0] else None
-        incoming = near.combine(self.layout.parts, mine, senders, moving, refused=filled)
+        moving, absent = np.array([*moves, False]), np.array([*(u is None for u in received), False])
+        refused = absent if absent.any() else None
+        everyone = all(moves) and refused is None
+        incoming = near.combine(
+            self.layout.parts, mine, senders, None if everyone else moving, refused=refused
+        )
         moved = self._move_duals(mine, theirs, moves, near)
         if self.layout.theta is not None:
             name = self.layout.theta.name
             self._take_back_rounding(mine[name], self.outgoing[name], incoming[name].moving)
-        incoming["statistics"] = self._statistics()
+        self.model.reweigh(near.weight, near.deg)  # first: what is learnt again in `merge` has these weights
         self.model.merge(incoming)
-        self._reweigh(near)
         return moved
 
     def _screened(self, mine: Mapping[str, Array], theirs: list[dict[str, Array]]) -> list[dict[str, Array]]:
@@ -279,25 +259,8 @@ class ModelRow:
         if rounded.any():
             self.model.take_back(rounded)
 
-    def _statistics(self) -> dict[int, Statistics]:
-        return {}
-
-    def _reweigh(self, near: Neighbours) -> None:
-        """Tell the model that edges have other weights, if it wants to know."""
-
     def _unpacked(self, update: Update) -> dict[str, Array]:
         return self.layout.unpack(update.theta, update.scalars, self.model.dtype)
-
-    def _meaning(self, update: Update | None, own: Mapping[str, Array]) -> dict[str, Array]:
-        """A neighbour's message as far as it means the same here; a missing one is neutral."""
-        if update is None:
-            neutral = {p.name: np.zeros_like(own[p.name]) for p in self.layout.small if p.rule in MISSING}
-            return {**own, **neutral}
-        return self.model.interpret(self._unpacked(update), own)
-
-    def _decisions(self, update: Update, own: Mapping[str, Array]) -> dict[str, Array]:
-        message = self.model.interpret(self._unpacked(update), own)
-        return {part.name: message[part.name] for part in self.layout.small if part.rule in DECISIONS}
 
     def neighbours(self, received: Sequence[Update | None] = ()) -> Neighbours:
         """With degrees as both ends of each edge have sent in this round, or the last that are known."""
@@ -309,14 +272,8 @@ class ModelRow:
         return Neighbours(np.array([deg], np.float64), [list(range(deg))], degrees)
 
     def _degree(self, name: Hashable) -> int:
-        """As a neighbour has sent it, or else announced it; before that, as many as our own."""
-        if name in self.degrees:
-            return self.degrees[name]
-        _, links = self.topology.known.get(name, (0, ()))
-        return len(links) or len(self.known)
-
-    def after(self, received: Mapping[Hashable, Update]) -> bool:
-        return False
+        """As a neighbour has sent it; before that, as many as our own."""
+        return self.degrees.get(name, len(self.known))
 
     def connect(self, known: Mapping[Hashable, Neighbour]) -> None:
         self.known = known

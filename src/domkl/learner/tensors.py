@@ -16,7 +16,15 @@ import numpy.typing as npt
 from ..base.errors import DataError, InputError
 
 #: The types of arrays that may be held, as the format calls them.
-DTYPES = {"F64": "float64", "F32": "float32", "I64": "int64", "U64": "uint64", "U8": "uint8", "BOOL": "bool"}
+DTYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "I64": "int64",
+    "U64": "uint64",
+    "U16": "uint16",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 #: The key of the texts about the arrays, and the multiple of bytes that a header takes.
 ABOUT, ALIGN = "__metadata__", 8

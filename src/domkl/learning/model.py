@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -48,13 +48,6 @@ class Pull(NamedTuple):
     weight: Array  # (J,) of all edges, in sum
 
 
-class Statistics(NamedTuple):
-    """Statistics of several learners' samples, and which rows are to be pooled for whom."""
-
-    each: Any  # arrays (N, ...), a row for each learner that they are of
-    who: npt.NDArray[np.bool_]  # (J or 1, N); False for everybody where a learner's have not come
-
-
 class Model(ABC):
     """J rows of a model; subclass it and write what is abstract, the rest has defaults.
 
@@ -67,14 +60,7 @@ class Model(ABC):
     loss: Loss = losses.squared()  # what labels must be
     largest: float = math.inf  # the most that a parameter may be when it is sent
     judges: tuple[str, ...] = ()  # the parts of a message by which `believes` may refuse it
-    fills_in: npt.NDArray[np.bool_] | None = None  # (J,) whether refused ones count as the others' mean
-    dual_limits: Array | None = (
-        None  # (J,) how many times its other edges' one edge's dual may grow; None: any
-    )
-    is_joined: bool = True  # whether parameters mean the same to all learners
-    resets: int = 0  # how often all learners' parameters have started again
-    restarts: npt.NDArray[np.int_] = np.zeros(1, int)  # and how often each one's, by its own decision (J,)
-    statistics: Mapping[int, Any] = {}  # what else is sent in this round, by the round that it is for
+    restarts: npt.NDArray[np.int_] = np.zeros(1, int)  # (J,) how often a row's parameters have started again
 
     @property
     @abstractmethod
@@ -133,13 +119,17 @@ class Model(ABC):
         """Whether R learners use the messages of n neighbours each, by parts (R, n, *shape). (R, n)"""
         return np.ones(next(iter(sent.values())).shape[:2], bool)
 
-    def is_common(self, round: int) -> bool:
-        """Whether the statistics for that round are passed on to everybody, not to neighbours alone."""
-        return False
+    def news(self) -> list[dict[Hashable, Any]]:
+        """What each row passes on in this round besides its message; most models have nothing."""
+        return []
 
-    def interpret(self, message: Mapping[str, Array], own: Mapping[str, Array]) -> dict[str, Array]:
-        """One neighbour's message as far as it means the same here; `own` values are neutral. (1, ...)"""
-        return dict(message)
+    def hear(self, row: int, news: Mapping[Hashable, Any]) -> None:
+        """What a neighbour of a row passed on."""
+        return
+
+    def reweigh(self, weight: Array, degree: Array) -> None:
+        """Edges have these weights and numbers (J,) from now on."""
+        return
 
     def take_back(self, moves: Array) -> None:
         """Take moves of edges' duals out of the model's; nothing where it has no duals. (J, P, K)"""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ..base.types import Array
 from . import first_order, second_order
-from .auto.outliers import LabelGate
+from .auto.guard import Guard
 from .first_order import Rates
 from .losses import Loss
 
@@ -57,7 +59,7 @@ class PaperRows:
         memory: float | None = None,
         bounds_labels: bool = False,
     ) -> None:
-        self.gate = LabelGate(len(deg)) if bounds_labels else None
+        self.guard = Guard(len(deg), 1) if bounds_labels else None
         self.V, self.rates, self.loss = V, rates, loss
         self.memory, self.samples = None if memory is None else 1 + memory, 0
         self.is_second = step == "newton"
@@ -85,8 +87,9 @@ class PaperRows:
     def learn(self, prediction: PaperPrediction, y: Array) -> tuple[Array, Array]:
         """The local step with labels (J,): theta' (J, P, 2D) and cumulative losses L' (J, P)."""
         z, f = prediction.z, prediction.f
-        if self.gate is not None:
-            y = self.gate.bound(prediction.y_hat, prediction.y_hat, y, self.samples > 0)[0].astype(y.dtype)
+        if self.guard is not None and self.samples:
+            bounded = self.guard.bound(y[:, None].astype(np.float64), prediction.y_hat[:, None])
+            y = bounded[:, 0].astype(y.dtype)
         if isinstance(self.now, second_order.SecondOrderState):
             self.learnt = second_order.local(self.now, z, f, y, self.second_pulls, self.loss)
         else:

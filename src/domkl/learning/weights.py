@@ -13,7 +13,7 @@ def weight_names(model: Any, count: int | None = None) -> list[str]:
     """The experts of `Auto`, or kernels by their widths; by their numbers where these are not known.
 
     >>> weight_names(Auto())[:3], weight_names(Paper())[0], weight_names(None, count=2)
-    (['own', 'neighbours', 'alone'], 'σ² = 0.0001', ['kernel 1', 'kernel 2'])
+    (['common', 'personal', 'alone'], 'σ² = 0.0001', ['kernel 1', 'kernel 2'])
     """
     if getattr(model, "kind", None) == Auto.kind:  # also one that was taught elsewhere
         return list(EXPERT_NAMES)

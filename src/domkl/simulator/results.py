@@ -65,7 +65,7 @@ class Run:
     graph: Graph
     sent: float  # numbers sent to each neighbour in a round, on average
     bytes: float  # the same in bytes, without the message's envelope
-    #: (J,) mean squared error of the expert that never listens (Auto); empty where a model has none
+    #: (J,) mean squared error of all experts that never listen (Auto); empty where a model has none
     alone: Array = field(default_factory=lambda: np.empty(0))
     #: (J, J) part of the rounds in which learner j used the message of neighbour i, NaN without a link; empty
     #: where a model does not judge, or no round had a common scale

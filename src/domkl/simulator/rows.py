@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from .. import engines
 from ..base import checks
 from ..base.types import Array
 from ..exchange.graph import GraphLike, as_graph
@@ -31,12 +30,10 @@ def simulate_rows(X: Any, y: Any, graph: GraphLike, model: Auto | ModelMaker, ho
 
 
 def _make_rows(model: Auto | ModelMaker, d: int, network: Network, how: RunOptions) -> Model:
-    J = network.graph.J
     if not isinstance(model, Auto):
-        return model.make(J, d, how.dtype)
-    diagonal = engines.make_inverse(how.engine, how.threads)
-    weight, size = network.neighbours.weight, (J, network.diameter)
-    return AutoRows(model, J, d, weight, *size, dtype=how.dtype, diagonal=diagonal)
+        return model.make(network.graph.J, d, how.dtype)
+    near = network.neighbours
+    return AutoRows(model, d, network.graph.names, near.weight, near.deg, how.dtype)
 
 
 class Rounds:

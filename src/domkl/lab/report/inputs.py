@@ -41,7 +41,7 @@ class Inputs(NamedTuple):
 def inputs(outcome: Outcome) -> Inputs | None:
     """None where the model cannot tell, or has learnt nothing: only `Auto` can."""
     final = outcome.run.final
-    if final is None or final.rows.scale is None or final.rows.joint.state is None:
+    if final is None or not final.rows.is_scaled:
         return None
     rows, source = final.rows, outcome.source
     names, groups = About(source.inputs, columns=source.columns).groups(outcome.split.X.shape[-1])

@@ -22,15 +22,11 @@ MATTERS = 0.04
 ROOM = 0.075
 #: What the experts of `Auto` predict with, in the order of `EXPERT_NAMES`.
 MEANINGS = (
-    "the learner's own parameters",
     "the mean of its neighbours' parameters",
-    "its own samples only",
     "its own samples, near the common",
-    "both, with a strong ridge",
-    "an additive model of all samples",
-    "an additive model of the last samples",
-    "an additive model from before the last change",
-    "mostly “neighbours”, partly “long memory”",
+    "its own samples only",
+    "its own samples only, with a small ridge",
+    "a small model of the last samples",
     "all others together, corrected by the last errors",
 )
 EXPERTS = dict(zip(EXPERT_NAMES, MEANINGS, strict=True))

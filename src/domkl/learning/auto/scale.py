@@ -1,58 +1,336 @@
-"""The scale that inputs and targets are seen on, and its identity in a network."""
+"""Scale: one way of measuring inputs and targets that all devices of a network come to share.
+
+A device publishes a summary of its samples after 1, 2, 4 .. 64 and 512 of them. What it knows of others is a
+map device -> newest summary, joined by taking the newer one: in any order, twice or late, the result is the
+same. Devices with equal maps have equal scales; between unequal ones an edge rests. There is no round, size
+or shape of the network in it.
+"""
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from ...base import checks
-from ...base.arrays import clip
+from ...base.errors import InputError
 from ...base.types import Array
-from .features import Stats
-from .message import FIXED_RANK, LARGEST, packed
+from ..fields import LARGEST, Concept, field
+
+#: Numbers below this are exact in the float64 of a message.
+EXACT = 2**53
 
 
-@dataclass
-class DataScale:
-    """Statistics of the inputs, and centre and width of the targets, of J learners."""
+#: Quantiles in a summary, the lowest and the highest value included.
+QUANTILES = 17
+#: Parts of a span, in which a summary has all between the lowest and the highest value.
+UNIT = 65535.0
 
-    inputs: Stats  # (J or 1, d)
-    centre: Array  # (J,)
-    width: Array  # (J,)
-    whole: Array  # the statistics in a row, as they are sent; empty where the scale is not common
-    count: int  # of how many learners they are
-    fixed: bool = False
+
+class Summary(NamedTuple):
+    """One device's samples in short; column by column, the inputs and then the targets."""
+
+    samples: int  # that it is of
+    low: Array  # (c,)
+    high: Array  # (c,)
+    shape: npt.NDArray[np.uint16]  # (QUANTILES, c) mean, deviation, inner quantiles, in parts of the span
 
     @classmethod
-    def of(cls, stats: Stats, J: int, classifies: bool, count: int, shared: bool) -> DataScale:
-        """From statistics of inputs and, in the last column, of targets. (J or 1, d + 1)"""
-        inputs = Stats(*(value[..., :-1] for value in stats))
-        centre, width = stats.mean[:, -1], stats.high[:, -1] - stats.low[:, -1]
-        if classifies:
-            centre, width = np.zeros_like(centre), np.ones_like(width)
-        width = np.broadcast_to(np.where(width > checks.NARROWEST, width, 1), J)
-        whole = packed(stats) if shared else np.zeros(0)
-        return cls(inputs, np.broadcast_to(centre, J), width, whole, count)
+    def of(cls, values: Array, count: int = 1) -> Summary:
+        """Of samples (n, c), NaN where a value is missing; `count` is what it says of their number."""
+        seen = ~np.isnan(values).all(0)
+        known = np.where(seen, values, 0.0)
+        q = np.nanquantile(known, np.linspace(0, 1, QUANTILES), axis=0)
+        q = np.clip(q, -LARGEST, LARGEST)
+        low, high = q[0], q[-1]
+        span = np.where(high > low, high - low, 1.0)
+        parts = np.clip((known - low) / span, 0, 1)
+        shape = np.vstack([np.nanmean(parts, 0), np.nanstd(parts, 0), (q[1:-1] - low) / span])
+        return cls(count, low, high, np.rint(np.clip(shape, 0, 1) * UNIT).astype(np.uint16))
 
     @property
-    def number(self) -> int:
-        """Identifies a common scale, the same at all who have it; 0 where the scale is not common."""
-        return scale_number(self.whole) if len(self.whole) else 0
+    def nbytes(self) -> int:
+        """In a message."""
+        return 8 + self.low.nbytes + self.high.nbytes + self.shape.nbytes
 
-    @property
-    def rank(self) -> float:
-        """Which scale stays where two differ: one that is fixed, then one of more learners."""
-        return self.count + FIXED_RANK * self.fixed if len(self.whole) else 0.0
+    def key(self) -> bytes:
+        """Equal for equal summaries."""
+        return b"".join([str(self.samples).encode(), *(part.tobytes() for part in self[1:])])
+
+    def newer(self, other: Summary | None) -> bool:
+        """Whether this one replaces the other; of two with the same count all devices prefer the same."""
+        return other is None or (self.samples, self.key()) > (other.samples, other.key())
+
+    @classmethod
+    def check(cls, parts: Sequence[Any], columns: int, most: int) -> Summary:
+        """A neighbour's summary, or an `InputError` if it cannot be one."""
+        count, *arrays = parts
+        low, high, shape = map(np.asarray, arrays)
+        fits = (
+            low.shape == high.shape == (columns,)
+            and shape.shape == (QUANTILES, columns)
+            and low.dtype == high.dtype == np.float64
+            and shape.dtype == np.uint16
+        )
+        if not fits or not 1 <= count <= most:
+            raise InputError(f"a summary of {count} samples is odd; expected {columns} columns; drop it")
+        most_value = np.maximum(np.abs(low), np.abs(high))
+        if not bool((most_value <= LARGEST).all() and (low <= high).all()):
+            raise InputError("a summary has bounds that are not finite or not in order; drop it")
+        return cls(int(count), low, high, shape)
+
+    def table(self) -> Array:
+        """Mean, mean square deviation from it, and all quantiles, as numbers. (2 + QUANTILES, c)"""
+        span = self.high - self.low
+        parts = self.shape / UNIT
+        mean, deviation = self.low + parts[0] * span, parts[1] * span
+        return np.vstack([mean, deviation**2, self.low, self.low + parts[2:] * span, self.high])
 
 
-def in_widths(distance: Array, width: Array) -> Array:
-    """A distance between targets in widths, `LARGEST` at most, so that its square is finite."""
-    with np.errstate(over="ignore"):
-        return clip(distance / width, -LARGEST, LARGEST)
+class Inputs(NamedTuple):
+    """Inputs as a scale measures them, 0 where they are missing. (..., d) each"""
+
+    ranges: Array  # from the mean, in ranges
+    deviations: Array  # in standard deviations
+    ranks: Array  # in [-0.5, 0.5]
+    known: Array
 
 
-def scale_number(whole: Array) -> int:
-    """Identifies a scale by its statistics, as they are sent."""
-    return 1 + zlib.crc32(np.ascontiguousarray(whole).tobytes())
+class Scale(Concept):
+    """What J devices know of each other's samples, and the scale that each has taken from it.
+
+    A scale is the plain mean over devices of means, variances and quantiles, and the range over all of them:
+    every device counts the same, whatever it claims. Two guards bound what a false summary can do: one whose
+    range lies far from most others' is left out, and a device keeps a scale of its own where the joint one
+    would squeeze its samples.
+
+    Parameters
+    ----------
+    last : samples after which a device publishes for the last time; as many are kept to learn from again.
+    early : it publishes after 1, 2, 4 .. samples up to this.
+    spread : samples that news is given to spread before a new scale is taken.
+    far : a summary is left out if it reaches further than this many typical spans beyond the typical range.
+    fits : the joint scale is taken if the middle half of the own values fills this part of the joint one's.
+    most : devices that are remembered.
+
+    Examples
+    --------
+    Two devices that saw different values measure them alike once they have heard of each other.
+
+    >>> import numpy as np
+    >>> from domkl.learning.auto.scale import Scale
+    >>> scale = Scale(names=["a", "b"], d=1, m=1, linked=[True, True])
+    >>> X, Y = np.array([[[0.0], [8.0]], [[2.0], [4.0]]]), np.zeros((2, 2, 1))
+    >>> scale.publish(np.array([2, 2]), X, Y)
+    >>> for j, news in enumerate(scale.outgoing()):
+    ...     _ = scale.hear(1 - j, news)
+    >>> scale.take(np.array([3, 3]), X, Y).tolist()
+    [True, True]
+    >>> bool(scale.number[0] == scale.number[1]), (scale.low + scale.span)[:, 0].tolist()
+    (True, [8.0, 8.0])
+    """
+
+    usable: npt.NDArray[Any] = field("J d", "bool", low=0, high=1)  # inputs that vary
+    mean: Array = field("J d")
+    deviation: Array = field("J d", first=1.0, low=1e-300)
+    low: Array = field("J d")
+    span: Array = field("J d", first=1.0, low=1e-300)
+    quantiles: Array = field("J q d")
+    center: Array = field("J m")  # of the targets
+    width: Array = field("J m", first=1.0, low=1e-300)
+    least: Array = field("J m", first=LARGEST)  # the range of the targets, which predictions keep to
+    most: Array = field("J m", first=-LARGEST)
+    number: Array = field("J", low=0, high=EXACT)  # 0: no scale yet; equal numbers are equal scales
+    unlike: npt.NDArray[Any] = field("J", "int64", low=0)  # rounds in a row in which a neighbour differed
+    is_late: npt.NDArray[Any] = field("J", "bool", low=0, high=1)
+
+    def __init__(
+        self,
+        names: Sequence[Hashable],
+        d: int,
+        m: int,
+        linked: Iterable[bool],
+        *,
+        last: int = 512,
+        early: int = 64,
+        spread: int = 16,
+        far: float = 2.0,
+        fits: float = 0.25,
+        limit: int = 1024,
+    ) -> None:
+        self.last, self.early, self.spread, self.far, self.fits = last, early, spread, far, fits
+        self.limit, self.names = limit, list(names)
+        self.linked = np.array(list(linked), bool)
+        J = len(self.names)
+        self.allocate(np.float64, J=J, d=d, m=m, q=QUANTILES)
+        self.known: list[dict[Hashable, Summary]] = [{} for _ in range(J)]
+        self.news: list[dict[Hashable, Summary]] = [{} for _ in range(J)]  # since the last message
+        self.changed = np.zeros(J, bool)  # whether something is known that the scale was not made of
+
+    # Summaries
+
+    def publish(self, counts: npt.NDArray[np.int_], X: Array, Y: Array) -> None:
+        """Summarise the last samples (J, n, d), (J, n, m) of devices that have learnt 1, 2, 4 .. (J,)."""
+        power = (counts > 0) & (counts & (counts - 1) == 0) & (counts <= self.last)
+        due = power & ((counts <= self.early) | (counts == self.last) | ~self.linked) & ~self.is_late
+        for j in np.flatnonzero(due).tolist():
+            values = np.concatenate([X[j], Y[j]], -1)
+            self._join(j, {self.names[j]: Summary.of(values, int(counts[j]))})
+
+    def hear(self, row: int, news: Mapping[Hashable, Summary], count: int = 0) -> None:
+        """Join what a neighbour of this row passed on; nobody else speaks for the row itself."""
+        self._join(row, {name: new for name, new in news.items() if name != self.names[row]})
+        known = self.known[row]
+        final = sum(one.samples == self.last for one in known.values())
+        if 2 * count < self.last and 2 * final > len(known):
+            self.is_late[row] = True  # the others' scale is made; news of our own would make all begin again
+
+    def _join(self, row: int, news: Mapping[Hashable, Summary]) -> None:
+        known = self.known[row]
+        for name, new in news.items():
+            if new.newer(known.get(name)) and (name in known or len(known) < self.limit):
+                known[name] = self.news[row][name] = new
+                self.changed[row] = True
+
+    def outgoing(self) -> list[dict[Hashable, Summary]]:
+        """What each row passes on in its next message, each piece once."""
+        sent, self.news = self.news, [{} for _ in self.names]
+        return sent
+
+    def repeat(self) -> None:
+        """Pass on everything known once more, to a neighbour that is new."""
+        self.news = [dict(known) for known in self.known]
+
+    def compare(self, alike: npt.NDArray[np.bool_]) -> None:
+        """Whether all neighbours that a row (J,) heard of in this round have its scale.
+
+        Where that has not been so for a while, messages were lost: everything known is passed on again.
+        """
+        self.unlike = np.where(alike, 0, self.unlike + 1)
+        for j in np.flatnonzero(self.unlike >= 2 * self.spread):
+            self.news[j], self.unlike[j] = dict(self.known[j]), 0
+
+    # The scale
+
+    def take(self, counts: npt.NDArray[np.int_], X: Array, Y: Array) -> npt.NDArray[np.bool_]:
+        """Let devices take the scale of what they know, when it is time; which of them (J,) did."""
+        power = 1 << np.maximum(np.frexp(counts.astype(float))[1] - 1, 0)
+        lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
+        later = (counts % self.spread == 0) & (counts > 2 * self.spread) & (counts > power + lag)
+        rows = self.changed & ((counts == power + lag) | later | (self.number == 0))
+        made: dict[bytes, tuple[int, Array]] = {}
+        for j in np.flatnonzero(rows).tolist():
+            own = np.concatenate([X[j], Y[j]], -1)
+            number, table = self._joint(j, made)
+            if not self._suits(table, own):
+                number, table = self._pooled({self.names[j]: Summary.of(own)})
+            self._set(j, number, table)
+            self.changed[j] = False
+        return np.asarray(rows)
+
+    def _joint(self, row: int, made: dict[bytes, tuple[int, Array]]) -> tuple[int, Array]:
+        known = self.known[row]
+        key = repr(sorted((repr(name), one.samples) for name, one in known.items())).encode()
+        key += b"".join(known[name].key() for name in sorted(known, key=repr))
+        if key not in made:
+            made[key] = self._pooled(known)
+        return made[key]
+
+    def _pooled(self, known: Mapping[Hashable, Summary]) -> tuple[int, Array]:
+        """The number and the table of the scale that these summaries make."""
+        order = sorted(known, key=repr)
+        tables = np.stack([known[name].table() for name in order])  # (N, 2 + Q, c)
+        tables = tables[self._plausible(tables[:, 2], tables[:, -1])]
+        mean, variance = tables[:, 0].mean(0), tables[:, 1].mean(0) + tables[:, 0].var(0)
+        low, high = tables[:, 2].min(0), tables[:, -1].max(0)
+        pooled = np.vstack([mean, np.sqrt(variance), low, high, tables[:, 2:].mean(0)])
+        number = int.from_bytes(hashlib.sha256(pooled.tobytes()).digest()[:6], "big") + 1
+        return number, pooled
+
+    def _plausible(self, low: Array, high: Array) -> npt.NDArray[np.bool_]:
+        """Which summaries (N,) have no range far outside the typical one, in most columns."""
+        span = np.median(high - low, axis=0)
+        span = span + 4 * np.median(np.abs(high - low - span), axis=0)
+        reach = self.far * span
+        inside = (low >= np.median(low, axis=0) - reach) & (high <= np.median(high, axis=0) + reach)
+        good = inside.all(1)
+        return good if good.any() else np.ones(len(low), bool)
+
+    def _suits(self, table: Array, own: Array) -> bool:
+        """Whether the middle half of own values (n, c) meets the joint range, and is not squeezed by it."""
+        mine = Summary.of(own).table()[2:]
+        joint = table[4:]
+        a, b = len(joint) // 4, 3 * len(joint) // 4
+        wide, own_wide = joint[b] - joint[a], mine[b] - mine[a]
+        meets = (mine[a] <= joint[-1]) & (mine[b] >= joint[0])
+        good = (meets & (own_wide >= self.fits * wide)) | (own_wide <= 0)
+        d = self.sizes["d"]
+        return bool(good[d:].all() and 2 * good[:d].sum() >= d)
+
+    def _set(self, j: int, number: int, table: Array) -> None:
+        mean, deviation, low, high, quantiles = table[0], table[1], table[2], table[3], table[4:]
+        d, tiny = self.sizes["d"], 1e-200
+        varies = (high - low > tiny) & (deviation > tiny)
+        self.number[j], self.usable[j] = number, varies[:d]
+        self.mean[j], self.low[j], self.quantiles[j] = mean[:d], low[:d], quantiles[:, :d]
+        self.deviation[j] = np.where(varies, deviation, 1)[:d]
+        self.span[j] = np.where(varies, high - low, 1)[:d]
+        self.center[j], self.width[j] = mean[d:], np.where(varies, high - low, 1)[d:]
+        self.least[j] = np.minimum(self.least[j], low[d:])
+        self.most[j] = np.maximum(self.most[j], high[d:])
+
+    def note_targets(self, y: Array) -> None:
+        """Widen the range of targets by new ones. (J, m)"""
+        self.least, self.most = np.minimum(self.least, y), np.maximum(self.most, y)
+
+    # Use
+
+    def inputs(self, x: Array, rows: Any = slice(None)) -> Inputs:
+        """Inputs (R, ..., d) of these rows, measured."""
+        of = (at_rows(v[rows], x) for v in (self.usable, self.mean, self.deviation, self.span))
+        usable, mean, deviation, span = of
+        usable = usable & ~np.isnan(x)
+        away = np.where(usable, x, mean) - mean
+        q = self.quantiles[rows]
+        q = q.reshape(len(q), *(1,) * (x.ndim - 2), *q.shape[1:])
+        a, wide = q[..., :-1, :], np.diff(q, axis=-2)
+        inner = (away + mean)[..., None, :] - a
+        part = np.clip(inner / np.where(wide > 0, wide, 1), 0, 1)
+        step = np.where(wide > 0, part, (1 + np.sign(inner)) / 2)
+        rank = np.where(usable, step.mean(-2) - 0.5, 0)
+        return Inputs(away / span, away / deviation, rank, usable)
+
+    def scaled(self, y: Array, rows: Any = slice(None)) -> Array:
+        """Targets (R, ..., m) in widths around the centre."""
+        return (y - at_rows(self.center[rows], y)) / at_rows(self.width[rows], y)
+
+    def unscaled(self, f: Array) -> Array:
+        """Inverse of `scaled`. (J, ..., m)"""
+        return at_rows(self.center, f) + at_rows(self.width, f) * f
+
+    # State
+
+    def state(self) -> dict[str, Any]:
+        """Arrays, and the summaries of each row as lists."""
+        known = [[[name, *one] for name, one in row.items()] for row in self.known]
+        return {**super().state(), "changed": self.changed.copy(), "known": known}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`; everything known is passed on once more."""
+        super().restore(state)
+        if not (self.number == np.floor(self.number)).all():
+            raise InputError("Scale.number is no whole number; take another file")
+        columns = self.sizes["d"] + self.sizes["m"]
+        known = state["known"]
+        if len(known) != len(self.names) or any(len(row) > self.limit for row in known):
+            raise InputError(f"known has {len(known)} rows; expected {len(self.names)}; take another file")
+        self.known = [{name: Summary.check(one, columns, self.last) for name, *one in row} for row in known]
+        self.repeat()
+        self.changed = np.array(state["changed"], bool)
+
+
+def at_rows(values: Array, like: Array) -> Array:
+    """Values (R, d) of each row, shaped to meet (R, ..., d)."""
+    return values.reshape(len(values), *(1,) * (like.ndim - 2), values.shape[-1])

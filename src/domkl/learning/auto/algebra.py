@@ -1,0 +1,81 @@
+"""Products row by row, in an order that does not depend on how many rows there are.
+
+One device and a network of many then compute the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...base.types import Array
+
+
+def dot(a: Array, b: Array) -> Array:
+    """Sum of a * b over the last axis. (..., K), (..., K) -> (...)"""
+    return np.asarray(np.matmul(a[..., None, :], b[..., :, None])[..., 0, 0])
+
+
+def times(values: Array, matrix: Array) -> Array:
+    """Each row of values (..., n) times one matrix (n, k). -> (..., k)"""
+    return np.asarray(np.matmul(values[..., None, :], matrix)[..., 0, :])
+
+
+def at(rows: Array, values: Array) -> Array:
+    """A flag or number of each row, shaped to multiply values (J, ...)."""
+    return rows.reshape(*rows.shape, *(1,) * (values.ndim - rows.ndim))
+
+
+class Inverse:
+    """J symmetric matrices Q = base - U U^T with up to `WAITING` columns in U.
+
+    A round reads Q once (`times`) and lowers it by one column (`lower`); base is written only when U is full,
+    which saves most of the traffic.
+    """
+
+    WAITING = 32
+
+    def __init__(self, J: int, K: int, dtype: Any) -> None:
+        self.base = np.zeros((J, K, K), dtype)
+        self.U = np.zeros((J, K, self.WAITING), dtype)
+        self.n = np.zeros(J, int)  # columns of U in use; the others are zero
+
+    def times(self, B: Array) -> Array:
+        """Q B. (J, K, c)"""
+        out = self.base @ B
+        if self.n.any():
+            out -= self.U @ (self.U.swapaxes(-1, -2) @ B)
+        return np.asarray(out)
+
+    def lower(self, u: Array) -> None:
+        """Q -= u u^T. (J, K)"""
+        self.U[np.arange(len(u)), :, self.n] = u
+        self.n += 1
+        self.settle(self.n == self.WAITING)
+
+    def settle(self, rows: Any) -> None:
+        """Take the waiting columns of these rows (J,) into the base."""
+        if np.any(rows):
+            U = self.U[rows]
+            self.base[rows] -= U @ U.swapaxes(-1, -2)
+            self.U[rows], self.n[rows] = 0, 0
+
+    def put(self, row: int, matrix: Array) -> None:
+        """Replace one row's Q."""
+        self.base[row] = (matrix + matrix.T) / 2
+        self.U[row], self.n[row] = 0, 0
+
+    def whole(self, rows: Any = slice(None)) -> Array:
+        """Q itself, of all rows (J, K, K) or of one (K, K)."""
+        U = self.U[rows]
+        return np.asarray(self.base[rows] - U @ U.swapaxes(-1, -2))
+
+
+def ridge_inverse(Z: Array, h: float, tau: float) -> Array:
+    """(h Z^T Z + tau I)^-1 of n samples (n, K), by the smaller of the n x n and the K x K form."""
+    n, K = Z.shape
+    if n < K:
+        inner = np.linalg.inv(Z @ Z.T + (tau / h) * np.eye(n))
+        return np.asarray((np.eye(K) - Z.T @ inner @ Z) / tau)
+    return np.asarray(np.linalg.inv(h * (Z.T @ Z) + tau * np.eye(K)))

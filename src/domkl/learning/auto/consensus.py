@@ -1,0 +1,200 @@
+"""Consensus: one matrix a device, from which the common, the own and the personal function are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base.types import Array
+from ..fields import Concept, Field, field
+from ..model import Pull
+from .algebra import Inverse, at, dot, ridge_inverse
+
+
+class Solved(NamedTuple):
+    """What one pass over Q gave for a sample."""
+
+    z: Array  # (J, K)
+    u: Array  # (J, K) Q z
+    common: Array  # (J, m, K) Q (M + side): theta but for this sample
+    weak: Array  # (J, m, K) the next weak, but for this sample
+
+
+class Consensus(Concept):
+    """Online ADMM over all past samples of each device.
+
+    With Q = (sum h z z' + tau I)^-1 and M = sum h y z of the own samples, tau = eta + rho w:
+
+        theta  = Q (M + rho/2 (w theta + sum w_i theta_i) - lam)     sent to the neighbours
+        lam   += rho/2 sum w_i (theta - theta_i)                     which sum to zero over a network
+        alone  = Q M                                                 own samples only
+        weak  <- Q (M + (tau - f) weak)                              own samples, with the small ridge f
+        personal . z = alone . z + tau (Q z) . c                     c: mean of own and neighbours' theta
+
+    The personal function is the ridge regression of own samples around c instead of around zero: the
+    network's function where own samples say nothing, one's own where they do.
+
+    Parameters
+    ----------
+    rho : how hard neighbours pull at each other.
+    eta : the ridge of a device with neighbours, divided by one more than their number.
+    eta_alone : the ridge of a device without.
+    weak_ridge : f above.
+    steps : how often a device repeats its step after learning all samples again, as if neighbours agreed.
+
+    Examples
+    --------
+    A device without neighbours fits its own samples.
+
+    >>> import numpy as np
+    >>> from domkl.learning.auto.consensus import Consensus
+    >>> model = Consensus(weight=np.zeros(1), degree=np.zeros(1), m=1, K=2)
+    >>> for x in np.linspace(-1, 1, 50):
+    ...     z = np.array([[1.0, x]])
+    ...     _ = model.learn(model.solve(z), np.array([[3 * x]]), h=np.array([2.0]))
+    >>> model.alone.round(1).tolist()
+    [[[0.0, 3.0]]]
+    """
+
+    moment: Array = field("J m K", "model")
+    alone: Array = field("J m K", "model")
+    weak: Array = field("J m K", "model")
+    theta: Array = field("J m K", "model")
+    lam: Array = field("J m K", "model")
+    near: Array = field("J m K", "model")  # mean of the neighbours' theta
+    side: Array = field("J m K", "model")  # what pulls in the next step
+    weight: Array = field("J", low=0.0, high=1e6)  # of all edges of a device
+    tau: Array = field("J", "model", low=0.0, high=1e6)
+
+    def __init__(
+        self,
+        weight: Array,
+        degree: Array,
+        m: int,
+        K: int,
+        dtype: Any = np.float64,
+        *,
+        rho: float = 0.4,
+        eta: float = 0.01,
+        eta_alone: float = 0.2,
+        weak_ridge: float = 0.05,
+        steps: int = 8,
+    ) -> None:
+        self.rho, self.eta, self.eta_alone = rho, eta, eta_alone
+        self.weak_ridge, self.steps = weak_ridge, steps
+        self.allocate(dtype, J=len(weight), m=m, K=K)
+        self.Q = Inverse(len(weight), K, dtype)
+        self.weight, self.tau = weight.astype(np.float64), self._tau(weight, degree)
+        self.Q.base[:] = np.eye(K) / self.tau[:, None, None]
+
+    def _tau(self, weight: Array, degree: Array) -> Array:
+        ridge = np.where(degree > 0, self.eta / (degree + 1), self.eta_alone)
+        return np.asarray((ridge + self.rho * weight).astype(self.dtype))
+
+    def solve(self, z: Array) -> Solved:
+        """One pass over Q for a sample. (J, K)"""
+        rest = at(np.maximum(self.tau - self.weak_ridge, 0), self.weak) * self.weak
+        right = np.concatenate([z[:, None], self.moment + self.side, self.moment + rest], 1)  # (J, 1 + 2m, K)
+        found = self.Q.times(np.ascontiguousarray(right.swapaxes(1, 2)))
+        found = np.ascontiguousarray(found.swapaxes(1, 2))
+        m = self.sizes["m"]
+        return Solved(z, found[:, 0], found[:, 1 : 1 + m], found[:, 1 + m :])
+
+    def predict(self, solved: Solved) -> tuple[Array, Array, Array, Array]:
+        """What the common, the personal, the alone and the weak function say. (J, m) each"""
+        z, u = solved.z[:, None], solved.u[:, None]
+        alone = dot(z, self.alone)
+        personal = alone + at(self.tau, alone) * dot(u, (self.theta + self.near) / 2)
+        return dot(z, self.near), personal, alone, dot(z, self.weak)
+
+    def functions(self, row: int) -> Array:
+        """The parameters of what `predict` gives, of one row. (m, 4, K)"""
+        around = (self.theta[row] + self.near[row]) / 2
+        personal = self.alone[row] + float(self.tau[row]) * (around @ self.Q.whole(row))
+        return np.stack([self.near[row], personal, self.alone[row], self.weak[row]], 1).astype(np.float64)
+
+    def learn(self, solved: Solved, y: Array, h: Array) -> Array:
+        """Take a sample (J, m) of weight h (J,) into Q and M; returns the new theta. (J, m, K)"""
+        z, u = solved.z, solved.u
+        h = h.astype(self.dtype)
+        hy = at(h, y) * y.astype(self.dtype)
+        rise = 1 + h * dot(z, u)
+        gain = at(h / rise, y)
+        missed = y.astype(self.dtype) - dot(z[:, None], self.alone)
+        self.alone = self.alone + (gain * missed)[..., None] * u[:, None]
+        self.theta = self._corrected(solved.common, z, u, hy, gain)
+        self.weak = self._corrected(solved.weak, z, u, hy, gain)
+        self.moment = self.moment + hy[..., None] * z[:, None]
+        self.Q.lower(u * np.sqrt(h / rise)[:, None])
+        return self.theta
+
+    @staticmethod
+    def _corrected(before: Array, z: Array, u: Array, hy: Array, gain: Array) -> Array:
+        """(Q - g u u') (b + hy z) from Q b. (J, m, K)"""
+        with_y = before + hy[..., None] * u[:, None]
+        return np.asarray(with_y - (gain * dot(z[:, None], with_y))[..., None] * u[:, None])
+
+    def merge(self, pull: Pull) -> None:
+        """End the round with what neighbours sent."""
+        half, kind = self.rho / 2, self.dtype
+        moving, weight = (at(values.astype(kind), self.theta) for values in (pull.moving, pull.weight))
+        moved = moving * self.theta - pull.moved.astype(kind)
+        self.lam = self.lam + (half * moved).astype(kind)
+        near = pull.near.astype(kind)
+        self.side = (half * (weight * self.theta + near)).astype(kind) - self.lam
+        self.near = pull.mean.astype(kind)
+
+    def take_back(self, moves: Array) -> None:
+        """Take moves of edges' duals out of lam. (J, m, K)"""
+        back = (self.rho / 2 * moves).astype(self.dtype)
+        self.lam, self.side = self.lam - back, self.side + back
+
+    def rebuild(self, row: int, Z: Array, y: Array, h: float) -> Array:
+        """Let a row learn these samples only, (n, K) and (n, m); returns its leave-one-out errors. (n, m)"""
+        Z = Z.astype(np.float64)
+        Q = ridge_inverse(Z, h, float(self.tau[row]))
+        M = h * (y.T @ Z)
+        alone = M @ Q
+        ridge = float(self.rho * self.weight[row])
+        theta = weak = alone
+        for _ in range(self.steps if ridge else 0):
+            theta = (M + ridge * theta) @ Q
+        for _ in range(self.steps):
+            weak = (M + max(float(self.tau[row]) - self.weak_ridge, 0) * weak) @ Q
+        self.Q.put(row, Q)
+        self.moment[row], self.alone[row], self.weak[row], self.theta[row] = M, alone, weak, theta
+        self.near[row], self.lam[row] = theta, 0
+        self.side[row] = ridge * theta
+        slack = np.maximum(1 - h * dot(Z @ Q, Z), 1e-3)
+        return np.asarray((y - Z @ alone.T) / slack[:, None])
+
+    def adopt(self, theta: Array) -> None:
+        """Go on from other parameters (J, m, K), as if the neighbours had sent them too."""
+        pull = at((self.rho * self.weight).astype(self.dtype), theta)
+        self.theta = theta.astype(self.dtype)
+        self.near, self.side = self.theta, pull * self.theta - self.lam
+
+    def reweigh(self, weight: Array, degree: Array) -> None:
+        """Edges have other weights (J,) from now on: Q changes exactly, nothing is forgotten."""
+        tau = self._tau(weight, degree)
+        for j in np.flatnonzero(tau != self.tau).tolist():
+            if self.Q.base[j].any():
+                Q = np.linalg.inv(self.Q.whole(j).astype(np.float64))
+                Q[np.diag_indices(len(Q))] += float(tau[j]) - float(self.tau[j])
+                self.Q.put(j, np.asarray(np.linalg.inv(Q)))
+                self.alone[j] = self.moment[j] @ self.Q.base[j]
+        self.weight, self.tau = weight.astype(np.float64), tau
+
+    def state(self) -> dict[str, Any]:
+        """All arrays, and Q in its two parts, so that a restored one goes on with the same bits."""
+        return {**super().state(), "Q": self.Q.base.copy(), "U": self.Q.U.copy(), "n": self.Q.n.copy()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`."""
+        super().restore(state)
+        most = Inverse.WAITING
+        self.Q.base = self._checked(Field("J K K", "model", name="Q"), state.get("Q"))
+        self.Q.U = self._checked(Field(f"J K {most}", "model", name="U"), state.get("U"))
+        self.Q.n = self._checked(Field("J", "int64", low=0, high=most - 1, name="n"), state.get("n"))

@@ -1,0 +1,80 @@
+"""Guard: labels that cannot be right count as little as they tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.types import Array
+from ..fields import Concept, field
+
+
+class Guard(Concept):
+    """A label whose error e is beyond reach R counts as one with the error e (R/|e|)^2.
+
+    R is `reach` robust deviations of the last errors, or `near` times the range of the own labels if that is
+    more. So a label a little outside hardly changes, and one that is absurd has no effect. If most of the
+    last `last` labels are outside, the world has changed, and they count as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from domkl.learning.auto.guard import Guard
+    >>> guard = Guard(J=1, m=1)
+    >>> for t in range(40):
+    ...     _ = guard.bound(np.array([[t % 3 / 1.0]]), np.array([[1.0]]))
+    >>> guard.bound(np.array([[1e9]]), np.array([[1.0]])).round(3).tolist()
+    [[1.0]]
+    """
+
+    errors: Array = field("J w m", low=0.0)
+    large: npt.NDArray[Any] = field("J l m", "bool", low=0, high=1)
+    least: Array = field("J m", first=1e150)
+    most: Array = field("J m", first=-1e150)
+    age: npt.NDArray[Any] = field("J", "int64", low=0)
+
+    def __init__(
+        self,
+        J: int,
+        m: int,
+        *,
+        reach: float = 6.0,
+        near: float = 0.5,
+        window: int = 100,
+        quantile: float = 0.8,
+        last: int = 16,
+        few: int = 10,
+    ) -> None:
+        self.reach, self.near, self.window = reach, near, window
+        self.quantile, self.last, self.few = quantile, last, few
+        self.allocate(np.float64, J=J, m=m, w=window, l=last)
+
+    def bound(self, y: Array, y_hat: Array) -> Array:
+        """The labels (J, m) as they are to be learnt."""
+        J = np.arange(len(y))
+        error = np.minimum(np.abs(y - y_hat), 1e150)
+        n = np.minimum(self.age, self.window)
+        deviation = self._quantile(n) / 1.2816  # of a normal error, whose 0.8 quantile in size this is
+        with np.errstate(over="ignore"):
+            own = self.near * np.where(self.most > self.least, self.most - self.least, 0)
+        reach = np.maximum(self.reach * deviation, own) + 1e-12
+        large = (error > reach) & (n >= self.few)[:, None]
+        self.large[J, self.age % self.last] = large
+        through = self.large.mean(1) > 0.5
+        factor = (reach / np.maximum(error, reach)) ** 2
+        bounded = np.where(large & ~through, y_hat + (y - y_hat) * factor, y)
+        self.errors[J, self.age % self.window] = error
+        self.age += 1
+        self.least, self.most = np.minimum(self.least, bounded), np.maximum(self.most, bounded)
+        return np.asarray(bounded)
+
+    def _quantile(self, n: Array) -> Array:
+        """The quantile of the first n (J,) errors of each row. (J, m)"""
+        out = np.zeros_like(self.least)
+        for count in np.unique(n):
+            if count >= self.few:
+                rows, k = n == count, int(self.quantile * (count - 1))
+                out[rows] = np.partition(self.errors[rows, :count], k, axis=1)[:, k]
+        return out

@@ -1,0 +1,74 @@
+"""Memory: the last samples of each device, to learn from again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.types import Array
+from ..fields import Concept, Field, field
+
+
+class Memory(Concept):
+    """The last `size` samples in order, the newest last, and how many of them still count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from domkl.learning.auto.memory import Memory
+    >>> memory = Memory(J=1, d=1, m=1, size=2)
+    >>> for x in (1.0, 2.0, 3.0):
+    ...     memory.add(np.array([[x]]), np.array([[10 * x]]))
+    >>> memory.last(0, 2)[1].tolist(), memory.count.tolist()
+    ([[20.0], [30.0]], [3])
+    """
+
+    count: npt.NDArray[Any] = field("J", "int64", low=0)  # samples learnt in all
+    useful: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since the past was given up
+    fresh: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since the last alarm began
+
+    def __init__(self, J: int, d: int, m: int, *, size: int = 512) -> None:
+        self.size = size
+        self.allocate(np.float64, J=J, d=d, m=m)
+        # Twice as long as needed, so that samples move to the front only every `size` rounds.
+        self._X, self._Y, self._end = np.zeros((J, 2 * size, d)), np.zeros((J, 2 * size, m)), 0
+
+    @property
+    def X(self) -> Array:
+        """(J, n, d)"""
+        return self._X[:, max(self._end - self.size, 0) : self._end]
+
+    @property
+    def Y(self) -> Array:
+        """(J, n, m)"""
+        return self._Y[:, max(self._end - self.size, 0) : self._end]
+
+    def add(self, x: Array, y: Array) -> None:
+        """A sample of each row. (J, d), (J, m)"""
+        if self._end == self._X.shape[1]:
+            self._X[:, : self.size], self._Y[:, : self.size] = self.X.copy(), self.Y.copy()
+            self._end = self.size
+        self._X[:, self._end], self._Y[:, self._end] = x, y
+        self._end += 1
+        for counter in (self.count, self.useful, self.fresh):
+            counter += 1
+
+    def last(self, row: int, n: int) -> tuple[Array, Array]:
+        """The last n samples of a row. (1, n, d), (n, m)"""
+        n = min(n, self.X.shape[1])
+        return self.X[row : row + 1, self.X.shape[1] - n :], self.Y[row, self.Y.shape[1] - n :]
+
+    def state(self) -> dict[str, Any]:
+        """Counts and the samples that are kept."""
+        return {**super().state(), "X": self.X.copy(), "Y": self.Y.copy()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`."""
+        super().restore(state)
+        n = min((*np.shape(state.get("X")), 0, 0)[1], self.size)
+        X = self._checked(Field(f"J {n} d", missing=True, name="X"), state.get("X"))
+        Y = self._checked(Field(f"J {n} m", name="Y"), state.get("Y"))
+        self._X[:, :n], self._Y[:, :n], self._end = X, Y, n

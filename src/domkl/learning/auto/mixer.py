@@ -1,0 +1,82 @@
+"""Mixer: Hedge over the experts, which may change their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.types import Array
+from ..fields import Concept, field
+
+
+class Mixer(Concept):
+    """Fixed-share Hedge, one for each target.
+
+        log w_i <- log w_i - min((e_i - min e) / (heat E), most),   w <- (1 - share) w + share / n
+
+    with e the squared errors of this sample and E the mean one of the best expert over `fade` samples: the
+    temperature follows the noise, so nothing has to be known about it. First weights are equal.
+
+    Parameters
+    ----------
+    experts : how many there are.
+    heat : temperature, in errors of the best.
+    most : the largest step, against single errors that are large.
+    share : of the weight, which all experts get in every sample.
+    fade : samples of the errors' mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from domkl.learning.auto.mixer import Mixer
+    >>> mixer = Mixer(J=1, m=1, experts=2)
+    >>> for _ in range(50):
+    ...     mixer.learn(np.array([[[1.0, 2.0]]]), repeats=np.ones(1))
+    >>> bool(mixer.weights[0, 0, 0] > 0.98)
+    True
+    """
+
+    log: Array = field("J m n", high=0.0)
+    errors: Array = field("J m n", low=0.0)
+    age: npt.NDArray[Any] = field("J", "int64", low=0)
+
+    def __init__(
+        self,
+        J: int,
+        m: int,
+        experts: int,
+        *,
+        heat: float = 4.4,
+        most: float = 1.3,
+        share: float = 0.005,
+        fade: int = 30,
+    ) -> None:
+        self.heat, self.most, self.share, self.fade = heat, most, share, fade
+        self.allocate(np.float64, J=J, m=m, n=experts)
+
+    @property
+    def weights(self) -> Array:
+        """Of each expert, which sum to 1. (J, m, n)"""
+        w = np.exp(self.log - self.log.max(-1, keepdims=True))
+        w /= w.sum(-1, keepdims=True)
+        return np.asarray((1 - self.share) * w + self.share / w.shape[-1])
+
+    def learn(self, errors: Array, repeats: Array) -> None:
+        """Note squared errors (J, m, n); `repeats` (J,) as in `Echo`."""
+        self.age += 1
+        self.errors += (errors - self.errors) / np.minimum(self.age, self.fade)[:, None, None]
+        best = np.maximum(self.errors.min(-1, keepdims=True), 1e-12)
+        step = (errors - errors.min(-1, keepdims=True)) / (self.heat * repeats[:, None, None] * best)
+        self.log = np.log(self.weights) - np.minimum(step, self.most)
+
+    def favour(self, row: int, expert: int) -> None:
+        """Give one expert half of the weight of a row."""
+        w = self.weights[row] / 2
+        w[:, expert] += 0.5
+        self.log[row] = np.log(w)
+
+    def rescale(self, rows: Array, factor: Array) -> None:
+        """Widths of the targets have changed by this factor (R, m)."""
+        self.errors[rows] *= (factor**2)[..., None]

@@ -1,0 +1,364 @@
+"""Auto: eight concepts, one matrix, nothing to tune. This file puts them together; docs/auto.md explains.
+
+A round of J devices, each a row of every array:
+
+    scale -> features -> consensus, recent -> mixer with echo -> prediction
+    label -> guard -> mixer, echo, recent.watch -> consensus.learn, recent.learn -> message
+    messages -> trust -> consensus.merge -> restart, or another scale, where it is time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.errors import InputError
+from ...base.types import Array, Float
+from ..fields import Concept
+from ..model import Model, Part
+from ..settings import Auto
+from .algebra import dot
+from .consensus import Consensus, Solved
+from .echo import Echo
+from .features import Features
+from .guard import Guard
+from .memory import Memory
+from .mixer import Mixer
+from .recent import Recent
+from .scale import Scale, Summary
+from .trust import Trust
+
+#: The experts that the mixer weighs; `LOCAL` of them never listen to anybody.
+EXPERTS = ("common", "personal", "alone", "weak", "recent", "echo")
+COMMON, PERSONAL, ALONE, WEAK, RECENT, ECHO = range(6)
+LOCAL = (ALONE, WEAK, RECENT)
+
+
+class Mixed(NamedTuple):
+    """What a mixture of experts predicted, in the targets' own units; kept until the label comes."""
+
+    y: Array  # (J, m)
+    experts: Array  # (J, m, E) with the echo as the last
+    before_echo: Array  # (J, m) the mixture of the others
+    last: Array  # (J, m, 2) the last errors, which the echo rests on
+
+
+class Prediction(NamedTuple):
+    """What is known before the label."""
+
+    x: Array  # (J, d)
+    y_hat: Array  # (J,) of the first target
+    whole: Mixed
+    apart: Mixed  # of the experts that never listen: what the device would predict alone
+    solved: Solved | None = None  # None before the first label
+    terms: Array | None = None
+
+
+class Mixture:
+    """Experts weighed by `Mixer`, and the `Echo` of their errors as one expert more."""
+
+    def __init__(self, J: int, m: int, experts: int) -> None:
+        self.mixer, self.echo = Mixer(J, m, experts + 1), Echo(J, m)
+
+    def predict(self, f: Array, low: Array, high: Array, scale: Scale) -> Mixed:
+        """Experts' predictions (J, m, E) and the targets' range (J, m), in widths."""
+        w = self.mixer.weights
+        rest = w[..., :-1] / w[..., :-1].sum(-1, keepdims=True)
+        mixed = (rest * f).sum(-1)
+        echo = np.clip(mixed + self.echo.predict(), low, high)
+        f = np.concatenate([f, echo[..., None]], -1)
+        center, width = scale.center[..., None], scale.width[..., None]
+        return Mixed(
+            scale.unscaled((w * f).sum(-1)), center + width * f, scale.unscaled(mixed), self.echo.last * width
+        )
+
+    def learn(self, y: Array, past: Mixed, scale: Scale) -> Array:
+        """Labels (J, m) in widths; returns the experts' squared errors. (J, m, E)"""
+        center, width = scale.center[..., None], scale.width[..., None]
+        self.echo.learn(y - scale.scaled(past.before_echo), past.last / width)
+        missed = ((past.experts - center) / width - y[..., None]) ** 2
+        self.mixer.learn(missed, self.echo.repeats)
+        return np.asarray(missed)
+
+    def rescale(self, rows: Any, factor: Array) -> None:
+        """Widths of the targets have changed by this factor. (R, m)"""
+        self.mixer.rescale(rows, factor)
+        self.echo.rescale(rows, factor)
+
+
+class AutoRows(Model):
+    """J devices that learn with `Auto`; one round is `predict`, `learn`, exchange, `merge`.
+
+    Parameters
+    ----------
+    settings, d, m, dtype : `domkl.Auto(...)`, inputs and targets of a sample, precision of the matrices.
+    names : of the devices; summaries of samples travel under them.
+    weight, degree : of all edges of each device, and their number. (J,)
+    """
+
+    judges = ("theta", "scale")
+    largest = 1e6
+
+    def __init__(
+        self,
+        settings: Auto,
+        d: int,
+        names: Sequence[Hashable] = ("",),
+        weight: Array = np.zeros(1),  # noqa: B008
+        degree: Array = np.zeros(1),  # noqa: B008
+        dtype: Float = np.float64,
+        m: int = 1,
+    ) -> None:
+        self.settings, self.J, self.m, self.dtype = settings, len(names), m, dtype
+        self.d = settings.check_inputs(d)
+        self.loss = settings.loss_function
+        self.degree = np.asarray(degree, np.float64)
+        self._make(names, np.asarray(weight, np.float64))
+        self.mixture, self.apart = Mixture(self.J, m, len(EXPERTS) - 1), Mixture(self.J, m, len(LOCAL))
+        self.guard = Guard(self.J, m)
+        self.restarts = np.zeros(self.J, int)
+        self.alike = np.ones(self.J, bool)  # whether all that was heard in this round has our scale
+
+    def _make(self, names: Sequence[Hashable], weight: Array) -> None:
+        """What depends on the number of inputs."""
+        J, d, m, size = self.J, self.d, self.m, self.settings.size
+        self.scale = Scale(names, d, m, self.degree > 0)
+        self.features = Features(d, size, self.settings.seed, self.dtype)
+        self.consensus = Consensus(weight, self.degree, m, self.features.K, self.dtype)
+        self.recent = Recent(J, d, m, size)
+        self.trust, self.memory = Trust(J, m, self.features.K, self.dtype), Memory(J, d, m)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return Part("theta", (self.m, self.features.K), "pull"), Part("scale", (), "own")
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether there was a label, so that inputs can be measured."""
+        return bool((self.scale.number > 0).all())
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether nobody has a neighbour, so that all experts are those of a device alone."""
+        return not self.degree.any()
+
+    @property
+    def weights(self) -> Array:
+        return np.asarray(self.mixture.mixer.weights[:, 0])
+
+    # A round
+
+    def predict(self, x: Array) -> Prediction:
+        if not self.is_scaled:
+            return self._first(x)
+        inputs = self.scale.inputs(x)
+        solved = self.consensus.solve(self.features(inputs))
+        terms = self.recent.terms(inputs.deviations)
+        f = np.stack([*self.consensus.predict(solved), self.recent.predict(terms)], -1).astype(np.float64)
+        low, high = self.scale.scaled(self.scale.least), self.scale.scaled(self.scale.most)
+        f = np.clip(f, low[..., None], high[..., None])
+        whole = self.mixture.predict(f, low, high, self.scale)
+        apart = whole if self.is_lone else self.apart.predict(f[..., LOCAL], low, high, self.scale)
+        return Prediction(x, whole.y[:, 0], whole, apart, solved, terms)
+
+    def _first(self, x: Array) -> Prediction:
+        y, last = np.full((self.J, self.m), self.settings.start), np.zeros((self.J, self.m, 2))
+        whole, apart = (
+            Mixed(y, np.repeat(y[..., None], n + 1, -1), y, last) for n in (len(EXPERTS) - 1, len(LOCAL))
+        )
+        return Prediction(x, y[:, 0], whole, apart)
+
+    def learn(self, prediction: Prediction, y: Array, earlier: Prediction | None = None) -> dict[str, Array]:
+        y = np.asarray(y, np.float64).reshape(self.J, self.m)
+        past = prediction if earlier is None else earlier
+        solved, terms = prediction.solved, prediction.terms
+        if solved is not None and self.settings.outliers == "bound" and not self.loss.classifies:
+            y = self.guard.bound(y, past.whole.y)
+        self.memory.add(prediction.x, y)
+        self.scale.note_targets(y)
+        if solved is not None and terms is not None:
+            scaled = self.scale.scaled(y)
+            self._judge(past, scaled)
+            self.trust.note(solved.z, scaled, dot(solved.z[:, None], self.consensus.alone) - scaled)
+            self.consensus.learn(solved, scaled, 2 * self.mixture.echo.weight)
+            self.recent.learn(terms, scaled)
+        self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
+        return {"theta": self.consensus.theta, "scale": self.scale.number.copy()}
+
+    def _judge(self, past: Prediction, y: Array) -> None:
+        """Weigh the experts by what they predicted, and note errors for the restart."""
+        missed = self.mixture.learn(y, past.whole, self.scale)
+        if not self.is_lone and past.apart is not past.whole:
+            self.apart.learn(y, past.apart, self.scale)
+        total = ((self.scale.scaled(past.whole.y) - y) ** 2).mean(-1)
+        self.recent.watch(total, missed[..., [COMMON, ALONE, RECENT]].mean(1))
+
+    def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        own = self.scale.number[who][:, None]
+        alike = (sent["scale"].reshape(own.shape[0], -1) == own) & (own > 0)
+        self.alike[who] = alike.all(1)
+        return self.trust.judge(who, sent["theta"], alike)
+
+    def merge(self, incoming: Mapping[str, Any]) -> None:
+        if self.is_scaled:
+            self.consensus.merge(incoming["theta"])
+            self._restart()
+        self.scale.compare(self.alike)
+        self.alike[:] = True
+        self._rescale()
+
+    def take_back(self, moves: Array) -> None:
+        self.consensus.take_back(moves)
+
+    # Changes, each decided by a device from its own errors
+
+    def _restart(self) -> None:
+        """Begin again with the recent model, or with everything, where own errors ask for it."""
+        if self.settings.forgetting == "none":
+            return
+        repeats = self.mixture.echo.repeats
+        for j, n in self.recent.alarms(repeats):
+            inputs, y = self._last(j, n)
+            self.recent.teach(j, self.recent.terms(inputs.deviations)[0], y)
+            self.memory.fresh[j] = n
+            self.mixture.mixer.favour(j, RECENT)
+            self.apart.mixer.favour(j, LOCAL.index(RECENT))
+        gives_up = self.recent.gives_up(repeats) & (self.memory.count > self.scale.early)
+        for j in np.flatnonzero(gives_up).tolist():
+            n = int(min(self.memory.useful[j], self.memory.fresh[j], self.recent.fade))
+            self._rebuild(j, max(n, 2))
+
+    def _rescale(self) -> None:
+        """Take a new scale where it is time, and learn the last samples again in it."""
+        memory, before, had = self.memory, self.scale.width.copy(), self.scale.number > 0
+        rows = np.flatnonzero(self.scale.take(memory.count, memory.X, memory.Y))
+        if not len(rows):
+            return
+        factor = np.where(had[rows, None], before[rows] / self.scale.width[rows], 1.0)
+        self.mixture.rescale(rows, factor)
+        self.apart.rescale(rows, factor)
+        self.recent.rescale(rows, (factor**2).mean(-1))
+        for j in rows.tolist():
+            self._rebuild(j, int(memory.useful[j]))
+
+    def _last(self, j: int, n: int) -> tuple[Any, Array]:
+        """The last n samples of a row, measured: inputs (1, n, d) and targets (n, m)."""
+        x, y = self.memory.last(j, n)
+        rows = slice(j, j + 1)
+        return self.scale.inputs(x, rows), self.scale.scaled(y[None], rows)[0]
+
+    def _rebuild(self, j: int, n: int) -> None:
+        """Let a row know its last n samples only, in its scale; its edges start again."""
+        inputs, y = self._last(j, n)
+        Z = self.features(inputs)[0]
+        own = self.consensus.rebuild(j, Z, y, 2 * float(self.mixture.echo.weight[j]))
+        self.trust.renew(j, Z, y, own)
+        self.recent.teach(j, self.recent.terms(inputs.deviations)[0], y)
+        self.memory.useful[j] = len(y)
+        self.restarts[j] += 1
+
+    # News of scales
+
+    def news(self) -> list[dict[Hashable, Summary]]:
+        """What each row passes on in this round of what it knows of others' samples, mostly nothing."""
+        return self.scale.outgoing()
+
+    def hear(self, row: int, news: Mapping[Hashable, Summary]) -> None:
+        """What a neighbour of this row passed on."""
+        self.scale.hear(row, news, int(self.memory.count[row]))
+
+    # The network and the inputs may change
+
+    def reweigh(self, weight: Array, degree: Array) -> None:
+        """Edges have other weights and numbers (J,) from now on."""
+        self.degree = np.asarray(degree, np.float64)
+        self.scale.linked = self.degree > 0
+        self.consensus.reweigh(np.asarray(weight, np.float64), self.degree)
+
+    def grow(self, d: int) -> None:
+        """Samples have d inputs from now on, the new ones last; the last samples are learnt again."""
+        if d == self.d:
+            return
+        if d < self.d or self.degree.any():
+            raise InputError(f"inputs are {d}; expected {self.d}, as neighbours have; begin again")
+        memory, had, least, most = self.memory, self.is_scaled, self.scale.least, self.scale.most
+        self.settings.check_inputs(d)
+        names, weight, self.d = self.scale.names, self.consensus.weight, d
+        self._make(names, weight)
+        X = np.pad(memory.X, ((0, 0), (0, 0), (0, d - memory.X.shape[2])), constant_values=np.nan)
+        for t in range(X.shape[1]):
+            self.memory.add(X[:, t], memory.Y[:, t])
+        self.memory.count[:] = had  # so that scales are taken again, as for a device that begins
+        self.scale.least, self.scale.most = least, most
+        if had:
+            self.scale.publish(np.ones(self.J, int), self.memory.X, self.memory.Y)
+            self._rescale()
+
+    def drop_samples(self) -> None:
+        """Keep what was learnt and the scale for good, and no sample: for a file that is handed over."""
+        self.trust.reset(slice(None))
+        size, m = self.memory.size, self.m
+        self.memory = Memory(self.J, self.d, m, size=size)
+        self.scale.known = [{} for _ in range(self.J)]
+        self.scale.is_late[:], self.scale.changed[:] = True, False
+
+    # What it shows
+
+    def alone(self, prediction: Prediction) -> Array:
+        return prediction.apart.y[:, 0]
+
+    def models(self, prediction: Prediction) -> Array:
+        return prediction.whole.experts[:, 0]
+
+    def gaps(self, prediction: Prediction, around: Array) -> Array:
+        """Of the common function of the first target; learners on another scale count as alike. (J, 1)"""
+        if prediction.solved is None:
+            return np.zeros((self.J, 1))
+        scores = prediction.solved.z @ self.consensus.theta[:, 0].T  # (J, J) of j's sample by i's parameters
+        same = np.asarray(around, bool) & (self.scale.number[:, None] == self.scale.number)
+        apart = np.where(same, scores.diagonal()[:, None] - scores, 0).sum(1)
+        return np.asarray(apart * self.scale.width[:, 0], np.float64)[:, None]
+
+    @property
+    def parameters(self) -> Any:
+        """What neighbours agree on; None before the first label."""
+        if not self.is_scaled:
+            return None
+        theta, lam = self.consensus.theta, self.consensus.lam
+        return SimpleNamespace(theta=theta, lam=lam, L=np.zeros((self.J, 0)))
+
+    def _concepts(self) -> dict[str, Concept]:
+        return {
+            "scale": self.scale,
+            "consensus": self.consensus,
+            "recent": self.recent,
+            "trust": self.trust,
+            "memory": self.memory,
+            "guard": self.guard,
+            "mixture.mixer": self.mixture.mixer,
+            "mixture.echo": self.mixture.echo,
+            "apart.mixer": self.apart.mixer,
+            "apart.echo": self.apart.echo,
+        }
+
+    # State
+
+    def state(self) -> dict[str, Any]:
+        rows = {name.replace(".", "_"): concept.state() for name, concept in self._concepts().items()}
+        return {"inputs": self.d, "restarts": self.restarts.copy(), "degree": self.degree.copy(), **rows}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for name, concept in self._concepts().items():
+            concept.restore(state[name.replace(".", "_")])
+        if np.asarray(state["restarts"]).dtype.kind != "i":
+            raise InputError("restarts are no whole numbers; take another file")
+        self.restarts = np.array(state["restarts"], int)
+        degree = np.array(state["degree"], np.float64)
+        good = self.restarts.shape == degree.shape == (self.J,)
+        if not good or self.restarts.min() < 0 or not (degree >= 0).all():
+            raise InputError(f"the state is of other devices; expected {self.J}; take another file")
+        self.degree, self.scale.linked = degree, degree > 0

@@ -1,0 +1,185 @@
+"""Recent: a small model that forgets, and the decision to forget everything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.types import Array
+from ..fields import Concept, field
+from .algebra import dot
+
+#: Names for the errors that are compared: the neighbourhood's function, the own one, the recent one.
+COMMON, ALONE, RECENT = 0, 1, 2
+
+
+class Recent(Concept):
+    """Ridge regression on Legendre polynomials of single inputs and pairs, fading over `fade` samples.
+
+        S <- (1 - 1/fade) S + 2 b b',   s <- (1 - 1/fade) s + 2 y b,   beta = (S + 2 noise / v)^-1 s
+
+    where the variance v of the coefficients of each input, or pair, is learnt from them (MacKay).
+
+    It knows little, but learns a new world in a few samples. Two decisions rest on it, both from own errors.
+    Page's test on the prediction's squared error e over its level l, g <- max(0, g + min(e/l, clip) - slack),
+    restarts it from where the excursion began once g exceeds `alarm`. And where it has been better than
+    `better` times the long memory for `patience` samples, while that one errs `rise` times its usual, the
+    device gives up its past and learns its last samples again.
+
+    Parameters
+    ----------
+    fade : samples after which one counts for a third of a new one.
+    part : its number of terms, as a part of the model's size.
+    prior : variance of a coefficient before anything is known.
+    weak : how many coefficients the prior counts as.
+    level, slack, clip, alarm : of Page's test; `level` in samples, the others in levels.
+    better, rise, patience, window : of giving up the past; `window` is that of the errors compared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from domkl.learning.auto.recent import Recent
+    >>> model = Recent(J=1, d=1, m=1, size=100)
+    >>> for x in np.tile(np.linspace(-1, 1, 10), 40):
+    ...     model.learn(model.terms(np.array([[x]])), np.array([[2 * x]]))
+    >>> bool(abs(model.predict(model.terms(np.array([[0.5]])))[0, 0] - 1) < 0.01)
+    True
+    """
+
+    S: Array = field("J k k")
+    s: Array = field("J m k")
+    beta: Array = field("J m k")
+    variance: Array = field("J g", first=0.005, low=0.0)  # of the coefficients of each input or pair
+    noise: Array = field("J", first=0.02, low=0.0)
+    age: npt.NDArray[Any] = field("J", "int64", low=0)
+    level_age: npt.NDArray[Any] = field("J", "int64", low=0)
+    error_level: Array = field("J", low=0.0)
+    excess: Array = field("J", low=0.0)  # g of Page's test
+    since: npt.NDArray[Any] = field("J", "int64", low=0)  # samples since it last was zero
+    errors: Array = field("J 3", low=0.0)
+    errors_age: npt.NDArray[Any] = field("J", "int64", low=0)
+    usual: Array = field("J", low=0.0)
+    lasting: npt.NDArray[Any] = field("J", "int64", low=0)
+    restarts: npt.NDArray[Any] = field("J", "int64", low=0)
+
+    def __init__(
+        self,
+        J: int,
+        d: int,
+        m: int,
+        size: int,
+        *,
+        fade: int = 200,
+        part: float = 1 / 7,
+        prior: float = 0.005,
+        weak: float = 0.006,
+        level: int = 300,
+        slack: float = 2.0,
+        clip: float = 10.0,
+        alarm: float = 15.0,
+        better: float = 0.75,
+        rise: float = 1.5,
+        patience: int = 30,
+        window: int = 30,
+    ) -> None:
+        self.fade, self.prior, self.weak, self.level = fade, prior, weak, level
+        self.slack, self.clip, self.alarm = slack, clip, alarm
+        self.better, self.rise, self.patience, self.window = better, rise, patience, window
+        most = max(2, int(part * size))
+        self.degree = int(np.clip((most - 1) // (2 * d), 1, 4))
+        self.single = min(d, most - 1)
+        k = 1 + self.single * self.degree
+        i, j = np.tril_indices(d, -1)
+        self.pairs = (i, j) if len(i) and self.degree > 1 and k + 4 * len(i) <= most else None
+        self.k = k + (4 * len(i) if self.pairs else 0)
+        singles = np.tile(np.arange(self.single), self.degree)
+        pairs = np.tile(self.single + np.arange(len(i)), 4) if self.pairs else np.zeros(0, int)
+        self.group = np.concatenate([[singles.max() + len(i) + 1], singles, pairs]).astype(int)
+        self.group = np.unique(self.group, return_inverse=True)[1]
+        self.groups = int(self.group.max()) + 1
+        self.members = np.eye(self.groups)[self.group]  # (k, g)
+        self.allocate(np.float64, J=J, m=m, k=self.k, g=self.groups)
+
+    # The model
+
+    def terms(self, deviations: Array) -> Array:
+        """Polynomials of inputs (..., d) in deviations, squeezed into [-1, 1]. -> (..., k)"""
+        half = deviations / 2
+        v = half / np.sqrt(1 + half * half)
+        w = v * v
+        legendre = [v, 1.5 * w - 0.5, (2.5 * w - 1.5) * v, (4.375 * w - 3.75) * w + 0.375][: self.degree]
+        parts = [np.ones((*v.shape[:-1], 1))] + [p[..., : self.single] for p in legendre]
+        if self.pairs is not None:
+            i, j = self.pairs
+            parts += [legendre[a][..., i] * legendre[b][..., j] for a in (0, 1) for b in (0, 1)]
+        return np.concatenate(parts, -1)
+
+    def predict(self, b: Array) -> Array:
+        """What it says of terms (J, k). -> (J, m)"""
+        return dot(b[:, None], self.beta)
+
+    def learn(self, b: Array, y: Array) -> None:
+        """Take a sample: terms (J, k) and targets (J, m) in widths."""
+        keep = 1 - 1 / self.fade
+        self.age += 1
+        missed = ((self.predict(b) - y) ** 2).mean(-1)
+        self.noise = self.noise + (missed - self.noise) / np.minimum(self.age, 25)
+        self.S = keep * self.S + 2 * b[:, :, None] * b[:, None, :]
+        self.s = keep * self.s + 2 * y[:, :, None] * b[:, None, :]
+        self._solve(slice(None))
+
+    def teach(self, row: int, B: Array, y: Array) -> None:
+        """Let a row know these samples only, the newest last: (n, k) and (n, m)."""
+        f = 2 * (1 - 1 / self.fade) ** np.arange(len(B) - 1, -1, -1)
+        self.S[row], self.s[row] = (B * f[:, None]).T @ B, (y * f[:, None]).T @ B
+        self._solve(slice(row, row + 1))
+
+    def _solve(self, rows: Any) -> None:
+        """Coefficients from the sums, and from them the variances of each group for the next time."""
+        A, k = self.S[rows].copy(), np.arange(self.k)
+        ridge = (2 * np.maximum(self.noise[rows], 1e-9))[:, None] / self.variance[rows][:, self.group]
+        A[:, k, k] += ridge
+        inverse = np.linalg.inv(A)
+        self.beta[rows] = self.s[rows] @ inverse
+        known = np.maximum((1 - ridge * inverse[:, k, k]) @ self.members, 0)
+        squares = (self.beta[rows] ** 2).mean(1) @ self.members
+        self.variance[rows] = (squares + self.weak * self.prior) / (known + self.weak)
+
+    # The decisions
+
+    def watch(self, total: Array, parts: Array) -> None:
+        """Note squared errors in widths: of the prediction (J,), and of common, alone and recent (J, 3)."""
+        self.level_age += 1
+        odd = np.minimum(total / np.maximum(self.error_level, 1e-12), self.clip) - self.slack
+        self.excess = np.maximum(self.excess + np.where(self.level_age > self.window, odd, 0), 0)
+        self.since = np.where(self.excess > 0, self.since + 1, 0)
+        self.error_level += (total - self.error_level) / np.minimum(self.level_age, self.level)
+        self.errors_age += 1
+        self.errors += (parts - self.errors) / np.minimum(self.errors_age, self.window)[:, None]
+        self.usual += (parts[:, :RECENT].min(-1) - self.usual) / np.minimum(self.age + 1, 1000)
+
+    def alarms(self, repeats: Array) -> list[tuple[int, int]]:
+        """Which rows restart this model, and from how many last samples; `repeats` (J,) as in `Echo`."""
+        rows = np.flatnonzero(self.excess > self.alarm * repeats)
+        found = [(int(j), int(np.clip(self.since[j], 2, self.fade))) for j in rows]
+        self.reset(rows, "excess", "since", "level_age", "error_level", "lasting", "errors_age")
+        return found
+
+    def gives_up(self, repeats: Array) -> npt.NDArray[np.bool_]:
+        """Which rows (J,) are to forget all but their last samples."""
+        long = self.errors[:, :RECENT].min(-1)
+        is_better = (self.errors[:, RECENT] < self.better * long) & (long > self.rise * self.usual)
+        is_better &= self.errors_age >= self.window
+        self.lasting = np.where(is_better, self.lasting + 1, 0)
+        rows = self.lasting >= self.patience * repeats
+        self.reset(rows, "lasting", "errors_age")
+        self.restarts += rows
+        return np.asarray(rows)
+
+    def rescale(self, rows: Any, factor: Array) -> None:
+        """Widths of the targets (R,) have changed: errors are kept in them."""
+        for name in ("noise", "error_level", "usual"):
+            getattr(self, name)[rows] *= factor
+        self.errors[rows] *= factor[:, None]

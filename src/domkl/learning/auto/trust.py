@@ -1,0 +1,95 @@
+"""Trust: whose parameters a device uses, judged by its own last samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.types import Array
+from ..fields import Concept, field
+
+
+class Trust(Concept):
+    """A neighbour is used if its parameters predict the own last samples not much worse than others do.
+
+    With l the squared errors of a neighbour's theta on the last `window` samples and s those of the standard,
+    the better of the own function and the best quarter of the neighbours', it is refused if
+
+        mean(l - most s) > clear standard errors of that mean.
+
+    The own function's errors are those before a sample was learnt, or, after samples were learnt again, the
+    exact leave-one-out errors: so it works from the first samples on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from domkl.learning.auto.trust import Trust
+    >>> trust = Trust(J=1, m=1, K=1)
+    >>> for x in np.linspace(-1, 1, 20):
+    ...     trust.note(np.array([[x]]), np.array([[2 * x]]), np.array([[0.1]]))
+    >>> trust.judge([0], np.array([[[[2.0]], [[-2.0]]]]))  # two neighbours' theta
+    array([[ True, False]])
+    """
+
+    z: Array = field("J w K", "model")
+    y: Array = field("J w m")
+    own: Array = field("J w", first=-1.0, low=-1.0)  # squared errors alone, -1 where unused
+    age: npt.NDArray[Any] = field("J", "int64", low=0)
+
+    def __init__(
+        self,
+        J: int,
+        m: int,
+        K: int,
+        dtype: Any = np.float64,
+        *,
+        window: int = 32,
+        most: float = 2.0,
+        clear: float = 1.5,
+        few: int = 5,
+    ) -> None:
+        self.window, self.most, self.clear, self.few = window, most, clear, few
+        self.allocate(dtype, J=J, m=m, K=K, w=window)
+
+    def note(self, z: Array, y: Array, own: Array) -> None:
+        """A sample: features (J, K), targets and the own function's errors (J, m)."""
+        k, J = self.age % self.window, np.arange(len(z))
+        self.z[J, k], self.y[J, k], self.own[J, k] = z, y, (own**2).mean(-1)
+        self.age += 1
+
+    def renew(self, row: int, Z: Array, y: Array, own: Array) -> None:
+        """All samples of a row: (n, K), (n, m), and their leave-one-out errors (n, m)."""
+        self.reset(row)
+        n = min(len(Z), self.window)
+        self.z[row, :n], self.y[row, :n] = Z[-n:], y[-n:]
+        self.own[row, :n] = (own[-n:] ** 2).mean(-1)
+        self.age[row] = n
+
+    def judge(
+        self, who: list[int], theta: Array, able: npt.NDArray[np.bool_] | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Whether rows (R,) use what n neighbours each sent, (R, n, m, K). -> (R, n)
+
+        `able` (R, n): those whose parameters mean the same here; others are not used.
+        """
+        R, n, m, K = theta.shape
+        f = self.z[who] @ theta.reshape(R, n * m, K).swapaxes(1, 2)  # (R, w, n m)
+        missed = ((f.reshape(R, -1, n, m) - self.y[who][:, :, None]) ** 2).mean(-1)  # (R, w, n)
+        seen = self.own[who] >= 0
+        count = np.maximum(seen.sum(1), 1)[:, None]
+        missed = np.where(seen[..., None], missed, 0)
+        own = np.where(seen, self.own[who], 0)
+        able = np.ones((R, n), bool) if able is None else able
+        mean = np.where(able, missed.sum(1) / count, np.inf)
+        quarter = np.maximum(able.sum(1) - 1, 0) // 4
+        best = np.argsort(mean, -1, kind="stable")[np.arange(R), quarter]
+        rows = np.arange(R)
+        is_better = mean[rows, best] < own.sum(1) / count[:, 0]
+        standard = np.where(is_better[:, None], missed[rows, :, best], own)
+        more = missed - self.most * standard[..., None]
+        excess = more.sum(1) / count
+        variance = np.maximum((more**2).sum(1) / count - excess**2, 0)
+        refused = (excess > self.clear * np.sqrt(variance / count) + 1e-6) & (count >= self.few)
+        return np.asarray(able & ~refused & np.isfinite(excess))
