@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...base.types import Array
 from ..fields import Concept, field
-from .algebra import dot
+from .algebra import dot, times
 
 #: Names for the errors that are compared: the neighbourhood's function, the own one, the recent one.
 COMMON, ALONE, RECENT = 0, 1, 2
@@ -143,8 +143,8 @@ class Recent(Concept):
         A[:, k, k] += ridge
         inverse = np.linalg.inv(A)
         self.beta[rows] = self.s[rows] @ inverse
-        known = np.maximum((1 - ridge * inverse[:, k, k]) @ self.members, 0)
-        squares = (self.beta[rows] ** 2).mean(1) @ self.members
+        known = np.maximum(times(1 - ridge * inverse[:, k, k], self.members), 0)
+        squares = times((self.beta[rows] ** 2).mean(1), self.members)
         self.variance[rows] = (squares + self.weak * self.prior) / (known + self.weak)
 
     # The decisions
