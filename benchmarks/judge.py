@@ -2,7 +2,7 @@
 
     python benchmarks/judge.py                          measure this version; writes results/judge.json
     python benchmarks/judge.py --column before          the same with whatever domkl is installed here
-    python benchmarks/judge.py --size 1700 --streams weather,bike1
+    python benchmarks/judge.py --size 200,1700 --streams weather,bike1 --no-alone
 
 Streams are read from prototype/streams.npz beside the folder of DOMKL_DATA. Errors are the mean squared error
 over the variance of the targets, over all rounds but the first, and over the last half; size 400, float32.
@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,8 +56,8 @@ def score(y_hat: np.ndarray[Any, Any], y: np.ndarray[Any, Any], first: int = 1) 
     return float(((y_hat - y)[:, first:] ** 2).mean() / y[:, first if first > 1 else 0 :].var())
 
 
-def measure(name: str, seed: int, size: int) -> dict[str, float]:
-    """Errors together and without links, and microseconds of a sample."""
+def measure(name: str, seed: int, size: int, with_alone: bool = True) -> dict[str, float]:
+    """Errors together and, if wanted, without links, and microseconds of a sample."""
     import domkl
 
     c, found = case(name), {}
@@ -69,7 +70,7 @@ def measure(name: str, seed: int, size: int) -> dict[str, float]:
     y_hat = run.y_hat.reshape(c.y.shape)
     found |= {"together": score(y_hat, c.y), "late": score(y_hat, c.y, half)}
     found["apart"] = float(np.mean(run.alone) / c.y.var()) if len(run.alone) else float("nan")
-    if links:
+    if links and with_alone:
         lone = [
             domkl.simulate(c.X[[j]], c.y[[j]], "path", model=model, delay=c.delay, dtype=np.float32).y_hat
             for j in range(J)
@@ -83,17 +84,19 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--column", default="now")
-    options.add_argument("--size", type=int, default=400)
+    options.add_argument("--size", default="400", help="one or several, with commas")
     options.add_argument("--seeds", default="0,1,2")
     options.add_argument("--streams", default="")
+    options.add_argument("--no-alone", action="store_true", help="leave the learners without links out")
     args = options.parse_args()
-    for name in args.streams.split(",") if args.streams else names():
-        for seed in map(int, args.seeds.split(",")):
-            found = measure(name, seed, args.size)
-            kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-            kept.setdefault(f"{args.column}-{args.size}", {}).setdefault(name, {})[str(seed)] = found
-            RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
-            print(name, seed, {key: round(value, 4) for key, value in found.items()}, flush=True)
+    chosen = args.streams.split(",") if args.streams else names()
+    for size, name, seed in product(args.size.split(","), chosen, args.seeds.split(",")):
+        found = measure(name, int(seed), int(size), not args.no_alone)
+        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        rows = kept.setdefault(f"{args.column}-{size}", {}).setdefault(name, {})
+        rows[seed] = {**rows.get(seed, {}), **found}
+        RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        print(size, name, seed, {key: round(value, 4) for key, value in found.items()}, flush=True)
 
 
 if __name__ == "__main__":
