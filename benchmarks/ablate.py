@@ -1,0 +1,273 @@
+"""What each part of `Auto` is worth: the error without it over that with it, on the streams of `judge.py`.
+
+    python benchmarks/ablate.py                             all parts, seeds 0, 1 and 2
+    python benchmarks/ablate.py --only "trust;echo" --seeds 0 --streams weather
+    python benchmarks/ablate.py --only nothing              a check: all ratios must be 1.000
+
+Parts are removed by patches of the classes, made here; the learner itself has no switches. Size 400, float32,
+the network only. The error with everything is "now-400" of results/judge.json, so run judge.py first. Kept in
+results/ablate.json: part -> stream -> seed -> ratio; above 1 the part helps. What is there is not run again.
+Under "acting" are the parts among `ACTS` that had anything to do on a stream.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import numpy as np
+from judge import RESULTS as JUDGED
+from judge import case, names, score
+
+import domkl
+from domkl.learning.auto import model
+from domkl.learning.auto.consensus import Consensus
+from domkl.learning.auto.echo import Echo
+from domkl.learning.auto.features import Features
+from domkl.learning.auto.guard import Guard
+from domkl.learning.auto.mixer import Mixer
+from domkl.learning.auto.model import AutoRows
+from domkl.learning.auto.recent import Recent
+from domkl.learning.auto.scale import Scale
+from domkl.learning.auto.trust import Trust
+
+RESULTS = Path(__file__).parent / "results" / "ablate.json"
+SIZE = 400
+#: Each member of a class and what stands in its place.
+Patches = list[tuple[type, str, Any]]
+
+
+def without_expert(name: str) -> Patches:
+    """The mixer gives it no weight, and measures the others without it."""
+    k, n = model.EXPERTS.index(name), len(model.EXPERTS)
+    weights, learn, favour = Mixer.weights.fget, Mixer.learn, Mixer.favour
+
+    def is_whole(mixer: Mixer) -> bool:  # not the mixture of a device that never listens
+        return mixer.log.shape[-1] == n
+
+    def new_weights(self: Mixer) -> Any:
+        w = weights(self)
+        if is_whole(self):
+            w[..., k] = 1e-300
+            w /= w.sum(-1, keepdims=True)
+        return w
+
+    def new_learn(self: Mixer, errors: Any, repeats: Any) -> None:
+        if is_whole(self):
+            errors = errors.copy()
+            errors[..., k] = errors.max(-1)
+        learn(self, errors, repeats)
+
+    def new_favour(self: Mixer, row: int, expert: int) -> None:
+        if not is_whole(self) or expert != k:
+            favour(self, row, expert)
+
+    changed = {"weights": property(new_weights), "learn": new_learn, "favour": new_favour}
+    return [(Mixer, name, value) for name, value in changed.items()]
+
+
+def without_map(removed: int) -> Patches:
+    """Frequencies of one map (0: ranges, 1: soft signs, 2: ranks) see the inputs through the other two."""
+    draw = Features._draw
+
+    def new_draw(self: Features, *args: Any) -> Any:
+        V = draw(self, *args).reshape(self.D, 3, self.d)
+        others = [k for k in range(3) if k != removed]
+        for turn, r in enumerate(np.flatnonzero(V[:, removed].any(-1))):
+            V[r, others[turn % 2]], V[r, removed] = V[r, removed].copy(), 0
+        return V.reshape(self.D, -1)
+
+    return [(Features, "_draw", new_draw)]
+
+
+def always(cls: type, name: str, value: Any) -> Patches:
+    """An attribute that keeps a value, whatever is assigned to it."""
+    return [(cls, name, property(lambda self: value, lambda self, _: None))]
+
+
+def scales_only_at(*when: int) -> Patches:
+    publish = Scale.publish
+
+    def new_publish(self: Scale, counts: Any, X: Any, Y: Any) -> None:
+        publish(self, np.where(np.isin(counts, when), counts, 3), X, Y)  # nothing is published after 3
+
+    return [(Scale, "publish", new_publish)]
+
+
+def fixed_variances() -> Patches:
+    solve = Recent._solve
+
+    def new_solve(self: Recent, rows: Any) -> None:
+        solve(self, rows)
+        self.variance[rows] = self.prior
+
+    return [(Recent, "_solve", new_solve)]
+
+
+def personal_around(centre: Callable[[Consensus], Any]) -> Patches:
+    """Personal is the regression of own samples around something else than the mean of own and near."""
+    predict = Consensus.predict
+
+    def new_predict(self: Consensus, solved: Any) -> Any:
+        common, _, alone, weak = predict(self, solved)
+        pull = (solved.u[:, None] * centre(self)).sum(-1)
+        return common, alone + self.tau[:, None] * pull, alone, weak
+
+    return [(Consensus, "predict", new_predict)]
+
+
+def replay(most: int) -> Patches:
+    """A device with a new scale learns at most so many of its last samples again."""
+    rescale, rebuild = AutoRows._rescale, AutoRows._rebuild
+
+    def new_rescale(self: AutoRows) -> None:
+        self.replays = most
+        rescale(self)
+        self.replays = self.memory.size
+
+    def new_rebuild(self: AutoRows, j: int, n: int) -> None:
+        rebuild(self, j, min(n, self.replays))
+
+    return [(AutoRows, "_rescale", new_rescale), (AutoRows, "_rebuild", new_rebuild)]
+
+
+def rows_of(self: Scale, low: Any, high: Any) -> Any:
+    return np.ones(len(low), bool)
+
+
+CORRELATION = [
+    (Echo, "weight", property(lambda self: np.ones(len(self.age)))),
+    (Echo, "repeats", property(lambda self: np.ones(len(self.age)))),
+]
+NO_ALARM: Patches = [(Recent, "alarms", lambda self, repeats: [])]
+NO_GIVING_UP: Patches = [(Recent, "gives_up", lambda self, repeats: np.zeros(len(self.age), bool))]
+#: What is removed, in the words of the table, and how. The slow ones to judge come first.
+REMOVALS: dict[str, Callable[[], Patches]] = {
+    "trust": lambda: [(Trust, "judge", lambda self, who, theta, able: able)],
+    **{name: lambda name=name: without_expert(name) for name in model.EXPERTS},  # type: ignore[misc]
+    "correlation": lambda: CORRELATION,
+    "alarm": lambda: NO_ALARM,
+    "giving up": lambda: NO_GIVING_UP,
+    "variances": fixed_variances,
+    "ranges": lambda: without_map(0),
+    "softsigns": lambda: without_map(1),
+    "ranks": lambda: without_map(2),
+    "linear": lambda: always(Features, "linear", 0),
+    "pairs": lambda: always(Recent, "pairs", None),
+    "label guard": lambda: [(Guard, "bound", lambda self, y, y_hat: y)],
+    "early scales": lambda: scales_only_at(64, 512),
+    "half of the early scales": lambda: scales_only_at(1, 8, 64, 512),
+    "replay": lambda: replay(64),
+    "near in personal": lambda: personal_around(lambda self: self.theta),
+    "own in personal": lambda: personal_around(lambda self: self.near),
+    "plausible": lambda: [(Scale, "_plausible", rows_of)],
+    "suits": lambda: [(Scale, "_suits", lambda self, table, own: True)],
+    "recent, alarm, giving up": lambda: without_expert("recent") + NO_ALARM + NO_GIVING_UP,
+    "nothing": list,
+}
+
+
+#: The network's prediction does not depend on what a device would predict alone, so that is left out.
+FASTER: Patches = [(AutoRows, "is_lone", True)]
+#: Functions of parts that may have nothing to do on a stream, and whether they did: their result, arguments.
+ACTS: dict[str, tuple[type, str, Callable[..., Any]]] = {
+    "trust": (Trust, "judge", lambda out, self, who, theta, able: (out != able).any()),
+    "alarm": (Recent, "alarms", lambda out, self, repeats: len(out)),
+    "giving up": (Recent, "gives_up", lambda out, self, repeats: out.any()),
+    "label guard": (Guard, "bound", lambda out, self, y, y_hat: (out != y).any()),
+    "plausible": (Scale, "_plausible", lambda out, self, low, high: not out.all()),
+    "suits": (Scale, "_suits", lambda out, self, table, own: not out),
+}
+
+
+def acting(name: str, seed: int) -> list[str]:
+    """Which of `ACTS` ever acted on a stream: the others may be removed without a run."""
+    found: set[str] = set()
+
+    def spy(what: str, inner: Callable[..., Any], did: Callable[..., Any]) -> Callable[..., Any]:
+        def outer(*args: Any) -> Any:
+            out = inner(*args)
+            if did(out, *args):
+                found.add(what)
+            return out
+
+        return outer
+
+    spies = [(cls, at, spy(what, getattr(cls, at), did)) for what, (cls, at, did) in ACTS.items()]
+    with patched(spies):
+        error(name, seed)
+    return sorted(found)
+
+
+def matters(what: str, name: str, acts: list[str]) -> bool:
+    """Whether a part is in use on a stream; where it is not, the ratio is 1 without a run."""
+    J, _, d = case(name).X.shape
+    if what in ACTS:
+        return what in acts
+    if what == "pairs":
+        return Recent(1, d, 1, SIZE).pairs is not None
+    if what == "linear":
+        return Features(d, SIZE).linear > 0
+    return J > 1 or what not in ("near in personal", "own in personal")
+
+
+@contextmanager
+def patched(patches: Patches) -> Iterator[None]:
+    """The learner with other members in its classes."""
+    with ExitStack() as stack:
+        for cls, name, value in patches + FASTER:
+            stack.enter_context(patch.object(cls, name, value, create=True))
+        yield
+
+
+def error(name: str, seed: int) -> float:
+    """Of the network on one stream, as `judge.measure` has it."""
+    c = case(name)
+    settings = domkl.Auto(size=SIZE, seed=seed, start=float(c.y[:, 0].mean()))
+    A = c.A if c.A.any() else "path"
+    run = domkl.simulate(c.X, c.y, A, model=settings, delay=c.delay, dtype=np.float32)
+    return score(run.y_hat.reshape(c.y.shape), c.y)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--only", default=";".join(what for what in REMOVALS if what != "nothing"))
+    options.add_argument("--seeds", default="0,1,2")
+    options.add_argument("--streams", default="")
+    args = options.parse_args()
+    for seed in args.seeds.split(","):
+        for name in args.streams.split(",") if args.streams else names():
+            for what in args.only.split(";"):
+                measure(what, name, seed)
+
+
+def measure(what: str, name: str, seed: str) -> None:
+    """One ratio, unless it is there."""
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"acting": {}}
+    rows, acts = kept.setdefault(what, {}).setdefault(name, {}), kept["acting"].setdefault(name, {})
+    if seed in rows:
+        return
+    began = time.process_time()
+    if seed not in acts:
+        acts[seed] = acting(name, int(seed))
+    rows[seed] = 1.0
+    if matters(what, name, acts[seed]):
+        whole = json.loads(JUDGED.read_text())[f"now-{SIZE}"][name][seed]["together"]
+        with patched(REMOVALS[what]()):
+            rows[seed] = round(error(name, int(seed)) / whole, 5)
+    RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    print(what, name, seed, rows[seed], f"{time.process_time() - began:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
