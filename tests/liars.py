@@ -11,6 +11,7 @@ from domkl.agent import Agent, wire
 from domkl.agent.streams import aiter_of
 from domkl.agent.transports import topics
 from domkl.exchange.edges import Held
+from domkl.learning.auto.scale import QUANTILES, Summary
 from inmemory import PAPER, configs, d, paced, paper, until, y_hats
 
 #: Every kind of learner: what it is called, and its model.
@@ -74,46 +75,31 @@ def wild_edges(agent, to, rng):
     return {to: held._replace(**changes)} if rng.random() < 0.8 else {}
 
 
-def wild_links(rng):
-    names = [f"l{j}" for j in range(6)]
-    chosen = rng.choice(names, 2, replace=False)
-    return {str(n): (int(rng.choice(LARGE)), [str(rng.choice(names))]) for n in chosen}
-
-
 def wild_hello(agent, to, rng):
     round = any_round(agent, rng)
     durable, done = int(rng.integers(0, round + 1)), bool(rng.random() < 0.1)
     head = agent.learner.fingerprint, agent.post.identity.life, round, durable
     wants, ended = {to: any_round(agent, rng)}, {to: any_round(agent, rng)}
     edges, graph = wild_edges(agent, to, rng), int(rng.choice(LARGE))
-    return wire.encode(wire.Hello(*head, wants, edges, done, graph, ended, wild_links(rng)))
+    return wire.encode(wire.Hello(*head, wants, edges, done, graph, ended))
 
 
 def wild_update(agent, to, rng):
-    learner, shapes = agent.learner, agent.learner.shapes
+    shapes = agent.learner.shapes
     changes = {"edges": wild_edges(agent, to, rng), "degree": int(rng.choice([0, 1, 2, 1024]))}
-    if shapes.more:
-        changes["links"] = {name: (v, tuple(near)) for name, (v, near) in wild_links(rng).items()}
-        changes["more"] = wild_statistics(learner, rng) if rng.random() < 0.5 else None
+    if shapes.columns and rng.random() < 0.5:
+        changes["news"] = {str(rng.choice(["l0", "l1", "l9"])): wild_summary(shapes.columns, rng)}
     for name, size in (("theta", shapes.theta), ("scalars", shapes.scalars)):
         values = rng.normal(size=size)
         wild = rng.random(values.shape) < rng.choice([0.0, 0.1, 1.0])
         changes[name] = np.where(wild, rng.choice(WILD, values.shape), values) if values.size else None
-    if shapes.more and rng.random() < 0.7:  # so that some pass the checks
-        changes["scalars"] = np.abs(np.where(np.abs(changes["scalars"]) > 1, 1.0, 0.0))
+    if shapes.columns and rng.random() < 0.7:  # so that some pass the checks
+        changes["scalars"] = np.round(np.abs(rng.normal(size=shapes.scalars)) * 1e6)
     return lie(agent, any_round(agent, rng), **changes)
 
 
-def wild_statistics(learner, rng):
-    """Statistics of one learner, or a whole scale, with the right form."""
-    columns, steps = learner._row.model.d + 1, int(rng.integers(2, 17))
-    edges = np.sort(rng.normal(size=(steps, columns)) * rng.choice([1e-300, 1.0, 1e300]), 0)
-    n, mean = np.full(columns, 100.0), edges.mean(0)
-    sd = (edges[-1] - edges[0]) / 2
-    rows = np.vstack([n, mean, sd, edges[0], edges[-1], edges]).ravel()
-    whose = rng.choice([-2, -1, 0, 5])
-    return np.concatenate([[any_round_of(learner, rng), whose, steps, rng.choice([1, 2, 2**16])], rows])
-
-
-def any_round_of(learner, rng):
-    return learner.round + int(rng.integers(-2, 5))
+def wild_summary(columns, rng):
+    """A summary of the right form."""
+    edges = np.sort(rng.normal(size=(2, columns)) * rng.choice([1e-300, 1.0, 1e149, 1e300]), 0)
+    shape = rng.integers(0, 2**16, (QUANTILES, columns)).astype(np.uint16)
+    return Summary(int(rng.choice([1, 2, 64, 512])), edges[0], edges[1], shape)

@@ -113,7 +113,7 @@ def test_with_a_screen_edges_hold_what_the_models_duals_are_made_of(name):
         for one in learners:
             if one.waiting:
                 one.close()
-    rho = RATES.rho if name != "auto" else 2 * learners[0]._row.model.joint.pulls.neighbours
+    rho = RATES.rho if name != "auto" else learners[0]._row.model.consensus.rho
     for one in learners:
         duals = sum(neighbour.edge.dual for neighbour in one._known.values())
         lam = np.reshape(one.state.lam, duals.shape)
@@ -124,27 +124,6 @@ def test_with_a_screen_edges_hold_what_the_models_duals_are_made_of(name):
 # Rules
 
 
-def literal(rule, graph, values):
-    """Each rule in plain words, for learners with one number each."""
-    J, near = len(graph), problems.neighbours_of(graph)
-    deg = [len(n) for n in near]
-    found = []
-    for j in range(J):
-        around = [values[j], *(values[i] for i in near[j])]
-        if rule == "mix":
-            shares = [1 / (1 + max(deg[j], deg[i])) for i in near[j]]
-            others = sum(share * values[i] for share, i in zip(shares, near[j], strict=True))
-            found.append((1 - sum(shares)) * values[j] + others)
-        else:
-            plain = {"share": np.mean, "least": min, "most": max, "own": lambda all_: all_[0]}
-            found.append(plain[rule](around))
-    return found
-
-
-@settings(max_examples=40, deadline=None)
-@given(problems.graphs(), st.integers(0, 999), st.sampled_from(["mix", "share", "least", "most", "own"]))
-@settings(max_examples=20, deadline=None)
-@given(problems.graphs(), st.integers(0, 999))
 @settings(max_examples=30, deadline=None)
 @given(problems.graphs(), st.integers(0, 999), st.booleans())
 def test_a_pull_is_a_weighted_sum_over_neighbours(graph, seed, screened):

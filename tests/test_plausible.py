@@ -36,7 +36,7 @@ def go_on(a, b, x, y, changed=lambda update: update):
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("lie", [1e5, -1e7])
+@pytest.mark.parametrize("lie", [1e5, -1e6])
 def test_absurd_parameters_do_not_move_a_learner(model, lie):
     a, b, X, y = taught(MODELS[model])
     go_on(a, b, X[0], y[0], lambda update: update._replace(theta=np.full_like(update.theta, lie)))

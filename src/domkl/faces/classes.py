@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Generic, NoReturn, TypeVar
+
+import numpy as np
 
 from ..base.errors import InputError
 from ..base.types import Array
@@ -13,6 +16,8 @@ from .models import Single, for_classes, make
 from .single import probability
 
 Label = TypeVar("Label", bound=Hashable)
+#: Samples of other classes that the model of a new class begins with.
+BEFORE = 32
 
 
 class OneVsRest(Generic[Label]):
@@ -22,6 +27,7 @@ class OneVsRest(Generic[Label]):
         self.settings, self.keys = for_classes(settings), list[Hashable]()
         self.classes: dict[Label, int] = {}
         self.models: list[tuple[float, Single]] = []  # sign, model
+        self.last: deque[Array] = deque(maxlen=BEFORE)  # inputs
         for label in classes:
             self.add(label)
 
@@ -31,9 +37,11 @@ class OneVsRest(Generic[Label]):
             sign, first = self.models[0]
             self.models.append((-sign, copy.deepcopy(first)))
         if len(self.classes) != 1:
-            model = make(self.settings)
+            model, sign = make(self.settings), _sign(label)
             model.grow(self.keys)
-            self.models.append((_sign(label), model))
+            for x in self.last:  # none of them was of this class
+                model.learn(np.pad(x, (0, len(self.keys) - len(x)), constant_values=np.nan), -sign)
+            self.models.append((sign, model))
         self.classes[label] = len(self.classes)
 
     def grow(self, keys: Sequence[Hashable]) -> None:
@@ -49,6 +57,7 @@ class OneVsRest(Generic[Label]):
         mine = self.classes[label]
         for k, (sign, model) in enumerate(self.models):
             model.learn(x, sign if k == mine else -sign)
+        self.last.append(x.copy())
 
     def scores(self, x: Array) -> list[float]:
         """The log-odds of each class; for two classes of the first alone."""

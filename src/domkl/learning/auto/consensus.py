@@ -54,7 +54,7 @@ class Consensus(Concept):
     >>> for x in np.linspace(-1, 1, 50):
     ...     z = np.array([[1.0, x]])
     ...     _ = model.learn(model.solve(z), np.array([[3 * x]]), h=np.array([2.0]))
-    >>> model.alone.round(1).tolist()
+    >>> (model.alone.round(1) + 0).tolist()
     [[[0.0, 3.0]]]
     """
 

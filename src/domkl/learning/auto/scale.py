@@ -226,12 +226,15 @@ class Scale(Concept):
             number, table = self._joint(j, made)
             if not self._suits(table, own):
                 number, table = self._pooled({self.names[j]: Summary.of(own)})
-            self._set(j, number, table)
-            self.changed[j] = False
+            rows[j], self.changed[j] = number != self.number[j], False
+            if rows[j]:
+                self._set(j, number, table)
         return np.asarray(rows)
 
     def _joint(self, row: int, made: dict[bytes, tuple[int, Array]]) -> tuple[int, Array]:
-        known = self.known[row]
+        """The scale of the devices known to a row; one that has just begun does not count yet."""
+        typical = np.median([one.samples for one in self.known[row].values()])
+        known = {name: one for name, one in self.known[row].items() if 2 * one.samples >= typical}
         key = repr(sorted((repr(name), one.samples) for name, one in known.items())).encode()
         key += b"".join(known[name].key() for name in sorted(known, key=repr))
         if key not in made:
