@@ -1,129 +1,100 @@
-"""Speeds of two installed versions, measured in turns in one run: the ratio of their best times.
+"""CPU time of two installed versions, measured in turns in one run: the ratio of their best times.
 
-    python benchmarks/beside.py OLD/bin/python NEW/bin/python [--turns 3]
+    python benchmarks/beside.py OLD/bin/python NEW/bin/python [--turns 3] [--size 400] [--old-size 1700]
 
-Both are interpreters of environments with domkl and River; an old one may have the interface of commit
-e2656d4. Times are processor time of one thread, the best of all turns, so that other work on the machine
-counts little.
+Both are interpreters of environments with domkl; an old one may be that of commit 4f0e330. Streams are those
+of judge.py, which names where they are. Times are processor time of one thread, in microseconds a sample, the
+least of all turns, so that other work on the machine counts little; each turn's ratio stands behind.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import judge
+import numpy as np
+
+import domkl
 
 
-class Cases:
-    """What is timed: whole networks, devices, and the face for River; in the words of either version."""
-
-    def __init__(self) -> None:
-        import numpy as np
-
-        import domkl
-
-        self.domkl: Any = domkl
-        self.is_new = hasattr(domkl, "Paper")
-        self.X = np.random.default_rng(0).uniform(size=(5, 400, 10))
-        self.y = np.sin(3 * self.X[..., 0]) * self.X[..., 1]
-        self.paper: dict[str, Any] = {
-            "kernels": domkl.kernels.gaussian(10, 50, seed=0),
-            "rates": domkl.Rates(0.1, 0.1, 1.0),
-        }
-
-    def all(self) -> dict[str, Callable[[], object]]:
-        """By name."""
-        return {
-            "paper, native": lambda: self.network("native"),
-            "paper, NumPy": lambda: self.network("numpy"),
-            "second order, native": lambda: self.network("native", step="newton"),
-            "auto, size 400": lambda: self.auto(400),
-            "auto, size 1700": lambda: self.auto(1700),
-            "a learner alone": self.alone,
-            "two learners": lambda: self.pair("first"),
-            "two learners, second order": lambda: self.pair("newton"),
-            "River, paper": self.river,
-        }
-
-    def network(self, engine: str, **more: Any) -> object:
-        given = {**self.paper, **more}
-        given = {"model": self.domkl.Paper(**given)} if self.is_new else given
-        return self.domkl.simulate(self.X, self.y, "ring", engine=engine, threads=1, **given)
-
-    def auto(self, size: int) -> object:
-        given = {"model": self.domkl.Auto(size=size)} if self.is_new else {"preset": "auto", "size": size}
-        return self.domkl.simulate(self.X, self.y, "ring", threads=1, **given)
-
-    def learner(self, name: str, near: list[str], step: str) -> Any:
-        if self.is_new:
-            return self.domkl.Learner(self.domkl.Paper(**self.paper, step=step), near, name=name)
-        V, rates = self.paper.values()
-        return self.domkl.Learner(V, near, rates, step=step, name=name)
-
-    def alone(self) -> None:
-        one = self.learner("a", [], "first")
-        for x, label in zip(self.X[0], self.y[0], strict=True):
-            one.predict(x)
-            one.observe(x, float(label))
-
-    def pair(self, step: str) -> None:
-        a, b = self.learner("a", ["b"], step), self.learner("b", ["a"], step)
-        for x, label in zip(self.X[0], self.y[0], strict=True):
-            from_a, from_b = a.observe(x, float(label)), b.observe(x, float(label))
-            a.receive("b", from_b)
-            b.receive("a", from_a)
-
-    def river(self) -> None:
-        from domkl.river import MultiKernelRegressor
-
-        model = MultiKernelRegressor(self.domkl.Paper()) if self.is_new else MultiKernelRegressor()
-        for x, label in zip(self.X[0].tolist(), self.y[0].tolist(), strict=True):
-            row = dict(enumerate(x))
-            model.predict_one(row)
-            model.learn_one(row, label)
+def device(size: int, stream: str) -> int:
+    """One device that predicts and learns sample by sample; returns how many."""
+    c = judge.case(stream)
+    model = domkl.DOMKL(model=domkl.Auto(size=size))
+    for x, y in zip(c.X[0], c.y[0].tolist(), strict=True):
+        model.predict(x)
+        model.learn(x, y)
+    return c.y.size
 
 
-def measure() -> dict[str, float]:
-    """The best of three times of each case, after one that warms up."""
-    best = {}
-    for name, act in Cases().all().items():
-        act()
-        times = []
-        for _ in range(3):
-            start = time.process_time()
-            act()
-            times.append(time.process_time() - start)
-        best[name] = min(times)
-    return best
+def simulated(size: int, stream: str) -> int:
+    """A whole network in one process."""
+    c = judge.case(stream)
+    graph = c.A if len(c.y) > 1 else "path"
+    domkl.simulate(c.X, c.y, graph, model=domkl.Auto(size=size), delay=c.delay, dtype=np.float32)
+    return c.y.size
+
+
+def paper(size: int, stream: str) -> int:
+    """The paper's learner with its 17 kernels, which has no size."""
+    c = judge.case(stream)
+    domkl.simulate(c.X, c.y, c.A, model=domkl.Paper(), threads=1)
+    return c.y.size
+
+
+CASES: dict[str, tuple[Callable[[int, str], int], str]] = {
+    "device, DOMKL": (device, "bike1"),
+    "device, simulate": (simulated, "bike1"),
+    "ring of five, simulate": (simulated, "weather"),
+    "paper, ring of five": (paper, "weather"),
+}
+
+
+def microseconds(name: str, size: int) -> float:
+    """Of a sample."""
+    act, stream = CASES[name]
+    began = time.process_time()
+    samples = act(size, stream)
+    return 1e6 * (time.process_time() - began) / samples
+
+
+def asked(python: str, name: str, size: int) -> float:
+    """The same in another environment."""
+    command = [python, __file__, "--measure", name, "--size", str(size)]
+    return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("old")
-    parser.add_argument("new")
+    parser.add_argument("pythons", nargs="*", help="the old one and the new one")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--size", type=int, default=400)
+    parser.add_argument("--old-size", type=int, help="of the old version; the same by default")
+    parser.add_argument("--only", default="", help="cases whose names contain this")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    found: dict[str, dict[str, float]] = {"old": {}, "new": {}}
-    for _ in range(args.turns):
-        for which, python in (("old", args.old), ("new", args.new)):
-            environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "DOMKL_BESIDE": "1"}
-            done = subprocess.run([python, __file__], env=environ, capture_output=True, text=True, check=True)
-            for name, seconds in json.loads(done.stdout).items():
-                found[which][name] = min(seconds, found[which].get(name, seconds))
-    for name, seconds in found["old"].items():
-        ratio = found["new"][name] / seconds
-        print(f"{name:28} old {seconds:.4f} s, new {found['new'][name]:.4f} s, new / old {ratio:.2f}")
+    if args.measure:
+        print(microseconds(args.measure, args.size))
+        return
+    old, new = args.pythons
+    for name in (name for name in CASES if args.only in name):
+        pairs = [
+            (asked(old, name, args.old_size or args.size), asked(new, name, args.size))
+            for _ in range(args.turns)
+        ]
+        before, now = np.min(pairs, 0)
+        turns = ", ".join(f"{b / a:.2f}" for a, b in pairs)
+        print(f"{name:24} old {before:6.0f} us, new {now:6.0f} us, new / old {now / before:.2f} ({turns})")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    if os.environ.get("DOMKL_BESIDE"):
-        json.dump(measure(), sys.stdout)
-    else:
-        main()
+    main()

@@ -1,0 +1,63 @@
+"""Together beside alone, the stations' year, and sizes: from together.py, stations.py and judge.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .common import Maker, read, table
+
+SIZES = (100, 200, 400, 700, 1000, 1700)
+#: The size of the learner before that the sizes are compared with.
+BEFORE = "before-1700"
+
+
+def _geometric(values: list[float]) -> float:
+    return float(np.exp(np.mean(np.log(values))))
+
+
+def _ratios(rows: dict[str, dict[str, float]], old: dict[str, dict[str, float]], what: str) -> list[float]:
+    """Of the seeds that both have."""
+    return [row[what] / old[seed][what] for seed, row in rows.items() if seed in old]
+
+
+def networks() -> str:
+    """Errors over variance together and in separate runs without links."""
+    rows = []
+    for name, found in read("together").items():
+        both, alone = ([row[what] for row in found.values()] for what in ("together", "alone"))
+        ratios = [a / b for a, b in zip(both, alone, strict=True)]
+        span = f"{min(ratios):.3f} to {max(ratios):.3f}"
+        cells = [f"{_geometric(both):.4f}", f"{_geometric(alone):.4f}", f"{_geometric(ratios):.3f}", span]
+        rows.append([name, str(len(found)), *cells])
+    return table("error / variance | seeds | together | alone | together / alone | least and greatest", rows)
+
+
+def year() -> str:
+    """The stations' year: mean, least and greatest over seeds, in words."""
+    words = []
+    for name in ("together", "alone"):
+        rows = read("stations")["auto"].values()
+        found = [float(np.sqrt(np.mean(np.square(row[name])))) for row in rows]
+        words.append(f"{name} {np.mean(found):.2f} °F ({min(found):.2f} to {max(found):.2f})")
+    return ", ".join(words)
+
+
+def sizes() -> str:
+    """Error, and CPU time of a sample, of each size over those of the learner before with 1700, one seed."""
+    kept: dict[str, Any] = read("judge")
+    streams = kept[f"sizes-{SIZES[0]}"]
+    rows = []
+    for size in SIZES:
+        found = kept[f"sizes-{size}"]
+        error, time = (
+            [_geometric(_ratios(found[name], kept[BEFORE][name], what)) for name in streams]
+            for what in ("together", "us")
+        )
+        cells = [f"{_geometric(error):.3f}", f"{max(error):.3f}", f"{_geometric(time):.2f}"]
+        rows.append([str(size), *cells, *(f"{value:.3f}" for value in error)])
+    return table(f"size | error | worst | time | {' | '.join(streams)}", rows)
+
+
+MADE: dict[str, Maker] = {"together": networks, "stations-year": year, "sizes": sizes}
