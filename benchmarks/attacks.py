@@ -1,138 +1,126 @@
-"""Learners that lie: what they send, learn or report instead of the truth, as short functions.
+"""What a lying learner sends, learns or reports instead of the truth, as short functions.
 
-Each attack on parameters gets `Sent`, what everybody would send in a round, and returns what the liars send.
-It is used on theta and on the terms of a memory alike, and clipped to what the protocol admits.
+`PARAMETERS` get `Sent`, what everybody would send in a round, and return what the liars send; `NEWS` get
+`Told` and return the summaries that a liar passes on; `SAMPLES` change what the liars learn from; `EDGES`
+change what only a message of a device holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-import domkl
-from domkl.exchange.graph import Graph
-from domkl.exchange.network import Network
-from domkl.learning.auto.features import Stats
+from domkl.exchange.edges import Held
+from domkl.exchange.message import Update
+from domkl.learning.auto import AutoRows
+from domkl.learning.auto.scale import Summary
 
-#: Rounds of an attack, and how many rounds later a network is to have recovered.
-START, STOP, RECOVERY = 300, 700, 200
-#: Rounds of an early one: until learners compare their neighbours with most of them.
-EARLY_START, EARLY_STOP = 1, 128
+Array = np.ndarray[Any, Any]
+#: Samples that the last summary of a device is of.
+FINAL = 512
+
+
+# Parameters
 
 
 class Sent(NamedTuple):
-    """One part of a round's messages, as everybody would send it."""
+    """A round's parameters, as everybody would send them."""
 
-    every: np.ndarray  # (J, P, K)
+    every: Array  # (J, m, K)
     liars: Sequence[int]
     age: int  # rounds since the attack began
     rng: np.random.Generator
     kept: dict[str, Any]  # what the attack keeps from round to round
+    rows: AutoRows
+    around: Sequence[int]  # honest neighbours of the liars
 
     @property
-    def true(self) -> np.ndarray:
-        """What the liars would send. (n, P, K)"""
+    def true(self) -> Array:
+        """What the liars would send. (n, m, K)"""
         return self.every[list(self.liars)]
 
     @property
-    def honest(self) -> np.ndarray:
-        """Mean of the honest learners' parameters. (P, K)"""
+    def honest(self) -> Array:
+        """Mean of the honest learners' parameters. (m, K)"""
         return np.delete(self.every, list(self.liars), 0).mean(0)
 
-    @property
-    def rms(self) -> float:
-        """Size of an honest parameter."""
-        return float(np.sqrt((self.honest**2).mean()))
-
-    def noise(self, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    def noise(self, shape: tuple[int, ...] | None = None) -> Array:
         """Normal noise of the size of honest parameters."""
-        return self.rms * self.rng.normal(size=self.true.shape if shape is None else shape)
+        size = float(np.sqrt((self.honest**2).mean()))
+        return size * self.rng.normal(size=self.true.shape if shape is None else shape)
 
 
-def huge(sent: Sent) -> np.ndarray:
+def huge(sent: Sent) -> Array:
     return np.full_like(sent.true, 1e6)
 
 
-def flipped(sent: Sent) -> np.ndarray:
+def flipped(sent: Sent) -> Array:
     return -sent.true
 
 
-def constant(sent: Sent) -> np.ndarray:
+def constant(sent: Sent) -> Array:
     return np.ones_like(sent.true)
 
 
-def drift(sent: Sent) -> np.ndarray:
+def drift(sent: Sent) -> Array:
     """A random walk, after 400 rounds as far away as the parameters are large."""
     sent.kept["walk"] = sent.kept.get("walk", 0) + 0.05 * sent.noise()
     return sent.true + sent.kept["walk"]
 
 
-def noise(sent: Sent) -> np.ndarray:
+def noise(sent: Sent) -> Array:
     return sent.true + 3 * sent.noise()
 
 
-def scaling(sent: Sent) -> np.ndarray:
+def scaling(sent: Sent) -> Array:
     """Half a per cent more in each round."""
     return sent.true * 1.005**sent.age
 
 
-def alternating(sent: Sent) -> np.ndarray:
-    """Honest for ten rounds, lying for ten."""
+def alternating(sent: Sent) -> Array:
+    """Lying for ten rounds, honest for ten."""
     return -sent.true if sent.age // 10 % 2 == 0 else sent.true
 
 
-def biased(sent: Sent) -> np.ndarray:
+def biased(sent: Sent) -> Array:
     """The mean of the honest learners, plus a bias."""
     if "bias" not in sent.kept:
         sent.kept["bias"] = 0.3 * sent.noise(sent.honest.shape)
     return np.broadcast_to(sent.honest + sent.kept["bias"], sent.true.shape)
 
 
-def colluding(sent: Sent) -> np.ndarray:
+def colluding(sent: Sent) -> Array:
     """All liars send the same parameters, of another function of the same size."""
     if "wrong" not in sent.kept:
         sent.kept["wrong"] = sent.noise(sent.honest.shape)
     return np.broadcast_to(sent.kept["wrong"], sent.true.shape)
 
 
-def frozen(sent: Sent) -> np.ndarray:
+def frozen(sent: Sent) -> Array:
     """The parameters of the attack's first round, again and again."""
     return np.array(sent.kept.setdefault("first", sent.true))
 
 
-def seldom(sent: Sent) -> np.ndarray:
+def seldom(sent: Sent) -> Array:
     """True ones, but for every fifth round."""
     return np.full_like(sent.true, 1e6) if sent.age % 5 == 4 else sent.true
 
 
-def admitted(values: np.ndarray, most: float) -> np.ndarray:
-    """What the protocol lets through of what a liar sends."""
-    return np.clip(np.nan_to_num(values), -most, most)
+def hidden(sent: Sent, times: float) -> Array:
+    """True on all samples by which the neighbours judge, and noise elsewhere: the liar is all-knowing."""
+    z = sent.rows.trust.z[list(sent.around)].reshape(-1, sent.every.shape[-1]).astype(np.float64)
+    _, values, span = np.linalg.svd(z, full_matrices=False)
+    seen = span[values > 1e-6 * values.max()]
+    wild = sent.noise()
+    wild -= wild @ seen.T @ seen
+    size = np.linalg.norm(sent.true) / max(np.linalg.norm(wild), 1e-30)
+    return sent.true + times * size * wild
 
 
-def larger_labels(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return 1e6 * y
-
-
-def noisy_labels(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return y + 3 * y.std() * rng.normal(size=y.shape)
-
-
-def false_statistics(stats: Stats, liars: Sequence[int], times: float = 1e3) -> Stats:
-    """Means, spreads and ranges that are off by so many times."""
-    found = Stats(*(values.astype(np.float64) for values in stats))
-    rows, shift = list(liars), stats.sd[list(liars)]
-    for name in ("mean", "low", "high"):
-        getattr(found, name)[rows] = times * (getattr(stats, name)[rows] + shift)
-    found.sd[rows] *= times
-    found.quantiles[rows] = times * (stats.quantiles[rows] + shift[:, None])
-    return found
-
-
-Lie = Callable[[Sent], np.ndarray]
+Lie = Callable[[Sent], Array]
 PARAMETERS: dict[str, Lie] = {
     "theta = 1e6": huge,
     "sign flipped": flipped,
@@ -144,75 +132,164 @@ PARAMETERS: dict[str, Lie] = {
     "copy with a bias": biased,
     "collusion": colluding,
     "frozen": frozen,
+    "now and then": seldom,
+    "hidden from the last 32": functools.partial(hidden, times=1.0),
+    "hidden from the last 32, x 10": functools.partial(hidden, times=10.0),
 }
-LABELS = {"labels x 1e6": larger_labels, "label noise": noisy_labels}
-STATISTICS = "false statistics"
-#: The parameters as they are, and false terms of the memories.
-TERMS = {"terms flipped": flipped, "terms now and then": seldom}
-#: From the first rounds on, when a learner knows little by itself.
-EARLY = {f"early: {name}": PARAMETERS[name] for name in ("sign flipped", "noise", "copy with a bias")}
-ATTACKS = ("none", *PARAMETERS, *EARLY, *TERMS, *LABELS, STATISTICS)
-LIES = PARAMETERS | EARLY | TERMS
+EARLY = {
+    f"early: {name}": PARAMETERS[name]
+    for name in ("sign flipped", "noise", "copy with a bias", "hidden from the last 32")
+}
 
 
-def rounds_of(attack: str) -> tuple[int, int]:
-    """The first round of an attack, and the one after its last."""
-    return (EARLY_START, EARLY_STOP) if attack in EARLY else (START, STOP)
+# Samples
 
 
-class Lies(Network):
-    """A network in which neighbours receive from the liars what is not true, in the rounds of an attack.
-
-    The liars themselves go on with the truth: once the attack is over, they are as honest as before.
-    """
-
-    def __init__(
-        self, graph: Graph, exchange: domkl.Exchange, liars: tuple[int, ...] = (), attack: str = "none"
-    ) -> None:
-        super().__init__(graph, exchange)
-        self.liars, self.attack, self.t = liars, attack, 0
-        self.lies: dict[str, tuple[np.random.Generator, dict[str, Any]]] = {}
-
-    def exchange_round(self, model: Any, outgoing: Any) -> dict[str, Any]:
-        if self.attack == STATISTICS:
-            model.statistics = {t: false_statistics(s, self.liars) for t, s in model.statistics.items()}
-        self.most = model.largest
-        incoming = super().exchange_round(model, outgoing)
-        self.t += 1
-        return incoming
-
-    def delivered(self, own: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        start, stop = rounds_of(self.attack)
-        if self.attack not in LIES or not start <= self.t < stop:
-            return own
-        wrong = ("terms",) if self.attack in TERMS else ("theta", "terms")
-        return own | {name: self._lie(name, own[name]) for name in wrong}
-
-    def _lie(self, name: str, every: np.ndarray) -> np.ndarray:
-        rng, kept = self.lies.setdefault(name, (np.random.default_rng(14), {}))
-        sent = Sent(every, self.liars, self.t - rounds_of(self.attack)[0], rng, kept)
-        found = every.copy()
-        found[list(self.liars)] = admitted(LIES[self.attack](sent), self.most)
-        return found
+def larger_labels(X: Array, y: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    return X, 1e6 * y
 
 
-@dataclass
-class Streams:
-    """Samples of a network; `labels` are what the learners get, `y` what is true."""
+def noisy_labels(X: Array, y: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    return X, y + 3 * y.std() * rng.normal(size=y.shape)
 
-    X: np.ndarray  # (J, T, d)
-    y: np.ndarray  # (J, T)
-    labels: np.ndarray = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.labels = self.y
+def flipped_labels(X: Array, y: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    return X, 2 * y.mean() - y
 
-    def attacked(self, attack: str, liars: Sequence[int]) -> Streams:
-        """The same with the liars' labels changed, if the attack is on labels."""
-        found = Streams(self.X, self.y)
-        if attack in LABELS:
-            found.labels = self.y.copy()
-            when = slice(START, STOP)
-            for j in liars:
-                found.labels[j, when] = LABELS[attack](self.y[j, when], np.random.default_rng([14, j]))
-        return found
+
+def larger_inputs(X: Array, y: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    return 1e3 * X, y
+
+
+def shuffled_inputs(X: Array, y: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Of other samples."""
+    return rng.permutation(X), y
+
+
+SAMPLES = {
+    "labels x 1e6": larger_labels,
+    "label noise": noisy_labels,
+    "labels flipped": flipped_labels,
+    "inputs x 1000": larger_inputs,
+    "inputs of other samples": shuffled_inputs,
+    "early: labels flipped": flipped_labels,
+}
+
+
+# Summaries
+
+
+class Told(NamedTuple):
+    """What a liar knows when it passes on summaries."""
+
+    t: int
+    name: Hashable
+    news: dict[Hashable, Summary]  # what it would pass on
+    true: Summary  # of its whole stream
+    names: Sequence[Hashable]  # of all devices
+
+
+News = Callable[[Told], dict[Hashable, Summary]]
+
+
+def altered(one: Summary, how: str, samples: int) -> Summary:
+    """A false summary like this one."""
+    middle, span = (one.low + one.high) / 2, one.high - one.low
+    shape = one.shape.copy()
+    if how == "no deviation":
+        shape[1] = 0
+        return one._replace(samples=samples, shape=shape)
+    if how == "shifted":
+        return one._replace(samples=samples, low=one.low + 20 * span, high=one.high + 20 * span)
+    times = {"x 4": 4.0, "x 100": 100.0, "x 1000": 1000.0, "narrow": 1e-3}[how]
+    return one._replace(samples=samples, low=middle - times * span / 2, high=middle + times * span / 2)
+
+
+def own(told: Told, how: str) -> dict[Hashable, Summary]:
+    """False summaries of its own samples, at the times of true ones."""
+    if told.name not in told.news:
+        return told.news
+    return told.news | {told.name: altered(told.true, how, told.news[told.name].samples)}
+
+
+def others(told: Told, how: str) -> dict[Hashable, Summary]:
+    """False final summaries in everybody's name, from the first round on."""
+    false = altered(told.true, how, FINAL)
+    return told.news | (dict.fromkeys(told.names, false) if told.t == 0 else {})
+
+
+def ghosts(told: Told, how: str, n: int, since: int = 0) -> dict[Hashable, Summary]:
+    """Final summaries of devices that there are not."""
+    false = altered(told.true, how, FINAL)
+    return told.news | ({f"ghost {k}": false for k in range(n)} if told.t == since else {})
+
+
+def held_back(told: Told) -> dict[Hashable, Summary]:
+    return {}
+
+
+def ever_newer(told: Told) -> dict[Hashable, Summary]:
+    """A true final summary in each round that replaces the last one by a bit: everybody's scale changes."""
+    low = told.true.low.copy()
+    low.view(np.uint8)[:2] = divmod(told.t % 65536, 256)
+    return told.news | {told.name: told.true._replace(samples=FINAL, low=low)}
+
+
+def split(told: Told) -> dict[Hashable, Summary]:
+    """Plausible final summaries in everybody's name: nobody then has the scale of a neighbour."""
+    false = told.true._replace(samples=FINAL)
+    return told.news | (dict.fromkeys(told.names, false) if told.t == 0 else {})
+
+
+NEWS: dict[str, News] = {
+    **{
+        f"own summary {how}": functools.partial(own, how=how) for how in ("x 4", "x 100", "x 1000", "shifted")
+    },
+    "own summary without deviation": functools.partial(own, how="no deviation"),
+    "own summary narrow": functools.partial(own, how="narrow"),
+    "others' summaries x 100": functools.partial(others, how="x 100"),
+    "others' summaries plausible": split,
+    **{
+        f"20 ghosts {how}": functools.partial(ghosts, how=how, n=20) for how in ("x 100", "shifted", "narrow")
+    },
+    "260 ghosts x 100": functools.partial(ghosts, how="x 100", n=260),
+    "20 late ghosts x 100": functools.partial(ghosts, how="x 100", n=20, since=300),
+    "summaries held back": held_back,
+    "ever newer summaries": ever_newer,
+}
+#: Lies about the number of the scale in the rounds of an attack: (true numbers (J,), liars, rng) -> numbers.
+NUMBERS = {"random number of the scale": lambda numbers, rng: rng.integers(1, 2**48, numbers.shape)}
+
+
+# What only devices send
+
+LARGE = 2**63 - 1
+
+
+def largest_edges(update: Update, first: Update, age: int) -> Update:
+    return update._replace(edges={name: Held(*[LARGE] * 5) for name in update.edges})
+
+
+def replayed_edges(update: Update, first: Update, age: int) -> Update:
+    """The edges of the attack's first round."""
+    return update._replace(edges=first.edges)
+
+
+def denied_moves(update: Update, first: Update, age: int) -> Update:
+    """True numbers, but no dual has ever moved."""
+    return update._replace(
+        edges={name: held._replace(moved=-1, before=-1) for name, held in update.edges.items()}
+    )
+
+
+def odd_degrees(update: Update, first: Update, age: int) -> Update:
+    """One neighbour in even rounds, and 65536 in odd ones."""
+    return update._replace(degree=1 if age % 2 else 2**16)
+
+
+EDGES: dict[str, Callable[[Update, Update, int], Update]] = {
+    "edges at 2^63 - 1": largest_edges,
+    "edges replayed": replayed_edges,
+    "moves denied": denied_moves,
+    "degree 1 and 65536": odd_degrees,
+}
