@@ -3,24 +3,28 @@
     python benchmarks/beside.py OLD/bin/python NEW/bin/python [--turns 3] [--size 400] [--old-size 1700]
 
 Both are interpreters of environments with domkl; an old one may be that of commit 4f0e330. Streams are those
-of judge.py, which names where they are. Times are processor time of one thread, in microseconds a sample, the
-least of all turns, so that other work on the machine counts little; each turn's ratio stands behind.
+of judge.py. Times are processor time of one thread, in microseconds a sample, the least of all turns, so that
+other work on the machine counts little; each turn's ratio stands behind. Kept in results/beside.json, by case
+and sizes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import judge
 import numpy as np
 
 import domkl
+
+RESULTS = Path(__file__).parent / "results" / "beside.json"
 
 
 def device(size: int, stream: str) -> int:
@@ -84,16 +88,25 @@ def main() -> None:
     if args.measure:
         print(microseconds(args.measure, args.size))
         return
-    old, new = args.pythons
+    compare(args)
+
+
+def compare(args: argparse.Namespace) -> None:
+    """Both versions in turns, case by case."""
+    (old, new), old_size = args.pythons, args.old_size or args.size
     for name in (name for name in CASES if args.only in name):
-        pairs = [
-            (asked(old, name, args.old_size or args.size), asked(new, name, args.size))
-            for _ in range(args.turns)
-        ]
-        before, now = np.min(pairs, 0)
-        turns = ", ".join(f"{b / a:.2f}" for a, b in pairs)
-        print(f"{name:24} old {before:6.0f} us, new {now:6.0f} us, new / old {now / before:.2f} ({turns})")
-        sys.stdout.flush()
+        pairs = [(asked(old, name, old_size), asked(new, name, args.size)) for _ in range(args.turns)]
+        before, now = (float(f"{value:.4g}") for value in np.min(pairs, 0))
+        ratios = [float(f"{b / a:.3g}") for a, b in pairs]
+        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        kept.setdefault(name, {})[f"{args.size} over {old_size}"] = {
+            "old": before,
+            "new": now,
+            "turns": ratios,
+        }
+        RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        text = f"{name:24} old {before:6.0f} us, new {now:6.0f} us, new / old {now / before:.2f}"
+        print(text, ratios, flush=True)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ import numpy as np
 from .common import Maker, read, table
 
 SIZES = (100, 200, 400, 700, 1000, 1700)
-#: The size of the learner before that the sizes are compared with.
-BEFORE = "before-1700"
+#: Size of the learner before that the sizes are compared with, and what their time was compared on.
+BEFORE = 1700
+TIMED = {"device": "device, simulate", "ring": "ring of five, simulate"}
 
 
 def _geometric(values: list[float]) -> float:
@@ -45,19 +46,24 @@ def year() -> str:
 
 
 def sizes() -> str:
-    """Error, and CPU time of a sample, of each size over those of the learner before with 1700, one seed."""
+    """Error and CPU time of a sample of each size over those of the learner before with 1700."""
     kept: dict[str, Any] = read("judge")
-    streams = kept[f"sizes-{SIZES[0]}"]
+    before, beside = kept[f"before-{BEFORE}"], read("beside")
     rows = []
     for size in SIZES:
-        found = kept[f"sizes-{size}"]
-        error, time = (
-            [_geometric(_ratios(found[name], kept[BEFORE][name], what)) for name in streams]
-            for what in ("together", "us")
-        )
-        cells = [f"{_geometric(error):.3f}", f"{max(error):.3f}", f"{_geometric(time):.2f}"]
-        rows.append([str(size), *cells, *(f"{value:.3f}" for value in error)])
-    return table(f"size | error | worst | time | {' | '.join(streams)}", rows)
+        found = kept[f"now-{size}"]
+        error = {
+            name: _geometric(_ratios(found[name], before[name], "together"))
+            for name in before
+            if name in found
+        }
+        pairs = [beside[case].get(f"{size} over {BEFORE}") for case in TIMED.values()]
+        times = [f"{pair['new'] / pair['old']:.2f}" if pair else "" for pair in pairs]
+        cells = [f"{_geometric(list(error.values())):.3f}", f"{max(error.values()):.3f}", *times]
+        rows.append([str(size), *cells, *(f"{error[name]:.3f}" if name in error else "" for name in before)])
+    return table(
+        f"size | error | worst | {' | '.join(f'time, {name}' for name in TIMED)} | {' | '.join(before)}", rows
+    )
 
 
 MADE: dict[str, Maker] = {"together": networks, "stations-year": year, "sizes": sizes}
