@@ -45,9 +45,9 @@ SIZE = 400
 Patches = list[tuple[type, str, Any]]
 
 
-def without_expert(name: str) -> Patches:
-    """The mixer gives it no weight, and measures the others without it."""
-    k, n = model.EXPERTS.index(name), len(model.EXPERTS)
+def without_experts(*gone: str) -> Patches:
+    """The mixer gives them no weight, and measures the others without them."""
+    k, n = [model.EXPERTS.index(name) for name in gone], len(model.EXPERTS)
     weights, learn, favour = Mixer.weights.fget, Mixer.learn, Mixer.favour
 
     def is_whole(mixer: Mixer) -> bool:  # not the mixture of a device that never listens
@@ -63,11 +63,11 @@ def without_expert(name: str) -> Patches:
     def new_learn(self: Mixer, errors: Any, repeats: Any) -> None:
         if is_whole(self):
             errors = errors.copy()
-            errors[..., k] = errors.max(-1)
+            errors[..., k] = errors.max(-1, keepdims=True)
         learn(self, errors, repeats)
 
     def new_favour(self: Mixer, row: int, expert: int) -> None:
-        if not is_whole(self) or expert != k:
+        if not is_whole(self) or expert not in k:
             favour(self, row, expert)
 
     changed = {"weights": property(new_weights), "learn": new_learn, "favour": new_favour}
@@ -152,7 +152,7 @@ NO_GIVING_UP: Patches = [(Recent, "gives_up", lambda self, repeats: np.zeros(len
 #: What is removed, in the words of the table, and how. The slow ones to judge come first.
 REMOVALS: dict[str, Callable[[], Patches]] = {
     "trust": lambda: [(Trust, "judge", lambda self, who, theta, able: able)],
-    **{name: lambda name=name: without_expert(name) for name in model.EXPERTS},  # type: ignore[misc]
+    **{name: lambda name=name: without_experts(name) for name in model.EXPERTS},  # type: ignore[misc]
     "correlation": lambda: CORRELATION,
     "alarm": lambda: NO_ALARM,
     "giving up": lambda: NO_GIVING_UP,
@@ -170,7 +170,8 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "own in personal": lambda: personal_around(lambda self: self.near),
     "plausible": lambda: [(Scale, "_plausible", rows_of)],
     "suits": lambda: [(Scale, "_suits", lambda self, table, own: True)],
-    "recent, alarm, giving up": lambda: without_expert("recent") + NO_ALARM + NO_GIVING_UP,
+    "recent, alarm, giving up": lambda: without_experts("recent") + NO_ALARM + NO_GIVING_UP,
+    "personal, weak": lambda: without_experts("personal", "weak"),
     "nothing": list,
 }
 
@@ -258,10 +259,10 @@ def measure(what: str, name: str, seed: str) -> None:
     if seed in rows:
         return
     began = time.process_time()
-    if seed not in acts:
+    if what in ACTS and seed not in acts:
         acts[seed] = acting(name, int(seed))
     rows[seed] = 1.0
-    if matters(what, name, acts[seed]):
+    if matters(what, name, acts.get(seed, [])):
         whole = json.loads(JUDGED.read_text())[f"now-{SIZE}"][name][seed]["together"]
         with patched(REMOVALS[what]()):
             rows[seed] = round(error(name, int(seed)) / whole, 5)
