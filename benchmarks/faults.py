@@ -19,10 +19,10 @@ rates       three devices, path or complete, with 8, 2 and 1/3 samples a second,
             at that time with a step without one. "alone": without links
 
 Kept: errors over those of the same run without the fault, of the whole run ("all"), from the fault on
-("since"), and of these of the device itself and the others; the bar is 1.03, 1.10 for rates. "scales":
-different ones at the end, "split": part of the rounds since in which there were several, "stalled": devices
-whose rounds or samples are not all done, "faults": rounds that ended by an exception, "duals": largest
-|sum of lam| over largest |lam|.
+("since"), after an outage, and since of the device itself and of the others; the bar is 1.03, 1.10 for
+rates. "scales": different ones at the end, "split": part of the rounds since in which there were several,
+"stalled": devices whose rounds or samples are not all done, "faults": rounds that ended by an exception,
+"duals": largest |sum of lam| over largest |lam|.
 """
 
 from __future__ import annotations
@@ -195,6 +195,8 @@ def measure(case: judge.Case, seed: int, fault: Fault, clean: dict[str, Any], be
     right = np.where(np.isnan(wrong), np.nan, right)  # only what both have seen
     ratio = lambda *at: float(f"{np.nanmean(wrong[at]) / np.nanmean(right[at]):.4g}")  # noqa: E731
     found |= {"all": ratio(slice(None), slice(1, None)), "since": ratio(slice(None), since)}
+    if fault.lost is not NONE.lost and fault.begins + OUTAGE < ROUNDS:
+        found["after"] = ratio(slice(None), slice(fault.begins + OUTAGE, None))
     if fault.away and fault.away[1] < ROUNDS:
         found |= {"itself": ratio(-1, since), "others": ratio(slice(-1), since)}
     return found
@@ -226,7 +228,8 @@ def main() -> None:
                 rows = kept.setdefault(name, {}).setdefault(stream, {})
                 if args.only in name and str(seed) not in rows:
                     rows[str(seed)] = make()
-                    RESULTS.write_text(json.dumps(kept) + "\n")
+                    RESULTS.with_suffix(".new").write_text(json.dumps(kept) + "\n")
+                    RESULTS.with_suffix(".new").replace(RESULTS)  # at once: a run may be killed
                     print(name, stream, seed, rows[str(seed)], flush=True)
 
 

@@ -28,6 +28,7 @@ import numpy as np
 
 import domkl
 from domkl import datasets
+from domkl.exchange.graph import Graph
 
 RESULTS = Path(__file__).parent / "results" / "outliers.json"
 STREAMS = ("made", "air", "stations")
@@ -52,72 +53,99 @@ def stream(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Case:
-    """A stream, and its clean run."""
+    """A stream, and runs of it with other labels: those of one length are parts of one simulation."""
 
     def __init__(self, name: str, seed: int) -> None:
         self.X, self.y = stream(name, seed)
         self.seed, self.width, self.start = seed, float(np.ptp(self.y)), float(np.median(self.y))
-        self.clean = self.errors(self.y)
 
-    def errors(self, given: np.ndarray, true: np.ndarray | None = None, way: str = "bound") -> np.ndarray:
-        """Squared errors (J, T) over true labels of a run that is given others."""
-        X, true = self.X[:, : given.shape[1]], self.y[:, : given.shape[1]] if true is None else true
+    def errors(self, given: list[np.ndarray], true: list[np.ndarray], way: str = "bound") -> list[np.ndarray]:
+        """Squared errors (J, T) over true labels, of a ring for each of the labels that are given."""
+        J, T = given[0].shape
         model = domkl.Auto(size=SIZE, seed=self.seed, start=self.start, outliers=way)
+        near = [sorted({(j - 1) % J, (j + 1) % J}) for j in range(J)]
+        rings = [tuple(i + J * k for i in others) for k in range(len(given)) for others in near]
+        graph = Graph(tuple(range(J)) * len(given), tuple(rings))
         with np.errstate(all="ignore"):
-            return (domkl.simulate(X, given, "ring", model=model).y_hat - true) ** 2
+            X = np.concatenate([self.X[:, :T]] * len(given))
+            run = domkl.simulate(X, np.concatenate(given), graph, model=model)
+        return [(f - y) ** 2 for f, y in zip(np.split(run.y_hat, len(given)), true, strict=True)]
 
-    def one(self) -> dict[str, list[float]]:
-        """At the learner with the wrong label, and over all."""
-        found = {}
-        for at in MOMENTS:
-            part = slice(at + 1, at + 1 + AFTER)
-            for size in RANGES:
-                y = self.y[:, : part.stop].copy()
-                y[0, at] += size * self.width
-                wrong, right = self.errors(y)[:, part], self.clean[:, part]
-                found[f"{at} {size:g}"] = [ratio(wrong[0], right[0]), ratio(wrong, right)]
+    def measure(self) -> dict[str, dict[str, list[float]]]:
+        """All kinds of cases."""
+        early, late = ([m for m in MOMENTS if (m < ROUNDS // 2) is is_early] for is_early in (True, False))
+        end = early[-1] + 1 + AFTER
+        ones, many, unit = self.one(late), self.many(), self.unit()
+        labels = [self.y, *ones.values(), *many.values(), *unit.values()]
+        clean, *found = self.errors(labels, [self.y] * (len(labels) - len(unit)) + [*unit.values()])
+        keep = self.errors([self.y, *many.values()], [self.y] * (1 + len(many)), "keep")
+        firsts = {name: y[:, :end] for name, y in self.one(early).items()}
+        begun = self.errors([*firsts.values()], [self.y[:, :end]] * len(firsts))
+        n, k = len(ones), len(ones) + len(many)
+        return {
+            "one": self.after_one(dict(zip([*firsts, *ones], [*begun, *found[:n]], strict=True)), clean),
+            "many": {
+                name: [ratio(e[:, AFTER:], clean[:, AFTER:]) for e in both]
+                for name, *both in zip(many, found[n:k], keep[1:], strict=True)
+            },
+            "unit": self.after_unit(dict(zip(unit, found[k:], strict=True)), clean, unit),
+            "cost": {"clean": [ratio(clean[:, 1:], keep[0][:, 1:])]},
+        }
+
+    def one(self, moments: list[int]) -> dict[str, np.ndarray]:
+        """Labels with one that is wrong at learner 0."""
+        found = {f"{at} {size:g}": self.y.copy() for at in moments for size in RANGES}
+        for name, y in found.items():
+            at, size = name.split()
+            y[0, int(at)] += float(size) * self.width
         return found
 
-    def many(self) -> dict[str, list[float]]:
-        """With the guard, and without."""
+    def after_one(self, runs: dict[str, np.ndarray], clean: np.ndarray) -> dict[str, list[float]]:
+        """At the learner with the wrong label, and over all."""
+        found = {}
+        for name, errors in runs.items():
+            at = int(name.split()[0]) + 1
+            wrong, right = errors[:, at : at + AFTER], clean[:, at : at + AFTER]
+            found[name] = [ratio(wrong[0], right[0]), ratio(wrong, right)]
+        return found
+
+    def many(self) -> dict[str, np.ndarray]:
+        """Labels of which 5 % are wrong."""
         rng, found = np.random.default_rng(self.seed), {}
         is_wrong = rng.random(self.y.shape) < 0.05
         signs, uniform = rng.choice([-1, 1], self.y.shape), rng.random(self.y.shape)
         for name, (low, high) in MANY.items():
             by = self.width * 10 ** (low + (high - low) * uniform)
-            y = self.y + is_wrong * by * (1 if name == "up 3" else signs)
-            runs = [self.errors(y, way=way)[:, AFTER:] for way in ("bound", "keep")]
-            found[name] = [ratio(run, self.clean[:, AFTER:]) for run in runs]
+            found[name] = self.y + is_wrong * by * (1 if name == "up 3" else signs)
         return found
 
-    def unit(self) -> dict[str, list[float]]:
+    def unit(self) -> dict[str, np.ndarray]:
+        """Labels of which those of learner 0 have another unit from the middle on."""
+        found = {name: self.y.copy() for name in UNITS}
+        for (a, b), y in zip(UNITS.values(), found.values(), strict=True):
+            y[0, ROUNDS // 2 :] = a * self.width + b * y[0, ROUNDS // 2 :]
+        return found
+
+    def after_unit(
+        self, runs: dict[str, np.ndarray], clean: np.ndarray, labels: dict[str, np.ndarray]
+    ) -> dict[str, list[float]]:
         """Itself over the clean run, itself over one that starts alone, its neighbours over the clean run."""
         half, found = ROUNDS // 2, {}
         late = slice(half + 300, None)
-        for name, (a, b) in UNITS.items():
-            y = self.y.copy()
-            y[0, half:] = a * self.width + b * y[0, half:]
-            errors = self.errors(y, y)
-            model = domkl.Auto(size=SIZE, seed=self.seed, start=self.start)
-            alone = domkl.simulate(self.X[:1, half:], y[:1, half:], nx.empty_graph(1), model=model)
-            fresh = (alone.y_hat - y[:1, half:]) ** 2
+        model = domkl.Auto(size=SIZE, seed=self.seed, start=self.start)
+        for name, errors in runs.items():
+            y = labels[name][:1, half:]
+            fresh = (domkl.simulate(self.X[:1, half:], y, nx.empty_graph(1), model=model).y_hat - y) ** 2
             found[name] = [
-                ratio(errors[0, late], self.clean[0, late] * b**2),
+                ratio(errors[0, late], clean[0, late] * UNITS[name][1] ** 2),
                 ratio(errors[0, late], fresh[0, 300:]),
-                ratio(errors[1:, half:], self.clean[1:, half:]),
+                ratio(errors[1:, half:], clean[1:, half:]),
             ]
         return found
-
-    def cost(self) -> dict[str, list[float]]:
-        """Clean, with the guard over without."""
-        return {"clean": [ratio(self.clean[:, 1:], self.errors(self.y, way="keep")[:, 1:])]}
 
 
 def ratio(wrong: np.ndarray, right: np.ndarray) -> float:
     return float(f"{wrong.mean() / right.mean():.4g}")
-
-
-KINDS = {"one": Case.one, "many": Case.many, "unit": Case.unit, "cost": Case.cost}
 
 
 def main() -> None:
@@ -130,14 +158,11 @@ def main() -> None:
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for seed in range(args.seeds):
         for name in args.streams.split(","):
-            case = None
-            for kind, measure in KINDS.items():
-                rows = kept.setdefault(kind, {}).setdefault(name, {})
-                if str(seed) not in rows:
-                    case = case or Case(name, seed)
-                    rows[str(seed)] = measure(case)
-                    RESULTS.write_text(json.dumps(kept) + "\n")
-                    print(kind, name, seed, rows[str(seed)], flush=True)
+            if str(seed) not in kept.get("one", {}).get(name, {}):
+                for kind, found in Case(name, seed).measure().items():
+                    kept.setdefault(kind, {}).setdefault(name, {})[str(seed)] = found
+                    print(kind, name, seed, found, flush=True)
+                RESULTS.write_text(json.dumps(kept) + "\n")
 
 
 if __name__ == "__main__":

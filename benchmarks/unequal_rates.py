@@ -19,7 +19,7 @@ def streams(name: str, seed: int) -> judge.Case:
     """Samples of the first three devices of a stream, one a tick."""
     found = judge.case(name)
     if name == "a0":
-        found = found._replace(**dict(zip("Xy", together.made(0.0, seed, J=3, T=TICKS)[:2], strict=True)))
+        found = found._replace(**dict(zip("Xy", together.made(0.0, seed, J=6, T=TICKS)[:2], strict=True)))
     return found._replace(X=found.X[:3, :TICKS], y=found.y[:3, :TICKS])
 
 
