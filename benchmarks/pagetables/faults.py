@@ -8,7 +8,7 @@ import numpy as np
 
 from .common import Maker, read, scientific, table
 
-#: What is shown of a fault: its figure, or "since" where it begins late.
+#: A fault in words, its name, and which of its figures is shown.
 ROWS = {
     "20 % of messages lost": ("loss", "all"),
     "a device joins in round 300: the others": ("join", "others"),
@@ -22,8 +22,10 @@ ROWS = {
 
 
 def _shown(rows: dict[str, dict[str, Any]], what: str) -> str:
-    """Mean and worst seed."""
+    """Mean and worst seed; nothing where none was measured."""
     found = [row[what] for row in rows.values()]
+    if not found:
+        return ""
     return f"{np.exp(np.log(found).mean()):.3f} / {max(found):.3f}"
 
 
@@ -43,9 +45,11 @@ def faults() -> str:
         split = sum(row["scales"] > 1 for row in found)
         stalled = sum(row["stalled"] + row["faults"] for row in found)
         duals = scientific(max(row["duals"] for row in found))
-        cells = [_shown(kept[name][stream], what) for stream in streams]
-        lines.append([words.strip(), *cells, f"{split} of {len(found)}", str(stalled), duals])
-    headings = ["error over without, mean / worst", *streams, "end split", "stalls", "sum of duals"]
+        cells = [_shown(kept[name].get(stream, {}), what) for stream in streams]
+        cells += [f"{max(row['all'] for row in found):.3f}", f"{split} of {len(found)}", str(stalled), duals]
+        lines.append([words.strip(), *cells])
+    headings = ["error since the fault over without, mean / worst", *streams]
+    headings += ["worst of a whole run", "end on several scales", "stalls", "sum of duals"]
     return table(" | ".join(headings), lines)
 
 
