@@ -228,7 +228,7 @@ def test_the_equations_of_consensus():
     from domkl.learning.auto.consensus import Consensus
     from domkl.learning.model import Pull
 
-    K, rho, f = 3, 0.4, 0.05
+    K, rho = 3, 0.4
     model = Consensus(np.ones(2), np.ones(2), 1, K)
     tau = 0.01 / 2 + rho
     theta, lam, weak, near = (np.zeros((2, K)) for _ in range(4))
@@ -245,7 +245,7 @@ def test_the_equations_of_consensus():
         Q = [np.linalg.inv(2 * Z[j].T @ Z[j] + tau * np.eye(K)) for j in range(2)]
         M = [2 * Z[j].T @ Y[j] for j in range(2)]
         new = np.array([Q[j] @ (M[j] + rho / 2 * (theta[j] + near[j]) - lam[j]) for j in range(2)])
-        weak = np.array([Q[j] @ (M[j] + (tau - f) * weak[j]) for j in range(2)])
+        weak = np.array([Q[j] @ (M[j] + rho * weak[j]) for j in range(2)])
         sent = model.learn(solved, y, np.full(2, 2.0))
         other = sent[::-1]
         model.merge(Pull(other, other, np.ones(2), other, np.ones(2)))

@@ -30,7 +30,7 @@ class Consensus(Concept):
         theta  = Q (M + rho/2 (w theta + sum w_i theta_i) - lam)     sent to the neighbours
         lam   += rho/2 sum w_i (theta - theta_i)                     which sum to zero over a network
         alone  = Q M                                                 own samples only
-        weak  <- Q (M + (tau - f) weak)                              own samples, with the small ridge f
+        weak  <- Q (M + rho w weak)                                  own samples, with the small ridge eta
         personal . z = alone . z + tau (Q z) . c                     c: mean of own and neighbours' theta
 
     The personal function is the ridge regression of own samples around c instead of around zero: the
@@ -39,9 +39,7 @@ class Consensus(Concept):
     Parameters
     ----------
     rho : how hard neighbours pull at each other.
-    eta : the ridge of a device with neighbours, divided by one more than their number.
-    eta_alone : the ridge of a device without.
-    weak_ridge : f above.
+    eta : the ridge, divided by one more than the number of neighbours. A device without any pulls itself.
     steps : how often a device repeats its step after learning all samples again, as if neighbours agreed.
 
     Examples
@@ -78,24 +76,21 @@ class Consensus(Concept):
         *,
         rho: float = 0.4,
         eta: float = 0.01,
-        eta_alone: float = 0.2,
-        weak_ridge: float = 0.05,
         steps: int = 8,
     ) -> None:
-        self.rho, self.eta, self.eta_alone = rho, eta, eta_alone
-        self.weak_ridge, self.steps = weak_ridge, steps
+        self.rho, self.eta, self.steps = rho, eta, steps
         self.allocate(dtype, J=len(weight), m=m, K=K)
         self.Q = Inverse(len(weight), K, dtype)
-        self.weight, self.tau = weight.astype(np.float64), self._tau(weight, degree)
+        self._weigh(weight, degree)
         self.Q.base[:] = np.eye(K) / self.tau[:, None, None]
 
-    def _tau(self, weight: Array, degree: Array) -> Array:
-        ridge = np.where(degree > 0, self.eta / (degree + 1), self.eta_alone)
-        return np.asarray((ridge + self.rho * weight).astype(self.dtype))
+    def _weigh(self, weight: Array, degree: Array) -> None:
+        self.weight = np.where(degree > 0, weight, 1.0)
+        self.tau = (self.eta / (degree + 1) + self.rho * self.weight).astype(self.dtype)
 
     def solve(self, z: Array) -> Solved:
         """One pass over Q for a sample. (J, K)"""
-        rest = at(np.maximum(self.tau - self.weak_ridge, 0), self.weak) * self.weak
+        rest = at((self.rho * self.weight).astype(self.dtype), self.weak) * self.weak
         right = np.concatenate([z[:, None], self.moment + self.side, self.moment + rest], 1)  # (J, 1 + 2m, K)
         found = self.Q.times(np.ascontiguousarray(right.swapaxes(1, 2)))
         found = np.ascontiguousarray(found.swapaxes(1, 2))
@@ -139,10 +134,10 @@ class Consensus(Concept):
     def merge(self, pull: Pull) -> None:
         """End the round with what neighbours sent."""
         half, kind = self.rho / 2, self.dtype
-        moving, weight = (at(values.astype(kind), self.theta) for values in (pull.moving, pull.weight))
+        moving, weight = (at(values.astype(kind), self.theta) for values in (pull.moving, self.weight))
         moved = moving * self.theta - pull.moved.astype(kind)
         self.lam = self.lam + (half * moved).astype(kind)
-        near = pull.near.astype(kind)
+        near = np.where(at(pull.weight, self.theta) > 0, pull.near, weight * self.theta).astype(kind)
         self.side = (half * (weight * self.theta + near)).astype(kind) - self.lam
         self.near = pull.mean.astype(kind)
 
@@ -158,13 +153,11 @@ class Consensus(Concept):
         M = h * (y.T @ Z)
         alone = M @ Q
         ridge = float(self.rho * self.weight[row])
-        theta = weak = alone
-        for _ in range(self.steps if ridge else 0):
-            theta = (M + ridge * theta) @ Q
+        theta = alone
         for _ in range(self.steps):
-            weak = (M + max(float(self.tau[row]) - self.weak_ridge, 0) * weak) @ Q
+            theta = (M + ridge * theta) @ Q
         self.Q.put(row, Q)
-        self.moment[row], self.alone[row], self.weak[row], self.theta[row] = M, alone, weak, theta
+        self.moment[row], self.alone[row], self.weak[row], self.theta[row] = M, alone, theta, theta
         self.near[row], self.lam[row] = theta, 0
         self.side[row] = ridge * theta
         slack = np.maximum(1 - h * dot(Z @ Q, Z), 1e-3)
@@ -178,14 +171,13 @@ class Consensus(Concept):
 
     def reweigh(self, weight: Array, degree: Array) -> None:
         """Edges have other weights (J,) from now on: Q changes exactly, nothing is forgotten."""
-        tau = self._tau(weight, degree)
-        for j in np.flatnonzero(tau != self.tau).tolist():
-            if self.Q.base[j].any():
-                Q = np.linalg.inv(self.Q.whole(j).astype(np.float64))
-                Q[np.diag_indices(len(Q))] += float(tau[j]) - float(self.tau[j])
-                self.Q.put(j, np.asarray(np.linalg.inv(Q)))
-                self.alone[j] = self.moment[j] @ self.Q.base[j]
-        self.weight, self.tau = weight.astype(np.float64), tau
+        before = self.tau
+        self._weigh(weight, degree)
+        for j in np.flatnonzero(before != self.tau).tolist():
+            Q = np.linalg.inv(self.Q.whole(j).astype(np.float64))
+            Q[np.diag_indices(len(Q))] += float(self.tau[j]) - float(before[j])
+            self.Q.put(j, np.asarray(np.linalg.inv(Q)))
+            self.alone[j] = self.moment[j] @ self.Q.base[j]
 
     def state(self) -> dict[str, Any]:
         """All arrays, and Q in its two parts, so that a restored one goes on with the same bits."""

@@ -16,7 +16,7 @@ class Guard(Concept):
 
     R is `reach` robust deviations of the last errors, or `near` times the range of the own labels if that is
     more. So a label a little outside hardly changes, and one that is absurd has no effect. If most of the
-    last `last` labels are outside, the world has changed, and they count as they are.
+    last `last` labels are outside, the world has changed: `gives_up` says so, and the guard begins again.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Guard(Concept):
         window: int = 100,
         quantile: float = 0.8,
         last: int = 16,
-        few: int = 10,
+        few: int = 2,
     ) -> None:
         self.reach, self.near, self.window = reach, near, window
         self.quantile, self.last, self.few = quantile, last, few
@@ -62,19 +62,41 @@ class Guard(Concept):
         reach = np.maximum(self.reach * deviation, own) + 1e-12
         large = (error > reach) & (n >= self.few)[:, None]
         self.large[J, self.age % self.last] = large
-        through = self.large.mean(1) > 0.5
         factor = (reach / np.maximum(error, reach)) ** 2
-        bounded = np.where(large & ~through, y_hat + (y - y_hat) * factor, y)
+        bounded = np.where(large & ~self._many(), y_hat + (y - y_hat) * factor, y)
         self.errors[J, self.age % self.window] = error
         self.age += 1
         self.least, self.most = np.minimum(self.least, bounded), np.maximum(self.most, bounded)
         return np.asarray(bounded)
+
+    def recheck(self, row: int, y: Array) -> Array:
+        """Labels (n, m) of a row that are learnt again: the first ones came before errors were known.
+
+        One that lies `reach` times the range of most of them from their middle is bounded as above.
+        """
+        if (most := len(y) // 8) > 0:
+            low, *_, high = np.sort(y, axis=0)[most : len(y) - most]
+            error, reach = y - np.median(y, axis=0), self.reach * (high - low)
+            factor = np.where(reach > 0, reach / np.maximum(np.abs(error), np.maximum(reach, 1e-300)), 1)
+            y = y - error + error * factor**2
+        self.least[row], self.most[row] = y.min(0), y.max(0)
+        return y
+
+    def _many(self) -> npt.NDArray[np.bool_]:
+        """Whether most of the last labels were outside. (J, m)"""
+        return np.asarray(2 * self.large.sum(1) > self.last)
+
+    def gives_up(self) -> npt.NDArray[np.bool_]:
+        """Which rows (J,) see another world, and begin again."""
+        rows = self._many().any(-1)
+        self.reset(rows)
+        return np.asarray(rows)
 
     def _quantile(self, n: Array) -> Array:
         """The quantile of the first n (J,) errors of each row. (J, m)"""
         out = np.zeros_like(self.least)
         for count in np.unique(n):
             if count >= self.few:
-                rows, k = n == count, int(self.quantile * (count - 1))
+                rows, k = n == count, int(np.ceil(self.quantile * (count - 1)))
                 out[rows] = np.partition(self.errors[rows, :count], k, axis=1)[:, k]
         return out

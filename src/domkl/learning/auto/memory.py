@@ -61,6 +61,10 @@ class Memory(Concept):
         n = min(n, self.X.shape[1])
         return self.X[row : row + 1, self.X.shape[1] - n :], self.Y[row, self.Y.shape[1] - n :]
 
+    def correct(self, row: int, y: Array) -> None:
+        """Replace the last labels of a row. (n, m)"""
+        self._Y[row, self._end - len(y) : self._end] = y
+
     def state(self) -> dict[str, Any]:
         """Counts and the samples that are kept."""
         return {**super().state(), "X": self.X.copy(), "Y": self.Y.copy()}

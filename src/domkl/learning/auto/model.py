@@ -121,7 +121,8 @@ class AutoRows(Model):
         self.mixture, self.apart = Mixture(self.J, m, len(EXPERTS) - 1), Mixture(self.J, m, len(LOCAL))
         self.guard = Guard(self.J, m)
         self.restarts = np.zeros(self.J, int)
-        self.alike = np.ones(self.J, bool)  # whether all that was heard in this round has our scale
+        # Whether a message came in this round, and whether one had another scale than ours.
+        self.heard, self.unlike = np.zeros((2, self.J), bool)
 
     def _make(self, names: Sequence[Hashable], weight: Array) -> None:
         """What depends on the number of inputs."""
@@ -145,6 +146,10 @@ class AutoRows(Model):
     def is_lone(self) -> bool:
         """Whether nobody has a neighbour, so that all experts are those of a device alone."""
         return not self.degree.any()
+
+    @property
+    def _bounds_labels(self) -> bool:
+        return self.settings.outliers == "bound" and not self.loss.classifies
 
     @property
     def weights(self) -> Array:
@@ -176,7 +181,7 @@ class AutoRows(Model):
         y = np.asarray(y, np.float64).reshape(self.J, self.m)
         past = prediction if earlier is None else earlier
         solved, terms = prediction.solved, prediction.terms
-        if solved is not None and self.settings.outliers == "bound" and not self.loss.classifies:
+        if solved is not None and self._bounds_labels:
             y = self.guard.bound(y, past.whole.y)
         self.memory.add(prediction.x, y)
         self.scale.note_targets(y)
@@ -200,49 +205,53 @@ class AutoRows(Model):
     def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         own = self.scale.number[who][:, None]
         alike = (sent["scale"].reshape(own.shape[0], -1) == own) & (own > 0)
-        self.alike[who] = alike.all(1)
+        self.heard[who] |= alike.shape[1] > 0
+        self.unlike[who] |= ~alike.all(1)
         return self.trust.judge(who, sent["theta"], alike)
 
     def merge(self, incoming: Mapping[str, Any]) -> None:
+        begins = np.zeros(self.J, bool)
         if self.is_scaled:
             self.consensus.merge(incoming["theta"])
-            self._restart()
-        self.scale.compare(self.alike)
-        self.alike[:] = True
-        self._rescale()
+            begins = self._restart()
+        self.scale.compare(self.heard, self.unlike)
+        self.heard[:] = self.unlike[:] = False
+        self._rebuild_where(begins)
 
     def take_back(self, moves: Array) -> None:
         self.consensus.take_back(moves)
 
     # Changes, each decided by a device from its own errors
 
-    def _restart(self) -> None:
-        """Begin again with the recent model, or with everything, where own errors ask for it."""
+    def _restart(self) -> npt.NDArray[np.bool_]:
+        """Begin again with the recent model where own errors ask for it; which rows (J,) give up their past."""
         if self.settings.forgetting == "none":
-            return
-        repeats = self.mixture.echo.repeats
+            return np.zeros(self.J, bool)
+        repeats, memory = self.mixture.echo.repeats, self.memory
         for j, n in self.recent.alarms(repeats):
             inputs, y = self._last(j, n)
             self.recent.teach(j, self.recent.terms(inputs.deviations)[0], y)
-            self.memory.fresh[j] = n
+            memory.fresh[j] = n
             self.mixture.mixer.favour(j, RECENT)
             self.apart.mixer.favour(j, LOCAL.index(RECENT))
-        gives_up = self.recent.gives_up(repeats) & (self.memory.count > self.scale.early)
-        for j in np.flatnonzero(gives_up).tolist():
-            n = int(min(self.memory.useful[j], self.memory.fresh[j], self.recent.fade))
-            self._rebuild(j, max(n, 2))
+        begins = self.recent.gives_up(repeats) & (memory.count > self.scale.early)
+        few = np.minimum(np.minimum(memory.useful, memory.fresh), self.recent.fade)
+        memory.useful = np.where(begins, np.maximum(few, 2), memory.useful)
+        outside = self.guard.gives_up()
+        memory.useful[outside] = 2
+        return np.asarray(begins | outside)
 
-    def _rescale(self) -> None:
-        """Take a new scale where it is time, and learn the last samples again in it."""
+    def _rebuild_where(self, begins: npt.NDArray[np.bool_]) -> None:
+        """Take a new scale where it is time; there, and where the past was given up, learn samples again."""
         memory, before, had = self.memory, self.scale.width.copy(), self.scale.number > 0
-        rows = np.flatnonzero(self.scale.take(memory.count, memory.X, memory.Y))
-        if not len(rows):
-            return
-        factor = np.where(had[rows, None], before[rows] / self.scale.width[rows], 1.0)
-        self.mixture.rescale(rows, factor)
-        self.apart.rescale(rows, factor)
-        self.recent.rescale(rows, (factor**2).mean(-1))
-        for j in rows.tolist():
+        taken = self.scale.take(memory.useful, memory.X, memory.Y, begins)
+        rows = np.flatnonzero(taken)
+        if len(rows):
+            factor = np.where(had[rows, None], before[rows] / self.scale.width[rows], 1.0)
+            self.mixture.rescale(rows, factor)
+            self.apart.rescale(rows, factor)
+            self.recent.rescale(rows, (factor**2).mean(-1))
+        for j in np.flatnonzero(taken | begins).tolist():
             self._rebuild(j, int(memory.useful[j]))
 
     def _last(self, j: int, n: int) -> tuple[Any, Array]:
@@ -253,6 +262,8 @@ class AutoRows(Model):
 
     def _rebuild(self, j: int, n: int) -> None:
         """Let a row know its last n samples only, in its scale; its edges start again."""
+        if self._bounds_labels:
+            self._recheck(j, n)
         inputs, y = self._last(j, n)
         Z = self.features(inputs)[0]
         own = self.consensus.rebuild(j, Z, y, 2 * float(self.mixture.echo.weight[j]))
@@ -260,6 +271,17 @@ class AutoRows(Model):
         self.recent.teach(j, self.recent.terms(inputs.deviations)[0], y)
         self.memory.useful[j] = len(y)
         self.restarts[j] += 1
+
+    def _recheck(self, j: int, n: int) -> None:
+        """Bound wrong labels among a row's last n; errors noted with them say nothing while they are few."""
+        before = self.memory.last(j, n)[1].copy()
+        after = self.guard.recheck(j, before)
+        if self.memory.count[j] <= self.scale.early and (before != after).any():
+            for concept in (self.mixture.mixer, self.mixture.echo, self.apart.mixer, self.apart.echo):
+                concept.reset(j)
+            self.recent.reset(j)
+            self.guard.reset(j, "errors", "large", "age")
+        self.memory.correct(j, after)
 
     # News of scales
 
@@ -296,7 +318,7 @@ class AutoRows(Model):
         self.scale.least, self.scale.most = least, most
         if had:
             self.scale.publish(np.ones(self.J, int), self.memory.X, self.memory.Y)
-            self._rescale()
+            self._rebuild_where(np.ones(self.J, bool))
 
     def drop_samples(self) -> None:
         """Keep what was learnt and the scale for good, and no sample: for a file that is handed over."""

@@ -101,17 +101,16 @@ class Inputs(NamedTuple):
 class Scale(Concept):
     """What J devices know of each other's samples, and the scale that each has taken from it.
 
-    A scale is the plain mean over devices of means, variances and quantiles, and the range over all of them:
-    every device counts the same, whatever it claims. Two guards bound what a false summary can do: one whose
-    range lies far from most others' is left out, and a device keeps a scale of its own where the joint one
-    would squeeze its samples.
+    A scale is a trimmed mean over devices of means, variances and quantiles, and the range of all that is left:
+    every device counts the same, whatever it claims. A device keeps a scale of its own where the joint one is
+    much wider or narrower than its samples, so nothing that others say can take more than the network from it.
 
     Parameters
     ----------
     last : samples after which a device publishes for the last time; as many are kept to learn from again.
     early : it publishes after 1, 2, 4 .. samples up to this.
     spread : samples that news is given to spread before a new scale is taken.
-    far : a summary is left out if it reaches further than this many typical spans beyond the typical range.
+    trim : one in so many of the lowest, and of the highest, values of each number is left out.
     fits : the joint scale is taken if the middle half of the own values fills this part of the joint one's.
     most : devices that are remembered.
 
@@ -143,8 +142,10 @@ class Scale(Concept):
     least: Array = field("J m", first=LARGEST)  # the range of the targets, which predictions keep to
     most: Array = field("J m", first=-LARGEST)
     number: Array = field("J", low=0, high=EXACT)  # 0: no scale yet; equal numbers are equal scales
-    unlike: npt.NDArray[Any] = field("J", "int64", low=0)  # rounds in a row in which a neighbour differed
+    unlike: npt.NDArray[Any] = field("J", "int64", low=0)  # rounds with a neighbour's other scale, since ours
     is_late: npt.NDArray[Any] = field("J", "bool", low=0, high=1)
+    changed: npt.NDArray[Any] = field("J", "bool", low=0, high=1)  # known is more than the scale is made of
+    heard: npt.NDArray[Any] = field("J", "bool", 1.0, low=0, high=1)  # a message came since it last published
 
     def __init__(
         self,
@@ -156,18 +157,17 @@ class Scale(Concept):
         last: int = 512,
         early: int = 64,
         spread: int = 16,
-        far: float = 2.0,
+        trim: int = 4,
         fits: float = 0.25,
         limit: int = 1024,
     ) -> None:
-        self.last, self.early, self.spread, self.far, self.fits = last, early, spread, far, fits
+        self.last, self.early, self.spread, self.trim, self.fits = last, early, spread, trim, fits
         self.limit, self.names = limit, list(names)
         self.linked = np.array(list(linked), bool)
         J = len(self.names)
         self.allocate(np.float64, J=J, d=d, m=m, q=QUANTILES)
         self.known: list[dict[Hashable, Summary]] = [{} for _ in range(J)]
         self.news: list[dict[Hashable, Summary]] = [{} for _ in range(J)]  # since the last message
-        self.changed = np.zeros(J, bool)  # whether something is known that the scale was not made of
 
     # Summaries
 
@@ -178,10 +178,11 @@ class Scale(Concept):
         for j in np.flatnonzero(due).tolist():
             values = np.concatenate([X[j], Y[j]], -1)
             self._join(j, {self.names[j]: Summary.of(values, int(counts[j]))})
+            self.heard[j] = False
 
     def hear(self, row: int, news: Mapping[Hashable, Summary], count: int = 0) -> None:
-        """Join what a neighbour of this row passed on; nobody else speaks for the row itself."""
-        self._join(row, {name: new for name, new in news.items() if name != self.names[row]})
+        """Join what a neighbour of this row passed on; what it says of the row itself is of an earlier life."""
+        self._join(row, news)
         known = self.known[row]
         final = sum(one.samples == self.last for one in known.values())
         if 2 * count < self.last and 2 * final > len(known):
@@ -203,26 +204,41 @@ class Scale(Concept):
         """Pass on everything known once more, to a neighbour that is new."""
         self.news = [dict(known) for known in self.known]
 
-    def compare(self, alike: npt.NDArray[np.bool_]) -> None:
-        """Whether all neighbours that a row (J,) heard of in this round have its scale.
+    def compare(self, heard: npt.NDArray[np.bool_], unlike: npt.NDArray[np.bool_]) -> None:
+        """Note which rows (J,) had a message in this round, and which one with another scale.
 
-        Where that has not been so for a while, messages were lost: everything known is passed on again.
+        Messages were lost there: everything known is passed on again, in the first, second, fourth, eighth ..
+        such round since the last scale.
         """
-        self.unlike = np.where(alike, 0, self.unlike + 1)
-        for j in np.flatnonzero(self.unlike >= 2 * self.spread):
-            self.news[j], self.unlike[j] = dict(self.known[j]), 0
+        self.heard |= heard
+        self.unlike += unlike
+        again = unlike & (self.unlike & (self.unlike - 1) == 0)
+        for j in np.flatnonzero(again):
+            self.news[j] = dict(self.known[j])
 
     # The scale
 
-    def take(self, counts: npt.NDArray[np.int_], X: Array, Y: Array) -> npt.NDArray[np.bool_]:
-        """Let devices take the scale of what they know, when it is time; which of them (J,) did."""
+    def take(
+        self, counts: npt.NDArray[np.int_], X: Array, Y: Array, begins: npt.NDArray[np.bool_] | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Let devices take the scale of what they know, when it is time; which of them (J,) have another now.
+
+        counts (J,) are the samples that each can learn again, X (J, n, d) and Y (J, n, m) hold them last;
+        `begins` (J,): it has given up its past, so it is time.
+        """
         power = 1 << np.maximum(np.frexp(counts.astype(float))[1] - 1, 0)
         lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
         later = (counts % self.spread == 0) & (counts > 2 * self.spread) & (counts > power + lag)
-        rows = self.changed & ((counts == power + lag) | later | (self.number == 0))
+        due = counts == power + lag
+        rows = (self.changed & (due | later | (self.number == 0))) | (
+            due & (counts <= self.last + self.spread)
+        )
+        rows &= self.heard | ~self.linked | (self.number == 0)
+        rows |= False if begins is None else begins
+        rows &= np.array([len(known) > 0 for known in self.known])
         made: dict[bytes, tuple[int, Array]] = {}
         for j in np.flatnonzero(rows).tolist():
-            own = np.concatenate([X[j], Y[j]], -1)
+            own = np.concatenate([X[j], Y[j]], -1)[-int(counts[j]) :]
             number, table = self._joint(j, made)
             if not self._suits(table, own):
                 number, table = self._pooled({self.names[j]: Summary.of(own)})
@@ -245,21 +261,13 @@ class Scale(Concept):
         """The number and the table of the scale that these summaries make."""
         order = sorted(known, key=repr)
         tables = np.stack([known[name].table() for name in order])  # (N, 2 + Q, c)
-        tables = tables[self._plausible(tables[:, 2], tables[:, -1])]
+        few = len(tables) // self.trim
+        tables = np.sort(tables, axis=0)[few : len(tables) - few]
         mean, variance = tables[:, 0].mean(0), tables[:, 1].mean(0) + tables[:, 0].var(0)
         low, high = tables[:, 2].min(0), tables[:, -1].max(0)
         pooled = np.vstack([mean, np.sqrt(variance), low, high, tables[:, 2:].mean(0)])
         number = int.from_bytes(hashlib.sha256(pooled.tobytes()).digest()[:6], "big") + 1
         return number, pooled
-
-    def _plausible(self, low: Array, high: Array) -> npt.NDArray[np.bool_]:
-        """Which summaries (N,) have no range far outside the typical one, in most columns."""
-        span = np.median(high - low, axis=0)
-        span = span + 4 * np.median(np.abs(high - low - span), axis=0)
-        reach = self.far * span
-        inside = (low >= np.median(low, axis=0) - reach) & (high <= np.median(high, axis=0) + reach)
-        good = inside.all(1)
-        return good if good.any() else np.ones(len(low), bool)
 
     def _suits(self, table: Array, own: Array) -> bool:
         """Whether the middle half of own values (n, c) meets the joint range, and is not squeezed by it."""
@@ -268,7 +276,8 @@ class Scale(Concept):
         a, b = len(joint) // 4, 3 * len(joint) // 4
         wide, own_wide = joint[b] - joint[a], mine[b] - mine[a]
         meets = (mine[a] <= joint[-1]) & (mine[b] >= joint[0])
-        good = (meets & (own_wide >= self.fits * wide)) | (own_wide <= 0)
+        alike = (own_wide >= self.fits * wide) & (wide >= self.fits * own_wide)
+        good = (meets & alike) | (own_wide <= 0)
         d = self.sizes["d"]
         return bool(good[d:].all() and 2 * good[:d].sum() >= d)
 
@@ -276,7 +285,7 @@ class Scale(Concept):
         mean, deviation, low, high, quantiles = table[0], table[1], table[2], table[3], table[4:]
         d, tiny = self.sizes["d"], 1e-200
         varies = (high - low > tiny) & (deviation > tiny)
-        self.number[j], self.usable[j] = number, varies[:d]
+        self.number[j], self.unlike[j], self.usable[j] = number, 0, varies[:d]
         self.mean[j], self.low[j], self.quantiles[j] = mean[:d], low[:d], quantiles[:, :d]
         self.deviation[j] = np.where(varies, deviation, 1)[:d]
         self.span[j] = np.where(varies, high - low, 1)[:d]
@@ -318,7 +327,7 @@ class Scale(Concept):
     def state(self) -> dict[str, Any]:
         """Arrays, and the summaries of each row as lists."""
         known = [[[name, *one] for name, one in row.items()] for row in self.known]
-        return {**super().state(), "changed": self.changed.copy(), "known": known}
+        return {**super().state(), "known": known}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`; everything known is passed on once more."""
@@ -331,7 +340,6 @@ class Scale(Concept):
             raise InputError(f"known has {len(known)} rows; expected {len(self.names)}; take another file")
         self.known = [{name: Summary.check(one, columns, self.last) for name, *one in row} for row in known]
         self.repeat()
-        self.changed = np.array(state["changed"], bool)
 
 
 def at_rows(values: Array, like: Array) -> Array:
