@@ -172,6 +172,7 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "suits": lambda: [(Scale, "_suits", lambda self, table, own: True)],
     "recent, alarm, giving up": lambda: without_experts("recent") + NO_ALARM + NO_GIVING_UP,
     "personal, weak": lambda: without_experts("personal", "weak"),
+    "alone, weak": lambda: without_experts("alone", "weak"),
     "nothing": list,
 }
 

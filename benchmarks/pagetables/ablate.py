@@ -1,4 +1,7 @@
-"""What each part of `Auto` is worth, as `ablate.py` measured it."""
+"""What each part of `Auto` is worth, as `ablate.py` measured it.
+
+Means are over the streams that were measured: they compare between rows only where these are the same.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ WORDS = {
     "alone": "expert alone",
     "weak": "expert weak",
     "recent": "expert recent",
+    "personal, weak": "experts personal and weak",
+    "alone, weak": "experts alone and weak",
     "echo": "expert echo",
     "trust": "trust: all on the same scale are believed",
     "correlation": "correlation rule: h = 2, and alarms as for errors that do not repeat",
@@ -60,7 +65,7 @@ def _mean(values: Any) -> float:
 
 
 def parts() -> str:
-    """Each part: error without it over error with it; the rule of the house in the last column."""
+    """Each part: error without it over error with it, and whether it keeps the rule of `MEAN` and `STREAM`."""
     found, rows = _ratios(), []
     for what, words in {**WORDS, **GUARDS}.items():
         streams = {name: _mean(seeds.values()) for name, seeds in found.get(what, {}).items() if seeds}
