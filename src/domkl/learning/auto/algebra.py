@@ -22,6 +22,11 @@ def times(values: Array, matrix: Array) -> Array:
     return np.asarray(np.matmul(values[..., None, :], matrix)[..., 0, :])
 
 
+def mean(values: Array) -> Array:
+    """Over the last axis; for a few values far quicker than `values.mean(-1)`."""
+    return np.asarray(np.add.reduce(values, -1) / values.shape[-1])
+
+
 def at(rows: Array, values: Array) -> Array:
     """A flag or number of each row, shaped to multiply values (J, ...)."""
     return rows.reshape(*rows.shape, *(1,) * (values.ndim - rows.ndim))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ...base.types import Array
 from ..fields import Concept, field
+from .algebra import mean
 
 
 class Echo(Concept):
@@ -46,6 +47,7 @@ class Echo(Concept):
     size: Array = field("J m", low=0.0)
     pairs: Array = field("J m")
     gain: Array = field("J m 2")
+    r: Array = field("J", low=0.0, high=1.0)  # correlation of one error with the next, over all targets
     age: npt.NDArray[Any] = field("J", "int64", low=0)
 
     def __init__(
@@ -67,16 +69,13 @@ class Echo(Concept):
         self.s = self.keep * self.s + before * error[..., None]
         self.size = self.keep * self.size + error**2
         self.pairs = self.keep * self.pairs + error * self.last[..., 0]
-        A = self.S + (self.doubt * self.size + 1e-12)[..., None, None] * np.eye(2)
-        self.gain = np.asarray(np.linalg.solve(A, self.s[..., None])[..., 0], np.float64)
+        ridge = self.doubt * self.size + 1e-12
+        a, b, d = self.S[..., 0, 0] + ridge, self.S[..., 0, 1], self.S[..., 1, 1] + ridge
+        u, v = self.s[..., 0], self.s[..., 1]
+        self.gain = np.stack([d * u - b * v, a * v - b * u], -1) / (a * d - b * b)[..., None]
         slow = self.last[..., 1] + (error - self.last[..., 1]) / self.few
         self.last = np.stack([error, slow], -1)
-
-    @property
-    def r(self) -> Array:
-        """Correlation of one error with the next, over all targets. (J,)"""
-        size = np.maximum(self.size, 1e-12)
-        return np.asarray(np.clip((self.pairs / size).mean(-1), 0, self.most))
+        self.r = np.clip(mean(self.pairs / np.maximum(self.size, 1e-12)), 0, self.most)
 
     @property
     def weight(self) -> Array:

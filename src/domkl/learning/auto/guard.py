@@ -89,7 +89,8 @@ class Guard(Concept):
     def gives_up(self) -> npt.NDArray[np.bool_]:
         """Which rows (J,) see another world, and begin again."""
         rows = self._many().any(-1)
-        self.reset(rows)
+        if rows.any():
+            self.reset(rows)
         return np.asarray(rows)
 
     def _quantile(self, n: Array) -> Array:

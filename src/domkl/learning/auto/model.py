@@ -21,7 +21,7 @@ from ...base.types import Array, Float
 from ..fields import Concept
 from ..model import Model, Part
 from ..settings import Auto
-from .algebra import dot
+from .algebra import dot, mean
 from .consensus import Consensus, Solved
 from .echo import Echo
 from .features import Features
@@ -199,7 +199,7 @@ class AutoRows(Model):
         missed = self.mixture.learn(y, past.whole, self.scale)
         if not self.is_lone and past.apart is not past.whole:
             self.apart.learn(y, past.apart, self.scale)
-        total = ((self.scale.scaled(past.whole.y) - y) ** 2).mean(-1)
+        total = mean((self.scale.scaled(past.whole.y) - y) ** 2)
         self.recent.watch(total, missed[..., [COMMON, ALONE, RECENT]].mean(1))
 
     def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
@@ -224,7 +224,7 @@ class AutoRows(Model):
     # Changes, each decided by a device from its own errors
 
     def _restart(self) -> npt.NDArray[np.bool_]:
-        """Begin again with the recent model where own errors ask for it; which rows (J,) give up their past."""
+        """Begin again with the recent model where own errors ask for it; which rows (J,) give up the past."""
         if self.settings.forgetting == "none":
             return np.zeros(self.J, bool)
         repeats, memory = self.mixture.echo.repeats, self.memory

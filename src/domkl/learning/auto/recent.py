@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...base.types import Array
 from ..fields import Concept, field
-from .algebra import dot, times
+from .algebra import dot, mean, times
 
 #: Names for the errors that are compared: the neighbourhood's function, the own one, the recent one.
 COMMON, ALONE, RECENT = 0, 1, 2
@@ -124,7 +124,7 @@ class Recent(Concept):
         """Take a sample: terms (J, k) and targets (J, m) in widths."""
         keep = 1 - 1 / self.fade
         self.age += 1
-        missed = ((self.predict(b) - y) ** 2).mean(-1)
+        missed = mean((self.predict(b) - y) ** 2)
         self.noise = self.noise + (missed - self.noise) / np.minimum(self.age, 25)
         self.S = keep * self.S + 2 * b[:, :, None] * b[:, None, :]
         self.s = keep * self.s + 2 * y[:, :, None] * b[:, None, :]
@@ -164,7 +164,8 @@ class Recent(Concept):
         """Which rows restart this model, and from how many last samples; `repeats` (J,) as in `Echo`."""
         rows = np.flatnonzero(self.excess > self.alarm * repeats)
         found = [(int(j), int(np.clip(self.since[j], 2, self.fade))) for j in rows]
-        self.reset(rows, "excess", "since", "level_age", "error_level", "lasting", "errors_age")
+        if found:
+            self.reset(rows, "excess", "since", "level_age", "error_level", "lasting", "errors_age")
         return found
 
     def gives_up(self, repeats: Array) -> npt.NDArray[np.bool_]:
@@ -174,7 +175,8 @@ class Recent(Concept):
         is_better &= self.errors_age >= self.window
         self.lasting = np.where(is_better, self.lasting + 1, 0)
         rows = self.lasting >= self.patience * repeats
-        self.reset(rows, "lasting", "errors_age")
+        if rows.any():
+            self.reset(rows, "lasting", "errors_age")
         self.restarts += rows
         return np.asarray(rows)
 

@@ -101,9 +101,9 @@ class Inputs(NamedTuple):
 class Scale(Concept):
     """What J devices know of each other's samples, and the scale that each has taken from it.
 
-    A scale is a trimmed mean over devices of means, variances and quantiles, and the range of all that is left:
-    every device counts the same, whatever it claims. A device keeps a scale of its own where the joint one is
-    much wider or narrower than its samples, so nothing that others say can take more than the network from it.
+    A scale is a trimmed mean over devices of means, variances and quantiles, and the range of all that is
+    left: every device counts the same, whatever it claims. A device keeps a scale of its own where the joint
+    one is much wider or narrower than its samples: others' words can cost it the network, and no more.
 
     Parameters
     ----------
@@ -173,6 +173,8 @@ class Scale(Concept):
 
     def publish(self, counts: npt.NDArray[np.int_], X: Array, Y: Array) -> None:
         """Summarise the last samples (J, n, d), (J, n, m) of devices that have learnt 1, 2, 4 .. (J,)."""
+        if counts.min() > self.last:
+            return
         power = (counts > 0) & (counts & (counts - 1) == 0) & (counts <= self.last)
         due = power & ((counts <= self.early) | (counts == self.last) | ~self.linked) & ~self.is_late
         for j in np.flatnonzero(due).tolist():
@@ -181,7 +183,7 @@ class Scale(Concept):
             self.heard[j] = False
 
     def hear(self, row: int, news: Mapping[Hashable, Summary], count: int = 0) -> None:
-        """Join what a neighbour of this row passed on; what it says of the row itself is of an earlier life."""
+        """Join what a neighbour of this row passed on; of the row itself that is from an earlier life."""
         self._join(row, news)
         known = self.known[row]
         final = sum(one.samples == self.last for one in known.values())
@@ -226,6 +228,9 @@ class Scale(Concept):
         counts (J,) are the samples that each can learn again, X (J, n, d) and Y (J, n, m) hold them last;
         `begins` (J,): it has given up its past, so it is time.
         """
+        new = np.any(begins) or np.any(self.changed)
+        if not new and counts.min() > self.last + self.spread:
+            return np.zeros(len(counts), bool)
         power = 1 << np.maximum(np.frexp(counts.astype(float))[1] - 1, 0)
         lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
         later = (counts % self.spread == 0) & (counts > 2 * self.spread) & (counts > power + lag)

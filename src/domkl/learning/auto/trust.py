@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ...base.types import Array
 from ..fields import Concept, field
+from .algebra import mean
 
 
 class Trust(Concept):
@@ -56,7 +57,7 @@ class Trust(Concept):
     def note(self, z: Array, y: Array, own: Array) -> None:
         """A sample: features (J, K), targets and the own function's errors (J, m)."""
         k, J = self.age % self.window, np.arange(len(z))
-        self.z[J, k], self.y[J, k], self.own[J, k] = z, y, (own**2).mean(-1)
+        self.z[J, k], self.y[J, k], self.own[J, k] = z, y, mean(own**2)
         self.age += 1
 
     def renew(self, row: int, Z: Array, y: Array, own: Array) -> None:
