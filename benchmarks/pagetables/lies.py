@@ -57,11 +57,12 @@ def defences() -> str:
     kept = read("lies")
     found = {name: _cases(rows) for name, rows in kept.items()}
     rows = []
-    for attack in sorted(set[str]().union(*(found[name] for name in found if name != "trust"))):
+    for attack in sorted(set[str]().union(*(found[name] for name in found if not name.startswith("trust")))):
         cells = []
-        for cases in found.values():
+        for name, cases in found.items():
+            nothing = "1" if attack == "none" and name.startswith("trust") else ""
             nets = {net: one for net, one in cases.get(attack, {}).items() if net == "ring, made"}
-            cells.append(f"{_worst(nets, ('during', 'first'))[0]:.2f}" if nets else "1")
+            cells.append(f"{_worst(nets, ('during', 'first'))[0]:.2f}" if nets else nothing)
         rows.append([attack, *cells])
     return table(" | ".join(["attack, ring, made: during", *found]), rows)
 
