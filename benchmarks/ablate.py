@@ -2,12 +2,11 @@
 
     python benchmarks/ablate.py                             all parts, seeds 0, 1 and 2
     python benchmarks/ablate.py --only "trust;echo" --seeds 0 --streams weather
-    python benchmarks/ablate.py --only nothing              a check: all ratios must be 1.000
 
 Parts are removed by patches of the classes, made here; the learner itself has no switches. Size 400, float32,
-the network only. The error with everything is "now-400" of results/judge.json, so run judge.py first. Kept in
-results/ablate.json: part -> stream -> seed -> ratio; above 1 the part helps. What is there is not run again.
-Under "acting" are the parts among `ACTS` that had anything to do on a stream.
+the network only. Kept in results/ablate.json: column -> part -> stream -> seed -> error without it over the
+error with it (above 1 the part helps), and under "whole" the error with everything and the parts among `ACTS`
+that had anything to do. What is there is not run again: name another --column for another learner.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from unittest.mock import patch
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
-from judge import RESULTS as JUDGED
 from judge import case, names, score
 
 import domkl
@@ -126,33 +124,28 @@ def personal_around(centre: Callable[[Consensus], Any]) -> Patches:
 
 def replay(most: int) -> Patches:
     """A device with a new scale learns at most so many of its last samples again."""
-    rescale, rebuild = AutoRows._rescale, AutoRows._rebuild
+    where, rebuild = AutoRows._rebuild_where, AutoRows._rebuild
 
-    def new_rescale(self: AutoRows) -> None:
-        self.replays = most
-        rescale(self)
-        self.replays = self.memory.size
+    def new_where(self: AutoRows, begins: Any) -> None:
+        self.begins = begins
+        where(self, begins)
 
     def new_rebuild(self: AutoRows, j: int, n: int) -> None:
-        rebuild(self, j, min(n, self.replays))
+        rebuild(self, j, n if self.begins[j] else min(n, most))
 
-    return [(AutoRows, "_rescale", new_rescale), (AutoRows, "_rebuild", new_rebuild)]
-
-
-def rows_of(self: Scale, low: Any, high: Any) -> Any:
-    return np.ones(len(low), bool)
+    return [(AutoRows, "_rebuild_where", new_where), (AutoRows, "_rebuild", new_rebuild)]
 
 
-CORRELATION = [
+CORRELATION: Patches = [
     (Echo, "weight", property(lambda self: np.ones(len(self.age)))),
     (Echo, "repeats", property(lambda self: np.ones(len(self.age)))),
 ]
 NO_ALARM: Patches = [(Recent, "alarms", lambda self, repeats: [])]
 NO_GIVING_UP: Patches = [(Recent, "gives_up", lambda self, repeats: np.zeros(len(self.age), bool))]
-#: What is removed, in the words of the table, and how. The slow ones to judge come first.
+#: What is removed, in the words of the table, and how.
 REMOVALS: dict[str, Callable[[], Patches]] = {
     "trust": lambda: [(Trust, "judge", lambda self, who, theta, able: able)],
-    **{name: lambda name=name: without_experts(name) for name in model.EXPERTS},  # type: ignore[misc]
+    **{name: lambda name=name: without_experts(name) for name in model.EXPERTS},
     "correlation": lambda: CORRELATION,
     "alarm": lambda: NO_ALARM,
     "giving up": lambda: NO_GIVING_UP,
@@ -162,17 +155,20 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "ranks": lambda: without_map(2),
     "linear": lambda: always(Features, "linear", 0),
     "pairs": lambda: always(Recent, "pairs", None),
-    "label guard": lambda: [(Guard, "bound", lambda self, y, y_hat: y)],
+    "label guard": lambda: [
+        (Guard, "bound", lambda self, y, y_hat: y),
+        (Guard, "recheck", lambda self, row, y: y),
+    ],
     "early scales": lambda: scales_only_at(64, 512),
     "half of the early scales": lambda: scales_only_at(1, 8, 64, 512),
     "replay": lambda: replay(64),
     "near in personal": lambda: personal_around(lambda self: self.theta),
     "own in personal": lambda: personal_around(lambda self: self.near),
-    "plausible": lambda: [(Scale, "_plausible", rows_of)],
+    "trimmed": lambda: always(Scale, "trim", 10**9),
     "suits": lambda: [(Scale, "_suits", lambda self, table, own: True)],
     "recent, alarm, giving up": lambda: without_experts("recent") + NO_ALARM + NO_GIVING_UP,
     "personal, weak": lambda: without_experts("personal", "weak"),
-    "nothing": list,
+    "alone, weak": lambda: without_experts("alone", "weak"),
 }
 
 
@@ -183,14 +179,12 @@ ACTS: dict[str, tuple[type, str, Callable[..., Any]]] = {
     "trust": (Trust, "judge", lambda out, self, who, theta, able: (out != able).any()),
     "alarm": (Recent, "alarms", lambda out, self, repeats: len(out)),
     "giving up": (Recent, "gives_up", lambda out, self, repeats: out.any()),
-    "label guard": (Guard, "bound", lambda out, self, y, y_hat: (out != y).any()),
-    "plausible": (Scale, "_plausible", lambda out, self, low, high: not out.all()),
     "suits": (Scale, "_suits", lambda out, self, table, own: not out),
 }
 
 
-def acting(name: str, seed: int) -> list[str]:
-    """Which of `ACTS` ever acted on a stream: the others may be removed without a run."""
+def whole(name: str, seed: int) -> dict[str, Any]:
+    """The error with everything, and which of `ACTS` ever acted: the others may be removed without a run."""
     found: set[str] = set()
 
     def spy(what: str, inner: Callable[..., Any], did: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,8 +198,7 @@ def acting(name: str, seed: int) -> list[str]:
 
     spies = [(cls, at, spy(what, getattr(cls, at), did)) for what, (cls, at, did) in ACTS.items()]
     with patched(spies):
-        error(name, seed)
-    return sorted(found)
+        return {"error": error(name, seed), "acts": sorted(found)}
 
 
 def matters(what: str, name: str, acts: list[str]) -> bool:
@@ -217,7 +210,7 @@ def matters(what: str, name: str, acts: list[str]) -> bool:
         return Recent(1, d, 1, SIZE).pairs is not None
     if what == "linear":
         return Features(d, SIZE).linear > 0
-    return J > 1 or what not in ("near in personal", "own in personal")
+    return J > 1 or what not in ("near in personal", "own in personal", "trimmed")
 
 
 @contextmanager
@@ -242,30 +235,31 @@ def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--only", default=";".join(what for what in REMOVALS if what != "nothing"))
+    options.add_argument("--only", default=";".join(REMOVALS))
     options.add_argument("--seeds", default="0,1,2")
     options.add_argument("--streams", default="")
+    options.add_argument("--column", default="now")
     args = options.parse_args()
     for seed in args.seeds.split(","):
         for name in args.streams.split(",") if args.streams else names():
             for what in args.only.split(";"):
-                measure(what, name, seed)
+                measure(args.column, what, name, seed)
 
 
-def measure(what: str, name: str, seed: str) -> None:
+def measure(column: str, what: str, name: str, seed: str) -> None:
     """One ratio, unless it is there."""
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"acting": {}}
-    rows, acts = kept.setdefault(what, {}).setdefault(name, {}), kept["acting"].setdefault(name, {})
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    parts = kept.setdefault(column, {})
+    rows, known = (parts.setdefault(part, {}).setdefault(name, {}) for part in (what, "whole"))
     if seed in rows:
         return
     began = time.process_time()
-    if what in ACTS and seed not in acts:
-        acts[seed] = acting(name, int(seed))
+    if seed not in known:
+        known[seed] = whole(name, int(seed))
     rows[seed] = 1.0
-    if matters(what, name, acts.get(seed, [])):
-        whole = json.loads(JUDGED.read_text())[f"now-{SIZE}"][name][seed]["together"]
+    if matters(what, name, known[seed]["acts"]):
         with patched(REMOVALS[what]()):
-            rows[seed] = round(error(name, int(seed)) / whole, 5)
+            rows[seed] = round(error(name, int(seed)) / known[seed]["error"], 5)
     RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     print(what, name, seed, rows[seed], f"{time.process_time() - began:.1f} s", flush=True)
 

@@ -109,9 +109,10 @@ def seldom(sent: Sent) -> Array:
     return np.full_like(sent.true, 1e6) if sent.age % 5 == 4 else sent.true
 
 
-def hidden(sent: Sent, times: float) -> Array:
-    """True on all samples by which the neighbours judge, and noise elsewhere: the liar is all-knowing."""
-    z = sent.rows.trust.z[list(sent.around)].reshape(-1, sent.every.shape[-1]).astype(np.float64)
+def hidden(sent: Sent, times: float, but: int = 0) -> Array:
+    """True on all samples by which the neighbours judge, but for some, and noise elsewhere: all-knowing."""
+    z = sent.rows.trust.z[list(sent.around), but:]
+    z = z.reshape(-1, sent.every.shape[-1]).astype(np.float64)
     _, values, span = np.linalg.svd(z, full_matrices=False)
     seen = span[values > 1e-6 * values.max()]
     wild = sent.noise()
@@ -135,6 +136,7 @@ PARAMETERS: dict[str, Lie] = {
     "now and then": seldom,
     "hidden from the last 32": functools.partial(hidden, times=1.0),
     "hidden from the last 32, x 10": functools.partial(hidden, times=10.0),
+    "hidden from 31 of the last 32, x 1000": functools.partial(hidden, times=1000.0, but=1),
 }
 EARLY = {
     f"early: {name}": PARAMETERS[name]

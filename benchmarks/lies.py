@@ -1,7 +1,7 @@
 """Learners that lie: what the honest ones lose, with trust, without any defence and with published ones.
 
     python benchmarks/lies.py                        what is not kept yet, three seeds
-    python benchmarks/lies.py --only "ring made"     only cases whose names contain this
+    python benchmarks/lies.py --only "ring made"     only cases whose names match this
     python benchmarks/lies.py --defence Krum         plain, or one of screens.py; made streams only
     python benchmarks/lies.py --devices              lies that only a message of a device holds, on devices
     python benchmarks/lies.py --seeds 10 --over 1.1  more seeds of what has a figure above this
@@ -26,6 +26,7 @@ import copy
 import functools
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -281,7 +282,7 @@ def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--only", default="", help="cases whose names contain this")
+    options.add_argument("--only", default="", help="cases whose names match this")
     options.add_argument("--defence", default="trust")
     options.add_argument("--devices", action="store_true")
     options.add_argument("--again", action="store_true", help="measure what is kept, too")
@@ -295,7 +296,7 @@ def main() -> None:
             max(row.values()) for name, row in one.items() if name.startswith(str(case).rsplit(" ", 1)[0])
         ]
         if (
-            args.only in str(case)
+            re.search(args.only, str(case))
             and (args.again or str(case) not in one)
             and (not seen or max(seen) > args.over)
         ):
