@@ -134,10 +134,14 @@ class Consensus(Concept):
     def merge(self, pull: Pull) -> None:
         """End the round with what neighbours sent."""
         half, kind = self.rho / 2, self.dtype
-        moving, weight = (at(values.astype(kind), self.theta) for values in (pull.moving, self.weight))
+        linked = pull.weight > 0  # a device without neighbours pulls itself
+        weight = np.where(linked, pull.weight, self.weight)
+        moving, weight, linked = (
+            at(v, self.theta) for v in (pull.moving.astype(kind), weight.astype(kind), linked)
+        )
         moved = moving * self.theta - pull.moved.astype(kind)
         self.lam = self.lam + (half * moved).astype(kind)
-        near = np.where(at(pull.weight, self.theta) > 0, pull.near, weight * self.theta).astype(kind)
+        near = np.where(linked, pull.near, weight * self.theta).astype(kind)
         self.side = (half * (weight * self.theta + near)).astype(kind) - self.lam
         self.near = pull.mean.astype(kind)
 
