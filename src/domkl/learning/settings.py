@@ -154,6 +154,11 @@ class Auto:
         object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, losses.get(self.loss)))
 
     @property
+    def table(self) -> dict[str, Any]:
+        """As JSON and TOML hold it."""
+        return describe(self)
+
+    @property
     def loss_function(self) -> Loss:
         """The loss as an object."""
         return losses.get(self.loss)._replace(bounds=self.bounds)
@@ -226,6 +231,11 @@ class Paper:
 
     def __hash__(self) -> int:
         return hash(repr(describe(self)))
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """As JSON and TOML hold it."""
+        return describe(self)
 
     @property
     def loss_function(self) -> Loss:

@@ -86,8 +86,12 @@ class Consensus(Concept):
         self.weak_ridge, self.steps = weak_ridge, steps
         self.allocate(dtype, J=len(weight), m=m, K=K)
         self.Q = Inverse(len(weight), K, dtype)
+        self.begin(weight, degree)
+
+    def begin(self, weight: Array, degree: Array) -> None:
+        """Edges have these weights (J,), and no sample was learnt."""
         self.weight, self.tau = weight.astype(np.float64), self._tau(weight, degree)
-        self.Q.base[:] = np.eye(K) / self.tau[:, None, None]
+        self.Q.base[:] = np.eye(self.sizes["K"]) / self.tau[:, None, None]
 
     def _tau(self, weight: Array, degree: Array) -> Array:
         ridge = np.where(degree > 0, self.eta / (degree + 1), self.eta_alone)
