@@ -386,20 +386,16 @@ class Learner:
         The same if its next update says that it ended this round without us: no dual would stand.
         """
         box, edge = self._inbox.get(neighbour, {}), self._known[neighbour]
-        now, after = box.pop(self.round, None), box.get(self.round + 1)
-        if now is not None and (after is None or not self._without_us(after)):
-            return now
-        if now is not None:
-            self._drop(now)
-        newest = box[max(box)] if box else None
-        if newest is not None and newest.round < self.round:
-            del box[newest.round]
-        is_new = newest is not None and (
-            newest.round > edge.seen or self._incarnation(newest) not in (None, edge.theirs)
-        )
-        if newest is not None and not is_new:
-            self._drop(newest)
-        return newest if is_new else None
+        after = box.get(self.round + 1)
+        is_alone = after is not None and self._without_us(after)
+        if self.round in box and not is_alone:
+            return box.pop(self.round)
+        newest = max(box, default=NEVER)
+        for t in [t for t in box if t < self.round or (is_alone and t < newest)]:
+            self._drop(update := box.pop(t))
+            if t == newest and (t > edge.seen or self._incarnation(update) not in (None, edge.theirs)):
+                return update
+        return box[newest] if newest > max(edge.seen, self.round) else None
 
     def _close_if_complete(self) -> None:
         if self._pending is not None and not self.missing:
