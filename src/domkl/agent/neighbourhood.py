@@ -82,10 +82,12 @@ class Neighbourhood:
 
     def close_if_complete(self) -> bool:
         """Close the open round if no further update can arrive; whether no round is open now."""
+        if self.learner.waiting and not self.in_step:
+            self.learner.close()
         if not self.learner.waiting:
             self.incomplete += len(self.learner.neighbours) < len(self.peers)  # absent ones, or dropped ones
             return True
-        if self.in_step and (self._is_unchanged() or self._is_anybody_waited_for()):
+        if self._is_unchanged() or self._is_anybody_waited_for():
             return False
         self._close_incomplete()
         return True

@@ -54,6 +54,8 @@ LAST_SKIP = 2**51
 MOST_FAULTS = 64
 #: Messages over which trust in a neighbour is averaged.
 TRUST = 100
+#: Rounds after which the dual of an edge whose ends are out of step, so that it rests, is dropped.
+REST = 8
 #: Predictions that are kept until their labels come.
 MOST_ASKED = 1000
 #: The most neighbours that a learner may say it has.
@@ -481,6 +483,9 @@ class Learner:
             if back is not None:
                 backs.append(back)
             edge.seen = update.round
+            if update.round != self.round and NEVER < edge.moved < self.round - REST and held is not None:
+                back = edge.reset(next_number(edge.number), edge.theirs, edge.seen)
+                backs += [] if back is None else [back]
             agrees = self.name is None or (held is not None and edge.agrees(held))
             moves.append(update.round == self.round and same[name] and agrees)
         return moves, backs
