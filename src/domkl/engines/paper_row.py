@@ -15,7 +15,7 @@ from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..exchange.edges import NEVER
-from ..exchange.message import check_within, most_parameter, within
+from ..exchange.message import Exchange, check_within, most_parameter, within
 from ..learning import first_order, kernels, losses
 from ..learning import hedge as hedging
 from ..learning.first_order import State
@@ -88,12 +88,15 @@ class PaperRow(Model):
     judges = ("theta",)
     must_match = "kernels, rates, loss, step, hedge and payload"
 
-    def __init__(self, settings: Paper, d: int, engine: str, dtype: Float) -> None:
+    def __init__(self, settings: Paper, d: int, engine: str, dtype: Float, exchange: Exchange) -> None:
         self.V = kernels.check(settings.draw(d), dtype=dtype)
-        self.d, self.dtype, self.engine = d, self.V.dtype.type, engine
+        self.d, self.dtype, self.exchange = d, self.V.dtype.type, exchange
         self.rates, self.loss, self.hedge = settings.rates_at(0), settings.loss_function, settings.hedge
         self.step, self.memory = settings.step, settings.memory
         self.bounds_labels = settings.outliers == "bound"
+        # Where messages or labels are changed the simulator computes in NumPy, and so must its devices.
+        changes = self.bounds_labels or not exchange.is_plain
+        self.engine = "numpy" if engine == "auto" and changes else engine
         self.identity = self._identity()
         self.near: dict[Hashable, Sender] = {}
         self.device = self._make_device()
@@ -158,10 +161,12 @@ class PaperRow(Model):
                 prediction.found, theta, L = observe(prediction.inside, label)
             except ValueError:
                 self._refuse_sample()
-        self._x, self._largest, self._labels = prediction.inside, max(self._largest, abs(label)), self._labels + 1
+        message = {"theta": within(theta, self._most)[None]}
+        self.exchange.outgoing(message["theta"])  # refuses what cannot be sent, before anything has changed
+        self._x, self._labels = prediction.inside, self._labels + 1
+        self._largest = max(self._largest, abs(label))
         theta.flags.writeable = False  # it is our state, and the neighbours'
         self.open, self._backs = (theta, L), []
-        message = {"theta": within(theta, self._most)[None]}
         if self.hedge != "local":
             shared = L if self.hedge == "neighbours" else self._belief(L)
             message["losses"] = within(shared, self._most**2)[None]

@@ -61,8 +61,7 @@ def _(
     settings: Paper, inputs: int | None, dtype: Float, name: Hashable, engine: str, exchange: Exchange
 ) -> Model:
     given = settings.kernels.shape[2] if inputs is None and isinstance(settings.kernels, np.ndarray) else inputs
-    changes = settings.outliers == "bound" or not exchange.is_plain
-    return PaperRow(settings, _count(given), _engine(engine, changes), dtype)
+    return PaperRow(settings, _count(given), engine, dtype, exchange)
 
 
 @row_of.register
@@ -70,12 +69,7 @@ def _(
     settings: HandedPaper, inputs: int | None, dtype: Float, name: Hashable, engine: str, exchange: Exchange
 ) -> Model:
     _check_taught(settings.inputs, inputs)
-    return HandedPaperRow(settings, _engine(engine, not exchange.is_plain))
-
-
-def _engine(engine: str, changes: bool) -> str:
-    """Where messages or labels are changed the simulator computes in NumPy, and so must its devices."""
-    return "numpy" if engine == "auto" and changes else engine
+    return HandedPaperRow(settings, engine, exchange)
 
 
 def _common(row: AutoRows) -> AutoRows:
@@ -109,9 +103,9 @@ class HandedPaperRow(PaperRow):
 
     must_match = "model file and payload"
 
-    def __init__(self, handed: HandedPaper, engine: str) -> None:
+    def __init__(self, handed: HandedPaper, engine: str, exchange: Exchange) -> None:
         settings = Paper(kernels=handed.V, rates=handed.rates, loss=handed.loss, hedge="local")
-        super().__init__(settings, handed.inputs, engine, np.float32)
+        super().__init__(settings, handed.inputs, engine, np.float32, exchange)
         self.handed = handed
         arrays = (np.ascontiguousarray(getattr(handed, name), np.float64) for name in handed.ARRAYS)
         numbers = handed.y_mean, handed.y_scale, handed.loss, handed.rates
