@@ -187,7 +187,7 @@ def test_observing_never_waits(model):
 
 
 def test_unequal_rates_lose_no_news():
-    """The fast one drops most of what it hears between two samples of the slow one, and the other way round."""
+    """The slow one drops most of what it hears between two samples."""
     X = np.random.default_rng(0).uniform(0, 9, (3, 640, 2))
     for seed, rates in enumerate([(1, 5, 20), (20, 1, 5)]):
         rng = np.random.default_rng(seed)

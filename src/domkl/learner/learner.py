@@ -130,6 +130,7 @@ class Learner:
         self.implausible: list[Hashable] = []
         #: Part of about the last `TRUST` messages of each neighbour that was believed.
         self.trust: dict[Hashable, float] = {}
+        self._is_weighed = False  # whether the model knows the degrees of now
         self._judged: dict[Hashable, int] = {}  # messages that trust is an average of
         self._connect()
 
@@ -243,7 +244,9 @@ class Learner:
         theta = self.exchange.outgoing(within(whole, self._most), self._row.largest)
         first = self._layout.theta
         self._rounded = None
-        if first is not None and theta is not whole:  # neighbours have theta as it was sent; so must the duals
+        if (
+            first is not None and theta is not whole
+        ):  # neighbours have theta as it was sent; so must the duals
             self._rounded = (whole - theta).reshape(-1)[: first.size].reshape(1, *first.shape)
         theta.flags.writeable = False  # it leaves in an Update, and the edges' duals need it
         return theta, scalars
@@ -510,9 +513,11 @@ class Learner:
             return incoming, [None] * len(theirs)
         weights = [slot.weight if theta.rule == "pull" else np.ones(1) for slot in near.slots]
         apart = [mine[theta.name] - message[theta.name] for message in theirs]
-        moved = [self._weighed(w, by)[0] if m else None for w, by, m in zip(weights, apart, moves, strict=True)]
+        moved = [
+            self._weighed(w, by)[0] if m else None for w, by, m in zip(weights, apart, moves, strict=True)
+        ]
         if self._rounded is not None and any(moves):
-            moving = sum(w for w, m in zip(weights, moves, strict=True) if m)
+            moving = np.asarray(sum(w for w, m in zip(weights, moves, strict=True) if m))
             self._row.take_back(self._weighed(moving, self._rounded))
         return incoming, moved
 

@@ -60,7 +60,9 @@ def _(settings: HandedAuto, inputs: int | None, dtype: Float, name: Hashable, *_
 def _(
     settings: Paper, inputs: int | None, dtype: Float, name: Hashable, engine: str, exchange: Exchange
 ) -> Model:
-    given = settings.kernels.shape[2] if inputs is None and isinstance(settings.kernels, np.ndarray) else inputs
+    given = (
+        settings.kernels.shape[2] if inputs is None and isinstance(settings.kernels, np.ndarray) else inputs
+    )
     return PaperRow(settings, _count(given), engine, dtype, exchange)
 
 
@@ -75,7 +77,10 @@ def _(
 def _common(row: AutoRows) -> AutoRows:
     """With what learners must have in common."""
     alike = {name: value for name, value in describe(row.settings).items() if name not in OWN}
-    row.identity, row.must_match = f"{alike} {row.d} {np.dtype(row.dtype)}", "model, inputs, dtype and payload"
+    row.identity, row.must_match = (
+        f"{alike} {row.d} {np.dtype(row.dtype)}",
+        "model, inputs, dtype and payload",
+    )
     return row
 
 

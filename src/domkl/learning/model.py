@@ -140,7 +140,7 @@ class Model(ABC):
         return checks.finite_or_missing("x", array)
 
     def kept(self, prediction: Any) -> Any:
-        """What `learn` needs of a prediction whose label comes late, for files; None where that is nothing."""
+        """What `learn` needs of a prediction whose label comes late, for files; None for nothing."""
         return None
 
     def restored(self, kept: Any) -> Any:
@@ -174,7 +174,7 @@ class Model(ABC):
         weight: Array,
         degree: Array,
     ) -> None:
-        """The rows' names, their neighbours', and their edges' weights, in sum, and number (J,) from now on."""
+        """Names of the rows and of their neighbours, and their edges' weights, in sum, and number (J,)."""
         return
 
     def adopt(self, messages: Sequence[Mapping[str, Array]], share: float) -> None:
@@ -182,7 +182,7 @@ class Model(ABC):
         return
 
     def as_function(self, row: int) -> Any:
-        """What a row predicts for many samples at once, and usual values of inputs; None if it cannot tell."""
+        """What a row predicts for many samples at once, and usual inputs; None if it cannot tell."""
         return None
 
     def take_back(self, moves: Array) -> None:
