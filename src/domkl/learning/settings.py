@@ -11,17 +11,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base import checks, toml
 from ..base.errors import InputError
-from ..base.types import Array
+from ..base.types import Array, Float
 from . import hedge, kernels, losses
 from .first_order import Rates, check_step
 from .losses import Loss
+
+if TYPE_CHECKING:
+    from .model import Model
 
 #: The most parameters of `Auto`: time and memory grow with the square, 20,000 take about 2 GB a learner.
 MOST_SIZE = 20_000
@@ -154,9 +157,20 @@ class Auto:
         object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, losses.get(self.loss)))
 
     @property
+    def table(self) -> dict[str, Any]:
+        """As JSON and TOML hold it."""
+        return describe(self)
+
+    @property
     def loss_function(self) -> Loss:
         """The loss as an object."""
         return losses.get(self.loss)._replace(bounds=self.bounds)
+
+    def make(self, J: int, d: int, dtype: Float) -> Model:
+        """J rows for samples of d inputs, called 0, 1 .. until they are connected."""
+        from .auto import AutoRows
+
+        return AutoRows(self, d, range(J), np.zeros(J), np.zeros(J), dtype)
 
     @staticmethod
     def check_inputs(d: int) -> int:
@@ -226,6 +240,11 @@ class Paper:
 
     def __hash__(self) -> int:
         return hash(repr(describe(self)))
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """As JSON and TOML hold it."""
+        return describe(self)
 
     @property
     def loss_function(self) -> Loss:

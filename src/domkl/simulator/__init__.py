@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +104,7 @@ def simulate(
     if isinstance(model, Paper):
         with engines.guard(engine):
             return simulate_paper(X, y, graph, model, how)
-    return simulate_rows(X, y, graph, model, how)
+    return simulate_rows(X, y, graph, cast(ModelMaker, model), how)
 
 
 def _threads(model: ModelSettings | ModelMaker) -> int:

@@ -81,8 +81,12 @@ class Consensus(Concept):
         self.rho, self.eta, self.steps = rho, eta, steps
         self.allocate(dtype, J=len(weight), m=m, K=K)
         self.Q = Inverse(len(weight), K, dtype)
+        self.begin(weight, degree)
+
+    def begin(self, weight: Array, degree: Array) -> None:
+        """Edges have these weights (J,), and no sample was learnt."""
         self._weigh(weight, degree)
-        self.Q.base[:] = np.eye(K) / self.tau[:, None, None]
+        self.Q.base[:] = np.eye(self.sizes["K"]) / self.tau[:, None, None]
 
     def _weigh(self, weight: Array, degree: Array) -> None:
         self.weight = np.where(degree > 0, weight, 1.0)
