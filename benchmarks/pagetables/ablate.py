@@ -25,7 +25,7 @@ WORDS = {
     "correlation": "correlation rule: h = 2, and alarms as for errors that do not repeat",
     "alarm": "alarm and restart of recent",
     "giving up": "giving up the past",
-    "recent, alarm, giving up": "these two and expert recent",
+    "recent, alarm, giving up": "expert recent, alarm and giving up",
     "variances": "learnt variances of recent",
     "pairs": "pairs of inputs in recent",
     "ranges": "map of ranges",

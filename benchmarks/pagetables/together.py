@@ -8,7 +8,7 @@ import numpy as np
 
 from .common import Maker, read, table
 
-SIZES = (100, 200, 400, 700, 1000, 1700)
+SIZES = (100, 400, 700, 1000, 1700)
 #: Size of the learner before that the sizes are compared with, and what their time was compared on.
 BEFORE = 1700
 TIMED = {"device": "device, simulate", "ring": "ring of five, simulate"}
@@ -16,11 +16,6 @@ TIMED = {"device": "device, simulate", "ring": "ring of five, simulate"}
 
 def _geometric(values: list[float]) -> float:
     return float(np.exp(np.mean(np.log(values))))
-
-
-def _ratios(rows: dict[str, dict[str, float]], old: dict[str, dict[str, float]], what: str) -> list[float]:
-    """Of the seeds that both have."""
-    return [row[what] / old[seed][what] for seed, row in rows.items() if seed in old]
 
 
 def networks() -> str:
@@ -46,24 +41,20 @@ def year() -> str:
 
 
 def sizes() -> str:
-    """Error and CPU time of a sample of each size over those of the learner before with 1700."""
+    """Error and CPU time of a sample of each size over those of the learner before with 1700, seed 0."""
     kept: dict[str, Any] = read("judge")
     before, beside = kept[f"before-{BEFORE}"], read("beside")
+    streams = [name for name in before if all(name in kept[f"now-{size}"] for size in SIZES)]
     rows = []
     for size in SIZES:
         found = kept[f"now-{size}"]
-        error = {
-            name: _geometric(_ratios(found[name], before[name], "together"))
-            for name in before
-            if name in found
-        }
-        pairs = [beside[case].get(f"{size} over {BEFORE}") for case in TIMED.values()]
+        error = [found[name]["0"]["together"] / before[name]["0"]["together"] for name in streams]
+        pairs = [beside.get(case, {}).get(f"{size} over {BEFORE}") for case in TIMED.values()]
         times = [f"{pair['new'] / pair['old']:.2f}" if pair else "" for pair in pairs]
-        cells = [f"{_geometric(list(error.values())):.3f}", f"{max(error.values()):.3f}", *times]
-        rows.append([str(size), *cells, *(f"{error[name]:.3f}" if name in error else "" for name in before)])
-    return table(
-        f"size | error | worst | {' | '.join(f'time, {name}' for name in TIMED)} | {' | '.join(before)}", rows
-    )
+        cells = [f"{_geometric(error):.3f}", f"{max(error):.3f}", *times]
+        rows.append([str(size), *cells, *(f"{value:.3f}" for value in error)])
+    times = [f"time, {name}" for name in TIMED]
+    return table(" | ".join(["size", "error", "worst", *times, *streams]), rows)
 
 
 MADE: dict[str, Maker] = {"together": networks, "stations-year": year, "sizes": sizes}
