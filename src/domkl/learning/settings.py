@@ -131,6 +131,8 @@ class Auto:
     """
 
     kind: ClassVar[str] = "auto"
+    has_engines: ClassVar[bool] = True  # whether a simulation may choose what computes it
+    can_go_on: ClassVar[bool] = True  # whether learners can be kept after a simulation
     LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
 
     size: int = 1700
@@ -198,6 +200,7 @@ class Paper:
     """
 
     kind: ClassVar[str] = "paper"
+    has_engines: ClassVar[bool] = True
 
     kernels: npt.ArrayLike | KernelSpec | None = None
     rates: Rates | RateSpec | None = None
@@ -300,7 +303,8 @@ KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
 
 def check_model(model: Any) -> Any:
     """`model` itself if it is a model's settings: `Auto`, `Paper`, or an object that makes a model's rows."""
-    if isinstance(model, Auto | Paper) or callable(getattr(model, "make", None)):
+    is_maker = callable(getattr(model, "make", None)) and not isinstance(model, type)
+    if is_maker or isinstance(model, Paper):
         return model
     raise InputError(f"model is {model!r}; expected domkl.Auto(...) or domkl.Paper(...); write one of them")
 

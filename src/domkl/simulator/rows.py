@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, cast
@@ -18,8 +19,9 @@ from .blocks import Block, open_stream
 from .results import STOP, Final, Run, RunOptions, Watched
 
 
-def simulate_rows(X: Any, y: Any, graph: GraphLike, model: ModelMaker, how: RunOptions) -> Run:
-    """Let a network of any model but the paper's learn."""
+@functools.singledispatch
+def simulated(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
+    """Let a network learn: round by round, unless another function is registered for its kind of settings."""
     blocks, (J, T, d), targets = open_stream(X, y, np.float64, how.delay)
     network = Network(as_graph(graph, J), how.exchange)
     rounds = Rounds(model, _make_rows(model, d, network, how), network, how)
