@@ -238,8 +238,7 @@ def test_the_equations_of_consensus():
         z, y = rng.normal(size=(2, K)), rng.normal(size=(2, 1))
         solved = model.solve(z)
         Q = [np.linalg.inv(2 * Z[j].T @ Z[j] + tau * np.eye(K)) for j in range(2)]
-        c = (theta + near) / 2
-        personal = [z[j] @ Q[j] @ (2 * Z[j].T @ Y[j] + tau * c[j]) for j in range(2)]
+        personal = [z[j] @ Q[j] @ (2 * Z[j].T @ Y[j] + tau * theta[j]) for j in range(2)]
         np.testing.assert_allclose(model.predict(solved)[1][:, 0], personal, atol=1e-8)
         Z, Y = np.concatenate([Z, z[:, None]], 1), np.concatenate([Y, y], 1)
         Q = [np.linalg.inv(2 * Z[j].T @ Z[j] + tau * np.eye(K)) for j in range(2)]
@@ -251,6 +250,6 @@ def test_the_equations_of_consensus():
         model.merge(Pull(other, other, np.ones(2), other, np.ones(2)))
         theta, near = new, new[::-1]
         lam = lam + rho / 2 * (theta - near)
-        for found, expected in ((model.theta, theta), (model.weak, weak), (model.lam, lam)):
+        for found, expected in ((model.theta, theta), (model.own, weak), (model.lam, lam)):
             np.testing.assert_allclose(found[:, 0], expected, atol=1e-8)
         np.testing.assert_allclose(model.alone[:, 0], [Q[j] @ M[j] for j in range(2)], atol=1e-8)

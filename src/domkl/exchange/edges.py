@@ -48,11 +48,19 @@ class Edge:
         """Whether both ends have the same numbers: neither has reset the edge without the other."""
         return held.mine == self.theirs and held.theirs == self.number
 
-    def move(self, round: int, by: Array, hoping: bool) -> None:
-        """The dual's step of a round, whose array it takes; `hoping`: it is not confirmed yet."""
+    def move(self, round: int, by: Array, hoping: bool, leak: float = 0.0) -> None:
+        """The dual's step of a round, whose array it takes; `hoping`: it is not confirmed yet.
+
+        `leak`: the part that it loses.
+        """
         self.settled = self.dual if hoping else None
-        self.dual = np.add(self.dual, by, out=by)
+        kept = self.dual - self.leaked(leak) if leak else self.dual
+        self.dual = np.add(kept, by, out=by)
         self.moved, self.before = round, self.moved
+
+    def leaked(self, leak: float) -> Array:
+        """That part of the dual."""
+        return np.asarray(self.dual.dtype.type(leak) * self.dual)
 
     def settle(self, held: Held, known: int) -> Array | None:
         """Compare with the moves that are in force at the other end, up to round `known`.

@@ -13,7 +13,7 @@ import numpy as np
 from ..base import checks
 from ..base.errors import InputError, PeerError
 from ..base.types import Array
-from ..learning.model import Part
+from ..learning.model import Model, Part
 from .combine import RULES, Screen
 from .edges import Held
 
@@ -46,6 +46,10 @@ class Exchange:
     def is_plain(self) -> bool:
         """Whether messages are used just as they are."""
         return self.payload == "float64" and self.screen is None
+
+    def screen_of(self, model: Model) -> Screen:
+        """Its screen, or the model's own where none was given."""
+        return self.screen or model.screen
 
     def outgoing(self, theta: Array, most: float = np.inf) -> Array:
         """Parameters as the neighbours will have them, within `most` where that is given. (..., P, K)"""

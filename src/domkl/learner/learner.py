@@ -52,6 +52,8 @@ EARLIEST = 64
 LAST_SKIP = 2**51
 #: The last faults that are kept.
 MOST_FAULTS = 64
+#: A neighbour's other degree counts in every so many rounds: it changes matrices, which takes long.
+REWEIGHED = 64
 #: Messages over which trust in a neighbour is averaged.
 TRUST = 100
 #: Rounds after which the dual of an edge whose ends are out of step, so that it rests, is dropped.
@@ -416,21 +418,26 @@ class Learner:
 
     def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
         for name, update in arrived.items():  # also of those whose parameters will not be used
-            self._degrees[name], before = max(1, update.degree), self._degrees.get(name)
-            self._is_weighed = self._is_weighed and self._degrees[name] == before
+            if name not in self._degrees or self.round % REWEIGHED == 0:
+                self._degrees[name], before = max(1, update.degree), self._degrees.get(name)
+                self._is_weighed = self._is_weighed and self._degrees[name] == before
             self._drop(update)
         parts = {name: self._unpacked(update) for name, update in arrived.items()}
         same, backs = self._believe(arrived, parts)
         moves, more = self._settle(arrived, parts, same)
         if backs or more:
             self._row.take_back(np.asarray(sum(backs + more))[None])
+        leak = self._row.leak
+        lost = [e.leaked(leak) for e, is_moving in zip(self._known.values(), moves, strict=True) if is_moving]
+        if leak and any(part.any() for part in lost):
+            self._row.take_back(np.asarray(sum(lost))[None])
         if not self._is_weighed:
             self._connect()  # first: what is learnt again in `merge` has these weights
         incoming, moved = self._combined(own, arrived, parts, moves)
         self._row.merge(incoming)
         for edge, by in zip(self._known.values(), moved, strict=True):
             if by is not None:
-                edge.move(self.round, by, self.name is not None)
+                edge.move(self.round, by, self.name is not None, leak)
         self._restart_edges()
 
     def _believe(
@@ -553,11 +560,12 @@ class Learner:
 
     def _screened(self, mine: Mapping[str, Array], theirs: list[dict[str, Array]]) -> list[dict[str, Array]]:
         """The neighbours' messages with parameters as the screen leaves them: so far the duals move too."""
-        if self.exchange.screen is None or not theirs:
+        if not theirs:
             return theirs
+        screen = self.exchange.screen_of(self._row)
         for part in self._layout.wide:
             sent = np.concatenate([message[part.name] for message in theirs])
-            kept = self.exchange.screen(mine[part.name][0], sent)
+            kept = screen(mine[part.name][0], sent)
             for message, value in zip(theirs, kept, strict=True):
                 message[part.name] = value[None]
         return theirs

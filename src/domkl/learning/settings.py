@@ -118,8 +118,8 @@ class Auto:
     loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
     seed : of the random features; the same at every learner.
     start : what is predicted before the first label.
-    forgetting : "auto" (the past is dropped when the last samples alone predict clearly better), "none" (all
-        samples count), or about how many past samples count.
+    forgetting : "auto" (the past is dropped when the last samples alone predict clearly better) or "none" (all
+        samples count).
     outliers : "bound" (a label far beyond the usual errors counts as one at their border, or not at all) or
         "keep" (every label counts as it is: for targets with rare events, as fewer than about one label in
         eight that lies far out is taken for an error).
@@ -139,7 +139,7 @@ class Auto:
     loss: str = "squared"
     seed: int = 0
     start: float = 0.0
-    forgetting: str | float = "auto"
+    forgetting: str = "auto"
     outliers: str = "bound"
     bounds: tuple[float, float] | None = None
 
@@ -152,10 +152,7 @@ class Auto:
         checks.one_of("loss", self.loss, self.LOSSES)
         checks.count("seed", self.seed, least=0)
         object.__setattr__(self, "start", float(checks.finite("start", checks.floats("start", self.start))))
-        if isinstance(self.forgetting, str):
-            checks.one_of("forgetting", self.forgetting, ("auto", "none"))
-        else:
-            checks.positive("forgetting", self.forgetting)
+        checks.one_of("forgetting", self.forgetting, ("auto", "none"))
         object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, losses.get(self.loss)))
 
     @property

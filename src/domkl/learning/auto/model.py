@@ -34,9 +34,9 @@ from .scale import EXACT, Scale, Summary
 from .trust import Trust
 
 #: The experts that the mixer weighs; `LOCAL` of them never listen to anybody.
-EXPERTS = ("common", "personal", "alone", "weak", "recent", "echo")
-COMMON, PERSONAL, ALONE, WEAK, RECENT, ECHO = range(6)
-LOCAL = (ALONE, WEAK, RECENT)
+EXPERTS = ("common", "personal", "alone", "own", "recent", "echo")
+COMMON, PERSONAL, ALONE, OWN, RECENT, ECHO = range(6)
+LOCAL = (ALONE, OWN, RECENT)
 
 
 class Mixed(NamedTuple):
@@ -103,6 +103,13 @@ class AutoRows(Model):
 
     judges = ("theta", "scale")
     largest = 1e6
+
+    @property
+    def leak(self) -> float:  # type: ignore[override]
+        return self.consensus.leak
+
+    def screen(self, own: Array, others: Array) -> Array:
+        return self.consensus.near_by(own, others)
 
     def __init__(
         self,
@@ -257,6 +264,7 @@ class AutoRows(Model):
         memory.useful = np.where(begins, np.maximum(few, 2), memory.useful)
         outside = self.guard.gives_up()
         memory.useful[outside] = 2
+        self.scale.is_late |= outside  # its samples are no measure for others any more
         return np.asarray(begins | outside)
 
     def _rebuild_where(self, begins: npt.NDArray[np.bool_]) -> None:
@@ -299,6 +307,7 @@ class AutoRows(Model):
                 concept.reset(j)
             self.recent.reset(j)
             self.guard.reset(j, "errors", "large", "age")
+            self.scale.least[j], self.scale.most[j] = after.min(0), after.max(0)
         self.memory.correct(j, after)
 
     # News of scales
