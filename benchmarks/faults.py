@@ -1,7 +1,9 @@
 """What lost messages, outages, restarts and unequal rates do to devices that learn with `domkl.Auto`.
 
     python benchmarks/faults.py                         what is not kept yet, in results/faults.json
-    python benchmarks/faults.py --only outage --streams a0 --seeds 1
+    python benchmarks/faults.py --only loss,outage --streams a0 --seeds 1
+
+Column "before" is of commit c3137ce, "now" (the default) of what is installed.
 
 Devices (`domkl.Learner`, size 200, float32) of a deterministic scheduler, 700 rounds, on three streams:
 weather dealt to five on a ring, six with one made function and four neighbours each (a0), three stations six
@@ -219,14 +221,17 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--streams", default=",".join(STREAMS))
-    parser.add_argument("--only", default="", help="faults whose names contain this")
+    parser.add_argument("--only", default="", help="faults whose names contain one of these, by commas")
+    parser.add_argument("--column", default="now")
     args = parser.parse_args()
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    column = kept.setdefault(args.column, {})
     for seed in range(args.seeds):
         for stream in args.streams.split(","):
             for name, make in cases(stream, seed):
-                rows = kept.setdefault(name, {}).setdefault(stream, {})
-                if args.only in name and str(seed) not in rows:
+                rows = column.get(name, {}).get(stream, {})
+                if any(part in name for part in args.only.split(",")) and str(seed) not in rows:
+                    rows = column.setdefault(name, {}).setdefault(stream, {})
                     rows[str(seed)] = make()
                     RESULTS.with_suffix(".new").write_text(json.dumps(kept) + "\n")
                     RESULTS.with_suffix(".new").replace(RESULTS)  # at once: a run may be killed

@@ -3,6 +3,8 @@
     python benchmarks/outliers.py --seeds 10                what is not kept yet, in results/outliers.json
     python benchmarks/outliers.py --streams air --seeds 3   one stream
 
+Column "before" is of commit c3137ce, "now" (the default) of what is installed.
+
 Five learners on a ring (three stations), 800 rounds, size 200. Every figure is a mean squared error over true
 labels as a ratio to the same learners on the same stream with nothing wrong.
 
@@ -154,13 +156,15 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--streams", default=",".join(STREAMS))
+    parser.add_argument("--column", default="now")
     args = parser.parse_args()
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    column = kept.setdefault(args.column, {})
     for seed in range(args.seeds):
         for name in args.streams.split(","):
-            if str(seed) not in kept.get("one", {}).get(name, {}):
+            if str(seed) not in column.get("one", {}).get(name, {}):
                 for kind, found in Case(name, seed).measure().items():
-                    kept.setdefault(kind, {}).setdefault(name, {})[str(seed)] = found
+                    column.setdefault(kind, {}).setdefault(name, {})[str(seed)] = found
                     print(kind, name, seed, found, flush=True)
                 RESULTS.write_text(json.dumps(kept) + "\n")
 

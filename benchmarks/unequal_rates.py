@@ -50,7 +50,7 @@ def step(one: domkl.Learner, x: np.ndarray | None, y: float) -> domkl.Update:
         row.outgoing = {"theta": theta, "scale": model.scale.number.copy()}
         return (0.0, 0.0, row.weights, *row.layout.pack(row.outgoing), model.news()[0])
 
-    row.learn, model._restart = idle, lambda: None  # patience is counted in samples
+    row.learn, model._restart = idle, lambda: np.zeros(1, bool)  # patience counts samples
     try:
         return one.observe(x, y)
     finally:

@@ -31,7 +31,7 @@ def _shown(rows: dict[str, dict[str, Any]], what: str) -> str:
 
 def faults() -> str:
     """Each fault and stream: mean and worst error over the run without, and what is broken at the end."""
-    kept = read("faults")
+    kept = read("faults")["now"]
     streams = list(kept["loss"])
     outages = {
         f"outage of 40 rounds{words} from {name.split()[-1]} on": (name, "since")
@@ -41,6 +41,8 @@ def faults() -> str:
     }
     lines = []
     for words, (name, what) in (ROWS | outages).items():
+        if name not in kept:
+            continue
         found = [row for rows in kept[name].values() for row in rows.values()]
         split = sum(row["scales"] > 1 for row in found)
         stalled = sum(row["stalled"] + row["faults"] for row in found)
@@ -55,9 +57,9 @@ def faults() -> str:
 
 def rates() -> str:
     """Each device of three with unequal rates."""
-    kept, lines = read("faults"), []
+    kept, lines = read("faults")["now"], []
     for graph in ("path", "complete"):
-        for stream, rows in kept[f"rates {graph}"].items():
+        for stream, rows in kept.get(f"rates {graph}", {}).items():
             for j, rate in enumerate(("8 / s", "2 / s", "1/3 / s")):
                 each = [
                     float(np.exp(np.mean([np.log(row[what][j]) for row in rows.values()])))

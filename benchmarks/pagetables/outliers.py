@@ -37,7 +37,7 @@ def _shown(values: Iterable[float]) -> str:
 
 def outliers() -> str:
     """Each case and stream: mean and worst seed."""
-    kept = read("outliers")
+    kept = read("outliers")["now"]
     names = list(kept["one"])
     rows = []
     for words, (kind, case, which, bar) in ROWS.items():

@@ -30,7 +30,7 @@ class Memory(Concept):
     useful: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since the past was given up
     fresh: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since the last alarm began
 
-    def __init__(self, J: int, d: int, m: int, *, size: int = 512) -> None:
+    def __init__(self, J: int, d: int, m: int, size: int) -> None:
         self.size = size
         self.allocate(np.float64, J=J, d=d, m=m)
         # Twice as long as needed, so that samples move to the front only every `size` rounds.

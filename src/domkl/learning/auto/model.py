@@ -131,7 +131,8 @@ class AutoRows(Model):
         self.features = Features(d, size, self.settings.seed, self.dtype)
         self.consensus = Consensus(weight, self.degree, m, self.features.K, self.dtype)
         self.recent = Recent(J, d, m, size)
-        self.trust, self.memory = Trust(J, m, self.features.K, self.dtype), Memory(J, d, m)
+        self.trust = Trust(J, m, self.features.K, self.dtype)
+        self.memory = Memory(J, d, m, self.scale.last)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -323,8 +324,7 @@ class AutoRows(Model):
     def drop_samples(self) -> None:
         """Keep what was learnt and the scale for good, and no sample: for a file that is handed over."""
         self.trust.reset(slice(None))
-        size, m = self.memory.size, self.m
-        self.memory = Memory(self.J, self.d, m, size=size)
+        self.memory = Memory(self.J, self.d, self.m, self.scale.last)
         self.scale.known = [{} for _ in range(self.J)]
         self.scale.is_late[:], self.scale.changed[:] = True, False
 

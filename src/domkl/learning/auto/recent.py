@@ -25,17 +25,16 @@ class Recent(Concept):
     It knows little, but learns a new world in a few samples. Two decisions rest on it, both from own errors.
     Page's test on the prediction's squared error e over its level l, g <- max(0, g + min(e/l, clip) - slack),
     restarts it from where the excursion began once g exceeds `alarm`. And where it has been better than
-    `better` times the long memory for `patience` samples, while that one errs `rise` times its usual, the
+    `better` times the long memory for `window` samples, while that one errs `rise` times its usual, the
     device gives up its past and learns its last samples again.
 
     Parameters
     ----------
     fade : samples after which one counts for a third of a new one.
     part : its number of terms, as a part of the model's size.
-    prior : variance of a coefficient before anything is known.
-    weak : how many coefficients the prior counts as.
+    weak : how many coefficients the first variance counts as.
     level, slack, clip, alarm : of Page's test; `level` in samples, the others in levels.
-    better, rise, patience, window : of giving up the past; `window` is that of the errors compared.
+    better, rise, window : of giving up the past; it takes `window` samples, over which errors are compared.
 
     Examples
     --------
@@ -73,7 +72,6 @@ class Recent(Concept):
         *,
         fade: int = 200,
         part: float = 1 / 7,
-        prior: float = 0.005,
         weak: float = 0.006,
         level: int = 300,
         slack: float = 2.0,
@@ -81,12 +79,11 @@ class Recent(Concept):
         alarm: float = 15.0,
         better: float = 0.75,
         rise: float = 1.5,
-        patience: int = 30,
         window: int = 30,
     ) -> None:
-        self.fade, self.prior, self.weak, self.level = fade, prior, weak, level
+        self.fade, self.weak, self.level = fade, weak, level
         self.slack, self.clip, self.alarm = slack, clip, alarm
-        self.better, self.rise, self.patience, self.window = better, rise, patience, window
+        self.better, self.rise, self.window = better, rise, window
         most = max(2, int(part * size))
         self.degree = int(np.clip((most - 1) // (2 * d), 1, 4))
         self.single = min(d, most - 1)
@@ -101,6 +98,11 @@ class Recent(Concept):
         self.groups = int(self.group.max()) + 1
         self.members = np.eye(self.groups)[self.group]  # (k, g)
         self.allocate(np.float64, J=J, m=m, k=self.k, g=self.groups)
+
+    @property
+    def prior(self) -> float:
+        """The variance of a coefficient before anything is known."""
+        return next(field.first for field in self.FIELDS if field.name == "variance")
 
     # The model
 
@@ -125,7 +127,7 @@ class Recent(Concept):
         keep = 1 - 1 / self.fade
         self.age += 1
         missed = mean((self.predict(b) - y) ** 2)
-        self.noise = self.noise + (missed - self.noise) / np.minimum(self.age, 25)
+        self.noise = self.noise + (missed - self.noise) / np.minimum(self.age, self.window)
         self.S = keep * self.S + 2 * b[:, :, None] * b[:, None, :]
         self.s = keep * self.s + 2 * y[:, :, None] * b[:, None, :]
         self._solve(slice(None))
@@ -158,7 +160,7 @@ class Recent(Concept):
         self.error_level += (total - self.error_level) / np.minimum(self.level_age, self.level)
         self.errors_age += 1
         self.errors += (parts - self.errors) / np.minimum(self.errors_age, self.window)[:, None]
-        self.usual += (parts[:, :RECENT].min(-1) - self.usual) / np.minimum(self.age + 1, 1000)
+        self.usual += (parts[:, :RECENT].min(-1) - self.usual) / np.minimum(self.age + 1, self.level)
 
     def alarms(self, repeats: Array) -> list[tuple[int, int]]:
         """Which rows restart this model, and from how many last samples; `repeats` (J,) as in `Echo`."""
@@ -174,7 +176,7 @@ class Recent(Concept):
         is_better = (self.errors[:, RECENT] < self.better * long) & (long > self.rise * self.usual)
         is_better &= self.errors_age >= self.window
         self.lasting = np.where(is_better, self.lasting + 1, 0)
-        rows = self.lasting >= self.patience * repeats
+        rows = self.lasting >= self.window * repeats
         if rows.any():
             self.reset(rows, "lasting", "errors_age")
         self.restarts += rows

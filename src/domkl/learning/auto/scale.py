@@ -26,7 +26,7 @@ EXACT = 2**53
 #: Quantiles in a summary, the lowest and the highest value included.
 QUANTILES = 17
 #: Parts of a span, in which a summary has all between the lowest and the highest value.
-UNIT = 65535.0
+UNIT = float(np.iinfo(np.uint16).max)
 
 
 class Summary(NamedTuple):
@@ -53,7 +53,7 @@ class Summary(NamedTuple):
     @property
     def nbytes(self) -> int:
         """In a message."""
-        return 8 + self.low.nbytes + self.high.nbytes + self.shape.nbytes
+        return self.low.itemsize + self.low.nbytes + self.high.nbytes + self.shape.nbytes
 
     def key(self) -> bytes:
         """Equal for equal summaries."""
@@ -278,7 +278,8 @@ class Scale(Concept):
         """Whether the middle half of own values (n, c) meets the joint range, and is not squeezed by it."""
         mine = Summary.of(own).table()[2:]
         joint = table[4:]
-        a, b = len(joint) // 4, 3 * len(joint) // 4
+        a = len(joint) // 4
+        b = -1 - a
         wide, own_wide = joint[b] - joint[a], mine[b] - mine[a]
         meets = (mine[a] <= joint[-1]) & (mine[b] >= joint[0])
         alike = (own_wide >= self.fits * wide) & (wide >= self.fits * own_wide)
