@@ -576,7 +576,7 @@ class AutoDevice:
             self.weak = Q @ (M + self.RHO * self.weight * self.weak)
             self.recent_age += 1
             missed = (np.sum(self.b * self.beta) - y) ** 2
-            self.noise += (missed - self.noise) / min(self.recent_age, 25)
+            self.noise += (missed - self.noise) / min(self.recent_age, 30)
             self.lately.append((self.b, y))
             self.fit_recent()
         power = self.count & (self.count - 1) == 0
@@ -623,7 +623,7 @@ class AutoDevice:
         self.level += (total - self.level) / min(self.level_age, 300)
         self.compared_age += 1
         self.compared = self.compared + (parts - self.compared) / min(self.compared_age, 30)
-        self.usual += (min(parts[:2]) - self.usual) / min(self.recent_age + 1, 1000)
+        self.usual += (min(parts[:2]) - self.usual) / min(self.recent_age + 1, 300)
 
     def fit_recent(self):
         """Ridge regression on terms, with a variance for the coefficients of each group (MacKay)."""
@@ -763,8 +763,9 @@ class AutoDevice:
         if (cut := n // 8) > 0:
             inner, middle = np.sort(before)[cut : n - cut], np.median(before)
             error, reach = before - middle, 6 * (inner[-1] - inner[0])
-            factor = reach / np.maximum(abs(error), reach) if reach > 0 else 1
-            after = before - error + error * factor**2
+            far = [0 < reach < abs(e) for e in error]
+            after = before.copy()
+            after[far] = middle + error[far] * (reach / abs(error[far])) ** 2
         self.low_y, self.high_y = min(after), max(after)
         if self.count <= 64 and (before != after).any():
             self.forget_errors()
