@@ -419,11 +419,11 @@ class AutoDevice:
         self.known, self.news, self.changed = {}, {}, False
         self.number, self.width, self.least, self.most = b"", 1.0, 1e150, -1e150
         K, end = self.drawn.K, {"number": 0, "theirs": 0, "moved": None, "before": None, "hoping": False}
-        self.theta = self.near = self.weak = self.side = np.zeros(K)
+        self.theta = self.near = self.own = self.side = np.zeros(K)
         self.ends = {i: {**end, "dual": np.zeros(K), "settled": np.zeros(K)} for i in self.edge}
         self.samples, self.judged = [], []
         self.past, self.large, self.low_y, self.high_y = [], [], 1e150, -1e150  # of the guard
-        self.alarms = self.given_up = 0
+        self.alarms, self.given_up, self.is_late = 0, 0, False
         self.forget_errors()
 
     def forget_errors(self):
@@ -536,8 +536,8 @@ class AutoDevice:
         z, b = self.z, self.b = self.measured(x)
         Q, M = self.sums()
         alone = self.alone = Q @ M
-        personal = z @ alone + self.tau * (Q @ z) @ ((self.theta + self.near) / 2)
-        f = np.array([z @ self.near, personal, z @ alone, z @ self.weak, np.sum(b * self.beta)])
+        personal = z @ alone + self.tau * (Q @ z) @ self.theta
+        f = np.array([z @ self.near, personal, z @ alone, z @ self.own, np.sum(b * self.beta)])
         low, high = (self.least - self.center) / self.width, (self.most - self.center) / self.width
         f, w = np.clip(f, low, high), self.weights()
         self.mixed = sum(w[:-1] * f) / sum(w[:-1])
@@ -573,23 +573,27 @@ class AutoDevice:
             self.samples.append((self.z, y, self.how_much()))
             Q, M = self.sums()
             self.theta = Q @ (M + self.side)
-            self.weak = Q @ (M + self.RHO * self.weight * self.weak)
+            self.own = Q @ (M + self.RHO * self.weight * self.own)
             self.recent_age += 1
             missed = (np.sum(self.b * self.beta) - y) ** 2
             self.noise += (missed - self.noise) / min(self.recent_age, 30)
             self.lately.append((self.b, y))
             self.fit_recent()
         power = self.count & (self.count - 1) == 0
-        if power and (self.count <= 64 or self.count == 512 or (self.count < 512 and not self.edge)):
+        if (
+            power
+            and not self.is_late
+            and (self.count <= 64 or self.count == 512 or (self.count < 512 and not self.edge))
+        ):
             self.join({self.name: Summary.of(self.own_values(512), self.count)})
 
     def bounded(self, y):
         """The guard: a label far out counts as one with a smaller error."""
         errors, error = self.past[-100:], abs(y - self.y_hat)
         n = len(errors)
-        usual = sorted(errors)[math.ceil(0.8 * (n - 1))] / 1.2816 if n >= 2 else 0
+        usual = sorted(errors)[math.ceil(0.8 * (n - 1))] / 1.2816 if n >= 4 else 0
         reach = max(6 * usual, max(self.high_y - self.low_y, 0) / 2) + 1e-12
-        large = n >= 2 and error > reach
+        large = n >= 4 and error > reach
         self.past.append(error)
         self.large = [*self.large, large][-16:]
         if large and 2 * sum(self.large) <= 16:
@@ -648,19 +652,25 @@ class AutoDevice:
         pull, seen = np.zeros_like(self.theta), []
         for i, (theta, _, held) in heard.items():
             moves = self.settle(self.ends[i], held, i not in used)
-            given = theta if i in used else self.theta
+            given = self.near_by(theta) if i in used else self.theta
             pull = pull + self.edge[i] * given
-            seen += [(self.edge[i], theta)] if i in used else []
+            seen += [(self.edge[i], given)] if i in used else []
             end = self.ends[i]
             end["settled"] = end["dual"]
             if moves:
-                end["dual"] = end["dual"] + self.RHO / 2 * self.edge[i] * (self.theta - given)
+                end["dual"] = 0.99 * end["dual"] + self.RHO / 2 * self.edge[i] * (self.theta - given)
                 end.update(before=end["moved"], moved=t, hoping=True)
         if not heard:
             pull = self.weight * self.theta
         lam = sum([end["dual"] for end in self.ends.values()], np.zeros_like(self.theta))
         self.side = self.RHO / 2 * (self.weight * self.theta + pull) - lam
         self.near = sum(w * v for w, v in seen) / sum(w for w, _ in seen) if seen else self.theta
+
+    def near_by(self, theta):
+        """No further away than twice the smaller of both is large."""
+        reach = 2 * min(np.linalg.norm(theta), np.linalg.norm(self.theta))
+        gap = theta - self.theta
+        return self.theta + gap * min(1, reach / max(np.linalg.norm(gap), 1e-30))
 
     def trusted(self, thetas):
         """Neighbours whose parameters miss own samples no more than twice the standard does."""
@@ -671,8 +681,8 @@ class AutoDevice:
         good = sorted(missed.values(), key=np.mean)[(len(missed) - 1) // 4]
         standard = good if np.mean(good) < np.mean(own) else own
         more = {i: one - 2 * standard for i, one in missed.items()}
-        reach = {i: 1.5 * np.std(one) / np.sqrt(len(own)) + 1e-6 for i, one in more.items()}
-        return {i for i, one in more.items() if len(own) < 5 or np.mean(one) <= reach[i]}
+        reach = 1.5 * 2 * np.std(standard) / np.sqrt(len(own)) + 1e-6
+        return {i for i, one in more.items() if len(own) < 5 or np.mean(one) <= reach}
 
     @staticmethod
     def settle(end, held, refused):
@@ -728,7 +738,7 @@ class AutoDevice:
             self.useful = max(min(self.useful, self.fresh, 200), 2)
         if 2 * sum(self.large) > 16:
             self.past, self.large, self.low_y, self.high_y = [], [], 1e150, -1e150
-            self.useful, begins = 2, True
+            self.useful, begins, self.is_late = 2, True, True
         self.given_up += int(begins)
         return begins
 
@@ -747,7 +757,7 @@ class AutoDevice:
         alone = v = Q @ M
         for _ in range(8):
             v = Q @ (M + self.RHO * self.weight * v)
-        self.theta = self.weak = self.near = v
+        self.theta = self.own = self.near = v
         self.side = self.RHO * self.weight * v
         for end in self.ends.values():
             drop(end, number=end["number"] + 1)
@@ -770,6 +780,7 @@ class AutoDevice:
         if self.count <= 64 and (before != after).any():
             self.forget_errors()
             self.past, self.large = [], []
+            self.least, self.most = min(after), max(after)
         self.Y[-n:] = after.tolist()
 
 

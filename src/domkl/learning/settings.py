@@ -135,7 +135,7 @@ class Auto:
     can_go_on: ClassVar[bool] = True  # whether learners can be kept after a simulation
     LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
 
-    size: int = 1700
+    size: int = 1000
     loss: str = "squared"
     seed: int = 0
     start: float = 0.0
