@@ -41,11 +41,14 @@ def learn(step: str, mode: str, rates: domkl.Rates, part: bool) -> dict[str, flo
     X, y, everywhere = streams(part)
     near = [[] if mode == "alone" else [(j - 1) % J, (j + 1) % J] for j in range(J)]
     model = domkl.Paper(kernels=V, rates=rates, step=step)
-    options = {"asynchronous": mode == "asynchronous", "engine": "numpy"}
-    learners = [domkl.Learner(model, near[j], name=j, **options) for j in range(J)]
+    learners = [domkl.Learner(model, near[j], name=j, engine="numpy") for j in range(J)]
     squares = 0.0
     for t in range(T):
-        updates = [one.observe(X[j, t], y[j, t]) for j, one in enumerate(learners)]
+        updates = []
+        for j, one in enumerate(learners):
+            updates.append(one.observe(X[j, t], y[j, t]))
+            if mode == "asynchronous" and one.waiting:
+                one.close()
         squares += sum((one.step.y_hat - one.step.y) ** 2 for one in learners)
         for j, update in enumerate(updates):
             for i in near[j]:

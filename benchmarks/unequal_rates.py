@@ -34,6 +34,8 @@ def at_will(one: domkl.Learner, others: list[domkl.Learner], x: np.ndarray | Non
     """Observe, and let neighbours have the message at once; without a sample nothing happens."""
     if x is not None:
         update = one.observe(x, y)
+        if one.waiting:
+            one.close()
         for i in one.neighbours:
             others[i].receive(one.name, update)
 
@@ -42,24 +44,23 @@ def step(one: domkl.Learner, x: np.ndarray | None, y: float) -> domkl.Update:
     """Observe; without a sample take the step of the consensus without one, which `Learner` cannot."""
     if x is not None:
         return one.observe(x, y)
-    row, model = one._row, one._row.model
+    model = one._row
 
     def idle(*_: Any) -> Any:
         none = np.zeros((1, model.features.K), model.dtype)
         theta = model.consensus.learn(model.consensus.solve(none), np.zeros((1, 1)), np.zeros(1))
-        row.outgoing = {"theta": theta, "scale": model.scale.number.copy()}
-        return (0.0, 0.0, row.weights, *row.layout.pack(row.outgoing), model.news()[0])
+        return {"theta": theta, "scale": model.scale.number.copy()}
 
-    row.learn, model._restart = idle, lambda: np.zeros(1, bool)  # patience counts samples
+    model.learn, model._restart = idle, lambda: np.zeros(1, bool)  # patience counts samples
     try:
-        return one.observe(x, y)
+        return one.observe(np.zeros(model.d), 0.0)
     finally:
-        del row.learn, model._restart
+        del model.learn, model._restart
 
 
 def run(case: judge.Case, seed: int, graph: str, is_in_step: bool = False) -> dict[str, Any]:
     """The mean squared error of each, and how it ended."""
-    all_of = devices(case, seed, graph, asynchronous=not is_in_step)
+    all_of = devices(case, seed, graph)
     errors: list[list[float]] = [[], [], []]
     for t in range(case.y.shape[1]):
         for j, one in enumerate(all_of):
@@ -76,7 +77,7 @@ def run(case: judge.Case, seed: int, graph: str, is_in_step: bool = False) -> di
         for one in all_of:
             for i in one.neighbours if sent else ():
                 one.receive(i, sent[i])
-    numbers = [float(one._row.model.scale.number[0]) for one in all_of]
+    numbers = [float(one._row.scale.number[0]) for one in all_of]
     faults = sum(len(one.faults) for one in all_of)
     return {"errors": [np.mean(e[1:]) for e in errors], "scales": len(set(numbers)), "faults": faults}
 

@@ -165,4 +165,4 @@ class CutHub(Hub):
 
 def scale_number(agent):
     """Which scale a learner of `Auto` has; 0 before its first label."""
-    return int(agent.learner._row.model.scale.number[0])
+    return int(agent.learner._row.scale.number[0])

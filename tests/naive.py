@@ -1,14 +1,18 @@
 """Slow, literal twins of what domkl does fast: one learner, one kernel, one edge at a time.
 
-They follow the paper's lines, not our code: matrices are built and solved, nothing is factored out,
-no function of the package is used.
+They follow the paper's lines and docs/auto.md, not our code: matrices are built and solved, nothing is
+factored out. Of the package only `Auto`'s frequencies and the rounding of its summaries are used.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
+
+from domkl.learning.auto.features import Features
+from domkl.learning.auto.scale import Summary
 
 
 def z_of(V_p, x):
@@ -310,409 +314,6 @@ def cauchy_kernel(x, other, sigma2):
     return np.prod(1 / (1 + (x - other) ** 2 / sigma2))
 
 
-def auto_joint(Z, y, neighbours, rho, eta, kept):
-    """One joint model of kind "auto", for squared losses, from features Z (J, T, K) and scaled targets.
-
-    `eta` is each learner's ridge. The first `kept` samples are replayed as if the neighbours agreed; edges
-    weigh 1/min(deg_i, deg_j). Returns theta and lam, (J, K) each.
-    """
-    J, T, K = Z.shape
-    deg = [len(near) for near in neighbours]
-    weights = [[1 / min(deg[j], deg[i]) for i in neighbours[j]] for j in range(J)]
-    M = [(eta[j] + rho * sum(weights[j])) * np.eye(K) for j in range(J)]
-    m, theta, lam = np.zeros((J, K)), np.zeros((J, K)), np.zeros((J, K))
-    near = np.zeros((J, K))
-    for t in range(T):
-        new = np.zeros((J, K))
-        for j in range(J):
-            M[j] = M[j] + 2 * np.outer(Z[j, t], Z[j, t])
-            m[j] += 2 * y[j, t] * Z[j, t]
-            pull = rho / 2 * (sum(weights[j]) * theta[j] + near[j])
-            new[j] = np.linalg.solve(M[j], m[j] + pull - lam[j])
-        theta = new
-        for j in range(J):
-            if t < kept:
-                near[j] = sum(weights[j]) * theta[j]
-            else:
-                near[j] = sum(w * theta[i] for w, i in zip(weights[j], neighbours[j], strict=True))
-                lam[j] += rho / 2 * (sum(weights[j]) * theta[j] - near[j])
-    return theta, lam
-
-
-def own_samples(Z, y, commons, strong, weak, stride, momentum):
-    """Predictions for each z before its label: alone with both ridges, personal, shrunk."""
-    M, m = strong * np.eye(len(Z[0])), np.zeros(len(Z[0]))
-    minima, before, found = [m, m], [m, m], []  # with the weak ridge, around 0 and around c, less c
-    for z, label, c in zip(Z, y, commons, strict=True):
-        Q, sides = np.linalg.inv(M), (0 * c, c)
-        steps = [
-            Q @ (m + strong * to + (strong - weak) * v) - to for v, to in zip(minima, sides, strict=True)
-        ]
-        ends = [
-            v + stride * (step - v) + momentum * (v - last)
-            for v, step, last in zip(minima, steps, before, strict=True)
-        ]
-        scores = [z @ Q @ (m + strong * to + (strong - weak) * v) for v, to in zip(ends, sides, strict=True)]
-        shrunk = (Q @ m + c - strong * (Q @ c)) / 2
-        found.append([scores[0], z @ Q @ m, scores[1], z @ shrunk])
-        # One more sample moves a minimum by so much, if it was one
-        M, m = M + 2 * np.outer(z, z), m + 2 * label * z
-        moves = [
-            np.linalg.solve(M, 2 * (label - z @ (v + to)) * z) for v, to in zip(ends, sides, strict=True)
-        ]
-        before = [v + move for v, move in zip(minima, moves, strict=True)]
-        minima = [v + move for v, move in zip(ends, moves, strict=True)]
-    return np.array(found)
-
-
-def echo(errors, fade, doubt, few):
-    """What each error (T,) was expected to be: each time a fresh ridge regression over all pairs before."""
-    clipped = [max(-2.0, min(2.0, error)) for error in errors]
-    known = []  # (the last error, the mean of the last few) when each error was made
-    mean, expected = 0.0, []
-    for t, error in enumerate(clipped):
-        last = np.array([clipped[t - 1] if t else 0.0, mean])
-        A, b, size = np.zeros((2, 2)), np.zeros(2), 0.0
-        for s, (before, then) in enumerate(known):
-            weight = fade ** (t - 1 - s)
-            A += weight * np.outer(before, before)
-            b += weight * then * before
-            size += weight * then**2
-        A += (doubt * size + 1e-12) * np.eye(2)
-        expected.append(last @ np.linalg.solve(A, b))
-        known.append((last, error))
-        mean += (error - mean) / few
-    return np.array(expected)
-
-
-def ridge_of(errors, most_r, fewest, most):
-    """How many times as strong one learner's ridge is, by the correlation of its errors with the next."""
-    if len(errors) < fewest:
-        return 1
-    size = sum(e * e for e in errors)
-    pairs = sum(e * last for e, last in zip(errors[1:], errors, strict=False))
-    r = min(max(pairs / size, 0), most_r) if size else 0
-    return min(((1 + r) / (1 - r)) ** 2, most)
-
-
-def are_far(columns, far):
-    """Who is far from most others, from all values (J, n, columns); NaN where one is missing."""
-    found = []
-    for j in range(len(columns)):
-        is_far = False
-        for c in range(columns.shape[-1]):
-            each = [column[~np.isnan(column)] for column in columns[..., c]]
-            if len(each[j]):
-                means, spreads = zip(*((v.mean(), v.std()) for v in each if len(v)), strict=True)
-                error = max(each[j].std(), np.median(spreads)) / np.sqrt(len(each[j]))
-                is_far = is_far or abs(each[j].mean() - np.median(means)) > far * error
-        found.append(bool(is_far))
-    return found
-
-
-def additive(Z, y, group, memory):
-    """A memory of kind "auto" on one device, from terms Z (T, K) and scaled targets: what its coefficients
-    and their variances become. `memory` is on how many rounds it looks back.
-
-    Every matrix is made anew from all samples and their weights.
-    """
-    K = Z.shape[1]
-    v, noise, b = np.full(K, 5e-3), 5e-3, np.zeros(K)
-    prior, weights = 2 * noise / v, []
-    for n, z in enumerate(Z, start=1):
-        noise += ((b @ z - y[n - 1]) ** 2 - noise) / min(n + 1, 25)
-        weights.append(1.0)
-        data = sum(w * 2 * np.outer(x, x) for w, x in zip(weights, Z, strict=False))
-        b = np.linalg.solve(
-            data + np.diag(prior), sum(w * 2 * t * x for w, t, x in zip(weights, y, Z, strict=False))
-        )
-        rounds = 8 if n <= 64 else 32
-        if n % rounds == 0:
-            looks_back = memory if np.isinf(memory) else min(max(n / 2, 50), memory)
-            weights = [w * (1 - 1 / looks_back) ** rounds for w in weights]
-            data = sum(w * 2 * np.outer(x, x) for w, x in zip(weights, Z, strict=False))
-            v = most_likely_variances(data, b, v, noise, group)
-            prior = 2 * noise / v
-    return b, v
-
-
-def most_likely_variances(data, b, v, noise, group):
-    """MacKay's rule: the squares of a group's coefficients, by how many of them the data tell."""
-    uncertain = np.diag(np.linalg.inv(data / (2 * noise) + np.diag(1 / v)))
-    new = np.empty_like(v)
-    for g in set(group):
-        mine = group == g
-        told = sum(1 - uncertain[mine] / v[mine])
-        new[mine] = (sum(b[mine] ** 2) + 0.5 * 5e-5) / (max(told, 0) + 0.5)
-    new[0] = 5e-2
-    return new
-
-
-def believes(noted, row, thetas, own, classifies):
-    """Which neighbours' parameters a learner uses, by its last 32 samples.
-
-    Not one that errs more than twice as much as alone, by more than 1.5 standard errors. Nor, before there
-    are 128, one that errs more than 0.7 times as much as alone and 3 times as much as the best neighbour, or
-    the learner itself where that errs more, and more than that by 1.5 standard errors. Nor, from then on, one
-    that errs more than alone and 1.25 times as much as the median of the learner and its neighbours, if it
-    does so by more than 1.5 standard errors, or if its predictions are further from the median prediction
-    than a quarter of that error. Of more than four neighbours the last of the best quarter stands for the
-    best one, and standard errors count 1.5 times the square root of log n / log 4.
-    """
-    last, found, n = noted[-32:], [], len(thetas)
-    clear = 1.5 * math.sqrt(max(1, math.log(n, 4)))
-    alone = [[miss(s[row][k], y[row], classifies) for _, y, s in last] for k in range(2)]
-    alone = min(alone, key=mean)
-    scores = [[score(theta, z[row]) for z, _, _ in last] for theta in [*thetas, own]]
-    misses = [
-        [miss(s, y[row], classifies) for s, (_, y, _) in zip(each, last, strict=True)] for each in scores
-    ]
-    half = len(misses) // 2
-    common, middle = sorted(misses, key=mean)[half], [sorted(at)[half] for at in zip(*scores, strict=True)]
-    most, best = max(alone, [1.25 * m for m in common], key=mean), sorted(misses[:-1], key=mean)[(n - 1) // 4]
-    best = max(best, misses[-1], key=mean)
-    for each, missed in zip(scores[:-1], misses, strict=False):
-        used = abs(each[-1]) <= 100
-        if len(last) >= 5:
-            used = used and not exceeds(missed, [2 * a for a in alone], clear)
-        if 5 <= len(noted) < 128 and mean(missed) > max(3 * mean(best), 0.7 * mean(alone)):
-            used = used and not exceeds(missed, best, clear)
-        if len(noted) >= 128 and exceeds(missed, most, 0):
-            apart = mean([(s - m) ** 2 for s, m in zip(each, middle, strict=True)])
-            apart = apart / 8 if classifies else apart
-            used = used and apart <= 0.25 * mean(common) and not exceeds(missed, most, clear)
-        found.append(bool(used))
-    return found
-
-
-def outgrown(duals, limit):
-    """Which of one learner's edges have a dual above `limit` times the lower median, those of zero left out
-    unless they are most."""
-    sizes = [sum(float(v) ** 2 for row in dual for v in row) ** 0.5 for dual in duals]
-    usual = sorted(size or float("inf") for size in sizes)[(len(sizes) - 1) // 2]
-    return [size > limit * usual for size in sizes]
-
-
-def exceeds(values, most, times):
-    """Whether values are larger than others in the mean, by more than so many standard errors."""
-    more = [v - m for v, m in zip(values, most, strict=True)]
-    chance = (mean([(v - mean(more)) ** 2 for v in more]) / len(more)) ** 0.5
-    return mean(more) > times * chance + 1e-6
-
-
-def mean(values):
-    return sum(values) / len(values)
-
-
-def score(theta, z):
-    """What two models predict together."""
-    return sum(theta[p] @ z[p] for p in range(2)) / 2
-
-
-def miss(s, y, classifies):
-    """Loss of a score for a label."""
-    return np.logaddexp(0, -y * s) if classifies else (s - y) ** 2
-
-
-def believes_terms(seen, alone, row, terms, own, classifies):
-    """Which neighbours' terms a learner uses: at most three times its own error, or that of alone."""
-    errors = [mean([miss(t @ z[row], y[row], classifies) for z, y in seen]) for t in [*terms, own]]
-    return [bool(error <= 3 * max(errors[-1], alone) + 1e-6) for error in errors[:-1]]
-
-
-def believed(y, y_hat, alone, C):
-    """Labels as they are learnt, from all labels and predictions so far; the first prediction knew none.
-
-    One near its prediction, in the range of those that were learnt, is believed as it is. So is one inside
-    that range, unless it is far from the last.
-    """
-    out = []
-    for t in range(len(y)):
-        errors = [min(abs(y[i] - y_hat[i]), abs(y[i] - alone[i])) for i in range(1, t)][-C.label_window :]
-        label, near, last = y[t], False, y[: t + 1]
-        if len(errors) >= C.label_errors:
-            usual = not_far(last, C) or out
-            width = min(max(out), max(usual)) - max(min(out), min(usual))
-            near = min(abs(y[t] - y_hat[t]), abs(y[t] - alone[t])) <= C.label_near * width
-            known = min(out) <= y[t] <= max(out) and inside_fence(y[t], last, C) == y[t]
-            label = label if near or known else near_prediction(last, y_hat[t], alone[t], errors, C)
-        if len(errors) < C.label_window and not near:
-            label = inside_fence(y_hat[t] if t > 0 and is_wild(label, last, C) else label, last, C)
-        out.append(label)
-    return out
-
-
-def near_prediction(y, y_hat, alone, errors, C):
-    """The last label, as far from its prediction as the last errors allow; as it is if half are the same."""
-    last = sorted(errors[-C.label_last :])
-    usual = sorted(errors)[int(C.label_quantile * len(errors))] / C.label_normal
-    deviation = max(usual, last[(len(last) - 1) // 2] / 0.6745)
-    labels = sorted(y[-C.label_window :])
-    if labels.count(labels[len(labels) // 2]) > len(labels) / 2:
-        return y[-1]
-    miss = min(abs(y[-1] - y_hat), abs(y[-1] - alone))
-    if miss > C.label_reach * deviation:
-        centre = alone if abs(y_hat - alone) > C.label_reach * deviation else y_hat
-        if miss >= C.label_wild * deviation:
-            return centre
-        return centre + np.sign(y[-1] - centre) * C.label_reach * deviation
-    return y[-1]
-
-
-def own_watch(y, alone, low, high, C):
-    """Rounds in which own samples start again, and (round, shift, factor, labels) of changes of unit.
-
-    From labels, what the own samples predict, and the range of labels that are believed.
-    """
-    lost, units, labels, since, age = [], [], [], 0, 0
-    shift, factor = 0.0, 1.0
-    for t in range(len(y)):
-        labels.append((y[t] - shift) / factor)
-        age = age + 1 if age else 0
-        errors = [abs(a - b) for a, b in zip(labels, alone, strict=False)]
-        usual = lower_median(errors[since:][-C.label_window :])
-        near, guesses, recent = labels[-C.own_last :], alone[: t + 1][-C.own_last :], errors[-C.own_last :]
-        last, settled = lower_median(recent), min(t + 1 - since, C.label_window)
-        is_lost = settled >= C.own_errors and last > C.own_rise * usual and last > C.own_spread * spread(near)
-        large = [e > C.unit_rise * usual for e in recent]
-        is_sudden = sum(large[-9:]) >= 9 - C.unit_others and sum(large[:-9]) <= C.unit_others
-        is_odd = sum(not low <= v <= high for v in near) > C.own_last // 2
-        is_odd = is_odd and last > max(C.own_rise * usual, C.unit_far * (high - low))
-        past = [a - b for a, b in zip(labels, alone, strict=False)][-C.label_window : -C.own_last]
-        repeats = sum(np.sign(past[i] * past[i + 1]) for i in range(len(past) - 1)) / max(len(past) - 1, 1)
-        is_clear = spread(guesses) > C.unit_clear * usual and repeats < C.unit_repeats
-        is_clear = is_clear and last > max(C.unit_rise * usual, C.unit_part * (high - low))
-        tries = settled == C.label_window and is_sudden and (is_odd or is_clear)
-        first = [abs(shift + factor * v - p) for v, p in zip(labels[-9:], alone[: t + 1][-9:], strict=True)]
-        first = lower_median(first)
-        returns = first <= C.unit_fits * usual and lower_median(errors[-9:]) > C.unit_rise * first
-        returns = returns and (shift, factor) != (0, 1)
-        n = sum(large) if tries else 9 if returns else age if age in C.unit_looks else 0
-        line = unit_of(alone[t + 1 - n : t + 1], labels[-n:], C.unit_fits * usual) if n else None
-        line = (-shift / factor, 1 / factor) if returns else line
-        if line is not None:
-            while (
-                (tries or returns)
-                and n > 1
-                and errors[-n] <= abs((labels[-n] - line[0]) / line[1] - alone[t + 1 - n])
-            ):
-                n -= 1  # from before the change
-            labels[-n:] = [(v - line[0]) / line[1] for v in labels[-n:]]
-            shift, factor, age, is_lost = shift + factor * line[0], factor * line[1], n, False
-            shift, factor = (0.0, 1.0) if returns else (shift, factor)
-            units.append((t, *line, n))
-        if is_lost:
-            lost, since = [*lost, t], t + 1
-        age = 0 if is_lost or returns or age >= C.label_window else age
-    return lost, units
-
-
-def unit_of(guesses, labels, most):
-    """Shift and factor from predictions to labels, by the median of all slopes; or one of the two alone."""
-    pairs = list(zip(guesses, labels, strict=True))
-    slopes = sorted((y - v) / (p - q) for i, (p, y) in enumerate(pairs) for q, v in pairs[i + 1 :] if p != q)
-    factors = sorted(y / p for p, y in pairs if p)
-    found = []
-    for slope, fixed in ((slopes[len(slopes) // 2], None), (1.0, None), (factors[len(factors) // 2], 0.0)):
-        rests = sorted(y - slope * p for p, y in pairs)
-        shift = rests[len(rests) // 2] if fixed is None else fixed
-        off = sorted(abs(rest - shift) for rest in rests)[len(rests) // 2]
-        found.append((off / slope if slope > 0 else np.inf, shift, slope))
-    best = found[0] if found[0][0] <= most else min(found[1:])
-    return best[1:] if best[0] <= most else None
-
-
-def lower_median(values):
-    return sorted(values)[(len(values) - 1) // 2]
-
-
-def spread(values):
-    return lower_median([abs(v - lower_median(values)) for v in values])
-
-
-def inside_fence(label, y, C):
-    """A label beyond all that lie near the closest four fifths of labels: the last of them, or the median."""
-    labels, kept = sorted(y[-C.label_window :]), not_far(y, C)
-    if not kept:
-        return label
-    if is_wild(label, y, C):
-        return labels[(len(labels) - 1) // 2]
-    return min(max(label, kept[0]), kept[-1])
-
-
-def not_far(y, C):
-    """Those of the last labels that lie near the closest four fifths of them; none where labels are few."""
-    labels = sorted(y[-C.label_window :])
-    if len(labels) < 4 or labels[0] == labels[-1]:
-        return []
-    low, high, far = nearly_all(labels, C)
-    return [v for v in labels if low - far <= v <= high + far]
-
-
-def is_wild(label, y, C):
-    """Whether a label is too far from nearly all of the last ones to say anything."""
-    labels = sorted(y[-C.label_window :])
-    if len(labels) < 4 or labels[0] == labels[-1]:
-        return False
-    low, high, far = nearly_all(labels, C)
-    wild = far * C.label_wild / C.label_reach
-    return not low - wild <= label <= high + wild
-
-
-def nearly_all(labels, C):
-    """The least and the greatest of nearly all labels, and how far another may lie from these."""
-    n = len(labels)
-    middle = closest(labels, n - -(-n // 5))
-    middle = closest(labels, n - 1) if middle[0] == middle[-1] else middle
-    width = middle[-1] - middle[0] or min(b - a for a in labels for b in labels if b > a)
-    return middle[0], middle[-1], C.label_fence * (1 + (C.label_few / n) ** 2) * width
-
-
-def closest(labels, count):
-    """So many labels in order that lie closest together."""
-    return min((labels[i : i + count] for i in range(len(labels) - count + 1)), key=lambda v: v[-1] - v[0])
-
-
-def watched(misses, experts, near, alarms_in, restarts_in, C):
-    """Who votes for a restart, who raises an alarm, whom the joint models mislead, in each round.
-
-    misses[t][j] and experts[t][j] are squared errors of predictions and of experts: two joint models, then
-    the long, the young and the past memory. near[j] are j and its neighbours. In some rounds all act on
-    an alarm, or on a restart.
-    """
-    J, out = len(near), []
-    surplus, own_surplus, level, usual, lasting = ([0.0] * J for _ in range(5))
-    errors, own_errors = ([[0.0] * 5 for _ in range(J)] for _ in range(2))
-    of_level = compared = 0
-    for t in range(len(misses)):
-        of_level, compared = of_level + 1, compared + 1
-        for j in range(J):
-            if of_level > C.watch_fade:
-                more = min(misses[t][j] / max(level[j], 1e-12), C.watch_most) - C.watch_slack
-                surplus[j], own_surplus[j] = surplus[j] + more, max(own_surplus[j] + more, 0)
-            level[j] += (misses[t][j] - level[j]) / min(of_level, C.watch_level)
-            usual[j] += (min(experts[t][j][:2]) - usual[j]) / min(t + 1, C.watch_ages)
-            for k in range(5):
-                errors[j][k] += (experts[t][j][k] - errors[j][k]) / min(compared, C.watch_fade)
-                own_errors[j][k] += (experts[t][j][k] - own_errors[j][k]) / min(compared, C.watch_fade)
-        surplus = [max(mean([surplus[i] for i in near[j]]), 0) for j in range(J)]
-        errors = [[mean([errors[i][k] for i in near[j]]) for k in range(5)] for j in range(J)]
-        votes, misled = [], []
-        for j in range(J):
-            joint, long, other = min(errors[j][:2]), errors[j][2], min(errors[j][3:])
-            lasting[j] = lasting[j] + 1 if other < C.watch_better * long else 0
-            better = 4 if errors[j][4] < errors[j][3] else 3
-            agrees = own_errors[j][better] <= own_errors[j][2]
-            votes.append(lasting[j] >= C.watch_lasting and agrees)
-            misled.append(other < C.watch_worse * joint and joint > C.watch_rise * usual[j])
-        out.append((votes, [s > C.watch_alarm for s in surplus], misled, list(own_surplus)))
-        if t in alarms_in:
-            of_level, surplus, own_surplus, level = 0, [0.0] * J, [0.0] * J, [0.0] * J
-        if t in alarms_in or t in restarts_in:
-            compared, lasting = 0, [0.0] * J
-    return out
-
-
 def alarms(y_hat, y, rate, A):
     """Surprise and alarm of each reading of one stream; `A` has the constants."""
     kept = [[], [], []]
@@ -773,3 +374,416 @@ def tail_of(kept, score, whole, A):
         return max(1 + shape * x / scale, 1e-9) ** (-1 / shape)
 
     return (A.FEW + 1) / (n + 1) * beyond(score - threshold) / beyond(last - threshold)
+
+
+def auto(X, y, size, seed=0, neighbours=None):
+    """`Auto` as docs/auto.md has it, for J devices that exchange in step: X (J, T, d), y (J, T) -> y_hat.
+
+    Sums run over all samples again in every round, and every matrix is inverted anew.
+    """
+    J, T, d = X.shape
+    near = neighbours or [[] for _ in range(J)]
+    devices = [AutoDevice(j, d, size, seed, near) for j in range(J)]
+    y_hat = np.zeros((J, T))
+    for t in range(T):
+        for j, device in enumerate(devices):
+            y_hat[j, t] = device.predict(X[j, t])
+            device.learn(y[j, t])
+        ends = {(j, i): dict(devices[j].ends[i]) for j in range(J) for i in near[j]}
+        sent = [(device.theta, device.number) for device in devices]
+        told = [device.news for device in devices]
+        for j, device in enumerate(devices):
+            device.news = {}
+            device.listen({i: (*sent[i], ends[i, j]) for i in near[j]}, t)
+        for j, device in enumerate(devices):
+            for i in near[j]:
+                device.join(told[i])
+        for device in devices:
+            device.end_round()
+    return y_hat, devices
+
+
+class AutoDevice:
+    """One device; its samples are kept as lists and used whole."""
+
+    RHO, ETA, KEEP = 0.4, 0.01, 1 - 1 / 200
+
+    def __init__(self, name, d, size, seed, near):
+        self.name, self.d, self.size = name, d, size
+        self.drawn = Features(d, size, seed)
+        self.edge = {i: 1 / min(len(near[name]), len(near[i])) for i in near[name]}
+        self.weight = sum(self.edge.values()) if self.edge else 1.0
+        self.tau = self.ETA / (len(self.edge) + 1) + self.RHO * self.weight
+        self.X, self.Y = [], []  # the last 512 samples
+        self.count = self.useful = self.fresh = 0
+        self.known, self.news, self.changed = {}, {}, False
+        self.number, self.width, self.least, self.most = b"", 1.0, 1e150, -1e150
+        K, end = self.drawn.K, {"number": 0, "theirs": 0, "moved": None, "before": None, "hoping": False}
+        self.theta = self.near = self.own = self.side = np.zeros(K)
+        self.ends = {i: {**end, "dual": np.zeros(K), "settled": np.zeros(K)} for i in self.edge}
+        self.samples, self.judged = [], []
+        self.past, self.large, self.low_y, self.high_y = [], [], 1e150, -1e150  # of the guard
+        self.alarms, self.given_up, self.is_late = 0, 0, False
+        self.forget_errors()
+
+    def forget_errors(self):
+        """First values of mixer, echo and recent."""
+        self.log, self.expert_errors, self.mixed_age = np.zeros(6), np.zeros(6), 0
+        self.echoes, self.last, self.gain, self.r = [], np.zeros(2), np.zeros(2), 0.0
+        self.noise, self.recent_age, self.usual = 0.02, 0, 0.0
+        self.lately, self.beta, self.variance = [], 0.0, 0.005  # a variance for each group, later
+        self.level, self.level_age, self.excess, self.since = 0.0, 0, 0.0, 0
+        self.compared, self.compared_age, self.lasting = np.zeros(3), 0, 0
+
+    # Scale, features and terms
+
+    def join(self, news):
+        for name, one in news.items():
+            if one.newer(self.known.get(name)):
+                self.known[name] = self.news[name] = one
+                self.changed = True
+
+    def pooled(self, summaries):
+        """Trimmed means over devices of mean, variance and quantiles, and the range of all that is left."""
+        tables = np.sort([one.table() for one in summaries], axis=0)
+        cut = len(tables) // 4
+        tables = tables[cut : len(tables) - cut]
+        deviation = np.sqrt(tables[:, 1].mean(0) + tables[:, 0].var(0))
+        ends = tables[:, 2].min(0), tables[:, -1].max(0)
+        return np.vstack([tables[:, 0].mean(0), deviation, *ends, tables[:, 2:].mean(0)])
+
+    def own_values(self, n):
+        return np.column_stack([np.array(self.X), self.Y])[-n:]
+
+    def suits(self, table, own):
+        """Whether the middle half of own values meets the joint range, and neither squeezes the other."""
+        good = []
+        for mine, joint in zip(Summary.of(own).table()[2:].T, table[4:].T, strict=True):
+            wide, own_wide = joint[12] - joint[4], mine[12] - mine[4]
+            meets = mine[4] <= joint[-1] and mine[12] >= joint[0]
+            good.append((meets and own_wide >= wide / 4 and wide >= own_wide / 4) or own_wide <= 0)
+        return good[-1] and 2 * sum(good[:-1]) >= self.d
+
+    def take_scale(self, begins):
+        """Take the scale of what is known, when it is time; whether it is another."""
+        n, power = self.useful, 2 ** int(np.log2(self.useful))
+        lag = min(power // 2, 16) if self.edge else 0
+        due, later = n == power + lag, n % 16 == 0 and n > 32 and n > power + lag
+        news = self.changed and (due or later or not self.number)
+        if not (news or (due and n <= 528) or begins):
+            return False
+        typical = np.median([one.samples for one in self.known.values()])
+        table = self.pooled([one for one in self.known.values() if 2 * one.samples >= typical])
+        if not self.suits(table, self.own_values(n)):
+            table = self.pooled([Summary.of(self.own_values(n))])
+        self.changed = False
+        if table.tobytes() == self.number:
+            return False
+        self.number, d = table.tobytes(), self.d
+        self.mean, self.deviation, low, high = (row[:d] for row in table[:4])
+        self.span, self.quantiles = high - low, table[4:, :d]
+        wide = table[3, d] - table[2, d]
+        self.center, self.width = table[0, d], wide if wide > 1e-200 and table[1, d] > 1e-200 else 1.0
+        self.least, self.most = min(self.least, table[2, d]), max(self.most, table[3, d])
+        return True
+
+    def measured(self, x):
+        """Features z and terms b of one sample."""
+        ranges, deviations, ranks = np.zeros((3, self.d))
+        for i in range(self.d):
+            if np.isnan(x[i]) or not (self.span[i] > 1e-200 and self.deviation[i] > 1e-200):
+                continue
+            ranges[i] = (x[i] - self.mean[i]) / self.span[i]
+            deviations[i] = (x[i] - self.mean[i]) / self.deviation[i]
+            parts = [
+                np.clip((x[i] - a) / (b - a), 0, 1) if b > a else (1 + np.sign(x[i] - a)) / 2
+                for a, b in itertools.pairwise(self.quantiles[:, i])
+            ]
+            ranks[i] = np.mean(parts) - 0.5
+        u = [2 * np.clip(ranges, -1.5, 1.5), 1.25 * deviations / (1 + abs(deviations)), 1.9 * ranks]
+        u, V = np.concatenate(u), self.drawn.V
+        straight = u[: self.d] / np.sqrt(self.d) if 8 * self.d <= self.size else []
+        z = np.concatenate([np.concatenate([np.sin(V @ u), np.cos(V @ u)]) / np.sqrt(len(V)), [1], straight])
+        return z, self.terms(deviations)
+
+    def terms(self, deviations):
+        """Legendre polynomials of single inputs and of pairs; `group` says whose coefficients they have."""
+        d, most = self.d, max(2, int(1 / 7 * self.size))
+        degree, single = min(max((most - 1) // (2 * d), 1), 4), min(d, most - 1)
+        v = (deviations / 2) / np.sqrt(1 + (deviations / 2) ** 2)
+        P = [np.polynomial.legendre.Legendre.basis(n)(v) for n in range(5)]
+        b, group = [1.0], ["constant"]
+        for n in range(1, degree + 1):
+            b, group = [*b, *P[n][:single]], [*group, *range(single)]
+        pairs = [(i, j) for i in range(d) for j in range(i)]
+        if pairs and degree > 1 and len(b) + 4 * len(pairs) <= most:
+            for m, n in ((1, 1), (1, 2), (2, 1), (2, 2)):
+                b, group = [*b, *(P[m][i] * P[n][j] for i, j in pairs)], [*group, *pairs]
+        self.group = np.array([str(one) for one in group])
+        return np.array(b)
+
+    # A round
+
+    def weights(self):
+        w = np.exp(self.log - max(self.log))
+        return 0.995 * w / sum(w) + 0.005 / 6
+
+    def predict(self, x):
+        self.x = x
+        if not self.number:
+            self.y_hat = 0.0
+            return 0.0
+        z, b = self.z, self.b = self.measured(x)
+        Q, M = self.sums()
+        alone = self.alone = Q @ M
+        personal = z @ alone + self.tau * (Q @ z) @ self.theta
+        f = np.array([z @ self.near, personal, z @ alone, z @ self.own, np.sum(b * self.beta)])
+        low, high = (self.least - self.center) / self.width, (self.most - self.center) / self.width
+        f, w = np.clip(f, low, high), self.weights()
+        self.mixed = sum(w[:-1] * f) / sum(w[:-1])
+        self.f = np.array([*f, np.clip(self.mixed + self.gain @ self.last, low, high)])
+        self.y_hat = self.center + self.width * (w @ self.f)
+        return self.y_hat
+
+    def sums(self):
+        """Q and M of all samples."""
+        Z = np.array([z for z, _, _ in self.samples]).reshape(-1, self.drawn.K)
+        h, y = np.array([(h, y) for _, y, h in self.samples]).reshape(-1, 2).T
+        return np.linalg.inv((Z.T * h) @ Z + self.tau * np.eye(self.drawn.K)), Z.T @ (h * y)
+
+    def how_much(self):
+        """A sample counts so much: the less, the more errors repeat."""
+        r = self.r if self.mixed_age > 24 else 0
+        return 2 * (1 - r) / (1 + r)
+
+    def repeats(self):
+        return (1 + self.r**2) / (1 - self.r**2)
+
+    def learn(self, y):
+        if self.number:
+            y = self.bounded(y)
+        self.X, self.Y = [*self.X, self.x][-512:], [*self.Y, y][-512:]
+        self.count, self.useful, self.fresh = self.count + 1, self.useful + 1, self.fresh + 1
+        self.least, self.most = min(self.least, y), max(self.most, y)
+        if self.number:
+            y = (y - self.center) / self.width
+            self.mix(y)
+            self.watch(y)
+            self.judged = [*self.judged, (self.z, y, (self.z @ self.alone - y) ** 2)][-32:]
+            self.samples.append((self.z, y, self.how_much()))
+            Q, M = self.sums()
+            self.theta = Q @ (M + self.side)
+            self.own = Q @ (M + self.RHO * self.weight * self.own)
+            self.recent_age += 1
+            missed = (np.sum(self.b * self.beta) - y) ** 2
+            self.noise += (missed - self.noise) / min(self.recent_age, 30)
+            self.lately.append((self.b, y))
+            self.fit_recent()
+        power = self.count & (self.count - 1) == 0
+        if (
+            power
+            and not self.is_late
+            and (self.count <= 64 or self.count == 512 or (self.count < 512 and not self.edge))
+        ):
+            self.join({self.name: Summary.of(self.own_values(512), self.count)})
+
+    def bounded(self, y):
+        """The guard: a label far out counts as one with a smaller error."""
+        errors, error = self.past[-100:], abs(y - self.y_hat)
+        n = len(errors)
+        usual = sorted(errors)[math.ceil(0.8 * (n - 1))] / 1.2816 if n >= 4 else 0
+        reach = max(6 * usual, max(self.high_y - self.low_y, 0) / 2) + 1e-12
+        large = n >= 4 and error > reach
+        self.past.append(error)
+        self.large = [*self.large, large][-16:]
+        if large and 2 * sum(self.large) <= 16:
+            y = self.y_hat + (y - self.y_hat) * (reach / error) ** 2
+        self.low_y, self.high_y = min(self.low_y, y), max(self.high_y, y)
+        return y
+
+    def mix(self, y):
+        """Echo, then fixed-share Hedge."""
+        error = np.clip(y - self.mixed, -2, 2)
+        self.echoes.append((self.last, error))
+        fade = 0.998 ** np.arange(len(self.echoes) - 1, -1, -1)
+        L, e = np.array([one for one, _ in self.echoes]), np.array([one for _, one in self.echoes])
+        E = fade @ e**2
+        self.gain = np.linalg.solve((L.T * fade) @ L + (0.05 * E + 1e-12) * np.eye(2), (L.T * fade) @ e)
+        self.r = np.clip(fade @ (e * L[:, 0]) / max(E, 1e-12), 0, 0.97)
+        self.last = np.array([error, self.last[1] + (error - self.last[1]) / 10])
+        self.mixed_age += 1
+        self.missed = (self.f - y) ** 2
+        self.expert_errors = self.expert_errors + (self.missed - self.expert_errors) / min(self.mixed_age, 30)
+        heat = 4.4 * self.repeats() * max(min(self.expert_errors), 1e-12)
+        self.log = np.log(self.weights()) - np.minimum((self.missed - min(self.missed)) / heat, 1.3)
+
+    def watch(self, y):
+        """Page's test on the prediction's error, and the errors of common, alone and recent."""
+        total, parts = ((self.y_hat - self.center) / self.width - y) ** 2, self.missed[[0, 2, 4]]
+        self.level_age += 1
+        if self.level_age > 30:
+            self.excess = max(self.excess + min(total / max(self.level, 1e-12), 10) - 2, 0)
+        self.since = self.since + 1 if self.excess > 0 else 0
+        self.level += (total - self.level) / min(self.level_age, 300)
+        self.compared_age += 1
+        self.compared = self.compared + (parts - self.compared) / min(self.compared_age, 30)
+        self.usual += (min(parts[:2]) - self.usual) / min(self.recent_age + 1, 300)
+
+    def fit_recent(self):
+        """Ridge regression on terms, with a variance for the coefficients of each group (MacKay)."""
+        fade = 2 * self.KEEP ** np.arange(len(self.lately) - 1, -1, -1)
+        B, y = np.array([b for b, _ in self.lately]), np.array([one for _, one in self.lately])
+        if np.ndim(self.variance) == 0:
+            self.variance = np.full(B.shape[1], self.variance)
+        ridge = 2 * max(self.noise, 1e-9) / self.variance
+        inverse = np.linalg.inv((B.T * fade) @ B + np.diag(ridge))
+        self.beta = inverse @ (B.T * fade) @ y
+        for group in set(self.group):
+            its = self.group == group
+            known = max(sum(1 - (ridge * np.diag(inverse))[its]), 0)
+            self.variance[its] = (sum(self.beta[its] ** 2) + 0.006 * 0.005) / (known + 0.006)
+
+    # Neighbours
+
+    def listen(self, heard, t):
+        """Messages {neighbour: (theta, number of its scale, its end of the edge)} of round t."""
+        alike = {i: theta for i, (theta, number, _) in heard.items() if number == self.number != b""}
+        used = self.trusted(alike)
+        pull, seen = np.zeros_like(self.theta), []
+        for i, (theta, _, held) in heard.items():
+            moves = self.settle(self.ends[i], held, i not in used)
+            given = self.near_by(theta) if i in used else self.theta
+            pull = pull + self.edge[i] * given
+            seen += [(self.edge[i], given)] if i in used else []
+            end = self.ends[i]
+            end["settled"] = end["dual"]
+            if moves:
+                end["dual"] = 0.99 * end["dual"] + self.RHO / 2 * self.edge[i] * (self.theta - given)
+                end.update(before=end["moved"], moved=t, hoping=True)
+        if not heard:
+            pull = self.weight * self.theta
+        lam = sum([end["dual"] for end in self.ends.values()], np.zeros_like(self.theta))
+        self.side = self.RHO / 2 * (self.weight * self.theta + pull) - lam
+        self.near = sum(w * v for w, v in seen) / sum(w for w, _ in seen) if seen else self.theta
+
+    def near_by(self, theta):
+        """No further away than twice the smaller of both is large."""
+        reach = 2 * min(np.linalg.norm(theta), np.linalg.norm(self.theta))
+        gap = theta - self.theta
+        return self.theta + gap * min(1, reach / max(np.linalg.norm(gap), 1e-30))
+
+    def trusted(self, thetas):
+        """Neighbours whose parameters miss own samples no more than twice the standard does."""
+        if not thetas or not self.judged:
+            return set(thetas)
+        own = np.array([one for _, _, one in self.judged])
+        missed = {i: np.array([(z @ v - y) ** 2 for z, y, _ in self.judged]) for i, v in thetas.items()}
+        good = sorted(missed.values(), key=np.mean)[(len(missed) - 1) // 4]
+        standard = good if np.mean(good) < np.mean(own) else own
+        more = {i: one - 2 * standard for i, one in missed.items()}
+        reach = 1.5 * 2 * np.std(standard) / np.sqrt(len(own)) + 1e-6
+        return {i for i, one in more.items() if len(own) < 5 or np.mean(one) <= reach}
+
+    @staticmethod
+    def settle(end, held, refused):
+        """Agree with the other end of an edge on its dual; whether it may move."""
+        if refused:
+            if end["moved"] is not None:
+                drop(end, number=end["number"] + 1)
+            return False
+        if held["number"] != end["theirs"]:
+            drop(end, theirs=held["number"])
+        elif end["hoping"] and held["theirs"] == end["number"]:
+            end["hoping"] = False
+            if end["moved"] not in (held["moved"], held["before"]):
+                end.update(dual=end["settled"], moved=end["before"], before=None)
+        return held["theirs"] == end["number"]
+
+    # Restarts and other scales
+
+    def end_round(self):
+        begins = self.restart() if self.number else False
+        before, had = self.width, bool(self.number)
+        taken = self.take_scale(begins)
+        if taken and had:
+            factor = before / self.width
+            self.expert_errors = self.expert_errors * factor**2
+            self.echoes = [(factor * last, factor * e) for last, e in self.echoes]
+            self.last = factor * self.last
+            self.noise, self.level, self.usual = (factor**2 * v for v in (self.noise, self.level, self.usual))
+            self.compared = self.compared * factor**2
+        if taken or begins:
+            self.learn_again()
+
+    def restart(self):
+        """An alarm restarts the recent model; whether the past is given up."""
+        repeats = self.repeats()
+        if self.excess > 15 * repeats:
+            self.alarms += 1
+            n = min(max(self.since, 2), 200)
+            self.excess, self.since, self.level, self.level_age = 0.0, 0, 0.0, 0
+            self.lasting = self.compared_age = 0
+            self.lately = [(b, y) for _, b, y in self.again(n)]
+            self.fit_recent()
+            self.fresh = n
+            self.log = np.log(self.weights() / 2 + np.array([0, 0, 0, 0, 0.5, 0]))
+        long = min(self.compared[:2])
+        better = self.compared[2] < 0.75 * long and long > 1.5 * self.usual and self.compared_age >= 30
+        self.lasting = self.lasting + 1 if better else 0
+        begins = self.lasting >= 30 * repeats
+        if begins:
+            self.lasting = self.compared_age = 0
+        begins = begins and self.count > 64
+        if begins:
+            self.useful = max(min(self.useful, self.fresh, 200), 2)
+        if 2 * sum(self.large) > 16:
+            self.past, self.large, self.low_y, self.high_y = [], [], 1e150, -1e150
+            self.useful, begins, self.is_late = 2, True, True
+        self.given_up += int(begins)
+        return begins
+
+    def again(self, n):
+        """The last n samples, as the scale measures them."""
+        pairs = zip(self.X[-n:], self.Y[-n:], strict=True)
+        return [(*self.measured(x), (y - self.center) / self.width) for x, y in pairs]
+
+    def learn_again(self):
+        """Know the useful samples only; edges start again."""
+        n = self.useful = min(self.useful, len(self.Y))
+        self.recheck(n)
+        samples, h = self.again(n), self.how_much()
+        self.samples = [(z, y, h) for z, _, y in samples]
+        Q, M = self.sums()
+        alone = v = Q @ M
+        for _ in range(8):
+            v = Q @ (M + self.RHO * self.weight * v)
+        self.theta = self.own = self.near = v
+        self.side = self.RHO * self.weight * v
+        for end in self.ends.values():
+            drop(end, number=end["number"] + 1)
+        self.judged = [(z, y, ((y - z @ alone) / max(1 - h * z @ Q @ z, 1e-3)) ** 2) for z, _, y in samples][
+            -32:
+        ]
+        self.lately = [(b, y) for _, b, y in samples]
+        self.fit_recent()
+
+    def recheck(self, n):
+        """Bound the labels that lie far from the middle of most; early errors noted with them say nothing."""
+        before = after = np.array(self.Y[-n:])
+        if (cut := n // 8) > 0:
+            inner, middle = np.sort(before)[cut : n - cut], np.median(before)
+            error, reach = before - middle, 6 * (inner[-1] - inner[0])
+            far = [0 < reach < abs(e) for e in error]
+            after = before.copy()
+            after[far] = middle + error[far] * (reach / abs(error[far])) ** 2
+        self.low_y, self.high_y = min(after), max(after)
+        if self.count <= 64 and (before != after).any():
+            self.forget_errors()
+            self.past, self.large = [], []
+            self.least, self.most = min(after), max(after)
+        self.Y[-n:] = after.tolist()
+
+
+def drop(end, **numbers):
+    """Forget the dual of an edge, under another number."""
+    end.update(dual=np.zeros_like(end["dual"]), moved=None, before=None, hoping=False, **numbers)

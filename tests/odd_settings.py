@@ -28,7 +28,7 @@ size = 64
 loss = "squared"
 seed = 1
 start = 0.5
-forgetting = 100.0
+forgetting = "none"
 [stream]
 kind = "csv"
 path = "in.csv"

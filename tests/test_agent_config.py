@@ -50,9 +50,10 @@ def test_the_least_a_file_must_say(tmp_path):
 
 def test_a_model_is_the_settings_object_of_python(tmp_path):
     text = (
-        LEAST + '[model]\nkind = "auto"\nsize = 400\nloss = "logistic"\nseed = 3\nstart = 1\nforgetting = 500'
+        LEAST
+        + '[model]\nkind = "auto"\nsize = 400\nloss = "logistic"\nseed = 3\nstart = 1\nforgetting = "none"'
     )
-    assert load(tmp_path, text).model == Auto(size=400, loss="logistic", seed=3, start=1.0, forgetting=500)
+    assert load(tmp_path, text).model == Auto(size=400, loss="logistic", seed=3, start=1.0, forgetting="none")
     text = (
         LEAST
         + '[model]\nkind = "paper"\nloss = "huber"\nreg = 0.1\ndelta = 2\nhedge = "local"\nstep = "newton"'
@@ -142,7 +143,7 @@ def test_what_goes_together(tmp_path, text):
         ("[model]\nkin = 'auto'", r"\[model\] key is 'kin'; .*did you mean 'kind'"),
         ("[model]\nsize = 3", r"\[model\]: size is 3; expected a whole number from 16 to 20000"),
         ("[model]\nsize = true", r"\[model\] size is True; expected int; fix the file"),
-        ("[model]\nforgetting = []", r"\[model\] forgetting is \[\]; expected str or float"),
+        ("[model]\nforgetting = []", r"\[model\] forgetting is \[\]; expected str"),
         ("[model]\nloss = 'huber'", r"\[model\]: loss is 'huber'; expected one of squared, logistic"),
         (PAPER + "kappa = -1", r"\[model.rates\]: kappa is -1"),
         (

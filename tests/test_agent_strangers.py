@@ -114,6 +114,6 @@ def test_what_a_forged_update_of_auto_says_of_samples_does_no_lasting_harm(chang
 
     agents = asyncio.run(main())
     assert [agent.progress.samples for agent in agents] == [T, T]
-    own = agents[0].learner._row.model.scale.known[0]["l0"]
+    own = agents[0].learner._row.scale.known[0]["l0"]
     assert np.abs(own.high).max() < 100
     assert all(np.isfinite(agent.learner.predict(X[0, 0])) for agent in agents)

@@ -45,8 +45,8 @@ def test_the_environment_goes_before_the_file(tmp_path):
 
 
 def test_a_model_can_come_from_variables(tmp_path):
-    found = load(tmp_path, DOMKL_MODEL_SIZE="400", DOMKL_MODEL_FORGETTING="500", DOMKL_MODEL_LOSS="logistic")
-    assert found.model == Auto(size=400, forgetting=500, loss="logistic")
+    found = load(tmp_path, DOMKL_MODEL_SIZE="400", DOMKL_MODEL_FORGETTING="none", DOMKL_MODEL_LOSS="logistic")
+    assert found.model == Auto(size=400, forgetting="none", loss="logistic")
     assert load(tmp_path, DOMKL_MODEL_FORGETTING="none").model == Auto(forgetting="none")
     assert load(tmp_path, DOMKL_MODEL_PATH="x").model == config.Handed(str(tmp_path / "x"))
     kernels = {"DOMKL_MODEL_KERNELS_D": "7", "DOMKL_MODEL_KERNELS_SIGMA2": "0.1,1"}

@@ -122,7 +122,7 @@ def test_the_model_is_auto_unless_another_is_asked_for(here, capsys):
     assert (plain["model"]["kind"], plain["model"]["size"], plain["rates"]) == ("auto", 400, None)
     assert "paper" in plain["network"]["baselines"]
     mine = run_json(capsys, *few, *MINE, "--drop", "site")
-    assert (mine["model"]["kind"], mine["model"]["size"]) == ("auto", 1700)
+    assert (mine["model"]["kind"], mine["model"]["size"]) == ("auto", 1000)
     (here / "small.toml").write_text("[model]\nsize = 64\n")
     mine = run_json(capsys, "run", "small.toml", *few[1:], *MINE, "--drop", "site")
     assert mine["model"]["size"] == 64

@@ -47,9 +47,9 @@ def assert_in_balance(learners):
     for one in learners:
         for name, neighbour in one._known.items():
             other = learners[int(name)]._known[one.name]
-            np.testing.assert_array_equal(neighbour.edge.dual, -other.edge.dual)
-            assert neighbour.edge.moved == other.edge.moved
-        shares = sum(neighbour.edge.dual for neighbour in one._known.values())
+            np.testing.assert_array_equal(neighbour.dual, -other.dual)
+            assert neighbour.moved == other.moved
+        shares = sum(neighbour.dual for neighbour in one._known.values())
         np.testing.assert_allclose(one.state.lam, RATES.rho / 2 * shares, atol=1e-12)
     np.testing.assert_allclose(sum(one.state.lam for one in learners), 0, atol=1e-12)
 
@@ -78,7 +78,7 @@ def test_one_way_silence_of_any_length_is_settled(length, random):
     silent = range(3, 3 + length)
     play(learners, X, y, range(length + 6), lambda t, a, b: t in silent and a == "1", random)
     assert_in_balance(learners)
-    assert learners[0]._known["1"].edge.moved == length + 5
+    assert learners[0]._known["1"].moved == length + 5
 
 
 def test_rounds_that_only_one_end_held_do_not_count():
@@ -88,7 +88,7 @@ def test_rounds_that_only_one_end_held_do_not_count():
     play(learners, X, y, range(6), lambda t, a, b: t in (2, 3) and a == "1", rng)
     whole = network(nx.path_graph(2))
     play(whole, X, y, range(6), lambda *_: False, rng)
-    moves = [one._known[name].edge for one, name in zip(learners, "10", strict=True)]
+    moves = [one._known[name] for one, name in zip(learners, "10", strict=True)]
     assert [edge.moved for edge in moves] == [5, 5]
     assert not np.allclose(learners[0].state.lam, whole[0].state.lam)
 
@@ -109,7 +109,7 @@ def test_what_neighbours_say_besides_their_updates_moves_no_dual():
     a, b = learners
     a.meet("1", b.edges["0"]), b.meet("0", a.edges["1"])
     play(learners, X, y, range(5), lambda t, sender, _: (t, sender) == (4, "0"), rng)
-    assert [a._known["1"].edge.moved, b._known["0"].edge.moved] == [4, 3]  # b does not know of a's last
+    assert [a._known["1"].moved, b._known["0"].moved] == [4, 3]  # b does not know of a's last
     before = a.save()[0]
     a.meet("1", b.edges["0"]), a.meet("1", Held(mine=99))
     for name, array in a.save()[0].items():
@@ -135,7 +135,7 @@ def test_a_new_life_at_either_end_resets_the_edge():
     learners[1] = learner("0", "1", number=77)
     learners[1].skip_to(4)
     play(learners, X, y, range(4, 6), lambda *_: False, rng)
-    assert learners[0]._known["1"].edge.theirs == 77
+    assert learners[0]._known["1"].theirs == 77
     play(learners, X, y, range(6, 10), lambda *_: False, rng)
     assert_in_balance(learners)
     learners[0].reset_edges(5)
@@ -216,7 +216,7 @@ def test_a_neighbour_that_leaves_takes_its_dual_along_and_one_that_joins_brings_
     learners[0].join("2", number=9), learners[2].join("0", number=4)
     play(learners, X, y, range(14, 20), lambda *_: False, rng)
     assert_in_balance(learners)
-    assert learners[0]._known["2"].edge.moved > 14
+    assert learners[0]._known["2"].moved > 14
 
 
 def test_a_straggler_goes_on_where_the_others_are():
@@ -237,12 +237,13 @@ def test_a_straggler_goes_on_where_the_others_are():
         b.skip_to(3)
 
 
-def test_far_ahead_is_not_kept_where_it_is_only_ahead():
+def test_who_is_only_ahead_has_not_gone_on_without_us():
     one = network(nx.path_graph(2))[0]
     update = learner("0", "1").observe([0.1, 0.2], 1.0)
-    with_us = update._replace(round=100, edges={"0": Held(seen=99)})
-    assert not one.receive("1", with_us)
+    one.receive("1", update._replace(round=100, edges={"0": Held(seen=99)}))
     assert one.ahead == 0
+    one.receive("1", update._replace(round=101, edges={"0": Held(seen=99)}))
+    assert one.ahead == 101
 
 
 def test_a_newcomer_starts_from_what_two_neighbours_know_and_not_from_one():
@@ -268,7 +269,7 @@ def test_losses_that_a_neighbour_never_acknowledges_do_not_fill_the_memory():
     for t in range(200):
         update = one.observe(X[0, t], y[0, t])
         one.receive("1", update._replace(edges={"0": Held()}))
-    assert len(one._known["1"].sent) <= 65
+    assert len(one._row.near["1"].sent) <= 65
 
 
 @pytest.mark.parametrize("number", [2**63 - 1, 2**62, 0])
@@ -280,31 +281,32 @@ def test_numbers_of_edges_stay_in_the_range_of_messages(number):
         assert all(0 <= each < 2**63 for each in edge.held[:2])
 
 
-def test_an_asynchronous_learner_keeps_each_neighbours_newest_update_and_no_duals():
+def test_a_faster_neighbours_newest_update_pulls_once_and_moves_no_dual():
     X, y = problems.streams(2, 30, 2)
-    a, b = network(nx.path_graph(2), asynchronous=True)
+    a, b = network(nx.path_graph(2))
     updates = [b.observe(X[1, t], y[1, t]) for t in range(5)]
-    assert [a.receive("1", updates[t]) for t in (0, 3, 2, 3, 4)] == [True, True, False, False, True]
+    assert [a.receive("1", updates[t]) for t in (0, 3, 2, 3, 1, 4)] == [True, True, True, False, True, True]
     a.observe(X[0, 0], y[0, 0])
     np.testing.assert_array_equal(a.state.theta_sum, updates[4].theta)
     assert not a.receive("1", updates[4])
-    a.observe(X[0, 1], y[0, 1])
+    a.observe(X[0, 1], y[0, 1]), a.close()
     np.testing.assert_array_equal(a.state.theta_sum, a.state.theta)  # nothing new: no pull
     assert np.abs(a.state.lam).max() == 0
-    reborn = learner("0", "1", asynchronous=True, number=5)
+    reborn = learner("0", "1", number=5)
     assert a.receive("1", reborn.observe(X[1, 0], y[1, 0]))
 
 
-def test_asynchronous_learners_learn_together_without_waiting():
+def test_learners_learn_together_without_waiting():
     rng = np.random.default_rng(0)
-    a, b = network(nx.path_graph(2), asynchronous=True)
+    a, b = network(nx.path_graph(2))
     for t in range(400):
         x = rng.random(2)
         b.receive("0", a.observe(x, float(np.sin(3 * x[0]) + x[1])))
         if t % 10 == 0:  # b has a tenth of the data
             x = rng.random(2)
             a.receive("1", b.observe(x, float(np.sin(3 * x[0]) + x[1])))
-    assert (a.round, b.round) == (400, 40)
+    assert a.round >= 399
+    assert b.round >= 39
     alone = learner((), None)
     rng = np.random.default_rng(1)
     for _ in range(40):
@@ -317,12 +319,6 @@ def test_asynchronous_learners_learn_together_without_waiting():
         return np.mean([(one.predict(x) - y) ** 2 for x, y in zip(tests, truth, strict=True)])
 
     assert error(b) < error(alone)
-    assert not a.waiting
-
-
-def test_messages_need_rounds_that_all_share():
-    with pytest.raises(domkl.errors.InputError, match="use 'neighbours' or 'local'"):
-        learner("b", "a", hedge="messages", asynchronous=True)
 
 
 def test_a_payload_too_small_for_the_estimate_is_refused():

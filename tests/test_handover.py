@@ -126,7 +126,7 @@ def test_domkl_hands_over_too(tmp_path, kind):
     np.testing.assert_allclose(found, [model.predict(x) for x in X], rtol=ROUNDING[kind])
 
 
-@pytest.mark.parametrize("forgetting", ["none", 100.0])
+@pytest.mark.parametrize("forgetting", ["none", "auto"])
 def test_a_model_with_any_forgetting_goes_on_in_a_network(tmp_path, forgetting):
     model, (X, y) = domkl.DOMKL(model=domkl.Auto(size=60, forgetting=forgetting)), samples(140)
     for x, label in zip(X, y, strict=True):

@@ -264,6 +264,6 @@ def test_columns_have_the_models_order_whatever_the_settings_say(folder):
 
     completed, learner = make(config(NAMES))
     assert completed.columns.features == model.names
-    assert completed.inputs == D == learner._row.model.d
+    assert completed.inputs == D == learner._row.d
     with pytest.raises(InputError, match=r"features has 'snow'; expected what .* was taught with"):
         make(config(("wind", "hour", "snow")))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import domkl
 import problems
 from domkl.base.errors import InputError, PeerError
-from domkl.learner.inbox import EARLIEST
+from domkl.learner.learner import EARLIEST
 
 V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.5, 1.0)
@@ -25,7 +25,7 @@ def learner(neighbours=("b", "c"), **options):
 
 def snapshot(one):
     """Everything that a refused call must leave as it was."""
-    inbox = {(r, name): u.theta.tobytes() for r, box in one._inbox.items() for name, u in box.items()}
+    inbox = {(name, r): u.theta.tobytes() for name, box in one._inbox.items() for r, u in box.items()}
     return one.round, one.waiting, one.missing, [a.tobytes() for a in one.state], inbox
 
 
@@ -168,18 +168,56 @@ def test_a_wrong_label_for_classification_changes_nothing():
     assert snapshot(one) == before
 
 
-def test_observing_twice_in_a_round_is_refused():
-    one = learner()
+@pytest.mark.parametrize("model", [MODEL, domkl.Auto(size=60)], ids=["paper", "auto"])
+def test_observing_never_waits(model):
+    """A round that is still open ends with what has arrived; a bad sample ends none."""
+    one, other = (domkl.Learner(model, [b], name=a, inputs=2) for a, b in ("ab", "ba"))
     one.observe([0.1, 0.2], 1.0)
-    before = snapshot(one)
-    with pytest.raises(
-        InputError, match=r"round 0 still waits for \('b', 'c'\); receive\(\) them or close\(\)"
-    ):
-        one.observe([0.1, 0.2], 1.0)
-    assert snapshot(one) == before
-    one.close()
+    with pytest.raises(InputError):
+        one.observe([0.1, np.inf], 1.0)
+    assert (one.round, one.waiting) == (0, True)
+    for t in range(1, 4):
+        assert one.observe([0.1, 0.2 * t], 1.0).round == t
+    assert (one.round, one.missing) == (3, ("b",))
+    for t in range(4):
+        assert one.receive("b", other.observe([0.3, 0.1 * t], 0.5))
+    assert (one.round, one.waiting) == (4, False)
     with pytest.raises(InputError, match="no round is open"):
         one.close()
+
+
+def test_unequal_rates_lose_no_news():
+    """The slow one drops most of what it hears between two samples."""
+    X = np.random.default_rng(0).uniform(0, 9, (3, 640, 2))
+    for seed, rates in enumerate([(1, 5, 20), (20, 1, 5)]):
+        rng = np.random.default_rng(seed)
+        near = {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
+        all_of = {x: domkl.Learner(domkl.Auto(size=16), near[x], name=x, inputs=2) for x in near}
+        for t in range(640):
+            for j, (name, one) in enumerate(all_of.items()):
+                if t % rates[j] == 0:
+                    update = one.observe(X[j, t], X[j, t].sum())
+                    for other in rng.permutation(near[name]):
+                        all_of[other].receive(name, update)
+        maps = [one._row.scale.known[0] for one in all_of.values()]
+        for name in near:
+            assert len({found[name].key() for found in maps}) == 1
+        assert not any(one.faults for one in all_of.values())
+
+
+def test_a_late_update_pulls_and_moves_no_dual():
+    a, b = learner("b", name="a"), learner("a", name="b")
+    first = b.observe([0.5, 0.6], 0.7)
+    a.observe([0.1, 0.2], 1.0), a.close()
+    assert a.receive("b", first)  # of a round that is over
+    update = a.observe([0.3, 0.2], 1.0)
+    a.close()
+    np.testing.assert_array_equal(a.state.theta_sum, first.theta)
+    assert not a.state.lam.any()
+    assert not a.receive("b", first)
+    a.observe([0.3, 0.2], 1.0), a.close()
+    np.testing.assert_array_equal(a.state.theta_sum, a.state.theta)  # nothing new: no pull
+    assert update.edges["b"].seen == -1
 
 
 def other_kernels():
@@ -225,11 +263,14 @@ def test_bad_updates_are_refused_and_change_nothing(sender, make, message):
     assert snapshot(one) == before
 
 
-def test_memory_for_early_updates_is_bounded():
+def test_memory_for_updates_is_bounded_and_the_newest_is_kept():
     one = learner()
     good = learner(["a"]).observe([0.1, 0.2], 1.0)
-    taken = [one.receive("b", good._replace(round=r)) for r in range(EARLIEST + 3)]
-    assert taken == [True] * (EARLIEST + 1) + [False] * 2
+    rounds = [*range(EARLIEST + 3), 500, 400, 10**6]
+    taken = [one.receive("b", good._replace(round=r)) for r in rounds]
+    assert [r for r, kept in zip(rounds, taken, strict=True) if not kept] == [400]
+    assert len(one._inbox["b"]) == EARLIEST + 2
+    assert max(one._inbox["b"]) == 10**6
 
 
 def test_neighbours_must_have_different_names():
@@ -267,9 +308,9 @@ def test_equal_settings_have_equal_fingerprints_and_others_not():
 
     assert fingerprint(domkl.Rates(3, 3, 3)) == fingerprint(domkl.Rates(3.0, np.float64(3), np.int64(3)))
     losses = [domkl.losses.huber(1.0), domkl.losses.huber(1.0000001), domkl.losses.squared()]
-    others = {"hedge": "local"}, {"asynchronous": True}, {"exchange": domkl.Exchange("float32")}
+    others = {"hedge": "local"}, {"exchange": domkl.Exchange("float32")}
     found = {fingerprint(loss=loss) for loss in losses} | {fingerprint(**other) for other in others}
-    assert len(found) == 6
+    assert len(found) == 5
 
 
 def test_learners_with_names_count_losses_right_after_a_one_sided_loss():
@@ -283,7 +324,7 @@ def test_learners_with_names_count_losses_right_after_a_one_sided_loss():
         else:
             b.receive("a", from_a)
     for one, other in ((a, b), (b, a)):
-        np.testing.assert_allclose(other._known[one.name].received, one.state.L, rtol=1e-12)
+        np.testing.assert_allclose(other._row.near[one.name].received, one.state.L, rtol=1e-12)
 
 
 @pytest.mark.parametrize("engine", problems.ENGINES)

@@ -1,10 +1,36 @@
 """What stands between the markers of README.md and docs/*.md, made from benchmarks/results."""
 
-from . import agents, answers, fits, judge, page, performance, stations
+from . import (
+    ablate,
+    agents,
+    answers,
+    faults,
+    fits,
+    judge,
+    lies,
+    outliers,
+    page,
+    performance,
+    stations,
+    together,
+)
 from .common import Maker
 
 MADE: dict[str, Maker] = {}
-for module in (performance, stations, agents, fits, answers, page, judge):
+for module in (
+    performance,
+    stations,
+    agents,
+    fits,
+    answers,
+    page,
+    judge,
+    ablate,
+    together,
+    lies,
+    outliers,
+    faults,
+):
     assert not MADE.keys() & module.MADE.keys()
     MADE |= module.MADE
 

@@ -282,7 +282,7 @@ class Agent:
             return False
         for reason in found.skipped:
             tell(LOG, logging.WARNING, "checkpoint refused", reason=reason)
-        if self.learner.asynchronous:
+        if self.config.rounds.mode == "async":
             self.learner.reset_edges(number())
         tell(LOG, logging.INFO, "resumed", round=self.learner.round, readings=self.memory.readings)
         return True

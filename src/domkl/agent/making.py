@@ -27,7 +27,6 @@ def make(config: AgentConfig, number: int = 0) -> tuple[AgentConfig, Learner]:
         name=config.name,
         inputs=config.inputs,
         exchange=Exchange(config.payload),
-        asynchronous=config.rounds.mode == "async",
         number=number,
         dtype=np.dtype(config.dtype_for(settings)),
     )

@@ -43,6 +43,7 @@ class Neighbourhood:
         self, learner: Learner, rounds: RoundSection, names: Iterable[str], graph: int, restored: bool = False
     ) -> None:
         self.learner, self.rounds = learner, rounds
+        self.in_step = rounds.mode == "sync"  # whether rounds wait for neighbours
         self.restored = restored  # from a checkpoint, perhaps of round 0
         self.peers = {name: Peer(name) for name in names}  # including those that are lost
         self.graph = graph  # the version of the graph
@@ -66,7 +67,7 @@ class Neighbourhood:
         for name, peer in peers.items():
             if peer.lost or peer.done is not None or not knows(name):
                 return False
-        return len(peers) == len(self.learner.neighbours) and not self.learner.gone
+        return len(peers) == len(self.learner.neighbours) and not (self.in_step and self.learner.gone)
 
     @property
     def follows(self) -> bool:
@@ -81,6 +82,8 @@ class Neighbourhood:
 
     def close_if_complete(self) -> bool:
         """Close the open round if no further update can arrive; whether no round is open now."""
+        if self.learner.waiting and not self.in_step:
+            self.learner.close()
         if not self.learner.waiting:
             self.incomplete += len(self.learner.neighbours) < len(self.peers)  # absent ones, or dropped ones
             return True
@@ -135,7 +138,7 @@ class Neighbourhood:
         here = self.learner.round
         if not believed.in_reach(here, round):
             return False
-        if self.learner.asynchronous or (not self.started and self.is_new):  # `start` asks more than half
+        if not self.in_step or (not self.started and self.is_new):  # `start` asks more than half
             return True
         if believed.at_plausible_rate(here, round, time.monotonic() - peer.level_at):
             return True
@@ -200,7 +203,7 @@ class Neighbourhood:
         """From which round on we need updates of neighbours that are up but whose updates do not arrive:
         their last, or ours if that is earlier, as a later answer looks as if the earlier ones were gone."""
         last = {name: max(0, peer.round - 1) for name, peer in self.peers.items() if peer.lacks_updates(now)}
-        most = max(last.values(), default=0) if self.learner.asynchronous else self.learner.round
+        most = self.learner.round if self.in_step else max(last.values(), default=0)
         return {name: min(most, round) for name, round in last.items()}
 
     def start(self) -> None:
@@ -290,12 +293,12 @@ class Neighbourhood:
         if self.learner.knows(peer.name):
             return False
         learns = not peer.lost and peer.done is None
-        near = peer.round >= self.learner.round - AT_ONCE or self.learner.asynchronous
+        near = peer.round >= self.learner.round - AT_ONCE or not self.in_step
         return learns and near and peer.latest is not None
 
     def _catch_up(self, learnt: int) -> bool:
         """Skip to the others' round, if they went on without us."""
-        to = self.learner.ahead
+        to = self.learner.ahead if self.in_step else self.learner.round
         if self.cut_off:
             self.cut_off = False
             here = self.learner.round

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..learner.inbox import EARLIEST, LAST_SKIP
+from ..learner.learner import EARLIEST, LAST_SKIP
 
 #: How many rounds ahead are believed at any time.
 SLACK = EARLIEST

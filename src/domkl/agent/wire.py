@@ -210,7 +210,6 @@ class Decoder:
             has_scalars=shapes.scalars > 0,
             scalars=shapes.scalars,
             columns=shapes.columns,
-            dtype=shapes.dtype.type,
         )
 
     def decode(self, payload: bytes) -> Envelope | Hello | Again:

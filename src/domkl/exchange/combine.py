@@ -178,15 +178,5 @@ RULES: dict[str, Callable[[Neighbours, Array, Array], Array]] = {
 }
 
 
-def median(own: Array, others: Sequence[Array]) -> Array:
-    """Coordinate-wise median of our own values and others'; of two middle values the one nearer to ours.
-
-    One other alone changes nothing, and of two a liar moves us no further than the honest one would.
-    """
-    values = np.sort(np.stack([own, *others]), axis=0)
-    middle = values[(len(values) - 1) // 2], values[len(values) // 2]
-    return np.asarray(np.clip(own, *middle))
-
-
 def _shaped(weight: Array, values: Array) -> Array:
     return np.asarray(weight.reshape(-1, *(1,) * (values.ndim - 1)), values.dtype)

@@ -82,7 +82,10 @@ class NetworkDuals:
     def _back(self, dropped: Flags, undone: Flags) -> Array:
         """Duals that are dropped, and last moves that are undone, of every learner. (J, P, K)"""
         amounts = np.where(undone[:, None, None], self.dual - self.settled, self.dual)
-        amounts = np.where((dropped | undone)[:, None, None], amounts, 0).astype(self.dual.dtype)
+        return self._summed(np.where((dropped | undone)[:, None, None], amounts, 0).astype(self.dual.dtype))
+
+    def _summed(self, amounts: Array) -> Array:
+        """Over the edges of every learner. (E, P, K) -> (J, P, K)"""
         total, start = np.zeros((len(self.near.deg), *amounts.shape[1:]), amounts.dtype), 0
         for slot in self.near.slots:  # in the order of each learner's neighbours
             total[slot.rows] += amounts[start : start + len(slot.rows)]
@@ -110,12 +113,20 @@ class NetworkDuals:
         self.ends.moved[which] = self.ends.before[which] = NEVER
         self.hoping &= ~which
 
-    def move(self, moving: Flags, own: Array, received: Array) -> None:
+    def leaked(self, moving: Flags, leak: float) -> Array | None:
+        """What every learner loses of the duals that move in this round. (J, P, K)"""
+        if not (leak and self.dual.any()):
+            return None
+        lost = np.where(moving[:, None, None], self.dual.dtype.type(leak) * self.dual, 0)
+        return self._summed(lost.astype(self.dual.dtype))
+
+    def move(self, moving: Flags, own: Array, received: Array, leak: float = 0.0) -> None:
         """The duals' step of a round, from the own (J, P, K) and the received parameters (E, P, K)."""
         if self.dual.shape != received.shape:
             self.dual = np.zeros_like(received)
         by = np.asarray(self.weight[:, None, None], own.dtype) * (own[self.rows] - received)
-        self.settled, dual = self.dual, self.dual + by
+        kept = self.dual - self.dual.dtype.type(leak) * self.dual if leak else self.dual
+        self.settled, dual = self.dual, kept + by
         self.dual = dual if moving.all() else np.where(moving[:, None, None], dual, self.dual)
         moved, before = self.ends.moved, self.ends.before
         before[moving], moved[moving] = moved[moving], self.round

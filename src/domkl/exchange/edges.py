@@ -18,8 +18,6 @@ from ..base.types import Array
 NEVER = -1
 #: Numbers of edges are below this, so that they fit into messages.
 NUMBER_END = 2**63
-#: Sent losses that are kept for one neighbour, at most.
-MOST_SENT = 64
 
 
 class Held(NamedTuple):
@@ -27,7 +25,7 @@ class Held(NamedTuple):
 
     mine: int = 0  # the sender's number for its end; a new one resets the edge, with a dual of zero
     theirs: int = 0  # the receiver's number, as the sender knows it
-    seen: int = NEVER  # the receiver's last round that came to the sender; `Paper`: that it used
+    seen: int = NEVER  # the receiver's last round that the sender has taken
     moved: int = NEVER  # the last round in which the sender's dual moved, and that is in force
     before: int = NEVER  # the one before that
 
@@ -50,11 +48,19 @@ class Edge:
         """Whether both ends have the same numbers: neither has reset the edge without the other."""
         return held.mine == self.theirs and held.theirs == self.number
 
-    def move(self, round: int, by: Array, hoping: bool) -> None:
-        """The dual's step of a round, whose array it takes; `hoping`: it is not confirmed yet."""
+    def move(self, round: int, by: Array, hoping: bool, leak: float = 0.0) -> None:
+        """The dual's step of a round, whose array it takes; `hoping`: it is not confirmed yet.
+
+        `leak`: the part that it loses.
+        """
         self.settled = self.dual if hoping else None
-        self.dual = np.add(self.dual, by, out=by)
+        kept = self.dual - self.leaked(leak) if leak else self.dual
+        self.dual = np.add(kept, by, out=by)
         self.moved, self.before = round, self.moved
+
+    def leaked(self, leak: float) -> Array:
+        """That part of the dual."""
+        return np.asarray(self.dual.dtype.type(leak) * self.dual)
 
     def settle(self, held: Held, known: int) -> Array | None:
         """Compare with the moves that are in force at the other end, up to round `known`.
@@ -94,46 +100,6 @@ class Edge:
         for name, value in state.items():
             setattr(edge, name, value)
         return edge
-
-
-class Neighbour:
-    """State that a learner has of one neighbour."""
-
-    def __init__(self, P: int, K: int, dtype: Any, number: int = 0) -> None:
-        self.edge = Edge((P, K), dtype, number)
-        self.theta: Array = np.zeros((P, K), dtype)  # last received
-        self.losses: Array = np.zeros(P, dtype)  # last received
-        # Losses in transit, for hedge="messages": M_{i->j}, and M_{j->i} by the round it was sent in.
-        self.received: Array = np.zeros(P, dtype)
-        self.sent: dict[int, Array] = {NEVER: np.zeros(P, dtype)}
-
-    def pass_on(self, round: int, belief: Array) -> None:
-        """Store what this round's message contains for the neighbour: all losses but its own."""
-        self.sent[round] = belief - self.received
-        if len(self.sent) > MOST_SENT:  # a neighbour that never acknowledges must not fill our memory
-            del self.sent[min(self.sent)]
-
-    def take_losses(self, belief: Array, used: int) -> None:
-        """M_{i->j}: the neighbour's total, less what it had from us in round `used`."""
-        if used in self.sent:
-            self.received = belief - self.sent[used]
-            self.sent = {round: message for round, message in self.sent.items() if round >= used}
-
-    def state(self) -> dict[str, Any]:
-        """Complete state, by name."""
-        sent = [[round, message] for round, message in sorted(self.sent.items())]
-        last = {"theta": self.theta, "losses": self.losses, "received": self.received}
-        return {"edge": self.edge.state(), "sent": sent, **last}
-
-    @classmethod
-    def of(cls, state: Mapping[str, Any]) -> Neighbour:
-        """Inverse of `state`."""
-        P, K = state["theta"].shape
-        one = cls(P, K, state["theta"].dtype)
-        one.edge = Edge.of(state["edge"])
-        one.theta, one.losses, one.received = state["theta"], state["losses"], state["received"]
-        one.sent = dict(state["sent"])
-        return one
 
 
 def next_number(number: int) -> int:

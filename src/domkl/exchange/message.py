@@ -13,7 +13,7 @@ import numpy as np
 from ..base import checks
 from ..base.errors import InputError, PeerError
 from ..base.types import Array
-from ..learning.model import Part
+from ..learning.model import Model, Part
 from .combine import RULES, Screen
 from .edges import Held
 
@@ -46,6 +46,10 @@ class Exchange:
     def is_plain(self) -> bool:
         """Whether messages are used just as they are."""
         return self.payload == "float64" and self.screen is None
+
+    def screen_of(self, model: Model) -> Screen:
+        """Its screen, or the model's own where none was given."""
+        return self.screen or model.screen
 
     def outgoing(self, theta: Array, most: float = np.inf) -> Array:
         """Parameters as the neighbours will have them, within `most` where that is given. (..., P, K)"""
@@ -88,8 +92,6 @@ class Shapes(NamedTuple):
     theta: tuple[int, int]
     scalars: int  # 0 where there are none
     columns: int = 0  # of a summary in its news; 0 where there is none
-    dtype: np.dtype[Any] = np.dtype(np.float64)
-    targets: int = 1
 
 
 @functools.lru_cache(64)
@@ -104,8 +106,8 @@ class Layout:
     def __init__(self, parts: Sequence[Part]) -> None:
         for part in parts:
             _check_part(part)
-        self.wide = [part for part in parts if part.rule == "pull"]
-        self.small = [part for part in parts if part.rule != "pull"]
+        self.wide = [part for part in parts if _is_wide(part)]
+        self.small = [part for part in parts if not _is_wide(part)]
         self.parts = (*self.wide, *self.small)
         #: Values in theta and in scalars.
         self.sizes = sum(part.size for part in self.wide), sum(part.size for part in self.small)
@@ -115,13 +117,16 @@ class Layout:
         """The part that edges have duals of: the first that is pulled, if any."""
         return self.wide[0] if self.wide else None
 
-    def pack(self, message: Mapping[str, Array]) -> tuple[Array, Array]:
-        """One learner's message (1, ...) as theta (1, n) and scalars (n,)."""
-        wide, small = (
-            np.concatenate([np.zeros(0), *(np.ravel(message[p.name]) for p in parts)])
-            for parts in (self.wide, self.small)
-        )
-        return wide[None], small
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of theta in an update: that of the part where it is one, else (1, n)."""
+        return self.wide[0].shape if len(self.wide) == 1 else (1, self.sizes[0])  # type: ignore[return-value]
+
+    def pack(self, message: Mapping[str, Array]) -> tuple[Array, Array | None]:
+        """One learner's message (1, ...) as theta and scalars (n,), copied."""
+        wide, small = ([np.ravel(message[p.name]) for p in parts] for parts in (self.wide, self.small))
+        theta = wide[0].copy() if len(wide) == 1 else np.concatenate([np.zeros(0), *wide])
+        return theta.reshape(self.shape), np.concatenate([np.zeros(0), *small]) if small else None
 
     def unpack(self, theta: Array, scalars: Array | None, dtype: Any) -> dict[str, Array]:
         """Inverse of `pack`; the first part in the models' `dtype`, the others in float64."""
@@ -133,7 +138,7 @@ class Layout:
                 found[part.name] = values[at : at + part.size].reshape(1, *part.shape)
                 at += part.size
         if self.theta is not None:
-            found[self.theta.name] = found[self.theta.name].astype(dtype)
+            found[self.theta.name] = np.asarray(found[self.theta.name], dtype)
         return found
 
 
@@ -160,12 +165,16 @@ def is_within(values: Array, most: float) -> bool:
     return float(np.vdot(values, values)) < most * most or bool((np.abs(values) <= most).all())
 
 
+def _is_wide(part: Part) -> bool:
+    return part.rule == "pull" or (part.rule == "each" and len(part.shape) == 2)
+
+
 def _check_part(part: Part) -> None:
     if part.rule == "pull":
         if len(part.shape) != 2:
             raise InputError(f"part {part.name!r} is {part.shape}; expected (P, K) with 'pull'; reshape it")
-    elif part.rule not in RULES:
-        checks.one_of(f"rule of part {part.name!r}", part.rule, ("pull", *RULES))
+    elif part.rule != "each":
+        checks.one_of(f"rule of part {part.name!r}", part.rule, ("pull", "each", *RULES))
 
 
 def check_update(neighbour: Hashable, update: Update, fingerprint: str, alike: str, shapes: Shapes) -> None:

@@ -71,7 +71,7 @@ class Network:
         if model.judges and self.graph.J > 1:
             incoming = self._combine_judged(model, layout, own, sent)
         else:
-            incoming = self._combine(self.neighbours, layout, own, sent, None)
+            incoming = self._combine(model, self.neighbours, layout, own, sent, None)
         if layout.theta is not None:
             name = layout.theta.name
             self._take_back(model, outgoing[name] - own[name], incoming[name].moving)
@@ -87,6 +87,7 @@ class Network:
 
     def _combine(
         self,
+        model: Model,
         near: Neighbours,
         layout: Layout,
         own: Mapping[str, Array],
@@ -94,10 +95,8 @@ class Network:
         moves: Flags | None,
         refused: Flags | None = None,
     ) -> dict[str, Any]:
-        screen, screened = self.exchange.screen, None
-        if screen is not None:
-            names = [part.name for part in layout.wide]
-            screened = {name: near.screened(screen, own[name], sent[name]) for name in names}
+        screen, names = self.exchange.screen_of(model), [part.name for part in layout.wide]
+        screened = {name: near.screened(screen, own[name], sent[name]) for name in names}
         return near.combine(layout.parts, own, sent, moves, screened, refused)
 
     def _combine_judged(
@@ -113,15 +112,19 @@ class Network:
         back, moving = duals.settle(refused)
         if back is not None:
             model.take_back(back)
+        lost = duals.leaked(moving, model.leak)
+        if lost is not None:
+            model.take_back(lost)
         if moving.all():
             near, given = self.neighbours, sent
-            incoming = self._combine(near, layout, own, sent, None)
+            incoming = self._combine(model, near, layout, own, sent, None)
         else:
             near, given = self._redirected(own, sent, refused, moving)
             of_whom = np.arange(3 * self.graph.J) // self.graph.J
             kinds = of_whom == MOVING, of_whom == REFUSED
-            incoming = self._combine(near, layout, own, given, *kinds)
-        duals.move(moving, own[name], self._received(near, own[name], given[name]))
+            incoming = self._combine(model, near, layout, own, given, *kinds)
+        received = self._received(model, near, own[name], given[name])
+        duals.move(moving, own[name], received, model.leak)
         return incoming
 
     def _refused(self, model: Model, sent: Mapping[str, Array]) -> Flags:
@@ -149,11 +152,9 @@ class Network:
         given = {name: np.concatenate([v, own[name], v]) for name, v in sent.items()}
         return near, given
 
-    def _received(self, near: Neighbours, own: Array, sent: Array) -> Array:
+    def _received(self, model: Model, near: Neighbours, own: Array, sent: Array) -> Array:
         """Every end's neighbour's parameters, as far as the screen leaves them. (E, P, K)"""
-        if self.exchange.screen is None:
-            return np.asarray(sent[np.concatenate([slot.senders for slot in near.slots])])
-        screened = near.screened(self.exchange.screen, own, sent)
+        screened = near.screened(self.exchange.screen_of(model), own, sent)
         kept = [screened[j][k] for k, slot in enumerate(near.slots) for j in slot.rows]
         return np.stack(kept)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..base.types import Array
-from ..learner.handed_row import FAR
+from ..learner.rows import FAR
 
 #: Inputs beyond this do not count in a mean or spread.
 HUGE = 1e150

@@ -1,44 +1,70 @@
-"""One learner as a state machine: no socket, clock or randomness.
+"""One learner as a state machine: it drives one row of any model, with no socket, clock or randomness.
 
     update = learner.observe(x, y)        # predict, learn, and get what the neighbours must receive
     learner.receive("b", update_from_b)   # in any order, early, late or twice
-    learner.waiting, learner.missing      # whom the round still waits for
+    learner.waiting, learner.missing      # whose updates of the open round are not in yet
     learner.close()                       # go on without them
     learner.save(), learner.load(...)     # its complete state, to the last bit
     learner.join("d"), learner.leave("b") # the graph changes
 
-A round closes by itself once every neighbour's update is in. `asynchronous=True` waits for nobody.
+It waits for nobody. A round closes by itself once every neighbour's update of it is in; `observe` closes one
+that is still open. An update of another round pulls too where there is none of this one, but moves no dual:
+two ends that step at different times would drive their duals apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .. import engines
 from ..base import checks
-from ..base.errors import InputError
+from ..base.errors import InputError, PeerError
 from ..base.types import Array, Float
-from ..exchange.message import Exchange, Shapes, Update, as_exchange, check_update
-from ..learning.auto import explain
+from ..exchange.combine import Neighbours
+from ..exchange.edges import NEVER, Edge, Held, next_number
+from ..exchange.message import (
+    Exchange,
+    Layout,
+    Shapes,
+    Update,
+    as_exchange,
+    check_update,
+    check_within,
+    most_parameter,
+    within,
+)
+from ..learning import losses
 from ..learning.explain import Effects, Function, Usual, effects
 from ..learning.first_order import Step
-from ..learning.model import ModelMaker
-from ..learning.settings import Auto, ModelSettings, Paper, check_model
+from ..learning.model import Each, ModelMaker, Part
+from ..learning.settings import Auto, ModelSettings
 from . import schema
-from .auto_row import AutoRow
-from .handed import HandedAuto, HandedModel, HandedPaper
-from .handed_row import HandedAutoRow, HandedPaperRow
-from .inbox import distinct
-from .merged import MergedRounds
-from .paper_row import PaperRow
-from .row import LearnerRow, ModelRow, digest
+from .handed import HandedModel
+from .rows import digest, row_of
+
+#: How many rounds ahead of ours all updates are kept; more would let a peer fill our memory.
+EARLIEST = 64
+#: No round is skipped to that is later than this; messages end at twice that, which leaves room to go on.
+LAST_SKIP = 2**51
+#: The last faults that are kept.
+MOST_FAULTS = 64
+#: A neighbour's other degree counts in every so many rounds: it changes matrices, which takes long.
+REWEIGHED = 64
+#: Messages over which trust in a neighbour is averaged.
+TRUST = 100
+#: Rounds after which the dual of an edge whose ends are out of step, so that it rests, is dropped.
+REST = 8
+#: Predictions that are kept until their labels come.
+MOST_ASKED = 1000
+#: The most neighbours that a learner may say it has.
+MOST_DEGREE = 2**16
 
 
-class Learner(MergedRounds):
+class Learner:
     """One device of a network.
 
     Parameters
@@ -50,7 +76,6 @@ class Learner(MergedRounds):
         rounds that moved their duals, whatever is lost; `Paper` learners that lose nothing may do without.
     inputs : of a sample; `Paper` with given frequencies knows it.
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; the same at every learner.
-    asynchronous : every sample closes its round at once, with what is new from each neighbour; no duals.
     number : of this learner's life; one that starts again without its state needs a new one.
     engine, dtype : as in `domkl.simulate`; with the same engine, the bits are the simulator's. A handed
         `Paper` keeps the precision that it was taught in.
@@ -81,70 +106,65 @@ class Learner(MergedRounds):
         name: Hashable = None,
         inputs: int | None = None,
         exchange: Exchange | None = None,
-        asynchronous: bool = False,
         number: int = 0,
         engine: str = "auto",
         dtype: Float = np.float64,
     ) -> None:
-        given = Auto() if model is None else model
-        self.model: Any = given if isinstance(given, HandedAuto | HandedPaper) else check_model(given)
-        self.exchange = as_exchange(exchange)
-        self.engine, self.dtype = engine, checks.float_type(dtype)
-        self._row = self._make_row(name, inputs, not asynchronous)
-        super().__init__(name, asynchronous, self._row)
-        self.fingerprint = self._row.settings_digest
-        self._known = {neighbour: self._row.new_neighbour(number) for neighbour in distinct(neighbours)}
-        self._row.connect(self._known)
-        self._last: tuple[int, Hashable, float, float, Array] | None = None
-
-    def _make_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> LearnerRow:
-        if isinstance(self.model, HandedAuto | HandedPaper) and inputs not in (None, self.model.inputs):
-            raise InputError(f"inputs is {inputs}; expected {self.model.inputs}, as taught; leave it out")
-        if isinstance(self.model, Auto | HandedAuto) and name is None:
-            raise InputError("name is not given; expected one with model Auto(); pass name=")
-        if isinstance(self.model, HandedAuto):
-            return HandedAutoRow(self.model, self.exchange, name, self.dtype, lockstep)
-        if isinstance(self.model, Paper | HandedPaper):
-            return self._make_paper_row(name, inputs, lockstep)
-        if inputs is None:
-            raise InputError("inputs is not given; expected the number of inputs of a sample; pass inputs=")
-        d = checks.count("inputs", inputs)
-        if isinstance(self.model, Auto):
-            return AutoRow(self.model, d, self.exchange, name, self.dtype, lockstep)
-        engines.refuse_choice(self.engine)
-        made = self.model.make(1, d, self.dtype)
-        about = self.model, d, self.dtype, self.exchange.payload, lockstep
-        return ModelRow(made, self.exchange, digest(*map(repr, about)))
-
-    def _make_paper_row(self, name: Hashable, inputs: int | None, lockstep: bool) -> PaperRow:
-        if isinstance(self.model, HandedPaper):
-            row: PaperRow = HandedPaperRow(self.model, self.exchange, self.engine, lockstep)
-        else:
-            row = PaperRow(self.model, inputs, self.exchange, self.engine, self.dtype, lockstep)
-        row.name = name
-        return row
+        self.model: Any = Auto() if model is None else model
+        self.exchange, self.engine, self.dtype = as_exchange(exchange), engine, checks.float_type(dtype)
+        self.name, self.round = name, 0
+        self._row = row_of(self.model, inputs, self.dtype, name, engine, self.exchange)
+        self._layout = Layout(self._row.parts)
+        identity = self._row.identity or f"{self.model!r} {self._row.d} {self.dtype}"
+        self.fingerprint = digest(identity, self.exchange.payload)
+        self._known = {neighbour: self._edge(number) for neighbour in distinct(neighbours)}
+        self._degrees: dict[Hashable, int] = {}  # of the neighbours, as they sent them
+        self._inbox: dict[Hashable, dict[int, Update]] = {}  # of each neighbour, by round
+        self._pending: Update | None = None  # our update of the open round
+        self._rounded: Array | None = None  # what was rounded off its parameters
+        self._restarts = self._count_restarts()
+        self._asked: dict[bytes, Any] = {}  # what was last predicted for an x, until its label comes
+        self._seen: tuple[bytes, Any] | None = None  # the last prediction, while nothing has changed since
+        self._last: tuple[Any, ...] | None = None
+        #: Exceptions that made rounds end without the neighbours, since this was last emptied.
+        self.faults: deque[str] = deque(maxlen=MOST_FAULTS)
+        #: The neighbours whose messages were not believed since this list was last emptied; not all if many.
+        self.implausible: list[Hashable] = []
+        #: Part of about the last `TRUST` messages of each neighbour that was believed.
+        self.trust: dict[Hashable, float] = {}
+        self._is_weighed = False  # whether the model knows the degrees of now
+        self._judged: dict[Hashable, int] = {}  # messages that trust is an average of
+        self._connect()
 
     # What it knows
 
     @property
     def shapes(self) -> Shapes:
         """Shapes of the arrays in its updates."""
-        return self._row.shapes
+        return Shapes(self._layout.shape, self._layout.sizes[1], self._row.columns)
 
     @property
     def weights(self) -> Array:
         """Weights of its kernels (`Paper`) or experts (`Auto`)."""
-        return self._row.weights
+        return np.asarray(self._row.weights[0])
+
+    @property
+    def neighbours(self) -> tuple[Hashable, ...]:
+        """Their names, in the order of sums."""
+        return tuple(self._known)
+
+    def knows(self, name: Hashable) -> bool:
+        """Whether that is a neighbour."""
+        return name in self._known
 
     def explain(self, names: Sequence[str] = ()) -> Effects | None:
         """Which inputs matter to its predictions now; None before the first label, or if a model cannot tell.
 
         Only `Auto` can. It takes as long as some hundred predictions for each input.
         """
-        found = self.as_function()
-        if found is None or not isinstance(self._row, AutoRow):
+        found, d = self.as_function(), self._row.d
+        if found is None:
             return None
-        d = self._row.model.d
         return effects(*found, names or [f"x{i}" for i in range(d)], [[i] for i in range(d)])
 
     def as_function(self) -> tuple[Function, Usual] | None:
@@ -152,9 +172,8 @@ class Learner(MergedRounds):
 
         Both hold the parameters of now, and may be called in another thread while it learns on.
         """
-        if not isinstance(self._row, AutoRow) or not self._row.model.is_scaled:
-            return None
-        return explain.function(self._row.model, 0), explain.usual(self._row.model, 0)
+        found: tuple[Function, Usual] | None = self._row.as_function(0)
+        return found
 
     @property
     def state(self) -> Any:
@@ -164,66 +183,442 @@ class Learner(MergedRounds):
     @property
     def step(self) -> Step | None:
         """What happened when it last observed."""
-        return None if self._last is None else Step(*self._last, self._row.alone)
+        return None if self._last is None else Step(*self._last)
 
-    # Rounds
+    # Samples
 
     def predict(self, x: npt.ArrayLike) -> float:
-        """The network's function, as this learner knows it, at x."""
-        return self._row.predict(x, self.round)
+        """The network's function, as this learner knows it, at x.
+
+        It is remembered until the label comes: experts are judged by what they predicted then.
+        """
+        found = self._predict(self._row.sample(x))
+        kept = self._row.kept(found)
+        if kept is not None:
+            key = found.x.tobytes()
+            self._asked.pop(key, None)
+            self._asked[key] = kept
+            if len(self._asked) > MOST_ASKED:
+                del self._asked[next(iter(self._asked))]
+        return float(found.y_hat[0])
 
     def ask(self, x: npt.ArrayLike) -> float:
         """The same for whoever wants to know, at any time: nothing is remembered, and no label is awaited."""
-        return self._row.ask(x)
+        return float(self._row.predict(self._row.sample(x)[None].copy()).y_hat[0])
+
+    def _predict(self, sample: Array) -> Any:
+        key = sample.tobytes()
+        if self._seen is None or self._seen[0] != key:
+            self._seen = key, self._row.predict(sample[None].copy())
+        return self._seen[1]
 
     def observe(self, x: npt.ArrayLike, y: float) -> Update:
-        """Predict, learn from (x, y), and return the update for the neighbours.
+        """Predict, learn from (x, y), and return the update for the neighbours; closes a round that is open.
 
         A label that comes late is observed when it comes: `step.y_hat` is then what the learner predicts at
         that moment, not what `predict` gave when x was new.
         """
+        row = self._row
+        sample, label = row.sample(x), losses.one_label(row.loss, y)
         if self._pending is not None:
-            self._refuse_open("receive() them or close() the round")
-        row, t = self._row, self.round
-        y_hat, y, weights, theta, scalars, news = row.learn(x, y, t)
-        self._last = t, self.name, y, y_hat, weights
-        if not self._known and row.closes_alone:
-            self.round = t + 1
-            return Update(t, theta, scalars, self.fingerprint)
-        self._restart_edges()
-        about = self.fingerprint, self.edges, len(self._known)
-        update = Update(t, theta, scalars, *about, news)
-        self._pending = update
-        if self.asynchronous or not self._known:
             self.close()
-        else:
-            self._close_if_complete()
+        prediction, weights = self._predict(sample), self.weights
+        kept = self._asked.pop(prediction.x.tobytes(), None) if self._asked else None
+        earlier = None if kept is None else row.restored(kept)
+        alone = row.alone(prediction if earlier is None else earlier)
+        outgoing = row.learn(prediction, label[None], earlier)
+        self._seen = None
+        theta, scalars = self._sent(outgoing)
+        about = float(prediction.y_hat[0]), weights, float(alone[0]) if len(alone) else None
+        self._last = self.round, self.name, float(label), *about
+        self._restart_edges()
+        news = row.news()
+        told = news[0] if news and self._known else {}
+        degree = len(self._known)
+        update = Update(self.round, theta, scalars, self.fingerprint, self.edges, degree, told)
+        self._pending = update
+        self._close_if_complete()
         return update
 
-    # Neighbours
+    def _sent(self, outgoing: Mapping[str, Array]) -> tuple[Array, Array | None]:
+        """theta and scalars as the neighbours will have them."""
+        whole, scalars = self._layout.pack(outgoing)
+        theta = self.exchange.outgoing(within(whole, self._most), self._row.largest)
+        first = self._layout.theta
+        self._rounded = None
+        if (
+            first is not None and theta is not whole
+        ):  # neighbours have theta as it was sent; so must the duals
+            self._rounded = (whole - theta).reshape(-1)[: first.size].reshape(1, *first.shape)
+        theta.flags.writeable = False  # it leaves in an Update, and the edges' duals need it
+        return theta, scalars
+
+    @property
+    def _most(self) -> float:
+        """The largest parameter that is sent or accepted."""
+        return most_parameter(self._row.dtype, self._row.largest)
+
+    # Messages
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the round is open: observed, but not yet an update from every neighbour."""
+        return self._pending is not None
+
+    @property
+    def missing(self) -> tuple[Hashable, ...]:
+        """The neighbours whose update of the open round is not in yet."""
+        if not self.waiting:
+            return ()
+        return tuple(name for name in self._known if self.round not in self._inbox.get(name, ()))
+
+    @property
+    def edges(self) -> dict[Hashable, Held]:
+        """The state of this learner's edges, which is in every update."""
+        return {} if self.name is None else {name: edge.held for name, edge in self._known.items()}
+
+    @property
+    def gone(self) -> dict[Hashable, int]:
+        """The neighbours that have gone on without us, and the rounds they are at."""
+        ahead = {
+            name: [t for t, update in box.items() if t > self.round and self._without_us(update)]
+            for name, box in self._inbox.items()
+        }
+        return {name: max(rounds) for name, rounds in ahead.items() if rounds}
+
+    @property
+    def ahead(self) -> int:
+        """The last round to which neighbours have gone on without us; our own where none has."""
+        return max(self.gone.values(), default=self.round)
 
     def check(self, neighbour: Hashable, update: Update, *, decoded: bool = False) -> None:
         """Refuse an update that cannot be right; `decoded`: a decoder has checked all but its meaning."""
         if not decoded:
-            check_update(neighbour, update, self.fingerprint, self._row.alike, self.shapes)
-        self._row.check(update)
+            check_update(neighbour, update, self.fingerprint, self._row.must_match, self.shapes)
+        if not 0 <= update.degree <= MOST_DEGREE:
+            raise PeerError(f"degree is {update.degree}; expected 0 to {MOST_DEGREE}; fix that learner")
+        check_within(update.theta, self._most)
+        self._row.check(self._unpacked(update), update.news)
+
+    def receive(self, neighbour: Hashable, update: Update, *, checked: bool = False) -> bool:
+        """Take a neighbour's update; False if it came twice, or after a newer one, and is not used.
+
+        `checked`: it has already passed `check`. Of each neighbour the updates of our round and of `EARLIEST`
+        after it are kept, and of all others the newest. Whatever is not used is heard: no news is lost.
+        """
+        self._refuse_stranger(neighbour)
+        if not checked:
+            self.check(neighbour, update)
+        box = self._inbox.setdefault(neighbour, {})
+        if update.round in box:
+            return False
+        if not self._is_near(update.round) and not self._is_newest(neighbour, update):
+            self._drop(update)
+            return False
+        box[update.round] = update
+        self._tidy(neighbour, update)
+        self._close_if_complete()
+        return True
+
+    def _is_near(self, round: int) -> bool:
+        return self.round <= round <= self.round + EARLIEST
+
+    def _is_newest(self, neighbour: Hashable, update: Update) -> bool:
+        """Whether nothing as new was used, or waits; a new life counts its rounds from the start."""
+        mine, edge = self._incarnation(update), self._known[neighbour]
+        if mine in (None, edge.theirs) and update.round <= edge.seen:
+            return False
+        others = [other for other in self._inbox[neighbour].values() if not self._is_near(other.round)]
+        return all(other.round < update.round or self._incarnation(other) != mine for other in others)
+
+    def _incarnation(self, update: Update) -> int | None:
+        """The sender's number for our edge; None if it does not tell."""
+        held = update.edges.get(self.name)
+        return None if held is None else held.mine
+
+    def _tidy(self, neighbour: Hashable, newest: Update | None = None) -> None:
+        """Drop updates that are neither of our round nor soon to be, but for the newest of them."""
+        box = self._inbox.get(neighbour, {})
+        others = sorted(t for t in box if not self._is_near(t))
+        keep = newest.round if newest is not None and newest.round in others else max(others, default=None)
+        for t in others:
+            if t != keep:
+                self._drop(box.pop(t))
+
+    def _drop(self, update: Update) -> None:
+        """Do without an update, but not without its news."""
+        if update.news:
+            self._row.hear(0, update.news)
+
+    def _without_us(self, update: Update) -> bool:
+        """Whether the neighbour ended the round before this update without ours."""
+        held = update.edges.get(self.name)
+        return self.name is not None and (held is None or held.seen < update.round - 1)
+
+    def meet(self, neighbour: Hashable, held: Held) -> None:
+        """Learn a neighbour's number for our edge before its first update, from whatever else it sends.
+
+        All else of an edge changes when a round ends, with the update of that round: the order in which
+        messages arrive must not tell in which round duals are taken back.
+        """
+        self._refuse_stranger(neighbour)
+        edge = self._known[neighbour]
+        if edge.theirs == 0 and edge.moved == NEVER:
+            edge.theirs = held.mine
+
+    # The end of a round
+
+    def close(self) -> None:
+        """End the open round without the missing neighbours.
+
+        The newest update of a missing neighbour that was not used yet pulls in the next step, and none where
+        nothing is new. A dual moves only for edges whose update of this round came; if the other end did not
+        receive ours, it takes its own move back, or we ours. No message can keep a round open: if merging
+        fails, the round ends as if nothing had arrived, and `faults` says why.
+        """
+        if self._pending is None:
+            raise InputError("no round is open; expected one; call observe() first")
+        found = {name: self._take(name) for name in self._known}
+        arrived = {name: update for name, update in found.items() if update is not None}
+        if not self._is_merged(self._pending, arrived):
+            self._is_merged(self._pending, {})
+        self._pending, self._seen = None, None
+        self.round += 1
+        for name in self._inbox:
+            self._tidy(name)
+
+    def _take(self, neighbour: Hashable) -> Update | None:
+        """The neighbour's update of this round, or else its newest that was not used yet.
+
+        The same if its next update says that it ended this round without us: no dual would stand.
+        """
+        box, edge = self._inbox.get(neighbour, {}), self._known[neighbour]
+        after = box.get(self.round + 1)
+        is_alone = after is not None and self._without_us(after)
+        if self.round in box and not is_alone:
+            return box.pop(self.round)
+        newest = max(box, default=NEVER)
+        for t in [t for t in box if t < self.round or (is_alone and t < newest)]:
+            self._drop(update := box.pop(t))
+            if t == newest and (t > edge.seen or self._incarnation(update) not in (None, edge.theirs)):
+                return update
+        return box[newest] if newest > max(edge.seen, self.round) else None
+
+    def _close_if_complete(self) -> None:
+        if self._pending is not None and not self.missing:
+            self.close()
+
+    def _is_merged(self, own: Update, arrived: Mapping[Hashable, Update]) -> bool:
+        try:
+            self._merge(own, arrived)
+        except Exception as error:
+            self.faults.append(f"{type(error).__name__}: {error}")
+            return False
+        return True
+
+    def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
+        for name, update in arrived.items():  # also of those whose parameters will not be used
+            if name not in self._degrees or self.round % REWEIGHED == 0:
+                self._degrees[name], before = max(1, update.degree), self._degrees.get(name)
+                self._is_weighed = self._is_weighed and self._degrees[name] == before
+            self._drop(update)
+        parts = {name: self._unpacked(update) for name, update in arrived.items()}
+        same, backs = self._believe(arrived, parts)
+        moves, more = self._settle(arrived, parts, same)
+        if backs or more:
+            self._row.take_back(np.asarray(sum(backs + more))[None])
+        leak = self._row.leak
+        lost = [e.leaked(leak) for e, is_moving in zip(self._known.values(), moves, strict=True) if is_moving]
+        if leak and any(part.any() for part in lost):
+            self._row.take_back(np.asarray(sum(lost))[None])
+        if not self._is_weighed:
+            self._connect()  # first: what is learnt again in `merge` has these weights
+        incoming, moved = self._combined(own, arrived, parts, moves)
+        self._row.merge(incoming)
+        for edge, by in zip(self._known.values(), moved, strict=True):
+            if by is not None:
+                edge.move(self.round, by, self.name is not None, leak)
+        self._restart_edges()
+
+    def _believe(
+        self, arrived: Mapping[Hashable, Update], parts: dict[Hashable, dict[str, Array]]
+    ) -> tuple[dict[Hashable, bool], list[Array]]:
+        """Take out of `parts` what we do not believe; whose parameters mean the same here, and duals to take
+        back.
+
+        With such a neighbour we start again, under a new number, as soon as we believe it again.
+        """
+        judged = [part.name for part in self._layout.parts if part.name in self._row.judges]
+        if not parts or not judged:
+            return dict.fromkeys(parts, True), []
+        sent = {key: np.concatenate([one[key] for one in parts.values()])[None] for key in judged}
+        used, same = self._row.believes([0], sent)[0], self._row.same([0], sent)[0]
+        found, backs = dict(zip(parts, map(bool, same), strict=True)), []
+        for name, is_used in zip([*parts], map(bool, used), strict=True):
+            if found[name]:
+                self._note_trust(name, is_used)
+            if not is_used:
+                backs.append(self._refuse(name, arrived[name], found[name]))
+                del parts[name]
+        return found, [back for back in backs if back is not None]
+
+    def _refuse(self, name: Hashable, update: Update, is_alike: bool) -> Array | None:
+        """Do without a message, and count it if its parameters mean the same here; returns the dual to take
+        back, if there is one."""
+        edge, back = self._known[name], None
+        if is_alike and len(self.implausible) < MOST_FAULTS:
+            self.implausible.append(name)
+        if self.name is not None and edge.moved != NEVER:
+            back = edge.reset(next_number(edge.number), edge.theirs, edge.seen)
+        edge.seen = update.round  # it came: the sender must not think that we went on without it
+        return back
+
+    def _note_trust(self, name: Hashable, is_used: bool) -> None:
+        n = self._judged[name] = min(self._judged.get(name, 0) + 1, TRUST)
+        before = self.trust.get(name, 1.0)
+        self.trust[name] = before + (is_used - before) / n
+
+    def _settle(
+        self, arrived: Mapping[Hashable, Update], parts: Mapping[Hashable, Any], same: Mapping[Hashable, bool]
+    ) -> tuple[list[bool], list[Array]]:
+        """With whom duals move in this round, and moves that did not stand at the other end."""
+        backs, moves = [], []
+        for name, edge in self._known.items():
+            if name not in parts:
+                moves.append(False)
+                continue
+            update = arrived[name]
+            held = update.edges.get(self.name)
+            back = None if held is None else edge.settle(held, update.round - 1)
+            if back is not None:
+                backs.append(back)
+            edge.seen = update.round
+            if update.round != self.round and NEVER < edge.moved < self.round - REST and held is not None:
+                back = edge.reset(next_number(edge.number), edge.theirs, edge.seen)
+                backs += [] if back is None else [back]
+            agrees = self.name is None or (held is not None and edge.agrees(held))
+            moves.append(update.round == self.round and same[name] and agrees)
+        return moves, backs
+
+    def _combined(
+        self,
+        own: Update,
+        arrived: Mapping[Hashable, Update],
+        parts: Mapping[Hashable, dict[str, Array]],
+        moves: list[bool],
+    ) -> tuple[dict[str, Any], list[Array | None]]:
+        """Every part by its rule, and how far each edge's dual moves, None where it does not."""
+        mine, near, theta = self._unpacked(own), self._near, self._layout.theta
+        absent = [name not in parts for name in self._known]
+        theirs = self._screened(mine, [dict(parts.get(name, mine)) for name in self._known])
+        incoming = self._pulled(mine, theirs, moves, absent)
+        for part in self._layout.parts:
+            if part.rule == "each":
+                acked = [self._acked(arrived.get(name)) for name in self._known]
+                incoming[part.name] = Each(self._values(part, theirs, absent), moves, acked, self.round)
+        if theta is None:
+            return incoming, [None] * len(theirs)
+        weights = [slot.weight if theta.rule == "pull" else np.ones(1) for slot in near.slots]
+        apart = [mine[theta.name] - message[theta.name] for message in theirs]
+        moved = [
+            self._weighed(w, by)[0] if m else None for w, by, m in zip(weights, apart, moves, strict=True)
+        ]
+        if self._rounded is not None and any(moves):
+            moving = np.asarray(sum(w for w, m in zip(weights, moves, strict=True) if m))
+            self._row.take_back(self._weighed(moving, self._rounded))
+        return incoming, moved
+
+    def _pulled(
+        self,
+        mine: Mapping[str, Array],
+        theirs: Sequence[Mapping[str, Array]],
+        moves: list[bool],
+        absent: list[bool],
+    ) -> dict[str, Any]:
+        """The parts that are summed here."""
+        wanted = [part for part in self._layout.parts if part.rule != "each"]
+        if not wanted:
+            return {}
+        senders = {p.name: np.concatenate([m[p.name] for m in (*theirs, mine)]) for p in wanted}
+        refused = np.array([*absent, False]) if any(absent) else None
+        moving = None if all(moves) and refused is None else np.array([*moves, False])
+        return self._near.combine(wanted, mine, senders, moving, refused=refused)
+
+    def _values(self, part: Part, theirs: Sequence[Mapping[str, Array]], absent: list[bool]) -> Any:
+        is_screened = self.exchange.screen is not None and part in self._layout.wide
+        return [
+            None if is_absent and not is_screened else message[part.name][0]
+            for message, is_absent in zip(theirs, absent, strict=True)
+        ]
+
+    def _acked(self, update: Update | None) -> int:
+        """The last of our rounds that a neighbour had when it sent this."""
+        if update is None:
+            return NEVER
+        held = update.edges.get(self.name)
+        return update.round - 1 if held is None else held.seen
+
+    def _screened(self, mine: Mapping[str, Array], theirs: list[dict[str, Array]]) -> list[dict[str, Array]]:
+        """The neighbours' messages with parameters as the screen leaves them: so far the duals move too."""
+        if not theirs:
+            return theirs
+        screen = self.exchange.screen_of(self._row)
+        for part in self._layout.wide:
+            sent = np.concatenate([message[part.name] for message in theirs])
+            kept = screen(mine[part.name][0], sent)
+            for message, value in zip(theirs, kept, strict=True):
+                message[part.name] = value[None]
+        return theirs
+
+    def _weighed(self, weight: Array, values: Array) -> Array:
+        """Values (1, P, K) times a weight (1,), in the model's precision, as the simulator has them."""
+        return np.asarray(np.asarray(weight, self._row.dtype) * values)
+
+    def _unpacked(self, update: Update) -> dict[str, Array]:
+        return self._layout.unpack(update.theta, update.scalars, self._row.dtype)
+
+    # Neighbours
 
     def join(self, neighbour: Hashable, number: int = 0) -> None:
         """A new edge, with a dual of zero; `number` must be new if the edge was there before."""
-        self._refuse_open("close() the round")
+        self._refuse_open()
         distinct([*self._known, neighbour])
-        self._known = {**self._known, neighbour: self._row.new_neighbour(number)}
-        self._row.connect(self._known)
+        self._known = {**self._known, neighbour: self._edge(number)}
+        self._connect()
 
     def leave(self, neighbour: Hashable) -> None:
         """Drop an edge, with its dual."""
         self._refuse_stranger(neighbour)
-        self._refuse_open("close() the round")
-        self._row.take_back([self._known[neighbour].edge.dual])
-        self._drop_messages(neighbour)
+        self._refuse_open()
+        self._row.take_back(self._known[neighbour].dual[None])
+        for update in self._inbox.pop(neighbour, {}).values():
+            self._drop(update)
         self.trust.pop(neighbour, None)
-        self._known = {name: one for name, one in self._known.items() if name != neighbour}
-        self._row.connect(self._known)
+        self._known = {name: edge for name, edge in self._known.items() if name != neighbour}
+        self._degrees.pop(neighbour, None)
+        self._connect()
+
+    def reset_edges(self, number: int, neighbours: Iterable[Hashable] | None = None) -> None:
+        """Drop the duals of edges whose ends no longer agree: of all, or of those to `neighbours`."""
+        self._refuse_open()
+        names = self.neighbours if neighbours is None else neighbours
+        edges = [self._known[name] for name in names if name in self._known]
+        backs = [edge.reset(number, edge.theirs) for edge in edges]
+        known = [back for back in backs if back is not None]
+        if known:
+            self._row.take_back(np.asarray(sum(known))[None])
+        self._seen = None
+
+    def skip_to(self, round: int) -> None:
+        """Go on at a later round, with those who went on without us; no sample is skipped."""
+        self._refuse_open()
+        if round < self.round:
+            raise InputError(f"round {round} is over; expected {self.round} or later; skip forwards")
+        if round > LAST_SKIP:
+            raise InputError(f"round {round} is too late; expected at most {LAST_SKIP}; skip less far")
+        self.round = round
+        for name in self._inbox:
+            self._tidy(name)
 
     def adopt(self, updates: Sequence[Update], share: float = 1.0) -> None:
         """Move the parameters a share of the way to the median of our own and the neighbours'.
@@ -232,19 +627,96 @@ class Learner(MergedRounds):
         `Auto` learner without samples has nothing of its own: it starts with the scale that most of them
         have, and the median of those who have it.
         """
-        self._refuse_open("close() the round")
+        self._refuse_open()
+        messages = [self._unpacked(update) for update in updates]
+        for update, message in zip(updates, messages, strict=True):
+            check_within(update.theta, self._most)
+            self._row.check(message, update.news)
         for update in updates:
-            self._row.check(update)
+            self._drop(update)
         if updates:
-            self._row.adopt(updates, share)
+            self._row.adopt(messages, share)
+        self._seen = None
+
+    def _edge(self, number: int) -> Edge:
+        shape = (0, 0) if self._layout.theta is None else self._layout.theta.shape
+        return Edge(shape, self._row.dtype, number)
+
+    def _connect(self) -> None:
+        """Tell the model who its neighbours are, with degrees as both ends of each edge have sent last."""
+        n = len(self._known)
+        degrees = np.array([self._degrees.get(name, n) for name in self._known], np.float64)
+        self._near = Neighbours(np.array([n], np.float64), [list(range(n))], degrees)
+        self._is_weighed = True
+        self._row.connect([self.name], [self.neighbours], self._near.weight, self._near.deg)
+        self._seen = None
+
+    def _count_restarts(self) -> int:
+        return int(self._row.restarts[0])
+
+    def _restart_edges(self) -> None:
+        """Where our model has started again, so do its duals."""
+        if self._count_restarts() != self._restarts:
+            self._restarts = self._count_restarts()
+            for edge in self._known.values():
+                edge.reset(next_number(edge.number), edge.theirs, edge.seen)
+
+    def _refuse_open(self) -> None:
+        if self._pending is not None:
+            raise InputError(f"round {self.round} still waits for {self.missing}; close() the round")
+
+    def _refuse_stranger(self, neighbour: Hashable) -> None:
+        if neighbour not in self._known:
+            raise PeerError(
+                f"{neighbour!r} is not a neighbour; expected one of {self.neighbours}; check the graph"
+            )
 
     # State
 
     def save(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Complete state between two rounds, as arrays and a description fit for JSON."""
-        self._refuse_open("close() the round")
-        return schema.save_learner(self)
+        self._refuse_open()
+        return schema.document(
+            "learner",
+            {
+                "model": schema.about(self.model),
+                "fingerprint": self.fingerprint,
+                "name": self.name,
+                "targets": 1,
+                "round": self.round,
+                "restarts": self._restarts,
+                "neighbours": [[name, edge.state()] for name, edge in self._known.items()],
+                "degrees": [[name, degree] for name, degree in self._degrees.items()],
+                "trust": [[name, self._judged[name], part] for name, part in self.trust.items()],
+                "asked": [*self._asked.values()],
+                "row": self._row.state(),
+            },
+        )
 
     def load(self, arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]) -> None:
         """Inverse of `save`: with the same engine, to the last bit."""
-        schema.load_learner(self, arrays, meta)
+        state = schema.read("learner", arrays, meta)
+        with schema.whole("learner"):
+            if state["fingerprint"] != self.fingerprint:
+                raise schema.other_settings(state["fingerprint"], self.fingerprint, self._row.must_match)
+            self._known = {name: Edge.of(kept) for name, kept in state["neighbours"]}
+            self._inbox, self._pending, self._degrees = {}, None, dict(state["degrees"])
+            self.round, self._restarts = state["round"], state["restarts"]
+            self.trust = {name: part for name, _, part in state["trust"]}
+            self._judged = {name: n for name, n, _ in state["trust"]}
+            self._asked = {
+                np.asarray(kept[0], np.float64).tobytes(): kept for kept in state["asked"][-MOST_ASKED:]
+            }
+            self._connect()
+            self._row.restore(state["row"])
+
+
+def distinct(neighbours: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """The names, if each is there once."""
+    try:
+        good = not isinstance(neighbours, str) and len({*neighbours}) == len(neighbours)
+    except TypeError:  # no list, or names that cannot be keys
+        good = False
+    if not good:
+        raise InputError(f"neighbours is {neighbours!r}; expected a list of different names; name each once")
+    return tuple(neighbours)

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import DataError, InputError
-from ..exchange.edges import Neighbour
-from ..learning.settings import Auto, Paper, describe
-
-if TYPE_CHECKING:
-    from .learner import Learner
 
 Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 
@@ -119,50 +114,14 @@ def check_version(schema: str, version: Any) -> None:
 # A learner
 
 
-def _about(model: Any) -> dict[str, Any]:
+def about(model: Any) -> dict[str, Any]:
     """A model's settings, or the kind of one that was handed over."""
-    known = isinstance(model, Auto | Paper)
-    return describe(model) if known else {"kind": getattr(model, "kind", type(model).__name__)}
+    return getattr(model, "table", None) or {"kind": getattr(model, "kind", type(model).__name__)}
 
 
-def save_learner(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
-    """Complete state of a learner between two rounds."""
-    known = [[name, one.state()] for name, one in learner._known.items()]
-    return document(
-        "learner",
-        {
-            "model": _about(learner.model),
-            "fingerprint": learner.fingerprint,
-            "name": learner.name,
-            "targets": 1,
-            "round": learner.round,
-            "restarts": learner._restarts,
-            "neighbours": known,
-            "trust": [[name, learner._judged[name], part] for name, part in learner.trust.items()],
-            "row": learner._row.state(),
-        },
+def other_settings(found: str, expected: str, alike: str) -> DataError:
+    """The refusal of a learner's state with other settings."""
+    return DataError(
+        f"the saved learner has fingerprint {found}; expected {expected}; "
+        f"use the {alike} it was saved with, or remove its directory to start again"
     )
-
-
-def _check_alike(learner: Learner, fingerprint: str) -> None:
-    """Refuse the state of a learner with other settings."""
-    if fingerprint != learner.fingerprint:
-        raise DataError(
-            f"the saved learner has fingerprint {fingerprint}; expected {learner.fingerprint}; "
-            f"use the {learner._row.alike} it was saved with, or remove its directory to start again"
-        )
-
-
-def load_learner(learner: Learner, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
-    """Inverse of `save_learner`; refuses the state of a learner with other settings."""
-    state = read("learner", arrays, meta)
-    with whole("learner"):
-        _check_alike(learner, state["fingerprint"])
-        learner._known = {name: Neighbour.of(kept) for name, kept in state["neighbours"]}
-        learner._inbox, learner._pending = {}, None
-        learner.round = state["round"]
-        learner._restarts = state["restarts"]
-        learner.trust = {name: part for name, _, part in state["trust"]}
-        learner._judged = {name: n for name, n, _ in state["trust"]}
-        learner._row.connect(learner._known)
-        learner._row.restore(state["row"])

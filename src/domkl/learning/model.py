@@ -1,5 +1,6 @@
 """The contract of a model: what a runner (`domkl.simulate`, `domkl.Learner`) asks of it.
 
+    model.connect(names, near, weight, degree)  # who the rows are, and who their neighbours
     prediction = model.predict(x)            # x (J, d): what is known before the label
     outgoing = model.learn(prediction, y, earlier)  # the local step; one message a row, part by part
     model.merge(incoming)                    # what the exchange made of the neighbours' messages
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ..base import checks
 from ..base.types import Array, Float
 from . import losses
 from .losses import Loss
@@ -30,7 +32,7 @@ class Part(NamedTuple):
 
     name: str
     shape: tuple[int, ...]  # of one learner's; () for a number, (P, K) with the rule "pull"
-    rule: str  # "pull", or one of `exchange.combine.RULES`
+    rule: str  # "pull", "each" (of a model with one row), or one of `exchange.combine.RULES`
 
     @property
     def size(self) -> int:
@@ -48,6 +50,18 @@ class Pull(NamedTuple):
     weight: Array  # (J,) of all edges, in sum
 
 
+class Each(NamedTuple):
+    """What the rule "each" makes of a part: the neighbours' values as they came, in the order of `connect`.
+
+    A model with this rule has one row, and sums by itself; its edges have weight 1.
+    """
+
+    values: list[Array | None]  # None where no message of that neighbour is used
+    moves: list[bool]  # with whom duals move
+    acked: list[int]  # the last of our rounds that each neighbour had when it sent that
+    round: int  # ours
+
+
 class Model(ABC):
     """J rows of a model; subclass it and write what is abstract, the rest has defaults.
 
@@ -59,8 +73,12 @@ class Model(ABC):
     dtype: Float = np.float64  # of the first part that is pulled; messages hold float64 otherwise
     loss: Loss = losses.squared()  # what labels must be
     largest: float = math.inf  # the most that a parameter may be when it is sent
+    leak: float = 0.0  # part of an edge's dual that is lost whenever it moves
     judges: tuple[str, ...] = ()  # the parts of a message by which `believes` may refuse it
     restarts: npt.NDArray[np.int_] = np.zeros(1, int)  # (J,) how often a row's parameters have started again
+    columns: int = 0  # of a summary in its news
+    identity: str = ""  # what learners that exchange messages have in common; "" for settings, d and dtype
+    must_match: str = "model, inputs, dtype and exchange"  # the same in words
 
     @property
     @abstractmethod
@@ -115,9 +133,39 @@ class Model(ABC):
         """
         return np.full((self.J, 1), np.nan)
 
+    def sample(self, x: npt.ArrayLike) -> Array:
+        """One sample, checked. (d,)"""
+        array = checks.floats("x", x)
+        remedy = "every sample needs the same inputs, NaN where one is missing"
+        checks.shape("x", array, (self.d,), remedy)
+        return checks.finite_or_missing("x", array)
+
+    def kept(self, prediction: Any) -> Any:
+        """What `learn` needs of a prediction whose label comes late, for files; None for nothing."""
+        return None
+
+    def restored(self, kept: Any) -> Any:
+        """The inverse of `kept`."""
+        return None
+
+    def check(self, message: Mapping[str, Array], news: Mapping[Hashable, Any]) -> None:
+        """Refuse, with a `PeerError`, parts (1, *shape) and news that no learner can have sent."""
+        return
+
+    def same(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        """Whether neighbours' parameters mean the same to R learners, so that duals may move. (R, n)"""
+        return np.ones(next(iter(sent.values())).shape[:2], bool)
+
     def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         """Whether R learners use the messages of n neighbours each, by parts (R, n, *shape). (R, n)"""
         return np.ones(next(iter(sent.values())).shape[:2], bool)
+
+    def screen(self, own: Array, others: Array) -> Array:
+        """What a learner with parameters (P, K) makes of its neighbours' (n, P, K), before they are combined.
+
+        Both ends of an edge must come to the same distance.
+        """
+        return others
 
     def news(self) -> list[dict[Hashable, Any]]:
         """What each row passes on in this round besides its message; most models have nothing."""
@@ -127,9 +175,23 @@ class Model(ABC):
         """What a neighbour of a row passed on."""
         return
 
-    def reweigh(self, weight: Array, degree: Array) -> None:
-        """Edges have these weights and numbers (J,) from now on."""
+    def connect(
+        self,
+        names: Sequence[Hashable],
+        near: Sequence[Sequence[Hashable]],
+        weight: Array,
+        degree: Array,
+    ) -> None:
+        """Names of the rows and of their neighbours, and their edges' weights, in sum, and number (J,)."""
         return
+
+    def adopt(self, messages: Sequence[Mapping[str, Array]], share: float) -> None:
+        """Move one row's parameters a share of the way to the median of its own and the neighbours'."""
+        return
+
+    def as_function(self, row: int) -> Any:
+        """What a row predicts for many samples at once, and usual inputs; None if it cannot tell."""
+        return None
 
     def take_back(self, moves: Array) -> None:
         """Take moves of edges' duals out of the model's; nothing where it has no duals. (J, P, K)"""
@@ -141,3 +203,13 @@ class ModelMaker(Protocol):
 
     def make(self, J: int, d: int, dtype: Float) -> Model:
         """J rows for samples of d inputs."""
+
+
+def median(own: Array, others: Sequence[Array]) -> Array:
+    """Coordinate-wise median of our own values and others'; of two middle values the one nearer to ours.
+
+    One other alone changes nothing, and of two a liar moves us no further than the honest one would.
+    """
+    values = np.sort(np.stack([own, *others]), axis=0)
+    middle = values[(len(values) - 1) // 2], values[len(values) // 2]
+    return np.asarray(np.clip(own, *middle))

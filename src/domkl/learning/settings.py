@@ -11,17 +11,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base import checks, toml
 from ..base.errors import InputError
-from ..base.types import Array
+from ..base.types import Array, Float
 from . import hedge, kernels, losses
 from .first_order import Rates, check_step
 from .losses import Loss
+
+if TYPE_CHECKING:
+    from .model import Model
 
 #: The most parameters of `Auto`: time and memory grow with the square, 20,000 take about 2 GB a learner.
 MOST_SIZE = 20_000
@@ -115,8 +118,8 @@ class Auto:
     loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
     seed : of the random features; the same at every learner.
     start : what is predicted before the first label.
-    forgetting : "auto" (the past is dropped when the last samples alone predict clearly better), "none" (all
-        samples count), or about how many past samples count.
+    forgetting : "auto" (the past is dropped when the last samples alone predict clearly better) or "none" (all
+        samples count).
     outliers : "bound" (a label far beyond the usual errors counts as one at their border, or not at all) or
         "keep" (every label counts as it is: for targets with rare events, as fewer than about one label in
         eight that lies far out is taken for an error).
@@ -128,13 +131,15 @@ class Auto:
     """
 
     kind: ClassVar[str] = "auto"
+    has_engines: ClassVar[bool] = True  # whether a simulation may choose what computes it
+    can_go_on: ClassVar[bool] = True  # whether learners can be kept after a simulation
     LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
 
-    size: int = 1700
+    size: int = 1000
     loss: str = "squared"
     seed: int = 0
     start: float = 0.0
-    forgetting: str | float = "auto"
+    forgetting: str = "auto"
     outliers: str = "bound"
     bounds: tuple[float, float] | None = None
 
@@ -147,16 +152,24 @@ class Auto:
         checks.one_of("loss", self.loss, self.LOSSES)
         checks.count("seed", self.seed, least=0)
         object.__setattr__(self, "start", float(checks.finite("start", checks.floats("start", self.start))))
-        if isinstance(self.forgetting, str):
-            checks.one_of("forgetting", self.forgetting, ("auto", "none"))
-        else:
-            checks.positive("forgetting", self.forgetting)
+        checks.one_of("forgetting", self.forgetting, ("auto", "none"))
         object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, losses.get(self.loss)))
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """As JSON and TOML hold it."""
+        return describe(self)
 
     @property
     def loss_function(self) -> Loss:
         """The loss as an object."""
         return losses.get(self.loss)._replace(bounds=self.bounds)
+
+    def make(self, J: int, d: int, dtype: Float) -> Model:
+        """J rows for samples of d inputs, called 0, 1 .. until they are connected."""
+        from .auto import AutoRows
+
+        return AutoRows(self, d, range(J), np.zeros(J), np.zeros(J), dtype)
 
     @staticmethod
     def check_inputs(d: int) -> int:
@@ -184,6 +197,7 @@ class Paper:
     """
 
     kind: ClassVar[str] = "paper"
+    has_engines: ClassVar[bool] = True
 
     kernels: npt.ArrayLike | KernelSpec | None = None
     rates: Rates | RateSpec | None = None
@@ -226,6 +240,11 @@ class Paper:
 
     def __hash__(self) -> int:
         return hash(repr(describe(self)))
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """As JSON and TOML hold it."""
+        return describe(self)
 
     @property
     def loss_function(self) -> Loss:
@@ -281,7 +300,8 @@ KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
 
 def check_model(model: Any) -> Any:
     """`model` itself if it is a model's settings: `Auto`, `Paper`, or an object that makes a model's rows."""
-    if isinstance(model, Auto | Paper) or callable(getattr(model, "make", None)):
+    is_maker = callable(getattr(model, "make", None)) and not isinstance(model, type)
+    if is_maker or isinstance(model, Paper):
         return model
     raise InputError(f"model is {model!r}; expected domkl.Auto(...) or domkl.Paper(...); write one of them")
 

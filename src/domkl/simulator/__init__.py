@@ -16,11 +16,11 @@ from ..base.types import Float
 from ..exchange.graph import GraphLike
 from ..exchange.message import Exchange, as_exchange
 from ..learning.model import ModelMaker
-from ..learning.settings import Auto, ModelSettings, Paper, check_model
+from ..learning.settings import Auto, ModelSettings, check_model
 from .blocks import Block
-from .paper import simulate_paper
+from .paper import simulate_paper as _  # noqa: F401 - it registers itself
 from .results import Progress, Run, RunOptions, Watch, Watched
-from .rows import simulate_rows
+from .rows import simulated
 
 __all__ = ["Block", "Progress", "Run", "Watch", "Watched", "simulate"]
 
@@ -82,7 +82,7 @@ def simulate(
     True
     """
     model = check_model(Auto() if model is None else model)
-    if not isinstance(model, Auto | Paper):
+    if not getattr(model, "has_engines", False):
         engines.refuse_choice(engine, threads)
     how = RunOptions(
         checks.count("delay", delay, least=0),
@@ -96,19 +96,16 @@ def simulate(
         keep_model,
         watch,
     )
-    if keep_model and not (isinstance(model, Auto) and how.exchange.is_plain):
+    if keep_model and not (getattr(model, "can_go_on", False) and how.exchange.is_plain):
         raise InputError(
             "keep_model is given; expected model=domkl.Auto(...), with messages as they are; leave it out"
         )
-    if isinstance(model, Paper):
-        with engines.guard(engine):
-            return simulate_paper(X, y, graph, model, how)
-    return simulate_rows(X, y, graph, model, how)
+    return simulated(model, X, y, graph, how)
 
 
 def _threads(model: ModelSettings | ModelMaker) -> int:
     """How many are worth their while: products of small matrices end before a second thread has begun."""
-    return 1 if isinstance(model, Auto) and model.size < SMALL else os.cpu_count() or 1
+    return 1 if getattr(model, "size", SMALL) < SMALL else os.cpu_count() or 1
 
 
 def _check_progress(progress: Progress | bool | None) -> Progress | None:

@@ -18,9 +18,17 @@ from ..learning import losses
 from ..learning.settings import Paper
 from .blocks import Block, open_stream
 from .results import STOP, Run, RunOptions, Watched
+from .rows import simulated
 
 
-def simulate_paper(X: Any, y: Any, graph: GraphLike, model: Paper, how: RunOptions) -> Run:
+@simulated.register(Paper)
+def simulate_paper(model: Paper, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
+    """A network of the paper's, by blocks of rounds."""
+    with engines.guard(how.engine):
+        return _simulate(model, X, y, graph, how)
+
+
+def _simulate(model: Paper, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
     blocks, (J, T, d), targets = open_stream(X, y, how.dtype, how.delay)
     network = as_graph(graph, J)
     _refuse_cycles(model.hedge, network)

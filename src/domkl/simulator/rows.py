@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, cast
@@ -13,34 +14,34 @@ from ..base.types import Array
 from ..exchange.graph import GraphLike, as_graph
 from ..exchange.network import Network
 from ..learning import losses
-from ..learning.auto import AutoRows
 from ..learning.model import Model, ModelMaker
-from ..learning.settings import Auto
 from .blocks import Block, open_stream
 from .results import STOP, Final, Run, RunOptions, Watched
 
 
-def simulate_rows(X: Any, y: Any, graph: GraphLike, model: Auto | ModelMaker, how: RunOptions) -> Run:
-    """Let a network of any model but the paper's learn."""
+@functools.singledispatch
+def simulated(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
+    """Let a network learn: round by round, unless another function is registered for its kind of settings."""
     blocks, (J, T, d), targets = open_stream(X, y, np.float64, how.delay)
     network = Network(as_graph(graph, J), how.exchange)
-    rounds = Rounds(_make_rows(model, d, network, how), network, how)
+    rounds = Rounds(model, _make_rows(model, d, network, how), network, how)
     y_hat = np.stack(list(rounds.go_through(blocks, T)), axis=1)
     return rounds.result(y_hat, targets)
 
 
-def _make_rows(model: Auto | ModelMaker, d: int, network: Network, how: RunOptions) -> Model:
-    if not isinstance(model, Auto):
-        return model.make(network.graph.J, d, how.dtype)
-    near = network.neighbours
-    return AutoRows(model, d, network.graph.names, near.weight, near.deg, how.dtype)
+def _make_rows(model: ModelMaker, d: int, network: Network, how: RunOptions) -> Model:
+    graph, near = network.graph, network.neighbours
+    rows = model.make(graph.J, d, how.dtype)
+    names = [[graph.names[i] for i in others] for others in graph.neighbours]
+    rows.connect(graph.names, names, near.weight, near.deg)
+    return rows
 
 
 class Rounds:
     """Drives the rows of a model over a graph, and counts errors and gaps."""
 
-    def __init__(self, rows: Model, network: Network, how: RunOptions) -> None:
-        self.rows, self.network, self.how = rows, network, how
+    def __init__(self, settings: Any, rows: Model, network: Network, how: RunOptions) -> None:
+        self.settings, self.rows, self.network, self.how = settings, rows, network, how
         self.squares, self.gaps, self.alone = np.zeros(rows.J), np.zeros(rows.J), np.zeros(rows.J)
         self.each_squares = self.each_gaps = np.zeros((rows.J, 1))  # of each model or kernel by itself
         self.path: list[Array] = []
@@ -75,9 +76,8 @@ class Rounds:
         return cast(Array, prediction.y_hat)
 
     def _watched(self, prediction: Any, y: Array, alone: Array) -> Watched:
-        model = self.rows if isinstance(self.rows, AutoRows) else None
         y_hat, y, alone = (values[:, None] for values in (prediction.y_hat, y, alone))
-        return Watched(y_hat, y, alone, self.rows.weights, model)
+        return Watched(y_hat, y, alone, self.rows.weights, cast(Any, self.rows))
 
     def _count(self, prediction: Any, y: Array) -> Array:
         """Add up errors; what own samples only predicted."""
@@ -115,9 +115,7 @@ class Rounds:
         )
 
     def _final(self) -> Final | None:
-        if not self.how.keep_model or not isinstance(self.rows, AutoRows):
-            return None
-        return Final(self.rows.settings, self.rows, self.network)
+        return Final(self.settings, cast(Any, self.rows), self.network) if self.how.keep_model else None
 
     def _parameters(self) -> tuple[Array, Array, Array]:
         """theta, lam and L, as far as the model shows them and they are wanted."""

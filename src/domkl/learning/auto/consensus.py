@@ -19,7 +19,7 @@ class Solved(NamedTuple):
     z: Array  # (J, K)
     u: Array  # (J, K) Q z
     common: Array  # (J, m, K) Q (M + side): theta but for this sample
-    weak: Array  # (J, m, K) the next weak, but for this sample
+    own: Array  # (J, m, K) the next own one, but for this sample
 
 
 class Consensus(Concept):
@@ -30,16 +30,17 @@ class Consensus(Concept):
         theta  = Q (M + rho/2 (w theta + sum w_i theta_i) - lam)     sent to the neighbours
         lam   += rho/2 sum w_i (theta - theta_i)                     which sum to zero over a network
         alone  = Q M                                                 own samples only
-        weak  <- Q (M + rho w weak)                                  own samples, with the small ridge eta
-        personal . z = alone . z + tau (Q z) . c                     c: mean of own and neighbours' theta
+        own   <- Q (M + rho w own)                                   own samples, with the small ridge eta
+        personal . z = alone . z + tau (Q z) . theta
 
-    The personal function is the ridge regression of own samples around c instead of around zero: the
+    The personal function is the ridge regression of own samples around theta instead of around zero: the
     network's function where own samples say nothing, one's own where they do.
 
     Parameters
     ----------
     rho : how hard neighbours pull at each other.
     eta : the ridge, divided by one more than the number of neighbours. A device without any pulls itself.
+    leak : part of every dual that is lost when it moves, so that a lie does not stay in it.
     steps : how often a device repeats its step after learning all samples again, as if neighbours agreed.
 
     Examples
@@ -58,7 +59,7 @@ class Consensus(Concept):
 
     moment: Array = field("J m K", "model")
     alone: Array = field("J m K", "model")
-    weak: Array = field("J m K", "model")
+    own: Array = field("J m K", "model")
     theta: Array = field("J m K", "model")
     lam: Array = field("J m K", "model")
     near: Array = field("J m K", "model")  # mean of the neighbours' theta
@@ -76,13 +77,18 @@ class Consensus(Concept):
         *,
         rho: float = 0.4,
         eta: float = 0.01,
+        leak: float = 0.01,
         steps: int = 8,
     ) -> None:
-        self.rho, self.eta, self.steps = rho, eta, steps
+        self.rho, self.eta, self.leak, self.steps = rho, eta, leak, steps
         self.allocate(dtype, J=len(weight), m=m, K=K)
         self.Q = Inverse(len(weight), K, dtype)
+        self.begin(weight, degree)
+
+    def begin(self, weight: Array, degree: Array) -> None:
+        """Edges have these weights (J,), and no sample was learnt."""
         self._weigh(weight, degree)
-        self.Q.base[:] = np.eye(K) / self.tau[:, None, None]
+        self.Q.base[:] = np.eye(self.sizes["K"]) / self.tau[:, None, None]
 
     def _weigh(self, weight: Array, degree: Array) -> None:
         self.weight = np.where(degree > 0, weight, 1.0)
@@ -90,7 +96,7 @@ class Consensus(Concept):
 
     def solve(self, z: Array) -> Solved:
         """One pass over Q for a sample. (J, K)"""
-        rest = at((self.rho * self.weight).astype(self.dtype), self.weak) * self.weak
+        rest = at((self.rho * self.weight).astype(self.dtype), self.own) * self.own
         right = np.concatenate([z[:, None], self.moment + self.side, self.moment + rest], 1)  # (J, 1 + 2m, K)
         found = self.Q.times(np.ascontiguousarray(right.swapaxes(1, 2)))
         found = np.ascontiguousarray(found.swapaxes(1, 2))
@@ -98,17 +104,16 @@ class Consensus(Concept):
         return Solved(z, found[:, 0], found[:, 1 : 1 + m], found[:, 1 + m :])
 
     def predict(self, solved: Solved) -> tuple[Array, Array, Array, Array]:
-        """What the common, the personal, the alone and the weak function say. (J, m) each"""
+        """What the common, the personal, the alone and the own function say. (J, m) each"""
         z, u = solved.z[:, None], solved.u[:, None]
         alone = dot(z, self.alone)
-        personal = alone + at(self.tau, alone) * dot(u, (self.theta + self.near) / 2)
-        return dot(z, self.near), personal, alone, dot(z, self.weak)
+        personal = alone + at(self.tau, alone) * dot(u, self.theta)
+        return dot(z, self.near), personal, alone, dot(z, self.own)
 
     def functions(self, row: int) -> Array:
         """The parameters of what `predict` gives, of one row. (m, 4, K)"""
-        around = (self.theta[row] + self.near[row]) / 2
-        personal = self.alone[row] + float(self.tau[row]) * (around @ self.Q.whole(row))
-        return np.stack([self.near[row], personal, self.alone[row], self.weak[row]], 1).astype(np.float64)
+        personal = self.alone[row] + float(self.tau[row]) * (self.theta[row] @ self.Q.whole(row))
+        return np.stack([self.near[row], personal, self.alone[row], self.own[row]], 1).astype(np.float64)
 
     def learn(self, solved: Solved, y: Array, h: Array) -> Array:
         """Take a sample (J, m) of weight h (J,) into Q and M; returns the new theta. (J, m, K)"""
@@ -120,7 +125,7 @@ class Consensus(Concept):
         missed = y.astype(self.dtype) - dot(z[:, None], self.alone)
         self.alone = self.alone + (gain * missed)[..., None] * u[:, None]
         self.theta = self._corrected(solved.common, z, u, hy, gain)
-        self.weak = self._corrected(solved.weak, z, u, hy, gain)
+        self.own = self._corrected(solved.own, z, u, hy, gain)
         self.moment = self.moment + hy[..., None] * z[:, None]
         self.Q.lower(u * np.sqrt(h / rise)[:, None])
         return self.theta
@@ -134,12 +139,27 @@ class Consensus(Concept):
     def merge(self, pull: Pull) -> None:
         """End the round with what neighbours sent."""
         half, kind = self.rho / 2, self.dtype
-        moving, weight = (at(values.astype(kind), self.theta) for values in (pull.moving, self.weight))
+        linked = pull.weight > 0  # a device without neighbours pulls itself
+        weight = np.where(linked, pull.weight, self.weight)
+        moving, weight, linked = (
+            at(v, self.theta) for v in (pull.moving.astype(kind), weight.astype(kind), linked)
+        )
         moved = moving * self.theta - pull.moved.astype(kind)
         self.lam = self.lam + (half * moved).astype(kind)
-        near = np.where(at(pull.weight, self.theta) > 0, pull.near, weight * self.theta).astype(kind)
+        near = np.where(linked, pull.near, weight * self.theta).astype(kind)
         self.side = (half * (weight * self.theta + near)).astype(kind) - self.lam
         self.near = pull.mean.astype(kind)
+
+    @staticmethod
+    def near_by(own: Array, others: Array) -> Array:
+        """Others' parameters (n, m, K), none further from the own (m, K) than twice the smaller of both is large.
+
+        So whatever a neighbour sends, it pulls no harder than the own function can bear.
+        """
+        gaps = others - own
+        size = np.minimum(_length(own[None]), _length(others))
+        part = np.minimum(1, 2 * size / np.maximum(_length(gaps), 1e-30)).astype(own.dtype)
+        return np.asarray(own + at(part, gaps) * gaps) if (part < 1).any() else others
 
     def take_back(self, moves: Array) -> None:
         """Take moves of edges' duals out of lam. (J, m, K)"""
@@ -157,7 +177,7 @@ class Consensus(Concept):
         for _ in range(self.steps):
             theta = (M + ridge * theta) @ Q
         self.Q.put(row, Q)
-        self.moment[row], self.alone[row], self.weak[row], self.theta[row] = M, alone, theta, theta
+        self.moment[row], self.alone[row], self.own[row], self.theta[row] = M, alone, theta, theta
         self.near[row], self.lam[row] = theta, 0
         self.side[row] = ridge * theta
         slack = np.maximum(1 - h * dot(Z @ Q, Z), 1e-3)
@@ -190,3 +210,8 @@ class Consensus(Concept):
         self.Q.base = self._checked(Field("J K K", "model", name="Q"), state.get("Q"))
         self.Q.U = self._checked(Field(f"J K {most}", "model", name="U"), state.get("U"))
         self.Q.n = self._checked(Field("J", "int64", low=0, high=most - 1, name="n"), state.get("n"))
+
+
+def _length(theta: Array) -> Array:
+    """Of each one's parameters. (n, m, K) -> (n,)"""
+    return np.asarray(np.sqrt((theta.astype(np.float64) ** 2).sum((-1, -2))))

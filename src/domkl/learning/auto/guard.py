@@ -45,7 +45,7 @@ class Guard(Concept):
         window: int = 100,
         quantile: float = 0.8,
         last: int = 16,
-        few: int = 2,
+        few: int = 4,
     ) -> None:
         self.reach, self.near, self.window = reach, near, window
         self.quantile, self.last, self.few = quantile, last, few
@@ -77,8 +77,9 @@ class Guard(Concept):
         if (most := len(y) // 8) > 0:
             low, *_, high = np.sort(y, axis=0)[most : len(y) - most]
             error, reach = y - np.median(y, axis=0), self.reach * (high - low)
-            factor = np.where(reach > 0, reach / np.maximum(np.abs(error), np.maximum(reach, 1e-300)), 1)
-            y = y - error + error * factor**2
+            is_wrong = (np.abs(error) > reach) & (reach > 0)
+            factor = (reach / np.where(is_wrong, np.abs(error), 1)) ** 2
+            y = np.where(is_wrong, y - error + error * factor, y)
         self.least[row], self.most[row] = y.min(0), y.max(0)
         return y
 

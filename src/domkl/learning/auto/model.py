@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...base.errors import InputError
+from ...base.errors import InputError, PeerError
 from ...base.types import Array, Float
 from ..fields import Concept
-from ..model import Model, Part
+from ..model import Model, Part, median
 from ..settings import Auto
+from . import explain
 from .algebra import dot, mean
 from .consensus import Consensus, Solved
 from .echo import Echo
@@ -29,13 +30,13 @@ from .guard import Guard
 from .memory import Memory
 from .mixer import Mixer
 from .recent import Recent
-from .scale import Scale, Summary
+from .scale import EXACT, Scale, Summary
 from .trust import Trust
 
 #: The experts that the mixer weighs; `LOCAL` of them never listen to anybody.
-EXPERTS = ("common", "personal", "alone", "weak", "recent", "echo")
-COMMON, PERSONAL, ALONE, WEAK, RECENT, ECHO = range(6)
-LOCAL = (ALONE, WEAK, RECENT)
+EXPERTS = ("common", "personal", "alone", "own", "recent", "echo")
+COMMON, PERSONAL, ALONE, OWN, RECENT, ECHO = range(6)
+LOCAL = (ALONE, OWN, RECENT)
 
 
 class Mixed(NamedTuple):
@@ -103,6 +104,13 @@ class AutoRows(Model):
     judges = ("theta", "scale")
     largest = 1e6
 
+    @property
+    def leak(self) -> float:  # type: ignore[override]
+        return self.consensus.leak
+
+    def screen(self, own: Array, others: Array) -> Array:
+        return self.consensus.near_by(own, others)
+
     def __init__(
         self,
         settings: Auto,
@@ -121,6 +129,7 @@ class AutoRows(Model):
         self.mixture, self.apart = Mixture(self.J, m, len(EXPERTS) - 1), Mixture(self.J, m, len(LOCAL))
         self.guard = Guard(self.J, m)
         self.restarts = np.zeros(self.J, int)
+        self.near: Sequence[Sequence[Hashable]] = [()] * self.J  # the names of each one's neighbours
         # Whether a message came in this round, and whether one had another scale than ours.
         self.heard, self.unlike = np.zeros((2, self.J), bool)
 
@@ -155,6 +164,10 @@ class AutoRows(Model):
     @property
     def weights(self) -> Array:
         return np.asarray(self.mixture.mixer.weights[:, 0])
+
+    @property
+    def columns(self) -> int:  # type: ignore[override]
+        return self.d + self.m
 
     # A round
 
@@ -203,9 +216,20 @@ class AutoRows(Model):
         total = mean((self.scale.scaled(past.whole.y) - y) ** 2)
         self.recent.watch(total, missed[..., [COMMON, ALONE, RECENT]].mean(1))
 
-    def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+    def kept(self, prediction: Prediction) -> list[Array]:
+        return [prediction.x, *prediction.whole, *prediction.apart]
+
+    def restored(self, kept: Sequence[Array]) -> Prediction:
+        x, *rest = kept
+        whole, apart = Mixed(*rest[:4]), Mixed(*rest[4:])
+        return Prediction(np.ascontiguousarray(x, np.float64), whole.y[:, 0], whole, apart)
+
+    def same(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         own = self.scale.number[who][:, None]
-        alike = (sent["scale"].reshape(own.shape[0], -1) == own) & (own > 0)
+        return np.asarray((sent["scale"].reshape(own.shape[0], -1) == own) & (own > 0))
+
+    def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        alike = self.same(who, sent)
         self.heard[who] |= alike.shape[1] > 0
         self.unlike[who] |= ~alike.all(1)
         return self.trust.judge(who, sent["theta"], alike)
@@ -240,6 +264,7 @@ class AutoRows(Model):
         memory.useful = np.where(begins, np.maximum(few, 2), memory.useful)
         outside = self.guard.gives_up()
         memory.useful[outside] = 2
+        self.scale.is_late |= outside  # its samples are no measure for others any more
         return np.asarray(begins | outside)
 
     def _rebuild_where(self, begins: npt.NDArray[np.bool_]) -> None:
@@ -282,6 +307,7 @@ class AutoRows(Model):
                 concept.reset(j)
             self.recent.reset(j)
             self.guard.reset(j, "errors", "large", "age")
+            self.scale.least[j], self.scale.most[j] = after.min(0), after.max(0)
         self.memory.correct(j, after)
 
     # News of scales
@@ -294,13 +320,50 @@ class AutoRows(Model):
         """What a neighbour of this row passed on."""
         self.scale.hear(row, news, int(self.memory.count[row]))
 
+    def check(self, message: Mapping[str, Array], news: Mapping[Hashable, Any]) -> None:
+        number = float(message["scale"][0])
+        if not (0 <= number <= EXACT and number == int(number)):
+            raise PeerError(f"a message has scale {number}; expected a whole number; fix that learner")
+        if len(news) > self.scale.limit:
+            raise PeerError(f"a message has {len(news)} summaries; expected fewer; fix that learner")
+        try:
+            for one in news.values():
+                Summary.check(one, self.columns, self.scale.last)
+        except InputError as error:
+            raise PeerError(f"{error}; fix that learner") from None
+
     # The network and the inputs may change
+
+    def connect(
+        self,
+        names: Sequence[Hashable],
+        near: Sequence[Sequence[Hashable]],
+        weight: Array,
+        degree: Array,
+    ) -> None:
+        """A neighbour that is new needs to hear all we know."""
+        is_new = any({*now} - {*before} for now, before in zip(near, self.near, strict=True))
+        self.scale.names, self.near = list(names), [tuple(some) for some in near]
+        if is_new:
+            self.scale.repeat()
+        self.reweigh(weight, degree)
+
+    def adopt(self, messages: Sequence[Mapping[str, Array]], share: float) -> None:
+        """Towards those with our scale; one without samples takes theirs."""
+        theta = self.consensus.theta
+        alike = [message["theta"] for message in messages if self.same([0], message).all()]
+        if self.is_scaled and alike:
+            self.consensus.adopt(theta + share * (median(theta, alike) - theta))
 
     def reweigh(self, weight: Array, degree: Array) -> None:
         """Edges have other weights and numbers (J,) from now on."""
         self.degree = np.asarray(degree, np.float64)
         self.scale.linked = self.degree > 0
-        self.consensus.reweigh(np.asarray(weight, np.float64), self.degree)
+        weight = np.asarray(weight, np.float64)
+        if self.scale.number.any():
+            self.consensus.reweigh(weight, self.degree)
+        else:  # nothing is learnt yet
+            self.consensus.begin(weight, self.degree)
 
     def grow(self, d: int) -> None:
         """Samples have d inputs from now on, the new ones last; the last samples are learnt again."""
@@ -329,6 +392,9 @@ class AutoRows(Model):
         self.scale.is_late[:], self.scale.changed[:] = True, False
 
     # What it shows
+
+    def as_function(self, row: int) -> Any:
+        return (explain.function(self, row), explain.usual(self, row)) if self.is_scaled else None
 
     def alone(self, prediction: Prediction) -> Array:
         return prediction.apart.y[:, 0]

@@ -18,7 +18,7 @@ class Trust(Concept):
     With l the squared errors of a neighbour's theta on the last `window` samples and s those of the standard,
     the better of the own function and the best quarter of the neighbours', it is refused if
 
-        mean(l - most s) > clear standard errors of that mean.
+        mean(l - most s) > clear standard errors of most s.
 
     The own function's errors are those before a sample was learnt, or, after samples were learnt again, the
     exact leave-one-out errors: so it works from the first samples on.
@@ -91,6 +91,9 @@ class Trust(Concept):
         standard = np.where(is_better[:, None], missed[rows, :, best], own)
         more = missed - self.most * standard[..., None]
         excess = more.sum(1) / count
-        variance = np.maximum((more**2).sum(1) / count - excess**2, 0)
-        refused = (excess > self.clear * np.sqrt(variance / count) + 1e-6) & (count >= self.few)
+        # Of the standard, not of `more`: one huge error would excuse itself.
+        middle = standard.sum(1, keepdims=True) / count
+        variance = np.where(seen, (standard - middle) ** 2, 0).sum(1, keepdims=True) / count
+        clear = self.clear * self.most * np.sqrt(variance / count)
+        refused = (excess > clear + 1e-6) & (count >= self.few)
         return np.asarray(able & ~refused & np.isfinite(excess))
