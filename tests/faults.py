@@ -94,9 +94,9 @@ def duals(net):
 def lam(found):
     """A saved learner's duals, of either model."""
     row = schema.read("learner", found.arrays, found.meta["learner"])["row"]
-    if "model" in row:
-        return row["model"]["consensus"]["lam"].astype(np.float64)
-    return row["lam"] * row["unit"]
+    if "consensus" in row:
+        return row["consensus"]["lam"].astype(np.float64)
+    return row["device"]["lam"] * row["unit"]
 
 
 def learnt(net, name):

@@ -712,6 +712,8 @@ class AutoDevice:
             self.last = factor * self.last
             self.noise, self.level, self.usual = (factor**2 * v for v in (self.noise, self.level, self.usual))
             self.compared = self.compared * factor**2
+            if not 1 / 16 <= factor <= 16:
+                self.begin_errors(self.Y[-self.useful :])
         if taken or begins:
             self.learn_again()
 
@@ -767,6 +769,12 @@ class AutoDevice:
         self.lately = [(b, y) for _, b, y in samples]
         self.fit_recent()
 
+    def begin_errors(self, y):
+        """Errors noted so far say nothing any more."""
+        self.forget_errors()
+        self.past, self.large = [], []
+        self.least, self.most = min(y), max(y)
+
     def recheck(self, n):
         """Bound the labels that lie far from the middle of most; early errors noted with them say nothing."""
         before = after = np.array(self.Y[-n:])
@@ -778,9 +786,7 @@ class AutoDevice:
             after[far] = middle + error[far] * (reach / abs(error[far])) ** 2
         self.low_y, self.high_y = min(after), max(after)
         if self.count <= 64 and (before != after).any():
-            self.forget_errors()
-            self.past, self.large = [], []
-            self.least, self.most = min(after), max(after)
+            self.begin_errors(after)
         self.Y[-n:] = after.tolist()
 
 

@@ -232,7 +232,7 @@ def test_forgetting_is_that_of_the_settings():
     X, y = stream(350)
     y[160:] = [-label for label in y[160:]]
     none, short = (
-        errors(MultiKernelRegressor(Auto(size=40, forgetting=which)), X, y) for which in ("none", 30.0)
+        errors(MultiKernelRegressor(Auto(size=40, forgetting=which)), X, y) for which in ("none", "auto")
     )
     assert np.mean(short[240:] ** 2) < 0.8 * np.mean(none[240:] ** 2)
 

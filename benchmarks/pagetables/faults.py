@@ -69,4 +69,4 @@ def rates() -> str:
     return table("device | at will over in step | at will over alone | in step over alone", lines)
 
 
-MADE: dict[str, Maker] = {"faults": faults, "rates": rates}
+MADE: dict[str, Maker] = {"lost": faults, "rates": rates}

@@ -98,8 +98,8 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     >>> from domkl.sklearn import MultiKernelRegressor
     >>> X, y = make_friedman1(800, random_state=0)
     >>> model = MultiKernelRegressor(domkl.Auto(size=400)).fit(X[:600], y[:600])
-    >>> round(model.score(X[600:], y[600:]), 2)
-    0.98
+    >>> bool(model.score(X[600:], y[600:]) > 0.95)
+    True
     """
 
     def fit(self, X: Any, y: Any) -> MultiKernelRegressor:

@@ -118,8 +118,8 @@ class Auto:
     loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
     seed : of the random features; the same at every learner.
     start : what is predicted before the first label.
-    forgetting : "auto" (the past is dropped when the last samples alone predict clearly better) or "none" (all
-        samples count).
+    forgetting : "auto" (the past is dropped when the last samples alone predict clearly better) or "none"
+        (all samples count).
     outliers : "bound" (a label far beyond the usual errors counts as one at their border, or not at all) or
         "keep" (every label counts as it is: for targets with rare events, as fewer than about one label in
         eight that lies far out is taken for an error).

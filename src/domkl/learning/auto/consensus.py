@@ -139,20 +139,18 @@ class Consensus(Concept):
     def merge(self, pull: Pull) -> None:
         """End the round with what neighbours sent."""
         half, kind = self.rho / 2, self.dtype
-        linked = pull.weight > 0  # a device without neighbours pulls itself
-        weight = np.where(linked, pull.weight, self.weight)
-        moving, weight, linked = (
-            at(v, self.theta) for v in (pull.moving.astype(kind), weight.astype(kind), linked)
-        )
+        is_linked = at((pull.weight > 0).astype(kind), self.theta) > 0  # others pull themselves
+        weight = at(np.where(pull.weight > 0, pull.weight, self.weight).astype(kind), self.theta)
+        moving = at(pull.moving.astype(kind), self.theta)
         moved = moving * self.theta - pull.moved.astype(kind)
         self.lam = self.lam + (half * moved).astype(kind)
-        near = np.where(linked, pull.near, weight * self.theta).astype(kind)
+        near = np.where(is_linked, pull.near, weight * self.theta).astype(kind)
         self.side = (half * (weight * self.theta + near)).astype(kind) - self.lam
         self.near = pull.mean.astype(kind)
 
     @staticmethod
     def near_by(own: Array, others: Array) -> Array:
-        """Others' parameters (n, m, K), none further from the own (m, K) than twice the smaller of both is large.
+        """Others' parameters (n, m, K), no further from the own (m, K) than twice the smaller of both.
 
         So whatever a neighbour sends, it pulls no harder than the own function can bear.
         """

@@ -74,12 +74,13 @@ class Guard(Concept):
 
         One that lies `reach` times the range of most of them from their middle is bounded as above.
         """
-        if (most := len(y) // 8) > 0:
+        if (most := len(y) // (2 * self.few)) > 0:
             low, *_, high = np.sort(y, axis=0)[most : len(y) - most]
-            error, reach = y - np.median(y, axis=0), self.reach * (high - low)
+            middle, reach = np.median(y, axis=0), self.reach * (high - low)
+            error = y - middle
             is_wrong = (np.abs(error) > reach) & (reach > 0)
             factor = (reach / np.where(is_wrong, np.abs(error), 1)) ** 2
-            y = np.where(is_wrong, y - error + error * factor, y)
+            y = np.where(is_wrong, middle + error * factor, y)
         self.least[row], self.most[row] = y.min(0), y.max(0)
         return y
 

@@ -72,7 +72,7 @@ class Memory(Concept):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`."""
         super().restore(state)
-        n = min((*np.shape(state.get("X")), 0, 0)[1], self.size)
+        n = min((*np.shape(np.asarray(state.get("X"))), 0, 0)[1], self.size)
         X = self._checked(Field(f"J {n} d", missing=True, name="X"), state.get("X"))
         Y = self._checked(Field(f"J {n} m", name="Y"), state.get("Y"))
         self._X[:, :n], self._Y[:, :n], self._end = X, Y, n

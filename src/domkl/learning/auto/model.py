@@ -277,6 +277,9 @@ class AutoRows(Model):
             self.mixture.rescale(rows, factor)
             self.apart.rescale(rows, factor)
             self.recent.rescale(rows, (factor**2).mean(-1))
+            far = self.scale.fits**2  # errors in a scale so unlike the new one say nothing
+            for j in rows[((factor < far) | (factor > 1 / far)).any(-1)].tolist():
+                self._forget_errors(j, memory.last(j, int(memory.useful[j]))[1])
         for j in np.flatnonzero(taken | begins).tolist():
             self._rebuild(j, int(memory.useful[j]))
 
@@ -303,12 +306,16 @@ class AutoRows(Model):
         before = self.memory.last(j, n)[1].copy()
         after = self.guard.recheck(j, before)
         if self.memory.count[j] <= self.scale.early and (before != after).any():
-            for concept in (self.mixture.mixer, self.mixture.echo, self.apart.mixer, self.apart.echo):
-                concept.reset(j)
-            self.recent.reset(j)
-            self.guard.reset(j, "errors", "large", "age")
-            self.scale.least[j], self.scale.most[j] = after.min(0), after.max(0)
+            self._forget_errors(j, after)
         self.memory.correct(j, after)
+
+    def _forget_errors(self, j: int, y: Array) -> None:
+        """What a row has noted of errors says nothing any more; y (n, m) are its labels."""
+        for concept in (self.mixture.mixer, self.mixture.echo, self.apart.mixer, self.apart.echo):
+            concept.reset(j)
+        self.recent.reset(j)
+        self.guard.reset(j, "errors", "large", "age")
+        self.scale.least[j], self.scale.most[j] = y.min(0), y.max(0)
 
     # News of scales
 

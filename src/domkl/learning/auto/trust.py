@@ -89,6 +89,13 @@ class Trust(Concept):
         rows = np.arange(R)
         is_better = mean[rows, best] < own.sum(1) / count[:, 0]
         standard = np.where(is_better[:, None], missed[rows, :, best], own)
+        with np.errstate(over="ignore"):  # a lie may be as large as it likes
+            return self._compare(missed, standard, seen, count, able)
+
+    def _compare(
+        self, missed: Array, standard: Array, seen: Any, count: Array, able: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        """Who is believed, from squared errors (R, w, n) and those of the standard. (R, w)"""
         more = missed - self.most * standard[..., None]
         excess = more.sum(1) / count
         # Of the standard, not of `more`: one huge error would excuse itself.
