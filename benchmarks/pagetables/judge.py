@@ -35,30 +35,29 @@ def together() -> str:
     now = _column()
     rows = []
     for name, words in SHOWN.items():
+        found = now.get(name, {})
+        if not found or any("alone" not in row for row in found.values()):
+            continue
         both, alone = _mean(now[name], "together"), _mean(now[name], "alone")
         rows.append([words, f"{both:.3f}", f"{alone:.3f}", f"{both / alone:.2f}"])
     return table("error over variance | together | alone | together / alone", rows)
 
 
 def streams() -> str:
-    """All streams: beside the learner before, and alone."""
+    """All streams: beside the learner before with the same seeds, and alone."""
     now, before = _column(), _column(column="before")
-    rows, ratios, times = [], [], []
+    rows, ratios = [], []
     for name, found in now.items():
         both = _mean(found, "together")
-        ratio, time = both / _mean(before[name], "together"), _mean(found, "us") / _mean(before[name], "us")
-        ratios.append(ratio)
-        times.append(time)
-        has_alone = all("alone" in row for row in found.values())
-        alone = _mean(found, "alone") if has_alone else float("nan")
-        apart = _mean(found, "apart") if has_alone else float("nan")
-        cells = [f"{both / alone:.3f}", f"{apart / alone:.3f}"] if has_alone else ["", ""]
-        rows.append([name, f"{both:.4f}", f"{ratio:.3f}", f"{time:.2f}", *cells])
-    geometric = [float(np.exp(np.mean(np.log(values)))) for values in (ratios, times)]
-    rows.append(["geometric mean", "", f"{geometric[0]:.3f}", f"{geometric[1]:.2f}", "", ""])
-    return table(
-        "stream | error / variance | over 4f0e330 | its time | over alone | shown alone / alone", rows
-    )
+        ratios.append(both / _mean({seed: before[name][seed] for seed in found}, "together"))
+        cells = ["", ""]
+        if all("alone" in row for row in found.values()):
+            alone = _mean(found, "alone")
+            cells = [f"{both / alone:.3f}", f"{_mean(found, 'apart') / alone:.3f}"]
+        rows.append([name, f"{both:.4f}", f"{ratios[-1]:.3f}", *cells, str(len(found))])
+    geometric = float(np.exp(np.mean(np.log(ratios))))
+    rows.append(["geometric mean", "", f"{geometric:.3f}", "", "", ""])
+    return table("stream | error / variance | over 4f0e330 | over alone | shown alone / alone | seeds", rows)
 
 
 MADE: dict[str, Maker] = {"judge-together": together, "judge": streams}

@@ -52,19 +52,4 @@ def lies() -> str:
     return table("attack | during | after | over alone | two around one, over alone | worst in | seeds", rows)
 
 
-def defences() -> str:
-    """Attacks on parameters on the made streams, with other defences."""
-    kept = read("lies")
-    found = {name: _cases(rows) for name, rows in kept.items()}
-    rows = []
-    for attack in sorted(set[str]().union(*(found[name] for name in found if not name.startswith("trust")))):
-        cells = []
-        for name, cases in found.items():
-            nothing = "1" if attack == "none" and name.startswith("trust") else ""
-            nets = {net: one for net, one in cases.get(attack, {}).items() if net == "ring, made"}
-            cells.append(f"{_worst(nets, ('during', 'first'))[0]:.2f}" if nets else nothing)
-        rows.append([attack, *cells])
-    return table(" | ".join(["attack, ring, made: during", *found]), rows)
-
-
-MADE: dict[str, Maker] = {"lies": lies, "lies-defences": defences}
+MADE: dict[str, Maker] = {"lies": lies}
