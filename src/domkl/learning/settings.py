@@ -133,6 +133,8 @@ class Auto:
     kind: ClassVar[str] = "auto"
     has_engines: ClassVar[bool] = True  # whether a simulation may choose what computes it
     can_go_on: ClassVar[bool] = True  # whether learners can be kept after a simulation
+    takes_raw: ClassVar[bool] = True  # inputs of any scale, NaN where one is missing
+    precision: ClassVar[str] = "float32"  # that a device computes in, unless told otherwise
     LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
 
     size: int = 1000
@@ -198,6 +200,9 @@ class Paper:
 
     kind: ClassVar[str] = "paper"
     has_engines: ClassVar[bool] = True
+    can_go_on: ClassVar[bool] = False
+    takes_raw: ClassVar[bool] = False
+    precision: ClassVar[str] = "float64"
 
     kernels: npt.ArrayLike | KernelSpec | None = None
     rates: Rates | RateSpec | None = None
