@@ -14,7 +14,7 @@ import domkl
 import problems
 from domkl import engines
 from domkl.base.errors import InputError
-from domkl.exchange.combine import Neighbours, pull
+from domkl.exchange.combine import Neighbours
 from domkl.exchange.graph import as_graph
 from domkl.exchange.message import Layout
 from domkl.learning import losses
@@ -130,8 +130,10 @@ def test_a_pull_is_a_weighted_sum_over_neighbours(graph, seed, screened):
     rng = np.random.default_rng(seed)
     theta, moves = rng.standard_normal((len(graph), 2, 3)), rng.uniform(size=len(graph)) < 0.7
     linked = Neighbours.of(as_graph(graph))
-    seen_by = linked.screened(near_by, theta, theta) if screened else None
-    found = pull(linked, theta, theta, moves, seen_by)
+    received = theta[linked.senders]
+    if screened:
+        received = domkl.Exchange(screen=near_by).screened(None, linked.rows, theta, received)
+    found = linked.pull(theta, received, moves[linked.senders])
     for j, near in enumerate(problems.neighbours_of(graph)):
         seen = near_by(theta[j], theta[near]) if screened else theta[near]
         w = np.array([1 / min(len(near), len(list(graph.neighbors(i)))) for i in near])

@@ -223,9 +223,9 @@ def test_a_new_model_has_no_engine_to_choose(options):
 # A new rule
 
 
-def median(near, own, sent):
+def median(near, own, received):
     """The median of a neighbourhood."""
-    return np.array([np.median([own[j], *sent[list(rows)]], axis=0) for j, rows in enumerate(near.near)])
+    return np.array([np.median([mine, *received[near.rows == j]], axis=0) for j, mine in enumerate(own)])
 
 
 @settings(max_examples=10, deadline=None)

@@ -1,8 +1,8 @@
 """How what arrives is combined: each part of a message by its rule, over a graph or over an inbox.
 
-A rule is a function of (neighbours, own, sent): the receivers' own values (J, ...) and the senders' (N, ...),
-which are the same array in a simulation; it returns a row for each receiver. `RULES` has them all by name. A
-new rule is one more function there.
+A rule is a function of (neighbours, own, received): the receivers' own values (J, ...) and what each end of an
+edge received (E, ...); it returns a row for each receiver. `RULES` has them all by name. A new rule is one more
+function there.
 
 Before any rule sees the parameters of neighbours, a `Screen` may change them, for example clip those that are
 far away: it is the place for protection against neighbours that lie.
@@ -10,8 +10,7 @@ far away: it is the place for protection against neighbours that lie.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,19 +22,20 @@ from .graph import Graph
 
 #: What a receiver with parameters (P, K) makes of its neighbours' (n, P, K): as many, changed or not.
 Screen: TypeAlias = Callable[[Array, Array], Array]
+Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
 
 class Slot(NamedTuple):
     """The k-th neighbours of all learners that have so many."""
 
     rows: npt.NDArray[np.intp]  # the receivers
-    senders: npt.NDArray[np.intp]
+    ends: slice  # which ends of edges these are
     weight: Array  # of the edges in sums
     mixing: Array  # of the senders in averages
 
 
 class Neighbours:
-    """Who receives from whom, and with which weights.
+    """Who receives from whom, and with which weights; E ends of edges, two for each edge of a whole network.
 
     1/min(deg_i, deg_j) in sums, so that no degree makes a learner slow, and Metropolis' weights
     1/(1 + max(deg_i, deg_j)) in averages. Sums run in the order of each learner's neighbours, so that a
@@ -49,16 +49,21 @@ class Neighbours:
     """
 
     def __init__(self, deg: Array, near: Sequence[Sequence[int]], degrees: Array) -> None:
-        self.deg, self.near = deg, near
+        self.deg = deg
         self.slots: list[Slot] = []
+        none = np.zeros(0, np.intp)
+        self.rows, self.senders, self.weights = none, none, np.zeros(0)  # (E,) of each end, slot by slot
         for k in range(max([len(rows) for rows in near], default=0)):
             rows = np.array([j for j, found in enumerate(near) if len(found) > k], np.intp)
             senders = np.array([near[j][k] for j in rows], np.intp)
             mine, theirs = deg[rows], degrees[senders]
             weight, mixing = 1 / np.minimum(mine, theirs), 1 / (1 + np.maximum(mine, theirs))
-            self.slots.append(Slot(rows, senders, weight, mixing))
-        self.weight = self._total([slot.weight for slot in self.slots])  # (J,) of all edges
-        self.own = 1 - self._total([slot.mixing for slot in self.slots])  # in averages
+            ends = slice(len(self.rows), len(self.rows) + len(rows))
+            self.slots.append(Slot(rows, ends, weight, mixing))
+            self.rows, self.senders = np.append(self.rows, rows), np.append(self.senders, senders)
+            self.weights = np.append(self.weights, weight)
+        self.weight = self.sums(np.ones(len(self.rows)))  # (J,) of all edges
+        self.own = 1 - self._added([(slot, slot.mixing) for slot in self.slots], np.zeros(len(deg)))
 
     @classmethod
     def of(cls, graph: Graph) -> Neighbours:
@@ -66,107 +71,72 @@ class Neighbours:
         deg = np.array([len(others) for others in graph.neighbours], np.float64)
         return cls(deg, graph.neighbours, deg)
 
-    def _total(self, weights: list[Array]) -> Array:
-        total = np.zeros(len(self.deg))
-        for slot, weight in zip(self.slots, weights, strict=True):
-            total[slot.rows] += weight
-        return total
-
     def combine(
         self,
         parts: Sequence[Part],
         own: Mapping[str, Array],
-        sent: Mapping[str, Array],
-        moves: npt.NDArray[np.bool_] | None = None,
-        screened: Mapping[str, Sequence[Array]] | None = None,
-        refused: npt.NDArray[np.bool_] | None = None,
+        received: Mapping[str, Array],
+        moving: Flags | None = None,
+        used: Flags | None = None,
     ) -> dict[str, Any]:
-        """Every part by its rule; `moves`: the senders with whom duals move, None for all that are used.
+        """Every part by its rule, from what each end received (E, ...).
 
-        `screened` has, part by part, what `screened` below gives; `refused` are senders that are not in
-        means, None for none.
+        `moving` (E,): the ends whose duals move; `used`: those whose message counts in means. None for all.
         """
         found: dict[str, Any] = {}
         for part in parts:
-            mine, theirs = own[part.name], sent[part.name]
+            mine, theirs = own[part.name], received[part.name]
             if part.rule == "pull":
-                kept = (screened or {}).get(part.name)
-                found[part.name] = pull(self, mine, theirs, moves, kept, refused)
+                found[part.name] = self.pull(mine, theirs, moving, used)
             else:
                 found[part.name] = RULES[part.rule](self, mine, theirs)
         return found
 
-    def screened(self, screen: Screen, own: Array, sent: Array) -> list[Array]:
-        """What each receiver makes of its neighbours' parameters, in their order. (n, P, K) each"""
-        return [screen(own[j], sent[list(rows)]) if rows else sent[:0] for j, rows in enumerate(self.near)]
+    def pull(
+        self, own: Array, received: Array, moving: Flags | None = None, used: Flags | None = None
+    ) -> Pull:
+        """Weighted sums and means of the neighbours' parameters.
 
-    def redirected(self, senders: Sequence[npt.NDArray[np.intp]]) -> Neighbours:
-        """The same links, with other rows of what was sent in each slot."""
-        other = copy.copy(self)
-        other.slots = [slot._replace(senders=rows) for slot, rows in zip(self.slots, senders, strict=True)]
-        found: list[list[int]] = [[] for _ in self.near]
-        for slot in other.slots:
-            for j, row in zip(slot.rows.tolist(), slot.senders.tolist(), strict=True):
-                found[j].append(row)
-        other.near = found
-        return other
-
-    def sums(self, sent: Array, screened: Sequence[Array] | None = None) -> Array:
-        """Weighted sums over neighbours. (N, ...) -> (J, ...)
-
-        `screened[j]` holds what receiver j makes of its neighbours' values, in their order.
+        What stands for messages that are not used, the receiver's own parameters, pulls, but is not in the
+        mean.
         """
-        total = np.zeros((len(self.deg), *sent.shape[1:]), sent.dtype)
-        for k, slot in enumerate(self.slots):
-            values = sent[slot.senders] if screened is None else np.stack([screened[j][k] for j in slot.rows])
-            total[slot.rows] += _shaped(slot.weight, sent) * values
+        total = self.sums(received)
+        if not self.slots:
+            return Pull(total, total, self.weight, own, self.weight)
+        moved, weight = (total, self.weight) if moving is None else self._sums_of(received, moving)
+        seen, counted = (total, self.weight) if used is None else self._sums_of(received, used)
+        nobody = _shaped(counted, total) == 0
+        mean = np.where(nobody, own, seen / _shaped(np.maximum(counted, 1e-9), total))
+        return Pull(total, moved, weight, mean, self.weight)
+
+    def sums(self, received: Array) -> Array:
+        """Weighted sums over neighbours. (E, ...) -> (J, ...)"""
+        total = np.zeros((len(self.deg), *received.shape[1:]), received.dtype)
+        shaped = ((slot, _shaped(slot.weight, received) * received[slot.ends]) for slot in self.slots)
+        return self._added(shaped, total)
+
+    def _sums_of(self, received: Array, which: Flags) -> tuple[Array, Array]:
+        """Weighted sums of some ends' parameters, and of their weights. (J, P, K), (J,)"""
+        if which.all():
+            return self.sums(received), self.weight
+        return self.sums(np.where(which[:, None, None], received, 0)), self.sums(which.astype(np.float64))
+
+    @staticmethod
+    def _added(values: Iterable[tuple[Slot, Array]], total: Array) -> Array:
+        for slot, amount in values:
+            total[slot.rows] += amount
         return total
 
 
-def pull(
-    near: Neighbours,
-    own: Array,
-    sent: Array,
-    moves: npt.NDArray[np.bool_] | None = None,
-    screened: Sequence[Array] | None = None,
-    refused: npt.NDArray[np.bool_] | None = None,
-) -> Pull:
-    """Weighted sums and means of the neighbours' parameters.
-
-    What stands for senders that are `refused`, the receiver's own parameters, pulls, but is not in the mean.
-    """
-    total, weight = _sums_of(near, sent, screened, None)
-    moved, moving = (total, weight) if moves is None else _sums_of(near, sent, screened, moves)
-    seen, used = (total, weight) if refused is None else _sums_of(near, sent, screened, ~refused)
-    nobody = _shaped(used, total) == 0
-    mean = np.where(nobody, own, seen / _shaped(np.maximum(used, 1e-9), total))
-    return Pull(total, moved, moving, mean, near.weight)
-
-
-def _sums_of(
-    near: Neighbours, sent: Array, screened: Sequence[Array] | None, which: npt.NDArray[np.bool_] | None
-) -> tuple[Array, Array]:
-    """Weighted sums of the parameters of some senders, None for all, and of their weights. (J, P, K), (J,)"""
-    if which is None:
-        return near.sums(sent, screened), near.weight
-    if screened is not None:
-        screened = [
-            np.where(which[list(rows)][:, None, None], values, 0) if rows else values
-            for rows, values in zip(near.near, screened, strict=True)
-        ]
-    masked = np.where(which[:, None, None], sent, 0)
-    return near.sums(masked, screened), near.sums(which.astype(np.float64))
-
-
-def mix(near: Neighbours, own: Array, sent: Array) -> Array:
+def mix(near: Neighbours, own: Array, received: Array) -> Array:
     """Averages over learners with their neighbours."""
     total: Array = _shaped(near.own, own) * own
     for slot in near.slots:
-        total[slot.rows] += _shaped(slot.mixing, sent) * sent[slot.senders]
+        total[slot.rows] += _shaped(slot.mixing, received) * received[slot.ends]
     return total
 
 
-def own_value(near: Neighbours, own: Array, sent: Array) -> Array:
+def own_value(near: Neighbours, own: Array, received: Array) -> Array:
     """The own value: the part only describes its sender."""
     return own
 

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.types import Array
-from .combine import Neighbours
+from .combine import Flags, Neighbours
 from .edges import NEVER
 
-Flags: TypeAlias = "npt.NDArray[np.bool_]"
 Counts: TypeAlias = "npt.NDArray[np.int64]"
 
 
@@ -41,9 +40,7 @@ class NetworkDuals:
 
     def __init__(self, near: Neighbours) -> None:
         self.near = near
-        self.rows = np.concatenate([np.zeros(0, np.intp), *(slot.rows for slot in near.slots)])
-        self.senders = np.concatenate([np.zeros(0, np.intp), *(slot.senders for slot in near.slots)])
-        self.weight = np.concatenate([np.zeros(0), *(slot.weight for slot in near.slots)])
+        self.rows, self.senders, self.weight = near.rows, near.senders, near.weights
         where = {
             pair: e for e, pair in enumerate(zip(self.rows.tolist(), self.senders.tolist(), strict=True))
         }
@@ -86,10 +83,9 @@ class NetworkDuals:
 
     def _summed(self, amounts: Array) -> Array:
         """Over the edges of every learner. (E, P, K) -> (J, P, K)"""
-        total, start = np.zeros((len(self.near.deg), *amounts.shape[1:]), amounts.dtype), 0
+        total = np.zeros((len(self.near.deg), *amounts.shape[1:]), amounts.dtype)
         for slot in self.near.slots:  # in the order of each learner's neighbours
-            total[slot.rows] += amounts[start : start + len(slot.rows)]
-            start += len(slot.rows)
+            total[slot.rows] += amounts[slot.ends]
         return total
 
     def _undone(self, held: Ends, but: Flags) -> Flags:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base import checks
 from ..base.errors import InputError, PeerError
@@ -47,9 +48,17 @@ class Exchange:
         """Whether messages are used just as they are."""
         return self.payload == "float64" and self.screen is None
 
-    def screen_of(self, model: Model) -> Screen:
-        """Its screen, or the model's own where none was given."""
-        return self.screen or model.screen
+    def screened(self, model: Model, rows: npt.NDArray[np.intp], own: Array, received: Array) -> Array:
+        """What ends of edges (E,) of these rows make of the parameters that they received. (E, P, K)
+
+        By the screen, receiver by receiver, or by the model's own bound where none was given.
+        """
+        if self.screen is None:
+            return model.bound(own[rows], received)
+        found: Array = received.copy()
+        for j in np.unique(rows).tolist():
+            found[rows == j] = self.screen(own[j], received[rows == j])
+        return found
 
     def outgoing(self, theta: Array, most: float = np.inf) -> Array:
         """Parameters as the neighbours will have them, within `most` where that is given. (..., P, K)"""

@@ -10,14 +10,11 @@ import numpy.typing as npt
 
 from ..base.types import Array
 from ..learning.model import Model
-from .combine import Neighbours
-from .duals import Flags, NetworkDuals
+from .combine import Flags, Neighbours
+from .duals import NetworkDuals
 from .graph import Graph
 from .message import Exchange, Layout, layout_of
 
-#: Rows of what learners receive: messages that move duals, what stands for those that are refused, and
-#: messages that are used but move no dual.
-MOVING, REFUSED, STILL = 0, 1, 2
 #: Messages that are judged at once: more take memory for their copies, and no less time.
 AT_ONCE = 1024
 
@@ -71,7 +68,8 @@ class Network:
         if model.judges and self.graph.J > 1:
             incoming = self._combine_judged(model, layout, own, sent)
         else:
-            incoming = self._combine(model, self.neighbours, layout, own, sent, None)
+            received = self._received(model, layout, own, sent)
+            incoming = self.neighbours.combine(layout.parts, own, received)
         if layout.theta is not None:
             name = layout.theta.name
             self._take_back(model, outgoing[name] - own[name], incoming[name].moving)
@@ -85,24 +83,10 @@ class Network:
         """What neighbours receive of everybody's message: the same, unless a subclass lets somebody lie."""
         return own
 
-    def _combine(
-        self,
-        model: Model,
-        near: Neighbours,
-        layout: Layout,
-        own: Mapping[str, Array],
-        sent: Mapping[str, Array],
-        moves: Flags | None,
-        refused: Flags | None = None,
-    ) -> dict[str, Any]:
-        screen, names = self.exchange.screen_of(model), [part.name for part in layout.wide]
-        screened = {name: near.screened(screen, own[name], sent[name]) for name in names}
-        return near.combine(layout.parts, own, sent, moves, screened, refused)
-
     def _combine_judged(
         self, model: Model, layout: Layout, own: Mapping[str, Array], sent: Mapping[str, Array]
     ) -> dict[str, Any]:
-        """Like `_combine`, where learners use only the messages of neighbours that they believe."""
+        """Combine what learners believe; duals move with those who believe each other."""
         assert layout.theta is not None
         duals, name = self.duals, layout.theta.name
         duals.restart(model.restarts)
@@ -115,16 +99,9 @@ class Network:
         lost = duals.leaked(moving, model.leak)
         if lost is not None:
             model.take_back(lost)
-        if moving.all():
-            near, given = self.neighbours, sent
-            incoming = self._combine(model, near, layout, own, sent, None)
-        else:
-            near, given = self._redirected(own, sent, refused, moving)
-            of_whom = np.arange(3 * self.graph.J) // self.graph.J
-            kinds = of_whom == MOVING, of_whom == REFUSED
-            incoming = self._combine(model, near, layout, own, given, *kinds)
-        received = self._received(model, near, own[name], given[name])
-        duals.move(moving, own[name], received, model.leak)
+        received = self._received(model, layout, own, sent, refused)
+        incoming = self.neighbours.combine(layout.parts, own, received, moving, ~refused)
+        duals.move(moving, own[name], received[name], model.leak)
         return incoming
 
     def _refused(self, model: Model, sent: Mapping[str, Array]) -> Flags:
@@ -136,27 +113,22 @@ class Network:
             refused[group.ends] = ~used
         return refused
 
-    def _redirected(
+    def _received(
         self,
+        model: Model,
+        layout: Layout,
         own: Mapping[str, Array],
         sent: Mapping[str, Array],
-        refused: Flags,
-        moving: Flags,
-    ) -> tuple[Neighbours, dict[str, Array]]:
-        """What was sent, then what stands for a message that is refused, then what moves no dual."""
-        J, duals = self.graph.J, self.duals
-        kind = np.where(refused, REFUSED, np.where(moving, MOVING, STILL))
-        senders = kind * J + np.where(refused, duals.rows, duals.senders)
-        ends = np.cumsum([len(slot.rows) for slot in self.neighbours.slots])[:-1]
-        near = self.neighbours.redirected(np.split(senders, ends))
-        given = {name: np.concatenate([v, own[name], v]) for name, v in sent.items()}
-        return near, given
-
-    def _received(self, model: Model, near: Neighbours, own: Array, sent: Array) -> Array:
-        """Every end's neighbour's parameters, as far as the screen leaves them. (E, P, K)"""
-        screened = near.screened(self.exchange.screen_of(model), own, sent)
-        kept = [screened[j][k] for k, slot in enumerate(near.slots) for j in slot.rows]
-        return np.stack(kept)
+        refused: Flags | None = None,
+    ) -> dict[str, Array]:
+        """What every end of an edge makes of its message, its own values for one that it refused. (E, ...)"""
+        near, found = self.neighbours, {name: values[self.neighbours.senders] for name, values in sent.items()}
+        if refused is not None and refused.any():
+            for name, values in found.items():
+                values[refused] = own[name][near.rows[refused]]
+        for part in layout.wide:
+            found[part.name] = self.exchange.screened(model, near.rows, own[part.name], found[part.name])
+        return found
 
     @property
     def trust(self) -> Array:

@@ -509,46 +509,45 @@ class Learner:
     ) -> tuple[dict[str, Any], list[Array | None]]:
         """Every part by its rule, and how far each edge's dual moves, None where it does not."""
         mine, near, theta = self._unpacked(own), self._near, self._layout.theta
-        absent = [name not in parts for name in self._known]
-        theirs = self._screened(mine, [dict(parts.get(name, mine)) for name in self._known])
-        incoming = self._pulled(mine, theirs, moves, absent)
+        is_used = np.array([name in parts for name in self._known], bool)
+        received = self._received(mine, [parts.get(name, mine) for name in self._known])
+        summed = [part for part in self._layout.parts if part.rule != "each"]
+        incoming = near.combine(summed, mine, received, np.array(moves, bool), is_used)
         for part in self._layout.parts:
             if part.rule == "each":
                 acked = [self._acked(arrived.get(name)) for name in self._known]
-                incoming[part.name] = Each(self._values(part, theirs, absent), moves, acked, self.round)
+                values = self._values(part, received[part.name], is_used)
+                incoming[part.name] = Each(values, moves, acked, self.round)
         if theta is None:
-            return incoming, [None] * len(theirs)
-        weights = [slot.weight if theta.rule == "pull" else np.ones(1) for slot in near.slots]
-        apart = [mine[theta.name] - message[theta.name] for message in theirs]
+            return incoming, [None] * len(moves)
+        weights = near.weights if theta.rule == "pull" else np.ones(len(moves))
+        apart = mine[theta.name] - received[theta.name]
         moved = [
-            self._weighed(w, by)[0] if m else None for w, by, m in zip(weights, apart, moves, strict=True)
+            self._weighed(w, by) if m else None for w, by, m in zip(weights, apart, moves, strict=True)
         ]
         if self._rounded is not None and any(moves):
             moving = np.asarray(sum(w for w, m in zip(weights, moves, strict=True) if m))
             self._row.take_back(self._weighed(moving, self._rounded))
         return incoming, moved
 
-    def _pulled(
-        self,
-        mine: Mapping[str, Array],
-        theirs: Sequence[Mapping[str, Array]],
-        moves: list[bool],
-        absent: list[bool],
-    ) -> dict[str, Any]:
-        """The parts that are summed here."""
-        wanted = [part for part in self._layout.parts if part.rule != "each"]
-        if not wanted:
-            return {}
-        senders = {p.name: np.concatenate([m[p.name] for m in (*theirs, mine)]) for p in wanted}
-        refused = np.array([*absent, False]) if any(absent) else None
-        moving = None if all(moves) and refused is None else np.array([*moves, False])
-        return self._near.combine(wanted, mine, senders, moving, refused=refused)
+    def _received(
+        self, mine: Mapping[str, Array], theirs: Sequence[Mapping[str, Array]]
+    ) -> dict[str, Array]:
+        """Every part of the neighbours' messages (n, ...), with parameters as the screen leaves them: so far
+        the duals move too."""
+        found = {
+            part.name: np.concatenate([mine[part.name][:0], *(message[part.name] for message in theirs)])
+            for part in self._layout.parts
+        }
+        for part in self._layout.wide if theirs else ():
+            rows, name = np.zeros(len(theirs), np.intp), part.name
+            found[name] = self.exchange.screened(self._row, rows, mine[name], found[name])
+        return found
 
-    def _values(self, part: Part, theirs: Sequence[Mapping[str, Array]], absent: list[bool]) -> Any:
+    def _values(self, part: Part, received: Array, is_used: npt.NDArray[np.bool_]) -> list[Array | None]:
         is_screened = self.exchange.screen is not None and part in self._layout.wide
         return [
-            None if is_absent and not is_screened else message[part.name][0]
-            for message, is_absent in zip(theirs, absent, strict=True)
+            value if used or is_screened else None for value, used in zip(received, is_used, strict=True)
         ]
 
     def _acked(self, update: Update | None) -> int:
@@ -558,20 +557,8 @@ class Learner:
         held = update.edges.get(self.name)
         return update.round - 1 if held is None else held.seen
 
-    def _screened(self, mine: Mapping[str, Array], theirs: list[dict[str, Array]]) -> list[dict[str, Array]]:
-        """The neighbours' messages with parameters as the screen leaves them: so far the duals move too."""
-        if not theirs:
-            return theirs
-        screen = self.exchange.screen_of(self._row)
-        for part in self._layout.wide:
-            sent = np.concatenate([message[part.name] for message in theirs])
-            kept = screen(mine[part.name][0], sent)
-            for message, value in zip(theirs, kept, strict=True):
-                message[part.name] = value[None]
-        return theirs
-
-    def _weighed(self, weight: Array, values: Array) -> Array:
-        """Values (1, P, K) times a weight (1,), in the model's precision, as the simulator has them."""
+    def _weighed(self, weight: npt.ArrayLike, values: Array) -> Array:
+        """Values (..., P, K) times a weight, in the model's precision, as the simulator has them."""
         return np.asarray(np.asarray(weight, self._row.dtype) * values)
 
     def _unpacked(self, update: Update) -> dict[str, Array]:

@@ -160,8 +160,8 @@ class Model(ABC):
         """Whether R learners use the messages of n neighbours each, by parts (R, n, *shape). (R, n)"""
         return np.ones(next(iter(sent.values())).shape[:2], bool)
 
-    def screen(self, own: Array, others: Array) -> Array:
-        """What a learner with parameters (P, K) makes of its neighbours' (n, P, K), before they are combined.
+    def bound(self, own: Array, others: Array) -> Array:
+        """What learners with parameters (E, P, K) make of a neighbour's (E, P, K) before they are combined.
 
         Both ends of an edge must come to the same distance.
         """

@@ -150,14 +150,19 @@ class Consensus(Concept):
 
     @staticmethod
     def near_by(own: Array, others: Array) -> Array:
-        """Others' parameters (n, m, K), no further from the own (m, K) than twice the smaller of both.
+        """Others' parameters (E, m, K), no further from the own (E, m, K) than twice the smaller of both.
 
         So whatever a neighbour sends, it pulls no harder than the own function can bear.
         """
         gaps = others - own
-        size = np.minimum(_length(own[None]), _length(others))
-        part = np.minimum(1, 2 * size / np.maximum(_length(gaps), 1e-30)).astype(own.dtype)
-        return np.asarray(own + at(part, gaps) * gaps) if (part < 1).any() else others
+        size = 4 * np.minimum(_squares(own), _squares(others))
+        far = _squares(gaps)
+        if not (far > size).any():
+            return others
+        others = others.copy()
+        part = np.sqrt(np.minimum(1, size / np.maximum(far, 1e-60))).astype(own.dtype)
+        others[far > size] = (own + at(part, gaps) * gaps)[far > size]
+        return others
 
     def take_back(self, moves: Array) -> None:
         """Take moves of edges' duals out of lam. (J, m, K)"""
@@ -210,6 +215,6 @@ class Consensus(Concept):
         self.Q.n = self._checked(Field("J", "int64", low=0, high=most - 1, name="n"), state.get("n"))
 
 
-def _length(theta: Array) -> Array:
-    """Of each one's parameters. (n, m, K) -> (n,)"""
-    return np.asarray(np.sqrt((theta.astype(np.float64) ** 2).sum((-1, -2))))
+def _squares(theta: Array) -> Array:
+    """The squared length of each one's parameters. (E, m, K) -> (E,)"""
+    return np.asarray(dot(theta, theta).astype(np.float64).sum(-1))

@@ -108,7 +108,7 @@ class AutoRows(Model):
     def leak(self) -> float:  # type: ignore[override]
         return self.consensus.leak
 
-    def screen(self, own: Array, others: Array) -> Array:
+    def bound(self, own: Array, others: Array) -> Array:
         return self.consensus.near_by(own, others)
 
     def __init__(
