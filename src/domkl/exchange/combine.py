@@ -103,8 +103,9 @@ class Neighbours:
         total = self.sums(received)
         if not self.slots:
             return Pull(total, total, self.weight, own, self.weight)
-        moved, weight = (total, self.weight) if moving is None else self._sums_of(received, moving)
-        seen, counted = (total, self.weight) if used is None else self._sums_of(received, used)
+        whole = total, self.weight
+        moved, weight = whole if moving is None or moving.all() else self._sums_of(received, moving)
+        seen, counted = whole if used is None or used.all() else self._sums_of(received, used)
         nobody = _shaped(counted, total) == 0
         mean = np.where(nobody, own, seen / _shaped(np.maximum(counted, 1e-9), total))
         return Pull(total, moved, weight, mean, self.weight)
@@ -117,8 +118,6 @@ class Neighbours:
 
     def _sums_of(self, received: Array, which: Flags) -> tuple[Array, Array]:
         """Weighted sums of some ends' parameters, and of their weights. (J, P, K), (J,)"""
-        if which.all():
-            return self.sums(received), self.weight
         return self.sums(np.where(which[:, None, None], received, 0)), self.sums(which.astype(np.float64))
 
     @staticmethod

@@ -53,6 +53,8 @@ class Exchange:
 
         By the screen, receiver by receiver, or by the model's own bound where none was given.
         """
+        if not len(rows):
+            return received
         if self.screen is None:
             return model.bound(own[rows], received)
         found: Array = received.copy()

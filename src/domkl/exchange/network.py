@@ -122,7 +122,10 @@ class Network:
         refused: Flags | None = None,
     ) -> dict[str, Array]:
         """What every end of an edge makes of its message, its own values for one that it refused. (E, ...)"""
-        near, found = self.neighbours, {name: values[self.neighbours.senders] for name, values in sent.items()}
+        near, found = (
+            self.neighbours,
+            {name: values[self.neighbours.senders] for name, values in sent.items()},
+        )
         if refused is not None and refused.any():
             for name, values in found.items():
                 values[refused] = own[name][near.rows[refused]]

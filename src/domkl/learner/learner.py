@@ -522,17 +522,13 @@ class Learner:
             return incoming, [None] * len(moves)
         weights = near.weights if theta.rule == "pull" else np.ones(len(moves))
         apart = mine[theta.name] - received[theta.name]
-        moved = [
-            self._weighed(w, by) if m else None for w, by, m in zip(weights, apart, moves, strict=True)
-        ]
+        moved = [self._weighed(w, by) if m else None for w, by, m in zip(weights, apart, moves, strict=True)]
         if self._rounded is not None and any(moves):
             moving = np.asarray(sum(w for w, m in zip(weights, moves, strict=True) if m))
             self._row.take_back(self._weighed(moving, self._rounded))
         return incoming, moved
 
-    def _received(
-        self, mine: Mapping[str, Array], theirs: Sequence[Mapping[str, Array]]
-    ) -> dict[str, Array]:
+    def _received(self, mine: Mapping[str, Array], theirs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
         """Every part of the neighbours' messages (n, ...), with parameters as the screen leaves them: so far
         the duals move too."""
         found = {
@@ -546,9 +542,7 @@ class Learner:
 
     def _values(self, part: Part, received: Array, is_used: npt.NDArray[np.bool_]) -> list[Array | None]:
         is_screened = self.exchange.screen is not None and part in self._layout.wide
-        return [
-            value if used or is_screened else None for value, used in zip(received, is_used, strict=True)
-        ]
+        return [value if used or is_screened else None for value, used in zip(received, is_used, strict=True)]
 
     def _acked(self, update: Update | None) -> int:
         """The last of our rounds that a neighbour had when it sent this."""

@@ -53,21 +53,22 @@ class Guard(Concept):
 
     def bound(self, y: Array, y_hat: Array) -> Array:
         """The labels (J, m) as they are to be learnt."""
-        J = np.arange(len(y))
         error = np.minimum(np.abs(y - y_hat), 1e150)
-        n = np.minimum(self.age, self.window)
-        deviation = self._quantile(n) / 1.2816  # of a normal error, whose 0.8 quantile in size this is
         with np.errstate(over="ignore"):
-            own = self.near * np.where(self.most > self.least, self.most - self.least, 0)
-        reach = np.maximum(self.reach * deviation, own) + 1e-12
-        large = (error > reach) & (n >= self.few)[:, None]
+            reach = self.near * np.maximum(self.most - self.least, 0) + 1e-12
+        large = (error > reach) & (self.age >= self.few)[:, None]
+        for j in np.flatnonzero(large.any(-1)).tolist():  # robust deviations matter for these alone
+            reach[j] = np.maximum(reach[j], self.reach * self._deviation(j))
+            large[j] &= error[j] > reach[j]
+        J = np.arange(len(y))
         self.large[J, self.age % self.last] = large
-        factor = (reach / np.maximum(error, reach)) ** 2
-        bounded = np.where(large & ~self._many(), y_hat + (y - y_hat) * factor, y)
+        if large.any():
+            factor = (reach / np.maximum(error, reach)) ** 2
+            y = np.where(large & ~self._many(), y_hat + (y - y_hat) * factor, y)
         self.errors[J, self.age % self.window] = error
         self.age += 1
-        self.least, self.most = np.minimum(self.least, bounded), np.maximum(self.most, bounded)
-        return np.asarray(bounded)
+        self.least, self.most = np.minimum(self.least, y), np.maximum(self.most, y)
+        return y
 
     def recheck(self, row: int, y: Array) -> Array:
         """Labels (n, m) of a row that are learnt again: the first ones came before errors were known.
@@ -95,11 +96,8 @@ class Guard(Concept):
             self.reset(rows)
         return np.asarray(rows)
 
-    def _quantile(self, n: Array) -> Array:
-        """The quantile of the first n (J,) errors of each row. (J, m)"""
-        out = np.zeros_like(self.least)
-        for count in np.unique(n):
-            if count >= self.few:
-                rows, k = n == count, int(np.ceil(self.quantile * (count - 1)))
-                out[rows] = np.partition(self.errors[rows, :count], k, axis=1)[:, k]
-        return out
+    def _deviation(self, row: int) -> Array:
+        """The robust deviation of a row's last errors. (m,)"""
+        errors = np.sort(self.errors[row, : int(self.age[row])], axis=0)
+        k = int(np.ceil(self.quantile * (len(errors) - 1)))
+        return np.asarray(errors[k] / 1.2816)  # of a normal error, whose 0.8 quantile in size this is

@@ -259,12 +259,16 @@ class AutoRows(Model):
             memory.fresh[j] = n
             self.mixture.mixer.favour(j, RECENT)
             self.apart.mixer.favour(j, LOCAL.index(RECENT))
-        begins = self.recent.gives_up(repeats) & (memory.count > self.scale.early)
-        few = np.minimum(np.minimum(memory.useful, memory.fresh), self.recent.fade)
-        memory.useful = np.where(begins, np.maximum(few, 2), memory.useful)
-        outside = self.guard.gives_up()
-        memory.useful[outside] = 2
-        self.scale.is_late |= outside  # its samples are no measure for others any more
+        begins, outside = (
+            self.recent.gives_up(repeats) & (memory.count > self.scale.early),
+            self.guard.gives_up(),
+        )
+        if begins.any():
+            few = np.minimum(np.minimum(memory.useful, memory.fresh), self.recent.fade)
+            memory.useful = np.where(begins, np.maximum(few, 2), memory.useful)
+        if outside.any():
+            memory.useful[outside] = 2
+            self.scale.is_late |= outside  # its samples are no measure for others any more
         return np.asarray(begins | outside)
 
     def _rebuild_where(self, begins: npt.NDArray[np.bool_]) -> None:

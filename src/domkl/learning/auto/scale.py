@@ -40,14 +40,19 @@ class Summary(NamedTuple):
     @classmethod
     def of(cls, values: Array, count: int = 1) -> Summary:
         """Of samples (n, c), NaN where a value is missing; `count` is what it says of their number."""
-        seen = ~np.isnan(values).all(0)
-        known = np.where(seen, values, 0.0)
-        q = np.nanquantile(known, np.linspace(0, 1, QUANTILES), axis=0)
-        q = np.clip(q, -LARGEST, LARGEST)
+        found = np.sort(np.clip(values, -LARGEST, LARGEST), axis=0)  # NaN last
+        n = np.maximum((~np.isnan(found)).sum(0), 1)
+        found[:, np.isnan(found[0])] = 0.0  # a column that is missing altogether
+        at = np.linspace(0, 1, QUANTILES)[:, None] * (n - 1)
+        below = at.astype(int)
+        lower, upper = (np.take_along_axis(found, np.minimum(k, n - 1), 0) for k in (below, below + 1))
+        q = lower + (at - below) * (upper - lower)
         low, high = q[0], q[-1]
         span = np.where(high > low, high - low, 1.0)
-        parts = np.clip((known - low) / span, 0, 1)
-        shape = np.vstack([np.nanmean(parts, 0), np.nanstd(parts, 0), (q[1:-1] - low) / span])
+        parts = np.clip((found - low) / span, 0, 1)
+        mean = np.nansum(parts, 0) / n
+        deviation = np.sqrt(np.nansum((parts - mean) ** 2, 0) / n)
+        shape = np.vstack([mean, deviation, (q[1:-1] - low) / span])
         return cls(count, low, high, np.rint(np.clip(shape, 0, 1) * UNIT).astype(np.uint16))
 
     @property
@@ -228,9 +233,10 @@ class Scale(Concept):
         counts (J,) are the samples that each can learn again, X (J, n, d) and Y (J, n, m) hold them last;
         `begins` (J,): it has given up its past, so it is time.
         """
-        new = np.any(begins) or np.any(self.changed)
-        if not new and counts.min() > self.last + self.spread:
-            return np.zeros(len(counts), bool)
+        none = np.zeros(len(counts), bool)
+        begins = none if begins is None else begins
+        if counts.min() > self.last + self.spread and not (self.changed | begins).any():
+            return none
         power = 1 << np.maximum(np.frexp(counts.astype(float))[1] - 1, 0)
         lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
         later = (counts % self.spread == 0) & (counts > 2 * self.spread) & (counts > power + lag)
@@ -239,7 +245,7 @@ class Scale(Concept):
             due & (counts <= self.last + self.spread)
         )
         rows &= self.heard | ~self.linked | (self.number == 0)
-        rows |= False if begins is None else begins
+        rows |= begins
         rows &= np.array([len(known) > 0 for known in self.known])
         made: dict[bytes, tuple[int, Array]] = {}
         for j in np.flatnonzero(rows).tolist():
@@ -313,11 +319,13 @@ class Scale(Concept):
         away = np.where(usable, x, mean) - mean
         q = self.quantiles[rows]
         q = q.reshape(len(q), *(1,) * (x.ndim - 2), *q.shape[1:])
-        a, wide = q[..., :-1, :], np.diff(q, axis=-2)
+        a, wide = q[..., :-1, :], q[..., 1:, :] - q[..., :-1, :]
         inner = (away + mean)[..., None, :] - a
-        part = np.clip(inner / np.where(wide > 0, wide, 1), 0, 1)
-        step = np.where(wide > 0, part, (1 + np.sign(inner)) / 2)
-        rank = np.where(usable, step.mean(-2) - 0.5, 0)
+        flat = wide <= 0
+        part = np.minimum(np.maximum(inner / np.where(flat, 1, wide), 0), 1)
+        if flat.any():
+            part = np.where(flat, (1 + np.sign(inner)) / 2, part)
+        rank = np.where(usable, np.add.reduce(part, -2) / part.shape[-2] - 0.5, 0)
         return Inputs(away / span, away / deviation, rank, usable)
 
     def scaled(self, y: Array, rows: Any = slice(None)) -> Array:
