@@ -439,14 +439,15 @@ class AutoDevice:
 
     def join(self, news):
         for name, one in news.items():
-            if one.newer(self.known.get(name)):
+            old = self.known.get(name)
+            if old is None or (one.samples, one.key()) > (old.samples, old.key()):  # nobody lies here
                 self.known[name] = self.news[name] = one
                 self.changed = True
 
     def pooled(self, summaries):
         """Trimmed means over devices of mean, variance and quantiles, and the range of all that is left."""
         tables = np.sort([one.table() for one in summaries], axis=0)
-        cut = len(tables) // 4
+        cut = max(len(tables) // 4, int(len(tables) >= 3))
         tables = tables[cut : len(tables) - cut]
         deviation = np.sqrt(tables[:, 1].mean(0) + tables[:, 0].var(0))
         ends = tables[:, 2].min(0), tables[:, -1].max(0)
@@ -455,10 +456,10 @@ class AutoDevice:
     def own_values(self, n):
         return np.column_stack([np.array(self.X), self.Y])[-n:]
 
-    def suits(self, table, own):
-        """Whether the middle half of own values meets the joint range, and neither squeezes the other."""
+    def suits(self, quantiles, own):
+        """Whether the middle half of own values meets a range, and neither squeezes the other."""
         good = []
-        for mine, joint in zip(Summary.of(own).table()[2:].T, table[4:].T, strict=True):
+        for mine, joint in zip(own.table()[2:].T, quantiles.T, strict=True):
             wide, own_wide = joint[12] - joint[4], mine[12] - mine[4]
             meets = mine[4] <= joint[-1] and mine[12] >= joint[0]
             good.append((meets and own_wide >= wide / 4 and wide >= own_wide / 4) or own_wide <= 0)
@@ -473,9 +474,13 @@ class AutoDevice:
         if not (news or (due and n <= 528) or begins):
             return False
         typical = np.median([one.samples for one in self.known.values()])
-        table = self.pooled([one for one in self.known.values() if 2 * one.samples >= typical])
-        if not self.suits(table, self.own_values(n)):
-            table = self.pooled([Summary.of(self.own_values(n))])
+        known, own = [one for one in self.known.values() if 2 * one.samples >= typical], self.own_values(n)
+        own = Summary.of(own)
+        table = self.pooled(known)
+        if n > 1 and not self.suits(table[4:], own):
+            table = self.pooled([one for one in known if self.suits(one.table()[2:], own)] or [own])
+        if n == 1:
+            table = self.pooled([own])
         self.changed = False
         if table.tobytes() == self.number:
             return False
@@ -484,7 +489,7 @@ class AutoDevice:
         self.span, self.quantiles = high - low, table[4:, :d]
         wide = table[3, d] - table[2, d]
         self.center, self.width = table[0, d], wide if wide > 1e-200 and table[1, d] > 1e-200 else 1.0
-        self.least, self.most = min(self.least, table[2, d]), max(self.most, table[3, d])
+        self.bottom, self.top = table[2, d], table[3, d]
         return True
 
     def measured(self, x):
@@ -538,7 +543,8 @@ class AutoDevice:
         alone = self.alone = Q @ M
         personal = z @ alone + self.tau * (Q @ z) @ self.theta
         f = np.array([z @ self.near, personal, z @ alone, z @ self.own, np.sum(b * self.beta)])
-        low, high = (self.least - self.center) / self.width, (self.most - self.center) / self.width
+        low, high = min(self.least, self.bottom), max(self.most, self.top)
+        low, high = (low - self.center) / self.width, (high - self.center) / self.width
         f, w = np.clip(f, low, high), self.weights()
         self.mixed = sum(w[:-1] * f) / sum(w[:-1])
         self.f = np.array([*f, np.clip(self.mixed + self.gain @ self.last, low, high)])

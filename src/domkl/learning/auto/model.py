@@ -178,7 +178,7 @@ class AutoRows(Model):
         solved = self.consensus.solve(self.features(inputs))
         terms = self.recent.terms(inputs.deviations)
         f = np.stack([*self.consensus.predict(solved), self.recent.predict(terms)], -1).astype(np.float64)
-        low, high = self.scale.scaled(self.scale.least), self.scale.scaled(self.scale.most)
+        low, high = self.scale.bounds()
         f = np.clip(f, low[..., None], high[..., None])
         whole = self.mixture.predict(f, low, high, self.scale)
         apart = whole if self.is_lone else self.apart.predict(f[..., LOCAL], low, high, self.scale)

@@ -64,10 +64,6 @@ class Summary(NamedTuple):
         """Equal for equal summaries."""
         return b"".join([str(self.samples).encode(), *(part.tobytes() for part in self[1:])])
 
-    def newer(self, other: Summary | None) -> bool:
-        """Whether this one replaces the other; of two with the same count all devices prefer the same."""
-        return other is None or (self.samples, self.key()) > (other.samples, other.key())
-
     @classmethod
     def check(cls, parts: Sequence[Any], columns: int, most: int) -> Summary:
         """A neighbour's summary, or an `InputError` if it cannot be one."""
@@ -107,15 +103,17 @@ class Scale(Concept):
     """What J devices know of each other's samples, and the scale that each has taken from it.
 
     A scale is a trimmed mean over devices of means, variances and quantiles, and the range of all that is
-    left: every device counts the same, whatever it claims. A device keeps a scale of its own where the joint
-    one is much wider or narrower than its samples: others' words can cost it the network, and no more.
+    left: every device counts the same, whatever it claims. Where the joint scale is much wider or narrower
+    than a device's own samples, it takes the scale of those devices alone that do suit it: others' words can
+    cost it the network, and no more. With one sample nothing can be judged, and a device has its own scale.
 
     Parameters
     ----------
     last : samples after which a device publishes for the last time; as many are kept to learn from again.
     early : it publishes after 1, 2, 4 .. samples up to this.
     spread : samples that news is given to spread before a new scale is taken.
-    trim : one in so many of the lowest, and of the highest, values of each number is left out.
+    trim : one in so many of the lowest, and of the highest, values of each number is left out, at least one
+        of three or more.
     fits : the joint scale is taken if the middle half of the own values fills this part of the joint one's.
     most : devices that are remembered.
 
@@ -144,7 +142,9 @@ class Scale(Concept):
     quantiles: Array = field("J q d")
     center: Array = field("J m")  # of the targets
     width: Array = field("J m", first=1.0, low=1e-300)
-    least: Array = field("J m", first=LARGEST)  # the range of the targets, which predictions keep to
+    bottom: Array = field("J m")  # the range of the targets that the scale is of
+    top: Array = field("J m")
+    least: Array = field("J m", first=LARGEST)  # the range of the own targets
     most: Array = field("J m", first=-LARGEST)
     number: Array = field("J", low=0, high=EXACT)  # 0: no scale yet; equal numbers are equal scales
     unlike: npt.NDArray[Any] = field("J", "int64", low=0)  # rounds with a neighbour's other scale, since ours
@@ -173,6 +173,7 @@ class Scale(Concept):
         self.allocate(np.float64, J=J, d=d, m=m, q=QUANTILES)
         self.known: list[dict[Hashable, Summary]] = [{} for _ in range(J)]
         self.news: list[dict[Hashable, Summary]] = [{} for _ in range(J)]  # since the last message
+        self.own: list[Array | None] = [None] * J  # quantiles of the own samples, by which others are judged
 
     # Summaries
 
@@ -183,8 +184,9 @@ class Scale(Concept):
         power = (counts > 0) & (counts & (counts - 1) == 0) & (counts <= self.last)
         due = power & ((counts <= self.early) | (counts == self.last) | ~self.linked) & ~self.is_late
         for j in np.flatnonzero(due).tolist():
-            values = np.concatenate([X[j], Y[j]], -1)
-            self._join(j, {self.names[j]: Summary.of(values, int(counts[j]))})
+            summary = Summary.of(np.concatenate([X[j], Y[j]], -1), int(counts[j]))
+            self.own[j] = summary.table()[2:]
+            self._join(j, {self.names[j]: summary})
             self.heard[j] = False
 
     def hear(self, row: int, news: Mapping[Hashable, Summary], count: int = 0) -> None:
@@ -198,9 +200,18 @@ class Scale(Concept):
     def _join(self, row: int, news: Mapping[Hashable, Summary]) -> None:
         known = self.known[row]
         for name, new in news.items():
-            if new.newer(known.get(name)) and (name in known or len(known) < self.limit):
+            is_known = name in known
+            if (not is_known and len(known) < self.limit) or (
+                is_known and self._rank(row, new) > self._rank(row, known[name])
+            ):
                 known[name] = self.news[row][name] = new
                 self.changed[row] = True
+
+    def _rank(self, row: int, one: Summary) -> tuple[int, bool, bytes]:
+        """The highest of several summaries of a device is kept: the newest, and of two that claim to be of as
+        many samples, one of which is a lie, the one that suits the own samples."""
+        own = self.own[row]
+        return one.samples, own is None or self._suits(one.table()[2:], own), one.key()
 
     def outgoing(self) -> list[dict[Hashable, Summary]]:
         """What each row passes on in its next message, each piece once."""
@@ -249,30 +260,40 @@ class Scale(Concept):
         rows &= np.array([len(known) > 0 for known in self.known])
         made: dict[bytes, tuple[int, Array]] = {}
         for j in np.flatnonzero(rows).tolist():
-            own = np.concatenate([X[j], Y[j]], -1)[-int(counts[j]) :]
-            number, table = self._joint(j, made)
-            if not self._suits(table, own):
-                number, table = self._pooled({self.names[j]: Summary.of(own)})
+            own = Summary.of(np.concatenate([X[j], Y[j]], -1)[-int(counts[j]) :])
+            number, table = self._joint(j, own, int(counts[j]), made)
             rows[j], self.changed[j] = number != self.number[j], False
             if rows[j]:
                 self._set(j, number, table)
         return np.asarray(rows)
 
-    def _joint(self, row: int, made: dict[bytes, tuple[int, Array]]) -> tuple[int, Array]:
+    def _joint(
+        self, row: int, own: Summary, count: int, made: dict[bytes, tuple[int, Array]]
+    ) -> tuple[int, Array]:
         """The scale of the devices known to a row; one that has just begun does not count yet."""
+        mine = own.table()[2:]
         typical = np.median([one.samples for one in self.known[row].values()])
         known = {name: one for name, one in self.known[row].items() if 2 * one.samples >= typical}
-        key = repr(sorted((repr(name), one.samples) for name, one in known.items())).encode()
-        key += b"".join(known[name].key() for name in sorted(known, key=repr))
+        number, table = self._pooled(known, made)
+        if count > 1 and not self._suits(table[4:], mine):
+            known = {name: one for name, one in known.items() if self._suits(one.table()[2:], mine)}
+            number, table = self._pooled(known or {self.names[row]: own}, made)
+        return (number, table) if count > 1 else self._pooled({self.names[row]: own}, made)
+
+    def _pooled(
+        self, known: Mapping[Hashable, Summary], made: dict[bytes, tuple[int, Array]]
+    ) -> tuple[int, Array]:
+        """The number and the table of the scale that these summaries make; `made` has those of other rows."""
+        order = sorted(known, key=repr)
+        key = repr(order).encode() + b"".join(known[name].key() for name in order)
         if key not in made:
-            made[key] = self._pooled(known)
+            made[key] = self._mean([known[name].table() for name in order])
         return made[key]
 
-    def _pooled(self, known: Mapping[Hashable, Summary]) -> tuple[int, Array]:
-        """The number and the table of the scale that these summaries make."""
-        order = sorted(known, key=repr)
-        tables = np.stack([known[name].table() for name in order])  # (N, 2 + Q, c)
-        few = len(tables) // self.trim
+    def _mean(self, of: list[Array]) -> tuple[int, Array]:
+        """The trimmed mean of N tables, and its number."""
+        tables = np.stack(of)  # (N, 2 + Q, c)
+        few = max(len(tables) // self.trim, int(len(tables) > 2))
         tables = np.sort(tables, axis=0)[few : len(tables) - few]
         mean, variance = tables[:, 0].mean(0), tables[:, 1].mean(0) + tables[:, 0].var(0)
         low, high = tables[:, 2].min(0), tables[:, -1].max(0)
@@ -280,10 +301,8 @@ class Scale(Concept):
         number = int.from_bytes(hashlib.sha256(pooled.tobytes()).digest()[:6], "big") + 1
         return number, pooled
 
-    def _suits(self, table: Array, own: Array) -> bool:
-        """Whether the middle half of own values (n, c) meets the joint range, and is not squeezed by it."""
-        mine = Summary.of(own).table()[2:]
-        joint = table[4:]
+    def _suits(self, joint: Array, mine: Array) -> bool:
+        """Whether the middle half of own values meets a range, and neither squeezes the other. (QUANTILES, c)"""
         a = len(joint) // 4
         b = -1 - a
         wide, own_wide = joint[b] - joint[a], mine[b] - mine[a]
@@ -302,8 +321,7 @@ class Scale(Concept):
         self.deviation[j] = np.where(varies, deviation, 1)[:d]
         self.span[j] = np.where(varies, high - low, 1)[:d]
         self.center[j], self.width[j] = mean[d:], np.where(varies, high - low, 1)[d:]
-        self.least[j] = np.minimum(self.least[j], low[d:])
-        self.most[j] = np.maximum(self.most[j], high[d:])
+        self.bottom[j], self.top[j] = low[d:], high[d:]
 
     def note_targets(self, y: Array) -> None:
         """Widen the range of targets by new ones. (J, m)"""
@@ -331,6 +349,11 @@ class Scale(Concept):
     def scaled(self, y: Array, rows: Any = slice(None)) -> Array:
         """Targets (R, ..., m) in widths around the centre."""
         return (y - at_rows(self.center[rows], y)) / at_rows(self.width[rows], y)
+
+    def bounds(self) -> tuple[Array, Array]:
+        """The range of the targets of the scale and of the own ones, in widths, which predictions keep to."""
+        low, high = np.minimum(self.least, self.bottom), np.maximum(self.most, self.top)
+        return self.scaled(low), self.scaled(high)
 
     def unscaled(self, f: Array) -> Array:
         """Inverse of `scaled`. (J, ..., m)"""
