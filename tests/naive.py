@@ -445,13 +445,13 @@ class AutoDevice:
                 self.changed = True
 
     def pooled(self, summaries):
-        """Trimmed means over devices of mean, variance and quantiles, and the range of all that is left."""
+        """Median over devices of means, trimmed means of variances and quantiles, and the range of the rest."""
         tables = np.sort([one.table() for one in summaries], axis=0)
-        cut = max(len(tables) // 4, int(len(tables) >= 3))
+        middle, cut = np.median(tables[:, 0], axis=0), len(tables) // 4
         tables = tables[cut : len(tables) - cut]
         deviation = np.sqrt(tables[:, 1].mean(0) + tables[:, 0].var(0))
         ends = tables[:, 2].min(0), tables[:, -1].max(0)
-        return np.vstack([tables[:, 0].mean(0), deviation, *ends, tables[:, 2:].mean(0)])
+        return np.vstack([middle, deviation, *ends, tables[:, 2:].mean(0)])
 
     def own_values(self, n):
         return np.column_stack([np.array(self.X), self.Y])[-n:]
@@ -474,13 +474,11 @@ class AutoDevice:
         if not (news or (due and n <= 528) or begins):
             return False
         typical = np.median([one.samples for one in self.known.values()])
-        known, own = [one for one in self.known.values() if 2 * one.samples >= typical], self.own_values(n)
-        own = Summary.of(own)
-        table = self.pooled(known)
+        near = {self.name, *self.edge} if n == 1 else {*self.known}
+        known = [one for i, one in self.known.items() if 2 * one.samples >= typical and i in near]
+        table, own = self.pooled(known), Summary.of(self.own_values(n))
         if n > 1 and not self.suits(table[4:], own):
             table = self.pooled([one for one in known if self.suits(one.table()[2:], own)] or [own])
-        if n == 1:
-            table = self.pooled([own])
         self.changed = False
         if table.tobytes() == self.number:
             return False

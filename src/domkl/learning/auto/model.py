@@ -129,7 +129,6 @@ class AutoRows(Model):
         self.mixture, self.apart = Mixture(self.J, m, len(EXPERTS) - 1), Mixture(self.J, m, len(LOCAL))
         self.guard = Guard(self.J, m)
         self.restarts = np.zeros(self.J, int)
-        self.near: Sequence[Sequence[Hashable]] = [()] * self.J  # the names of each one's neighbours
         # Whether a message came in this round, and whether one had another scale than ours.
         self.heard, self.unlike = np.zeros((2, self.J), bool)
 
@@ -353,8 +352,8 @@ class AutoRows(Model):
         degree: Array,
     ) -> None:
         """A neighbour that is new needs to hear all we know."""
-        is_new = any({*now} - {*before} for now, before in zip(near, self.near, strict=True))
-        self.scale.names, self.near = list(names), [tuple(some) for some in near]
+        is_new = any({*now} - {*before} for now, before in zip(near, self.scale.near, strict=True))
+        self.scale.names, self.scale.near = list(names), [tuple(some) for some in near]
         if is_new:
             self.scale.repeat()
         self.reweigh(weight, degree)

@@ -102,18 +102,17 @@ class Inputs(NamedTuple):
 class Scale(Concept):
     """What J devices know of each other's samples, and the scale that each has taken from it.
 
-    A scale is a trimmed mean over devices of means, variances and quantiles, and the range of all that is
-    left: every device counts the same, whatever it claims. Where the joint scale is much wider or narrower
+    A scale is the median over devices of their means, and trimmed means of variances and quantiles, with the
+    range of all that is left: every device counts the same, whatever it claims. Where the joint scale is much wider or narrower
     than a device's own samples, it takes the scale of those devices alone that do suit it: others' words can
-    cost it the network, and no more. With one sample nothing can be judged, and a device has its own scale.
+    cost it the network, and no more. With one sample nothing can be judged, and only neighbours count.
 
     Parameters
     ----------
     last : samples after which a device publishes for the last time; as many are kept to learn from again.
     early : it publishes after 1, 2, 4 .. samples up to this.
     spread : samples that news is given to spread before a new scale is taken.
-    trim : one in so many of the lowest, and of the highest, values of each number is left out, at least one
-        of three or more.
+    trim : one in so many of the lowest, and of the highest, values of each number is left out.
     fits : the joint scale is taken if the middle half of the own values fills this part of the joint one's.
     most : devices that are remembered.
 
@@ -174,6 +173,7 @@ class Scale(Concept):
         self.known: list[dict[Hashable, Summary]] = [{} for _ in range(J)]
         self.news: list[dict[Hashable, Summary]] = [{} for _ in range(J)]  # since the last message
         self.own: list[Array | None] = [None] * J  # quantiles of the own samples, by which others are judged
+        self.near: Sequence[Sequence[Hashable]] = [()] * J  # the names of each one's neighbours
 
     # Summaries
 
@@ -192,9 +192,9 @@ class Scale(Concept):
     def hear(self, row: int, news: Mapping[Hashable, Summary], count: int = 0) -> None:
         """Join what a neighbour of this row passed on; of the row itself that is from an earlier life."""
         self._join(row, news)
-        known = self.known[row]
-        final = sum(one.samples == self.last for one in known.values())
-        if 2 * count < self.last and 2 * final > len(known):
+        known, near = self.known[row], self.near[row]
+        final = sum(known[name].samples == self.last for name in near if name in known)
+        if 2 * count < self.last and 2 * final > len(near):
             self.is_late[row] = True  # the others' scale is made; news of our own would make all begin again
 
     def _join(self, row: int, news: Mapping[Hashable, Summary]) -> None:
@@ -274,11 +274,11 @@ class Scale(Concept):
         mine = own.table()[2:]
         typical = np.median([one.samples for one in self.known[row].values()])
         known = {name: one for name, one in self.known[row].items() if 2 * one.samples >= typical}
-        number, table = self._pooled(known, made)
-        if count > 1 and not self._suits(table[4:], mine):
+        if count == 1:
+            known = {name: known[name] for name in (self.names[row], *self.near[row]) if name in known}
+        elif not self._suits(self._pooled(known, made)[1][4:], mine):
             known = {name: one for name, one in known.items() if self._suits(one.table()[2:], mine)}
-            number, table = self._pooled(known or {self.names[row]: own}, made)
-        return (number, table) if count > 1 else self._pooled({self.names[row]: own}, made)
+        return self._pooled(known or {self.names[row]: own}, made)
 
     def _pooled(
         self, known: Mapping[Hashable, Summary], made: dict[bytes, tuple[int, Array]]
@@ -291,13 +291,14 @@ class Scale(Concept):
         return made[key]
 
     def _mean(self, of: list[Array]) -> tuple[int, Array]:
-        """The trimmed mean of N tables, and its number."""
+        """The scale of N devices' tables, and its number."""
         tables = np.stack(of)  # (N, 2 + Q, c)
-        few = max(len(tables) // self.trim, int(len(tables) > 2))
+        few = len(tables) // self.trim
+        middle = np.median(tables[:, 0], axis=0)
         tables = np.sort(tables, axis=0)[few : len(tables) - few]
-        mean, variance = tables[:, 0].mean(0), tables[:, 1].mean(0) + tables[:, 0].var(0)
+        variance = tables[:, 1].mean(0) + tables[:, 0].var(0)
         low, high = tables[:, 2].min(0), tables[:, -1].max(0)
-        pooled = np.vstack([mean, np.sqrt(variance), low, high, tables[:, 2:].mean(0)])
+        pooled = np.vstack([middle, np.sqrt(variance), low, high, tables[:, 2:].mean(0)])
         number = int.from_bytes(hashlib.sha256(pooled.tobytes()).digest()[:6], "big") + 1
         return number, pooled
 
