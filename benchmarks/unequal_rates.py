@@ -31,31 +31,23 @@ def devices(case: judge.Case, seed: int, graph: str, **how: Any) -> list[domkl.L
 
 
 def at_will(one: domkl.Learner, others: list[domkl.Learner], x: np.ndarray | None, y: float) -> None:
-    """Observe, and let neighbours have the message at once; without a sample nothing happens."""
+    """Observe, and let neighbours have the message at once, who follow; without a sample nothing happens."""
     if x is not None:
-        update = one.observe(x, y)
-        if one.waiting:
-            one.close()
-        for i in one.neighbours:
-            others[i].receive(one.name, update)
+        tell(one, others, one.observe(x, y))
+
+
+def tell(one: domkl.Learner, others: list[domkl.Learner], update: domkl.Update) -> None:
+    """Neighbours receive an update, and go through its round too."""
+    for i in one.neighbours:
+        others[i].receive(one.name, update)
+    for i in one.neighbours:
+        if (more := others[i].follow()) is not None:
+            tell(others[i], others, more)
 
 
 def step(one: domkl.Learner, x: np.ndarray | None, y: float) -> domkl.Update:
-    """Observe; without a sample take the step of the consensus without one, which `Learner` cannot."""
-    if x is not None:
-        return one.observe(x, y)
-    model = one._row
-
-    def idle(*_: Any) -> Any:
-        none = np.zeros((1, model.features.K), model.dtype)
-        theta = model.consensus.learn(model.consensus.solve(none), np.zeros((1, 1)), np.zeros(1))
-        return {"theta": theta, "scale": model.scale.number.copy()}
-
-    model.learn, model._restart = idle, lambda: np.zeros(1, bool)  # patience counts samples
-    try:
-        return one.observe(np.zeros(model.d), 0.0)
-    finally:
-        del model.learn, model._restart
+    """A round in step: observe, or go through it without a sample."""
+    return one.observe(x, y) if x is not None else one._opened(one._row.rest())
 
 
 def run(case: judge.Case, seed: int, graph: str, is_in_step: bool = False) -> dict[str, Any]:

@@ -445,7 +445,7 @@ class AutoDevice:
                 self.changed = True
 
     def pooled(self, summaries):
-        """Median over devices of means, trimmed means of variances and quantiles, and the range of the rest."""
+        """Median over devices of means, trimmed means of the rest, and the range of what is left."""
         tables = np.sort([one.table() for one in summaries], axis=0)
         middle, cut = np.median(tables[:, 0], axis=0), len(tables) // 4
         tables = tables[cut : len(tables) - cut]

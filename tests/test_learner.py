@@ -346,3 +346,48 @@ def test_a_sample_without_known_inputs_or_a_name_is_refused_where_they_are_neede
     with pytest.raises(InputError, match="payload is 'float8'"):
         learner(exchange=domkl.Exchange("float8"))
     assert domkl.Learner(domkl.Paper(rates=RATES), ["b"], inputs=2).shapes.theta == (17, 100)
+
+
+# Rounds without a sample
+
+
+def spread(learners, sender, update):
+    """Everybody receives, and follows."""
+    for name in learners[sender].neighbours:
+        learners[name].receive(sender, update)
+    for name in learners[sender].neighbours:
+        if (more := learners[name].follow()) is not None:
+            spread(learners, name, more)
+
+
+def test_a_device_with_few_samples_learns_from_neighbours_between_them():
+    near = {"quick": ["slow"], "slow": ["quick"], "alone": []}
+    model = domkl.Auto(size=100)
+    learners = {name: domkl.Learner(model, some, name=name, inputs=1) for name, some in near.items()}
+    rng, errors = np.random.default_rng(0), {"slow": [], "alone": []}
+    for t in range(400):
+        x = rng.uniform(-3, 3, size=(2, 1))
+        spread(learners, "quick", learners["quick"].observe(x[0], np.sin(x[0, 0])))
+        if t % 20 == 0:
+            y = np.sin(x[1, 0])
+            for name, found in errors.items():
+                found.append((learners[name].predict(x[1]) - y) ** 2)
+            spread(learners, "slow", learners["slow"].observe(x[1], y))
+            learners["alone"].observe(x[1], y)
+    assert not any(one.faults for one in learners.values())
+    assert abs(learners["quick"].round - learners["slow"].round) <= 1
+    assert np.mean(errors["slow"]) < 0.5 * np.mean(errors["alone"])
+
+
+def test_invented_rounds_are_followed_a_bounded_number_of_times():
+    a, b = (domkl.Learner(domkl.Auto(size=50), [other], name=me, inputs=1) for me, other in ("ab", "ba"))
+    update, followed = b.observe([1.0], 1.0), 0
+    a.observe([1.0], 1.0)
+    for k in range(1, 500):
+        a.receive("b", update._replace(round=1000 * k))
+        followed += a.follow() is not None
+    assert followed <= 64
+    a.observe([2.0], 2.0)
+    a.receive("b", update._replace(round=10**6))
+    assert a.follow() is not None
+    assert not a.faults

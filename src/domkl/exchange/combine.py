@@ -1,8 +1,8 @@
 """How what arrives is combined: each part of a message by its rule, over a graph or over an inbox.
 
-A rule is a function of (neighbours, own, received): the receivers' own values (J, ...) and what each end of an
-edge received (E, ...); it returns a row for each receiver. `RULES` has them all by name. A new rule is one more
-function there.
+A rule is a function of (neighbours, own, received): the receivers' own values (J, ...) and what each end of
+an edge received (E, ...); it returns a row for each receiver. `RULES` has them all by name. A new rule is one
+more function there.
 
 Before any rule sees the parameters of neighbours, a `Screen` may change them, for example clip those that are
 far away: it is the place for protection against neighbours that lie.

@@ -4,6 +4,7 @@
     learner.receive("b", update_from_b)   # in any order, early, late or twice
     learner.waiting, learner.missing      # whose updates of the open round are not in yet
     learner.close()                       # go on without them
+    update = learner.follow()             # a round without a sample, where neighbours have more of them
     learner.save(), learner.load(...)     # its complete state, to the last bit
     learner.join("d"), learner.leave("b") # the graph changes
 
@@ -122,6 +123,7 @@ class Learner:
         self._inbox: dict[Hashable, dict[int, Update]] = {}  # of each neighbour, by round
         self._pending: Update | None = None  # our update of the open round
         self._rounded: Array | None = None  # what was rounded off its parameters
+        self._followed = 0  # rounds without a sample since the last one
         self._restarts = self._count_restarts()
         self._asked: dict[bytes, Any] = {}  # what was last predicted for an x, until its label comes
         self._seen: tuple[bytes, Any] | None = None  # the last prediction, while nothing has changed since
@@ -227,12 +229,39 @@ class Learner:
         earlier = None if kept is None else row.restored(kept)
         alone = row.alone(prediction if earlier is None else earlier)
         outgoing = row.learn(prediction, label[None], earlier)
-        self._seen = None
-        theta, scalars = self._sent(outgoing)
+        self._followed = 0
         about = float(prediction.y_hat[0]), weights, float(alone[0]) if len(alone) else None
         self._last = self.round, self.name, float(label), *about
+        return self._opened(outgoing)
+
+    def follow(self) -> Update | None:
+        """Go through the round of neighbours that are ahead, without a sample; None if nobody is ahead.
+
+        A device with fewer samples than its neighbours calls it after `receive` and sends what it returns: so
+        both ends of an edge step in the same round, and what others learn arrives before the next sample. Only
+        neighbours that are mostly believed are followed, `EARLIEST` times between two samples at most: rounds
+        that somebody invents cost no more.
+        """
+        believed = [box for name, box in self._inbox.items() if 2 * self.trust.get(name, 1.0) > 1]
+        newest = max((t for box in believed for t in box), default=NEVER)
+        if newest < self.round + (self._pending is not None) or self._followed == EARLIEST:
+            return None
+        if self._pending is not None:
+            self.close()
+        outgoing = self._row.rest()
+        if outgoing is None:
+            return None
+        self._followed += 1
+        if newest > self.round:
+            self.skip_to(min(newest, self.round + EARLIEST))
+        return self._opened(outgoing)
+
+    def _opened(self, outgoing: Mapping[str, Array]) -> Update:
+        """Open a round with the message that neighbours must receive."""
+        self._seen = None
+        theta, scalars = self._sent(outgoing)
         self._restart_edges()
-        news = row.news()
+        news = self._row.news()
         told = news[0] if news and self._known else {}
         degree = len(self._known)
         update = Update(self.round, theta, scalars, self.fingerprint, self.edges, degree, told)

@@ -96,6 +96,11 @@ class Model(ABC):
         `earlier`: what was predicted when the sample was new, if that is rounds ago.
         """
 
+    def rest(self) -> dict[str, Array] | None:
+        """The step of a round without a sample, on a device whose neighbours have more of them; returns each
+        part, or None if there is no such step."""
+        return None
+
     @abstractmethod
     def merge(self, incoming: Mapping[str, Any]) -> None:
         """End the round with each part combined: a `Pull` for the rule "pull", else (J, *shape)."""

@@ -96,12 +96,21 @@ class Consensus(Concept):
 
     def solve(self, z: Array) -> Solved:
         """One pass over Q for a sample. (J, K)"""
-        rest = at((self.rho * self.weight).astype(self.dtype), self.own) * self.own
-        right = np.concatenate([z[:, None], self.moment + self.side, self.moment + rest], 1)  # (J, 1 + 2m, K)
-        found = self.Q.times(np.ascontiguousarray(right.swapaxes(1, 2)))
-        found = np.ascontiguousarray(found.swapaxes(1, 2))
+        found = self._pass([z[:, None]])
         m = self.sizes["m"]
         return Solved(z, found[:, 0], found[:, 1 : 1 + m], found[:, 1 + m :])
+
+    def rest(self) -> None:
+        """The step of a round without a sample: what neighbours sent is taken into account, and no more."""
+        found, m = self._pass([]), self.sizes["m"]
+        self.theta, self.own = found[:, :m], found[:, m:]
+
+    def _pass(self, first: list[Array]) -> Array:
+        """Q times these columns (J, n, K), times M + side and times what makes the next own function."""
+        rest = at((self.rho * self.weight).astype(self.dtype), self.own) * self.own
+        right = np.concatenate([*first, self.moment + self.side, self.moment + rest], 1)  # (J, n + 2m, K)
+        found = self.Q.times(np.ascontiguousarray(right.swapaxes(1, 2)))
+        return np.ascontiguousarray(found.swapaxes(1, 2))
 
     def predict(self, solved: Solved) -> tuple[Array, Array, Array, Array]:
         """What the common, the personal, the alone and the own function say. (J, m) each"""

@@ -129,6 +129,7 @@ class AutoRows(Model):
         self.mixture, self.apart = Mixture(self.J, m, len(EXPERTS) - 1), Mixture(self.J, m, len(LOCAL))
         self.guard = Guard(self.J, m)
         self.restarts = np.zeros(self.J, int)
+        self.has_learnt = False  # in the open round
         # Whether a message came in this round, and whether one had another scale than ours.
         self.heard, self.unlike = np.zeros((2, self.J), bool)
 
@@ -205,6 +206,15 @@ class AutoRows(Model):
             self.consensus.learn(solved, scaled, 2 * self.mixture.echo.weight)
             self.recent.learn(terms, scaled)
         self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
+        self.has_learnt = True
+        return self._message()
+
+    def rest(self) -> dict[str, Array]:
+        if self.is_scaled:
+            self.consensus.rest()
+        return self._message()
+
+    def _message(self) -> dict[str, Array]:
         return {"theta": self.consensus.theta, "scale": self.scale.number.copy()}
 
     def _judge(self, past: Prediction, y: Array) -> None:
@@ -237,7 +247,8 @@ class AutoRows(Model):
         begins = np.zeros(self.J, bool)
         if self.is_scaled:
             self.consensus.merge(incoming["theta"])
-            begins = self._restart()
+            begins = self._restart() if self.has_learnt else begins  # patience counts samples
+        self.has_learnt = False
         self.scale.compare(self.heard, self.unlike)
         self.heard[:] = self.unlike[:] = False
         self._rebuild_where(begins)

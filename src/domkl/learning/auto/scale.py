@@ -103,9 +103,10 @@ class Scale(Concept):
     """What J devices know of each other's samples, and the scale that each has taken from it.
 
     A scale is the median over devices of their means, and trimmed means of variances and quantiles, with the
-    range of all that is left: every device counts the same, whatever it claims. Where the joint scale is much wider or narrower
-    than a device's own samples, it takes the scale of those devices alone that do suit it: others' words can
-    cost it the network, and no more. With one sample nothing can be judged, and only neighbours count.
+    range of all that is left: every device counts the same, whatever it claims. Where the joint scale is much
+    wider or narrower than a device's own samples, it takes the scale of those devices alone that do suit it:
+    others' words can cost it the network, and no more. With one sample nothing can be judged, and only
+    neighbours count.
 
     Parameters
     ----------
@@ -257,7 +258,7 @@ class Scale(Concept):
         )
         rows &= self.heard | ~self.linked | (self.number == 0)
         rows |= begins
-        rows &= np.array([len(known) > 0 for known in self.known])
+        rows &= np.array([len(known) > 0 for known in self.known]) & (counts > 0)
         made: dict[bytes, tuple[int, Array]] = {}
         for j in np.flatnonzero(rows).tolist():
             own = Summary.of(np.concatenate([X[j], Y[j]], -1)[-int(counts[j]) :])
@@ -303,7 +304,7 @@ class Scale(Concept):
         return number, pooled
 
     def _suits(self, joint: Array, mine: Array) -> bool:
-        """Whether the middle half of own values meets a range, and neither squeezes the other. (QUANTILES, c)"""
+        """Whether the middle half of own values meets a range, and neither squeezes the other. (q, c)"""
         a = len(joint) // 4
         b = -1 - a
         wide, own_wide = joint[b] - joint[a], mine[b] - mine[a]
