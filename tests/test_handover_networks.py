@@ -55,7 +55,7 @@ def test_devices_have_the_bits_of_a_network_in_one_process(auto, graph):
     network = Network(as_graph(graph), Exchange())
     near = network.neighbours
     rows = AutoRows(auto.settings, D, [*graph], near.weight, near.deg)
-    state = auto.start("").state()
+    state = auto.start().state()
     rows.restore(repeated(state, J))
     rows.reweigh(near.weight, near.deg)
     network.duals.restarts[:] = rows.restarts

@@ -12,10 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..base import checks
+from ..base.checks import need
 from ..exchange.graph import Graph
-from ..learner.handed_check import MOST, Shape, check_array, check_claims, need
 from ..learning.conformal import KEPT
 from ..learning.settings import MOST_FREQUENCIES, Auto, KernelSpec
+
+#: The largest whole number: counts of rounds and samples.
+MOST = 2**53
+Shape = tuple[int, ...]
 
 
 def check_rows(settings: Auto, state: Mapping[str, Any], d: int, graph: Graph) -> None:
@@ -25,7 +29,7 @@ def check_rows(settings: Auto, state: Mapping[str, Any], d: int, graph: Graph) -
     """
     rows = state["rows"]
     need(type(state["n"]) is int and 0 <= state["n"] <= MOST, f"n is {checks.short(state['n'])}")
-    check_claims(settings, rows)
+    settings.check_sizes(rows)
     need(rows["inputs"] == d, f"{d} inputs are {checks.short(rows['inputs'])}")
     need(np.array_equal(rows["degree"], graph.deg * (graph.J > 1)), "it is of another network")
     _check_network(state["network"], graph, rows["consensus"]["theta"].shape[-1])
@@ -42,14 +46,14 @@ def _check_inputs(name: str, array: Any, shape: Shape) -> None:
 def _check_network(state: Mapping[str, Any], graph: Graph, K: int) -> None:
     E, duals = int(graph.deg.sum()), state["duals"]
     for name in ("number", "theirs", "moved", "before"):
-        check_array(name, duals["ends"][name], (E,))
+        checks.array(name, duals["ends"][name], (E,))
         need(duals["ends"][name].dtype == np.int64, f"{name} is no count")
     for name in ("dual", "settled"):
         is_blank = duals[name].shape == (E, 0, 0)
-        check_array(name, duals[name], (E, 0, 0) if is_blank else (E, 1, K))
+        checks.array(name, duals[name], (E, 0, 0) if is_blank else (E, 1, K))
     need(duals["hoping"].shape == (E,) and duals["hoping"].dtype == bool, "hoping is no truth value")
-    check_array("used", state["used"], (graph.J, graph.J))
-    check_array("restarts", duals["restarts"], (graph.J,))
+    checks.array("used", state["used"], (graph.J, graph.J))
+    checks.array("restarts", duals["restarts"], (graph.J,))
     for name, value in (("round", duals["round"]), ("judged", state["judged"])):
         need(type(value) is int and 0 <= value <= MOST, f"{name} is {checks.short(value)}")
     for name in ("sent", "bytes"):
@@ -68,7 +72,7 @@ def check_paper(spec: KernelSpec, state: Mapping[str, Any], d: int, most: int) -
     ]
     for group, shapes in groups:
         for name, shape in shapes.items():
-            check_array(name, group[name], shape)
+            checks.array(name, group[name], shape)
     _check_inputs("rows", state["rows"], (n, d))
     for name in ("learnt", "waiting", "due"):
         need(type(state[name]) is int and 0 <= state[name] <= MOST, f"{name} is {checks.short(state[name])}")
@@ -79,6 +83,6 @@ def check_paper(spec: KernelSpec, state: Mapping[str, Any], d: int, most: int) -
 
 def check_errors(state: Mapping[str, Any], J: int) -> None:
     """Raise ValueError unless these are the last errors of J learners."""
-    check_array("misses", state["misses"], (J, KEPT))
+    checks.array("misses", state["misses"], (J, KEPT))
     need(bool((state["misses"] >= 0).all()), "an absolute error is below 0")
     need(type(state["n"]) is int and 0 <= state["n"] <= MOST, f"n is {checks.short(state['n'])}")

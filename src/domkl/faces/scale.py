@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..base.types import Array
-from ..learner.rows import FAR
+from ..learner.handed import FAR
 
 #: Inputs beyond this do not count in a mean or spread.
 HUGE = 1e150

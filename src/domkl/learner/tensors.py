@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..base.checks import need
 from ..base.errors import DataError, InputError
 
 #: The types of arrays that may be held, as the format calls them.
@@ -69,30 +70,25 @@ def unpacked(content: bytes) -> tuple[dict[str, str], dict[str, npt.NDArray[Any]
 
 def _unpacked(content: bytes) -> tuple[dict[str, str], dict[str, npt.NDArray[Any]]]:
     length = int.from_bytes(content[:8], "little")
-    _need(len(content) >= 8 and length <= len(content) - 8, "its header is cut off")
+    need(len(content) >= 8 and length <= len(content) - 8, "its header is cut off")
     header = json.loads(content[8 : 8 + length])
     about = header.pop(ABOUT, None) or {}
-    _need(all(isinstance(text, str) for text in about.values()), "its metadata is no text")
+    need(all(isinstance(text, str) for text in about.values()), "its metadata is no text")
     data, arrays, end = memoryview(content)[8 + length :], {}, 0
     for name, claim in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         arrays[name], end = _array(name, claim, data, end)
-    _need(end == len(data), "its arrays do not fill it")
+    need(end == len(data), "its arrays do not fill it")
     return about, arrays
 
 
 def _array(name: str, claim: Mapping[str, Any], data: memoryview, begin: int) -> tuple[npt.NDArray[Any], int]:
     """An array whose numbers begin there, as its claim must say, and where they end."""
-    _need(claim["dtype"] in DTYPES, f"its array {name!r} has type {claim['dtype']}")
+    need(claim["dtype"] in DTYPES, f"its array {name!r} has type {claim['dtype']}")
     dtype, shape, (first, end) = np.dtype(DTYPES[claim["dtype"]]), claim["shape"], claim["data_offsets"]
-    _need(all(type(n) is int and 0 <= n < 2**63 for n in (*shape, first, end)), f"{name!r} has no such shape")
-    _need(begin == first <= end <= len(data), f"its array {name!r} lies elsewhere")
-    _need(math.prod(shape) * dtype.itemsize == end - first, f"its array {name!r} is of another length")
+    need(all(type(n) is int and 0 <= n < 2**63 for n in (*shape, first, end)), f"{name!r} has no such shape")
+    need(begin == first <= end <= len(data), f"its array {name!r} lies elsewhere")
+    need(math.prod(shape) * dtype.itemsize == end - first, f"its array {name!r} is of another length")
     flat: npt.NDArray[Any] = np.frombuffer(data[first:end], dtype.newbyteorder("<")).reshape(shape)
     if dtype == np.bool_:
-        _need(bool((flat.view(np.uint8) <= 1).all()), f"its array {name!r} holds no truth values")
+        need(bool((flat.view(np.uint8) <= 1).all()), f"its array {name!r} holds no truth values")
     return flat.astype(dtype), end
-
-
-def _need(good: bool, fact: str) -> None:
-    if not good:
-        raise ValueError(fact)
