@@ -22,7 +22,7 @@ from ..engines.base import Sums
 from ..exchange.graph import Graph, GraphLike, as_graph
 from ..exchange.network import Network
 from ..learning import kernels, losses
-from ..learning.model import ModelMaker
+from ..learning.model import Model, ModelMaker
 from ..learning.settings import Paper
 from .results import STOP, Final, Run, RunOptions, Watched
 
@@ -139,14 +139,21 @@ def _run(steps: Stepper, graph: Graph, y_hat: Array, path: list[Array], every: i
     )
 
 
+def connected(settings: ModelMaker, d: int, network: Network, dtype: Float) -> Model:
+    """A model with a row for each learner of a graph."""
+    graph, near = network.graph, network.neighbours
+    made = settings.make(graph.J, d, dtype)
+    names = [[graph.names[i] for i in others] for others in graph.neighbours]
+    made.connect(graph.names, names, near.weight, near.deg)
+    return made
+
+
 class Rounds:
     """Any model, round by round through its contract; samples wait for labels that come late."""
 
     def __init__(self, settings: ModelMaker, graph: Graph, d: int, T: int, how: RunOptions) -> None:
         self.settings, self.how, self.network = settings, how, Network(graph, how.exchange)
-        self.model, near = settings.make(graph.J, d, how.dtype), self.network.neighbours
-        names = [[graph.names[i] for i in others] for others in graph.neighbours]
-        self.model.connect(graph.names, names, near.weight, near.deg)
+        self.model = connected(settings, d, self.network, how.dtype)
         self.most_rounds = 1 if how.is_followed else ALL
         self.sums, self.alone = Sums.zero(graph.J, 1), np.zeros(graph.J)
         self.waiting: deque[tuple[Array, Any, Array]] = deque()
