@@ -19,8 +19,8 @@ from ..learner import handed
 from ..learner.handed import HandedModel
 from ..learning import conformal, losses
 from ..learning.explain import Contributions, Effects, Function, Usual
+from ..learning.fields import fields_of, set_fields
 from ..learning.settings import Auto, ModelSettings, check_model
-from ..learning.state import fields_of, set_fields
 from ..simulator import Run
 from . import models, saved
 from .online import OnlineRows

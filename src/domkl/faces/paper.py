@@ -13,14 +13,14 @@ from .. import engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
-from ..engines.devices import DeviceState
+from ..engines.base import DeviceState
 from ..learner.handed import FAR, HandedPaper
 from ..learning import first_order, kernels
 from ..learning.explain import Function, Usual
+from ..learning.fields import fields_of, set_fields
 from ..learning.first_order import Rates
 from ..learning.losses import probability
 from ..learning.settings import MOST_FREQUENCIES, KernelSpec, Paper
-from ..learning.state import fields_of, set_fields
 from . import saved
 
 #: The standard deviation that inputs get: with it the paper's bandwidths lie on both sides of typical
@@ -308,7 +308,7 @@ class SinglePaper:
             self._device.resume(kept, [])
         self._predict, self._learn = _predict_with(self._device), _learn_with(self._device)
         if not self.loss.classifies:  # dictionaries are for numbers alone
-            self._native = getattr(self._device, "device", None)
+            self._native = self._device.native
         self._use_scale()
 
     def _keep(self) -> DeviceState | None:
@@ -385,7 +385,7 @@ def _frequencies(spec: KernelSpec, key: Hashable) -> Array:
 
 def _predict_with(device: engines.Device) -> Callable[[Array], float]:
     """The device's prediction for a scaled sample, which is filled in place if need be."""
-    if isinstance(device, engines.NumpyDevice):  # NumPy does not check whether a sample is finite
+    if device.native is None:  # NumPy does not check whether a sample is finite
         return lambda z: device.predict(fill(z).astype(np.float32))
     predict = device.predict
 
@@ -400,9 +400,9 @@ def _predict_with(device: engines.Device) -> Callable[[Array], float]:
 
 def _learn_with(device: engines.Device) -> Callable[[Array, float], object]:
     """The device's step for a scaled sample, which is filled in place if need be."""
-    if isinstance(device, engines.NumpyDevice):
+    if device.native is None:
         return lambda z, y: device.alone(fill(z).astype(np.float32), y)
-    alone = device.device.alone
+    alone = device.native.alone
 
     def filled(z: Array, y: float) -> None:
         try:

@@ -22,7 +22,7 @@ from ..base import checks
 from ..base.checks import need
 from ..base.errors import DataError, InputError
 from ..base.types import Array, Float
-from ..engines.devices import DeviceState
+from ..engines.base import DeviceState
 from ..engines.paper_row import PaperRow
 from ..exchange.message import Exchange
 from ..learning.auto import AutoRows
