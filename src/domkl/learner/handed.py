@@ -69,7 +69,7 @@ class HandedAuto:
 
     def row(self, inputs: int | None, dtype: Float, engine: str, exchange: Exchange) -> Model:
         """A device that begins where the model ends, with its scale for good; so must its whole network."""
-        check_taught(self.inputs, inputs)
+        _check_taught(self.inputs, inputs)
         row = self.start(dtype)
         row.must_match = "model file, dtype and payload"
         row.identity = digest(row.identity, row.scale.number, row.consensus.theta)
@@ -95,7 +95,7 @@ class HandedAuto:
         taught = made.start()
         y_hat = taught.predict(taught.scale.mean).y_hat
         checks.finite("its prediction", y_hat)  # refuses now what would fail later
-        return replace(made, names=check_names(state["names"], made.inputs))
+        return replace(made, names=_check_names(state["names"], made.inputs))
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ class HandedPaper:
 
     def row(self, inputs: int | None, dtype: Float, engine: str, exchange: Exchange) -> Model:
         """A device that begins where the model ends, in the precision that it was taught in."""
-        check_taught(self.inputs, inputs)
-        return HandedPaperRow(self, engine, exchange)
+        _check_taught(self.inputs, inputs)
+        return _PaperRow(self, engine, exchange)
 
     def state(self) -> dict[str, Any]:
         """Everything in it, by name."""
@@ -147,10 +147,10 @@ class HandedPaper:
         need(checks.NARROWEST < float(state["y_scale"]) <= checks.LARGEST, f"y_scale is {state['y_scale']}")
         need(state["loss"] in Auto.LOSSES, f"loss is {checks.short(state['loss'])}")
         plain = {name: state[name] for name in (*cls.ARRAYS, "y_mean", "y_scale", "loss")}
-        return cls(**plain, rates=Rates(*state["rates"]), names=check_names(state["names"], d))
+        return cls(**plain, rates=Rates(*state["rates"]), names=_check_names(state["names"], d))
 
 
-class HandedPaperRow(PaperRow):
+class _PaperRow(PaperRow):
     """Starts where the model ends; inputs and labels are in the units that the model was taught in.
 
     An input that is NaN counts as its mean.
@@ -255,13 +255,13 @@ def _unusable(path: str | os.PathLike[str], reason: str) -> DataError:
     )
 
 
-def check_taught(taught: int, inputs: int | None) -> None:
+def _check_taught(taught: int, inputs: int | None) -> None:
     """Refuse other inputs than those that were taught."""
     if inputs not in (None, taught):
         raise InputError(f"inputs is {inputs}; expected {taught}, as taught; leave it out")
 
 
-def check_names(names: Any, inputs: int) -> tuple[str, ...]:
+def _check_names(names: Any, inputs: int) -> tuple[str, ...]:
     """Names of inputs: none, or a different one for each."""
     found = tuple(names)
     need(not found or len(set(found)) == len(found) == inputs, f"{inputs} inputs have {len(found)} names")
