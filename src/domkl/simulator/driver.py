@@ -75,10 +75,11 @@ class Stepper(Protocol):
 
 def drive(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
     """Let a network learn a stream."""
-    make: Callable[..., Stepper] = BY_BLOCKS.get(getattr(model, "kind", ""), Rounds)
+    kind = getattr(model, "kind", "")
+    make: Callable[..., Stepper] = BY_BLOCKS.get(kind, Rounds)
     # A model that takes raw inputs measures them before it rounds them.
     dtype = np.float64 if getattr(model, "takes_raw", True) else how.dtype
-    with engines.guard(how.engine if make in BY_BLOCKS.values() else "auto"):
+    with engines.guard(how.engine if kind in BY_BLOCKS else "auto"):
         blocks, (J, T, d), targets = open_stream(X, y, dtype, how.delay)
         network = as_graph(graph, J)
         steps = make(model, network, d, T, how)
