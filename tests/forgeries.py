@@ -22,7 +22,7 @@ from domkl.agent.lives import Life
 from domkl.base.errors import DataError, PeerError
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update
-from domkl.learner import tensors
+from domkl.learner import files
 from domkl.learning.auto.scale import QUANTILES, Summary
 
 #: Of a summary's shape.
@@ -258,7 +258,7 @@ class Checkpoints:
 
     def sound(self, found):
         kinds = {array.dtype.name for array in found.arrays.values()}
-        return found.round == 20 and type(found.meta) is dict and kinds <= set(tensors.DTYPES.values())
+        return found.round == 20 and type(found.meta) is dict and kinds <= set(files.DTYPES.values())
 
 
 class Journals:

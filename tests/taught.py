@@ -7,7 +7,6 @@ import numpy as np
 
 import domkl
 import problems
-from domkl.faces.handing import handed_over
 from domkl.faces.online import OnlineRows
 from domkl.learner import handed
 
@@ -60,8 +59,7 @@ def taught(kind, T=300):
     model, (X, y) = domkl.DOMKL(model=MODELS[kind]), samples(T)
     for x, label in zip(X, y, strict=True):
         model.learn(x, label)
-    single = model._learning.single
-    return handed_over(single.online) if kind == "auto" else single.handed(())
+    return model._learning.handed()
 
 
 def read_back(model, folder):

@@ -23,7 +23,6 @@ from domkl.agent.checkpoint import load, save, sweep
 from domkl.agent.journal import Journal
 from domkl.base.errors import DataError, InputError
 from domkl.learner import files as store
-from domkl.learner import tensors
 from saved import ARRAYS, META, anything, one_folder, put
 
 
@@ -50,7 +49,7 @@ def rewritten(content, change):
     return len(text).to_bytes(8, "little") + text + content[8 + size :]
 
 
-kinds = st.sampled_from([*tensors.DTYPES.values(), ">f8", ">i8"])
+kinds = st.sampled_from([*store.DTYPES.values(), ">f8", ">i8"])
 arrays = kinds.flatmap(lambda kind: hnp.arrays(kind, hnp.array_shapes(min_dims=0, min_side=0)))
 
 

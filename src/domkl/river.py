@@ -17,7 +17,7 @@ from . import faces
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
-from .faces import OneVsRest, explained, handing
+from .faces import OneVsRest
 from .faces.classes import refuse_interval
 from .learning.alarms import Alarms
 from .learning.conformal import Misses
@@ -150,18 +150,18 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
 
     def explain_many(self) -> dict[Hashable, float]:
         """How much each feature matters overall; the parts sum to 1. See `domkl.explain`."""
-        return dict(zip(self._columns.names, explained.mean_part([self._model]).tolist(), strict=True))
+        return dict(zip(self._columns.names, faces.mean_part([self._model]).tolist(), strict=True))
 
     def explain_one(self, x: dict[Any, Any]) -> dict[Hashable, float]:
         """What each feature adds to the prediction of x, compared with its usual values."""
         values = self._columns.read(x)
-        found = explained.of_single(self._model, np.where(np.isinf(values), np.nan, values))
+        found = faces.explain(self._model, np.where(np.isinf(values), np.nan, values))
         assert isinstance(found, Contributions)
         return dict(zip(self._columns.names, found.contribution.tolist(), strict=True))
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
-        handing.write(path, self._model, self._columns.names)
+        faces.hand_over(path, self._model, self._columns.names)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """`predict_one` of every row."""
@@ -218,11 +218,11 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt of two classes, 0 (or -1) and 1, to a file for `domkl agent`s."""
-        handing.write(path, handing.one_model(self._model, [*self._model.classes]), self._columns.names)
+        faces.hand_over(path, self._model.only([*self._model.classes]), self._columns.names)
 
     def explain_many(self) -> dict[Hashable, float]:
         """How much each feature matters overall, to all classes; the parts sum to 1. See `domkl.explain`."""
-        parts = explained.mean_part([model for _, model in self._model.models])
+        parts = faces.mean_part([model for _, model in self._model.models])
         return dict(zip(self._columns.names, parts.tolist(), strict=True))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:

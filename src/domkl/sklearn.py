@@ -6,7 +6,6 @@ Missing values (NaN) count as the column's mean so far.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +16,11 @@ from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
-from .faces import OneVsRest, explained, handing
+from .faces import OneVsRest, Single
 from .faces.classes import refuse_interval
 from .learning.conformal import Misses
 from .learning.explain import Contributions
-from .learning.settings import ModelSettings, Paper
+from .learning.settings import ModelSettings
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -56,22 +55,17 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         A classifier must have two classes, 0 (or -1) and 1.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", ())
-        classes: Sequence[Any] = getattr(self, "classes_", np.empty(0)).tolist()
-        handing.write(path, handing.one_model(self.model_, classes), [*map(str, names)])
+        faces.hand_over(path, self._only(), [*map(str, getattr(self, "feature_names_in_", ()))])
 
     @property
     def feature_importances_(self) -> Array:
         """How much each input matters overall; they sum to 1. (d,) See `domkl.explain`."""
         check_is_fitted(self)
-        model = self.model_
-        models = [each for _, each in model.models] if isinstance(model, OneVsRest) else [model]
-        return explained.mean_part(models)
+        return faces.mean_part(self._models())
 
     def _passes(self) -> int:
-        if self.passes is None:
-            return 5 if isinstance(self.model, Paper) else 1
-        return checks.count("passes", self.passes)
+        usual = faces.kind_of(self.model).passes
+        return checks.count("passes", usual if self.passes is None else self.passes)
 
     def _with_labels(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
         return validate_data(self, X, y, reset=reset, y_numeric=numeric, **_TABLE)
@@ -133,8 +127,14 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     def explain(self, X: Any) -> Array:
         """What each input adds to the prediction of each row, compared with its usual values. (N, d)"""
-        found = [explained.of_single(self.model_, x) for x in self._table(X)]
+        found = [faces.explain(self.model_, x) for x in self._table(X)]
         return np.array([each.contribution for each in found if isinstance(each, Contributions)])
+
+    def _models(self) -> list[Single]:
+        return [self.model_]
+
+    def _only(self) -> Single:
+        return self.model_
 
     def _reset(self) -> None:
         self.misses_ = Misses()
@@ -208,6 +208,12 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         X, y = self._with_labels(X, y, reset=reset, numeric=False)
         check_classification_targets(y)
         return X, y
+
+    def _models(self) -> list[Single]:
+        return [each for _, each in self.model_.models]
+
+    def _only(self) -> Single:
+        return self.model_.only(self.classes_.tolist())
 
     def _reset(self, classes: npt.NDArray[Any]) -> None:
         self.classes_ = classes

@@ -97,6 +97,19 @@ def shape(name: str, value: Array, expected: tuple[int, ...], remedy: str) -> Ar
     raise InputError(f"{name} has shape {value.shape}; expected {expected}; {remedy}")
 
 
+def need(good: bool, fact: str) -> None:
+    """Refuse a file whose parts do not go together; who reads it adds its name, and the remedy."""
+    if not good:
+        raise ValueError(fact)
+
+
+def array(name: str, value: Any, form: tuple[int, ...]) -> None:
+    """Refuse what is no array of finite numbers of that shape."""
+    found = value.shape if isinstance(value, np.ndarray) else None
+    need(found == form and value.dtype.kind in "fi", f"{name} has shape {found} and not {form}")
+    finite(name, value)
+
+
 def positive(name: str, value: float) -> float:
     """`value` as float if it is finite and above zero."""
     return _bounded(name, value, lambda number: number > 0, "a finite number above 0")

@@ -15,14 +15,12 @@ from ..base.types import Array
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 from ..learning.second_order import Diagonal, Inverse
-from .arrays import NumpyEngine
+from .arrays import NumpyDevice, NumpyEngine
 from .base import Setting
-from .devices import NumpyDevice
 
 if TYPE_CHECKING:
     from .mpi import MpiEngine
-    from .native import NativeEngine
-    from .native_device import NativeDevice
+    from .native import NativeDevice, NativeEngine
 
 #: A network between two blocks of rounds.
 Engine: TypeAlias = "NumpyEngine | NativeEngine | MpiEngine"
@@ -147,7 +145,7 @@ def make_device(
         _refuse_unless_numpy(name)
         return NumpyDevice(V, deg, rates, loss, step, memory, bounds_labels)
     if chosen(name) == "native":
-        from .native_device import NativeDevice
+        from .native import NativeDevice
 
         return NativeDevice(V, deg, rates, loss, hedge, step, memory)
     return NumpyDevice(V, deg, rates, loss, step, memory)

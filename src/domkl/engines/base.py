@@ -1,14 +1,18 @@
-"""What all engines share: their setting and their sums."""
+"""What all engines share: their setting, their sums, and a device between two rounds."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base.types import Array
 from ..exchange.graph import Graph
 from ..exchange.message import Exchange
+from ..learning import second_order
+from ..learning.auto.guard import Guard
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 
@@ -42,3 +46,56 @@ class Sums(NamedTuple):
     @classmethod
     def zero(cls, J: int, P: int) -> Sums:
         return cls(np.zeros(J), np.zeros(J), np.zeros((J, P)), np.zeros((J, P)))
+
+
+class Past(NamedTuple):
+    """What a second-order device also keeps; the inverse is the one that it goes on with, not a copy."""
+
+    m: Array  # (P, 2D)
+    inverse: second_order.Inverse
+    samples: int  # learnt so far
+    deg: int  # the neighbours that the inverse counts
+    guard: dict[str, Array] | None = None  # of `learning.auto.guard`, where labels are bounded
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All of it, copied; of the matrix, which is symmetric to the last bit, one half."""
+        half, terms = self.inverse.halves()
+        counts = np.array([self.samples, self.deg], np.int64)
+        return {"m": self.m, "inverse": half, "terms": terms, "counts": counts, **(self.guard or {})}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Past:
+        """Inverse of `arrays`."""
+        inverse = second_order.Inverse.of_halves(arrays["inverse"], arrays["terms"])
+        samples, deg = arrays["counts"].tolist()
+        names = [field.name for field in Guard.FIELDS]
+        guard = {name: arrays[name] for name in names} if "errors" in arrays else None
+        return cls(arrays["m"], inverse, samples, deg, guard)
+
+    def at(self, deg: int, rates: Rates, loss: Loss) -> second_order.Inverse:
+        """The inverse of a learner that has `deg` neighbours now."""
+        if deg == self.deg:
+            return self.inverse
+        c = rates.eta + rates.rho * self.deg + 2 * loss.reg
+        return second_order.shift(self.inverse, c, rates.rho * (deg - self.deg))
+
+
+class DeviceState(NamedTuple):
+    """A device between two rounds, to the last bit."""
+
+    theta: Array  # (P, 2D)
+    lam: Array  # (P, 2D) in the device's unit
+    L: Array  # (P,)
+    q: Array  # (P,)
+    past: Past | None = None
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All of it by name."""
+        more = {} if self.past is None else self.past.arrays()
+        return {"theta": self.theta, "lam": self.lam, "L": self.L, "q": self.q, **more}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> DeviceState:
+        """Inverse of `arrays`."""
+        past = Past.of(arrays) if "m" in arrays else None
+        return cls(arrays["theta"], arrays["lam"], arrays["L"], arrays["q"], past)

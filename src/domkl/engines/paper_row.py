@@ -21,7 +21,7 @@ from ..learning import hedge as hedging
 from ..learning.first_order import State
 from ..learning.model import Each, Model, Part, median
 from ..learning.settings import Paper
-from .devices import DeviceState
+from .base import DeviceState
 
 #: A neighbour's parameters may predict so many times the largest label that we have seen.
 REACH = 1e3

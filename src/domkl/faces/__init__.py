@@ -8,8 +8,17 @@ model.predict(x), model.learn(x, y)   # x (d,) may hold NaN where a value is mis
 from __future__ import annotations
 
 from .classes import OneVsRest
-from .models import Single, check, for_classes, for_numbers, make
-from .paper import SinglePaper
-from .single import digest
+from .models import Single, explain, for_numbers, hand_over, kind_of, make, mean_part
+from .paper import digest
 
-__all__ = ["OneVsRest", "Single", "SinglePaper", "check", "digest", "for_classes", "for_numbers", "make"]
+__all__ = [
+    "OneVsRest",
+    "Single",
+    "digest",
+    "explain",
+    "for_numbers",
+    "hand_over",
+    "kind_of",
+    "make",
+    "mean_part",
+]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Hashable, Sequence
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
 from ..base.errors import InputError
 from ..base.types import Array
+from ..learning.losses import probability
 from ..learning.settings import ModelSettings
 from .models import Single, for_classes, make
-from .single import probability
 
 Label = TypeVar("Label", bound=Hashable)
 #: Samples of other classes that the model of a new class begins with.
@@ -72,6 +72,21 @@ class OneVsRest(Generic[Label]):
             return [found[0], 1 - found[0]]
         total = sum(found)
         return [one / total for one in found]
+
+    def only(self, classes: Sequence[Label]) -> Single:
+        """The one model of two classes, as agents have them."""
+        if not _are_plain(classes):
+            shown = ", ".join(map(str, classes))
+            raise InputError(
+                f"the model's classes are {shown}; expected 0 and 1, or -1 and 1, as agents have; "
+                "teach it with such labels"
+            )
+        return self.models[0][1]
+
+
+def _are_plain(classes: Sequence[Any]) -> bool:
+    numbers = {value for value in classes if isinstance(value, bool | int | float | np.number | np.bool_)}
+    return len(numbers) == len(classes) == 2 and numbers in ({0, 1}, {-1, 1})
 
 
 def _sign(label: Hashable) -> float:

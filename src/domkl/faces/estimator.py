@@ -14,15 +14,15 @@ from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..base.words import plural
-from ..exchange.graph import GraphLike, as_graph
+from ..exchange.graph import Graph, GraphLike, as_graph
 from ..learner import handed
 from ..learner.handed import HandedModel
 from ..learning import conformal, losses
-from ..learning.explain import Contributions, Effects
+from ..learning.explain import Contributions, Effects, Function, Usual
+from ..learning.fields import fields_of, set_fields
 from ..learning.settings import Auto, ModelSettings, check_model
-from ..learning.state import fields_of, set_fields
 from ..simulator import Run
-from . import explained, handing, models, saved, saved_check
+from . import models, saved
 from .online import OnlineRows
 from .saved import About
 
@@ -81,7 +81,7 @@ class DOMKL:
                 "the run kept no model; expected simulate(..., keep_model=True) of domkl.Auto; add that"
             )
         made = cls(final.network.graph, model=final.settings)
-        made._learning = OnlineRows.of(final.settings, final.rows, final.network)
+        made._learning = OnlineRows.of(final)
         made._errors = conformal.Errors(final.rows.J)
         if y is not None:
             labels = losses.labels(final.rows.loss, checks.floats("y", y))
@@ -99,7 +99,8 @@ class DOMKL:
     @property
     def learners(self) -> tuple[Hashable, ...]:
         """The learners' names; of one device its place, 0."""
-        return self._learning.network.graph.names if isinstance(self._learning, OnlineRows) else (0,)
+        graph = None if self._learning is None else self._learning.graph
+        return (0,) if graph is None else graph.names
 
     @property
     def d(self) -> int | None:
@@ -157,14 +158,14 @@ class DOMKL:
         >>> bool(abs(found.base + found.contribution.sum() - model.predict([1.0, 0.5, 0.5])) < 1e-6)
         True
         """
-        names, groups = self.about.groups(self.d or 0)
-        if isinstance(self._learning, OnlineRows):
-            rows = [None] * len(self.learners) if x is None else list(self._sample(x, (len(self.learners),)))
-            return [explained.of_rows(self._learning, j, row, names, groups) for j, row in enumerate(rows)]
-        explained.refuse_untaught(self.n)
-        assert self._learning is not None
-        sample = None if x is None else self._sample(x)
-        return explained.of_single(self._learning.single, sample, names, groups)
+        models.refuse_untaught(self.n)
+        learning, J = self._learning, len(self.learners)
+        assert learning is not None
+        names, groups = self.about.groups(learning.d)
+        form = () if self.graph is None else (J,)
+        samples = [None] * J if x is None else list(self._sample(x, form).reshape(J, -1))
+        found = [models.explain(learning, one, names, groups, j) for j, one in enumerate(samples)]
+        return found[0] if self.graph is None else found
 
     def _sample(self, x: npt.ArrayLike, rows: tuple[int, ...] = ()) -> Array:
         assert self.d is not None
@@ -182,10 +183,10 @@ class DOMKL:
             raise InputError(
                 "a network's inputs cannot grow; expected DOMKL() without a graph; make a new DOMKL(graph)"
             )
-        if isinstance(self._learning, _OneDevice):
-            self._learning.grow(d)
-        else:
+        if self._learning is None:
             self._learning = _OneDevice(self.model, d)
+        else:
+            self._learning.grow(d)
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what one device has learnt, and no sample, to a file with which `domkl agent`s can begin."""
@@ -194,27 +195,23 @@ class DOMKL:
     def handed(self) -> HandedModel:
         """What one device has learnt, and no sample: with that an agent begins."""
         model = self._learning
-        if model is None or (isinstance(model, OnlineRows) and model.rows.J > 1):
+        if model is None or len(self.learners) > 1:
             raise InputError(
                 "there is no model of one device; expected a DOMKL() of one, taught; teach one first"
             )
         names = self.about.inputs if self.about.are_plain else ()
-        return handing.made(model if isinstance(model, OnlineRows) else model.single, names)
+        return models.taught(model, names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, samples among it, with which `load` goes on with the same bits."""
         saved.refuse_untaught(self.n)
         learning = self._learning
         assert learning is not None
-        graph: dict[str, Any] | None = None
-        dtype: Float = np.float64
-        if isinstance(learning, OnlineRows):
-            graph, dtype = saved.graph_state(learning.network.graph), learning.rows.dtype
         state = {
             **saved.settings_state(self.model),
-            "graph": graph,
+            "graph": None if learning.graph is None else saved.graph_state(learning.graph),
             "inputs": learning.d,
-            "dtype": np.dtype(dtype).name,
+            "dtype": np.dtype(learning.dtype).name,
             "rows": learning.state(),
             "errors": fields_of(self._errors),
             "about": self.about.state(),
@@ -238,11 +235,10 @@ class DOMKL:
         graph = None if state["graph"] is None else saved.graph_of(state["graph"])
         made, d = cls(graph, model=saved.settings_of(state)), checks.count("inputs", state["inputs"])
         J = 1 if graph is None else graph.J
-        saved_check.check_errors(state["errors"], J)
+        saved.check_errors(state["errors"], J)
         if graph is None:
             made._learning = _OneDevice(made.model, d, state["rows"])
         else:
-            assert isinstance(made.model, Auto)
             dtype = checks.float_type(checks.one_of("dtype", state["dtype"], ("float64", "float32")))
             made._learning = OnlineRows.restored(made.model, state["rows"], d, graph, dtype)
         made._errors = conformal.Errors(J)
@@ -267,17 +263,16 @@ class DOMKL:
             if self.graph is None:
                 self._learning = _OneDevice(self.model, _inputs(shape))
             else:
-                assert isinstance(self.model, Auto)
                 J, d = _rows(shape)
                 self._learning = OnlineRows(self.model, d, as_graph(self.graph, J))
                 self._errors = conformal.Errors(J)
         return self._learning
 
 
-def _of_network(model: ModelSettings | None) -> Auto:
+def _of_network(model: ModelSettings | None) -> ModelSettings:
     """Settings that a network can learn with, round by round."""
-    settings = check_model(Auto() if model is None else model)
-    if not isinstance(settings, Auto):
+    settings: ModelSettings = check_model(Auto() if model is None else model)
+    if not getattr(settings, "can_go_on", False):
         raise InputError(
             "model is Paper and a graph is given; expected domkl.Auto for a network round by round; "
             "use domkl.simulate(X, y, graph, model=...)"
@@ -302,6 +297,9 @@ def _rows(shape: tuple[int, ...]) -> tuple[int, int]:
 class _OneDevice:
     """One device that learns a sample at a time."""
 
+    graph: Graph | None = None
+    dtype: Float = np.float64
+
     def __init__(self, settings: ModelSettings, d: int, state: Mapping[str, Any] | None = None) -> None:
         self.single, self.d, self.loss = models.make(settings), d, settings.loss_function
         if state is None:
@@ -315,6 +313,12 @@ class _OneDevice:
 
     def state(self) -> dict[str, Any]:
         return self.single.state()
+
+    def as_function(self, row: int = 0) -> tuple[Function, Usual]:
+        return self.single.as_function(row)
+
+    def handed(self, names: tuple[str, ...] = ()) -> HandedModel:
+        return self.single.handed(names)
 
     def predict(self, x: npt.ArrayLike) -> float:
         return self.single.predict(self._sample(x))

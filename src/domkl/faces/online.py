@@ -1,9 +1,10 @@
-"""A model taught round by round in this process: what stands behind DOMKL, River and scikit-learn."""
+"""A model taught round by round in this process, through its contract: see `domkl.learning.model`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import copy
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +14,16 @@ from ..base.types import Array, Float
 from ..exchange.graph import LONE, Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
+from ..learner.handed import HandedAuto
 from ..learning import losses
-from ..learning.auto import AutoRows, explain
 from ..learning.explain import Function, Usual
-from ..learning.settings import Auto
-from . import saved_check
+from ..simulator.driver import connected
+from ..simulator.results import Final
+from . import saved
 
 
 class OnlineRows:
-    """The rows of `Auto` over a graph, a round at a time: X (J, d) and y (J,); one device has one row.
+    """The rows of a model over a graph, a round at a time: X (J, d) and y (J,); one device has one row.
 
     Inputs may have any scale, and NaN where one is missing. `predict` gives the targets, clipped to the range
     seen, or for the logistic loss 2 P(y = +1) - 1; before any label it gives `start`.
@@ -36,25 +38,34 @@ class OnlineRows:
     True
     """
 
-    def __init__(self, settings: Auto, d: int, graph: Graph = LONE, dtype: Float = np.float64) -> None:
+    def __init__(self, settings: Any, d: int, graph: Graph = LONE, dtype: Float = np.float64) -> None:
         self.settings, self.network = settings, Network(graph, Exchange())
-        near = self.network.neighbours
-        self.rows = AutoRows(settings, checks.count("d", d), graph.names, near.weight, near.deg, dtype)
+        self.rows = connected(settings, checks.count("d", d), self.network, dtype)
         self.n = 0  # rounds learnt
         self._seen: Any = None  # the last prediction
 
     @classmethod
-    def of(cls, settings: Auto, rows: AutoRows, network: Network) -> OnlineRows:
+    def of(cls, final: Final) -> OnlineRows:
         """Goes on with the rows of a simulation, which are its own from now on."""
         made = cls.__new__(cls)
-        made.settings, made.rows, made.network, made._seen = settings, rows, network, None
-        made.n = int(rows.memory.count.max())
+        made.settings, made.rows, made.network, made.n = final
+        made._seen = None
         return made
 
     @property
     def d(self) -> int:
         """How many inputs a sample has."""
         return self.rows.d
+
+    @property
+    def graph(self) -> Graph:
+        """Who is whose neighbour."""
+        return self.network.graph
+
+    @property
+    def dtype(self) -> Float:
+        """The precision that it computes in."""
+        return self.rows.dtype
 
     def predict(self, X: npt.ArrayLike) -> Array:
         """What to expect before the labels are known. (J, d) -> (J,)"""
@@ -76,9 +87,16 @@ class OnlineRows:
         self.rows.grow(checks.count("d", d, least=self.d))
         self._seen = None
 
-    def as_function(self, row: int) -> tuple[Function, Usual]:
+    def as_function(self, row: int = 0) -> tuple[Function, Usual]:
         """What learner `row` predicts, as a function of many samples, and the usual values of its inputs."""
-        return explain.function(self.rows, row), explain.usual(self.rows, row)
+        found: tuple[Function, Usual] = self.rows.as_function(row)
+        return found
+
+    def handed(self, names: tuple[str, ...] = ()) -> HandedAuto:
+        """One device's model with its scale fixed, without samples."""
+        rows = copy.deepcopy(self.rows)
+        rows.drop_samples()
+        return HandedAuto(self.settings, rows.state(), names)
 
     def state(self) -> dict[str, Any]:
         """Everything between two rounds, by name."""
@@ -86,13 +104,22 @@ class OnlineRows:
 
     @classmethod
     def restored(
-        cls, settings: Auto, state: Mapping[str, Any], d: int, graph: Graph = LONE, dtype: Float = np.float64
+        cls, settings: Any, state: Mapping[str, Any], d: int, graph: Graph = LONE, dtype: Float = np.float64
     ) -> OnlineRows:
-        """Inverse of `state`, with the same settings and graph; what cannot be such is a ValueError."""
-        saved_check.check_rows(settings, state, d, graph)
+        """Inverse of `state`, with the same settings and graph; what cannot be such is a ValueError.
+
+        Sizes are checked before anything is made of them; of the learners `restore` checks every field.
+        """
+        rows = state["rows"]
+        saved.check_count("n", state["n"])
+        settings.check_sizes(rows)
+        checks.need(rows["inputs"] == d, f"{d} inputs are {checks.short(rows['inputs'])}")
+        is_same = np.array_equal(rows["degree"], graph.deg * (graph.J > 1))
+        checks.need(is_same, "it is of another network")
         made = cls(settings, d, graph, dtype)
+        saved.check_network(state["network"], graph, made.rows.parts[0].shape)
         made.n = state["n"]
-        made.rows.restore(state["rows"])
+        made.rows.restore(rows)
         made.network.restore(state["network"])
         return made
 
@@ -104,3 +131,83 @@ class OnlineRows:
         if self._seen is None or not np.array_equal(self._seen.x, rows, equal_nan=True):
             self._seen = self.rows.predict(rows.copy())
         return self._seen
+
+
+class SingleRows:
+    """A model of one device; samples x (d,) may hold NaN, and inputs may be added at any time."""
+
+    passes: ClassVar[int] = 1
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+        self.d = 0
+        self.online: OnlineRows | None = None  # made with the first input
+
+    @staticmethod
+    def check(settings: Any) -> None:
+        """One device can do all that a model of its contract asks for."""
+        return
+
+    @property
+    def n(self) -> int:
+        """How many samples were learnt."""
+        return 0 if self.online is None else self.online.n
+
+    def predict(self, x: Array) -> float:
+        """The target at x; for the logistic loss 2 P(y = +1) - 1."""
+        if self.online is None:
+            return float(self.settings.start)
+        return float(self.online.predict(_finite(x)[None])[0])
+
+    def score(self, x: Array) -> float:
+        """The target at x; for the logistic loss the log-odds of y = +1."""
+        found = self.predict(x)
+        return losses.log_odds(found) if self.settings.loss_function.classifies else found
+
+    def learn(self, x: Array, y: float) -> None:
+        """Learn a sample."""
+        if self.online is not None:
+            self.online.learn(_finite(x)[None], [y])
+
+    def predict_dict(self, x: dict[Any, Any]) -> float | None:
+        """None: it needs an array."""
+        return None
+
+    def learn_dict(self, x: dict[Any, Any], y: float) -> bool:
+        """False, and nothing learnt: it needs an array."""
+        return False
+
+    def grow(self, keys: Sequence[Hashable]) -> None:
+        """Add inputs after those there are."""
+        d = self.d + len(keys)
+        if self.online is not None:
+            self.online.grow(d)
+        elif d:
+            self.online = OnlineRows(self.settings, d)
+        self.d = d
+
+    def as_function(self, row: int = 0) -> tuple[Function, Usual]:
+        """What it predicts, as a function of many samples, and the usual values of its inputs."""
+        return self._taught.as_function(row)
+
+    def handed(self, names: tuple[str, ...] = ()) -> HandedAuto:
+        """What it has learnt, without samples."""
+        return self._taught.handed(names)
+
+    def state(self) -> dict[str, Any]:
+        """Everything it knows, by name; there must be inputs."""
+        return self._taught.state()
+
+    def restore(self, state: Mapping[str, Any], d: int) -> None:
+        """Inverse of `state`, of d inputs; what cannot be such is refused with a ValueError."""
+        self.online, self.d = OnlineRows.restored(self.settings, state, d), d
+
+    @property
+    def _taught(self) -> OnlineRows:
+        assert self.online is not None  # there are inputs
+        return self.online
+
+
+def _finite(x: Array) -> Array:
+    """Inputs that are infinite, or too large to be squared, count as missing."""
+    return np.where(np.abs(x) <= checks.LARGEST, x, np.nan)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,16 +13,15 @@ from .. import engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
-from ..engines.devices import DeviceState
-from ..learner.handed import HandedPaper
+from ..engines.base import DeviceState
+from ..learner.handed import FAR, HandedPaper
 from ..learning import first_order, kernels
 from ..learning.explain import Function, Usual
+from ..learning.fields import fields_of, set_fields
 from ..learning.first_order import Rates
-from ..learning.settings import KernelSpec, Paper
-from ..learning.state import fields_of, set_fields
-from . import saved_check
-from .scale import Scale, fill
-from .single import digest, probability
+from ..learning.losses import probability
+from ..learning.settings import MOST_FREQUENCIES, KernelSpec, Paper
+from . import saved
 
 #: The standard deviation that inputs get: with it the paper's bandwidths lie on both sides of typical
 #: distances for one input as well as for a hundred.
@@ -30,12 +30,53 @@ SPREAD = 0.3
 WAITING = 256
 #: A change of the labels' mean or spread that is not worth a new unit, in spreads.
 STILL = 0.01
+#: Inputs beyond this do not count in a mean or spread.
+HUGE = 1e150
 #: The farthest that a scaled label may lie from 0; one beyond counts as if it lay there.
 FARTHEST = 1e15
 
 
-def check(model: Paper) -> Paper:
-    """`model` itself if one device without neighbours can do all that it asks for."""
+class Scale:
+    """Running mean and spread of columns, updated by blocks that may hold NaN."""
+
+    FIELDS: ClassVar = ("n", "mean", "squares")
+
+    def __init__(self) -> None:
+        self.n = self.mean = self.squares = np.zeros(0)
+
+    def grow(self, count: int) -> None:
+        """Add columns without values."""
+        more = np.zeros(count)
+        self.n, self.mean = np.append(self.n, more), np.append(self.mean, more)
+        self.squares = np.append(self.squares, more)
+
+    def update(self, block: Array) -> None:
+        """Add rows (k, d), by Chan's rule for merging moments."""
+        seen = np.abs(block) < HUGE  # False for NaN
+        k = seen.sum(0)
+        mean = np.where(seen, block, 0).sum(0) / np.maximum(k, 1)
+        apart, n = mean - self.mean, np.maximum(self.n + k, 1)
+        self.squares = self.squares + (np.where(seen, block - mean, 0) ** 2).sum(0)
+        self.squares += apart * apart * self.n * k / n
+        self.mean = self.mean + apart * k / n
+        self.n = self.n + k
+
+    @property
+    def factor(self) -> Array:
+        """Factors that give each column deviation 1; 0 where a column does not vary. (d,)"""
+        spread = np.sqrt(self.squares / np.maximum(self.n, 1))
+        varies = (spread > 1e-9 * np.abs(self.mean)) & (spread > 1e-300) & np.isfinite(spread)
+        return np.where(varies, 1 / np.where(varies, spread, 1), 0.0)
+
+
+def fill(z: Array) -> Array:
+    """Fill a scaled sample in place: a missing input becomes its mean, an infinite one is cut off."""
+    z[np.isnan(z)] = 0.0
+    return np.clip(z, -FAR, FAR, out=z)
+
+
+def check(model: Paper) -> None:
+    """Refuse what one device without neighbours cannot do."""
     loss, spec = model.loss_function, model.kernels
     if spec is not None and not isinstance(spec, KernelSpec):
         raise InputError(
@@ -57,7 +98,6 @@ def check(model: Paper) -> Paper:
     if loss.bounds is not None:
         _refuse("bounds", loss.bounds, "no bounds")
     rates(model)
-    return model
 
 
 def _refuse(name: str, value: object, expected: str) -> None:
@@ -79,6 +119,8 @@ class SinglePaper:
     It computes in float32: half the time, and the step is far coarser than the rounding.
     """
 
+    passes: ClassVar[int] = 5  # its step is small: once through a table is not enough
+    check = staticmethod(check)
     _placed: Array | None
 
     def __init__(self, settings: Paper) -> None:
@@ -109,6 +151,11 @@ class SinglePaper:
         """How many samples were learnt."""
         return self.learnt + self.waiting
 
+    @property
+    def d(self) -> int:
+        """How many inputs a sample has."""
+        return len(self.keys)
+
     def predict(self, x: Array) -> float:
         """The target at x; for the logistic loss 2 P(y = +1) - 1."""
         found = self.score(x)
@@ -136,14 +183,14 @@ class SinglePaper:
         """A label as the device learns it, cut off where the squares of float32 would overflow."""
         return max(-FARTHEST, min(FARTHEST, (y - self.y_mean) / self.y_scale))
 
-    def handed(self, names: tuple[str, ...]) -> HandedPaper:
+    def handed(self, names: tuple[str, ...] = ()) -> HandedPaper:
         """What it has learnt so far, with the scale of now."""
         kept = self._keep()
         assert kept is not None  # there are samples
         arrays = self.V, kept.theta, kept.L, kept.q, self._mean, self._factor
         return HandedPaper(*arrays, self.y_mean, self.y_scale, self.loss.name, self.rates, names)
 
-    def as_function(self) -> tuple[Function, Usual]:
+    def as_function(self, row: int = 0) -> tuple[Function, Usual]:
         """What it predicts, as a function of many samples, and usual values of its inputs: normal ones."""
         kept = self._keep()
         assert kept is not None  # there are samples
@@ -198,7 +245,7 @@ class SinglePaper:
 
     def restore(self, state: Mapping[str, Any], d: int) -> None:
         """Inverse of `state`, of d inputs; what cannot be such is refused with a ValueError."""
-        saved_check.check_paper(self.spec, state, d, WAITING)
+        _check_state(self.spec, state, d)
         self.grow(range(d))
         for name in ("y_mean", "y_scale", "learnt", "waiting", "due"):
             setattr(self, name, state[name])
@@ -261,7 +308,7 @@ class SinglePaper:
             self._device.resume(kept, [])
         self._predict, self._learn = _predict_with(self._device), _learn_with(self._device)
         if not self.loss.classifies:  # dictionaries are for numbers alone
-            self._native = getattr(self._device, "device", None)
+            self._native = self._device.native
         self._use_scale()
 
     def _keep(self) -> DeviceState | None:
@@ -304,6 +351,31 @@ class SinglePaper:
             self._device.resume(DeviceState(theta, lam, kept.L, kept.q), [])
 
 
+def _check_state(spec: KernelSpec, state: Mapping[str, Any], d: int) -> None:
+    """Raise ValueError unless this is the state of `SinglePaper` with d inputs."""
+    P, D, n = len(spec.sigma2), spec.D, state["waiting"]
+    checks.need(P * D * d <= MOST_FREQUENCIES, f"it has {P * D * d} frequencies")
+    for part, size in (("inputs", d), ("labels", 1)):
+        for name in Scale.FIELDS:
+            checks.array(name, state[part][name], (size,))
+    for name, shape in {"theta": (P, 2 * D), "lam": (P, 2 * D), "L": (P,), "q": (P,)}.items():
+        checks.array(name, state["device"][name], shape)
+    checks.array("ys", state["ys"], (n,))
+    rows = state["rows"]
+    checks.need(isinstance(rows, np.ndarray) and rows.shape == (n, d), f"rows is not of shape {(n, d)}")
+    checks.finite_or_missing("rows", rows)  # inputs may be missing
+    for name in ("learnt", "waiting", "due"):
+        saved.check_count(name, state[name])
+    checks.need(n < state["due"] <= WAITING, f"{n} samples wait")
+    mean, scale = float(state["y_mean"]), float(state["y_scale"])
+    checks.need(abs(mean) <= checks.LARGEST and 0 < scale <= checks.LARGEST, "its labels have no scale")
+
+
+def digest(key: Hashable, seed: int = 0) -> bytes:
+    """Bytes that identify an input's key in every process; `hash` of a text differs between processes."""
+    return hashlib.sha256(f"{seed}:{type(key).__name__}:{key}".encode()).digest()
+
+
 def _frequencies(spec: KernelSpec, key: Hashable) -> Array:
     """An input's frequencies for every kernel, the same whatever the order in which inputs come. (P, D)"""
     rng = np.random.default_rng(int.from_bytes(digest(key, spec.seed), "big"))
@@ -313,7 +385,7 @@ def _frequencies(spec: KernelSpec, key: Hashable) -> Array:
 
 def _predict_with(device: engines.Device) -> Callable[[Array], float]:
     """The device's prediction for a scaled sample, which is filled in place if need be."""
-    if isinstance(device, engines.NumpyDevice):  # NumPy does not check whether a sample is finite
+    if device.native is None:  # NumPy does not check whether a sample is finite
         return lambda z: device.predict(fill(z).astype(np.float32))
     predict = device.predict
 
@@ -328,9 +400,9 @@ def _predict_with(device: engines.Device) -> Callable[[Array], float]:
 
 def _learn_with(device: engines.Device) -> Callable[[Array, float], object]:
     """The device's step for a scaled sample, which is filled in place if need be."""
-    if isinstance(device, engines.NumpyDevice):
+    if device.native is None:
         return lambda z, y: device.alone(fill(z).astype(np.float32), y)
-    alone = device.device.alone
+    alone = device.native.alone
 
     def filled(z: Array, y: float) -> None:
         try:

@@ -26,9 +26,12 @@ from ..datasets.encoder import Encoder
 from ..exchange.graph import Graph, build
 from ..learner import files, schema
 from ..learning import settings
+from ..learning.conformal import KEPT
 from ..learning.settings import ModelSettings
 
 SCHEMA = "estimator"
+#: The largest whole number: counts of rounds and samples.
+MOST = 2**53
 #: The longest text about a model, and how many inputs may have names.
 LONGEST, MOST_NAMES = 10_000, 1_000_000
 
@@ -154,6 +157,39 @@ def graph_of(state: Mapping[str, Any]) -> Graph:
     if edges.size and not 0 <= int(edges.min()) <= int(edges.max()) < len(names):
         raise ValueError("a link leads nowhere")
     return build(names, [(names[a], names[b]) for a, b in edges.tolist()])
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise ValueError unless this counts rounds or samples."""
+    checks.need(type(value) is int and 0 <= value <= MOST, f"{name} is {checks.short(value)}")
+
+
+def check_network(state: Mapping[str, Any], graph: Graph, shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless this is the state of the links of a graph, with duals of that shape.
+
+    Whatever a file claims must be what its arrays have, so that reading takes no more memory than the file.
+    """
+    E, duals = int(graph.deg.sum()), state["duals"]
+    for name in ("number", "theirs", "moved", "before"):
+        checks.array(name, duals["ends"][name], (E,))
+        checks.need(duals["ends"][name].dtype == np.int64, f"{name} is no count")
+    for name in ("dual", "settled"):
+        is_blank = duals[name].shape == (E, 0, 0)
+        checks.array(name, duals[name], (E, 0, 0) if is_blank else (E, *shape))
+    checks.need(duals["hoping"].shape == (E,) and duals["hoping"].dtype == bool, "hoping is no truth value")
+    checks.array("used", state["used"], (graph.J, graph.J))
+    checks.array("restarts", duals["restarts"], (graph.J,))
+    for name, value in (("round", duals["round"]), ("judged", state["judged"])):
+        check_count(name, value)
+    for name in ("sent", "bytes"):
+        checks.need(0 <= float(state[name]) <= checks.LARGEST, f"{name} is {checks.short(state[name])}")
+
+
+def check_errors(state: Mapping[str, Any], J: int) -> None:
+    """Raise ValueError unless these are the last errors of J learners."""
+    checks.array("misses", state["misses"], (J, KEPT))
+    checks.need(bool((state["misses"] >= 0).all()), "an absolute error is below 0")
+    check_count("n", state["n"])
 
 
 def refuse_untaught(n: int) -> None:

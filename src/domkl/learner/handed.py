@@ -13,21 +13,29 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base import checks
+from ..base.checks import need
 from ..base.errors import DataError, InputError
 from ..base.types import Array, Float
+from ..engines.base import DeviceState
+from ..engines.paper_row import PaperRow
+from ..exchange.message import Exchange
 from ..learning.auto import AutoRows
 from ..learning.first_order import Rates
-from ..learning.settings import Auto, describe, from_table
-from . import files, handed_check, schema
+from ..learning.model import Model
+from ..learning.settings import Auto, Paper, describe, from_table
+from . import files, schema
+from .rows import digest
 
 #: Samples after which a scale may be kept for good.
 ENOUGH = 64
+#: Where a scaled input is cut off.
+FAR = 1e6
 
 
 class SavedModel(DataError):
@@ -39,6 +47,7 @@ class HandedAuto:
     """A taught model of kind "auto": the state of one row."""
 
     kind: ClassVar[str] = "auto"
+    needs_name: ClassVar[bool] = True
 
     settings: Auto
     rows: Mapping[str, Any]
@@ -49,15 +58,44 @@ class HandedAuto:
         """How many inputs a sample has."""
         return int(self.rows["inputs"])
 
-    def start(self, name: Hashable, dtype: Float = np.float64) -> AutoRows:
-        """A device that begins with what was taught."""
-        made = AutoRows(self.settings, self.inputs, [name], dtype=dtype)
+    @property
+    def loss(self) -> str:
+        """The name of its loss."""
+        return self.settings.loss
+
+    def weight_names(self) -> list[str]:
+        """What its weights belong to."""
+        return self.settings.weight_names()
+
+    def row(self, inputs: int | None, dtype: Float, engine: str, exchange: Exchange) -> Model:
+        """A device that begins where the model ends, with its scale for good; so must its whole network."""
+        _check_taught(self.inputs, inputs)
+        row = self.start(dtype)
+        row.must_match = "model file, dtype and payload"
+        row.identity = digest(row.identity, row.scale.number, row.consensus.theta)
+        return row
+
+    def start(self, dtype: Float = np.float64) -> AutoRows:
+        """The row itself."""
+        made = cast(AutoRows, self.settings.make(1, self.inputs, dtype))
         made.restore(as_precise(self.rows, made))
         return made
 
     def state(self) -> dict[str, Any]:
         """Everything in it, by name."""
         return {"settings": describe(self.settings), "rows": self.rows}
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> HandedAuto:
+        """Inverse of `state`; what cannot be such is refused."""
+        settings = from_table(state["settings"], "[model]")
+        assert settings.kind == cls.kind
+        made = cls(cast(Auto, settings), state["rows"])
+        made.settings.check_sizes(made.rows)
+        taught = made.start()
+        y_hat = taught.predict(taught.scale.mean).y_hat
+        checks.finite("its prediction", y_hat)  # refuses now what would fail later
+        return replace(made, names=_check_names(state["names"], made.inputs))
 
 
 @dataclass(frozen=True)
@@ -85,14 +123,83 @@ class HandedPaper:
         """How many inputs a sample has."""
         return len(self.mean)
 
+    def row(self, inputs: int | None, dtype: Float, engine: str, exchange: Exchange) -> Model:
+        """A device that begins where the model ends, in the precision that it was taught in."""
+        _check_taught(self.inputs, inputs)
+        return _PaperRow(self, engine, exchange)
+
     def state(self) -> dict[str, Any]:
         """Everything in it, by name."""
         arrays = {name: getattr(self, name) for name in self.ARRAYS}
         rates = [self.rates.rho, self.rates.eta, self.rates.eta_g]
         return {**arrays, "y_mean": self.y_mean, "y_scale": self.y_scale, "loss": self.loss, "rates": rates}
 
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> HandedPaper:
+        """Inverse of `state`; refused unless kernels, parameters and scale go together."""
+        P, D, d = state["V"].shape
+        need(min(P, D, d) > 0, "it has no kernels")
+        shapes = (P, D, d), (P, 2 * D), (P,), (P,), (d,), (d,)
+        for name, shape in zip(cls.ARRAYS, shapes, strict=True):
+            checks.array(name, state[name], shape)
+        need(bool((state["q"] >= 0).all() and (state["factor"] >= 0).all()), "a weight or factor is below 0")
+        need(abs(float(state["y_mean"])) <= checks.LARGEST, f"y_mean is {state['y_mean']}")
+        need(checks.NARROWEST < float(state["y_scale"]) <= checks.LARGEST, f"y_scale is {state['y_scale']}")
+        need(state["loss"] in Auto.LOSSES, f"loss is {checks.short(state['loss'])}")
+        plain = {name: state[name] for name in (*cls.ARRAYS, "y_mean", "y_scale", "loss")}
+        return cls(**plain, rates=Rates(*state["rates"]), names=_check_names(state["names"], d))
+
+
+class _PaperRow(PaperRow):
+    """Starts where the model ends; inputs and labels are in the units that the model was taught in.
+
+    An input that is NaN counts as its mean.
+    """
+
+    must_match = "model file and payload"
+
+    def __init__(self, handed: HandedPaper, engine: str, exchange: Exchange) -> None:
+        settings = Paper(kernels=handed.V, rates=handed.rates, loss=handed.loss, hedge="local")
+        super().__init__(settings, handed.inputs, engine, np.float32, exchange)
+        self.handed = handed
+        arrays = (np.ascontiguousarray(getattr(handed, name), np.float64) for name in handed.ARRAYS)
+        numbers = handed.y_mean, handed.y_scale, handed.loss, handed.rates
+        self.identity = digest(self.identity, *numbers, *arrays)
+
+    def connect(
+        self,
+        names: Sequence[Hashable],
+        near: Sequence[Sequence[Hashable]],
+        weight: Array,
+        degree: Array,
+    ) -> None:
+        is_new = self._is_new
+        super().connect(names, near, weight, degree)
+        if is_new:
+            taught = self.handed.theta, self.handed.L, self.handed.q
+            theta, L, q = (np.asarray(value, self.V.dtype) for value in taught)
+            self.start_from(DeviceState(theta, np.zeros_like(theta), L, q))
+
+    def sample(self, x: npt.ArrayLike) -> Array:
+        array = checks.floats("x", x)
+        checks.shape("x", array, self.handed.mean.shape, "every sample needs the inputs that were taught")
+        return checks.finite_or_missing("x", array)
+
+    def inside(self, x: Array) -> Array:
+        z = (x - self.handed.mean) * self.handed.factor
+        return np.clip(np.where(np.isnan(z), 0.0, z), -FAR, FAR).astype(self.device.takes)
+
+    def in_units(self, y: float) -> float:
+        return self.handed.y_mean + self.handed.y_scale * y
+
+    def from_units(self, y: float) -> float:
+        return (y - self.handed.y_mean) / self.handed.y_scale
+
 
 HandedModel: TypeAlias = "HandedAuto | HandedPaper"
+KINDS: dict[str, type[HandedAuto] | type[HandedPaper]] = {
+    each.kind: each for each in (HandedAuto, HandedPaper)
+}
 
 
 def write(path: str | os.PathLike[str], model: HandedModel) -> None:
@@ -108,7 +215,8 @@ def read(path: str | os.PathLike[str]) -> HandedModel:
     """The model in a file."""
     arrays, meta = _intact(path)
     try:
-        return _model(schema.read("model", arrays, meta))
+        state = schema.read("model", arrays, meta)
+        return KINDS[state["kind"]].of(state)
     except DataError as error:  # of another schema, or a newer version
         raise DataError(f"{path} cannot be used as a model: {error}") from None
     except (LookupError, TypeError, AttributeError):
@@ -147,21 +255,18 @@ def _unusable(path: str | os.PathLike[str], reason: str) -> DataError:
     )
 
 
-def _model(state: Mapping[str, Any]) -> HandedModel:
-    if state["kind"] == HandedAuto.kind:
-        settings = from_table(state["settings"], "[model]")
-        assert isinstance(settings, Auto)
-        handed_check.check_claims(settings, state["rows"])
-        auto = HandedAuto(settings, state["rows"])
-        taught = auto.start("")
-        y_hat = taught.predict(taught.scale.mean).y_hat
-        checks.finite("its prediction", y_hat)  # refuses now what would fail later
-        return replace(auto, names=handed_check.check_names(state["names"], auto.inputs))
-    handed_check.check_paper(state, HandedPaper.ARRAYS)
-    arrays = {name: state[name] for name in HandedPaper.ARRAYS}
-    scale = {name: state[name] for name in ("y_mean", "y_scale", "loss")}
-    names = handed_check.check_names(state["names"], len(state["mean"]))
-    return HandedPaper(**arrays, **scale, rates=Rates(*state["rates"]), names=names)
+def _check_taught(taught: int, inputs: int | None) -> None:
+    """Refuse other inputs than those that were taught."""
+    if inputs not in (None, taught):
+        raise InputError(f"inputs is {inputs}; expected {taught}, as taught; leave it out")
+
+
+def _check_names(names: Any, inputs: int) -> tuple[str, ...]:
+    """Names of inputs: none, or a different one for each."""
+    found = tuple(names)
+    need(not found or len(set(found)) == len(found) == inputs, f"{inputs} inputs have {len(found)} names")
+    need(all(isinstance(name, str) for name in found), "a name is no text")
+    return found
 
 
 def as_precise(state: Mapping[str, Any], made: AutoRows) -> dict[str, Any]:

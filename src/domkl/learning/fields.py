@@ -101,3 +101,14 @@ class Concept:
         for field in self.FIELDS:
             if not names or field.name in names:
                 getattr(self, field.name)[rows] = field.first
+
+
+def fields_of(part: Any) -> dict[str, Any]:
+    """The state of a part whose FIELDS are names of attributes, arrays or numbers of any size."""
+    return {name: getattr(part, name) for name in part.FIELDS}
+
+
+def set_fields(part: Any, state: Mapping[str, Any]) -> None:
+    """Inverse of `fields_of`."""
+    for name in part.FIELDS:
+        setattr(part, name, state[name])

@@ -20,6 +20,8 @@ from ..base.errors import InputError
 from ..base.types import Array
 
 Scores: TypeAlias = Callable[[Array, Array], Array]
+#: Log-odds are cut off here: beyond, a probability is 0 or 1 for all purposes.
+SURE = 30.0
 
 
 class Loss(NamedTuple):
@@ -137,6 +139,26 @@ def one_label(loss: Loss, y: float, dtype: npt.DTypeLike = np.float64) -> Array:
     """A single label, checked, in the form that `loss` needs. ()"""
     label = checks.finite("y", checks.floats("y", y, dtype))
     return labels(loss, checks.shape("y", label, (), "give one label at a time"))
+
+
+def log_odds(prediction: float) -> float:
+    """log P(y = +1) / P(y = -1) from a prediction 2 P(y = +1) - 1.
+
+    >>> log_odds(0.0), log_odds(1.0)
+    (0.0, 30.0)
+    """
+    if abs(prediction) < 1:
+        return max(-SURE, min(SURE, 2 * math.atanh(prediction)))
+    return math.copysign(SURE, prediction)
+
+
+def probability(score: float) -> float:
+    """P(y = +1) from its log-odds.
+
+    >>> probability(0.0)
+    0.5
+    """
+    return 1 / (1 + math.exp(-max(-SURE, min(SURE, score))))
 
 
 def _squared_value(s: Array, y: Array) -> Array:

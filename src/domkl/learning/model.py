@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base import checks
+from ..base.errors import InputError
 from ..base.types import Array, Float
 from . import losses
 from .losses import Loss
@@ -197,6 +198,14 @@ class Model(ABC):
     def as_function(self, row: int) -> Any:
         """What a row predicts for many samples at once, and usual inputs; None if it cannot tell."""
         return None
+
+    def grow(self, d: int) -> None:
+        """Samples have d inputs from now on, the new ones last; of a model without neighbours."""
+        raise InputError(f"inputs are {d}; expected {self.d}, which this model cannot change; begin again")
+
+    def drop_samples(self) -> None:
+        """Keep what was learnt, and no sample: for a file that is handed over."""
+        return
 
     def take_back(self, moves: Array) -> None:
         """Take moves of edges' duals out of the model's; nothing where it has no duals. (J, P, K)"""

@@ -22,7 +22,6 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from ..base.types import Array
 from . import first_order, hedge
@@ -191,37 +190,16 @@ def local(
     y: Array,
     pulls: SecondOrderPulls,
     loss: Loss,
-    counts: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[Array, Array, Array]:
     """The local step: theta' (..., P, K) and L' (..., P), which the neighbours receive, and m' (..., P, K).
 
-    The inverse changes in place, unless a result is not finite: then nothing has changed. `counts`: whose
-    sample is learnt, booleans (...); by default everybody's.
+    The inverse changes in place, unless a result is not finite: then nothing has changed.
     """
     y = y[..., None]
     h, k = parabola(loss, f, y)
-    if counts is not None:
-        h, k = h * counts[..., None], k * counts[..., None]
     L = state.L + loss.value(f, y)
     theta, m = state.inverse.learn(state, pulls, z, h, k * y, L)
     return theta, L, m
-
-
-def chosen(whose: npt.NDArray[np.bool_], new: Array, old: Array) -> Array:
-    """The rows of `new` for these learners, booleans (J,), and of `old` for all others. (J, ...)"""
-    return np.where(whose.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
-
-
-def chosen_inverse(whose: npt.NDArray[np.bool_], new: Inverse, old: Inverse) -> Inverse:
-    """The same of inverses, none of whose terms wait any more.
-
-    All rows of an inverse settle together. So rows settle here, too, of which none is new: a device then does
-    what a network in one process does.
-    """
-    P, Q = new.settle(), old.settle()
-    if whose.all() or not whose.any():
-        return new if whose.all() else old
-    return old.like(chosen(whose, P, Q))
 
 
 def merge(

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ..base import checks, toml
 from ..base.errors import InputError
 from ..base.types import Array, Float
+from ..base.words import number
 from . import hedge, kernels, losses
 from .first_order import Rates, check_step
 from .losses import Loss
@@ -135,7 +136,12 @@ class Auto:
     can_go_on: ClassVar[bool] = True  # whether learners can be kept after a simulation
     takes_raw: ClassVar[bool] = True  # inputs of any scale, NaN where one is missing
     precision: ClassVar[str] = "float32"  # that a device computes in, unless told otherwise
+    needs_name: ClassVar[bool] = True  # whether a device must know what its neighbours call it
     LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
+    #: Settings that each learner may choose for itself.
+    OWN: ClassVar[tuple[str, ...]] = ("outliers", "bounds")
+    #: Settings that are tables of their own.
+    TABLES: ClassVar[dict[str, type]] = {}
 
     size: int = 1000
     loss: str = "squared"
@@ -171,7 +177,23 @@ class Auto:
         """J rows for samples of d inputs, called 0, 1 .. until they are connected."""
         from .auto import AutoRows
 
-        return AutoRows(self, d, range(J), np.zeros(J), np.zeros(J), dtype)
+        made = AutoRows(self, d, range(J), np.zeros(J), np.zeros(J), dtype)
+        alike = {name: value for name, value in describe(self).items() if name not in self.OWN}
+        made.identity, made.must_match = f"{alike} {d} {np.dtype(dtype)}", "model, inputs, dtype and payload"
+        return made
+
+    def check_sizes(self, rows: Mapping[str, Any]) -> None:
+        """Raise ValueError unless a state's arrays are as large as it says; `restore` checks the rest."""
+        d, K = rows["inputs"], rows["consensus"]["theta"].shape[-1]
+        good = type(d) is int and self.check_inputs(d) == rows["scale"]["mean"].shape[-1]
+        checks.need(good, f"it has {d} inputs")
+        checks.need(self.size - 1 <= K <= self.size, f"size is {self.size} with {K} parameters")
+
+    def weight_names(self) -> list[str]:
+        """What its weights belong to: experts."""
+        from .auto import EXPERT_NAMES
+
+        return list(EXPERT_NAMES)
 
     @staticmethod
     def check_inputs(d: int) -> int:
@@ -203,6 +225,7 @@ class Paper:
     can_go_on: ClassVar[bool] = False
     takes_raw: ClassVar[bool] = False
     precision: ClassVar[str] = "float64"
+    TABLES: ClassVar[dict[str, type]] = {"kernels": KernelSpec, "rates": RateSpec}
 
     kernels: npt.ArrayLike | KernelSpec | None = None
     rates: Rates | RateSpec | None = None
@@ -279,6 +302,16 @@ class Paper:
             return (self.kernels or KernelSpec()).draw(d, trial)
         return kernels.check(self.kernels, d, np.asarray(self.kernels).dtype)
 
+    @property
+    def inputs(self) -> int | None:
+        """How many inputs a sample has, where given frequencies tell."""
+        return self.kernels.shape[2] if isinstance(self.kernels, np.ndarray) else None
+
+    def weight_names(self) -> list[str]:
+        """What its weights belong to: kernels by their widths; none where these are not known."""
+        spec = KernelSpec() if self.kernels is None else self.kernels
+        return [f"σ² = {number(each)}" for each in spec.sigma2] if isinstance(spec, KernelSpec) else []
+
     def rates_at(self, T: int) -> Rates:
         """The rates for a stream of T rounds (0 where its length is unknown)."""
         if isinstance(self.rates, Rates):
@@ -306,7 +339,7 @@ KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
 def check_model(model: Any) -> Any:
     """`model` itself if it is a model's settings: `Auto`, `Paper`, or an object that makes a model's rows."""
     is_maker = callable(getattr(model, "make", None)) and not isinstance(model, type)
-    if is_maker or isinstance(model, Paper):
+    if is_maker or type(model) in KINDS.values():
         return model
     raise InputError(f"model is {model!r}; expected domkl.Auto(...) or domkl.Paper(...); write one of them")
 
@@ -345,8 +378,7 @@ def from_table(table: Mapping[str, Any], where: str) -> ModelSettings:
     for key in rest:
         checks.one_of(f"{where} key", key, ["kind", *toml.keys_of(chosen)])
     parts: dict[str, Any] = {}
-    if chosen is Paper:
-        for name, spec in (("kernels", KernelSpec), ("rates", RateSpec)):
-            if isinstance(rest.get(name), dict):
-                parts[name] = toml.section(spec, rest.pop(name), f"{where[:-1]}.{name}]")
+    for name, spec in chosen.TABLES.items():
+        if isinstance(rest.get(name), dict):
+            parts[name] = toml.section(spec, rest.pop(name), f"{where[:-1]}.{name}]")
     return toml.section(chosen, rest, where, **parts)

@@ -17,10 +17,8 @@ from ..exchange.graph import GraphLike
 from ..exchange.message import Exchange, as_exchange
 from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, check_model
-from .blocks import Block
-from .paper import simulate_paper as _  # noqa: F401 - it registers itself
+from .driver import Block, drive
 from .results import Progress, Run, RunOptions, Watch, Watched
-from .rows import simulated
 
 __all__ = ["Block", "Progress", "Run", "Watch", "Watched", "simulate"]
 
@@ -100,7 +98,7 @@ def simulate(
         raise InputError(
             "keep_model is given; expected model=domkl.Auto(...), with messages as they are; leave it out"
         )
-    return simulated(model, X, y, graph, how)
+    return drive(model, X, y, graph, how)
 
 
 def _threads(model: ModelSettings | ModelMaker) -> int:

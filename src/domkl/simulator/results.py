@@ -33,7 +33,7 @@ class Watched(NamedTuple):
     y: Array  # (J, B)
     alone: Array  # (J, B) predicted from own samples only; empty where the model cannot tell
     weights: Array  # (J, n) of the kernels or experts
-    model: AutoRows | None = None  # the learners themselves, before they learn from y; `Auto` only
+    model: AutoRows | None = None  # the learners themselves, after they learnt from y; not with `Paper`
 
 
 Watch: TypeAlias = Callable[[Watched], object]
@@ -45,6 +45,7 @@ class Final(NamedTuple):
     settings: Auto
     rows: AutoRows
     network: Network
+    n: int  # rounds that they have learnt
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,3 +155,8 @@ class RunOptions:
     progress: Progress | None
     keep_model: bool
     watch: Watch | None = None
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether somebody wants to know about rounds while it goes on."""
+        return self.progress is not None or self.watch is not None

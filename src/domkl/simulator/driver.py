@@ -1,0 +1,343 @@
+"""One driver for every model: it goes through a stream by blocks of rounds, and collects what happened.
+
+A `Stepper` advances a network by a block. `Rounds` is that of any model: round by round, through the contract
+of `learning.model`. A kind of settings that an engine computes by whole blocks has its own in `BY_BLOCKS`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import engines
+from ..base import checks
+from ..base.errors import InputError
+from ..base.types import Array, Float
+from ..engines import Setting
+from ..engines.base import Sums
+from ..exchange.graph import Graph, GraphLike, as_graph
+from ..exchange.network import Network
+from ..learning import kernels, losses
+from ..learning.model import Model, ModelMaker
+from ..learning.settings import Paper
+from .results import STOP, Final, Run, RunOptions, Watched
+
+#: A block of rounds: X (J, B, d) and y (J, B).
+Block: TypeAlias = "tuple[Array, Array]"
+#: More rounds than any block has.
+ALL = 1 << 30
+
+
+class Stepper(Protocol):
+    """A network between two blocks of rounds."""
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds `advance` may take at once."""
+
+    @property
+    def sums(self) -> Sums:
+        """Over the rounds so far."""
+
+    @property
+    def alone(self) -> Array:
+        """The same of squared errors of who never listens; empty where that is not known. (J,)"""
+
+    @property
+    def trust(self) -> Array:
+        """As in `Run`."""
+
+    @property
+    def final(self) -> Final | None:
+        """The learners themselves, where they are wanted."""
+
+    @property
+    def weights(self) -> Array:
+        """Of kernels or experts, for the coming round. (J, n)"""
+
+    @property
+    def parameters(self) -> tuple[Array, Array, Array]:
+        """theta, lam and L, as far as the model shows them and they are wanted."""
+
+    def checked(self, X: Array, y: Array, first: int) -> Block:
+        """A block that begins with round `first`, refused as a whole if it can be known to be wrong."""
+
+    def advance(self, X: Array, y: Array, first: int) -> Watched:
+        """Go through rounds."""
+
+    def traffic(self, T: int) -> tuple[float, float]:
+        """Numbers and bytes that were sent to a neighbour in each of T rounds, on average."""
+
+
+def drive(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
+    """Let a network learn a stream."""
+    kind = getattr(model, "kind", "")
+    make: Callable[..., Stepper] = BY_BLOCKS.get(kind, Rounds)
+    # A model that takes raw inputs measures them before it rounds them.
+    dtype = np.float64 if getattr(model, "takes_raw", True) else how.dtype
+    with engines.guard(how.engine if kind in BY_BLOCKS else "auto"):
+        blocks, (J, T, d), targets = open_stream(X, y, dtype, how.delay)
+        network = as_graph(graph, J)
+        steps = make(model, network, d, T, how)
+        y_hat, path = _go_through(steps, blocks, (J, T, d), how)
+        return _run(steps, network, y_hat.reshape(*y_hat.shape, *targets), path, how.every)
+
+
+def _go_through(
+    steps: Stepper, blocks: Iterator[Block], form: tuple[int, int, int], how: RunOptions
+) -> tuple[Array, list[Array]]:
+    """Every round's predictions (J, T), and the weights of every so many rounds.
+
+    Blocks are cut into pieces that suit the stepper, the weights' path and who follows.
+    """
+    predictions, path, done, (J, T, d) = list[Array](), list[Array](), 0, form
+    for X, y in blocks:
+        checks.shape("X", X, (J, X.shape[1], d), "all blocks need the same form")
+        X, y = steps.checked(X, y, done)
+        start = 0
+        while start < X.shape[1]:
+            if how.every and done % how.every == 0:
+                path.append(steps.weights.copy())
+            until = how.every - done % how.every if how.every else ALL
+            piece = slice(start, start + min(steps.most_rounds, until))
+            seen = steps.advance(X[:, piece], y[:, piece], done)
+            predictions.append(seen.y_hat)
+            start += seen.y_hat.shape[1]
+            done += seen.y_hat.shape[1]
+            if how.watch is not None:
+                how.watch(seen)
+            if how.progress is not None and how.progress(done, T) == STOP:
+                return np.concatenate(predictions, axis=1), path
+    return np.concatenate(predictions, axis=1), path
+
+
+def _run(steps: Stepper, graph: Graph, y_hat: Array, path: list[Array], every: int) -> Run:
+    T, sums, weights = y_hat.shape[1], steps.sums, steps.weights
+    theta, lam, L = steps.parameters
+    sent, in_bytes = steps.traffic(T)
+    return Run(
+        y_hat=y_hat,
+        mse=sums.squares / T,
+        cv=sums.gaps / T,
+        theta=theta,
+        lam=lam,
+        L=L,
+        q=weights,
+        kernel_mse=sums.kernel_squares / T,
+        kernel_cv=sums.kernel_gaps / T,
+        q_path=np.array(path) if path else np.empty((0, *weights.shape)),
+        q_rounds=np.arange(len(path)) * max(1, every),
+        graph=graph,
+        sent=sent,
+        bytes=in_bytes,
+        alone=steps.alone / T,
+        trust=steps.trust,
+        final=steps.final,
+    )
+
+
+def connected(settings: ModelMaker, d: int, network: Network, dtype: Float) -> Model:
+    """A model with a row for each learner of a graph."""
+    graph, near = network.graph, network.neighbours
+    made = settings.make(graph.J, d, dtype)
+    names = [[graph.names[i] for i in others] for others in graph.neighbours]
+    made.connect(graph.names, names, near.weight, near.deg)
+    return made
+
+
+class Rounds:
+    """Any model, round by round through its contract; samples wait for labels that come late."""
+
+    def __init__(self, settings: ModelMaker, graph: Graph, d: int, T: int, how: RunOptions) -> None:
+        self.settings, self.how, self.network = settings, how, Network(graph, how.exchange)
+        self.model = connected(settings, d, self.network, how.dtype)
+        self.most_rounds = 1 if how.is_followed else ALL
+        self.sums, self.alone = Sums.zero(graph.J, 1), np.zeros(graph.J)
+        self.waiting: deque[tuple[Array, Any, Array]] = deque()
+        self.learnt = 0
+
+    @property
+    def weights(self) -> Array:
+        return self.model.weights
+
+    @property
+    def trust(self) -> Array:
+        return self.network.trust
+
+    @property
+    def parameters(self) -> tuple[Array, Array, Array]:
+        found = self.model.parameters
+        if found is None:
+            return np.empty((0, 0, 0)), np.empty((0, 0, 0)), np.empty((self.model.J, 0))
+        keep = slice(None) if self.how.keep_state else slice(0)
+        return found.theta[keep], found.lam[keep], found.L
+
+    @property
+    def final(self) -> Final | None:
+        if not self.how.keep_model:
+            return None
+        return Final(cast(Any, self.settings), cast(Any, self.model), self.network, self.learnt)
+
+    def traffic(self, T: int) -> tuple[float, float]:
+        return self.network.sent / T, self.network.bytes / T
+
+    def checked(self, X: Array, y: Array, first: int) -> Block:
+        checks.finite_or_missing("X", X)
+        return X, losses.labels(self.model.loss, checks.finite("y", y, first))
+
+    def advance(self, X: Array, y: Array, first: int) -> Watched:
+        weights = self.model.weights
+        rounds = [self._round(X[:, t], y[:, t]) for t in range(X.shape[1])]
+        y_hat, alone = (np.stack(values, axis=1) for values in zip(*rounds, strict=True))
+        return Watched(y_hat, y, alone, weights, cast(Any, self.model))
+
+    def _round(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """What is predicted, and what would be from own samples only; learn what has become known."""
+        prediction = self.model.predict(x)
+        alone = self._count(prediction, y)
+        self.waiting.append((x, prediction, y))
+        if len(self.waiting) > self.how.delay:
+            sample, earlier, label = self.waiting.popleft()
+            now = self.model.predict(sample) if self.how.delay else earlier
+            outgoing = self.model.learn(now, label, earlier)
+            self.model.merge(self.network.exchange_round(self.model, outgoing))
+            self.learnt += 1
+        return prediction.y_hat, alone
+
+    def _count(self, prediction: Any, y: Array) -> Array:
+        """Add up errors and gaps; what own samples only predicted."""
+        gaps, each = self.model.gaps(prediction, self.network.around), self.model.models(prediction)
+        found = (prediction.y_hat - y) ** 2, gaps.mean(-1) ** 2, (each - y[:, None]) ** 2, gaps**2
+        self.sums = Sums(*(total + more for total, more in zip(self.sums, found, strict=True)))
+        alone = self.model.alone(prediction)
+        self.alone = self.alone + (alone - y) ** 2 if len(alone) else alone
+        return alone
+
+
+class PaperBlocks:
+    """The paper's learners, by whole blocks of rounds in an engine."""
+
+    alone, trust, final = np.empty(0), np.empty((0, 0)), None
+
+    def __init__(self, settings: Paper, graph: Graph, d: int, T: int, how: RunOptions) -> None:
+        _refuse_cycles(settings.hedge, graph)
+        self.setting = Setting(
+            V=kernels.check(settings.draw(d), d, how.dtype),
+            graph=graph,
+            rates=settings.rates_at(T),
+            loss=settings.loss_function,
+            hedge=settings.hedge,
+            delay=how.delay,
+            keep_state=how.keep_state,
+            one_block=not how.keep_state and T > 0 and not how.every,
+            threads=how.threads,
+            step=settings.step,
+            memory=settings.memory,
+            exchange=how.exchange,
+            bounds_labels=settings.outliers == "bound",
+        )
+        self.engine = engines.make(how.engine, self.setting)
+        self.pace = max(1, T // 100) if how.is_followed and not self.setting.one_block else ALL
+
+    @property
+    def most_rounds(self) -> int:
+        return min(self.engine.most_rounds, self.pace)
+
+    @property
+    def sums(self) -> Sums:
+        return self.engine.sums
+
+    @property
+    def weights(self) -> Array:
+        return self.engine.q
+
+    @property
+    def parameters(self) -> tuple[Array, Array, Array]:
+        return *self.engine.state(), self.engine.L
+
+    def traffic(self, T: int) -> tuple[float, float]:
+        (P, D, _), setting = self.setting.V.shape, self.setting
+        if setting.graph.J == 1:
+            return 0.0, 0.0
+        payload, shared = np.dtype(setting.exchange.payload).itemsize, 0 if setting.hedge == "local" else P
+        return float(2 * P * D + shared), 2.0 * P * D * payload + 8 * shared
+
+    def checked(self, X: Array, y: Array, first: int) -> Block:
+        """As it is: pieces are checked when they are read, since a stream may be larger than memory."""
+        return X, y
+
+    def advance(self, X: Array, y: Array, first: int) -> Watched:
+        rows = self.engine.rows  # a part of the network leaves the others' streams unread
+        mine, labels = (X, y) if rows is None else (X[rows], y[rows])
+        checks.finite("X", mine, first, rows)
+        labels = losses.labels(self.setting.loss, checks.finite("y", labels, first, rows))
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below, in one line
+            y_hat = self.engine.advance(mine, labels)
+        if not np.isfinite(y_hat).all():
+            raise InputError(
+                f"predictions overflowed after round {first}; expected x and y of moderate size; "
+                "scale them, for example to [0, 1]"
+            )
+        return Watched(y_hat, y, np.empty((0, 0)), self.engine.q)
+
+
+def _refuse_cycles(rule: str, graph: Graph) -> None:
+    if rule == "messages" and not graph.is_tree:
+        raise InputError(
+            'hedge="messages" counts losses again on a graph with cycles; expected a tree; '
+            'use hedge="neighbours" or another graph'
+        )
+
+
+#: Steppers by kind of settings, where an engine takes whole blocks; all others go round by round.
+BY_BLOCKS: dict[str, Callable[..., Stepper]] = {Paper.kind: PaperBlocks}
+
+
+def open_stream(
+    X: npt.ArrayLike | Iterable[Block], y: npt.ArrayLike | None, dtype: Float, delay: int
+) -> tuple[Iterator[Block], tuple[int, int, int], tuple[int, ...]]:
+    """The stream as blocks, its J, T (0 if unknown), d, and the further shape of the labels."""
+    if y is None:
+        blocks = _checked(iter(cast(Iterable[Block], X)), dtype)
+        first = next(blocks, None)
+        if first is None:
+            raise InputError("X holds no block; expected blocks of rounds; give at least one")
+        return _again(first, blocks), (first[0].shape[0], 0, first[0].shape[2]), ()
+    whole, labels = checks.floats("X", cast(Array, X), dtype), checks.floats("y", y, dtype)
+    targets = labels.shape[2:]
+    if labels.ndim == 3 and targets == (1,):
+        labels = labels[..., 0]
+    elif labels.ndim == 3:
+        raise InputError(f"y has {targets[0]} targets; expected one; run a network for each of them")
+    _check_shapes(whole, labels)
+    if delay >= whole.shape[1]:
+        raise InputError(
+            f"delay is {delay} in {whole.shape[1]} rounds, so no label is learnt; "
+            "expected more rounds than delay; give more"
+        )
+    return iter([(whole, labels)]), (whole.shape[0], whole.shape[1], whole.shape[2]), targets
+
+
+def _checked(blocks: Iterator[Block], dtype: Float) -> Iterator[Block]:
+    for pair in blocks:
+        X, y = checks.floats("X", pair[0], dtype), checks.floats("y", pair[1], dtype)
+        _check_shapes(X, y)
+        yield X, y
+
+
+def _again(first: Block, rest: Iterator[Block]) -> Iterator[Block]:
+    yield first
+    yield from rest
+
+
+def _check_shapes(X: Array, y: Array) -> None:
+    if X.ndim != 3 or 0 in X.shape:
+        raise InputError(
+            f"X has shape {X.shape}; expected (J, T, d): learners, rounds, features; "
+            "see domkl.datasets for splitting one table over learners"
+        )
+    checks.shape("y", y, X.shape[:2], "give one label for each sample of X")
