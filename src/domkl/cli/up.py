@@ -25,7 +25,7 @@ from ..base.words import column
 from ..exchange import graph
 from ..lab import experiment, fleet, trial
 from ..lab.experiment import Experiment
-from ..lab.report.sentences import together_or_alone
+from ..lab.report.facts import together_or_alone
 from ..lab.trial import Source
 from ..learning import losses, settings
 from . import folder_view, inspect, live, models, own, page, show

@@ -9,9 +9,8 @@ from ...base.extras import need
 from ...base.sheet import Sheet, explained, fit, needs
 from ...base.words import text
 from ..trial import Outcome
-from . import sentences, tables
-from .facts import Document, document
-from .tables import Column, KernelRow
+from . import facts as told
+from .facts import Column, Document, KernelRow, document
 
 NAME = 7  # least width of a learner's name, which is folded before a column is left out
 BAR = 10
@@ -26,13 +25,13 @@ def summary(outcome: Outcome) -> Any:
     facts = document(outcome)
     Group = need("rich.console", "cli").Group
     return Group(
-        text(sentences.headline(facts), "bold"),
-        text(sentences.setting_line(facts)),
+        text(told.headline(facts), "bold"),
+        text(told.setting_line(facts)),
         "",
-        text(sentences.sentence(facts)),
+        text(told.sentence(facts)),
         "",
         _Wide(facts, learners),
-        *(["", _Wide(facts, _kernels)] if tables.has_kernels(facts) else []),
+        *(["", _Wide(facts, _kernels)] if told.has_kernels(facts) else []),
         *_notes(facts),
         "",
         _Glossary(facts),
@@ -52,7 +51,7 @@ class _Wide:
 
 def learners(facts: Document, width: int) -> Sheet:
     """The errors of all learners, or of the best and the worst; the least of each row in bold."""
-    if not tables.has_kernels(facts):
+    if not told.has_kernels(facts):
         return _learners_with(facts, 0)
     most = _learners_with(facts, 3)
     return most if needs(most, whole=True) <= width else _learners_with(facts, 1)
@@ -60,7 +59,7 @@ def learners(facts: Document, width: int) -> Sheet:
 
 def _learners_with(facts: Document, kernels: int) -> Sheet:
     """The same with so many kernels of each learner."""
-    unit, columns = tables.squared_unit(facts), tables.learner_columns(facts)
+    unit, columns = told.squared_unit(facts), told.learner_columns(facts)
     mse = f"MSE, {unit}" if unit else "MSE"
     title = f"Mean squared error ({mse}): “{columns[0].head}” and others on the same samples"
     places: list[int | str | None] = [*_shown(facts), *(["mean"] if len(facts["learners"]) > 1 else [])]
@@ -90,7 +89,7 @@ def _row(facts: Document, columns: list[Column], at: int | str | None, kernels: 
     if isinstance(at, str):
         return [at, *(column.mean for column in columns), *more]
     learner = facts["learners"][at]
-    top = " · ".join(f"σ²={s} {weight}" for s, weight in tables.top_kernels(learner, kernels))
+    top = " · ".join(f"σ²={s} {weight}" for s, weight in told.top_kernels(learner, kernels))
     return [learner["name"], *(column.cells[at] for column in columns), *([top] if kernels else [])]
 
 
@@ -111,7 +110,7 @@ def _kernels(facts: Document, width: int) -> Sheet:
 
 
 def _kernels_in(facts: Document, parts: int) -> Sheet:
-    unit, rows = tables.squared_unit(facts), tables.kernel_rows(facts)
+    unit, rows = told.squared_unit(facts), told.kernel_rows(facts)
     parts = min(parts, len(rows))
     height = -(-len(rows) // parts)
     best = next((p for p, row in enumerate(rows) if row.best), None)
@@ -142,7 +141,7 @@ def _notes(facts: Document) -> list[Any]:
 
 
 def _verdict(facts: Document) -> list[Any]:
-    words = sentences.verdict(facts)
+    words = told.verdict(facts)
     return ["", text(words, "bold")] if words else []
 
 
@@ -155,7 +154,7 @@ class _Glossary:
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         whole, width = learners(self.facts, options.max_width), options.max_width
         left_out = {*whole.names()} - {*fit(whole, width).names(), "RMSE"}  # which the sentence has
-        words = {k: v for k, v in sentences.glossary(self.facts).items() if k not in left_out}
+        words = {k: v for k, v in told.glossary(self.facts).items() if k not in left_out}
         words |= {"bold": "the least of a row"} if console.color_system else {}
         for line in explained(words, width):
             yield need("rich.text", "cli").Text.assemble(*line)
