@@ -19,9 +19,8 @@ from domkl.base.errors import InputError
 from domkl.base.sheet import Sheet
 from domkl.cli import completion
 from domkl.faces.saved import About
-from domkl.lab import latex, report, results
-from domkl.lab.reproduce import claims
-from domkl.lab.reproduce.tables import Figure
+from domkl.lab import latex, report, reproduce, results
+from domkl.lab.reproduce import Figure
 
 AUTO = domkl.Auto(size=16)
 
@@ -325,9 +324,9 @@ def test_one_trial_judges_no_claim_and_has_no_spread():
             for method, value in (("DOKL2", 8.0), ("DOMKL", 1.0))
         ]
 
-    assert {claim.holds for claim in claims.judge(figures(1), [])} == {None}
-    assert claims.judge(figures(1), [])[0].ours == pytest.approx(8)
-    assert claims.judge(figures(3), [])[0].holds is True
+    assert {claim.holds for claim in reproduce.judge(figures(1), [])} == {None}
+    assert reproduce.judge(figures(1), [])[0].ours == pytest.approx(8)
+    assert reproduce.judge(figures(3), [])[0].holds is True
 
 
 # Manners

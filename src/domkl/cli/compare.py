@@ -15,7 +15,7 @@ from ..base.sheet import Sheet
 from ..base.words import plural
 from ..exchange import graph
 from ..lab import compare, experiment, trial
-from ..lab.compare import ComparisonRow, added, figure
+from ..lab.compare import ComparisonRow
 from ..lab.experiment import Experiment
 from ..lab.trial import Source
 from ..learning import losses
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     source = trial.prepare(chosen, args.rounds)
     args.graph = args.graph or ("ring" if args.experiment is None else chosen.graphs[0])
     network = trial.network(args.graph, source.split.names)
-    contenders = [added.contender(text) for text in args.add]
+    contenders = [compare.added_contender(text) for text in args.add]
     tables.check(args)
     if not args.json:
         need("rich.console", "cli")  # before minutes of work, not after
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _drawn(rows: list[ComparisonRow], source: Source) -> Any:
     """What draws the bar figure to a path."""
-    return lambda path: figure.write(rows, source.name, source.unit, path)
+    return lambda path: compare.draw(rows, source.name, source.unit, path)
 
 
 def _report(bar: Any, done: int, total: int, name: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from ..base import checks
 from ..base.errors import InputError
 from ..base.words import number
-from ..lab import devices
+from ..lab import fleet
 from ..lab.fleet import Fleet
 from . import live, page, show
 
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
     folder, seconds = Path(args.experiment), args.seconds
     if seconds is not None:
         checks.positive("--seconds", seconds)
-    names = devices.names_in(folder)
+    names = fleet.names_in(folder)
     models = _models(folder, names)
     environ = {key: value for key, value in os.environ.items() if not key.startswith("DOMKL_")}
     network = Fleet(folder, names, environ=environ)
@@ -57,7 +57,7 @@ def _models(folder: Path, names: list[str]) -> dict[str, Any]:
     for name in names:
         config = load(folder / f"{name}.toml", {})
         http = config.http
-        if http.address is not None and devices.is_used(*http.address):
+        if http.address is not None and fleet.is_used(*http.address):
             raise InputError(
                 f"{http.listen}, the page of {name}, is in use or not of this machine; expected a free port; "
                 f"stop what uses it, or change http in {folder / name}.toml"

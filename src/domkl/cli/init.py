@@ -17,8 +17,8 @@ from ..base.extras import need
 from ..datasets import Columns, guess, readers
 from ..datasets.cells import is_number
 from ..datasets.readers import queries
-from ..lab import devices
-from ..lab.devices import DeviceFile
+from ..lab import fleet
+from ..lab.fleet import DeviceFile
 from ..learning import alarms, conformal
 from . import listening, own, secret, show
 from .secret import SECRET
@@ -39,7 +39,7 @@ examples:
 
 Each source or topic becomes a device with a file of at most six lines in {FOLDER}/ (--folder); what the
 columns are is found out from their first rows, and is the same at every device. A password is asked for, or
-read from the variable {SECRET}; it goes to {FOLDER}/{devices.PASSWORD}, which only you can read.
+read from the variable {SECRET}; it goes to {FOLDER}/{fleet.PASSWORD}, which only you can read.
 """
 
 
@@ -84,7 +84,7 @@ def add_to(commands: Any) -> None:
         "--port",
         type=int,
         metavar="P",
-        help=f"the first device's page (default: {devices.PORT}, or the next that are free)",
+        help=f"the first device's page (default: {fleet.PORT}, or the next that are free)",
     )
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
     add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> None:
     """Ask what is missing, look at the first rows, write the files."""
     need("msgspec", "agent")
     folder = Path(args.folder)
-    devices.refuse_used(folder)
+    fleet.refuse_used(folder)
     if not args.files and not args.topic:
         _ask(args)
     if bool(args.files) == bool(args.topic):
@@ -124,9 +124,9 @@ def run(args: argparse.Namespace) -> None:
         **({} if rate is None else {"alarm_rate": rate}),
         **({"home_assistant": True} if args.home_assistant else {}),
     }
-    port = devices.free_from(devices.PORT, len(made)) if args.port is None else args.port
-    texts = devices.files(made, columns, args.graph, common, port, network)
-    devices.write(folder, texts, None if args.password_file else password)
+    port = fleet.free_from(fleet.PORT, len(made)) if args.port is None else args.port
+    texts = fleet.device_files(made, columns, args.graph, common, port, network)
+    fleet.write_folder(folder, texts, None if args.password_file else password)
     _tell(args, folder, [device.name for device in made], columns)
 
 
@@ -235,7 +235,7 @@ def _broker(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     table: dict[str, Any] = {"kind": "mqtt", "broker": args.broker}
     if args.user is not None:
         given = args.password_file and os.path.relpath(args.password_file, folder)
-        table |= {"user": args.user, "password_file": given or devices.PASSWORD}
+        table |= {"user": args.user, "password_file": given or fleet.PASSWORD}
     if args.ca is not None:
         table["ca"] = args.ca if args.ca == "system" else os.path.relpath(args.ca, folder)
     return {**table, "insecure": True} if args.insecure else table

@@ -19,8 +19,7 @@ from ..base.sheet import Sheet, split
 from ..base.words import NONE, digits
 from ..datasets.files import places
 from ..lab import experiment, latex, reproduce
-from ..lab.reproduce import Claim, Figure, Rows, Store
-from ..lab.reproduce.sheets import TITLES
+from ..lab.reproduce import TITLES, Claim, Figure, Rows, Store
 from ..lab.results import write_whole
 from . import keep, show
 from .tables import check_form
