@@ -40,9 +40,9 @@ from domkl.agent.config import AgentConfig, HttpSection, OutputSection, Transpor
 from domkl.agent.loop import Agent
 from domkl.agent.serve import service_of, show_status
 from domkl.agent.streams import aiter_of
-from domkl.cli import inputs
+from domkl.cli import live
 from domkl.cli.bench import machine
-from domkl.cli.page import RunWatch
+from domkl.cli.live import RunWatch
 from domkl.datasets import Split
 from domkl.lab.experiment import Experiment
 from domkl.lab.trial import Source
@@ -270,7 +270,7 @@ def main() -> None:
     }
     parser.add_argument("--only", choices=[*parts])
     args = parser.parse_args()
-    for module in (inputs, explaining):
+    for module in (live, explaining):
         module.EVERY *= 2
     for name, measure in parts.items():
         if args.only in (None, name):

@@ -12,7 +12,7 @@ import pytest
 
 import domkl
 from domkl import cli
-from domkl.datasets.sources import METRO, SOURCES
+from domkl.datasets.uci import METRO, SOURCES
 from domkl.lab import reproduce
 
 needs_data = pytest.mark.skipif(not os.environ.get("DOMKL_DATA"), reason="DOMKL_DATA is not set")

@@ -17,7 +17,7 @@ from brokers import MOSQUITTO, free_ports, running
 from domkl import cli
 from domkl.agent import config
 from domkl.base.errors import InputError
-from domkl.cli import init, listening
+from domkl.cli import init
 from domkl.lab import fleet
 
 needs_broker = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
@@ -160,17 +160,17 @@ def test_values_are_toml_whatever_they_hold(tmp_path):
 
 
 def test_names_come_from_what_differs_in_topics():
-    found = listening.names_of(["home/1/a b/x", "home/2/a b/x", "home/3/c/x"])
+    found = init.names_of(["home/1/a b/x", "home/2/a b/x", "home/3/c/x"])
     assert list(found.values()) == ["1-a-b", "2-a-b", "3-c"]
-    assert listening.names_of(["a/b", "c"]) == {"a/b": "a-b", "c": "c"}
+    assert init.names_of(["a/b", "c"]) == {"a/b": "a-b", "c": "c"}
     with pytest.raises(InputError, match="no different names"):
-        listening.names_of(["a b/x", "a-b/x"])
+        init.names_of(["a b/x", "a-b/x"])
 
 
 @needs_broker
 def test_topics_become_devices_with_a_secret_that_others_cannot_read(here, capsys, monkeypatch):
     paho = pytest.importorskip("paho.mqtt.client")
-    monkeypatch.setattr(listening, "QUIET", 0.3)
+    monkeypatch.setattr(init, "QUIET", 0.3)
     with running(here, users={"me": "it's a secret"}) as broker:
         stop = threading.Event()
 

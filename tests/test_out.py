@@ -186,7 +186,7 @@ def test_the_live_page_stays_after_the_results_until_one_ctrl_c(here, monkeypatc
         seen.append(capsys.readouterr().out)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("domkl.cli.page.time.sleep", sleep)
+    monkeypatch.setattr("domkl.cli.live.time.sleep", sleep)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert cli.main(["run", *MINE, "--rounds", "10", "--no-report", "--live"]) == 0
     assert len(seen) == 1

@@ -14,6 +14,7 @@ from typing import Any
 from ..base.errors import InputError
 from ..base.extras import need
 from ..base.sheet import Sheet
+from ..base.words import visible
 from ..datasets.columns import Columns
 from ..learning import settings
 from ..learning.settings import Auto, Paper
@@ -126,7 +127,7 @@ def check(config: Any, as_json: bool) -> None:
     if rows is not None:
         print(f"the first rows of {config.stream.shown}: {rows.read} read, {rows.used} can be used")
         for reason in rows.top():
-            print(f"refused: {show.visible(reason)}")
+            print(f"refused: {visible(reason)}")
     elif config.stream.path:
         print(f"{config.stream.path} is not there; its rows were not looked at")
     print(f"fingerprint {learner.fingerprint}: the same at every learner")
@@ -166,7 +167,7 @@ def in_line(table: dict[str, Any], prefix: str = "") -> str:
     parts = []
     for key, value in table.items():
         if isinstance(value, dict):
-            parts.append(in_line(value, f"{prefix}{show.visible(key)}."))
+            parts.append(in_line(value, f"{prefix}{visible(key)}."))
         elif value not in (None, "", ()):
-            parts.append(f"{prefix}{show.visible(key)} = {json.dumps(value)}")
+            parts.append(f"{prefix}{visible(key)} = {json.dumps(value)}")
     return ", ".join(parts)

@@ -10,7 +10,7 @@ from typing import Any
 from .. import datasets
 from ..base.sheet import Sheet
 from ..base.words import NONE
-from ..datasets.sources import WAVE_DIGESTS
+from ..datasets.uci import WAVE_DIGESTS
 from . import show
 
 FARMS = ", ".join(WAVE_DIGESTS)

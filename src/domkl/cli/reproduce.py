@@ -17,12 +17,12 @@ from ..base.errors import DataError, InputError
 from ..base.extras import need
 from ..base.sheet import Sheet, split
 from ..base.words import NONE, digits
-from ..datasets.files import places
+from ..datasets.uci import places
 from ..lab import experiment, latex, reproduce
 from ..lab.reproduce import TITLES, Claim, Figure, Rows, Store
 from ..lab.results import write_whole
-from . import keep, show
-from .tables import check_form
+from . import show
+from .show import check_form
 
 
 def add_to(commands: Any) -> None:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     _refuse_empty_tables(tables if args.tables else [], networks, names)
     if args.table is not None:
         latex.format_of(args.table, "--table")
-        keep.check_file(args.table, "--table")
+        show.check_file(args.table, "--table")
     with _backend(args.backend):
         rows, absent = _results(names, networks, args)
     all_figures = reproduce.summarise(rows, networks)

@@ -10,10 +10,9 @@ from typing import Any
 
 from ..base import checks, paths, toml
 from ..base.errors import InputError
-from ..datasets.base import SPLITS
 from ..datasets.columns import Columns
+from ..datasets.dataset import SPLITS, X_SCALES, Y_SCALES
 from ..datasets.readers.queries import anchored, is_database, name_of
-from ..datasets.scaling import X_SCALES, Y_SCALES
 from ..learning import settings
 from ..learning.first_order import Rates
 from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper

@@ -16,8 +16,8 @@ from ..base.errors import DataError, InputError
 from ..base.types import Array
 from ..base.words import plural
 from ..datasets import Columns, Split, Table
+from ..datasets.dataset import START
 from ..datasets.readers import Fault
-from ..datasets.scaling import START
 from ..datasets.table import filled
 from ..learning.losses import Loss
 from .experiment import Experiment
