@@ -23,6 +23,10 @@ def outcome(request):
     return OUTCOMES[request.param]()
 
 
+def legend(drawn):
+    return [text.get_text() for text in drawn.axes[0].get_legend().get_texts()]
+
+
 def test_nothing_is_cut_off_at_the_edges(outcome):
     for name in ("error", "graph", *(["weights"] if len(outcome.run.q_path) else [])):
         with figures.look(name):
@@ -73,14 +77,14 @@ def test_title_of_the_error_compares_the_two_halves(stations):
 
 def test_error_of_the_whole_run_stands_beside_the_others(stations):
     drawn, _, _ = figures.draw_error(stations)
-    words = [text.get_text() for text in drawn.axes[0].texts]
+    words = legend(drawn)
     known = {"paper": stations.run.mse, "alone": stations.mse_alone, "OMKL": stations.central_mse}
     for name, mse in {**known, **stations.baselines}.items():
         assert f"{name} {number(np.sqrt(stations.scale * mse.mean()))}" in words
 
 
 def test_weights_of_kernels_end_with_those_of_the_run(stations):
-    weights = figures._weights(stations)
+    weights = figures.Weights.of(stations)
     np.testing.assert_allclose(weights.shares[-1], stations.run.q.mean(0))
     assert weights.names == [f"σ²={number(s)}" for s in stations.sigma2]
     _, alt, caption = figures.draw_weights(stations)
@@ -91,19 +95,19 @@ def test_weights_of_kernels_end_with_those_of_the_run(stations):
 
 def test_weights_of_experts_are_drawn_by_name():
     auto = OUTCOMES["auto"]()
-    weights = figures._weights(auto)
+    weights = figures.Weights.of(auto)
     np.testing.assert_allclose(weights.shares[:-1], auto.run.q_path.mean(1))
     assert (weights.rounds[0], weights.rounds[-1]) == (0, auto.run.y_hat.shape[1])
     drawn, alt, caption = figures.draw_weights(auto)
     heaviest = EXPERT_NAMES[auto.run.q_path[-1].mean(0).argmax()]
     assert f"“{heaviest}” ends with" in alt
-    shown = {text.get_text() for text in drawn.axes[0].texts} - {"other experts"}
+    shown = {*legend(drawn)} - {"other experts"}
     assert heaviest in shown <= set(EXPERT_NAMES)
     assert all(f"“{name}”: {figures.EXPERTS[name]}" in caption for name in shown)
 
 
 def test_kernels_without_sigma2_are_numbered():
-    assert figures._weights(OUTCOMES["given frequencies"]()).names == ["1", "2"]
+    assert figures.Weights.of(OUTCOMES["given frequencies"]()).names == ["1", "2"]
 
 
 def test_figures_of_classes_count_the_wrong_ones():
@@ -113,13 +117,6 @@ def test_figures_of_classes_count_the_wrong_ones():
     drawn, alt, _ = figures.draw_graph(classes)
     assert "%" in alt
     assert drawn.axes[1].get_ylabel() == "wrong classes, %"
-
-
-def test_labels_never_overlap():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        heights = sorted(rng.uniform(size=8).tolist())
-        assert np.diff(figures.spread(heights)).min() >= figures.GAP - 1e-9
 
 
 def test_matplotlib_is_left_as_it_was(stations, tmp_path):

@@ -135,6 +135,7 @@ class Auto:
     can_go_on: ClassVar[bool] = True  # whether learners can be kept after a simulation
     takes_raw: ClassVar[bool] = True  # inputs of any scale, NaN where one is missing
     precision: ClassVar[str] = "float32"  # that a device computes in, unless told otherwise
+    has_kernels: ClassVar[bool] = False  # whether weights are of kernels, with rates of their own
     LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
 
     size: int = 1000
@@ -203,6 +204,7 @@ class Paper:
     can_go_on: ClassVar[bool] = False
     takes_raw: ClassVar[bool] = False
     precision: ClassVar[str] = "float64"
+    has_kernels: ClassVar[bool] = True
 
     kernels: npt.ArrayLike | KernelSpec | None = None
     rates: Rates | RateSpec | None = None

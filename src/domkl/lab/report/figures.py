@@ -17,7 +17,6 @@ from ...base.types import Array
 from ...base.words import number, percent, plural, shorten
 from ...exchange.graph import Graph
 from ...learning.auto import EXPERT_NAMES
-from ...learning.settings import Auto
 from ..trial import Outcome
 from .facts import Measure, measure, names_of
 
@@ -32,6 +31,14 @@ PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 #: Narrow, so that a phone shows the letters large enough.
 WIDTH = 4.8  # inches
 LONG_TITLE = 46  # characters
+#: More learners than this share one colour; curves have so many points.
+FEW, POINTS = len(PALETTE), 500
+#: A kernel or expert is drawn by itself if it has this much weight at the end or on average over time.
+MATTERS = 0.04
+#: Up to so many learners of a network are labelled with name and error, and up to so many with the name.
+NAME_AND_ERROR, NAME_ONLY = 12, 36
+#: From here on networkx's spring layout needs scipy.
+TOO_MANY_FOR_SPRINGS = 500
 SETTINGS = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -60,6 +67,18 @@ ADAPTIVE = (
     "<style>svg{color:#1f2328;background:#fff}"
     "@media(prefers-color-scheme:dark){svg{color:#e6e9ec;background:#14181c}}</style>"
 )
+
+
+#: What the experts of `Auto` predict with, in the order of `EXPERT_NAMES`.
+MEANINGS = (
+    "the mean of its neighbours' parameters",
+    "its own samples, near the common",
+    "its own samples only",
+    "its own samples only, with a small ridge",
+    "a small model of the last samples",
+    "all others together, corrected by the last errors",
+)
+EXPERTS = dict(zip(EXPERT_NAMES, MEANINGS, strict=True))
 
 
 class Picture(NamedTuple):
@@ -99,12 +118,6 @@ def set_title(axes: Axes, words: str) -> None:
     axes.set_title(words.replace(", ", ",\n") if len(words) > LONG_TITLE else words)
 
 
-def grid(axes: Axes) -> None:
-    """Faint horizontal lines behind the data."""
-    axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.7)
-    axes.set_axisbelow(True)
-
-
 def round_axis(axes: Axes, last: float) -> None:
     """An x axis of rounds, from the first to the last."""
     ticker = need("matplotlib.ticker", "cli")
@@ -131,58 +144,9 @@ def as_svg(figure: Figure) -> str:
     return re.sub(r"(<svg [^>]*>)", rf"\1{ADAPTIVE}", text, count=1)
 
 
-#: The least distance between two labels, as a share of the height.
-GAP = 0.062
-
-
-class Label(NamedTuple):
-    """A name beside the value that it names."""
-
-    at: float
-    words: str
-    colour: str = INK
-    alpha: float = 1.0
-    weight: str = "normal"
-
-
-def write_labels(axes: Axes, labels: list[Label]) -> None:
-    """Write labels at the right edge, moved apart where they would overlap."""
-    shown = sorted((label for label in labels if np.isfinite(label.at)), key=lambda label: label.at)
-    to_axes = axes.transData + axes.transAxes.inverted()
-    heights = [float(np.clip(to_axes.transform((1, max(s.at, 1e-300)))[1], 0, 1)) for s in shown]
-    for label, height in zip(shown, spread(heights), strict=True):
-        style = {"color": label.colour, "alpha": label.alpha, "weight": label.weight}
-        axes.text(1.02, height, label.words, transform=axes.transAxes, va="center", **style)
-
-
-def spread(heights: list[float]) -> list[float]:
-    """Move ascending heights apart until GAP lies between any two, around where they were.
-
-    >>> [round(h, 3) for h in spread([0.5, 0.5, 0.9])]
-    [0.469, 0.531, 0.9]
-    """
-    groups = [[h] for h in heights]  # each is centred at the mean of its members
-    i = 0
-    while i + 1 < len(groups):
-        if _base(groups[i + 1]) - _top(groups[i]) < GAP - 1e-12:
-            groups[i : i + 2] = [groups[i] + groups[i + 1]]
-            i = max(i - 1, 0)
-        else:
-            i += 1
-    return [_base(group) + k * GAP for group in groups for k in range(len(group))]
-
-
-def _base(group: list[float]) -> float:
-    return max(0.0, float(np.mean(group)) - (len(group) - 1) * GAP / 2)
-
-
-def _top(group: list[float]) -> float:
-    return _base(group) + (len(group) - 1) * GAP
-
-
-#: More learners than this share one colour.
-FEW = len(PALETTE)
-POINTS = 500
+def legend(axes: Axes) -> None:
+    """Names right of the picture, from top to bottom as the lines or areas lie."""
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, handlelength=1.2, reverse=True)
 
 
 class Curves(NamedTuple):
@@ -197,24 +161,6 @@ class Curves(NamedTuple):
     def errors(self) -> Array:
         """The error of each learner. (J, n)"""
         return self.measure.of(self.means)
-
-    @property
-    def together(self) -> Array:
-        """The error of all learners' predictions together. (n,)"""
-        return self.measure.of(self.means.mean(0))
-
-
-def draw_error(outcome: Outcome) -> Drawn:
-    """Each learner's rolling error, with the level of the whole run and of the comparators."""
-    curves = rolling(outcome)
-    levels = _levels(outcome) if curves.measure.root else {}
-    figure, axes = blank(3.3)
-    _error_frame(axes, outcome, curves, levels)
-    labels = _references(axes, levels) + _lines(axes, outcome, curves)
-    write_labels(axes, labels)
-    title = _error_finding(curves.measure)
-    set_title(axes, title)
-    return figure, _error_alt(title, curves, outcome), _error_caption(curves, bool(levels))
 
 
 def rolling(outcome: Outcome) -> Curves:
@@ -239,6 +185,35 @@ def nice_window(T: int) -> int:
     return max(about, min(10, -(-T // 3)))
 
 
+def draw_error(outcome: Outcome) -> Drawn:
+    """Each learner's rolling error, with the level of the whole run and of the comparators."""
+    curves, names = rolling(outcome), names_of(outcome)
+    levels = _levels(outcome) if curves.measure.root else {}
+    figure, axes = blank(3.3)
+    _error_axes(axes, outcome, curves, levels)
+    for name, level in sorted(levels.items(), key=lambda pair: pair[1]):
+        axes.axhline(level, color=INK, alpha=0.55, lw=0.9, ls=(0, (4, 3)), label=f"{name} {number(level)}")
+    few = len(names) <= FEW
+    marks = {"marker": "o", "markersize": 4, "clip_on": False} if len(curves.rounds) < 10 else {}
+    for j, (name, errors) in enumerate(zip(names, curves.errors, strict=True)):
+        style = {"color": PALETTE[j], "lw": 1.3} if few else {"color": PALETTE[0], "lw": 0.6, "alpha": 0.25}
+        axes.plot(curves.rounds, errors, label=shorten(name, 14) if few else None, **style, **marks)
+    if not few:
+        together = curves.measure.of(curves.means.mean(0))
+        axes.plot(curves.rounds, together, label=f"all {len(names)}", color=PALETTE[1], lw=1.8, **marks)
+    legend(axes)
+    title = _error_finding(curves.measure)
+    set_title(axes, title)
+    ends = zip(names[:FEW], curves.errors[:, -1], strict=False)
+    last = ", ".join(f"{name} {curves.measure.words(error)}" for name, error in ends)
+    rounds = plural(outcome.split.y.shape[1], "round")
+    alt = f"Line chart of the error over {rounds}. {title}. In the last window: {last}."
+    what = "Root mean squared error" if curves.measure.root else "Share of wrong classes"
+    dashed = "Dashed: the whole run, mean over learners, beside other methods. " if levels else ""
+    caption = f"{what} over the {plural(curves.window, 'round')} up to each round. {dashed}"
+    return figure, alt, f"{caption}The first windows may lie above the picture."
+
+
 def _levels(outcome: Outcome) -> dict[str, float]:
     own = {outcome.experiment.model.kind: outcome.run.mse}
     alone = {"alone": outcome.mse_alone} if outcome.graph.J > 1 else {}
@@ -247,72 +222,23 @@ def _levels(outcome: Outcome) -> dict[str, float]:
     return {name: level for name, level in levels.items() if np.isfinite(level)}
 
 
-def _error_frame(axes: Axes, outcome: Outcome, curves: Curves, levels: dict[str, float]) -> None:
-    low, high = _limits(curves, levels)
-    if low > 0:
-        axes.set_yscale("log")
-    axes.set_ylim(low, high)
-    round_axis(axes, outcome.split.y.shape[1])
-    _ticks(axes, low, high)
-    grid(axes)
-    axes.set_ylabel(curves.measure.axis)
-
-
-def _limits(curves: Curves, levels: dict[str, float]) -> tuple[float, float]:
-    """From the least to the greatest error; the first windows may lie above."""
+def _error_axes(axes: Axes, outcome: Outcome, curves: Curves, levels: dict[str, float]) -> None:
+    """From the least to the greatest error, by factors; the first windows may lie above."""
     settled = curves.errors[:, len(curves.rounds) // 20 :]
     seen = np.concatenate([settled[np.isfinite(settled)], np.array(list(levels.values()))])
-    if not seen.size or seen.max() <= 0:
-        return 0.0, 1.0
-    if seen.min() <= 0:
-        return 0.0, float(1.1 * seen.max())
-    return float(seen.min() / 1.12), float(seen.max() * 1.15)
-
-
-def _ticks(axes: Axes, low: float, high: float) -> None:
+    low, high = (float(seen.min()), float(seen.max())) if seen.size else (0.0, 0.0)
+    if low > 0:
+        axes.set_yscale("log")
+    axes.set_ylim(*((low / 1.12, high * 1.15) if low > 0 else (0.0, 1.1 * high or 1.0)))
     ticker = need("matplotlib.ticker", "cli")
-    axes.yaxis.set_major_locator(_locator(high / low if low > 0 else 1.0))
+    near = low <= 0 or high < 3 * low  # then even ticks are better than 1, 2, 5, ...
+    axes.yaxis.set_major_locator(ticker.MaxNLocator(5) if near else ticker.LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_minor_locator(ticker.NullLocator())
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: number(value)))
-
-
-def _locator(ratio: float) -> Any:
-    """Ticks at 1, 2, 5, ... where the errors differ by a large factor, else evenly."""
-    ticker = need("matplotlib.ticker", "cli")
-    if ratio < 4:
-        return ticker.MaxNLocator(5)
-    return ticker.LogLocator(subs=(1, 2, 3, 5, 7) if ratio < 12 else (1, 2, 5))
-
-
-def _references(axes: Axes, levels: dict[str, float]) -> list[Label]:
-    for level in levels.values():
-        axes.axhline(level, color=INK, alpha=0.55, linewidth=0.9, linestyle=(0, (4, 3)))
-    return [Label(level, f"{name} {number(level)}", alpha=0.7) for name, level in levels.items()]
-
-
-def _lines(axes: Axes, outcome: Outcome, curves: Curves) -> list[Label]:
-    return (_few if outcome.graph.J <= FEW else _many)(axes, outcome, curves)
-
-
-def _few(axes: Axes, outcome: Outcome, curves: Curves) -> list[Label]:
-    labels = []
-    for name, errors, colour in zip(names_of(outcome), curves.errors, PALETTE, strict=False):
-        _line(axes, curves, errors, color=colour, linewidth=1.3)
-        labels.append(Label(errors[-1], shorten(name, 14), colour, weight="bold"))
-    return labels
-
-
-def _many(axes: Axes, outcome: Outcome, curves: Curves) -> list[Label]:
-    for errors in curves.errors:
-        _line(axes, curves, errors, color=PALETTE[0], linewidth=0.6, alpha=0.25)
-    _line(axes, curves, curves.together, color=PALETTE[1], linewidth=1.8)
-    return [Label(curves.together[-1], f"all {outcome.graph.J}", PALETTE[1], weight="bold")]
-
-
-def _line(axes: Axes, curves: Curves, errors: Array, **style: object) -> None:
-    if len(curves.rounds) < 10:
-        style |= {"marker": "o", "markersize": 4, "clip_on": False}
-    axes.plot(curves.rounds, errors, solid_joinstyle="round", **style)
+    round_axis(axes, outcome.split.y.shape[1])
+    axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.set_ylabel(curves.measure.axis)
 
 
 def _error_finding(measured: Measure) -> str:
@@ -328,36 +254,6 @@ def _error_finding(measured: Measure) -> str:
     return f"{name} {measured.words(errors[0])} in the first half, {measured.words(errors[1])} in the second"
 
 
-def _error_caption(curves: Curves, compared: bool) -> str:
-    what = "Root mean squared error" if curves.measure.root else "Share of wrong classes"
-    dashed = "Dashed: the whole run, mean over learners, beside other methods. " if compared else ""
-    window = plural(curves.window, "round")
-    return f"{what} over the {window} up to each round. {dashed}The first windows may lie above the picture."
-
-
-def _error_alt(title: str, curves: Curves, outcome: Outcome) -> str:
-    ends = zip(names_of(outcome)[:FEW], curves.errors[:, -1], strict=False)
-    last = ", ".join(f"{name} {curves.measure.words(error)}" for name, error in ends)
-    rounds = plural(outcome.split.y.shape[1], "round")
-    return f"Line chart of the error over {rounds}. {title}. In the last window: {last}."
-
-
-#: An area is drawn by itself if it has this much weight at the end or on average over time.
-MATTERS = 0.04
-#: A label fits into a band that is this high.
-ROOM = 0.075
-#: What the experts of `Auto` predict with, in the order of `EXPERT_NAMES`.
-MEANINGS = (
-    "the mean of its neighbours' parameters",
-    "its own samples, near the common",
-    "its own samples only",
-    "its own samples only, with a small ridge",
-    "a small model of the last samples",
-    "all others together, corrected by the last errors",
-)
-EXPERTS = dict(zip(EXPERT_NAMES, MEANINGS, strict=True))
-
-
 class Weights(NamedTuple):
     """How the weight is divided over time, mean over learners."""
 
@@ -365,6 +261,16 @@ class Weights(NamedTuple):
     shares: Array  # (n, P)
     names: list[str]  # (P,)
     what: str  # "kernel" or "expert"
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Weights:
+        """Those of an outcome whose run has kept them."""
+        run, kernels = outcome.run, outcome.experiment.model.has_kernels
+        last = run.q if kernels else run.q_path[-1]
+        numbered = [f"σ²={number(s)}" for s in outcome.sigma2] or [str(p + 1) for p in range(last.shape[1])]
+        rounds = np.append(run.q_rounds, run.y_hat.shape[1]).astype(float)
+        shares = np.nan_to_num(np.concatenate([run.q_path, last[None]]).mean(1))
+        return cls(rounds, shares, numbered if kernels else list(EXPERTS), "kernel" if kernels else "expert")
 
     @property
     def chosen(self) -> list[int]:
@@ -382,166 +288,89 @@ class Weights(NamedTuple):
 
 def draw_weights(outcome: Outcome) -> Drawn:
     """Weights of kernels or experts, averaged over the learners, stacked to 100 %."""
-    weights = _weights(outcome)
-    chosen = weights.shares[:, weights.chosen]
-    bands = np.column_stack([chosen, 1 - chosen.sum(1)])
+    weights = Weights.of(outcome)
+    chosen, names = weights.shares[:, weights.chosen], [weights.names[p] for p in weights.chosen]
+    others = f"other {weights.what}s"
     figure, axes = blank(3.1)
-    colours = _colours(chosen.shape[1])
-    axes.stackplot(weights.rounds, bands.T, colors=[*colours, INK], linewidth=0)
-    axes.collections[-1].set_alpha(0.14)  # ink, so that it follows light and dark
-    _edges(axes, weights.rounds, bands)
-    names = [weights.names[p] for p in weights.chosen]
-    _weights_frame(axes, weights.rounds)
-    _name_bands(axes, weights.rounds, bands, [*names, f"other {weights.what}s"], colours)
-    set_title(axes, weights.finding)
-    return figure, _weights_alt(weights), _weights_caption(weights)
-
-
-def _weights(outcome: Outcome) -> Weights:
-    run = outcome.run
-    if isinstance(outcome.experiment.model, Auto):
-        names, what, last = list(EXPERT_NAMES), "expert", run.q_path[-1]
-    else:
-        numbered = [str(p + 1) for p in range(run.q.shape[1])]
-        names, what, last = [f"σ²={number(s)}" for s in outcome.sigma2] or numbered, "kernel", run.q
-    rounds = np.append(run.q_rounds, run.y_hat.shape[1]).astype(float)
-    shares = np.nan_to_num(np.concatenate([run.q_path, last[None]]).mean(1))
-    return Weights(rounds, shares, names, what)
-
-
-def _colours(n: int) -> list[Any]:
-    """From viridis, which colour-blind people can order too; in the order of the bands."""
+    # Viridis can be ordered by colour-blind people, too; the others are ink, which follows light and dark.
     viridis = need("matplotlib", "cli").colormaps["viridis"]
-    return [viridis(share) for share in np.linspace(0.2, 0.85, n)]
-
-
-def _edges(axes: Axes, rounds: Array, bands: Array) -> None:
-    for edge in np.cumsum(bands, axis=1)[:, :-1].T:
-        axes.plot(rounds, edge, color="white", linewidth=0.8)
-
-
-def _name_bands(axes: Axes, rounds: Array, bands: Array, words: list[str], colours: list[Any]) -> None:
-    """Write each name into its band where there is most room, or else at the right edge."""
-    tops = np.cumsum(bands, axis=1)
-    bottoms = tops - bands
-    inside = (rounds >= 0.12 * rounds[-1]) & (rounds <= 0.88 * rounds[-1])
-    off_centre = 0.1 * np.abs(rounds / rounds[-1] - 0.5)  # of equal heights, the one in the middle
-    beside = []
-    for k, name in enumerate(words):
-        low, high = _nearby(bottoms[:, k], np.max), _nearby(tops[:, k], np.min)
-        room = np.where(inside, high - low, -1.0)
-        i = int((room - off_centre).argmax())
-        colour = _readable_on(colours[k]) if k < len(colours) else INK
-        if room[i] >= ROOM:
-            axes.text(rounds[i], (low[i] + high[i]) / 2, name, color=colour, ha="center", va="center")
-        elif k < len(colours):
-            beside.append(Label(float(bottoms[-1, k] + tops[-1, k]) / 2, name))
-    write_labels(axes, beside)
-
-
-def _nearby(heights: Array, extreme: Callable[..., Array]) -> Array:
-    """The extreme height within about the width of a name."""
-    reach = max(1, len(heights) // 14)
-    padded = np.pad(heights, reach, mode="edge")
-    return extreme(np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1), axis=1)
-
-
-def _readable_on(colour: Any) -> str:
-    red, green, blue = colour[:3]
-    return "#111111" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"
-
-
-def _weights_frame(axes: Axes, rounds: Array) -> None:
-    round_axis(axes, rounds[-1])
+    colours = [*map(viridis, np.linspace(0.2, 0.85, chosen.shape[1])), INK]
+    bands = np.column_stack([chosen, 1 - chosen.sum(1)])
+    axes.stackplot(weights.rounds, bands.T, colors=colours, labels=[*names, others], linewidth=0)
+    axes.collections[-1].set_alpha(0.14)
+    round_axis(axes, weights.rounds[-1])
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(need("matplotlib.ticker", "cli").PercentFormatter(1.0))
     axes.set_ylabel("weight, mean over learners")
-
-
-def _weights_caption(weights: Weights) -> str:
-    few = f"those that stay below {percent(MATTERS)} are drawn together as “other {weights.what}s”."
-    how = f"How much each {weights.what} counts in the prediction, mean over the learners; {few}"
-    if weights.what == "kernel":
-        return f"{how} All kernels start with the same weight."
-    drawn = "; ".join(f"“{name}”: {EXPERTS[name]}" for name in (weights.names[p] for p in weights.chosen))
-    return f"{how} {drawn}."
-
-
-def _weights_alt(weights: Weights) -> str:
+    legend(axes)
+    set_title(axes, weights.finding)
     ends = ", ".join(f"{weights.names[p]} {percent(float(weights.shares[-1, p]))}" for p in weights.chosen)
-    return f"Stacked areas of the {weights.what}s' weights over time. {weights.finding}. At the end: {ends}."
-
-
-#: Up to so many learners are labelled with name and error, and up to so many with the name.
-NAME_AND_ERROR, NAME_ONLY = 12, 36
-#: From here on networkx's spring layout needs scipy.
-TOO_MANY_FOR_SPRINGS = 500
-BEYOND_NODE = 0.17
+    alt = f"Stacked areas of the {weights.what}s' weights over time. {weights.finding}. At the end: {ends}."
+    few = f"those that stay below {percent(MATTERS)} are drawn together as “{others}”."
+    caption = f"How much each {weights.what} counts in the prediction, mean over the learners; {few}"
+    if weights.what == "kernel":
+        return figure, alt, f"{caption} All kernels start with the same weight."
+    return figure, alt, f"{caption} {'; '.join(f'“{name}”: {EXPERTS[name]}' for name in names)}."
 
 
 def draw_graph(outcome: Outcome) -> Drawn:
     """Draw learners as dots in the colour of their error, links as lines."""
-    measured = measure(outcome)
-    errors = measured.of(measured.samples.mean(1))
-    places = layout(outcome.graph)
+    measured, graph, names = measure(outcome), outcome.graph, names_of(outcome)
+    errors, places = measured.of(measured.samples.mean(1)), layout(graph)
     figure, axes = blank(3.7)
-    _links(axes, outcome.graph, places)
+    width, alpha = (1.4, 0.35) if graph.J <= NAME_ONLY else (0.6, 0.25)
+    lines = need("matplotlib.collections", "cli").LineCollection
+    links = [places[[a, b]] for a, b in graph.edges]
+    axes.add_collection(lines(links, colors=INK, linewidths=width, alpha=alpha, zorder=1))
     dots = _dots(axes, places, errors)
-    _graph_labels(axes, names_of(outcome), places, [measured.words(error) for error in errors])
-    _colour_bar(figure, axes, dots, measured.axis)
-    _graph_frame(axes)
-    title = _graph_finding(names_of(outcome), errors, measured)
+    if graph.J <= NAME_ONLY:
+        for name, place, error in zip(names, places, errors, strict=True):
+            few = graph.J <= NAME_AND_ERROR
+            words = f"{shorten(name, 16)}\n{measured.words(error)}" if few else shorten(name, 8)
+            _beside(axes, place, words, few)
+    bar = figure.colorbar(dots, ax=axes, shrink=0.75, aspect=22, pad=0.02)
+    ticker = need("matplotlib.ticker", "cli")
+    bar.locator = ticker.MaxNLocator(5)
+    bar.formatter = ticker.FuncFormatter(lambda value, _: number(value))
+    bar.update_ticks()
+    bar.outline.set_visible(False)
+    bar.set_label(measured.axis)
+    axes.set(aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.4, 1.5))
+    axes.set_axis_off()
+    title = _graph_finding(names, errors, measured)
     set_title(axes, title)
-    caption = (
-        f"Who exchanges messages with whom, and each learner's error ({measured.name}) over the whole run."
-    )
-    return figure, _graph_alt(title, outcome), caption
+    learners, count = plural(graph.J, "learner"), plural(len(graph.edges), "link")
+    alt = f"Drawing of the network of {learners} and {count}, coloured by error. {title}."
+    caption = f"Who exchanges messages with whom, and each learner's error ({measured.name})"
+    return figure, alt, f"{caption} over the whole run."
 
 
 def layout(graph: Graph) -> Array:
     """A place for each learner, within the unit circle. (J, 2)"""
-    circle = _circle(graph.J)
-    alike = len(set(graph.deg.tolist())) == 1
-    if graph.J <= 2 or graph.J >= TOO_MANY_FOR_SPRINGS or (alike and _circular(graph)):
+    angle = np.pi * (0.5 if graph.J > 2 else 1.0) - 2 * np.pi * np.arange(graph.J) / graph.J
+    circle = np.column_stack([np.cos(angle), np.sin(angle)]) if graph.J > 1 else np.zeros((1, 2))
+    is_round = len(set(graph.deg.tolist())) == 1 and int(graph.deg[0]) in (2, graph.J - 1)
+    if graph.J <= 2 or graph.J >= TOO_MANY_FOR_SPRINGS or is_round:
         return circle
     networkx = need("networkx", "cli")
-    drawn = networkx.Graph(graph.edges)
     start = {j: tuple(circle[j]) for j in range(graph.J)}
-    spots = networkx.spring_layout(drawn, pos=start, iterations=300, seed=0)
-    return _within_circle(np.array([spots[j] for j in range(graph.J)]))
-
-
-def _circular(graph: Graph) -> bool:
-    """Whether a graph is a ring or complete, and so best drawn as a circle."""
-    return int(graph.deg[0]) in (2, graph.J - 1)
-
-
-def _circle(J: int) -> Array:
-    if J == 1:
-        return np.zeros((1, 2))
-    angle = np.pi * (0.5 if J > 2 else 1.0) - 2 * np.pi * np.arange(J) / J
-    return np.column_stack([np.cos(angle), np.sin(angle)])
-
-
-def _within_circle(places: Array) -> Array:
-    middle = (places.max(0) + places.min(0)) / 2
-    return np.asarray((places - middle) / np.linalg.norm(places - middle, axis=1).max())
-
-
-def _links(axes: Axes, graph: Graph, places: Array) -> None:
-    lines = [places[[a, b]] for a, b in graph.edges]
-    width, alpha = (1.4, 0.35) if graph.J <= NAME_ONLY else (0.6, 0.25)
-    collection = need("matplotlib.collections", "cli").LineCollection
-    axes.add_collection(collection(lines, colors=INK, linewidths=width, alpha=alpha, zorder=1))
+    spots = networkx.spring_layout(networkx.Graph(graph.edges), pos=start, iterations=300, seed=0)
+    places = np.array([spots[j] for j in range(graph.J)])
+    places -= (places.max(0) + places.min(0)) / 2
+    return np.asarray(places / np.linalg.norm(places, axis=1).max())
 
 
 def _dots(axes: Axes, places: Array, errors: Array) -> Any:
-    size = float(np.clip(3200 / len(places), 36, 420))
-    low, high = _range(errors)
+    """Colours from least to greatest error, at least a tenth apart: noise must not look like a difference."""
+    known = errors[np.isfinite(errors)]
+    low, high = 0.0, 1.0
+    if known.size and known.max() > 0:
+        middle = float(known.mean())
+        low, high = min(float(known.min()), 0.95 * middle), max(float(known.max()), 1.05 * middle)
     return axes.scatter(
         *places.T,
         c=np.where(np.isfinite(errors), errors, high),
-        s=size,
+        s=float(np.clip(3200 / len(places), 36, 420)),
         cmap="viridis_r",
         vmin=low,
         vmax=high,
@@ -551,52 +380,15 @@ def _dots(axes: Axes, places: Array, errors: Array) -> Any:
     )
 
 
-def _range(errors: Array) -> tuple[float, float]:
-    """From least to greatest, at least a tenth apart, so that noise does not look like a difference."""
-    known = errors[np.isfinite(errors)]
-    if not known.size or known.max() <= 0:
-        return 0.0, 1.0
-    low, high, middle = float(known.min()), float(known.max()), float(known.mean())
-    return min(low, 0.95 * middle), max(high, 1.05 * middle)
-
-
-def _graph_labels(axes: Axes, names: list[str], places: Array, errors: list[str]) -> None:
-    J = len(names)
-    if J > NAME_ONLY:
-        return
-    for name, place, error in zip(names, places, errors, strict=True):
-        words = shorten(name, 16 if J <= NAME_AND_ERROR else 8)
-        if J <= NAME_AND_ERROR:
-            words += f"\n{error}"
-        _beside(axes, place, words, J)
-
-
-def _beside(axes: Axes, place: Array, words: str, J: int) -> None:
+def _beside(axes: Axes, place: Array, words: str, few: bool) -> None:
     """Write words outside the dot, away from the middle of the network."""
     far = float(np.linalg.norm(place))
     x, y = place / far if far > 0.1 else (0.0, -1.0)
-    shift = (BEYOND_NODE if J <= NAME_AND_ERROR else 0.08) + 0.04 * abs(y)
+    shift = (0.17 if few else 0.08) + 0.04 * abs(y)
     side = "center" if abs(x) < 0.35 else ("left" if x > 0 else "right")
     level = "center" if abs(y) < 0.35 else ("bottom" if y > 0 else "top")
-    size = 8.5 if J <= NAME_AND_ERROR else 7
+    size = 8.5 if few else 7
     axes.text(place[0] + shift * x, place[1] + shift * y, words, ha=side, va=level, fontsize=size)
-
-
-def _colour_bar(figure: Figure, axes: Axes, dots: Any, label: str) -> None:
-    bar = figure.colorbar(dots, ax=axes, shrink=0.75, aspect=22, pad=0.02)
-    ticker = need("matplotlib.ticker", "cli")
-    bar.locator = ticker.MaxNLocator(5)
-    bar.formatter = ticker.FuncFormatter(lambda value, _: number(value))
-    bar.update_ticks()
-    bar.outline.set_visible(False)
-    bar.set_label(label)
-
-
-def _graph_frame(axes: Axes) -> None:
-    axes.set_aspect("equal")
-    axes.set_xlim(-1.5, 1.5)
-    axes.set_ylim(-1.4, 1.5)
-    axes.set_axis_off()
 
 
 def _graph_finding(names: list[str], errors: Array, measured: Measure) -> str:
@@ -606,16 +398,8 @@ def _graph_finding(names: list[str], errors: Array, measured: Measure) -> str:
     low, high = measured.words(errors[least]), measured.words(errors[most])
     if low == high:
         return f"All errors are near {low}" if len(names) > 1 else f"The error is {low}"
-    return f"Lowest error: {_called(names[least])} ({low}), highest: {_called(names[most])} ({high})"
-
-
-def _called(name: str) -> str:
-    return f"learner {name}" if name.isdigit() else shorten(name, 16)
-
-
-def _graph_alt(title: str, outcome: Outcome) -> str:
-    learners, links = plural(outcome.graph.J, "learner"), plural(len(outcome.graph.edges), "link")
-    return f"Drawing of the network of {learners} and {links}, coloured by error. {title}."
+    best, worst = (f"learner {n}" if n.isdigit() else shorten(n, 16) for n in (names[least], names[most]))
+    return f"Lowest error: {best} ({low}), highest: {worst} ({high})"
 
 
 FIGURES: dict[str, Callable[[Outcome], Drawn]] = {
