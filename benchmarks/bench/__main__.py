@@ -24,10 +24,10 @@ import peers
 import second_order
 import targets
 
-from domkl.base.sheet import Sheet
 from domkl.base.words import NONE, digits, number
 from domkl.cli import bench, show
 from domkl.exchange import graph
+from domkl.lab.sheet import Sheet
 from domkl.learning import kernels
 from domkl.learning.first_order import Rates
 

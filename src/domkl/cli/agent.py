@@ -13,11 +13,8 @@ from typing import Any
 
 from ..base.errors import InputError
 from ..base.extras import need
-from ..base.sheet import Sheet
 from ..base.words import visible
-from ..datasets.columns import Columns
-from ..learning import settings
-from ..learning.settings import Auto, Paper
+from ..lab.sheet import Sheet
 from . import show
 
 #: A file with every setting, explained; read without importing an agent, which needs more than the parser.
@@ -145,16 +142,15 @@ def _sections(found: dict[str, Any]) -> list[list[str]]:
 def understood(config: Any) -> dict[str, Any]:
     """A configuration as the tables of a file, defaults included."""
     about = {name: _table(value) for name, value in vars(config).items()}
-    if isinstance(config.model, Auto | Paper):
+    if hasattr(config.model, "precision"):
         about["dtype"] = config.dtype_for(config.model)
     return about
 
 
 def _table(value: Any) -> Any:
-    if isinstance(value, Auto | Paper):
-        return settings.describe(value)
-    if isinstance(value, Columns):
-        return value.table()
+    table = getattr(value, "table", None)  # of a model's settings, or of columns
+    if table is not None:
+        return table() if callable(table) else table
     return vars(value) if dataclasses.is_dataclass(value) else value
 
 

@@ -28,9 +28,9 @@ import numpy as np
 from .. import __version__, engines
 from ..base import checks
 from ..base.errors import InputError
-from ..base.sheet import Sheet, least_of
 from ..base.types import Array, Float
 from ..base.words import NONE, digits, plural, shorten
+from ..lab.sheet import Sheet, least_of
 from ..learner import Learner
 from ..learning import kernels
 from ..learning.first_order import Rates

@@ -11,12 +11,12 @@ from typing import Any
 
 from ..base.errors import InputError
 from ..base.extras import need
-from ..base.sheet import Sheet
 from ..base.words import plural
 from ..exchange import graph
 from ..lab import compare, experiment, trial
 from ..lab.compare import ComparisonRow
 from ..lab.experiment import Experiment
+from ..lab.sheet import Sheet
 from ..lab.trial import Source
 from ..learning import losses
 from . import inspect, options, show

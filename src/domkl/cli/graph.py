@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from ..base.errors import InputError
 from ..base.extras import need
-from ..base.sheet import Sheet
 from ..base.words import NONE, plural
 from ..exchange import graph
+from ..lab.sheet import Sheet
 from . import options, show
 
 Link = tuple[str, str]

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..base.errors import DataError, InputError
-from ..base.sheet import Sheet
 from ..base.words import NONE, plural
 from ..datasets import Columns, Encoder, readers, table
 from ..datasets.guess import ColumnView, Guess
 from ..datasets.readers import Fault, Raw
 from ..lab.experiment import Experiment
+from ..lab.sheet import Sheet
 from ..learning.settings import MOST_INPUTS
 from . import options, show
 

@@ -23,7 +23,7 @@ from ..learning import explain
 from ..learning.auto import AutoRows
 from ..learning.auto import explain as learnt
 from ..learning.explain import Function, Usual
-from ..learning.settings import Auto, ModelSettings
+from ..learning.settings import ModelSettings
 from ..learning.weights import weight_names
 from ..simulator import Watch, Watched
 from ..watch import Feed, RunFeed, Server
@@ -153,7 +153,7 @@ def _run_feed(chosen: Experiment, source: Source) -> RunFeed:
 
 def _unit(model: ModelSettings, source: Source) -> tuple[float, float, str]:
     """What a value is multiplied with, what is added to it, and the unit it then has."""
-    if source.raw and not isinstance(model, Auto):
+    if source.raw and not model.takes_raw:
         return 1.0, 0.0, ""  # scaled by the first rounds, as the paper does
     offset = stations.COLD if source.name == "stations" else 0.0
     return math.sqrt(source.scale), offset, source.unit

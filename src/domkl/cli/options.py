@@ -259,7 +259,7 @@ def _field(option: Option, kind: str) -> str:
 def _changed(model: ModelSettings, changes: dict[str, Any]) -> ModelSettings:
     """The model with new values for some fields; "rates.rho" is a field of a field."""
     whole = {name: value for name, value in changes.items() if "." not in name}
-    if isinstance(model, Paper):
+    if model.has_kernels:
         if "loss" in whole:
             whole.setdefault("delta", None)  # the experiment's belonged to its own loss
         for part, default in (("kernels", KernelSpec), ("rates", RateSpec)):

@@ -93,7 +93,7 @@ def _check_places(args: argparse.Namespace, chosen: Experiment) -> None:
         check_rate(args.alarm_rate)
         if chosen.model.loss_function.classifies:
             raise InputError("--alarm-rate is for numbers; expected no classes; leave it out")
-    if args.save is not None and not isinstance(chosen.model, Auto):
+    if args.save is not None and not chosen.model.can_go_on:
         raise InputError("--save is for model auto; expected --model auto with it; leave one out")
     if not args.no_report:
         show.check_folder(args.out)
@@ -163,7 +163,7 @@ def _named(args: argparse.Namespace) -> dict[str, str]:
 
 def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
     """The experiment with the options' values in place of its own."""
-    if args.data is not None and args.experiment == DEFAULT and isinstance(chosen.model, Auto):
+    if args.data is not None and args.experiment == DEFAULT:
         chosen = dataclasses.replace(chosen, model=Auto())  # the file's size was chosen for the stations
     given = {name: getattr(args, name) for name in ("horizon", "split") if getattr(args, name) is not None}
     chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, **given))

@@ -24,11 +24,9 @@ from ..base import paths
 from ..base.errors import InputError
 from ..base.extras import need
 from ..base.progress import ProgressLines
-from ..base.sheet import Sheet, lines, plain, without_bold
 from ..base.words import NONE, number, visible
-from ..lab import latex
-from ..lab.latex import FORMATS
 from ..lab.results import write_whole
+from ..lab.sheet import FORMATS, Sheet, format_of, whole
 from ..simulator.results import STOP
 from ..watch.requests import finite
 
@@ -48,7 +46,7 @@ def console() -> Any:
 def sheet(made: Sheet) -> None:
     """Print a table; in plain text where rich is not installed, as on a device."""
     if importlib.util.find_spec("rich") is None:
-        print(plain(lines(without_bold(made), width())), end="")
+        print(made.as_text(), end="")
     else:
         console().print(made)
 
@@ -146,7 +144,7 @@ def check_place(args: argparse.Namespace) -> None:
     if args.out is None:
         return
     if Path(args.out).suffix:
-        latex.format_of(args.out)
+        format_of(args.out)
         check_file(args.out, "--out")
     else:
         check_folder(args.out)
@@ -160,17 +158,17 @@ def write_tables(
         return []
     place = Path(args.out)
     if place.suffix:
-        write_whole(place, latex.whole(sheets, latex.format_of(place)).encode())
+        write_whole(place, whole(sheets, format_of(place)).encode())
         return [place]
     files = [place / f"{args.command}{end}" for end in FORMATS.values()]
     for path, how in zip(files, FORMATS, strict=True):
-        write_whole(path, latex.whole(sheets, how).encode())
+        write_whole(path, whole(sheets, how).encode())
     return files if draw is None else [draw(place / f"{args.command}.png"), *files]
 
 
 def print_tables(args: argparse.Namespace, sheets: Sequence[Sheet]) -> None:
     """Print the tables in the form of --format, and write those of --out."""
-    sys.stdout.write(latex.whole(sheets, args.format))
+    sys.stdout.write(whole(sheets, args.format))
     write_tables(args, sheets)
 
 

@@ -26,7 +26,6 @@ import numpy as np
 from ..base import checks
 from ..base.errors import InputError
 from ..base.extras import need
-from ..base.sheet import Sheet, least_of
 from ..base.types import Array
 from ..base.words import NONE, column, number, percent, plural, text, with_unit
 from ..exchange import graph
@@ -34,6 +33,7 @@ from ..lab import experiment, fleet, trial
 from ..lab.experiment import Experiment
 from ..lab.fleet import Fleet
 from ..lab.report.facts import together_or_alone
+from ..lab.sheet import Sheet, least_of
 from ..lab.trial import Source
 from ..learning import losses, settings
 from ..learning.weights import weight_names

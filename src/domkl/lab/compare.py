@@ -26,7 +26,6 @@ import numpy as np
 from ..base import checks
 from ..base.errors import Error, InputError
 from ..base.extras import need
-from ..base.sheet import Sheet, least_of
 from ..base.types import Array
 from ..base.words import digits
 from ..exchange.graph import LONE, Graph
@@ -37,6 +36,7 @@ from ..simulator import simulate
 from . import trial
 from .central import omkl
 from .rivals import AdaRaker, Vaw
+from .sheet import Sheet, least_of
 from .trial import Source, scaled
 
 

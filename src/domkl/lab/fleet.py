@@ -23,14 +23,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..base.errors import InputError
 from ..datasets.columns import Columns
-from ..learning import settings
-from ..learning.settings import KernelSpec, ModelSettings, Paper, RateSpec
+from ..learning.settings import KernelSpec, RateSpec
 from .experiment import Experiment
-from .trial import DTYPES, Source, network
+from .trial import Source, network
 
 #: The first device's port for health, metrics and the page; each further one has the next.
 PORT = 9464
@@ -228,8 +225,8 @@ def lay_out(
             "name": name,
             "neighbours": neighbours,
             "inputs": split.X.shape[2],
-            "dtype": np.dtype(DTYPES[experiment.model.kind]).name,
-            "model": _model(experiment.model, split.y.shape[1]),
+            "dtype": experiment.model.precision,
+            "model": _model(experiment, split.y.shape[1]),
             "stream": {"kind": "jsonl", "path": f"{name}.jsonl"},
             "transport": {**_for(name, transport), **_addresses(transport, places, name, neighbours)},
             "columns": _columns(source),
@@ -255,15 +252,16 @@ def _columns(source: Source) -> dict[str, Any]:
     return {key: table[key] for key in COLUMNS if key in table}
 
 
-def _model(model: ModelSettings, T: int) -> dict[str, Any]:
+def _model(experiment: Experiment, T: int) -> dict[str, Any]:
     """The [model] table; an agent does not know how long its stream is, so the rates get T as horizon."""
-    if isinstance(model, Paper):
-        rates = RateSpec() if model.rates is None else model.rates
-        if isinstance(rates, RateSpec) and rates.horizon is None:
-            rates = dataclasses.replace(rates, horizon=T)
-        spec = KernelSpec() if model.kernels is None else model.kernels
-        model = dataclasses.replace(model, kernels=spec, rates=rates)
-    return settings.describe(model)
+    paper = experiment.paper_model
+    if paper is None:
+        return experiment.model.table
+    rates = RateSpec() if paper.rates is None else paper.rates
+    if isinstance(rates, RateSpec) and rates.horizon is None:
+        rates = dataclasses.replace(rates, horizon=T)
+    spec = KernelSpec() if paper.kernels is None else paper.kernels
+    return dataclasses.replace(paper, kernels=spec, rates=rates).table
 
 
 def _places(names: Sequence[str], hosts: Mapping[str, str] | None) -> dict[str, str]:

@@ -23,7 +23,6 @@ import numpy as np
 from .. import __version__, datasets
 from ..base.errors import DataError, InputError
 from ..base.extras import need
-from ..base.sheet import Sheet
 from ..base.types import Array
 from ..base.words import NONE, digits
 from ..datasets import Dataset
@@ -34,6 +33,7 @@ from ..learning.settings import KernelSpec, Paper
 from ..simulator import simulate
 from .central import omkl
 from .experiment import Experiment
+from .sheet import Sheet
 
 Rows: TypeAlias = "list[dict[str, Any]]"
 
@@ -115,8 +115,8 @@ def _load(name: str, x_scale: str, y_scale: str) -> Dataset:
 
 
 def _paper(experiment: Experiment) -> Paper:
-    if isinstance(experiment.model, Paper):
-        return experiment.model
+    if experiment.paper_model is not None:
+        return experiment.paper_model
     raise InputError(
         f"the model of {experiment.name} is {experiment.model.kind}; expected paper, as the tables are the "
         'paper\'s; set kind = "paper" in [model]'
@@ -131,13 +131,10 @@ def _network(experiment: Experiment, data: Dataset, task: Task) -> Rows:
     run = simulate(split.X, split.y, graph, model=drawn)
     rows = _rows("mse", "DOMKL", run.mse) + _rows("cv", "DOMKL", run.cv)
     for method, sigma2 in SINGLES.items():
-        p = int(np.argmin(np.abs(np.log(_sigma2(model)) - np.log(sigma2))))
+        known = (experiment.kernels or KernelSpec()).sigma2
+        p = int(np.argmin(np.abs(np.log(known) - np.log(sigma2))))
         rows += _rows("mse", method, run.kernel_mse[:, p]) + _rows("cv", method, run.kernel_cv[:, p])
     return rows + _rows("mse", "best kernel", run.kernel_mse.min(1))
-
-
-def _sigma2(model: Paper) -> tuple[float, ...]:
-    return (model.kernels if isinstance(model.kernels, KernelSpec) else KernelSpec()).sigma2
 
 
 def _centralised(experiment: Experiment, data: Dataset, task: Task) -> Rows:

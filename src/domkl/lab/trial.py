@@ -11,19 +11,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .. import datasets
 from ..base import checks
 from ..base.errors import InputError
-from ..base.types import Array, Float
+from ..base.types import Array
 from ..datasets import Split, stations
 from ..exchange.graph import LONE, Graph, as_graph, build
 from ..learning import conformal, kernels, losses
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
-from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
+from ..learning.settings import ModelSettings, Paper
 from ..simulator import Progress, Run, Watch, simulate
 from .central import omkl
 from .experiment import DataSpec, Experiment, OmklSpec
@@ -48,8 +49,6 @@ __all__ = [
 
 #: Share of labels that bounds are to hold.
 COVERAGE = 0.9
-#: What each model computes in.
-DTYPES: dict[str, Float] = {Auto.kind: np.float32, Paper.kind: np.float64}
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,8 @@ class Outcome:
     @property
     def sigma2(self) -> tuple[float, ...]:
         """Each kernel's parameter, as the experiment calls it; none with model "auto". (P,)"""
-        model = self.experiment.model
-        if isinstance(model, Auto):
-            return ()
-        spec = KernelSpec() if model.kernels is None else model.kernels
-        return spec.sigma2 if isinstance(spec, KernelSpec) else ()
+        kernels = self.experiment.kernels
+        return () if kernels is None else kernels.sigma2
 
 
 def prepare(experiment: Experiment, rounds: int | None = None) -> Source:
@@ -165,15 +161,15 @@ def carry_out(
 
     Beside model "auto" stands the same network with the experiment's [paper] learner.
     """
-    model, paper = experiment.model, _paper_of(experiment)
+    model, paper, own = experiment.model, _paper_of(experiment), experiment.paper_model
     graph = network(experiment.graphs[0], source.split.names)
     asked, in_range = source.split.y.shape[1], scaled(source, paper.loss_function)
-    run = learn(model, source.split if isinstance(model, Auto) else in_range.split, graph, progress, watch)
+    run = learn(model, (source if model.takes_raw else in_range).split, graph, progress, watch)
     if run.y_hat.shape[1] < asked:
         stopped = f"stopped after {run.y_hat.shape[1]} of {asked} rounds"
         source = cut(source, run.y_hat.shape[1])._replace(notes=(*source.notes, stopped))
         in_range = scaled(source, paper.loss_function)
-    seen = source if isinstance(model, Auto) else in_range
+    seen = source if model.takes_raw else in_range
     factor = in_range.scale / seen.scale  # from the paper's scale to that of `run`
     beside = {} if model is paper else {"paper": factor * learn(paper, in_range.split, graph).mse}
     T, d = seen.split.X.shape[1:]
@@ -182,8 +178,8 @@ def carry_out(
         dataset=source.name,
         split=seen.split,
         graph=graph,
-        rates=model.rates_at(T) if isinstance(model, Paper) else None,
-        fingerprint=kernels.fingerprint(model.draw(d)) if isinstance(model, Paper) else None,
+        rates=None if own is None else own.rates_at(T),
+        fingerprint=None if own is None else kernels.fingerprint(own.draw(d)),
         run=run,
         mse_alone=alone(model, seen.split, run),
         central_mse=factor * centralised(paper, experiment.omkl, in_range.split),
@@ -199,8 +195,8 @@ def carry_out(
 def _paper_of(experiment: Experiment) -> Paper:
     """The model if it is the paper's, else the [paper] learner, made to learn the same kind of labels."""
     model, paper = experiment.model, experiment.paper
-    if isinstance(model, Paper):
-        return model
+    if experiment.paper_model is not None:
+        return experiment.paper_model
     if paper.loss_function.classifies == model.loss_function.classifies:
         return paper
     return dataclasses.replace(paper, loss=model.loss, reg=None, delta=None)
@@ -220,10 +216,10 @@ def learn(
         graph,
         model=model,
         delay=split.delay,
-        dtype=DTYPES[model.kind],
+        dtype=model.precision,
         weights_every=max(1, split.y.shape[1] // 200),
         progress=progress,
-        keep_model=isinstance(model, Auto),
+        keep_model=model.can_go_on,
         watch=watch,
     )
 
@@ -235,10 +231,8 @@ def alone(model: ModelSettings, split: Split, run: Run) -> Array:
     """
     if len(run.mse) == 1:
         return run.mse
-    dtype, each = DTYPES[model.kind], range(len(run.mse))
-    lone = [
-        simulate(split.X[[j]], split.y[[j]], LONE, model=model, delay=split.delay, dtype=dtype) for j in each
-    ]
+    options: Any = {"model": model, "delay": split.delay, "dtype": model.precision}
+    lone = [simulate(split.X[[j]], split.y[[j]], LONE, **options) for j in range(len(run.mse))]
     return np.concatenate([found.mse for found in lone])
 
 

@@ -13,7 +13,7 @@ from ...base.types import Array
 from ...base.words import column, number, percent, plural, with_unit
 from ...learning import losses, settings
 from ...learning.losses import Loss
-from ...learning.settings import KernelSpec, Paper
+from ...learning.settings import KernelSpec
 from ..trial import Outcome
 
 Document: TypeAlias = "dict[str, Any]"
@@ -113,8 +113,8 @@ def _setting(outcome: Outcome) -> Document:
 
 
 def _kernels(outcome: Outcome) -> Document | None:
-    model = outcome.experiment.model
-    if not isinstance(model, Paper):
+    model = outcome.experiment.paper_model
+    if model is None:
         return None
     used = dataclasses.replace(model, kernels=KernelSpec()) if model.kernels is None else model
     return {**settings.describe(used)["kernels"], "fingerprint": outcome.fingerprint}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ...base.extras import need
-from ...base.sheet import Sheet, explained, fit, needs
 from ...base.words import text
+from ..sheet import Sheet
 from ..trial import Outcome
 from . import facts as told
-from .facts import Column, Document, KernelRow, document
+from .facts import Column, Document, document
 
 NAME = 7  # least width of a learner's name, which is folded before a column is left out
 BAR = 10
@@ -30,23 +30,21 @@ def summary(outcome: Outcome) -> Any:
         "",
         text(told.sentence(facts)),
         "",
-        _Wide(facts, learners),
-        *(["", _Wide(facts, _kernels)] if told.has_kernels(facts) else []),
+        _Learners(facts),
+        *(["", _kernels(facts)] if told.has_kernels(facts) else []),
         *_notes(facts),
-        "",
-        _Glossary(facts),
         *_verdict(facts),
     )
 
 
-class _Wide:
-    """A table that is built when the width of the terminal is known."""
+class _Learners:
+    """Their table, which is made when the width of the terminal is known."""
 
-    def __init__(self, facts: Document, build: Callable[[Document, int], Sheet]) -> None:
-        self.facts, self.build = facts, build
+    def __init__(self, facts: Document) -> None:
+        self.facts = facts
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        yield self.build(self.facts, options.max_width)
+        yield learners(self.facts, options.max_width)
 
 
 def learners(facts: Document, width: int) -> Sheet:
@@ -54,7 +52,7 @@ def learners(facts: Document, width: int) -> Sheet:
     if not told.has_kernels(facts):
         return _learners_with(facts, 0)
     most = _learners_with(facts, 3)
-    return most if needs(most, whole=True) <= width else _learners_with(facts, 1)
+    return most if most.width(whole=True) <= width else _learners_with(facts, 1)
 
 
 def _learners_with(facts: Document, kernels: int) -> Sheet:
@@ -73,6 +71,7 @@ def _learners_with(facts: Document, kernels: int) -> Sheet:
             (i, c + 1) for i, at in enumerate(places) for c, one in enumerate(columns) if at in one.best
         ),
         tuple(range(last, 1, -1)),
+        {**told.glossary(facts), "bold": "the least of a row"},
         apart=frozenset({len(places) - 1} if places[-1] == "mean" else ()),
         fold=NAME,
     )
@@ -103,31 +102,17 @@ def _shown(facts: Document) -> list[int | None]:
     return [*order[:ENDS], None, *order[-ENDS:]]
 
 
-def _kernels(facts: Document, width: int) -> Sheet:
-    """Every kernel by itself, in as many side-by-side parts as there is room for."""
-    made = [_kernels_in(facts, parts) for parts in (3, 2, 1)]
-    return next((sheet for sheet in made if needs(sheet, whole=True) <= width), made[-1])
-
-
-def _kernels_in(facts: Document, parts: int) -> Sheet:
+def _kernels(facts: Document) -> Sheet:
+    """Every kernel by itself."""
     unit, rows = told.squared_unit(facts), told.kernel_rows(facts)
-    parts = min(parts, len(rows))
-    height = -(-len(rows) // parts)
-    best = next((p for p, row in enumerate(rows) if row.best), None)
-    cells = [[cell for row in rows[i::height] for cell in _kernel_row(row)] for i in range(height)]
+    bars = [_bar(row.length) + (" ← best" if row.best else "") for row in rows]
     return Sheet(
         f"Every kernel alone (DOKL), mean over learners: MSE{f' in {unit}' if unit else ''}",
-        ("σ²", "MSE", "weight", "√MSE") * parts,
-        [row + [""] * (4 * parts - len(row)) for row in cells],
-        frozenset(range(3, 4 * parts, 4)),
-        frozenset()
-        if best is None
-        else frozenset((best % height, 4 * (best // height) + c) for c in range(4)),
+        ("σ²", "MSE", "weight", "√MSE"),
+        [[row.sigma2, row.mse, row.weight, bar] for row, bar in zip(rows, bars, strict=True)],
+        frozenset({3}),
+        frozenset((i, c) for i, row in enumerate(rows) for c in range(4) if row.best),
     )
-
-
-def _kernel_row(row: KernelRow) -> list[str]:
-    return [row.sigma2, row.mse, row.weight, _bar(row.length) + (" ← best" if row.best else "")]
 
 
 def _bar(share: float) -> str:
@@ -143,18 +128,3 @@ def _notes(facts: Document) -> list[Any]:
 def _verdict(facts: Document) -> list[Any]:
     words = told.verdict(facts)
     return ["", text(words, "bold")] if words else []
-
-
-class _Glossary:
-    """What the headings mean; not those of columns for which there is no room."""
-
-    def __init__(self, facts: Document) -> None:
-        self.facts = facts
-
-    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        whole, width = learners(self.facts, options.max_width), options.max_width
-        left_out = {*whole.names()} - {*fit(whole, width).names(), "RMSE"}  # which the sentence has
-        words = {k: v for k, v in told.glossary(self.facts).items() if k not in left_out}
-        words |= {"bold": "the least of a row"} if console.color_system else {}
-        for line in explained(words, width):
-            yield need("rich.text", "cli").Text.assemble(*line)
