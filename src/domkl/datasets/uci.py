@@ -301,7 +301,7 @@ def load(
         "weather", "conductivity", "air_quality" ("air"), "wave_energy" ("wave"), or
         "traffic/p" and "temperature/p" for the AR(p) samples of a series (p = 5 if left out).
     x_scale, y_scale
-        A scaling of `domkl.datasets.scaling`. "default" is "minmax" for both, except for
+        A scaling of `domkl.datasets.dataset`. "default" is "minmax" for both, except for
         Air quality: X = (X + 200) / 2975 and y = (CO - 0.1) / 11.8.
         Of a series, `y_scale` scales the series before it is embedded, so that lags and
         target share one scale; an `x_scale` other than "default" or "none" then scales
