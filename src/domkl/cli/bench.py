@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import platform
 import sys
@@ -29,7 +28,7 @@ from .. import __version__, engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
-from ..base.words import NONE, digits, plural, shorten
+from ..base.words import NONE, digits, plural
 from ..lab.sheet import Sheet, least_of
 from ..learner import Learner
 from ..learning import kernels
@@ -42,7 +41,6 @@ PARTS = ("limits", "w1", "w2")
 LOOPS = ("fma", "sincos", "vector", "stored", "triad")
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-BAR, LEAST_BAR = 48, 12  # characters of the longest bar, and those that names leave it
 AGAINST = ("time\nµs", "limit\nµs", "fraction")
 LEGEND = {
     "limit": "the time if the machine did these operations at the speeds measured above",
@@ -411,7 +409,7 @@ def _read(path: Path) -> str:
 
 
 def print_all(document: Mapping[str, Any]) -> None:
-    """The engine, the limits, and a table and bars of each part."""
+    """The engine, the limits, and a table of each part."""
     console, engine = show.console(), document["engine"]
     console.print(f"engine: {engine['in_use']}, as {engine['why']}")
     if document["limits"]:
@@ -434,13 +432,11 @@ def print_all(document: Mapping[str, Any]) -> None:
         rows = [[*against(row), f"{digits(row['us'] / known[0]['us'])}x"] for row in known]
         title = "W1: 5 learners, 17 kernels, d = 81, CV included; one learner and step"
         table(title, ("engine", *AGAINST, "times\nthe first"), rows, known)
-        bars(known)
     if "w2" in document:
         known = document["w2"]["rows"]
         rows = [[row["name"], digits(row["us"]), f"{digits(row['times_ours'])}x"] for row in known]
         heads = ("learner", "CPU time\nµs", "times\nthe first")
         table("W2: one sample from Python: predict, then learn", heads, rows, known)
-        bars(known)
 
 
 def table(
@@ -463,19 +459,3 @@ def against(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """Name, time, limit and fraction of it as cells."""
     fraction = f"{row['fraction']:.2f}" if "fraction" in row else NONE
     return row["name"], digits(row["us"]), digits(row.get("limit_us")), fraction
-
-
-def bars(known: list[dict[str, Any]]) -> None:
-    """Bars of times on a logarithmic scale, as long as there is room for; the first row's limit on top."""
-    limit = known[0].get("limit_us")
-    rows = [("the limit, one thread", limit)] if limit else []
-    rows += [(row["name"], row["us"]) for row in known]
-    low = math.log10(min(value for _, value in rows)) - 0.3
-    high = max(math.log10(max(value for _, value in rows)), low + 1)
-    longest, console = max(len(digits(value)) for _, value in rows), show.console()
-    wide = min(max(len(name) for name, _ in rows), console.width - longest - LEAST_BAR - 4)
-    most = min(BAR, console.width - wide - longest - 4)
-    console.print("\nµs, on a logarithmic scale")
-    for name, value in rows:
-        length = max(1, round(most * (math.log10(value) - low) / (high - low)))
-        console.print(f"  {shorten(name, wide):{wide}} {'█' * length} {digits(value)}", markup=False)

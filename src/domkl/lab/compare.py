@@ -108,23 +108,16 @@ class LoneModel(Protocol):
 def lone_contenders(seed: int) -> list[Contender]:
     """Those that need no other library."""
     paper = Paper(kernels=KernelSpec(seed=seed), rates=ALONE)
-    return [
-        Contender("OMKL", "all", lambda source: _omkl(source, seed)),
-        Contender(
-            "AdaRaker on the same features",
-            "all",
-            lambda source: learn_all(source, AdaRaker(_frequencies(source, seed))),
+    runs: dict[str, Run] = {
+        "OMKL": lambda source: _omkl(source, seed),
+        "AdaRaker on the same features": lambda source: learn_all(
+            source, AdaRaker(_frequencies(source, seed))
         ),
-        Contender(
-            "VAW on the same features",
-            "all",
-            lambda source: learn_all(source, Vaw(_frequencies(source, seed))),
-        ),
-        Contender(
-            "domkl auto, one learner", "all", lambda source: _alone(source, Auto(seed=seed)), scales=True
-        ),
-        Contender("domkl paper, one learner", "all", lambda source: _alone(source, paper)),
-    ]
+        "VAW on the same features": lambda source: learn_all(source, Vaw(_frequencies(source, seed))),
+        "domkl auto, one learner": lambda source: _alone(source, Auto(seed=seed)),
+        "domkl paper, one learner": lambda source: _alone(source, paper),
+    }
+    return [Contender(name, "all", run, scales="auto" in name) for name, run in runs.items()]
 
 
 def _omkl(source: Source, seed: int) -> Result:
@@ -220,25 +213,31 @@ def _dictionary(x: Array) -> dict[int, float]:
     return dict(enumerate(x.tolist()))
 
 
-class _Scikit:
-    """Random features and stochastic gradient descent, a sample at a time."""
+class SklearnModel:
+    """An estimator of scikit-learn, a sample at a time; before its first label it predicts 0.
 
-    def __init__(self, load: Any, seed: int) -> None:
-        self.sampler = load("sklearn.kernel_approximation").RBFSampler(n_components=100, random_state=seed)
-        self.model, self.fitted = load("sklearn.linear_model").SGDRegressor(random_state=seed), False
+    A `sampler` makes features of the inputs; it is fitted to the first.
+    """
+
+    def __init__(self, model: Any, sampler: Any = None) -> None:
+        self.model, self.sampler, self.fitted = model, sampler, False
 
     def predict(self, x: Array) -> float:
-        return float(self.model.predict(self.sampler.transform(x[None]))[0]) if self.fitted else 0.0
+        return float(self.model.predict(self._features(x))[0]) if self.fitted else 0.0
 
     def learn(self, x: Array, y: float) -> None:
-        if not self.fitted:
+        if self.sampler is not None and not self.fitted:
             self.sampler.fit(x[None])
-        self.model.partial_fit(self.sampler.transform(x[None]), [y])
+        self.model.partial_fit(self._features(x), [y])
         self.fitted = True
 
+    def _features(self, x: Array) -> Any:
+        return x[None] if self.sampler is None else self.sampler.transform(x[None])
 
-def _linear(load: Any, seed: int) -> LoneModel:
-    return RiverModel(load("river.linear_model").LinearRegression())
+
+def _random_features(load: Any, seed: int) -> LoneModel:
+    sampler = load("sklearn.kernel_approximation").RBFSampler(n_components=100, random_state=seed)
+    return SklearnModel(load("sklearn.linear_model").SGDRegressor(random_state=seed), sampler)
 
 
 def _scaled_linear(load: Any, seed: int) -> LoneModel:
@@ -254,25 +253,20 @@ def _scaled_linear(load: Any, seed: int) -> LoneModel:
     return RiverModel(scaling.StandardScaler() | bounded)
 
 
-def _tree(load: Any, seed: int) -> LoneModel:
-    return RiverModel(load("river.tree").HoeffdingTreeRegressor())
-
-
-def _neighbours(load: Any, seed: int) -> LoneModel:
-    return RiverModel(load("river.neighbors").KNNRegressor())
-
-
-def _forest(load: Any, seed: int) -> LoneModel:
-    return RiverModel(load("river.forest").ARFRegressor(n_models=10, seed=seed))
+def _of_river(module: str, name: str, **options: Any) -> tuple[str, Build]:
+    return "river", lambda load, seed: RiverModel(getattr(load(f"river.{module}"), name)(**options))
 
 
 PEERS: dict[str, tuple[str, Build]] = {
-    "River LinearRegression": ("river", _linear),
+    "River LinearRegression": _of_river("linear_model", "LinearRegression"),
     "River StandardScaler + LinearRegression(AdaGrad)": ("river", _scaled_linear),
-    "River HoeffdingTreeRegressor": ("river", _tree),
-    "River KNNRegressor": ("river", _neighbours),
-    "River ARFRegressor(10)": ("river", _forest),
-    "scikit-learn RBFSampler(100) + SGDRegressor": ("sklearn", _Scikit),
+    "River HoeffdingTreeRegressor": _of_river("tree", "HoeffdingTreeRegressor"),
+    "River KNNRegressor": _of_river("neighbors", "KNNRegressor"),
+    "River ARFRegressor(10)": (
+        "river",
+        lambda load, seed: RiverModel(load("river.forest").ARFRegressor(n_models=10, seed=seed)),
+    ),
+    "scikit-learn RBFSampler(100) + SGDRegressor": ("sklearn", _random_features),
 }
 
 
@@ -342,23 +336,6 @@ def _refusal(text: str, fact: str) -> InputError:
         f"--add {text} cannot be used ({fact}); expected module:Class of an estimator with learn_one and "
         "predict_one (River) or partial_fit and predict (scikit-learn); name another"
     )
-
-
-class SklearnModel:
-    """An estimator of scikit-learn, a sample at a time; before its first label it predicts 0."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.fitted = model, False
-
-    def predict(self, x: Array) -> float:
-        return float(self.model.predict(x[None])[0]) if self.fitted else 0.0
-
-    def learn(self, x: Array, y: float) -> None:
-        self.model.partial_fit(x[None], [y])
-        self.fitted = True
-
-
-_: type[LoneModel] = SklearnModel
 
 
 #: What is averaged over trials.
