@@ -15,8 +15,10 @@ from ..base.errors import InputError
 from ..base.extras import need
 from ..base.words import visible
 
-#: Between two columns, and the least width of words that do not fit.
-GAP, LEAST = 3, 6
+#: Between two columns.
+GAP = 3
+#: Several words get so much room before a column is left out, and so much where nothing can be left out.
+READABLE, LEAST = 14, 6
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,11 @@ class Sheet:
         """The least width of each column: numbers are not cut, words may be folded."""
         found = []
         for c, head in enumerate(self.heads):
-            longest = max((len(_clean(row[c])) for row in self.rows), default=0)
+            cells = [_clean(row[c]) for row in self.rows]
+            longest = max(map(len, cells), default=0)
             if c in self.words and not whole:
-                longest = min(longest, self.fold)
+                word = max((len(word) for cell in cells for word in cell.split()), default=0)
+                longest = min(longest, self.fold, max(READABLE, word))
             found.append(max(longest, *map(len, head.split("\n") if whole else head.split())))
         return found
 
