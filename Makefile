@@ -32,7 +32,7 @@ reproduce: $(VENV)/.dev  ## the paper's tables beside the printed figures
 	$(BIN)/domkl reproduce
 
 bench: $(PEERS)/.ready  ## measure engines, limit and peers; write results, pictures and tables
-	$(PEERS)/bin/domkl bench --out benchmarks/results
+	$(PEERS)/bin/python benchmarks/bench --out benchmarks/results
 	$(PEERS)/bin/python benchmarks/scaling.py
 	$(PEERS)/bin/python benchmarks/plot.py
 	$(PEERS)/bin/python benchmarks/tables.py

@@ -24,7 +24,7 @@ import time
 import numpy as np
 
 import domkl
-from domkl.lab.bench import machine
+from domkl.cli.bench import machine
 
 J, REACH, P, D, d, T = 20_000, 3, 3, 20, 5, 150
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM")}
@@ -111,7 +111,7 @@ def main():
     if args.work:
         work(args.work)
         return
-    result = {"machine": machine.describe(), **compare(args.ranks, args.repeats)}
+    result = {"machine": machine(), **compare(args.ranks, args.repeats)}
     print(f"J = {J} on a ring lattice, P = {P}, D = {D}, d = {d}, T = {T}")
     print(f"  one process {result['one_process_s']:.2f} s, {args.ranks} ranks {result['ranks_s']:.2f} s")
     print(f"  cores that others took meanwhile, run by run: {result['others_cores']}")

@@ -40,10 +40,10 @@ from domkl.agent.config import AgentConfig, HttpSection, OutputSection, Transpor
 from domkl.agent.loop import Agent
 from domkl.agent.serve import service_of, show_status
 from domkl.agent.streams import aiter_of
-from domkl.cli import inputs
-from domkl.cli.page import RunWatch
+from domkl.cli import live
+from domkl.cli.bench import machine
+from domkl.cli.live import RunWatch
 from domkl.datasets import Split
-from domkl.lab.bench import machine
 from domkl.lab.experiment import Experiment
 from domkl.lab.trial import Source
 from domkl.simulator import Watched
@@ -270,14 +270,14 @@ def main() -> None:
     }
     parser.add_argument("--only", choices=[*parts])
     args = parser.parse_args()
-    for module in (inputs, explaining):
+    for module in (live, explaining):
         module.EVERY *= 2
     for name, measure in parts.items():
         if args.only in (None, name):
             found = {key: float(f"{value:.4g}") for key, value in measure(args.seconds).items()}
             print(name, json.dumps(found), flush=True)
             kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-            kept |= {name: found, "machine": machine.describe()}
+            kept |= {name: found, "machine": machine()}
             RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
 
 

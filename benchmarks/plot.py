@@ -12,7 +12,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 
-from domkl.lab.report.style import PALETTE, SETTINGS
+from domkl.lab.report.figures import PALETTE, SETTINGS
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -33,7 +33,7 @@ def colour(name: str) -> str:
 
 
 def plain(value: float, _: int) -> str:
-    """Numbers as people write them: mathematics in labels is off (see domkl.report.style)."""
+    """Numbers as people write them: mathematics in labels is off (see SETTINGS)."""
     return f"{value:,g}"
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import domkl
-from domkl.lab.bench import machine, timing, w1
+from domkl.cli import bench
 
 HERE = Path(__file__).parent
 BASE = {"J": 64, "P": 8, "D": 64, "d": 32, "degree": 6}
@@ -36,14 +36,14 @@ def lattice(J: int, degree: int) -> list[tuple[int, int]]:
     return [(j, (j + k) % J) for j in range(J) for k in range(1, degree // 2 + 1)]
 
 
-def trial(shape: dict[str, int], T: int) -> timing.Trial:
+def trial(shape: dict[str, int], T: int) -> bench.Trial:
     """Seconds of one of T rounds."""
     J = shape["J"]
-    X, y = w1.stream(J, T, shape["d"])
+    X, y = bench.stream(J, T, shape["d"])
     V = domkl.kernels.gaussian(shape["d"], shape["D"], sigma2=np.logspace(-1, 1, shape["P"]).tolist())
     graph = domkl.graph.as_graph(lattice(J, shape["degree"]), J)
     model = domkl.Paper(kernels=V)
-    return timing.timed(lambda: domkl.simulate(X, y, graph, model=model, threads=1), T)
+    return bench.timed(lambda: domkl.simulate(X, y, graph, model=model, threads=1), T)
 
 
 def exponent(x: list[int], seconds: list[float]) -> dict[str, float]:
@@ -61,7 +61,7 @@ def exponent(x: list[int], seconds: list[float]) -> dict[str, float]:
 
 def measure(turns: int, T: int) -> list[dict[str, Any]]:
     shapes = {f"{name} = {x}": BASE | {name: x} for name, xs in SWEEPS.items() for x in xs}
-    least = timing.best({name: trial(shape, T) for name, shape in shapes.items()}, turns)
+    least = bench.best({name: trial(shape, T) for name, shape in shapes.items()}, turns)
     result = []
     for name, xs in SWEEPS.items():
         seconds = [least[f"{name} = {x}"] for x in xs]
@@ -79,7 +79,7 @@ def main() -> None:
     options.add_argument("--out", type=Path, default=HERE / "results", help="where scaling.json goes")
     args = options.parse_args()
     sweeps = measure(2, 3) if args.quick else measure(7, ROUNDS)
-    document = {"machine": machine.describe(), "engine": machine.engine(), "base": BASE, "sweeps": sweeps}
+    document = {"machine": bench.machine(), "engine": bench.engine_in_use(), "base": BASE, "sweeps": sweeps}
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "scaling.json").write_text(json.dumps(document, indent=2) + "\n")
     for sweep in sweeps:

@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 import domkl
-from domkl.lab.bench import machine
+from domkl.cli.bench import machine
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import naive
@@ -80,7 +80,7 @@ def main():
     options.add_argument("--json", metavar="FILE", help="also write the figures to FILE")
     args = options.parse_args()
     result = {
-        "machine": machine.describe(),
+        "machine": machine(),
         "twin": [against_the_twin(d) for d in (21, 81)],
         "imports": imports(),
     }

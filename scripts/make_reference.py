@@ -20,7 +20,7 @@ TARGET = Path(__file__).parent.parent / "docs" / "reference.md"
 #: Modules whose public names are listed, after those of `domkl` itself: attributes of it, or paths below it.
 MODULES = (
     *("kernels", "losses", "graph", "hedge", "metrics", "conformal", "errors"),
-    *("datasets", "datasets.stations", "datasets.scaling"),
+    *("datasets", "datasets.stations", "datasets.dataset"),
     *("learning.model", "exchange.combine", "exchange.message", "exchange.edges", "learner.handed"),
     *("river", "sklearn"),
     *("agent", "agent.config", "agent.streams", "agent.transports", "agent.wire", "agent.checkpoint"),

@@ -35,7 +35,7 @@ def made(J, T, seed=0, d=3, graph="ring", model=FIRST, delay=0):
 
 def simulated(experiment, source, payload="float64"):
     split, model = source.split, experiment.model
-    how = {"delay": split.delay, "dtype": trial.DTYPES[model.kind], "exchange": domkl.Exchange(payload)}
+    how = {"delay": split.delay, "dtype": model.precision, "exchange": domkl.Exchange(payload)}
     return domkl.simulate(split.X, split.y, experiment.graphs[0], model=model, **how)
 
 

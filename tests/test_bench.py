@@ -12,13 +12,12 @@ import pytest
 
 from domkl import cli, engines
 from domkl.base.errors import Error, InputError
-from domkl.lab import bench
-from domkl.lab.bench import child, limits, machine, peers, targets, timing, twin, w1, w2, w3, w4
+from domkl.cli import bench
 
 KEPT = pathlib.Path(__file__).parent.parent / "benchmarks" / "results" / "bench.json"
 
 ROOT = pathlib.Path(__file__).parent.parent
-PEAK = limits.Limits(64, 1, fma=40e9, sincos=1e9, vector=40e9, stored=20e9, triad=20e9)
+PEAK = bench.Limits(64, 1, fma=40e9, sincos=1e9, vector=40e9, stored=20e9, triad=20e9)
 native = pytest.mark.skipif(engines.available() is not None, reason="the native engine was not built")
 
 
@@ -29,15 +28,24 @@ def script(name):
     return module
 
 
+peers, networks, second_order, targets = (
+    script(f"bench/{name}") for name in ("peers", "networks", "second_order", "targets")
+)
+
+
 @pytest.fixture(scope="module")
 def document(tmp_path_factory):
-    """One quick run through the command, without peers: it is their packages that take seconds to load."""
+    """One quick run through the command."""
     folder = tmp_path_factory.mktemp("figures")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(peers, "ALL", ())
-        patch.setattr(bench, "apart", bench.run)
-        assert cli.main(["bench", "--quick", "--out", str(folder)]) == 0
+    assert cli.main(["bench", "--quick", "--out", str(folder)]) == 0
     return json.loads((folder / "bench.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def whole(document):
+    """The same with the workloads of benchmarks/bench, without peers, whose packages take seconds to load."""
+    limits = [bench.Limits(*known) for known in map(networks.rates_of, document["limits"])]
+    return {**document, "w3": networks.measure(True, limits), "w4": second_order.measure(True)}
 
 
 def numbers(value):
@@ -54,12 +62,12 @@ def numbers(value):
 def test_json_is_one_document_and_the_rest_goes_elsewhere(capfd):
     assert cli.main(["bench", "--quick", "--only", "limits", "--json"]) == 0
     out, err = capfd.readouterr()
-    assert set(json.loads(out)) == {"quick", "machine", "engine", "limits", "targets"}
+    assert set(json.loads(out)) == {"quick", "machine", "engine", "limits"}
     assert "measuring" in err
 
 
-def test_all_figures_are_positive(document):
-    parts = {name: document[name] for name in bench.PARTS}
+def test_all_figures_are_positive(whole):
+    document, parts = whole, {name: whole[name] for name in (*bench.PARTS, "w3", "w4")}
     found = list(numbers(parts))
     assert len(found) > 50
     assert all(np.isfinite(found))
@@ -70,9 +78,9 @@ def test_all_figures_are_positive(document):
 
 
 @native
-def test_fractions_are_the_limit_over_the_time(document):
+def test_fractions_are_the_limit_over_the_time(whole):
     """How large they are in a quick run says nothing: the machine may have been busy during either."""
-    rows = with_fractions(document)
+    rows = with_fractions(whole)
     assert len(rows) >= 4
     for row in rows:
         assert row["fraction"] == pytest.approx(row["limit_us"] / row["us"])
@@ -98,8 +106,6 @@ def test_the_engine_in_use_is_told_with_its_reason(document):
 
 def test_without_the_native_engine_numpy_is_measured_and_the_reason_given(monkeypatch, capsys):
     monkeypatch.setattr(engines, "available", lambda: "the native engine was not built: no compiler")
-    monkeypatch.setattr(peers, "ALL", ())
-    monkeypatch.setattr(bench, "apart", bench.run)
     assert cli.main(["bench", "--quick", "--only", "w1,w2"]) == 0
     out = capsys.readouterr().out
     assert "engine: numpy, as the native engine was not built: no compiler" in out
@@ -117,12 +123,12 @@ def test_the_machine_is_described_without_its_names_and_paths(document):
 
 
 @native
-@pytest.mark.parametrize("loop", [*limits.LOOPS, "read"])
+@pytest.mark.parametrize("loop", [*bench.LOOPS, "read"])
 @pytest.mark.parametrize("single", [False, True])
 def test_every_loop_runs_on_every_instruction_set(loop, single):
     from domkl.engines._native import _engine
 
-    for isa in machine.engine()["runs"]:
+    for isa in bench.engine_in_use()["runs"]:
         rate = _engine.limit(loop, isa, single=single, seconds=0.001, threads=2, bytes=1 << 20)
         assert 1e6 < rate < 1e14
 
@@ -137,46 +143,45 @@ def test_limits_refuse_what_they_cannot_measure():
 
 
 def test_the_limit_grows_with_all_that_costs():
-    least = limits.bound(PEAK, w1.SHAPE)
-    assert least.by == "compute"
-    assert least.ns == pytest.approx(50 * 81 / 40 + 50 / 1 + 16 * 100 / 40)
+    least = sum(PEAK.parts(bench.NETWORK).values())
+    assert least == pytest.approx(17e-3 * (50 * 81 / 40 + 50 / 1 + 16 * 100 / 40))
     for name in ("D", "d", "deg"):
-        more = w1.SHAPE._replace(**{name: 2 * getattr(w1.SHAPE, name)})
-        assert limits.bound(PEAK, more).ns > least.ns
+        more = bench.NETWORK._replace(**{name: 2 * getattr(bench.NETWORK, name)})
+        assert sum(PEAK.parts(more).values()) > least
 
 
 def test_memory_bounds_what_the_cache_does_not_hold():
-    large = limits.LimitShape(J=100_000, P=17, D=50, d=21, deg=6, scattered=True)
-    bound = limits.bound(PEAK, large, last_cache=1 << 20)
-    assert bound.by == "memory"
-    rows = bound.ns * 20 / 800  # 20 bytes a nanosecond, 800 bytes a row
+    large = networks.BenchNetwork("large", J=100_000, T=5)
+    found = networks.against(large, PEAK, 1.0, cache=1 << 20)
+    assert found["bound_by"] == "memory"
+    rows = found["limit_us"] / 17e-3 * 20 / 800  # 20 bytes a nanosecond, 800 bytes a row
     assert 9.5 < rows < 10.5  # theta, six neighbours', mu twice, theta anew, and x
-    assert limits.memory_bytes(large._replace(scattered=False), PEAK, 1 << 20) == 4 * 800 + 21 * 8
-    assert limits.memory_bytes(w1.SHAPE, PEAK, 1 << 20) == 0
+    assert networks.memory_bytes(large._replace(key="lattice"), PEAK, 1 << 20) == 4 * 800 + 21 * 8
+    assert networks.memory_bytes(large._replace(J=5), PEAK, 1 << 20) == 0
 
 
 def test_the_second_orders_limit_is_the_larger_of_reading_and_computing():
-    shape, rates = w4.NETWORK, {"fma": 40e9, "sincos": 1e9}
-    parts = w4.bound(shape, 64, **rates, read=80e9)
+    shape, rates = second_order.NETWORK, {"fma": 40e9, "sincos": 1e9}
+    parts = second_order.bound(shape, 64, **rates, read=80e9)
     n = 100 * 101 / 2
     assert parts["reading"] == pytest.approx(17 * n * 8 / 80e3)
     assert parts["compute"] == pytest.approx(17 * ((5 * n + 50 * 21) / 40e3 + 50 / 1e3))
-    assert w4.bound(shape, 32, **rates, read=80e9)["reading"] == parts["reading"] / 2
-    given = w4.bound(w4.DEVICE, 64, **rates, read=80e9)
+    assert second_order.bound(shape, 32, **rates, read=80e9)["reading"] == parts["reading"] / 2
+    given = second_order.bound(second_order.DEVICE, 64, **rates, read=80e9)
     assert given["compute"] == pytest.approx(2 * 5 * 850 * 851 / 2 / 40e3)  # no features to make
 
 
 def test_a_thread_holds_its_own_matrices():
-    assert w4.NETWORK.held(1) == w4.NETWORK.held(2) == 5 * 5050
-    assert w4.DEVICE.held(1) == 2 * w4.DEVICE.held(2) == 850 * 851
-    assert w4.StepShape(1, 3, 4, 0).held(2) == 2 * 36
+    assert second_order.NETWORK.held(1) == second_order.NETWORK.held(2) == 5 * 5050
+    assert second_order.DEVICE.held(1) == 2 * second_order.DEVICE.held(2) == 850 * 851
+    assert second_order.StepShape(1, 3, 4, 0).held(2) == 2 * 36
 
 
 @pytest.mark.parametrize("bits", [64, 32])
 def test_the_device_that_is_timed_learns(bits):
-    shape = w4.StepShape(J=1, P=2, D=4, d=0)
+    shape = second_order.StepShape(J=1, P=2, D=4, d=0)
     names = ["numpy"] if engines.available() else ["numpy", "native"]
-    states = [w4.device(shape, w1.EngineRun(name, name, bits, 1), 30)() for name in names]
+    states = [second_order.device(shape, bench.EngineRun(name, name, bits, 1), 30)() for name in names]
     for state in states:
         assert np.abs(state.theta).min() > 0
         np.testing.assert_allclose(state.theta, states[0].theta, rtol=1e-2, atol=1e-4)
@@ -189,14 +194,7 @@ def test_missing_peers_are_named_with_the_line_that_installs_them(monkeypatch):
     assert [peer["name"] for peer in peers.missing()] == [peer.name for peer in peers.ALL]
     assert {peer["install"] for peer in peers.missing()} == {"pip install -r benchmarks/requirements.txt"}
     listed = (ROOT / "benchmarks" / "requirements.txt").read_text()
-    assert all(name in listed for name in machine.PACKAGES)
-
-
-def test_a_missing_peer_is_printed(monkeypatch, capsys):
-    monkeypatch.setattr(peers, "ALL", (peers.BenchPeer("Some Peer", "no_such_package", peers.linear),))
-    monkeypatch.setattr(bench, "apart", bench.run)
-    assert cli.main(["bench", "--quick", "--only", "w2"]) == 0
-    assert "not installed: Some Peer; install it with: pip install -r" in capsys.readouterr().out
+    assert all(name in listed for name in ("river", "scikit-learn", "vowpalwabbit"))
 
 
 @pytest.mark.parametrize("peer", peers.ALL, ids=lambda peer: peer.name)
@@ -209,12 +207,12 @@ def test_peers_that_are_installed_learn(peer):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_our_learner_learns_what_it_is_timed_with(dtype):
-    assert_learns(lambda X, y: w2.ours(X, y, dtype), w2.SHAPE.d)
+    assert_learns(lambda X, y: bench.our_device(X, y, dtype), bench.LONE.d)
 
 
 def assert_learns(make, d, n=300):
     """Its error, as a share of the labels' mean square, falls from the first third to the last."""
-    X, y = (part[0] for part in w1.stream(1, n, d))
+    X, y = (part[0] for part in bench.stream(1, n, d))
     act = make(X, y)
     errors = np.array([(float(np.ravel(act(i))[0]) - y[i]) ** 2 for i in range(n)])
     early, late = (
@@ -226,40 +224,32 @@ def assert_learns(make, d, n=300):
 def test_contenders_take_turns_and_keep_their_best():
     order, times = [], iter([5.0, 1.0, 3.0, 2.0])
     trials = {name: lambda name=name: (order.append(name), next(times))[1] for name in "ab"}
-    assert timing.best(trials, rounds=2) == {"a": 3.0, "b": 1.0}
+    assert bench.best(trials, turns=2) == {"a": 3.0, "b": 1.0}
     assert order == ["a", "b", "a", "b"]
 
 
-def test_the_twin_is_found_in_a_checkout_only(tmp_path, monkeypatch):
-    assert twin.find() == ROOT / "tests" / "naive.py"
-    monkeypatch.chdir(tmp_path)
-    assert twin.find(tmp_path / "site-packages" / "domkl" / "bench" / "twin.py") is None
-    monkeypatch.setattr(twin, "find", lambda: None)
-    assert twin.load() is None
-
-
 def test_the_random_graph_is_nearly_regular():
-    edges = child.random_regular(500)
+    edges = networks.random_regular(500)
     degrees = np.bincount(edges.ravel())
     assert degrees.max() == 6
     assert degrees.mean() > 5.9
 
 
 def test_a_child_that_fails_is_told_in_one_line():
-    broken = w3.BenchNetwork("small", J=0, T=1)
+    broken = networks.BenchNetwork("small", J=0, T=1)
     with pytest.raises(Error, match=r"^J = 0, one thread failed: .*memory was short$"):
-        w3._child(broken)
+        networks._child(broken)
 
 
 def test_peak_of_memory_is_the_childs_own():
     held = np.ones(60_000_000)  # 480 MB here
-    answer = w3._child(w3.BenchNetwork("ring", J=10, T=3, P=3, D=4))
+    answer = networks._child(networks.BenchNetwork("ring", J=10, T=3, P=3, D=4))
     assert held.sum() > 0
     assert answer["peak_bytes"] is None or answer["peak_bytes"] < 300e6
 
 
-def test_targets_are_judged_by_the_figures(document):
-    judged = targets.judge(document)
+def test_targets_are_judged_by_the_figures(whole):
+    judged = targets.judge(whole)
     assert {row["what"].split(",")[0] for row in judged} >= {"W1", "W3"}
     for row in judged:
         better = (
@@ -274,7 +264,7 @@ def test_unknown_parts_are_refused_in_one_line(only, capsys):
     assert cli.main(["bench", "--only", only]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
     with pytest.raises(InputError):
-        bench.run(["nonsense"], quick=True)
+        bench.measure(["nonsense"], quick=True)
 
 
 def test_an_impossible_folder_is_refused_before_measuring(tmp_path, capsys):

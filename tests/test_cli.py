@@ -13,7 +13,7 @@ import pytest
 import domkl
 from domkl import cli
 from domkl.base.errors import InputError
-from domkl.cli import models, show
+from domkl.cli import options, show
 from domkl.lab import experiment
 
 needs_data = pytest.mark.skipif(not os.environ.get("DOMKL_DATA"), reason="DOMKL_DATA is not set")
@@ -160,7 +160,7 @@ def test_the_papers_model_takes_the_files_section_and_the_options(here, capsys):
 
 
 @pytest.mark.parametrize("kind", ["auto", "paper"])
-@pytest.mark.parametrize("option", models.OPTIONS.values(), ids=lambda option: option.name)
+@pytest.mark.parametrize("option", options.OPTIONS.values(), ids=lambda option: option.name)
 def test_every_option_sets_its_field_or_is_refused(option, kind):
     texts = {"loss": "logistic", "kernels": "cauchy", "hedge": "local", "step": "newton", "outliers": "bound"}
     needs = {"delta": ["--loss", "huber"], "memory": ["--step", "newton"]}
@@ -170,12 +170,12 @@ def test_every_option_sets_its_field_or_is_refused(option, kind):
     argv = ["run", "--model", kind, f"--{option.name}", text, *(needs.get(option.name, []) if field else [])]
     args, plain = cli.parser().parse_args(argv), experiment.load("three-stations")
     if field:
-        changed = models.choose(args, plain).model
+        changed = options.choose_model(args, plain).model
         assert changed.kind == kind
         assert operator.attrgetter(field)(changed) == option.type(text)
     else:
         with pytest.raises(InputError, match=f"--{option.name} is a setting of model"):
-            models.choose(args, plain)
+            options.choose_model(args, plain)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 
 import domkl
 from domkl import cli
-from domkl.datasets.sources import METRO, SOURCES
-from domkl.lab.reproduce import claims, tasks
+from domkl.datasets.uci import METRO, SOURCES
+from domkl.lab import reproduce
 
 needs_data = pytest.mark.skipif(not os.environ.get("DOMKL_DATA"), reason="DOMKL_DATA is not set")
 
@@ -36,11 +36,10 @@ class TestReproduceWithoutFiles:
     def small(self, here, monkeypatch):
         monkeypatch.setenv("DOMKL_DATA", str(here / "data"))
         monkeypatch.setenv("DOMKL_CACHE", str(here / "cache"))
-        monkeypatch.setattr(tasks, "LENGTHS", (10, 20))
-        monkeypatch.setattr(claims, "LENGTHS", (10, 20))
-        tasks._load.cache_clear()
+        monkeypatch.setattr(reproduce, "LENGTHS", (10, 20))
+        reproduce._load.cache_clear()
         yield
-        tasks._load.cache_clear()
+        reproduce._load.cache_clear()
 
     def bring(self, monkeypatch, values=lambda t: t % 7 / 7):
         """A file of a day's temperatures under the name, and with the digest, of the real one."""
@@ -51,9 +50,9 @@ class TestReproduceWithoutFiles:
             file.write(text)
         known = dataclasses.replace(METRO.files[0], digests=(METRO.files[0].digest(text.encode()),))
         monkeypatch.setitem(SOURCES, "temperature", dataclasses.replace(METRO, files=(known,)))
-        monkeypatch.setattr(tasks, "omkl", quick_omkl)
-        monkeypatch.setattr(tasks, "simulate", quick_simulate)
-        tasks._load.cache_clear()
+        monkeypatch.setattr(reproduce, "omkl", quick_omkl)
+        monkeypatch.setattr(reproduce, "simulate", quick_simulate)
+        reproduce._load.cache_clear()
 
     ARGV = ("reproduce", "--datasets", "temperature/5", "--networks", "1", "--trials", "1", "--jobs", "1")
 
@@ -76,7 +75,7 @@ class TestReproduceWithoutFiles:
         self.bring(monkeypatch)
         first = run_json(capsys, *self.ARGV)
         shutil.rmtree(here / "data")
-        tasks._load.cache_clear()
+        reproduce._load.cache_clear()
         assert run_json(capsys, *self.ARGV) == first
         every = run_json(capsys, "reproduce", "--networks", "1", "--trials", "1", "--jobs", "1")
         assert every["rows"] == first["rows"]
@@ -101,7 +100,7 @@ class TestReproduceWithoutFiles:
 
     def test_a_place_that_cannot_be_written_is_noticed_first(self, here, capsys, monkeypatch):
         self.bring(monkeypatch)
-        monkeypatch.setattr(tasks, "perform", None)  # nothing may be run
+        monkeypatch.setattr(reproduce, "perform", None)  # nothing may be run
         (here / "file").write_text("")
         assert cli.main([*self.ARGV, "--out", "file/results"]) == 2
         assert "cannot be written" in capsys.readouterr().err

@@ -17,10 +17,9 @@ import problems
 from domkl import cli
 from domkl.datasets import Table
 from domkl.lab import compare, experiment, trial
-from domkl.lab.compare.adaraker import AdaRaker
-from domkl.lab.compare.contender import Contender, Result
-from domkl.lab.compare.vaw import Vaw
+from domkl.lab.compare import Contender, Result
 from domkl.lab.experiment import Experiment
+from domkl.lab.rivals import AdaRaker, Vaw
 from domkl.learning import kernels
 from domkl.learning.settings import KernelSpec
 
@@ -106,9 +105,9 @@ def test_only_those_that_scale_by_themselves_see_the_values_as_they_are(monkeypa
 
         return Contender(name, "all", run, scales)
 
-    monkeypatch.setattr(compare.networks, "contenders", lambda *_: [contender("raw", True)])
-    monkeypatch.setattr(compare.lone, "contenders", lambda *_: [contender("scaled", False)])
-    monkeypatch.setattr(compare.peers, "contenders", lambda *_: [])
+    monkeypatch.setattr(compare, "network_contenders", lambda *_: [contender("raw", True)])
+    monkeypatch.setattr(compare, "lone_contenders", lambda *_: [contender("scaled", False)])
+    monkeypatch.setattr(compare, "peer_contenders", lambda *_: [])
     rows = {row.name: row for row in compare.table(source, trial.network("path", ("1", "2")))}
     np.testing.assert_array_equal(seen["raw"].split.y, source.split.y)
     assert (seen["scaled"].split.y.min(), seen["scaled"].split.y.max()) == (0, 1)

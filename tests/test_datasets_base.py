@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from domkl import datasets
 from domkl.base.errors import DataError, InputError
 from domkl.datasets import Dataset, Split, embed
-from domkl.datasets.scaling import X_SCALES, Y_SCALES, scale_x, scale_y
+from domkl.datasets.dataset import X_SCALES, Y_SCALES, scale_x, scale_y
 
 
 def toy(N: int, d: int = 2) -> Dataset:

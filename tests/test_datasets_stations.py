@@ -13,7 +13,6 @@ from hypothesis.extra.numpy import arrays
 
 from domkl.base.errors import InputError
 from domkl.datasets import load_stations
-from domkl.datasets.sources import STATIONS
 from domkl.datasets.stations import (
     COLUMNS,
     START,
@@ -25,6 +24,7 @@ from domkl.datasets.stations import (
     persistence,
     to_degrees,
 )
+from domkl.datasets.uci import STATIONS
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "make_stations.py"
 

@@ -11,8 +11,7 @@ import pytest
 
 from domkl.base.errors import DataError, InputError
 from domkl.datasets import catalogue, embed, load
-from domkl.datasets.files import cache_dir, places
-from domkl.datasets.sources import SHAPES, SOURCES, WAVE_DIGESTS
+from domkl.datasets.uci import SHAPES, SOURCES, WAVE_DIGESTS, cache_dir, places
 
 DATA = os.environ.get("DOMKL_DATA")
 real = pytest.mark.skipif(not DATA, reason="DOMKL_DATA is not set: the UCI files are not at hand")

@@ -94,7 +94,7 @@ async def ask(hub, *argv):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("domkl.cli.operator.QUIET", 0.2)
+    monkeypatch.setattr("domkl.cli.graph.QUIET", 0.2)
 
 
 def test_learners_take_a_graph_and_say_so(tmp_path, capsys):

@@ -17,8 +17,8 @@ from brokers import MOSQUITTO, free_ports, running
 from domkl import cli
 from domkl.agent import config
 from domkl.base.errors import InputError
-from domkl.cli import init, listening
-from domkl.lab import devices
+from domkl.cli import init
+from domkl.lab import fleet
 
 needs_broker = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
 
@@ -89,7 +89,7 @@ def test_databases_become_devices_whose_files_hold_no_password(here, capsys):
 def test_a_second_folder_has_other_ports_and_one_that_is_used_is_named(here, capsys):
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
-        assert devices.free_from(port, 2) > port
+        assert fleet.free_from(port, 2) > port
         first = ["init", "north.csv", "--target", "temp", "--port", str(port), "--alarm-rate", "0.01"]
         assert cli.main(first) == 0
         assert cli.main(["up", "agents"]) == 2
@@ -153,24 +153,24 @@ def test_somebody_at_a_terminal_is_asked(here, capsys, monkeypatch):
 
 def test_values_are_toml_whatever_they_hold(tmp_path):
     table = {'a "b"\n': ["ü", "\x7f", "\\"], "b": {"c.d": 0.5, "e": True}, "f": 3}
-    (tmp_path / "a.toml").write_text(f"x = {devices.as_inline(table)}\n")
+    (tmp_path / "a.toml").write_text(f"x = {fleet.as_inline(table)}\n")
     from domkl.base import toml
 
     assert toml.read(tmp_path / "a.toml", "a test", "agent") == {"x": table}
 
 
 def test_names_come_from_what_differs_in_topics():
-    found = listening.names_of(["home/1/a b/x", "home/2/a b/x", "home/3/c/x"])
+    found = init.names_of(["home/1/a b/x", "home/2/a b/x", "home/3/c/x"])
     assert list(found.values()) == ["1-a-b", "2-a-b", "3-c"]
-    assert listening.names_of(["a/b", "c"]) == {"a/b": "a-b", "c": "c"}
+    assert init.names_of(["a/b", "c"]) == {"a/b": "a-b", "c": "c"}
     with pytest.raises(InputError, match="no different names"):
-        listening.names_of(["a b/x", "a-b/x"])
+        init.names_of(["a b/x", "a-b/x"])
 
 
 @needs_broker
 def test_topics_become_devices_with_a_secret_that_others_cannot_read(here, capsys, monkeypatch):
     paho = pytest.importorskip("paho.mqtt.client")
-    monkeypatch.setattr(listening, "QUIET", 0.3)
+    monkeypatch.setattr(init, "QUIET", 0.3)
     with running(here, users={"me": "it's a secret"}) as broker:
         stop = threading.Event()
 
@@ -203,7 +203,7 @@ def test_topics_become_devices_with_a_secret_that_others_cannot_read(here, capsy
         assert "cannot be used: Not authorized" in refused(capsys, *argv, "--folder", "other")
     assert said["devices"] == ["attic", "kitchen"]
     assert said["columns"]["features"] == ["air.humid", "open"]
-    secret = here / "agents" / devices.PASSWORD
+    secret = here / "agents" / fleet.PASSWORD
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
     assert secret.read_text() == "it's a secret\n"
     found = config.load(here / "agents" / "kitchen.toml", {})
@@ -264,7 +264,7 @@ def test_up_takes_data_of_ones_own(here, capsys):
 
 def test_a_name_that_is_no_text_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"a.toml would hold '\\udcff', which is no character"):
-        devices.write(tmp_path / "new", {"a.toml": "stream = {path = '\udcff.csv'}"}, None)
+        fleet.write_folder(tmp_path / "new", {"a.toml": "stream = {path = '\udcff.csv'}"}, None)
     assert not list(tmp_path.iterdir())
 
 

@@ -16,12 +16,12 @@ import domkl
 import problems
 from domkl import cli
 from domkl.base.errors import InputError
-from domkl.base.sheet import Sheet
 from domkl.cli import completion
 from domkl.faces.saved import About
-from domkl.lab import latex, report, results
-from domkl.lab.reproduce import claims
-from domkl.lab.reproduce.tables import Figure
+from domkl.lab import report, reproduce, results
+from domkl.lab import sheet as sheets
+from domkl.lab.reproduce import Figure
+from domkl.lab.sheet import Sheet
 
 AUTO = domkl.Auto(size=16)
 
@@ -187,7 +187,7 @@ def test_the_live_page_stays_after_the_results_until_one_ctrl_c(here, monkeypatc
         seen.append(capsys.readouterr().out)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("domkl.cli.page.time.sleep", sleep)
+    monkeypatch.setattr("domkl.cli.live.time.sleep", sleep)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert cli.main(["run", *MINE, "--rounds", "10", "--no-report", "--live"]) == 0
     assert len(seen) == 1
@@ -271,20 +271,20 @@ def test_what_an_error_names_is_there():
 
 def test_tables_for_papers():
     sheet = Sheet("A_b 5 %", ("name", "x|y"), [["a&b", "1 ± 2"], ["c", "3"]], bold=frozenset({(0, 1)}))
-    tex = latex.text(sheet, "latex")
+    tex = sheets.written(sheet, "latex")
     assert r"\caption{A\_b 5 \%}" in tex
     assert r"a\&b & \textbf{1 $\pm$ 2} \\" in tex
-    odd = latex.text(Sheet("t", ("name", "x"), [["[1pt]", "1"], ["*", "<"]]), "latex")
+    odd = sheets.written(Sheet("t", ("name", "x"), [["[1pt]", "1"], ["*", "<"]]), "latex")
     assert r"{[}1pt] & 1 \\" in odd
     assert r"{*} & \textless{} \\" in odd
     assert tex.count(r"\begin{") == tex.count(r"\end{") == 2
     assert [tex.index(rule) for rule in ("toprule", "midrule", "bottomrule")] == sorted(
         tex.index(rule) for rule in ("toprule", "midrule", "bottomrule")
     )
-    assert "| a&b | **1 ± 2** |" in latex.text(sheet, "markdown")
-    assert latex.text(sheet, "csv").splitlines() == ["name,x|y", "a&b,1 ± 2", "c,3"]
+    assert "| a&b | **1 ± 2** |" in sheets.written(sheet, "markdown")
+    assert sheets.written(sheet, "csv").splitlines() == ["name,x|y", "a&b,1 ± 2", "c,3"]
     with pytest.raises(InputError, match=r"ends in .doc; expected .csv, .tex, .md"):
-        latex.format_of("a.doc")
+        sheets.format_of("a.doc")
 
 
 def test_compare_takes_a_learner_of_ones_own(here, capsys):
@@ -325,9 +325,9 @@ def test_one_trial_judges_no_claim_and_has_no_spread():
             for method, value in (("DOKL2", 8.0), ("DOMKL", 1.0))
         ]
 
-    assert {claim.holds for claim in claims.judge(figures(1), [])} == {None}
-    assert claims.judge(figures(1), [])[0].ours == pytest.approx(8)
-    assert claims.judge(figures(3), [])[0].holds is True
+    assert {claim.holds for claim in reproduce.judge(figures(1), [])} == {None}
+    assert reproduce.judge(figures(1), [])[0].ours == pytest.approx(8)
+    assert reproduce.judge(figures(3), [])[0].holds is True
 
 
 # Manners

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from databases import postgres
 from domkl.base.errors import DataError, InputError, MissingExtra
-from domkl.datasets import Columns, files, read_table, readers
-from domkl.datasets.readers import delimited
+from domkl.datasets import Columns, read_table, readers
 
 QUICK = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None
@@ -79,7 +78,7 @@ def test_a_csv_of_any_dialect_reads_back_the_same(rows, mark, quoting, end, comm
     ],
 )
 def test_the_separator_is_found(text, mark):
-    assert delimited.separator(text) == mark
+    assert readers.separator(text) == mark
 
 
 def test_a_number_may_stand_for_a_missing_cell():
@@ -326,7 +325,7 @@ def test_a_query_makes_no_file(tmp_path, query):
 
 @pytest.mark.parametrize("name", ["bomb.csv.gz", "bomb.csv"])
 def test_a_gzip_bomb_is_refused(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(files, "MOST_UNZIPPED", 1000)
+    monkeypatch.setattr(readers, "MOST_UNZIPPED", 1000)
     (tmp_path / name).write_bytes(gzip.compress(b"x,y\n" + b"1,2\n" * 100_000))
     with pytest.raises(DataError, match="gunzip it first"):
         read_table(tmp_path / name, target="y")
@@ -336,7 +335,7 @@ def test_many_columns_are_read_at_once_and_none_is_lost(tmp_path):
     (tmp_path / "a.csv").write_text("a,a (3),a,y\n1,2,3,4\n2,3,4,5\n")
     assert read_table(tmp_path / "a.csv", target="y").X.tolist() == [[1, 2, 3], [2, 3, 4]]
     names = [f"c{i}" for i in range(100_000)]  # a minute and more where each is looked for among all others
-    assert delimited._names(names) == (names, ())
+    assert readers._names(names) == (names, ())
 
 
 def test_a_device_without_end_is_no_table():

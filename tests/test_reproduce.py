@@ -12,7 +12,7 @@ from domkl import Auto, Paper, RateSpec, datasets
 from domkl.base.errors import DataError, InputError
 from domkl.datasets import Dataset
 from domkl.lab import experiment, reproduce
-from domkl.lab.reproduce import Store, Task, claims, store, tables, tasks
+from domkl.lab.reproduce import Store, Task
 
 needs_data = pytest.mark.skipif(not os.environ.get("DOMKL_DATA"), reason="DOMKL_DATA is not set")
 FITTED, PRINTED = experiment.load("paper-fitted"), experiment.load("paper-printed")
@@ -29,7 +29,7 @@ def row(metric="mse", method="DOMKL", learner=1, value=1.0, dataset="weather", n
 
 
 def test_all_800_printed_figures_are_there_and_have_a_table():
-    printed = tables.printed()
+    printed = reproduce.printed()
     assert len(printed) == 800
     assert printed["mse", "weather", 1, "DOMKL", 1] == 0.0019
     assert printed["cv", "traffic/10", 4, "DOMKL", 2] == 0.0502
@@ -98,7 +98,7 @@ class TestStore:
     def test_results_of_another_version_do_not_count(self, tmp_path, monkeypatch):
         path, task = tmp_path / "r.jsonl", Task("weather", 1, 0)
         Store(path, FITTED).add(task, [row()])
-        monkeypatch.setattr(store, "__version__", "0.0.0.other")
+        monkeypatch.setattr(reproduce, "__version__", "0.0.0.other")
         assert Store(path, FITTED).missing([task]) == [task]
 
     @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def figures_of(**errors):
 
 
 def test_claims_are_judged_by_their_numbers():
-    good = claims.judge(figures_of(DOMKL=1.0, DOKL2=5.5, best_kernel=0.9), [])
-    bad = claims.judge(figures_of(DOMKL=1.0, DOKL2=4.0, best_kernel=0.5), [])
+    good = reproduce.judge(figures_of(DOMKL=1.0, DOKL2=5.5, best_kernel=0.9), [])
+    bad = reproduce.judge(figures_of(DOMKL=1.0, DOKL2=4.0, best_kernel=0.5), [])
     assert [c.holds for c in good] == [True, None, True, None, True, None, None]
     assert [c.holds for c in bad] == [False, None, False, None, True, None, None]
     assert good[0].ours == pytest.approx(5.5)
@@ -162,10 +162,10 @@ def test_claims_are_judged_by_their_numbers():
 def test_regret_claims_fit_the_worst_learners_exponent():
     rows = [
         row(metric="regret_a", dataset="regret", network=T, learner=j, value=j * T**power)
-        for T in reproduce.tasks.LENGTHS
+        for T in reproduce.LENGTHS
         for j, power in ((1, 0.9), (2000, 0.55))
     ]
-    learning, discrepancy = claims.judge([], rows)[-2:]
+    learning, discrepancy = reproduce.judge([], rows)[-2:]
     assert learning.ours == pytest.approx(0.55)
     assert learning.holds is True
     assert discrepancy.holds is None
@@ -176,7 +176,7 @@ def made(monkeypatch):
     """A dataset in place of those from files."""
     rng = np.random.default_rng(0)
     data = Dataset("made", rng.uniform(size=(60, 2)), rng.uniform(size=60), ("a", "b"), "y")
-    monkeypatch.setattr(tasks, "_load", lambda *_: data)
+    monkeypatch.setattr(reproduce, "_load", lambda *_: data)
     return data
 
 
@@ -202,7 +202,7 @@ def test_another_model_than_the_papers_is_refused(made):
 def test_the_digest_is_of_the_data(made, monkeypatch):
     before = reproduce.digest_of(FITTED, "made")
     other = dataclasses.replace(made, y=made.y + 1e-12)
-    monkeypatch.setattr(tasks, "_load", lambda *_: other)
+    monkeypatch.setattr(reproduce, "_load", lambda *_: other)
     assert reproduce.digest_of(FITTED, "made") != before
 
 

@@ -26,7 +26,7 @@ from domkl import cli
 from domkl.agent import load
 from domkl.agent.explaining import Explaining
 from domkl.base import toml
-from domkl.cli import live, page, up
+from domkl.cli import live, up
 from domkl.lab import experiment, fleet, trial
 from domkl.learning import settings
 
@@ -280,7 +280,7 @@ def test_the_page_of_a_fleet_has_dates_and_inputs_that_matter(tmp_path):
     line = {"event": "inputs", "round": 9, "inputs": [["temp", 0.75, 0.1, "rises"], ["dewp", 0.25, 0.05, ""]]}
     network.log("EWR").write_text(json.dumps(line) + "\n")
     (tmp_path / "EWR.predictions.jsonl").write_text('{"index": 0, "id": "0", "y_hat": 0.5}\n')
-    shown = page.FleetPage(network, chosen, source)
+    shown = live.FleetPage(network, chosen, source)
     network.status("EWR")
     shown.look({name: {} for name in network.names}, [])
     found = shown.feed.document("EWR")
@@ -320,7 +320,7 @@ def test_the_live_view_shows_errors_beside_those_alone():
     chosen = experiment.load("three-stations")
     source = trial.prepare(chosen, 30)
     network = SimpleNamespace(names=["EWR", "JFK", "LGA"], processes={})
-    view = live.View(network, chosen, source)
+    view = up.View(network, chosen, source)
     known = {"round": 9, "kernel": 2, "weight": 0.5, "up": 2, "neighbours": 2, "trusted": 2, "bytes_sent": 7}
     view.status = {name: {**known, "rmse": 0.1, "rmse_alone": 0.2} for name in network.names}
     assert "round 9 of 24, RMSE 13 °F (alone 26 °F), 6/6 neighbours up" in view.line

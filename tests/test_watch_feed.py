@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domkl.base.errors import InputError
-from domkl.cli import page
+from domkl.cli import live
 from domkl.lab import experiment, trial
 from domkl.learning import explain
 from domkl.learning.auto import explain as learnt
@@ -190,7 +190,7 @@ def test_bounds_of_a_simulation_hold_nine_tenths_of_the_last_errors():
 def test_a_simulation_shows_dates_and_which_inputs_matter():
     chosen = experiment.load("three-stations").with_model("auto")
     source = trial.prepare(chosen, 150)
-    watching = page.RunWatch(chosen, source)
+    watching = live.RunWatch(chosen, source)
     watching.feed.document("JFK")  # a browser looks at it
     run = trial.learn(chosen.model, source.split, trial.network("ring", source.split.names), watch=watching)
     watching._inputs._due, until = 0.0, time.monotonic() + 20  # it is time to, whenever that would be

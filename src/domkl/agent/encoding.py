@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import DataError, InputError
-from ..datasets import guess, ordering, readers, table
+from ..datasets import guess, readers, table
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
 from .config import AgentConfig
@@ -101,7 +101,7 @@ def _guessed_of_table(config: AgentConfig, columns: Columns) -> Columns:
     found = guess.guess(raw.columns, columns, views=False)
     found.check(stream.shown)
     times, rows = table.times_of(raw, Encoder(found.columns)), np.arange(len(raw))
-    return _alike(config, columns, ordering.by_time(times, rows, given_by=found, columns=found.columns)[1])
+    return _alike(config, columns, table.by_time(times, rows, given_by=found, columns=found.columns)[1])
 
 
 def _without_rows(columns: Columns, shown: str) -> Columns:

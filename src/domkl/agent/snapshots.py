@@ -27,8 +27,8 @@ from ..base.types import Array
 from ..datasets import readers
 from ..datasets.columns import CellError, is_flat
 from ..datasets.encoder import Encoder
-from ..datasets.ordering import carried
 from ..datasets.readers import Raw, queries
+from ..datasets.table import carried
 from .attempts import Attempts
 from .files import Numbered
 from .logs import tell

@@ -81,19 +81,16 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     return top
 
 
-def _spare_threads(argv: Sequence[str]) -> None:
-    """Give NumPy, not imported yet, one thread: its matrices are small here, and waiting threads cost more.
-
-    `bench` measures NumPy as it is.
-    """
-    if list(argv[:1]) != ["bench"]:
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+def _spare_threads() -> None:
+    """Give NumPy, not imported yet, one thread: matrices are small here, and waiting threads cost more."""
+    for library in ("OPENBLAS", "MKL", "OMP"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 if it went well, 2 if what was given cannot be used."""
     argv = sys.argv[1:] if argv is None else argv
-    _spare_threads(argv)
+    _spare_threads()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # σ² and ° on a terminal that does not know them
     try:

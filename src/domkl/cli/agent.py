@@ -13,10 +13,8 @@ from typing import Any
 
 from ..base.errors import InputError
 from ..base.extras import need
-from ..base.sheet import Sheet
-from ..datasets.columns import Columns
-from ..learning import settings
-from ..learning.settings import Auto, Paper
+from ..base.words import visible
+from ..lab.sheet import Sheet
 from . import show
 
 #: A file with every setting, explained; read without importing an agent, which needs more than the parser.
@@ -126,7 +124,7 @@ def check(config: Any, as_json: bool) -> None:
     if rows is not None:
         print(f"the first rows of {config.stream.shown}: {rows.read} read, {rows.used} can be used")
         for reason in rows.top():
-            print(f"refused: {show.visible(reason)}")
+            print(f"refused: {visible(reason)}")
     elif config.stream.path:
         print(f"{config.stream.path} is not there; its rows were not looked at")
     print(f"fingerprint {learner.fingerprint}: the same at every learner")
@@ -144,16 +142,15 @@ def _sections(found: dict[str, Any]) -> list[list[str]]:
 def understood(config: Any) -> dict[str, Any]:
     """A configuration as the tables of a file, defaults included."""
     about = {name: _table(value) for name, value in vars(config).items()}
-    if isinstance(config.model, Auto | Paper):
+    if hasattr(config.model, "precision"):
         about["dtype"] = config.dtype_for(config.model)
     return about
 
 
 def _table(value: Any) -> Any:
-    if isinstance(value, Auto | Paper):
-        return settings.describe(value)
-    if isinstance(value, Columns):
-        return value.table()
+    table = getattr(value, "table", None)  # of a model's settings, or of columns
+    if table is not None:
+        return table() if callable(table) else table
     return vars(value) if dataclasses.is_dataclass(value) else value
 
 
@@ -166,7 +163,7 @@ def in_line(table: dict[str, Any], prefix: str = "") -> str:
     parts = []
     for key, value in table.items():
         if isinstance(value, dict):
-            parts.append(in_line(value, f"{prefix}{show.visible(key)}."))
+            parts.append(in_line(value, f"{prefix}{visible(key)}."))
         elif value not in (None, "", ()):
-            parts.append(f"{prefix}{show.visible(key)} = {json.dumps(value)}")
+            parts.append(f"{prefix}{visible(key)} = {json.dumps(value)}")
     return ", ".join(parts)

@@ -1,32 +1,148 @@
-"""`domkl bench`: how fast domkl is on this machine, beside its limit, the literal twin and peers."""
+"""`domkl bench`: how fast the engines are on this machine, beside what the machine can do at most.
+
+One learner, one step and one kernel need, whatever the program:
+
+    D d             multiplications with addition, at the measured peak,
+    D               pairs of sin and cos, by the engine's own polynomials, from L1 to L1,
+    (8 + 2 deg) 2D  vector operations on values in L1: eight of the update, two for each neighbour,
+
+one after the other: that is the limit. In a checkout, `python benchmarks/bench` adds other libraries, large
+networks and the second-order step.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
+import os
+import platform
 import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
+from .. import __version__, engines
 from ..base import checks
 from ..base.errors import InputError
-from ..base.sheet import Sheet, least_of
-from ..base.words import NONE, digits, number, plural, shorten
-from ..lab import bench
+from ..base.types import Array, Float
+from ..base.words import NONE, digits, plural
+from ..lab.sheet import Sheet, least_of
+from ..learner import Learner
+from ..learning import kernels
+from ..learning.first_order import Rates
+from ..learning.settings import Paper
+from ..simulator import simulate
 from . import show
 
-BAR, LEAST_BAR = 48, 12  # characters of the longest bar, and those that names leave it
+PARTS = ("limits", "w1", "w2")
+LOOPS = ("fma", "sincos", "vector", "stored", "triad")
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 AGAINST = ("time\nµs", "limit\nµs", "fraction")
-LIMIT = "the time if the machine did these operations at the speeds measured above"
+LEGEND = {
+    "limit": "the time if the machine did these operations at the speeds measured above",
+    "fraction": "of the machine's speed that is reached: limit / time",
+    "bold": "the least time",
+}
+#: The single device of W2, in tables.
+DEVICE = "domkl Learner, 17 kernels"
+
+#: Does some work and returns how many seconds it took, for one unit of it.
+Trial: TypeAlias = Callable[[], float]
+#: Predicts sample number i of a stream, then learns it; returns the prediction.
+Act: TypeAlias = Callable[[int], Any]
+#: Called with how many trials are done, of how many.
+Report: TypeAlias = Callable[[int, int], object]
+
+
+class Shape(NamedTuple):
+    """What the cost of a step depends on."""
+
+    J: int
+    P: int
+    D: int
+    d: int
+    deg: float
+
+
+class Size(NamedTuple):
+    """How much is measured."""
+
+    T: int  # rounds of the network
+    samples: int  # of the device
+    turns: int  # of each contender; the best counts
+    seconds: float  # of each loop of the limits
+    turn: float  # seconds of the device's turn
+    megabytes: int  # of each array of the memory's loop
+
+
+class EngineRun(NamedTuple):
+    """An engine, and how it computes."""
+
+    name: str
+    engine: str
+    bits: int
+    threads: int
+
+
+class Limits(NamedTuple):
+    """Work per second of all threads together."""
+
+    bits: int
+    threads: int
+    fma: float
+    sincos: float  # pairs
+    vector: float  # elements: a sum and a product of each number that is loaded
+    stored: float  # elements: load, load, FMA, store
+    triad: float  # bytes
+
+    def document(self) -> dict[str, float]:
+        """As people quote them."""
+        return {
+            "bits": self.bits,
+            "threads": self.threads,
+            "fma_per_ns": self.fma / 1e9,
+            "sincos_ns": 1e9 / self.sincos,
+            "vector_ns": 1e9 / self.vector,
+            "stored_ns": 1e9 / self.stored,
+            "memory_GB_per_s": self.triad / 1e9,
+        }
+
+    def parts(self, shape: Shape) -> dict[str, float]:
+        """The least microseconds of one learner and step, all kernels, by what takes them.
+
+        >>> peak = Limits(64, 1, fma=44e9, sincos=1.33e9, vector=44e9, stored=22e9, triad=20e9)
+        >>> {name: round(us, 2) for name, us in peak.parts(NETWORK).items()}
+        {'fma': 1.56, 'sincos': 0.64, 'vector': 0.62}
+        """
+        work = {
+            "fma": shape.D * shape.d / self.fma,
+            "sincos": shape.D / self.sincos,
+            "vector": (8 + 2 * shape.deg) * 2 * shape.D / self.vector,
+        }
+        return {name: 1e6 * shape.P * seconds for name, seconds in work.items()}
+
+    def against(self, shape: Shape, seconds: float) -> dict[str, Any]:
+        """Seconds of one learner and step beside the limit."""
+        parts = self.parts(shape)
+        us = sum(parts.values())
+        return {"limit_us": us, "fraction": us / (1e6 * seconds), "limit_parts_us": parts}
+
+
+NETWORK, LONE = Shape(J=5, P=17, D=50, d=81, deg=4), Shape(J=1, P=17, D=50, d=21, deg=0)
+FULL = Size(T=2200, samples=20_000, turns=9, seconds=0.008, turn=0.15, megabytes=128)
+QUICK = Size(T=100, samples=200, turns=2, seconds=0.001, turn=0.005, megabytes=8)
 
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    text = "measure the engines, the machine's limit and the peers that are installed"
+    text = "measure the engines and the machine's limit"
     command = commands.add_parser("bench", help=text, description=f"{text[0].upper()}{text[1:]}.")
     command.add_argument("--quick", action="store_true", help="a few seconds in all; its figures mean little")
-    command.add_argument("--only", metavar="A,B", help=f"parts to measure, of {', '.join(bench.PARTS)}")
+    command.add_argument("--only", metavar="A,B", help=f"parts to measure, of {', '.join(PARTS)}")
     command.add_argument("--out", metavar="DIR", help="also write the figures to DIR/bench.json")
     command.add_argument("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
@@ -34,29 +150,21 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Measure, show, and write the figures where asked."""
-    parts = _parts(args.only)
-    folder = _folder(args.out)
+    named = PARTS if args.only is None else [part.strip() for part in args.only.split(",") if part.strip()]
+    if not named:
+        raise InputError(f"--only names no part; expected some of {', '.join(PARTS)}; name one")
+    parts, folder = [checks.one_of("part", part, PARTS) for part in named], made_folder(args.out)
     print("domkl: measuring; run nothing else meanwhile", file=sys.stderr)
-    document = bench.apart(parts, quick=args.quick)
-    if folder:
-        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-        (folder / "bench.json").write_text(text + "\n", encoding="utf-8")
+    with show.progress("measuring") as bar:
+        document = measure(parts, quick=args.quick, report=bar)
+    write(document, folder)
     if args.json:
         show.document(document)
     else:
-        _show(document)
+        print_all(document)
 
 
-def _parts(text: str | None) -> list[str]:
-    if text is None:
-        return list(bench.PARTS)
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts:
-        raise InputError(f"--only names no part; expected some of {', '.join(bench.PARTS)}; name one")
-    return [checks.one_of("part", part, bench.PARTS) for part in parts]
-
-
-def _folder(name: str | None) -> Path | None:
+def made_folder(name: str | None) -> Path | None:
     """The directory for the figures, made before measuring takes minutes."""
     if name is None:
         return None
@@ -69,94 +177,269 @@ def _folder(name: str | None) -> Path | None:
     return Path(name)
 
 
-def _show(document: dict[str, Any]) -> None:
+def write(document: Mapping[str, Any], folder: Path | None) -> None:
+    """The figures as bench.json, if there is a folder for them."""
+    if folder is not None:
+        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+        (folder / "bench.json").write_text(text + "\n", encoding="utf-8")
+
+
+def measure(
+    only: Iterable[str] = PARTS, *, quick: bool = False, report: Report = lambda done, total: None
+) -> dict[str, Any]:
+    """The figures of these parts; the limits always, as the others need them."""
+    wanted, size = {checks.one_of("part", part, PARTS) for part in only}, QUICK if quick else FULL
+    engine = engine_in_use()
+    runs = contenders(engine["isa"] is not None)
+    trials = {} if engine["isa"] is None else limit_trials(engine["isa"], runs, size)
+    if "w1" in wanted:
+        trials |= {run.name: timed(_network(run, size), NETWORK.J * size.T) for run in runs}
+    least = best(trials, size.turns, report)
+    found = {} if engine["isa"] is None else limits_of(least, runs)
+    document: dict[str, Any] = {"quick": quick, "machine": machine(), "engine": engine}
+    document["limits"] = [one.document() for one in found.values()]
+    if "w1" in wanted:
+        document["w1"] = _w1_document(runs, least, found, size)
+    if "w2" in wanted:
+        document["w2"] = device({}, size, found.get((64, 1)))
+    return document
+
+
+def contenders(native: bool) -> list[EngineRun]:
+    """The native engine by precision and threads, if it is there; then NumPy."""
+    words = {1: "one thread", 2: "two threads"}
+    counts = (1, 2) if usable_cores() > 1 else (1,)
+    ours = [EngineRun(f"native, float{b}, {words[n]}", "native", b, n) for b in (64, 32) for n in counts]
+    return (ours if native else []) + [EngineRun(f"NumPy, float{b}", "numpy", b, 1) for b in (64, 32)]
+
+
+def _w1_document(
+    runs: list[EngineRun], least: dict[str, float], found: dict[tuple[int, int], Limits], size: Size
+) -> dict[str, Any]:
+    rows = []
+    for each in runs:
+        seconds, limit = least[each.name], found.get((each.bits, each.threads))
+        beside = limit.against(NETWORK, seconds) if limit and each.engine == "native" else {}
+        rows.append({**each._asdict(), "us": 1e6 * seconds, **beside})
+    us = {row["name"]: row["us"] for row in rows}
+    ours = us.get("native, float64, one thread")
+    pairs = {
+        "numpy_to_native": (us.get("NumPy, float64"), ours),
+        "float64_to_float32": (ours, us.get("native, float32, one thread")),
+        "one_to_two_threads": (ours, us.get("native, float64, two threads")),
+    }
+    ratios = {name: slow / fast for name, (slow, fast) in pairs.items() if slow and fast}
+    setting = {**NETWORK._asdict(), "T": size.T, "graph": "complete"}
+    return {"setting": setting, "rows": rows, "ratios": ratios}
+
+
+def _network(run: EngineRun, size: Size) -> Callable[[], object]:
+    X, y = stream(NETWORK.J, size.T, NETWORK.d, run.bits)
+    model = Paper(kernels=kernels.gaussian(NETWORK.d, NETWORK.D))
+    options: Any = {"engine": run.engine, "threads": run.threads, "dtype": X.dtype.type}
+    return lambda: simulate(X, y, "complete", model=model, **options)
+
+
+def stream(J: int, T: int, d: int, bits: int = 64) -> tuple[Array, Array]:
+    """Samples and labels of a smooth function, with noise."""
+    rng, dtype = np.random.default_rng(0), np.dtype(f"f{bits // 8}")
+    X = rng.uniform(size=(J, T, d)).astype(dtype)
+    y = np.sin(3 * X[..., 0]) * X[..., d - 1] + 0.05 * rng.standard_normal((J, T))
+    return X, y.astype(dtype)
+
+
+def device(
+    others: Mapping[str, Callable[[Array, Array], Act]], size: Size, limit: Limits | None = None
+) -> dict[str, Any]:
+    """CPU time of one sample, predicted and then learnt, one at a time from Python.
+
+    Contenders take turns; each goes on along the stream where its turn before ended. The best turn counts,
+    which for those that grow slower as they learn (trees, neighbours) is an early one.
+    """
+    X, y = (part[0] for part in stream(1, size.samples, LONE.d))
+    acts = {DEVICE: our_device(X, y), f"{DEVICE}, float32": our_device(X, y, np.float32)}
+    acts |= {name: make(X, y) for name, make in others.items()}
+    least = best({name: _turn(act, size) for name, act in acts.items()}, size.turns)
+    rows = [{"name": name, "us": 1e6 * s, "times_ours": s / least[DEVICE]} for name, s in least.items()]
+    rows[0] |= limit.against(LONE, least[DEVICE]) if limit else {}
+    return {"setting": LONE._asdict(), "rows": rows}
+
+
+def our_device(X: Array, y: Array, dtype: Float = np.float64) -> Act:
+    """Our learner as a single device, without neighbours."""
+    model = Paper(kernels=kernels.gaussian(LONE.d, LONE.D), rates=Rates.paper(len(y)))
+    learner = Learner(model, name="device", dtype=dtype)
+    samples, labels = list(np.ascontiguousarray(X)), [float(label) for label in y]
+
+    def act(i: int) -> Any:
+        y_hat = learner.predict(samples[i])
+        learner.observe(samples[i], labels[i])
+        return y_hat
+
+    return act
+
+
+def _turn(act: Act, size: Size) -> Trial:
+    """CPU seconds for a sample, over as many samples as a turn's time allows."""
+    at = 0
+
+    def trial() -> float:
+        nonlocal at
+        count, start = 0, time.process_time()
+        while (now := time.process_time()) < start + size.turn or not count:
+            for _ in range(batch):
+                act(at % size.samples)
+                at += 1
+            count += batch
+        return (now - start) / count
+
+    first = time.process_time()
+    act(at)
+    # Between two looks at the clock, so many samples that looking costs nothing.
+    batch = max(1, min(100, int(size.turn / 4 / max(time.process_time() - first, 1e-6))))
+    return trial
+
+
+def timed(call: Callable[[], object], units: float = 1.0) -> Trial:
+    """A trial that measures the wall-clock time of a call, for one of `units`."""
+
+    def trial() -> float:
+        start = time.perf_counter()
+        call()
+        return (time.perf_counter() - start) / units
+
+    return trial
+
+
+def best(
+    trials: Mapping[str, Trial], turns: int, report: Report = lambda done, total: None
+) -> dict[str, float]:
+    """The least seconds of each trial; they take turns, so that noise hits all alike.
+
+    >>> seconds = iter([3.0, 1.0, 2.0])
+    >>> best({"a": lambda: next(seconds)}, turns=3)
+    {'a': 1.0}
+    """
+    least = dict.fromkeys(trials, float("inf"))
+    for turn in range(turns):
+        for i, (name, trial) in enumerate(trials.items()):
+            least[name] = min(least[name], trial())
+            report(turn * len(trials) + i + 1, turns * len(trials))
+    return least
+
+
+def limit_trials(isa: str, runs: Iterable[EngineRun], size: Size) -> dict[str, Trial]:
+    """One trial for each loop, whose least seconds for a unit of work make `Limits`."""
+    from ..engines._native import _engine
+
+    def trial(loop: str, run: EngineRun) -> Trial:
+        options: Any = {"single": run.bits == 32, "threads": run.threads, "bytes": size.megabytes << 20}
+        return lambda: 1 / _engine.limit(loop, isa, seconds=size.seconds, **options)
+
+    native = [run for run in runs if run.engine == "native"]
+    return {_loop_name(loop, run.bits, run.threads): trial(loop, run) for run in native for loop in LOOPS}
+
+
+def limits_of(least: Mapping[str, float], runs: Iterable[EngineRun]) -> dict[tuple[int, int], Limits]:
+    """`Limits` by precision and threads, from what `best` has found for `limit_trials`."""
+    pairs = [(run.bits, run.threads) for run in runs if run.engine == "native"]
+    return {pair: Limits(*pair, *(1 / least[_loop_name(loop, *pair)] for loop in LOOPS)) for pair in pairs}
+
+
+def _loop_name(loop: str, bits: int, threads: int) -> str:
+    """Memory does not care what its bytes mean: one trial serves both precisions."""
+    return f"{loop}, {threads} threads" if loop == "triad" else f"{loop}, float{bits}, {threads} threads"
+
+
+def machine() -> dict[str, Any]:
+    """Processor, caches in bytes and versions; neither the machine's name nor its paths."""
+    return {
+        "cores": os.cpu_count(),
+        "usable_cores": usable_cores(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "system": platform.system(),
+        "caches": caches(),
+        "python": platform.python_version(),
+        "domkl": __version__,
+        "numpy": np.__version__,
+    }
+
+
+def engine_in_use() -> dict[str, Any]:
+    """Which engine `auto` takes here, and why."""
+    missing = engines.available()
+    if missing is not None:
+        return {"in_use": "numpy", "why": missing, "isa": None, "runs": []}
+    from ..engines._native import _engine
+
+    isa = _engine.best()
+    runs = [name for name in ("baseline", "avx2", "avx512") if _engine.runs(name)]
+    why = f"it was built, and {isa} is the widest instruction set that this processor runs"
+    return {"in_use": "native", "why": why, "isa": isa, "runs": runs}
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def caches() -> dict[str, int]:
+    """Bytes of each cache of data, as "L1", "L2", ...; empty where the system does not tell."""
+    found = {}
+    for entry in sorted(CACHES.glob("index*")):
+        kind, level, size = (_read(entry / name) for name in ("type", "level", "size"))
+        if kind in ("Data", "Unified") and size:
+            found[f"L{level}"] = int(size.rstrip("KMG")) * UNITS.get(size[-1], 1)
+    return found
+
+
+def _processor() -> str | None:
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def print_all(document: Mapping[str, Any]) -> None:
+    """The engine, the limits, and a table of each part."""
     console, engine = show.console(), document["engine"]
     console.print(f"engine: {engine['in_use']}, as {engine['why']}")
-    for part in (_limits, _w1, _w2, _w3, _w4, _targets):
-        part(console, document)
-
-
-def _limits(console: Any, document: dict[str, Any]) -> None:
-    if not document["limits"]:
-        return
-    heads = ("machine", "FMA\n1/ns", "sincos\nns", "vector op\nns", "stored op\nns", "memory\nGB/s")
-    keys = ("fma_per_ns", "sincos_ns", "vector_ns", "stored_ns", "memory_GB_per_s")
-    rows = [
-        [f"float{row['bits']}, {plural(row['threads'], 'thread')}", *(digits(row[key]) for key in keys)]
-        for row in document["limits"]
-    ]
-    _table(console, f"The machine's limit, {document['engine']['isa']}", heads, rows)
-
-
-def _w1(console: Any, document: dict[str, Any]) -> None:
-    part = document.get("w1")
-    if part is None:
-        return
-    first = part["rows"][0]["us"]
-    rows = [[*_against(row), f"{digits(row['us'] / first)}x"] for row in part["rows"]]
-    title = "W1: 5 learners, 17 kernels, d = 81, CV included; one learner and step"
-    _table(console, title, ("engine", *AGAINST, "times\nthe first"), rows, part["rows"])
-    if part["twin"] != "measured":
-        console.print(f"literal twin: {part['twin']}")
-    limit = part["rows"][0].get("limit_us")
-    bars(console, ([("the limit, one thread", limit)] if limit else []) + _pairs(part))
-
-
-def _w2(console: Any, document: dict[str, Any]) -> None:
-    part = document.get("w2")
-    if part is None:
-        return
-    rows = [[row["name"], digits(row["us"]), f"{digits(row['times_ours'])}x"] for row in part["rows"]]
-    title = "W2: one sample from Python: predict, then learn"
-    _table(console, title, ("learner", "CPU time\nµs", "times\nthe first"), rows, part["rows"])
-    for peer in part["missing"]:
-        console.print(f"  not installed: {peer['name']}; install it with: {peer['install']}", soft_wrap=True)
-    bars(console, _pairs(part))
-
-
-def _w3(console: Any, document: dict[str, Any]) -> None:
-    part = document.get("w3")
-    if part is None:
-        return
-    rows = []
-    for row in part["rows"]:
-        peak = digits(row["peak_bytes"] / 1e6) if row["peak_bytes"] else NONE
-        bound = row.get("bound_by", NONE)
-        rows.append([*_against(row), bound, digits(row["rounds_us"]), digits(row["seconds"]), peak])
-    heads = ("network", *AGAINST, "bound by", "rounds\nµs", "in all\ns", "peak\nMB")
-    _table(console, "W3: large networks", heads, rows, spare=(4, 5, 6, 7))
-
-
-def _w4(console: Any, document: dict[str, Any]) -> None:
-    part = document.get("w4")
-    if part is None:
-        return
-    for key, what in (("network", "ring of 5, 17 kernels"), ("device", "one device, two models of 850")):
-        known = part[key]["rows"]
+    if document["limits"]:
+        heads: tuple[str, ...] = (
+            "machine",
+            "FMA\n1/ns",
+            "sincos\nns",
+            "vector op\nns",
+            "stored op\nns",
+            "memory\nGB/s",
+        )
+        keys = ("fma_per_ns", "sincos_ns", "vector_ns", "stored_ns", "memory_GB_per_s")
         rows = [
-            [*_against(row), row.get("bound_by", NONE), digits(row.get("read_GB_per_s"))] for row in known
+            [f"float{row['bits']}, {plural(row['threads'], 'thread')}", *(digits(row[key]) for key in keys)]
+            for row in document["limits"]
         ]
-        heads = ("engine", *AGAINST, "bound by", "read\nGB/s")
-        _table(console, f"W4: the second-order step, {what}", heads, rows, known, spare=(4, 5))
+        table(f"The machine's limit, {engine['isa']}", heads, rows)
+    if "w1" in document:
+        known = document["w1"]["rows"]
+        rows = [[*against(row), f"{digits(row['us'] / known[0]['us'])}x"] for row in known]
+        title = "W1: 5 learners, 17 kernels, d = 81, CV included; one learner and step"
+        table(title, ("engine", *AGAINST, "times\nthe first"), rows, known)
+    if "w2" in document:
+        known = document["w2"]["rows"]
+        rows = [[row["name"], digits(row["us"]), f"{digits(row['times_ours'])}x"] for row in known]
+        heads = ("learner", "CPU time\nµs", "times\nthe first")
+        table("W2: one sample from Python: predict, then learn", heads, rows, known)
 
 
-def _targets(console: Any, document: dict[str, Any]) -> None:
-    if not document["targets"] or document["quick"]:
-        return
-    rows = [
-        [
-            row["what"],
-            f"{row['direction']} {number(row['wanted'])}",
-            digits(row["got"]),
-            "yes" if row["met"] else "no",
-        ]
-        for row in document["targets"]
-    ]
-    show.sheet(Sheet("Targets", ("what", "wanted", "got", "met"), rows, frozenset({0, 3})))
-
-
-def _table(
-    console: Any,
+def table(
     title: str,
     heads: tuple[str, ...],
     rows: list[list[str]],
@@ -165,36 +448,14 @@ def _table(
 ) -> None:
     """Print a table; the least time is bold where the rows do the same work, and what "limit" is below it."""
     bold = frozenset((i, 1) for i in least_of([row["us"] for row in timed or []]))
-    legend = {
-        "limit": LIMIT,
-        "fraction": "of the machine's speed that is reached: limit / time",
-        "bold": "the least time",
-    }
     known = {head.split("\n")[0] for head in heads} | ({"bold"} if bold else set())
-    shown = {term: meaning for term, meaning in legend.items() if term in known}
     words = frozenset({0, *(c for c, head in enumerate(heads) if head == "bound by")})
-    console.print()
-    show.sheet(Sheet(title, heads, rows, words, bold, spare, shown))
+    legend = {term: meaning for term, meaning in LEGEND.items() if term in known}
+    print()
+    show.sheet(Sheet(title, heads, rows, words, bold, spare, legend))
 
 
-def _against(row: dict[str, Any]) -> tuple[str, str, str, str]:
+def against(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Name, time, limit and fraction of it as cells."""
     fraction = f"{row['fraction']:.2f}" if "fraction" in row else NONE
     return row["name"], digits(row["us"]), digits(row.get("limit_us")), fraction
-
-
-def _pairs(part: dict[str, Any]) -> list[tuple[str, float]]:
-    return [(row["name"], row["us"]) for row in part["rows"]]
-
-
-def bars(console: Any, rows: list[tuple[str, float]]) -> None:
-    """Bars of times on a logarithmic scale, as long as there is room for."""
-    low = math.log10(min(value for _, value in rows)) - 0.3
-    high = max(math.log10(max(value for _, value in rows)), low + 1)
-    longest = max(len(digits(value)) for _, value in rows)
-    wide = min(max(len(name) for name, _ in rows), console.width - longest - LEAST_BAR - 4)
-    most = min(BAR, console.width - wide - longest - 4)
-    console.print("\nµs, on a logarithmic scale")
-    for name, value in rows:
-        length = max(1, round(most * (math.log10(value) - low) / (high - low)))
-        shown = f"  {shorten(name, wide):{wide}} {'█' * length} {digits(value)}"
-        console.print(shown, markup=False)

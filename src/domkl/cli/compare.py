@@ -11,15 +11,15 @@ from typing import Any
 
 from ..base.errors import InputError
 from ..base.extras import need
-from ..base.sheet import Sheet
 from ..base.words import plural
 from ..exchange import graph
 from ..lab import compare, experiment, trial
-from ..lab.compare import ComparisonRow, added, figure
+from ..lab.compare import ComparisonRow
 from ..lab.experiment import Experiment
+from ..lab.sheet import Sheet
 from ..lab.trial import Source
 from ..learning import losses
-from . import inspect, own, show, tables
+from . import inspect, options, show
 
 LEARNERS = 5  # that share a --dataset which does not say
 TEXT = "error, time and traffic of domkl and other online learners on one stream"
@@ -27,7 +27,7 @@ TEXT = "error, time and traffic of domkl and other online learners on one stream
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    text = f"{TEXT[0].upper()}{TEXT[1:]}. {own.SCALES}"
+    text = f"{TEXT[0].upper()}{TEXT[1:]}. {options.SCALES}"
     command = commands.add_parser("compare", help=TEXT, description=text)
     add = command.add_argument
     add(
@@ -37,7 +37,7 @@ def add_to(commands: Any) -> None:
         help="a TOML file whose data, learners and graph to take; not its models",
     )
     add("--dataset", metavar="NAME", help="one that `domkl data` lists (default: the shipped stations)")
-    own.add_to(add)
+    options.add_data(add)
     add("--graph", help=f"{', '.join(graph.SHAPES)} or paper1 .. paper4 (default: the file's, else ring)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     add("--seed", type=int, default=0, metavar="N", help="of everything that is drawn (default: 0)")
@@ -56,14 +56,14 @@ def add_to(commands: Any) -> None:
         metavar="N",
         help="runs with other seeds, for mean and spread (default: 1)",
     )
-    tables.add_to(add)
+    show.add_table_options(add)
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Let everyone learn, then show."""
-    tables.check_form(args)
+    show.check_form(args)
     chosen = _chosen(args)
     if args.check:
         inspect.check(chosen, args.json)
@@ -71,8 +71,8 @@ def run(args: argparse.Namespace) -> None:
     source = trial.prepare(chosen, args.rounds)
     args.graph = args.graph or ("ring" if args.experiment is None else chosen.graphs[0])
     network = trial.network(args.graph, source.split.names)
-    contenders = [added.contender(text) for text in args.add]
-    tables.check(args)
+    contenders = [compare.added_contender(text) for text in args.add]
+    show.check_place(args)
     if not args.json:
         need("rich.console", "cli")  # before minutes of work, not after
     with show.progress(f"comparing on {source.name}") as bar:
@@ -80,18 +80,20 @@ def run(args: argparse.Namespace) -> None:
         rows = compare.table(source, network, args.seed, report, contenders, args.trials)
     sheet = compare.sheet(rows, _title(source, args.graph), source.unit)
     if args.json:
-        show.document(_document(source, args.graph, rows, tables.write(args, [sheet], _drawn(rows, source))))
+        show.document(
+            _document(source, args.graph, rows, show.write_tables(args, [sheet], _drawn(rows, source)))
+        )
     elif args.format is not None:
-        tables.show(args, [sheet])
+        show.print_tables(args, [sheet])
     else:
         _show(source, rows, sheet)
-        for path in tables.write(args, [sheet], _drawn(rows, source)):
+        for path in show.write_tables(args, [sheet], _drawn(rows, source)):
             show.console().print(f"Written: {path}", soft_wrap=True)
 
 
 def _drawn(rows: list[ComparisonRow], source: Source) -> Any:
     """What draws the bar figure to a path."""
-    return lambda path: figure.write(rows, source.name, source.unit, path)
+    return lambda path: compare.draw(rows, source.name, source.unit, path)
 
 
 def _report(bar: Any, done: int, total: int, name: str) -> None:
@@ -109,8 +111,8 @@ def _chosen(args: argparse.Namespace) -> Experiment:
     if args.split is not None:
         chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, split=args.split))
     if args.data is not None or args.experiment is not None:
-        return own.settle(args, chosen)
-    own.need_data(args, *own.FIELDS, "query")
+        return options.settle(args, chosen)
+    options.need_data(args, *options.FIELDS, "query")
     if args.dataset in (None, "stations"):
         if args.learners not in (None, 3):
             raise InputError(f"--learners is {args.learners} for the stations; expected 3; leave it out")

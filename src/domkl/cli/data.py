@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import datasets
-from ..base.sheet import Sheet
 from ..base.words import NONE
-from ..datasets.sources import WAVE_DIGESTS
+from ..datasets.uci import WAVE_DIGESTS
+from ..lab.sheet import Sheet
 from . import show
 
 FARMS = ", ".join(WAVE_DIGESTS)

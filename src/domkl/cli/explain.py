@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..base.errors import InputError
-from ..base.sheet import Sheet, only
 from ..base.words import NONE, digits, number, percent
 from ..faces.estimator import DOMKL
+from ..lab.sheet import Sheet
 from ..learning.explain import Contributions, Effects, direction
 from . import predict, show
 
@@ -125,7 +125,7 @@ def _each(model: DOMKL, rows: list[Explained]) -> Sheet:
     ]
     heads = ("row", "learner", f"predicted{of}", f"average{of}", "moved by")
     sheet = Sheet("What moves each prediction from the learner's average", heads, cells, frozenset({1, 4}))
-    return sheet if len(model.learners) > 1 else only(sheet, [0, 2, 3, 4])
+    return sheet if len(model.learners) > 1 else sheet.only([0, 2, 3, 4])
 
 
 def _moves(row: Contributions) -> str:

@@ -3,25 +3,117 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import dataclasses
+import json
 import os
+import re
+import secrets
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from ..base import checks
-from ..base.errors import InputError
+from ..base.errors import DataError, InputError
 from ..base.extras import need
+from ..base.words import visible
 from ..datasets import Columns, guess, readers
 from ..datasets.cells import is_number
 from ..datasets.readers import queries
-from ..lab import devices
-from ..lab.devices import DeviceFile
+from ..lab import fleet
+from ..lab.fleet import DeviceFile
 from ..learning import alarms, conformal
-from . import listening, own, secret, show
-from .secret import SECRET
+from . import options, show
+from .options import SECRET
+
+Found: TypeAlias = "dict[str, list[dict[str, Any]]]"
+#: Readings of a topic that are enough, and seconds without a new topic after which none is expected.
+ENOUGH, QUIET = 5, 2.0
+#: The most topics, readings of each, and bytes of all.
+MOST_TOPICS, MOST_READINGS, MOST_BYTES = 200, 1000, 2**26
+
+
+def listen(patterns: Sequence[str], settings: dict[str, Any], seconds: float) -> Found:
+    """Readings by topic, from `seconds` at most."""
+    need("paho.mqtt.client", "mqtt")
+    found = asyncio.run(_listen(patterns, settings, seconds))
+    if not found:
+        raise DataError(
+            f"no JSON object came on {', '.join(patterns)} within {seconds:g} s; expected readings; "
+            "start the sensors, or wait longer with --wait SECONDS"
+        )
+    return found
+
+
+async def _listen(patterns: Sequence[str], settings: dict[str, Any], seconds: float) -> Found:
+    from ..agent import transports
+
+    name = f"init-{secrets.token_hex(4)}"
+    about = transports.TransportSettings(
+        "mqtt", "domkl", name, topics=tuple(patterns), is_guest=True, **settings
+    )
+    guest = transports.make(about)
+    await guest.open()
+    found: Found = {}
+    end = time.monotonic() + seconds
+    newest, room = time.monotonic(), MOST_BYTES
+    try:
+        for pattern in patterns:
+            guest.subscribe(pattern)
+        while (now := time.monotonic()) < end and not _is_enough(found, now - newest):
+            try:
+                messages = await asyncio.wait_for(guest.receive(), min(0.2, end - now))
+            except asyncio.TimeoutError:
+                continue
+            before = len(found)
+            for topic, payload in messages:
+                room -= len(payload)
+                if room > 0:
+                    _note(found, topic, payload)
+            newest = time.monotonic() if len(found) > before else newest
+    finally:
+        await guest.close()
+    return found
+
+
+def _is_enough(found: Found, quiet: float) -> bool:
+    return bool(found) and quiet > QUIET and all(len(rows) >= ENOUGH for rows in found.values())
+
+
+def _note(found: Found, topic: str, payload: bytes) -> None:
+    try:
+        row = json.loads(payload)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(row, dict) and (topic in found or len(found) < MOST_TOPICS):
+        rows = found.setdefault(topic, [])
+        if len(rows) < MOST_READINGS:
+            rows.append(row)
+
+
+def names_of(topics: Sequence[str]) -> dict[str, str]:
+    """A device's name for each topic: the levels in which topics of one length differ.
+
+    >>> names_of(["sensors/ewr/env", "sensors/jfk/env"]), names_of(["home/kitchen"])
+    ({'sensors/ewr/env': 'ewr', 'sensors/jfk/env': 'jfk'}, {'home/kitchen': 'home-kitchen'})
+    """
+    levels = [topic.split("/") for topic in topics]
+    alike = len({len(each) for each in levels}) == 1 and len(levels) > 1
+    differ = [i for i in range(len(levels[0])) if len({each[i] for each in levels}) > 1] if alike else []
+    parts = {topic: [each[i] for i in differ] or each for topic, each in zip(topics, levels, strict=True)}
+    names = {topic: safe_name("-".join(filter(None, each))) for topic, each in parts.items()}
+    if len(set(names.values())) < len(names):
+        raise InputError(f"topics {', '.join(topics)} give no different names; expected some; choose others")
+    return names
+
+
+def safe_name(name: str) -> str:
+    """A name that a learner may have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")[:64] or "device"
+
 
 FOLDER = "agents"
 #: Rows of each file that are looked at.
@@ -39,7 +131,7 @@ examples:
 
 Each source or topic becomes a device with a file of at most six lines in {FOLDER}/ (--folder); what the
 columns are is found out from their first rows, and is the same at every device. A password is asked for, or
-read from the variable {SECRET}; it goes to {FOLDER}/{devices.PASSWORD}, which only you can read.
+read from the variable {SECRET}; it goes to {FOLDER}/{fleet.PASSWORD}, which only you can read.
 """
 
 
@@ -84,7 +176,7 @@ def add_to(commands: Any) -> None:
         "--port",
         type=int,
         metavar="P",
-        help=f"the first device's page (default: {devices.PORT}, or the next that are free)",
+        help=f"the first device's page (default: {fleet.PORT}, or the next that are free)",
     )
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
     add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")
@@ -96,7 +188,7 @@ def run(args: argparse.Namespace) -> None:
     """Ask what is missing, look at the first rows, write the files."""
     need("msgspec", "agent")
     folder = Path(args.folder)
-    devices.refuse_used(folder)
+    fleet.refuse_used(folder)
     if not args.files and not args.topic:
         _ask(args)
     if bool(args.files) == bool(args.topic):
@@ -108,7 +200,7 @@ def run(args: argparse.Namespace) -> None:
     if not args.target:
         raise InputError("no target is given; expected the column to predict; add --target COLUMN")
     conformal.check_coverage(args.coverage)
-    given = own.columns(args, Columns())
+    given = options.columns(args, Columns())
     password, network = None, ""
     if args.files:
         made, columns = from_files(args.files, given, folder, args.follow, args.query or "")
@@ -124,15 +216,15 @@ def run(args: argparse.Namespace) -> None:
         **({} if rate is None else {"alarm_rate": rate}),
         **({"home_assistant": True} if args.home_assistant else {}),
     }
-    port = devices.free_from(devices.PORT, len(made)) if args.port is None else args.port
-    texts = devices.files(made, columns, args.graph, common, port, network)
-    devices.write(folder, texts, None if args.password_file else password)
+    port = fleet.free_from(fleet.PORT, len(made)) if args.port is None else args.port
+    texts = fleet.device_files(made, columns, args.graph, common, port, network)
+    fleet.write_folder(folder, texts, None if args.password_file else password)
     _tell(args, folder, [device.name for device in made], columns)
 
 
 def _network(folder: Path) -> str:
     """A name that other folders on this machine hardly have; of the usual folder, that of its parent."""
-    return listening.safe_name(folder.parent.name if folder.name == FOLDER else folder.name)
+    return safe_name(folder.parent.name if folder.name == FOLDER else folder.name)
 
 
 def from_files(
@@ -148,7 +240,7 @@ def from_files(
             )
     common = {name: None for table in tables for name in table.columns}
     cells = {name: [cell for table in tables for cell in _cells(table, name, given)] for name in common}
-    names = [listening.safe_name(own.title_of(path).split(".")[0]) for path in paths]
+    names = [safe_name(options.title_of(path).split(".")[0]) for path in paths]
     made = []
     for name, path, table in zip(names, paths, tables, strict=True):
         stream = {"path": _seen_from(folder, path), **({"follow": True} if follow else {})}
@@ -198,7 +290,7 @@ def from_topics(
     seconds = WAIT if args.wait is None else checks.positive("--wait", args.wait)
     output_topic = args.output_topic or OUTPUT
     print(f"listening for at most {seconds:g} s: {', '.join(args.topic)}", file=sys.stderr)
-    found = listening.listen(args.topic, {**settings, "password": password}, seconds)
+    found = listen(args.topic, {**settings, "password": password}, seconds)
     rows = [given.flatten(row) for each in found.values() for row in each]
     names = {name: None for row in rows for name in row}
     columns = _understood({name: [row.get(name) for row in rows] for name in names}, given)
@@ -207,7 +299,7 @@ def from_topics(
             "--output-topic is the same for all; expected {name} in it; write predictions/{name}"
         )
     made = []
-    for topic, name in sorted(listening.names_of(list(found)).items(), key=lambda pair: pair[1]):
+    for topic, name in sorted(names_of(list(found)).items(), key=lambda pair: pair[1]):
         output = {"topic": output_topic.replace("{name}", name), "predictions": ""}
         made.append(DeviceFile(name, {"topic": topic}, {"output": output}))
     return made, columns
@@ -227,7 +319,7 @@ def _password(args: argparse.Namespace) -> str | None:
         )
     if ":" not in args.broker:
         args.broker = f"{args.broker}:{1883 if args.ca is None else 8883}"
-    return secret.ask(args.user, args.password_file, args.broker)
+    return options.ask_password(args.user, args.password_file, args.broker)
 
 
 def _broker(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -235,7 +327,7 @@ def _broker(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     table: dict[str, Any] = {"kind": "mqtt", "broker": args.broker}
     if args.user is not None:
         given = args.password_file and os.path.relpath(args.password_file, folder)
-        table |= {"user": args.user, "password_file": given or devices.PASSWORD}
+        table |= {"user": args.user, "password_file": given or fleet.PASSWORD}
     if args.ca is not None:
         table["ca"] = args.ca if args.ca == "system" else os.path.relpath(args.ca, folder)
     return {**table, "insecure": True} if args.insecure else table
@@ -262,7 +354,7 @@ def _tell(args: argparse.Namespace, folder: Path, names: list[str], columns: Col
         show.document({**about, "next": commands[0], "commands": commands})
         return
     many = f"{len(names)} devices that predict" if len(names) > 1 else "1 device that predicts"
-    print(show.visible(f"{folder} has {many} {columns.target} from {', '.join(columns.features)}:"))
+    print(visible(f"{folder} has {many} {columns.target} from {', '.join(columns.features)}:"))
     print("\n".join(f"  {folder / name}.toml" for name in names))
     print(f"Start all of them here:  {commands[0]}")
     print(f"or each on its machine:  {commands[1]}")

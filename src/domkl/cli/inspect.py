@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..base.errors import DataError, InputError
-from ..base.sheet import Sheet
 from ..base.words import NONE, plural
 from ..datasets import Columns, Encoder, readers, table
-from ..datasets.guess import Guess
+from ..datasets.guess import ColumnView, Guess
 from ..datasets.readers import Fault, Raw
-from ..datasets.view import ColumnView
 from ..lab.experiment import Experiment
+from ..lab.sheet import Sheet
 from ..learning.settings import MOST_INPUTS
-from . import own, show
+from . import options, show
 
 #: Rows that are read unless told otherwise.
 ROWS = 1000
@@ -29,7 +28,7 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser("inspect", help=TEXT, description=f"{TEXT[0].upper()}{TEXT[1:]}.")
     add = command.add_argument
     add("data", metavar="SOURCE", help="a file, - for standard input, sqlite:FILE or postgresql://...")
-    own.add_columns(add)
+    options.add_columns(add)
     add("--rows", type=int, default=ROWS, metavar="N", help="how many rows to read (default: %(default)s)")
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
@@ -37,7 +36,7 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, guess, show."""
-    look(args.data, own.columns(args, Columns()), args.query or "", args.rows, args.json)
+    look(args.data, options.columns(args, Columns()), args.query or "", args.rows, args.json)
 
 
 class Inspected(NamedTuple):
@@ -74,7 +73,7 @@ def look(source: str, given: Columns, query: str, rows: int, as_json: bool) -> N
         _print(seen)
     if seen.problems:
         count = plural(len(seen.problems), "thing")
-        raise InputError(f"{own.title_of(raw.name)}: {count} to fix; expected none; see above")
+        raise InputError(f"{options.title_of(raw.name)}: {count} to fix; expected none; see above")
 
 
 def check(chosen: Experiment, as_json: bool) -> None:

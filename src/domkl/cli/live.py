@@ -1,242 +1,243 @@
-"""The learners of `domkl up` while they learn: start, show, stop."""
+"""The live page of `domkl run --live` and `domkl up`: an agent's, for all learners of this machine."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import math
-import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
-from types import FrameType
-from typing import Any, NoReturn
-
-import numpy as np
+from collections.abc import Iterator
+from typing import Any
 
 from ..base.errors import InputError
-from ..base.extras import need
-from ..base.sheet import Sheet
-from ..base.words import NONE, column, percent, plural, with_unit
+from ..base.hosts import is_loopback
+from ..datasets import stations
+from ..faces.saved import About
+from ..lab import trial
 from ..lab.experiment import Experiment
 from ..lab.fleet import Fleet
 from ..lab.trial import Source
+from ..learning import explain
+from ..learning.auto import AutoRows
+from ..learning.auto import explain as learnt
+from ..learning.explain import Function, Usual
+from ..learning.settings import ModelSettings
 from ..learning.weights import weight_names
-from . import page, show
+from ..simulator import Watch, Watched
+from ..watch import Feed, RunFeed, Server
 
-#: Seconds between two looks at the learners, and between two lines where there is no terminal.
-LOOK, LINE = 0.2, 1.0
-#: Errors in a status line: of the learner, and of its own samples only.
-ERRORS = ("rmse", "rmse_alone")
-LEGEND = {
-    "RMSE": "root mean squared error of the last 200 predictions",
-    "alone": "the same of predictions from own samples only",
-    "trusted": "neighbours whose messages count",
-    "weighs most": "the expert or kernel with most weight",
-}
-STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+#: Seconds until the first look, and between two of them at least; if one takes long, so many times as long.
+FIRST, EVERY, REST = 2.0, 10.0, 200.0
 
 
-class Stops:
-    """Signals are noted, not raised: no process is forgotten because one came while it was being started."""
+class RunInputs:
+    """Explains the learner that the page shows, now and then; `factor` brings effects to the page's unit."""
 
-    number: int | None = None
+    def __init__(self, feed: RunFeed, source: Source, factor: float) -> None:
+        d = source.split.X.shape[-1]
+        self._feed, self._factor = feed, factor
+        self._named = About(source.inputs, columns=source.columns).groups(d)
+        self._due = time.monotonic() + FIRST if d <= explain.MOST_INPUTS else float("inf")
 
-    def __enter__(self) -> Stops:
-        self._before = {number: signal.signal(number, self._note) for number in STOPS}
-        return self
+    def look(self, model: AutoRows | None, round: int) -> None:
+        """Begin to explain if it is time to; called between two rounds, or when there are no more."""
+        start, j = time.monotonic(), self._feed.looked_at
+        if start < self._due or self._feed.explained_at(j) == round:
+            return
+        if model is None or not model.is_scaled:  # it has learnt nothing yet
+            return
+        self._due = float("inf")  # until this one has ended
+        try:
+            asked = learnt.function(model, j), learnt.usual(model, j)
+        except Exception as error:
+            _complain(error)
+            return
+        threading.Thread(target=self._show, args=(j, round, asked, start), daemon=True).start()
 
-    def __exit__(self, *_: object) -> None:
-        for each, handler in self._before.items():
-            signal.signal(each, handler)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.number = number
-
-    def exit_if_signalled(self) -> None:
-        """Exit as the sender of the signal expects."""
-        if self.number == signal.SIGINT:
-            raise KeyboardInterrupt
-        if self.number is not None:
-            print("domkl: stopped", file=sys.stderr)
-            raise SystemExit(128 + self.number)
+    def _show(self, j: int, round: int, asked: tuple[Function, Usual], start: float) -> None:
+        try:
+            found = explain.effects(*asked, *self._named).listed(self._factor)
+        except Exception as error:
+            _complain(error)
+            return
+        if found:
+            self._feed.explain(j, round, found)
+        now = time.monotonic()
+        self._due = now + max(EVERY, REST * (now - start))
 
 
-class Statuses:
-    """The learners of a fleet, as their status lines tell; subclasses know the model and the unit."""
+def _complain(error: Exception) -> None:
+    """Nothing that is only shown may cost more than a line."""
+    print(f"domkl: inputs cannot be explained: {error!r}", file=sys.stderr)
 
-    #: Where the whole story is.
-    logs = "--folder DIR keeps all logs"
-    title = ""
-    legend: Mapping[str, str] = LEGEND
 
-    def __init__(self, network: Fleet, models: Mapping[str, Any]) -> None:
-        self.network, self._weights = network, {name: weight_names(model) for name, model in models.items()}
-        self.status: dict[str, dict[str, Any]] = {name: {} for name in network.names}
-        self.speed = dict.fromkeys(network.names, 0.0)  # bytes a second
-        self.dead: list[str] = []
-        self._start = time.monotonic()
+#: A free port of this machine.
+ANYWHERE = "127.0.0.1:0"
+#: Seconds between two looks at what a page is to show.
+LOOK = 0.5
 
-    def look(self) -> None:
-        """Read the status lines that the learners logged since the last look."""
-        ended = [name for name in self.network.names if self.network.processes[name].poll()]
-        for name, before in self.status.items():
-            status = self.network.status(name)
-            if before and status is not before:
-                self.speed[name] = _speed(before, status)
-            self.status[name] = status
-        self.dead = ended
 
-    @property
-    def line(self) -> str:
-        """The whole network in a line."""
-        known = [status for status in self.status.values() if status]
-        seconds = f"{time.monotonic() - self._start:5.0f} s"
-        if not known:
-            return f"{seconds}  starting {plural(len(self.status), 'learner')}"
-        up, all_ = (sum(status[key] for status in known) for key in ("up", "neighbours"))
-        return (
-            f"{seconds}  round {min(status['round'] for status in known)}{self.of_rounds}, "
-            f"{self.errors(known)}, {up}/{all_} neighbours up, {show.size(sum(self.speed.values()))}/s"
+def opened(feed: Feed | RunFeed, listen: str) -> Server:
+    """A page at HOST:PORT of this machine; says on standard error where."""
+    host, _, port = listen.rpartition(":")
+    bare = host.strip("[]")
+    if not (port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 2**16 and is_loopback(bare)):
+        raise InputError(
+            f"the page's address is {listen!r}; expected one of this machine, as there is no token; "
+            "choose 127.0.0.1:PORT"
         )
-
-    @property
-    def of_rounds(self) -> str:
-        """How many rounds there will be, if that is known."""
-        return ""
-
-    def errors(self, known: list[dict[str, Any]]) -> str:
-        """The errors of the learners that run, in words."""
-        raise NotImplementedError
-
-    def error(self, status: dict[str, Any], key: str) -> float | None:
-        """A learner's error in the unit that is shown; None before its first sample."""
-        value = status.get(key)
-        return None if value is None else float(value)
-
-    @property
-    def unit(self) -> str:
-        """That of errors."""
-        return ""
-
-    @property
-    def table(self) -> Any:
-        """The same, and a row for each learner."""
-        of = f"\n{self.unit}" if self.unit else ""
-        heads = (
-            "learner",
-            "round",
-            f"RMSE{of}",
-            f"alone{of}",
-            "neighbours up",
-            "trusted",
-            "weighs most",
-            "sent",
-        )
-        errors = [[self.error(self.status[name], key) for name in self.network.names] for key in ERRORS]
-        cells = zip(*map(column, errors), strict=True)
-        rows = [self._row(name, each) for name, each in zip(self.network.names, cells, strict=True)]
-        title = f"{self.title}{'; ' * bool(self.title)}{self.line.strip()}"
-        ends = [show.text(f"{name} ended: {self.network.tail(name)}") for name in self.dead]
-        words = frozenset({0, 6})
-        sheet = Sheet(title, heads, rows, words, spare=(5, 6, 7, 4), legend=self.legend)
-        return need("rich.console", "cli").Group(sheet, *ends)
-
-    def _row(self, name: str, errors: Sequence[str]) -> list[str]:
-        status = self.status[name]
-        if name in self.dead or not status:
-            return [name, "ended" if name in self.dead else "starting", *[NONE] * 6]
-        near = f"{status['up']}/{status['neighbours']}"
-        names, k = self._weights[name], int(status["kernel"])
-        top = f"{names[k] if k < len(names) else f'weight {k + 1}'} {percent(status['weight'])}"
-        traffic = show.size(status["bytes_sent"])
-        return [name, str(status["round"]), *errors, near, str(status["trusted"]), top, traffic]
-
-
-class View(Statuses):
-    """What people see of a network while it learns."""
-
-    def __init__(self, network: Fleet, chosen: Experiment, source: Source) -> None:
-        super().__init__(network, dict.fromkeys(network.names, chosen.model))
-        self.chosen, self.source, self.title = chosen, source, chosen.title or chosen.name
-        self.page = page.FleetPage(network, chosen, source)
-
-    def look(self) -> None:
-        """The same, also for the page."""
-        super().look()
-        self.page.look(self.status, self.dead)
-
-    @property
-    def of_rounds(self) -> str:
-        """How many rounds there will be."""
-        return f" of {self.source.split.y.shape[1] - self.source.split.delay}"
-
-    @property
-    def unit(self) -> str:
-        """The data's."""
-        return self.source.unit
-
-    def error(self, status: dict[str, Any], key: str) -> float | None:
-        """In the data's unit."""
-        value = super().error(status, key)
-        return None if value is None else math.sqrt(self.source.scale) * value
-
-    def errors(self, known: list[dict[str, Any]]) -> str:
-        """Those of all learners together, and had each its own samples only."""
-        together, alone = (with_unit(self._mean(known, key), self.unit) for key in ERRORS)
-        return f"RMSE {together} (alone {alone})"
-
-    def _mean(self, known: list[dict[str, Any]], key: str) -> float | None:
-        """The root of the mean square; None where a learner does not know its own."""
-        found = [self.error(status, key) for status in known]
-        values = [value for value in found if value is not None]
-        return math.sqrt(np.mean(np.square(values))) if len(values) == len(found) else None
-
-
-Shower = Callable[[Statuses], None]
+    server = Server((bare, int(port)), feed)
+    print(f"Page: {server.url}", file=sys.stderr, flush=True)
+    return server
 
 
 @contextlib.contextmanager
-def shower(as_json: bool) -> Iterator[Shower]:
-    """A live table where someone watches, else a line a second on standard error."""
-    if not as_json and sys.stdout.isatty() and sys.stderr.isatty():
-        with need("rich.live", "cli").Live(auto_refresh=False, console=show.console()) as live:
-            yield lambda view: live.update(view.table, refresh=True)
+def of_run(listen: str | None, chosen: Experiment, source: Source) -> Iterator[Watch | None]:
+    """While a simulation runs: what it calls after each round.
+
+    At a terminal the page then stays until Ctrl-C, which must not be caught by anybody else by then.
+    """
+    if listen is None:
+        yield None
         return
-    printed_at = time.monotonic()
-
-    def line(view: Statuses) -> None:
-        nonlocal printed_at
-        if time.monotonic() - printed_at >= LINE:
-            printed_at = time.monotonic()
-            print(view.line, file=sys.stderr, flush=True)
-
-    yield line
-
-
-def watch(network: Fleet, view: Statuses, shown: contextlib.AbstractContextManager[Shower]) -> None:
-    """Start all, show them until all have ended, and leave none running."""
-    with Stops() as stops:
-        with network, shown as display:
-            network.start()
-            while network.running and not stops.number and not view.dead:
-                time.sleep(LOOK)
-                view.look()
-                display(view)
-        stops.exit_if_signalled()
-    if view.dead:
-        _give_up(network, view.dead[0], view.logs)
+    watching = RunWatch(chosen, source)
+    with opened(watching.feed, listen) as server:
+        yield watching
+        watching.feed.end()
+        if sys.stdout.isatty():
+            print(f"The page stays at {server.url} until Ctrl-C.", file=sys.stderr)
+            with contextlib.suppress(KeyboardInterrupt):
+                while True:
+                    watching.look()
+                    time.sleep(LOOK)
 
 
-def _give_up(network: Fleet, name: str, logs: str) -> NoReturn:
-    code = network.processes[name].returncode
-    how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
-    raise InputError(
-        f"learner {name} {how}: {network.tail(name)}; expected it to learn to its end; fix that ({logs})"
+class RunWatch:
+    """Shows each round of a simulation on a page, and now and then which inputs matter."""
+
+    def __init__(self, chosen: Experiment, source: Source) -> None:
+        self.feed = _run_feed(chosen, source)
+        self._inputs = RunInputs(self.feed, source, _unit(chosen.model, source)[0])
+        self._model: AutoRows | None = None
+
+    def __call__(self, seen: Watched) -> None:
+        *what, self._model = seen
+        self.feed.rounds(*what)
+        self.look()
+
+    def look(self) -> None:
+        """Explain the learner that is shown, if it is time to."""
+        self._inputs.look(self._model, self.feed.done)
+
+
+def _run_feed(chosen: Experiment, source: Source) -> RunFeed:
+    J, T = source.split.y.shape
+    factor, offset, unit = _unit(chosen.model, source)
+    graph = trial.network(chosen.graphs[0], source.split.names)
+    return RunFeed(
+        chosen.title or chosen.name,
+        [str(name) for name in source.split.names],
+        [[int(i) for i in graph.neighbours[j]] for j in range(J)],
+        target=source.target,
+        unit=unit,
+        rounds=T,
+        factor=factor,
+        offset=offset,
+        delay=source.split.delay,
+        weights=weight_names(chosen.model),
+        times=source.split.times,
     )
 
 
-def _speed(before: dict[str, Any], now: dict[str, Any]) -> float:
-    first, last = (datetime.fromisoformat(each["time"].replace("Z", "+00:00")) for each in (before, now))
-    seconds = (last - first).total_seconds()
-    return float(now["bytes_sent"] - before["bytes_sent"]) / seconds if seconds > 0 else 0.0
+def _unit(model: ModelSettings, source: Source) -> tuple[float, float, str]:
+    """What a value is multiplied with, what is added to it, and the unit it then has."""
+    if source.raw and not model.takes_raw:
+        return 1.0, 0.0, ""  # scaled by the first rounds, as the paper does
+    offset = stations.COLD if source.name == "stations" else 0.0
+    return math.sqrt(source.scale), offset, source.unit
+
+
+class FleetPage:
+    """The learners of `domkl up`, from their logs and predictions."""
+
+    def __init__(self, network: Fleet, chosen: Experiment, source: Source) -> None:
+        self.network, self.split = network, source.split
+        self.factor, self.offset, unit = _unit(chosen.model, source)
+        graph = trial.network(chosen.graphs[0], source.split.names)
+        self.near = {
+            name: [network.names[i] for i in graph.neighbours[j]] for j, name in enumerate(network.names)
+        }
+        rounds = int(source.split.y.shape[1]) - source.split.delay
+        self.feed = Feed(chosen.title or chosen.name, target=source.target, unit=unit, rounds=rounds)
+        self.names = weight_names(chosen.model)
+        self._read = dict.fromkeys(network.names, 0)
+        self._inputs: dict[str, dict[str, Any]] = {}  # as they were shown last
+        self._next = 0.0  # when to look again
+
+    def look(self, statuses: dict[str, dict[str, Any]], dead: list[str]) -> None:
+        """Show what is new since the last look, if that is not just now: a page changes once a second."""
+        if time.monotonic() < self._next and not dead:
+            return
+        self._next = time.monotonic() + LOOK
+        for j, name in enumerate(self.network.names):
+            for record in self._new(name):
+                self._show(j, name, record)
+            self.feed.status(self._status(name, statuses[name], name in dead))
+            self._explain(name)
+
+    def _new(self, name: str) -> list[dict[str, Any]]:
+        """Predictions that were written since the last look."""
+        try:
+            with open(self.network.folder / f"{name}.predictions.jsonl", "rb") as file:
+                file.seek(self._read[name])
+                lines = file.read()
+        except FileNotFoundError:
+            return []
+        whole = lines[: lines.rfind(b"\n") + 1]
+        self._read[name] += len(whole)
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def _show(self, j: int, name: str, record: dict[str, Any]) -> None:
+        t, delay = int(record.get("id", record["index"])), self.split.delay
+        values = {
+            key: self.factor * record[key] + self.offset
+            for key in ("y_hat", "low", "high")
+            if record.get(key) is not None
+        }
+        when = {} if self.split.times is None else {"time": float(self.split.times[j, t])}
+        self.feed.sample({**record, **values, **when, "learner": name, "index": t, "id": t, "y": None})
+        if t >= delay:
+            self.feed.truth(name, t - delay, self.factor * float(self.split.y[j, t - delay]) + self.offset)
+
+    def _explain(self, name: str) -> None:
+        found = self.network.inputs.get(name)
+        if found is None or found is self._inputs.get(name):
+            return
+        self._inputs[name] = found
+        rows = [[each, part, self.factor * effect, trend] for each, part, effect, trend in found["inputs"]]
+        self.feed.explain(name, found["round"], rows)
+
+    def _status(self, name: str, status: dict[str, Any], is_dead: bool) -> dict[str, Any]:
+        if not status:
+            return {"learner": name, "state": "lost" if is_dead else "init", "neighbours": []}
+        trust = status.get("trust") or [None] * len(self.near[name])
+        near = [
+            {"name": other, "up": None, "trust": part}
+            for other, part in zip(self.near[name], trust, strict=False)
+        ]
+        weights, has_errors = status.get("weights") or [], bool(status.get("samples"))
+        shown = {
+            "learner": name,
+            "state": "lost" if is_dead else status["state"],
+            "rmse": self._scaled(status.get("rmse") if has_errors else None),
+            "rmse_alone": self._scaled(status.get("rmse_alone") if has_errors else None),
+            "weights": [[each, weight] for each, weight in zip(self.names, weights, strict=False)],
+            "neighbours": near,
+            "refused": status.get("messages_refused"),
+        }
+        return {**status, **shown}
+
+    def _scaled(self, rmse: float | None) -> float | None:
+        return None if rmse is None else self.factor * rmse

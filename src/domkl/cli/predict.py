@@ -24,7 +24,7 @@ from ..datasets import Columns, Table
 from ..faces.estimator import DOMKL
 from ..lab import results
 from ..learning import conformal
-from . import keep, show
+from . import show
 
 #: What is written of every row; time, learner, class and label only where there are some.
 HEADS = ("row", "time", "learner", "y", "y_hat", "low", "high", "class")
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     """Read, predict, write."""
     model, coverage = DOMKL.load(args.model), conformal.check_coverage(args.coverage)
     if args.out is not None:
-        keep.check_file(args.out, "--out")
+        show.check_file(args.out, "--out")
         for given in filter(os.path.exists, (args.model, args.data)):
             if os.path.exists(args.out) and os.path.samefile(args.out, given):
                 raise InputError(f"--out is {given}, which is read; expected another file; choose one")

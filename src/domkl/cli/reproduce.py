@@ -15,15 +15,14 @@ from .. import datasets
 from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.extras import need
-from ..base.sheet import Sheet, split
 from ..base.words import NONE, digits
-from ..datasets.files import places
-from ..lab import experiment, latex, reproduce
-from ..lab.reproduce import Claim, Figure, Rows, Store
-from ..lab.reproduce.sheets import TITLES
+from ..datasets.uci import places
+from ..lab import experiment, reproduce
+from ..lab.reproduce import TITLES, Claim, Figure, Rows, Store
 from ..lab.results import write_whole
-from . import keep, show
-from .tables import check_form
+from ..lab.sheet import FORMATS, Sheet, format_of, whole
+from . import show
+from .show import check_form
 
 
 def add_to(commands: Any) -> None:
@@ -40,7 +39,7 @@ def add_to(commands: Any) -> None:
     add("--backend", metavar="NAME", help="another joblib backend, such as dask")
     add("--out", default="domkl-results", metavar="DIR", help="where results are kept (default: %(default)s)")
     text = "print the tables in this form instead"
-    add("--format", choices=list(latex.FORMATS), help=f"{text}: {', '.join(latex.FORMATS)}")
+    add("--format", choices=list(FORMATS), help=f"{text}: {', '.join(FORMATS)}")
     add("--table", metavar="FILE", help="also write the tables to a file that ends in .csv, .md or .tex")
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
@@ -53,8 +52,8 @@ def run(args: argparse.Namespace) -> None:
     networks, names = _networks(args.networks, tables), _datasets(args.datasets, tables)
     _refuse_empty_tables(tables if args.tables else [], networks, names)
     if args.table is not None:
-        latex.format_of(args.table, "--table")
-        keep.check_file(args.table, "--table")
+        format_of(args.table, "--table")
+        show.check_file(args.table, "--table")
     with _backend(args.backend):
         rows, absent = _results(names, networks, args)
     all_figures = reproduce.summarise(rows, networks)
@@ -63,11 +62,11 @@ def run(args: argparse.Namespace) -> None:
     notes += [f"{name} is not here: domkl data fetch {name}" for name in names if name in absent]
     sheets = [reproduce.sheet(table, [f for f in figures if f.table == table]) for table in _shown(figures)]
     if args.format is not None:
-        sys.stdout.write(latex.whole(sheets, args.format))
+        sys.stdout.write(whole(sheets, args.format))
     else:
         (_print_json if args.json else _print)(args.protocol, figures, claims, notes)
     if args.table is not None:
-        write_whole(Path(args.table), latex.whole(sheets, latex.format_of(args.table, "--table")).encode())
+        write_whole(Path(args.table), whole(sheets, format_of(args.table, "--table")).encode())
 
 
 def _shown(figures: list[Figure]) -> list[str]:
@@ -194,7 +193,7 @@ def _print_json(protocol: str, figures: list[Figure], claims: list[Claim], notes
 
 def _print(protocol: str, figures: list[Figure], claims: list[Claim], notes: list[str]) -> None:
     tables = [reproduce.sheet(name, [f for f in figures if f.table == name]) for name in _shown(figures)]
-    wide = [part for table in (*tables, _ratios(figures)) for part in split(table, show.width())]
+    wide = [part for table in (*tables, _ratios(figures)) for part in table.split(show.width())]
     for table in (*wide, _claims(claims)):
         show.sheet(table)
         print()

@@ -17,7 +17,7 @@ from ..lab.experiment import Experiment
 from ..lab.trial import Outcome, Source
 from ..learning.alarms import check_rate
 from ..learning.settings import Auto
-from . import inspect, keep, models, own, page, show
+from . import inspect, live, options, show
 
 DEFAULT = "three-stations"
 #: What a report is made with.
@@ -31,7 +31,7 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "run",
         help="let a network learn; without options, three real weather stations",
-        description=f"Let a network learn. {WITHOUT_OPTIONS} {own.SCALES}",
+        description=f"Let a network learn. {WITHOUT_OPTIONS} {options.SCALES}",
     )
     add = command.add_argument
     add(
@@ -41,11 +41,11 @@ def add_to(commands: Any) -> None:
         default=DEFAULT,
         help="a TOML file, or the name of a shipped one",
     )
-    own.add_to(add)
+    options.add_data(add)
     add("--horizon", type=int, metavar="HOURS", help="hours ahead to forecast, for the shipped stations")
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
-    models.add_to(add)
+    options.add_model(add)
     text = "where report, predictions.csv and model.domkl go (default: %(default)s)"
     add("--out", default="domkl-report", metavar="DIR", help=text)
     add("--no-report", action="store_true", help="write no files but those that the next two name")
@@ -56,7 +56,7 @@ def add_to(commands: Any) -> None:
     add(
         "--live",
         nargs="?",
-        const=page.ANYWHERE,
+        const=live.ANYWHERE,
         metavar="HOST:PORT",
         help="serve a page that shows the network while it learns (default: a free port)",
     )
@@ -66,18 +66,18 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Learn, print, and write the report."""
-    chosen = own.settle(args, _settings(args, experiment.load(args.experiment)))
+    chosen = options.settle(args, _settings(args, experiment.load(args.experiment)))
     if args.check:
         inspect.check(chosen, args.json)
         return
     source = _source(args, chosen)
-    own.check_loss(args, source)
+    options.check_loss(args, source)
     chosen, source = trial.suited(chosen, source)
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     _check_places(args, chosen)
     what = f"{plural(len(source.split.names), 'learner')}, {source.name}"
-    with page.of_run(args.live, chosen, source) as watch:
-        with keep.interruptible() as stopped:
+    with live.of_run(args.live, chosen, source) as watch:
+        with show.interruptible() as stopped:
             with show.progress(what) as bar:
                 outcome = trial.carry_out(chosen, source, stopped.after(bar), watch)
             (_answer if args.json else _print)(args, outcome)
@@ -93,13 +93,13 @@ def _check_places(args: argparse.Namespace, chosen: Experiment) -> None:
         check_rate(args.alarm_rate)
         if chosen.model.loss_function.classifies:
             raise InputError("--alarm-rate is for numbers; expected no classes; leave it out")
-    if args.save is not None and not isinstance(chosen.model, Auto):
+    if args.save is not None and not chosen.model.can_go_on:
         raise InputError("--save is for model auto; expected --model auto with it; leave one out")
     if not args.no_report:
-        keep.check_folder(args.out)
+        show.check_folder(args.out)
     for option in ("predictions", "save"):
         if getattr(args, option) is not None:
-            keep.check_file(getattr(args, option), f"--{option}")
+            show.check_file(getattr(args, option), f"--{option}")
 
 
 def _print(args: argparse.Namespace, outcome: Outcome) -> None:
@@ -115,7 +115,7 @@ def _print(args: argparse.Namespace, outcome: Outcome) -> None:
     if outcome.run.final is None and not args.no_report:
         console.print("Model: not saved; only model auto can be")
     if outcome.source.faults:
-        console.print(own.closing(outcome.source), soft_wrap=True, markup=False)
+        console.print(options.closing(outcome.source), soft_wrap=True, markup=False)
 
 
 def _answer(args: argparse.Namespace, outcome: Outcome) -> None:
@@ -163,11 +163,11 @@ def _named(args: argparse.Namespace) -> dict[str, str]:
 
 def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
     """The experiment with the options' values in place of its own."""
-    if args.data is not None and args.experiment == DEFAULT and isinstance(chosen.model, Auto):
+    if args.data is not None and args.experiment == DEFAULT:
         chosen = dataclasses.replace(chosen, model=Auto())  # the file's size was chosen for the stations
     given = {name: getattr(args, name) for name in ("horizon", "split") if getattr(args, name) is not None}
     chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, **given))
-    return models.choose(args, chosen)
+    return options.choose_model(args, chosen)
 
 
 def _source(args: argparse.Namespace, chosen: Experiment) -> Source:

@@ -1,22 +1,34 @@
-"""Output: progress on standard error, results on standard output."""
+"""Output: results on standard output, progress on standard error, tables and files in their places.
+
+A place to write is tried before any work, and Ctrl-C ends a run with what was done.
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import importlib.util
 import json
+import os
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from ..base import paths
+from ..base.errors import InputError
 from ..base.extras import need
 from ..base.progress import ProgressLines
-from ..base.sheet import Sheet, lines, plain, without_bold
-from ..base.words import NONE, number, text, visible
+from ..base.words import NONE, number, visible
+from ..lab.results import write_whole
+from ..lab.sheet import FORMATS, Sheet, format_of, whole
+from ..simulator.results import STOP
 from ..watch.requests import finite
-
-__all__ = ["console", "count", "document", "progress", "sheet", "size", "text", "visible", "width"]
 
 #: How wide to print where there is no terminal to ask.
 WIDTH = 120
@@ -34,7 +46,7 @@ def console() -> Any:
 def sheet(made: Sheet) -> None:
     """Print a table; in plain text where rich is not installed, as on a device."""
     if importlib.util.find_spec("rich") is None:
-        print(plain(lines(without_bold(made), width())), end="")
+        print(made.as_text(), end="")
     else:
         console().print(made)
 
@@ -107,3 +119,142 @@ def _sparingly(update: Callable[[int, int | None], object]) -> Callable[[int, in
             update(done, total)
 
     return call
+
+
+def add_table_options(add: Callable[..., Any]) -> None:
+    """Declare --format and --out."""
+    text = "print the table in this form instead"
+    add("--format", choices=list(FORMATS), help=f"{text}: {', '.join(FORMATS)}")
+    add(
+        "--out",
+        metavar="PLACE",
+        help="also write the table to a file that ends in .csv, .md or .tex, or a bar figure and all three "
+        "to a directory",
+    )
+
+
+def check_form(args: argparse.Namespace) -> None:
+    """Refuse two forms of one output."""
+    if args.json and args.format is not None:
+        raise InputError("--json and --format are both given; expected one of the two; leave one out")
+
+
+def check_place(args: argparse.Namespace) -> None:
+    """Refuse a place that cannot be written, before anything is run."""
+    if args.out is None:
+        return
+    if Path(args.out).suffix:
+        format_of(args.out)
+        check_file(args.out, "--out")
+    else:
+        check_folder(args.out)
+
+
+def write_tables(
+    args: argparse.Namespace, sheets: Sequence[Sheet], draw: Callable[[Path], Path] | None = None
+) -> list[Path]:
+    """The tables in the place of --out."""
+    if args.out is None:
+        return []
+    place = Path(args.out)
+    if place.suffix:
+        write_whole(place, whole(sheets, format_of(place)).encode())
+        return [place]
+    files = [place / f"{args.command}{end}" for end in FORMATS.values()]
+    for path, how in zip(files, FORMATS, strict=True):
+        write_whole(path, whole(sheets, how).encode())
+    return files if draw is None else [draw(place / f"{args.command}.png"), *files]
+
+
+def print_tables(args: argparse.Namespace, sheets: Sequence[Sheet]) -> None:
+    """Print the tables in the form of --format, and write those of --out."""
+    sys.stdout.write(whole(sheets, args.format))
+    write_tables(args, sheets)
+
+
+def check_folder(folder: str | Path, option: str = "--out") -> None:
+    """Refuse a directory that cannot be written into, before any work; it is left as it was."""
+    with _refusing(folder, option, "a directory to write into"):
+        made = _make(Path(folder))
+        try:
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=".domkl-"):
+                pass
+        finally:
+            for each in made:
+                each.rmdir()
+
+
+def check_file(path: str | Path, option: str) -> None:
+    """Refuse a file that cannot be written, before any work."""
+    with _refusing(path, option, "a file to write"):
+        if Path(path).is_dir():
+            raise IsADirectoryError(21, "it is a directory")
+        paths.refuse_device(path)
+        check_folder(Path(path).parent, option)
+
+
+@contextlib.contextmanager
+def _refusing(place: str | Path, option: str, expected: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{option} {place} cannot be written: {error.strerror or error}; expected {expected}; "
+            "choose another"
+        ) from None
+
+
+def _make(folder: Path) -> list[Path]:
+    """Make a directory and those above it; returns those that were not there, the deepest first."""
+    missing = []
+    each = folder
+    while not each.exists():
+        missing.append(each)
+        each = each.parent
+    made: list[Path] = []
+    try:
+        for each in reversed(missing):
+            each.mkdir()
+            made.insert(0, each)
+        if not folder.is_dir():
+            raise NotADirectoryError(20, "it is a file")
+    except OSError:
+        for each in made:
+            each.rmdir()
+        raise
+    return made
+
+
+class Interrupt:
+    """Whether Ctrl-C was pressed; a second time it ends the command at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def after(self, progress: Callable[[int, int], object]) -> Callable[[int, int], object]:
+        """A progress function that also ends the run when it was asked to."""
+
+        def call(done: int, total: int) -> object:
+            progress(done, total)
+            return STOP if self.asked else None
+
+        return call
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[Interrupt]:
+    """Inside, Ctrl-C is noted instead of raised; signals are handled in the main thread alone."""
+    noted = Interrupt()
+    if threading.current_thread() is not threading.main_thread() or os.name != "posix":
+        yield noted
+        return
+    before = signal.signal(signal.SIGINT, noted)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -17,7 +17,7 @@ from ..faces.estimator import DOMKL
 from ..learning import conformal
 from ..learning.alarms import Alarms, check_rate
 from ..learning.settings import Auto
-from . import own
+from .options import names
 
 #: Bytes of a line; longer ones pass through unread.
 LONGEST = 1 << 20
@@ -95,8 +95,8 @@ def run(args: argparse.Namespace) -> None:
     """Process lines until standard input ends."""
     options = Options(
         args.target,
-        own.names(args.features),
-        own.names(args.drop) or (),
+        names(args.features),
+        names(args.drop) or (),
         args.measurement,
         conformal.check_coverage(args.coverage),
         check_rate(args.alarm_rate),

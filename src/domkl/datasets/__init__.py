@@ -5,14 +5,12 @@
 (3, 8700, 15)
 """
 
-from .base import Dataset, Split, embed
 from .columns import CellError, Columns
-from .download import fetch
+from .dataset import Dataset, Split, embed
 from .encoder import Encoded, Encoder
-from .sources import Entry, catalogue
 from .stations import load_stations
 from .table import Table, read_table
-from .uci import load
+from .uci import Entry, catalogue, fetch, load
 
 __all__ = [
     "CellError",

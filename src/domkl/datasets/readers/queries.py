@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from ...base import checks
 from ...base.errors import DataError, InputError
 from ...base.extras import need
-from .raw import Raw, quickened
+from .rows import Raw, quickened
 
 SQLITE = "sqlite:"
 #: A server that vanishes while it is asked is given up after a minute; by default, after two hours.

@@ -1,10 +1,8 @@
 """A finished experiment as JSON, in the terminal, and as a page with figures.
 
-facts      everything as plain data, ready for JSON; all else shows these
-tables     the facts as columns of text
-sentences  the facts in words: result, settings, glossary
+facts      everything as plain data, ready for JSON; the same as columns of text and in words
 terminal   what `domkl run` prints (rich)
-figures    error over time, weights over time, the network (matplotlib): a module each, `labels`, `style`
+figures    error over time, weights over time, the network (matplotlib)
 page       one self-contained HTML file (Jinja2, page.html), written beside the figures
 """
 

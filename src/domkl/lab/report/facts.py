@@ -1,18 +1,19 @@
-"""An outcome as plain dictionaries, lists, numbers and text, and the error that figures show."""
+"""An outcome as plain data ready for JSON, as columns of text, and in words; all else shows these."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...base.types import Array
-from ...base.words import with_unit
+from ...base.words import column, number, percent, plural, with_unit
 from ...learning import losses, settings
 from ...learning.losses import Loss
-from ...learning.settings import KernelSpec, Paper
+from ...learning.settings import KernelSpec
 from ..trial import Outcome
 
 Document: TypeAlias = "dict[str, Any]"
@@ -112,8 +113,8 @@ def _setting(outcome: Outcome) -> Document:
 
 
 def _kernels(outcome: Outcome) -> Document | None:
-    model = outcome.experiment.model
-    if not isinstance(model, Paper):
+    model = outcome.experiment.paper_model
+    if model is None:
         return None
     used = dataclasses.replace(model, kernels=KernelSpec()) if model.kernels is None else model
     return {**settings.describe(used)["kernels"], "fingerprint": outcome.fingerprint}
@@ -202,3 +203,309 @@ def _weighted(outcome: Outcome, j: int, p: int) -> Document:
         "weight": plain(run.q[j, p]),
         "mse": _squared(outcome, run.kernel_mse[j, p]),
     }
+
+
+#: A kernel with less weight than this is not listed, unless it has the most.
+WORTH_NAMING = 0.01
+
+
+class Column(NamedTuple):
+    """One measure of all learners."""
+
+    head: str
+    measure: str  # MSE, or nothing where the head tells
+    unit: str
+    cells: list[str]
+    mean: str
+    best: frozenset[int | str] = frozenset()  # rows, and "mean", in which it is the least
+
+
+class KernelRow(NamedTuple):
+    """A single kernel by itself."""
+
+    sigma2: str
+    mse: str
+    cv: str
+    weight: str
+    length: float  # of its bar, a share of the longest
+    best: bool
+
+
+def learner_columns(facts: Document) -> list[Column]:
+    """One row for each learner, and the mean of the network."""
+    sources = _sources(facts)
+    best = _least_rows(sources)
+    squared = [_squared_column(facts, *one)._replace(best=best[one[0]]) for one in sources]
+    found = [*squared, _accuracy_column(facts) if has_classes(facts) else _rmse_column(facts)]
+    return [*found, _cv_column(facts)] if has_neighbours(facts) else found
+
+
+def _sources(facts: Document) -> list[tuple[str, list[float | None], float | None]]:
+    """Name, mean squared error of each learner, and of the network; the report's own learners first."""
+    learners, network = facts["learners"], facts["network"]
+    baselines = [
+        (name, [one["baselines"][name] for one in learners], mean)
+        for name, mean in network["baselines"].items()
+    ]
+    found = [(facts["model"]["kind"], [one["mse"] for one in learners], network["mse"])]
+    if has_neighbours(facts):
+        found.append(("alone", [one["mse_alone"] for one in learners], network["mse_alone"]))
+    found.append(("OMKL", [one["omkl_mse"] for one in learners], network["omkl_mse"]))
+    if has_kernels(facts):
+        best = [one["best_kernel"]["mse"] for one in learners]
+        found.append(("best kernel", best, network["best_kernels_mse"]))
+    return [*found, *baselines]
+
+
+def _least_rows(
+    sources: list[tuple[str, list[float | None], float | None]],
+) -> dict[str, frozenset[int | str]]:
+    """The rows in which each source's error is the least, as far as a reader sees.
+
+    What is known only in hindsight does not count.
+    """
+    found: dict[str, set[int | str]] = {name: set() for name, _, _ in sources}
+    known = [one for one in sources if one[0] != "best kernel"]
+    rows: list[tuple[int | str, list[float | None]]] = [("mean", [mean for _, _, mean in known])]
+    rows += [(j, [cells[j] for _, cells, _ in known]) for j in range(len(known[0][1]))]
+    for row, errors in rows:
+        finite = [error for error in errors if error is not None]
+        for (name, *_), error in zip(known, errors, strict=True):
+            if finite and error is not None and number(error) == number(min(finite)):
+                found[name].add(row)
+    return {name: frozenset(places) for name, places in found.items()}
+
+
+def _squared_column(facts: Document, head: str, values: Sequence[float | None], mean: float | None) -> Column:
+    *cells, last = column([*values, mean])
+    return Column(head, "MSE", squared_unit(facts), cells, last)
+
+
+def _rmse_column(facts: Document) -> Column:
+    *cells, mean = column([one["rmse"] for one in (*facts["learners"], facts["network"])])
+    return Column("RMSE", "", facts["unit"], cells, mean)
+
+
+def _cv_column(facts: Document) -> Column:
+    everyone = (*facts["learners"], facts["network"])
+    *cells, mean = column([one["cv"] for one in everyone])
+    return Column("CV", "", squared_unit(facts), cells, mean)
+
+
+def _accuracy_column(facts: Document) -> Column:
+    *cells, mean = [percent(one["accuracy"]) for one in (*facts["learners"], facts["network"])]
+    return Column("right", "", "", cells, mean)
+
+
+def has_classes(facts: Document) -> bool:
+    """Whether labels are classes, so that right ones can be counted."""
+    return facts["network"]["accuracy"] is not None
+
+
+def has_neighbours(facts: Document) -> bool:
+    """Whether there are learners to learn together."""
+    return len(facts["learners"]) > 1
+
+
+def has_kernels(facts: Document) -> bool:
+    """Whether there are kernels with weights of their own, as in the paper's model."""
+    return bool(facts["single_kernels"])
+
+
+def squared_unit(facts: Document) -> str:
+    """The unit of squared errors, or nothing."""
+    return f"{facts['unit']}²" if facts["unit"] else ""
+
+
+def top_kernels(learner: Document, most: int) -> list[tuple[str, str]]:
+    """σ² and weight of the kernels with most weight."""
+    top = learner["top_kernels"][:most]
+    named = [k for i, k in enumerate(top) if i == 0 or (k["weight"] or 0) >= WORTH_NAMING]
+    return [(number(k["sigma2"]), percent(k["weight"])) for k in named]
+
+
+def kernel_rows(facts: Document) -> list[KernelRow]:
+    """Every kernel by itself, in the order of the dictionary."""
+    kernels = facts["single_kernels"]
+    roots = [math.inf if k["mse"] is None else math.sqrt(k["mse"]) for k in kernels]
+    finite = [root for root in roots if root < math.inf]
+    longest = max(finite, default=0.0) or 1.0
+    best = roots.index(min(finite)) if finite else None
+    return [
+        KernelRow(
+            number(kernel["sigma2"]),
+            number(kernel["mse"]),
+            number(kernel["cv"]),
+            percent(kernel["weight"]),
+            min(roots[p] / longest, 1.0),
+            p == best,
+        )
+        for p, kernel in enumerate(kernels)
+    ]
+
+
+#: Longer lists are shown as their range, or counted.
+MOST_LINKS, MOST_VALUES = 30, 4
+#: Errors that differ by a smaller share are called the same.
+SAME = 0.005
+ALONE_WORDS = "the same learners without neighbours"
+#: Guesses that need no learner.
+SIMPLE = ("mean so far", "as it is now")
+METHODS = {
+    "auto": "learners of domkl.Auto, each with its own data and its neighbours' messages",
+    "paper": "learners of the paper (DOMKL), each with its own data and its neighbours' messages",
+    "OMKL": "one central learner with the paper's kernels that sees everybody's data",
+    "best kernel": "lowest error of any single kernel at that learner, known only in hindsight",
+    "mean so far": "predicts the mean of the learner's labels known so far",
+    "as it is now": "predicts that nothing changes until then",
+}
+
+
+def setting_line(facts: Document) -> str:
+    """Who learnt, on which network, and for how long."""
+    learners, delay = plural(len(facts["learners"]), "learner"), facts["delay"]
+    late = f", labels known {plural(delay, 'round')} later" if delay else ""
+    rounds, model = plural(facts["rounds"], "round"), facts["model"]["kind"]
+    network = f"{facts['graph']['name']} network, {rounds} each" if has_neighbours(facts) else rounds
+    return f"{learners}, {network}{late}, model {model}"
+
+
+def sentence(facts: Document) -> str:
+    """The result in plain words."""
+    network, J = facts["network"], len(facts["learners"])
+    who = "The learner predicts" if J == 1 else f"The {J} learners predict"
+    what = "with a root mean squared error (RMSE)"
+    if has_classes(facts):
+        what = f"{percent(network['accuracy'])} of the classes right; their scores have a mean squared error"
+    return f"{who} {what} of {_level(facts, network['mse'])}. {_comparison(facts)}"
+
+
+def headline(facts: Document) -> str:
+    """The title, and how much better or worse than the best simple guess the learners are."""
+    title, network = str(facts["title"] or facts["experiment"]), facts["network"]
+    simple = {name: network["baselines"].get(name) for name in SIMPLE}
+    known = {name: mse for name, mse in simple.items() if mse is not None}
+    if not known or network["mse"] is None:
+        return title
+    name = min(known, key=lambda each: known[each])
+    ours, best = network["mse"], known[name]
+    if not has_classes(facts):
+        ours, best = math.sqrt(ours), math.sqrt(best)
+    words = difference(ours, best)
+    return f"{title}: {words} {'as' if words.startswith('the') else 'than'} “{name}”, the best simple guess"
+
+
+def verdict(facts: Document) -> str:
+    """Whether it paid to learn together, in one line; nothing for a learner without neighbours."""
+    network = facts["network"]
+    if not has_neighbours(facts) or network["mse"] is None or network["mse_alone"] is None:
+        return ""
+    squared = [network["mse"], network["mse_alone"]]
+    errors = squared if has_classes(facts) else [math.sqrt(mse) for mse in squared]
+    words = together_or_alone(errors[0], errors[1], facts["unit"])
+    return f"Mean squared error: {words}" if has_classes(facts) else words
+
+
+def together_or_alone(together: float, alone: float, unit: str = "") -> str:
+    """Two errors, and how they differ.
+
+    >>> together_or_alone(3.9, 4.06, "°F")
+    'Together 3.90 °F, alone 4.06 °F: 4 % less error.'
+    """
+    shown = (f"{error} {unit}".strip() for error in column([together, alone]))
+    return "Together {}, alone {}: {}.".format(*shown, difference(together, alone))
+
+
+def difference(together: float, alone: float) -> str:
+    """What learning together changes, in words.
+
+    >>> difference(3.9, 4.06), difference(4.25, 4.06), difference(4.06, 4.05)
+    ('4 % less error', '5 % more error', 'the same error')
+    """
+    if abs(together - alone) <= SAME * alone:
+        return "the same error"
+    share = f"{percent(abs(together / alone - 1))} " if alone else ""
+    return f"{share}{'less' if together < alone else 'more'} error"
+
+
+def _comparison(facts: Document) -> str:
+    network, best = facts["network"], facts["network"]["best_kernel"]
+    others = [f"{_level(facts, network['omkl_mse'])} for OMKL, a central learner that sees everybody's data"]
+    if best is not None:
+        level, sigma2 = _level(facts, best["mse"]), number(best["sigma2"])
+        others.append(f"{level} for the best single kernel in hindsight (σ²={sigma2})")
+    others += [f"{_level(facts, mse)} for “{name}”" for name, mse in network["baselines"].items()]
+    return f"For comparison: {'; '.join(others)}."
+
+
+def _level(facts: Document, mse: float | None) -> str:
+    """A mean squared error as the headline shows it: of numbers its root, with the unit."""
+    if has_classes(facts) or mse is None:
+        return number(mse)
+    return with_unit(math.sqrt(mse), facts["unit"])
+
+
+def settings_words(facts: Document) -> dict[str, str]:
+    """What was run: the experiment, and every setting of the model by its name in files."""
+    known = {name: facts[name] for name in ("kernels", "loss", "reg") if facts[name]}
+    model, used, sent = {**facts["model"], **known}, facts["rates"], facts["sent"]
+    return {
+        "Experiment": facts["experiment"],
+        "Data": f"{facts['dataset']}, {plural(facts['rounds'], 'round')} for each learner",
+        "Delay": f"{plural(facts['delay'], 'round')} until a label is known" if facts["delay"] else "none",
+        "Network": _network_words(facts["graph"]),
+        "Model": model.pop("kind"),
+        **{name.capitalize(): _value(value) for name, value in model.items()},
+        **({"Rates used": _value(used)} if used else {}),
+        **({"Sent": f"{number(sent)} values to each neighbour in a round, on average"} if sent else {}),
+    }
+
+
+def _network_words(graph: Document) -> str:
+    links = [f"{a} – {b}" for a, b in graph["edges"]]
+    listed = ": " + ", ".join(links) if 0 < len(links) <= MOST_LINKS else ""
+    return f"{graph['name']}, {plural(len(links), 'link')}{listed}"
+
+
+def _value(value: Any) -> str:
+    """A setting's value; tables as "key value" pairs, long lists as their range."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_value(each)}" for key, each in value.items())
+    if isinstance(value, list) and len(value) > MOST_VALUES:
+        return f"from {number(min(value))} to {number(max(value))} ({len(value)} values)"
+    if isinstance(value, list):
+        return " ".join(map(_value, value))
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def glossary(facts: Document) -> dict[str, str]:
+    """What every heading means, a short line each."""
+    kind = facts["model"]["kind"]
+    alone = {"alone": ALONE_WORDS} if has_neighbours(facts) else {}
+    methods = ["OMKL", *(["best kernel"] if has_kernels(facts) else [])]
+    shown = [name for name in (*methods, *facts["network"]["baselines"]) if name in METHODS]
+    sigma2 = {"σ²": _sigma2(facts["kernels"])} if has_kernels(facts) else {}
+    others = {name: METHODS[name] for name in shown}
+    return {**_measures(facts), kind: METHODS[kind], **alone, **others, **sigma2}
+
+
+def _measures(facts: Document) -> dict[str, str]:
+    unit = facts["unit"]
+    numbers = {
+        "MSE": f"mean squared error of predictions made before the label{f', in {unit}²' if unit else ''}",
+        "RMSE": f"root of the MSE{f', in {unit}' if unit else ''}",
+    }
+    classes = {
+        "MSE": "mean squared difference of score and label (±1); scores beyond ±1 add to it",
+        "right": "share of rounds in which the predicted class was right",
+    }
+    found = classes if has_classes(facts) else numbers
+    if has_neighbours(facts):
+        found["CV"] = "consensus violation: mean squared difference to neighbours' predictions"
+    return found
+
+
+def _sigma2(kernels: Document) -> str:
+    if kernels["read_as"] == "frequency":
+        return "kernel frequency: large follows fine detail, small broad trends"
+    return "kernel width: small follows fine detail, large only broad trends"

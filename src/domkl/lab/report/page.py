@@ -2,17 +2,166 @@
 
 from __future__ import annotations
 
+import json
+import math
 from importlib import resources
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...base.errors import InputError
 from ...base.extras import need
-from ..trial import Outcome
-from . import chart, sentences, tables
-from .facts import Document, document
-from .figures import pictures
-from .inputs import inputs
-from .style import Picture
+from ...base.types import Array
+from ...base.words import number, percent, plural, with_unit
+from ...faces.saved import About
+from ...learning import explain
+from ...learning.auto import explain as learnt
+from ...learning.explain import Contributions
+from ..trial import COVERAGE, Outcome
+from . import facts as told
+from .facts import Document, document, names_of
+from .figures import Picture, pictures
+
+#: Learners that are asked, the first ones, and inputs that are shown, those that matter most.
+ASKED, MOST = 8, 30
+
+
+class InputRow(NamedTuple):
+    """How much one input matters."""
+
+    name: str
+    part: str
+    effect: str
+    trend: str
+    added: str  # to the prediction of the last reading
+    length: float  # of its bar, a share of the longest
+
+
+class Inputs(NamedTuple):
+    """The table of inputs, and what it says."""
+
+    caption: str
+    last: str  # what is predicted for the last reading, and from where the contributions start
+    unit: str
+    rows: list[InputRow]
+
+
+def inputs(outcome: Outcome) -> Inputs | None:
+    """None where the model cannot tell, or has learnt nothing: only `Auto` can."""
+    final = outcome.run.final
+    if final is None or not final.rows.is_scaled:
+        return None
+    rows, source = final.rows, outcome.source
+    names, groups = About(source.inputs, columns=source.columns).groups(outcome.split.X.shape[-1])
+    asked = range(min(rows.J, ASKED))
+    models = [(learnt.function(rows, j), learnt.usual(rows, j)) for j in asked]
+    found = [explain.effects(*model, names, groups) for model in models]
+    effect = math.sqrt(outcome.scale) * np.mean([each.effect for each in found], 0)
+    part, trend = (np.mean([getattr(each, key) for each in found], 0) for key in ("part", "trend"))
+    last = explain.contributions(*models[0], outcome.split.X[0, -1], names, groups)
+    sizes = np.abs(last.contribution)
+    added = np.where(sizes < 1e-9 * sizes.max(), 0.0, last.contribution)  # what is only rounding is nothing
+    longest = float(part.max()) or 1.0
+    table = [
+        InputRow(
+            names[i],
+            percent(float(part[i])),
+            number(float(effect[i])),
+            explain.direction(float(trend[i])),
+            _signed(math.sqrt(outcome.scale) * float(added[i])),
+            float(part[i]) / longest,
+        )
+        for i in np.argsort(-part, kind="stable")[:MOST]
+    ]
+    return Inputs(_caption(len(asked), rows.J, len(names)), _last(outcome, last), outcome.unit, table)
+
+
+def _caption(asked: int, J: int, n: int) -> str:
+    of = "" if J == 1 else f", mean over {'the' if asked == J else 'the first'} {plural(asked, 'learner')}"
+    most = f" The {MOST} of {n} inputs that matter most are shown." if n > MOST else ""
+    return (
+        f"Effect: how far a prediction moves, typically, if the input takes another usual value{of}. It "
+        f"tells what the model uses, not what causes the target.{most}"
+    )
+
+
+def _last(outcome: Outcome, last: Contributions) -> str:
+    base, y_hat = (
+        with_unit(float(outcome.origin + math.sqrt(outcome.scale) * value), outcome.unit)
+        for value in (last.base, last.y_hat)
+    )
+    who = "the learner" if outcome.graph.J == 1 else f"learner {outcome.split.names[0]}"
+    return (
+        f"Last reading: what each input adds when {who}, as taught by the end, predicts {y_hat} for it; "
+        f"{base} is the average."
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else '-'}{number(abs(value))}"
+
+
+#: The last rounds that are shown, and of how many learners.
+ROUNDS, LEARNERS = 1500, 12
+
+
+def data(outcome: Outcome) -> dict[str, Any]:
+    """What the chart shows, ready for JSON: columns of each learner's last rounds."""
+    T = outcome.y.shape[1]
+    first, times = max(0, T - ROUNDS), outcome.source.split.times
+    low, high = outcome.bounds()
+    timed = times is not None and bool(np.isfinite(times[:LEARNERS, first:]).all())
+    learners = []
+    for j, name in enumerate(names_of(outcome)[:LEARNERS]):
+        x = times[j, first:] if timed and times is not None else np.arange(first, T)
+        columns = (x, *(values[j, first:] for values in (outcome.y, outcome.y_hat, low, high)))
+        learners.append({"name": name, "columns": [_plain(column) for column in columns]})
+    label = outcome.source.target or "target"
+    unit = f", {outcome.unit}" if outcome.unit else ""
+    return {"timed": timed, "label": f"{label}{unit}", "learners": learners}
+
+
+def caption(outcome: Outcome) -> str:
+    """What is shown, in words."""
+    T, J = outcome.y.shape[1], outcome.graph.J
+    which = "All rounds" if T <= ROUNDS else f"The last {ROUNDS:,} of {T:,} rounds"
+    whose = "" if J <= LEARNERS else f", the first {LEARNERS} of {J} learners"
+    return (
+        f"{which}{whose}. Each prediction was made before its label was known; the band is to hold "
+        f"{100 * COVERAGE:.0f} % of the labels, and held {held(outcome)}. Drag to zoom, double-click for all."
+    )
+
+
+def held(outcome: Outcome) -> str:
+    """The share of labels that the bounds held, where there were any."""
+    low, high = outcome.bounds()
+    known = np.isfinite(high - low)
+    if not known.any():
+        return "none, as too few errors are known"
+    inside = (low <= outcome.y) & (outcome.y <= high)
+    return f"{100 * float(inside[known].mean()):.1f} %"
+
+
+def as_script(value: dict[str, Any]) -> str:
+    """JSON that can stand in a page: no text in it ends the script."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def uplot() -> tuple[str, str]:
+    """uPlot's script and style."""
+    folder = resources.files("domkl.watch").joinpath("static")
+    script, style = (
+        folder.joinpath(n).read_text(encoding="utf-8") for n in ("uPlot.iife.min.js", "uPlot.min.css")
+    )
+    return script.replace("</script", "<\\/script"), style
+
+
+def _plain(values: Array) -> list[float | None]:
+    return [
+        float(f"{value:.7g}") if abs(value) < 1e7 else float(value) if math.isfinite(value) else None
+        for value in values.tolist()
+    ]
 
 
 def write(outcome: Outcome, directory: str | Path) -> list[Path]:
@@ -32,35 +181,35 @@ def write(outcome: Outcome, directory: str | Path) -> list[Path]:
 
 def render(outcome: Outcome, facts: Document, drawn: list[Picture]) -> str:
     """The whole page as text."""
-    script, style = chart.uplot()
+    script, style = uplot()
     jinja2 = need("jinja2", "cli")
     source = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
     text: str = page.render(
         title=facts["title"] or facts["experiment"],
-        headline=sentences.headline(facts),
-        chart=chart.as_script(chart.data(outcome)),
-        chart_caption=chart.caption(outcome),
+        headline=told.headline(facts),
+        chart=as_script(data(outcome)),
+        chart_caption=caption(outcome),
         uplot=script,
         uplot_style=style,
-        setting_line=sentences.setting_line(facts),
-        sentence=sentences.sentence(facts),
-        verdict=sentences.verdict(facts),
-        columns=tables.learner_columns(facts),
+        setting_line=told.setting_line(facts),
+        sentence=told.sentence(facts),
+        verdict=told.verdict(facts),
+        columns=told.learner_columns(facts),
         learners=[{"name": one["name"], "top": _top(one)} for one in facts["learners"]],
-        kernels=tables.kernel_rows(facts),
-        squared_unit=tables.squared_unit(facts),
+        kernels=told.kernel_rows(facts),
+        squared_unit=told.squared_unit(facts),
         inputs=inputs(outcome),
         pictures=drawn,
-        settings=sentences.settings(facts),
+        settings=told.settings_words(facts),
         notes=facts["notes"],
-        glossary=sentences.glossary(facts),
+        glossary=told.glossary(facts),
     )
     return text
 
 
 def _top(learner: Document) -> str:
-    return ", ".join(f"{sigma2}: {weight}" for sigma2, weight in tables.top_kernels(learner, 3))
+    return ", ".join(f"{sigma2}: {weight}" for sigma2, weight in told.top_kernels(learner, 3))
 
 
 def _figure_files(drawn: list[Picture]) -> dict[str, bytes]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ...base.extras import need
-from ...base.sheet import Sheet, explained, fit, needs
 from ...base.words import text
+from ..sheet import Sheet
 from ..trial import Outcome
-from . import sentences, tables
-from .facts import Document, document
-from .tables import Column, KernelRow
+from . import facts as told
+from .facts import Column, Document, document
 
 NAME = 7  # least width of a learner's name, which is folded before a column is left out
 BAR = 10
@@ -26,41 +25,39 @@ def summary(outcome: Outcome) -> Any:
     facts = document(outcome)
     Group = need("rich.console", "cli").Group
     return Group(
-        text(sentences.headline(facts), "bold"),
-        text(sentences.setting_line(facts)),
+        text(told.headline(facts), "bold"),
+        text(told.setting_line(facts)),
         "",
-        text(sentences.sentence(facts)),
+        text(told.sentence(facts)),
         "",
-        _Wide(facts, learners),
-        *(["", _Wide(facts, _kernels)] if tables.has_kernels(facts) else []),
+        _Learners(facts),
+        *(["", _kernels(facts)] if told.has_kernels(facts) else []),
         *_notes(facts),
-        "",
-        _Glossary(facts),
         *_verdict(facts),
     )
 
 
-class _Wide:
-    """A table that is built when the width of the terminal is known."""
+class _Learners:
+    """Their table, which is made when the width of the terminal is known."""
 
-    def __init__(self, facts: Document, build: Callable[[Document, int], Sheet]) -> None:
-        self.facts, self.build = facts, build
+    def __init__(self, facts: Document) -> None:
+        self.facts = facts
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        yield self.build(self.facts, options.max_width)
+        yield learners(self.facts, options.max_width)
 
 
 def learners(facts: Document, width: int) -> Sheet:
     """The errors of all learners, or of the best and the worst; the least of each row in bold."""
-    if not tables.has_kernels(facts):
+    if not told.has_kernels(facts):
         return _learners_with(facts, 0)
     most = _learners_with(facts, 3)
-    return most if needs(most, whole=True) <= width else _learners_with(facts, 1)
+    return most if most.width(whole=True) <= width else _learners_with(facts, 1)
 
 
 def _learners_with(facts: Document, kernels: int) -> Sheet:
     """The same with so many kernels of each learner."""
-    unit, columns = tables.squared_unit(facts), tables.learner_columns(facts)
+    unit, columns = told.squared_unit(facts), told.learner_columns(facts)
     mse = f"MSE, {unit}" if unit else "MSE"
     title = f"Mean squared error ({mse}): “{columns[0].head}” and others on the same samples"
     places: list[int | str | None] = [*_shown(facts), *(["mean"] if len(facts["learners"]) > 1 else [])]
@@ -74,6 +71,7 @@ def _learners_with(facts: Document, kernels: int) -> Sheet:
             (i, c + 1) for i, at in enumerate(places) for c, one in enumerate(columns) if at in one.best
         ),
         tuple(range(last, 1, -1)),
+        {**told.glossary(facts), "bold": "the least of a row"},
         apart=frozenset({len(places) - 1} if places[-1] == "mean" else ()),
         fold=NAME,
     )
@@ -90,7 +88,7 @@ def _row(facts: Document, columns: list[Column], at: int | str | None, kernels: 
     if isinstance(at, str):
         return [at, *(column.mean for column in columns), *more]
     learner = facts["learners"][at]
-    top = " · ".join(f"σ²={s} {weight}" for s, weight in tables.top_kernels(learner, kernels))
+    top = " · ".join(f"σ²={s} {weight}" for s, weight in told.top_kernels(learner, kernels))
     return [learner["name"], *(column.cells[at] for column in columns), *([top] if kernels else [])]
 
 
@@ -104,31 +102,17 @@ def _shown(facts: Document) -> list[int | None]:
     return [*order[:ENDS], None, *order[-ENDS:]]
 
 
-def _kernels(facts: Document, width: int) -> Sheet:
-    """Every kernel by itself, in as many side-by-side parts as there is room for."""
-    made = [_kernels_in(facts, parts) for parts in (3, 2, 1)]
-    return next((sheet for sheet in made if needs(sheet, whole=True) <= width), made[-1])
-
-
-def _kernels_in(facts: Document, parts: int) -> Sheet:
-    unit, rows = tables.squared_unit(facts), tables.kernel_rows(facts)
-    parts = min(parts, len(rows))
-    height = -(-len(rows) // parts)
-    best = next((p for p, row in enumerate(rows) if row.best), None)
-    cells = [[cell for row in rows[i::height] for cell in _kernel_row(row)] for i in range(height)]
+def _kernels(facts: Document) -> Sheet:
+    """Every kernel by itself."""
+    unit, rows = told.squared_unit(facts), told.kernel_rows(facts)
+    bars = [_bar(row.length) + (" ← best" if row.best else "") for row in rows]
     return Sheet(
         f"Every kernel alone (DOKL), mean over learners: MSE{f' in {unit}' if unit else ''}",
-        ("σ²", "MSE", "weight", "√MSE") * parts,
-        [row + [""] * (4 * parts - len(row)) for row in cells],
-        frozenset(range(3, 4 * parts, 4)),
-        frozenset()
-        if best is None
-        else frozenset((best % height, 4 * (best // height) + c) for c in range(4)),
+        ("σ²", "MSE", "weight", "√MSE"),
+        [[row.sigma2, row.mse, row.weight, bar] for row, bar in zip(rows, bars, strict=True)],
+        frozenset({3}),
+        frozenset((i, c) for i, row in enumerate(rows) for c in range(4) if row.best),
     )
-
-
-def _kernel_row(row: KernelRow) -> list[str]:
-    return [row.sigma2, row.mse, row.weight, _bar(row.length) + (" ← best" if row.best else "")]
 
 
 def _bar(share: float) -> str:
@@ -142,20 +126,5 @@ def _notes(facts: Document) -> list[Any]:
 
 
 def _verdict(facts: Document) -> list[Any]:
-    words = sentences.verdict(facts)
+    words = told.verdict(facts)
     return ["", text(words, "bold")] if words else []
-
-
-class _Glossary:
-    """What the headings mean; not those of columns for which there is no room."""
-
-    def __init__(self, facts: Document) -> None:
-        self.facts = facts
-
-    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        whole, width = learners(self.facts, options.max_width), options.max_width
-        left_out = {*whole.names()} - {*fit(whole, width).names(), "RMSE"}  # which the sentence has
-        words = {k: v for k, v in sentences.glossary(self.facts).items() if k not in left_out}
-        words |= {"bold": "the least of a row"} if console.color_system else {}
-        for line in explained(words, width):
-            yield need("rich.text", "cli").Text.assemble(*line)

@@ -1,11 +1,11 @@
-"""AdaRaker of Shen, Chen and Giannakis: OMKL reset after intervals of many lengths, and Hedge over all."""
+"""Online learners that others have proposed, on the random features of our kernels: AdaRaker and VAW."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...base.types import Array
-from ...learning import first_order, hedge
+from ..base.types import Array
+from ..learning import first_order, hedge
 
 
 class AdaRaker:
@@ -23,7 +23,7 @@ class AdaRaker:
     --------
     >>> import numpy as np
     >>> from domkl import kernels
-    >>> from domkl.lab.compare.adaraker import AdaRaker
+    >>> from domkl.lab.rivals import AdaRaker
     >>> model = AdaRaker(kernels.gaussian(1, D=20, sigma2=[0.1, 1.0]))
     >>> for x in np.random.default_rng(0).uniform(size=(200, 1)):
     ...     model.learn(x, float(np.sin(3 * x[0])))
@@ -74,3 +74,52 @@ class AdaRaker:
         self.log_w = np.append(self.log_w, 0.0)
         self.theta = np.concatenate([self.theta, np.zeros((1, P, n))])
         self.L = np.concatenate([self.L, np.zeros((1, P))])
+
+
+class Vaw:
+    """The forward algorithm: the sample to predict counts in the covariance before its label is known.
+
+    Parameters
+    ----------
+    V : frequencies (P, D, d).
+    reg : ridge penalty.
+    eta_g : Hedge's temperature, for labels within [0, 1]; both as domkl's second-order step has them here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from domkl import kernels
+    >>> from domkl.lab.rivals import Vaw
+    >>> model = Vaw(kernels.gaussian(1, D=20, sigma2=[0.1, 1.0]))
+    >>> for x in np.random.default_rng(0).uniform(size=(200, 1)):
+    ...     model.learn(x, float(np.sin(3 * x[0])))
+    >>> bool(abs(model.predict(np.array([0.5])) - np.sin(1.5)) < 0.05)
+    True
+    """
+
+    def __init__(self, V: Array, reg: float = 0.01, eta_g: float = 0.1) -> None:
+        P, D, _ = V.shape
+        self.V, self.eta_g = V, eta_g
+        self.inverse = np.tile(np.eye(2 * D) / reg, (P, 1, 1))  # of reg I + sum z z'
+        self.b, self.L = np.zeros((P, 2 * D)), np.zeros(P)
+
+    def predict(self, x: Array) -> float:
+        """The weighted prediction of the kernels at x."""
+        guesses = self._guesses(*self._look(x))
+        return float(guesses @ hedge.weights(self.L, self.eta_g))
+
+    def learn(self, x: Array, y: float) -> None:
+        """Learn the label of x: the Sherman-Morrison update of each kernel's inverse."""
+        z, Az = self._look(x)
+        self.L = self.L + (self._guesses(z, Az) - y) ** 2
+        long = 1 + first_order.dot(z, Az)
+        self.inverse -= Az[:, :, None] * (Az / long[:, None])[:, None, :]
+        self.b += y * z
+
+    def _look(self, x: Array) -> tuple[Array, Array]:
+        z = first_order.features(self.V, x)
+        return z, np.matmul(self.inverse, z[..., None])[..., 0]
+
+    def _guesses(self, z: Array, Az: Array) -> Array:
+        """z' (A + z z')^-1 b for each kernel. (P,)"""
+        return np.asarray(first_order.dot(Az, self.b) / (1 + first_order.dot(z, Az)))

@@ -7,9 +7,9 @@ M^-1 with its n = K (K + 1) / 2 different elements
     5 n     multiplications with addition at the measured peak: two products with a vector, in which each
             element counts for its row and its column, and the term of rank one,
 
-and the features, as in `limits`. Reading and computing go on at once: the larger of the two counts. This is
-the limit of a learner with neighbours: without any, P b is the last estimate plus a multiple of P z, and 3 n
-would do.
+and the features, as in `domkl bench`. Reading and computing go on at once: the larger of the two counts.
+This is the limit of a learner with neighbours: without any, P b is the last estimate plus a multiple of
+P z, and 3 n would do.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import engines
-from ...base.types import Array
-from ...learning import first_order, kernels, losses, second_order
-from ...learning.first_order import Rates
-from ...learning.settings import Paper
-from ...simulator import simulate
-from . import machine, timing, w1
-from .timing import Report, Trial
-from .w1 import EngineRun
+from domkl import engines
+from domkl.base.types import Array
+from domkl.cli import bench
+from domkl.cli.bench import EngineRun, Trial
+from domkl.learning import first_order, kernels, losses, second_order
+from domkl.learning.first_order import Rates
+from domkl.learning.settings import Paper
+from domkl.simulator import simulate
 
 LOOPS = ("fma", "sincos", "read")
 RATES = Rates(rho=0.2, eta=0.01, eta_g=1.0)
@@ -70,17 +69,17 @@ FULL = W4Size(T=100, steps=20, rounds=15, seconds=0.008)
 QUICK = W4Size(T=10, steps=2, rounds=2, seconds=0.001)
 
 
-def measure(quick: bool, report: Report) -> dict[str, Any]:
+def measure(quick: bool) -> dict[str, Any]:
     """Both workloads beside their limits, their trials interleaved."""
-    size, isa = QUICK if quick else FULL, machine.engine()["isa"]
-    runs = w1.contenders(isa is not None)
+    size, isa = QUICK if quick else FULL, bench.engine_in_use()["isa"]
+    runs = bench.contenders(isa is not None)
     trials: dict[str, Trial] = {}
     for key, shape in (("network", NETWORK), ("device", DEVICE)):
         for run in runs:
             trials[f"{key}, {run.name}"] = _run_trial(shape, run, size)
             if isa and run.engine == "native":
                 trials |= _limit_trials(shape, run, isa, size.seconds)
-    least = timing.best(trials, size.rounds, report)
+    least = bench.best(trials, size.rounds)
     return {
         "network": _document(NETWORK, "network", runs, least),
         "device": _document(DEVICE, "device", runs, least),
@@ -116,8 +115,7 @@ def _row(shape: StepShape, run: EngineRun, seconds: float, least: dict[str, floa
 def bound(shape: StepShape, bits: int, fma: float, sincos: float, read: float) -> dict[str, float]:
     """The least microseconds of one learner and step by computing and by reading; rates per second.
 
-    >>> from domkl.lab.bench import w4
-    >>> parts = w4.bound(w4.NETWORK, 64, fma=22e9, sincos=1e9, read=80e9)
+    >>> parts = bound(NETWORK, 64, fma=22e9, sincos=1e9, read=80e9)
     >>> {name: round(us, 1) for name, us in parts.items()}
     {'compute': 21.2, 'reading': 8.6}
     """
@@ -127,7 +125,7 @@ def bound(shape: StepShape, bits: int, fma: float, sincos: float, read: float) -
 
 
 def _limit_trials(shape: StepShape, run: EngineRun, isa: str, seconds: float) -> dict[str, Trial]:
-    from ...engines._native import _engine
+    from domkl.engines._native import _engine
 
     def trial(loop: str) -> Trial:
         held = shape.held(run.threads) * run.bits // 8
@@ -149,12 +147,12 @@ def _name(loop: str, shape: StepShape, run: EngineRun) -> str:
 
 def _run_trial(shape: StepShape, run: EngineRun, size: W4Size) -> Trial:
     if shape.J > 1:
-        return timing.timed(_network(shape, run, size), shape.J * size.T)
-    return timing.timed(device(shape, run, size.steps), size.steps)
+        return bench.timed(_network(shape, run, size), shape.J * size.T)
+    return bench.timed(device(shape, run, size.steps), size.steps)
 
 
 def _network(shape: StepShape, run: EngineRun, size: W4Size) -> Callable[[], object]:
-    X, y = w1.stream(shape.J, size.T, shape.d, run.bits)
+    X, y = bench.stream(shape.J, size.T, shape.d, run.bits)
     model = Paper(kernels=kernels.gaussian(shape.d, shape.D), rates=RATES, step="newton")
     options: Any = {"engine": run.engine, "threads": run.threads, "dtype": X.dtype.type}
     return lambda: simulate(X, y, "ring", model=model, **options)

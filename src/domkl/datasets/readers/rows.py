@@ -101,13 +101,13 @@ def from_rows(
 def flattened(raw: Raw, columns: Columns) -> Raw:
     """The same with objects and lists in cells as columns of their own."""
     found = raw.columns
-    if not any(isinstance(cell, (dict, list)) for cells in found.values() for cell in _objects(cells)):
+    if not any(isinstance(cell, (dict, list)) for cells in found.values() for cell in _as_objects(cells)):
         return raw
     rows = [dict(zip(found, row, strict=True)) for row in zip(*map(list, found.values()), strict=True)]
     return from_rows(raw.name, rows, columns, raw.lines, raw.unit, faults=raw.faults, format=raw.format)
 
 
-def _objects(cells: Sequence[Any]) -> Sequence[Any]:
+def _as_objects(cells: Sequence[Any]) -> Sequence[Any]:
     return () if isinstance(cells, np.ndarray) else cells
 
 

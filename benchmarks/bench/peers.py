@@ -1,19 +1,18 @@
-"""Other online learners that are installed, each called as its users call it: predict, then learn."""
+"""W2: other online learners that are installed, each called as its users call it: predict, then learn."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from ...base.types import Array
-from ...learning import kernels
-from ...learning.first_order import Rates
-from ...learning.settings import KernelSpec, Paper
+from domkl.base.types import Array
+from domkl.cli.bench import Act
+from domkl.learning import kernels
+from domkl.learning.first_order import Rates
+from domkl.learning.settings import KernelSpec, Paper
 
 INSTALL = "pip install -r benchmarks/requirements.txt"
-#: Takes sample number i of the stream: predicts it, then learns it; returns the prediction.
-Act: TypeAlias = Callable[[int], Any]
 
 
 class BenchPeer(NamedTuple):
@@ -56,7 +55,7 @@ def _river(model: Any, X: Array, y: Array) -> Act:
 
 def facade(X: Array, y: Array) -> Act:
     """Our own model as River's users call it."""
-    from ...river import MultiKernelRegressor
+    from domkl.river import MultiKernelRegressor
 
     model = Paper(kernels=KernelSpec(D=50), rates=Rates(rho=1.0, eta=4.0, eta_g=1.0))
     return _river(MultiKernelRegressor(model=model), X, y)
