@@ -23,8 +23,8 @@ from domkl.agent.streams import open_stream
 from domkl.base.errors import InputError
 from domkl.learning.first_order import Rates
 from domkl.learning.settings import Auto, Paper
-from domkl.watch import connections
-from domkl.watch.handler import Handler
+from domkl.watch import server as page_server
+from domkl.watch.server import Handler
 
 pytest.importorskip("prometheus_client")
 LOOPBACK = ("127.0.0.1", 0)
@@ -202,7 +202,7 @@ def test_silent_clients_cannot_take_all_threads(monkeypatch, caplog):
             for client in clients:
                 assert client.recv(1) == b""  # closed for another, or out of patience
             threads = [t for t in threading.enumerate() if "process_request" in t.name]
-            assert len(threads) <= connections.THREADS
+            assert len(threads) <= page_server.THREADS
             assert ask(found, "/healthz")[0] == 200
         finally:
             for client in clients:

@@ -16,7 +16,7 @@ from ..base.types import Array
 from ..faces.saved import About
 from ..learning import explain
 from ..learning.explain import Function, Usual
-from ..watch.limits import Rate
+from ..watch.access import Rate
 from .config import AgentConfig
 from .logs import tell
 from .loop import Agent

@@ -14,7 +14,7 @@ from ..base.extras import need
 from ..base.progress import ProgressLines
 from ..base.sheet import Sheet, lines, plain, without_bold
 from ..base.words import NONE, number, text, visible
-from ..watch.requests import finite
+from ..watch.access import finite
 
 __all__ = ["console", "count", "document", "progress", "sheet", "size", "text", "visible", "width"]
 
