@@ -9,7 +9,7 @@ import numpy as np
 import domkl
 from domkl.agent import Agent, wire
 from domkl.agent.streams import aiter_of
-from domkl.agent.transports import topics
+from domkl.agent.transports.names import topic
 from domkl.exchange.edges import Held
 from domkl.learning.auto.scale import QUANTILES, Summary
 from inmemory import PAPER, configs, d, paced, paper, until, y_hats
@@ -30,7 +30,7 @@ def lie(agent, round, theta=0.0, **changes):
 
 def send(agent, message, channel="theta"):
     """Publish under the name of an agent."""
-    agent.transport._hub.send(topics.topic("net", agent.config.name, *channel.split("/")), message, False)
+    agent.transport._hub.send(topic("net", agent.config.name, *channel.split("/")), message, False)
 
 
 def run_with(graph, X, y, model, disturb, after=10):

@@ -14,7 +14,7 @@ from domkl.agent.joining import JoinedRows, Message, TopicRows
 from domkl.agent.rows import PASSED, RowRefused
 from domkl.agent.serve import serve as run_agent
 from domkl.agent.streams import open_stream
-from domkl.agent.transports.inbox import Retained
+from domkl.agent.transports.base import Retained
 from domkl.base.errors import DataError, InputError
 from domkl.datasets.columns import Columns
 from domkl.datasets.encoder import Encoder

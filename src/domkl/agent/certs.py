@@ -19,7 +19,7 @@ from ..base.errors import DataError, InputError
 from ..base.extras import need
 from ..learner import files
 from . import crl
-from .transports.topics import ROOT, check_name
+from .transports.names import ROOT, check_name
 
 CA_DAYS = 3650
 BROKER = "broker"

@@ -36,8 +36,18 @@ from .sections import (
     need_that,
     secret_of,
 )
-from .transports import near, topics
 from .transports.base import TransportSettings
+from .transports.names import (
+    OPERATOR,
+    ROOT,
+    STATE,
+    check_name,
+    is_topic,
+    local_address,
+    matches,
+    may_be_ours,
+    sender_of,
+)
 from .wire_names import MOST_NAMES
 
 __all__ = [
@@ -94,15 +104,15 @@ class AgentConfig:
         self.http.check_tls(self.transport)
 
     def _check_names(self) -> None:
-        topics.check_name(self.network, "network")
-        topics.check_name(self.name, "name")
+        check_name(self.network, "network")
+        check_name(self.name, "name")
         for name in self.neighbours:
-            topics.check_name(name, "neighbours")
+            check_name(name, "neighbours")
         wrong = f"neighbours has {len(self.neighbours)} names; expected at most {MOST_NAMES}; leave some out"
         need_that(len(self.neighbours) <= MOST_NAMES, wrong)
         distinct("neighbours", self.neighbours)
-        wrong = f"a learner is called {topics.OPERATOR!r}, as only who directs them is; rename it"
-        need_that(topics.OPERATOR not in (self.name, *self.neighbours), wrong)
+        wrong = f"a learner is called {OPERATOR!r}, as only who directs them is; rename it"
+        need_that(OPERATOR not in (self.name, *self.neighbours), wrong)
         wrong = f"neighbours has {self.name!r}, the learner itself; expected others; leave it out"
         need_that(self.name not in self.neighbours, wrong)
 
@@ -165,7 +175,7 @@ class AgentConfig:
             need_that(not topic.startswith("/"), wrong)
         wrong = f"[output] topic is of other learners; expected {self._own}<channel>, or no domkl/; fix it"
         out = self.output.topic
-        need_that(not topics.may_be_ours(out) or out.startswith(self._own) or bool(stream.broker), wrong)
+        need_that(not may_be_ours(out) or out.startswith(self._own) or bool(stream.broker), wrong)
         self._refuse_loop()
 
     def _refuse_loop(self) -> None:
@@ -177,7 +187,7 @@ class AgentConfig:
                     f"[stream] reads {pattern!r}, which has {topic!r} that [output] writes; expected other "
                     "topics; choose an [output] topic that it does not match"
                 )
-                need_that(not topics.matches(pattern, topic), wrong)
+                need_that(not matches(pattern, topic), wrong)
 
     def _fill_topic(self) -> None:
         """Home Assistant reads predictions from a topic of a broker, so there must be one."""
@@ -196,7 +206,7 @@ class AgentConfig:
     def device(self) -> Device:
         """What Home Assistant is told about this learner."""
         out, is_guest = self.output, bool(self.stream.broker)
-        state = f"{out.topic}/state" if is_guest else f"{self._own}{topics.STATE}"
+        state = f"{out.topic}/state" if is_guest else f"{self._own}{STATE}"
         about = out.topic, state, is_guest, out.unit, out.device_class, out.discovery_prefix
         return Device(self.network, self.name, self.target, *about)
 
@@ -213,7 +223,7 @@ class AgentConfig:
 
     @property
     def _own(self) -> str:
-        return f"{topics.ROOT}/{self.network}/{self.name}/"
+        return f"{ROOT}/{self.network}/{self.name}/"
 
     @property
     def target(self) -> str:
@@ -233,7 +243,7 @@ class AgentConfig:
     def peers(self) -> tuple[str, ...]:
         """Whose messages are received: the neighbours', and those of who publishes the readings."""
         used = () if self.stream.broker else self.stream.patterns
-        senders = [topics.sender_of(topic) for topic in used if topics.is_topic(topic)]
+        senders = [sender_of(topic) for topic in used if is_topic(topic)]
         return tuple(dict.fromkeys([*self.neighbours, *senders]))
 
     def transport_settings(self) -> TransportSettings:
@@ -242,8 +252,8 @@ class AgentConfig:
         given = {key: value for key, value in vars(section).items() if key != "password_file"}
         given |= {"kind": section.chosen(not self.neighbours), "password": secret_of(section)}
         if given["kind"] == "zenoh" and not (section.listen or section.connect or section.discover):
-            given["listen"] = (near.address(self.network, self.name),)
-            given["connect"] = tuple(near.address(self.network, name) for name in self.neighbours)
+            given["listen"] = (local_address(self.network, self.name),)
+            given["connect"] = tuple(local_address(self.network, name) for name in self.neighbours)
         foreign = () if self.stream.broker else self._foreign()
         return TransportSettings(
             network=self.network, name=self.name, peers=self.peers, topics=foreign, **given
@@ -264,7 +274,7 @@ class AgentConfig:
         """Topics of the stream and for predictions, other than those of learners."""
         used = [*self.stream.patterns, *filter(None, [self.output.topic])]
         used += self.device.topics if self.output.home_assistant else ()
-        return tuple(dict.fromkeys(each for each in used if all_of_them or not topics.is_topic(each)))
+        return tuple(dict.fromkeys(each for each in used if all_of_them or not is_topic(each)))
 
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> AgentConfig:

@@ -14,8 +14,8 @@ from .crl import Revoked
 from .logs import Limited, Refused, tell
 from .neighbourhood import Neighbourhood
 from .transports import Transport, sender_of
-from .transports.inbox import Message
-from .transports.topics import is_topic
+from .transports.base import Message
+from .transports.names import is_topic
 
 LOG = logging.getLogger(__name__)
 #: The transport is reopened after so many seconds without a message, at the earliest.

@@ -18,7 +18,8 @@ from .neighbourhood import Neighbourhood, RoundRefused
 from .peers import Peer
 from .post import AT_ONCE, CHANNELS, Post
 from .sensors import Sensors
-from .transports import security, topics
+from .transports import security
+from .transports.names import OPERATOR, STATE, STATUS
 
 #: The least time between two requests to a neighbour, or two answers, in seconds.
 PAUSE = 0.02
@@ -53,7 +54,7 @@ class Conversation:
     def subscribe(self) -> None:
         """Receive from the neighbours and the operator."""
         self.post.subscribe(self.neighbourhood.peers)
-        self.post.transport.subscribe(self.post.topic(topics.OPERATOR, "graph"))
+        self.post.transport.subscribe(self.post.topic(OPERATOR, "graph"))
 
     # Sent
 
@@ -104,14 +105,14 @@ class Conversation:
         near, addresses = self.neighbourhood, security.announced(self.post.transport.settings)
         document = {"state": state, "round": self.learner.round, "graph": near.graph}
         document |= {"neighbours": [*near.peers], "addresses": addresses}
-        self.post.publish_json(topics.STATE, document, retain=True)
+        self.post.publish_json(STATE, document, retain=True)
 
     def publish_status(self, status: Mapping[str, Any]) -> None:
         """Tell the neighbours how we are, and pass on what we have received of others."""
         self.gossip.report(status, time.monotonic())
         payload = self.gossip.take_news() if self.neighbourhood.peers else None
         if payload is not None:
-            self.post.transport.publish(self.post.topic(self.name, topics.STATUS), payload)
+            self.post.transport.publish(self.post.topic(self.name, STATUS), payload)
 
     # Received
 
@@ -121,11 +122,11 @@ class Conversation:
             self.sensors.receive(topic, payload)
             return
         sender, channel = _origin(topic)
-        if sender == topics.OPERATOR and channel == "graph":
+        if sender == OPERATOR and channel == "graph":
             self._receive_graph(payload)
         elif sender not in self.neighbourhood.peers or channel not in CHANNELS:
             self.refused.note("stranger", sender=sender)
-        elif channel == topics.STATUS:
+        elif channel == STATUS:
             self._receive_guarded(self.neighbourhood.peers[sender], payload, self._receive_status)
         else:
             self._receive_guarded(self.neighbourhood.peers[sender], payload, self._receive_from)

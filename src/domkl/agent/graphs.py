@@ -10,7 +10,8 @@ from ..base import checks
 from ..base.errors import InputError
 from ..exchange import graph
 from . import wire_names
-from .transports import TransportSettings, security, topics
+from .transports import TransportSettings, security
+from .transports.names import OPERATOR, check_name
 
 #: A version may be so much above the one that an agent holds: nobody can use all versions up at once.
 STEP = 2**20
@@ -63,9 +64,9 @@ def _neighbours(links: list[Link], me: str) -> tuple[str, ...]:
             f"expected at most {MOST_NAMES} and {MOST_LINKS}; divide it"
         )
     for name in names:
-        topics.check_name(name, "learner")
-    if topics.OPERATOR in names:
-        raise InputError(f"a learner is called {topics.OPERATOR!r}; that is who directs them; rename it")
+        check_name(name, "learner")
+    if OPERATOR in names:
+        raise InputError(f"a learner is called {OPERATOR!r}; that is who directs them; rename it")
     if links:
         graph.build(names, links)  # refuses loops, and graphs in several parts
     near = tuple(dict.fromkeys(b if a == me else a for a, b in links if me in (a, b)))

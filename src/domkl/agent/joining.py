@@ -12,8 +12,8 @@ from ..datasets.encoder import Encoder
 from .files import LONGEST
 from .rows import PASSED, JsonRows, Row, RowRefused, encoded, too_long
 from .sections import ARRIVAL
-from .transports import topics
-from .transports.inbox import Retained
+from .transports.base import Retained
+from .transports.names import matches
 
 #: A column that every message has besides its own and that of its arrival.
 TOPIC = "topic"
@@ -111,7 +111,7 @@ class JoinedRows:
         target = self.encoder.columns.target
         if target in own:
             self._is_learnt = False
-        is_due = target in own if self.trigger is None else topics.matches(self.trigger, message.topic)
+        is_due = target in own if self.trigger is None else matches(self.trigger, message.topic)
         if not is_due or isinstance(message.payload, Retained):
             return PASSED
         return self._joined(at, message)

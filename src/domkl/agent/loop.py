@@ -33,7 +33,7 @@ from .sensors import Sensors
 from .service import Status
 from .streams import Reading, Stream, stream_of
 from .tasks import race
-from .transports.inbox import Message
+from .transports.base import Message
 
 LOG = logging.getLogger(__name__)
 #: How long an agent that is asked to stop waits for its open round, in seconds.

@@ -12,12 +12,13 @@ from ..exchange.message import Update
 from ..learner import Learner
 from . import wire
 from .lives import Identity
-from .transports import Transport, topics
+from .transports import Transport
+from .transports.names import ROOT, STATUS
 
 #: Updates in one answer to a neighbour that missed them.
 AT_ONCE = 16
 #: The channels of a neighbour that an agent subscribes to.
-CHANNELS = ("theta", "hello", "to", topics.STATUS)
+CHANNELS = ("theta", "hello", "to", STATUS)
 
 
 class Post:
@@ -36,7 +37,7 @@ class Post:
 
     def topic(self, name: str, *channel: str) -> str:
         """The topic of a learner of this network."""
-        return "/".join((topics.ROOT, self.network, name, *channel))
+        return "/".join((ROOT, self.network, name, *channel))
 
     def subscribe(self, names: Iterable[str]) -> None:
         """Receive from these neighbours."""
@@ -51,7 +52,7 @@ class Post:
                 self.transport.unsubscribe(topic)
 
     def _topics_of(self, name: str) -> tuple[str, ...]:
-        own = (("theta",), ("hello",), ("to", self.name), (topics.STATUS,))
+        own = (("theta",), ("hello",), ("to", self.name), (STATUS,))
         return tuple(self.topic(name, *channel) for channel in own)
 
     def send(self, update: Update, durable: int) -> bytes:

@@ -14,9 +14,10 @@ from ..datasets import readers
 from ..datasets.readers import queries
 from ..learning import alarms, conformal
 from .homeassistant import PREFIX
-from .transports import security, topics
+from .transports import security
 from .transports.base import KINDS as TRANSPORTS
 from .transports.base import TransportSettings
+from .transports.names import ROOT, check_filter, is_topic, may_be_ours
 
 #: Sources that are read again after a restart: files of lines, and tables that are read as a whole.
 LINES, TABLES = ("csv", "jsonl"), ("parquet", "database")
@@ -125,16 +126,14 @@ class StreamSection:
         wrong = "topic and topics are both given; expected topic, or topics to join; leave one out"
         need_that(not (self.topic and self.topics), wrong)
         for topic in self.patterns:
-            topics.check_filter(topic, "topic")
-            wrong = (
-                f"topic is {topic!r}; expected {topics.ROOT}/<network>/<sender>/<channel>; write it in full"
-            )
-            need_that(not topics.may_be_ours(topic) or topics.is_topic(topic) or bool(self.broker), wrong)
+            check_filter(topic, "topic")
+            wrong = f"topic is {topic!r}; expected {ROOT}/<network>/<sender>/<channel>; write it in full"
+            need_that(not may_be_ours(topic) or is_topic(topic) or bool(self.broker), wrong)
         distinct("topics", self.topics)
         if self.within is not None:
             checks.positive("within", self.within)
         if self.trigger is not None:
-            topics.check_filter(self.trigger, "trigger")
+            check_filter(self.trigger, "trigger")
         for key in ("within", "trigger"):
             wrong = f"{key} is given without topics, which it is about; expected both; leave {key} out"
             need_that(getattr(self, key) is None or bool(self.topics), wrong)
@@ -267,7 +266,7 @@ class OutputSection:
     device_class: str = ""
 
     def __post_init__(self) -> None:
-        topics.check_filter(self.discovery_prefix, "discovery_prefix", exact=True)
+        check_filter(self.discovery_prefix, "discovery_prefix", exact=True)
         wrong = f"device_class is {self.device_class!r}; expected one of Home Assistant's; fix it"
         need_that(re.fullmatch("[a-z0-9_]{0,64}", self.device_class) is not None, wrong)
         wrong = "device_class is given without home_assistant; expected both; leave device_class out"
@@ -279,7 +278,7 @@ class OutputSection:
         if self.alarm_rate is not None:
             alarms.check_rate(self.alarm_rate)
         if self.topic:
-            topics.check_filter(self.topic, "topic", exact=True)
+            check_filter(self.topic, "topic", exact=True)
         wrong = "retain is true without topic; expected a topic; add one or leave retain out"
         need_that(bool(self.topic) or not self.retain, wrong)
         if self.url:

@@ -16,8 +16,8 @@ from . import transports
 from .config import AgentConfig
 from .joining import Message
 from .logs import Refused
-from .transports import topics
-from .transports.inbox import Message as Received
+from .transports.base import Message as Received
+from .transports.names import HERE, matches
 
 #: The most messages that wait to be learnt, and the bytes after which no further one is taken.
 MOST_READINGS, MOST_BYTES = 10_000, 2**26
@@ -78,7 +78,7 @@ class Sensors:
             return False
         found = self._known.get(topic)
         if found is None:
-            found = any(topics.matches(pattern, topic) for pattern in self.patterns)
+            found = any(matches(pattern, topic) for pattern in self.patterns)
             if len(self._known) < MOST_READINGS:
                 self._known[topic] = found
         return found
@@ -115,7 +115,7 @@ class Sensors:
 def _announced(config: AgentConfig) -> dict[str, bytes]:
     """What Home Assistant is told: the learner's entities and, at a broker of others, that it is there."""
     device = config.device
-    here = {device.state: topics.HERE} if device.is_plain else {}
+    here = {device.state: HERE} if device.is_plain else {}
     return device.messages(config.entities) | here
 
 

@@ -12,11 +12,9 @@ from typing import Any
 
 from ...base.errors import InputError
 from ...base.extras import need
-from .adapter import Adapter
-from .base import TransportSettings
-from .inbox import Retained
+from .base import Adapter, Retained, TransportSettings
+from .names import GONE, LONGEST_TOPIC, LOST
 from .security import context, parse, uses_tls
-from .topics import GONE, LONGEST_TOPIC, LOST
 
 #: Seconds without a message after which each end sends a ping.
 KEEPALIVE = 5
