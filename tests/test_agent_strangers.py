@@ -11,7 +11,7 @@ import pytest
 import domkl
 import problems
 from domkl.agent import Agent, wire
-from domkl.agent.lives import Life
+from domkl.agent.incarnation import Incarnation
 from domkl.agent.streams import aiter_of
 from domkl.agent.transports.names import OPERATOR, topic
 from domkl.exchange.edges import Held
@@ -19,7 +19,7 @@ from domkl.learning.auto.scale import Summary
 from inmemory import AUTO, PAPER, configs, d, paced, until, y_hats
 
 T = 90
-OTHER = Life(2**62, 1)
+OTHER = Incarnation(2**62, 1)
 #: What once ended agents: too deep, infinite, too large.
 CRUEL = (
     b"[" * 100_000,
@@ -31,7 +31,7 @@ CRUEL = (
 def pester(victim_neighbour):
     """Somebody who can publish under the name of a neighbour sends rubbish, old and foreign messages."""
     send = victim_neighbour.transport._hub.send
-    for message in forgeries(victim_neighbour.learner, victim_neighbour.post.identity.life):
+    for message in forgeries(victim_neighbour.learner, victim_neighbour.post.identity.incarnation):
         send(topic("net", "l1", "theta"), message, False)
     for message in (b"no json", b"{}", b'{"version": "x", "links": 3}', *CRUEL):
         send(topic("net", OPERATOR, "graph"), message, False)
@@ -81,7 +81,7 @@ def poisoned(agent, **changes):
     learner, shapes = agent.learner, agent.learner.shapes
     edges = {"l0": Held()}
     update = domkl.Update(5, np.zeros(shapes.theta), np.zeros(shapes.scalars), learner.fingerprint, edges, 1)
-    return wire.encode_update(update._replace(**changes), agent.post.identity.life, 0)
+    return wire.encode_update(update._replace(**changes), agent.post.identity.incarnation, 0)
 
 
 @pytest.mark.parametrize(

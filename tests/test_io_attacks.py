@@ -60,11 +60,11 @@ def test_readings_of_a_topic_that_wait_are_limited_in_bytes(monkeypatch):
     async def main():
         agent = Agent(config("v", stream=topic))
         for _ in range(50):
-            agent.conversation.receive("domkl/net/s/v", bytes(1000))
+            agent.messages.receive("domkl/net/s/v", bytes(1000))
         queue = agent.sensors.readings
         assert (queue.qsize(), agent.refused["reading"]) == (10, 40)
         queue.get_nowait()
-        agent.conversation.receive("domkl/net/s/v", b"{}")
+        agent.messages.receive("domkl/net/s/v", b"{}")
         assert (queue.qsize(), agent.refused["reading"]) == (10, 40)
 
     asyncio.run(main())
@@ -84,7 +84,7 @@ def test_the_journal_ends_although_no_row_has_a_label(tmp_path):
         agent = Agent(config("v", **given), out=len)
         task = asyncio.create_task(agent.run())
         for k in range(200):
-            agent.conversation.receive("domkl/net/s/v", b'{"x": [1, 2, %d], "id": %d}' % (k, k))
+            agent.messages.receive("domkl/net/s/v", b'{"x": [1, 2, %d], "id": %d}' % (k, k))
             await asyncio.sleep(0.002)
         await until(lambda: agent.memory.readings == 200)
         await killed(task)

@@ -109,7 +109,7 @@ def test_a_changed_list_is_read_again_and_a_bad_one_refused(folder, stranger, lo
 
 
 def test_an_agent_refuses_a_revoked_neighbour_and_goes_on(folder, monkeypatch):
-    monkeypatch.setattr("domkl.agent.connection.PAUSE", 0.05)
+    monkeypatch.setattr("domkl.agent.messages.LOOK_EVERY", 0.05)
     files = {key: str(folder / name) for key, name in (("ca", "ca.pem"), ("cert", "a.pem"), ("key", "a.key"))}
     section = TransportSection(kind="memory", revoked=str(folder / "crl.pem"), **files)
     rounds = inmemory.RoundSection(deadline=0.3, start=5.0, resend=0.1)

@@ -298,7 +298,7 @@ def test_what_is_published_can_be_limited(publish, hidden):
             text = await asyncio.to_thread(
                 lambda: urllib.request.urlopen(service.server.url + "metrics").read().decode()
             )
-            sent = agents[0].conversation.gossip.known["a"]
+            sent = agents[0].messages.gossip.known["a"]
             return (
                 await asked(service, "/state"),
                 await asked(service, "/predictions"),

@@ -38,6 +38,7 @@ from .sections import (
 )
 from .transports.base import TransportSettings
 from .transports.names import (
+    MOST_NAMES,
     OPERATOR,
     ROOT,
     STATE,
@@ -48,7 +49,6 @@ from .transports.names import (
     may_be_ours,
     sender_of,
 )
-from .wire_names import MOST_NAMES
 
 __all__ = [
     "AgentConfig",

@@ -15,16 +15,13 @@ from typing import Any
 from ..base import checks
 from . import encoding, transports
 from .config import AgentConfig
-from .connection import Connection
-from .conversation import PAUSE, Conversation
-from .lives import Identity
+from .incarnation import Identity
 from .logs import Refused, tell
 from .making import make
 from .memory import Memory
-from .neighbourhood import Neighbourhood, number
+from .messages import PAUSE, Connection, MessageHandler, Post
 from .output import Out, Predictions
-from .peers import Peer
-from .post import Post
+from .peers import Neighbourhood, Peer, edge_number
 from .progress import Progress
 from .refusals import RefusedRows, letters_of
 from .rows import RowRefused, fault_of
@@ -60,22 +57,22 @@ class Agent:
         stream: AsyncIterator[Reading] | None = None,
         out: Out | None = None,
     ) -> None:
-        given, (config, self.learner) = config, make(config, number())
+        given, (config, self.learner) = config, make(config, edge_number())
         self.config = config
         encoding.keep(given, config)
         self.transport = transport or transports.make(config.transport_settings())
         self.memory = Memory.of(config)
         restored, graph = self._restore(), self.memory.graph
         names = self.memory.names if graph else config.neighbours
-        near = Neighbourhood(self.learner, config.rounds, names, graph, restored)
-        self.neighbourhood, near.addresses = near, self.memory.addresses
+        near = Neighbourhood(self.learner, config.rounds, names, graph, self.memory.addresses, restored)
+        self.neighbourhood = near
         self.post = Post(self.transport, self.learner, Identity(config.name, self.memory.starts))
         self.status, self.refused = Status(), Refused(LOG)
         self.sensors = Sensors(config, self.transport, self.refused)
         self.rows = RefusedRows(letters_of(config))
         self.connection = Connection(self.transport, near, config, self.refused)
         parts = self.memory, near, self.post, self.refused, self.sensors
-        self.conversation = Conversation(config, self.learner, *parts)
+        self.messages = MessageHandler(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
         about = scaling, config.target, self.sensors, out, self.memory.errors, self.memory.alarms
         self.predictions = Predictions(config.output, *about, starts_over=config.stream.ends and not restored)
@@ -93,13 +90,13 @@ class Agent:
         """Learn until the stream ends or `stop` is called."""
         await self.transport.open()
         try:
-            self.conversation.subscribe()
+            self.messages.subscribe()
             await self.sensors.open()
-            self.conversation.publish_state("init")
+            self.messages.publish_state("init")
             receiving, keeping = self.connection.receive(self._receive), self.connection.keep()
             await race(self._work(), receiving, self._watch(), keeping, self._stopped())
         finally:
-            self.conversation.publish_state("done")
+            self.messages.publish_state("done")
             await self.sensors.close()
             await self.connection.close()
             self.memory.close()
@@ -125,7 +122,7 @@ class Agent:
         await self._meet()
         self._save()  # before the first update is sent: after a restart it must be the same learner
         self.status.ready = True
-        self.conversation.publish_state("ready")
+        self.messages.publish_state("ready")
         for reading in self.memory.noted():
             await self._learn_from(reading)
         self.stream = self.stream or self._open_stream()
@@ -229,7 +226,7 @@ class Agent:
             # Updates that are known to exist are asked for at once, so that a replay runs at full speed.
             late = [peer for peer in missing if peer.round > self.learner.round]
             if late and self._is_open:
-                self.conversation.ask(late, PAUSE)
+                self.messages.ask(late, PAUSE)
 
     def _close(self) -> None:
         """Close the open round, if there is one and it is complete."""
@@ -241,14 +238,14 @@ class Agent:
 
     def _between_rounds(self) -> None:
         """Everything that changes the learner, besides readings and updates, happens here."""
-        before, following = self.peers, self.neighbourhood.wanted is not None
+        before, following = self.peers, self.neighbourhood.is_graph_new
         changed = self.neighbourhood.update(self.memory.readings)
         if changed or self.memory.due(self.learner.round):
             self._save()
         if following:
             self.post.unsubscribe(before.keys() - self.peers.keys())
             self.post.subscribe(self.peers.keys() - before.keys())
-            self.conversation.publish_state("ready")
+            self.messages.publish_state("ready")
 
     # Memory
 
@@ -257,14 +254,14 @@ class Agent:
         if isinstance(self.stream, Stream):
             self.memory.origin = self.stream.origin_at(self.memory.readings)
         self.memory.hold_graph(self.neighbourhood.graph, list(self.peers), self.neighbourhood.addresses)
-        self.memory.starts = self.post.identity.life.starts
+        self.memory.starts = self.post.identity.incarnation.starts
         self.memory.forget(self._durable())
         self.memory.save(self.learner)
 
     def _check_faults(self, now: float) -> None:
         """Report what cannot be written, and try to save again even if no reading comes."""
-        self.conversation.note_unused()
-        faults = [self.conversation.check_name(now), self.memory.saving.fault, self.memory.noting.fault]
+        self.messages.note_unused()
+        faults = [self.messages.check_name(now), self.memory.saving.fault, self.memory.noting.fault]
         faults += [*self.predictions.faults, self.sensors.fault]
         faults += [self.stream.fault] if isinstance(self.stream, Stream) else []
         self.status.faults = tuple(filter(None, faults))
@@ -283,7 +280,7 @@ class Agent:
         for reason in found.skipped:
             tell(LOG, logging.WARNING, "checkpoint refused", reason=reason)
         if self.config.rounds.mode == "async":
-            self.learner.reset_edges(number())
+            self.learner.reset_edges(edge_number())
         tell(LOG, logging.INFO, "resumed", round=self.learner.round, readings=self.memory.readings)
         return True
 
@@ -293,17 +290,16 @@ class Agent:
         """Wait until every neighbour has sent a message."""
         end = time.monotonic() + self.config.rounds.start
         while not self.neighbourhood.all_met() and time.monotonic() < end:
-            self.conversation.hello(self.neighbourhood.wants())
+            self.messages.hello(self.neighbourhood.wants())
             await asyncio.sleep(PAUSE * 2)
         self.neighbourhood.start()
 
     async def _part(self) -> None:
         """Inform the neighbours that our stream has ended, and stay while they may need our updates."""
-        self.neighbourhood.drop_lost()  # so that our last hello lists the edges that remain
-        self.neighbourhood.done = True
+        self.neighbourhood.end_stream()
         end = time.monotonic() + self.config.rounds.start
         while time.monotonic() < end:
-            self.conversation.hello({})
+            self.messages.hello({})
             await asyncio.sleep(PAUSE * 4)
             learning = self.neighbourhood.still_learning()
             if not learning:
@@ -311,7 +307,7 @@ class Agent:
             if any(peer.is_up(time.monotonic(), 2.0) for peer in learning):
                 end = time.monotonic() + self.config.rounds.start
         for _ in range(3):  # the last message may be lost
-            self.conversation.hello({})
+            self.messages.hello({})
             await asyncio.sleep(PAUSE)
         self.neighbourhood.end()
         self._save()
@@ -333,18 +329,18 @@ class Agent:
                 self._check_open_round(now - self._opened_at + tick)  # its age at the next check
             elif self.status.ready and self.neighbourhood.follows:  # also while no reading arrives
                 self._between_rounds()
-            if self.conversation.is_hello_due(now):
-                self.conversation.hello(self.neighbourhood.wants_of_missing(now))
+            if self.messages.is_hello_due(now):
+                self.messages.hello(self.neighbourhood.wants_of_missing(now))
 
     def _check_open_round(self, age: float) -> None:
         self.neighbourhood.drop_late(age)
         if age > self.config.rounds.resend:
-            self.conversation.ask(self.neighbourhood.missing(), self.config.rounds.resend)
+            self.messages.ask(self.neighbourhood.missing(), self.config.rounds.resend)
         self._try_to_go_on()
 
     # Messages
 
     def _receive(self, messages: list[Message]) -> None:
         for topic, payload in messages:
-            self.conversation.receive(topic, payload)
+            self.messages.receive(topic, payload)
         self._try_to_go_on()

@@ -63,7 +63,7 @@ class Memory:
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
         self.addresses: dict[str, tuple[str, ...]] = {}  # where those listen
         self.origin: Any = None  # position of the stream, as the stream describes it
-        self.starts = 1  # from checkpoints, including this one: the count of our life
+        self.starts = 1  # from checkpoints, including this one: the count of our incarnation
         self.saved = self._held = 0  # the round of the last checkpoint, and how many readings it holds
         self.saving = Attempts("state cannot be saved")
         self.noting = Attempts("readings cannot be written to the journal")

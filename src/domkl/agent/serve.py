@@ -156,12 +156,12 @@ def show_status(agent: Agent) -> None:
     own, now = status_of(agent), time.monotonic()
     if agent.config.http.publish == "counts":
         own |= {"rmse": None, "rmse_alone": None, "weights": []}
-    agent.conversation.publish_status(own)
+    agent.messages.publish_status(own)
     feed = agent.predictions.feed
     if feed is not None:
         names = [name for name, _ in own["weights"]]
         ended = {name for name, peer in agent.peers.items() if peer.done is not None}
-        for status in (own, *agent.conversation.gossip.statuses(now, names)):
+        for status in (own, *agent.messages.gossip.statuses(now, names)):
             feed.status({**status, "state": "done"} if status["learner"] in ended else status)
 
 

@@ -33,6 +33,9 @@ HERE, GONE = b"online", b"offline"
 #: The name under which a person or a program changes a network.
 OPERATOR = "operator"
 
+#: The most learners that one message may name, so the most neighbours of a learner.
+MOST_NAMES = 1024
+
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _TOPIC = re.compile(rf"{ROOT}(/{_NAME.pattern}){{2,}}")
 #: Bytes and levels of a topic that is not of a learner.
