@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 
 from domkl.agent import checkpoint, wire
+from domkl.agent.checkpoint import Journal
 from domkl.agent.incarnation import Incarnation
-from domkl.agent.journal import Journal
 from domkl.base.errors import DataError, PeerError
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update

@@ -155,7 +155,7 @@ class Recorder(transports.Hub):
 def agent_of(hub, one, X, y, out, pause=0.0):
     transport = transports.MemoryTransport(one.transport_settings(), hub)
     agent = Agent(one, transport, out=out.append)
-    skip = agent.memory.readings
+    skip = agent.store.readings
     agent.stream = stream(X, y, skip) if not pause else aiter_of(paced(X, y, pause), d, skip)
     return agent
 

@@ -201,15 +201,15 @@ def test_a_guess_is_kept_for_the_next_start(tmp_path):
     path.write_text(LONE.replace('"in.csv"', '"in.csv"\nfollow = true'))
     (tmp_path / "in.csv").write_text("c,y\n" + "red,1\nblue,2\n" * 5)
     first = Agent(load(path, {}), out=len)
-    first.memory.close()
+    first.store.close()
     (tmp_path / "in.csv").write_text("c,y\n" + "7,1\n" * 5)  # rotated: only numbers
     again = Agent(load(path, {}), out=len)
-    again.memory.close()
+    again.store.close()
     assert again.config.columns == first.config.columns
     assert again.config.columns.categories == {"c": ("blue", "red")}
     (tmp_path / "a.state" / "columns.json").write_text("[" * 9999)
     damaged = Agent(load(path, {}), out=len)
-    damaged.memory.close()
+    damaged.store.close()
     assert damaged.config.inputs == 1
 
 

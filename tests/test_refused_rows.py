@@ -105,13 +105,13 @@ def test_a_row_in_the_journal_is_passed_too(tmp_path, model):
 
         agent = Agent(config("a", **options), stream=first(), out=len)
         task = asyncio.create_task(agent.run())
-        while agent.memory.readings < 9:
+        while agent.store.readings < 9:
             await asyncio.sleep(0.001)
         task.cancel()  # as when it is killed: the last readings are in the journal alone
         await asyncio.gather(task, return_exceptions=True)
         out = []
         again = Agent(config("a", **options), out=out.append)
-        assert again.memory.readings < 7
+        assert again.store.readings < 7
         again.stream = readings(X[0, 9:], y[0, 9:])
         await together(again)
         return again, out
@@ -137,7 +137,7 @@ def test_an_error_that_nobody_foresaw_costs_one_row(monkeypatch, step):
     monkeypatch.setattr(agent.learner, step, failing)
     asyncio.run(together(agent))
     assert (agent.rows["sample"], agent.rows.used) == (1, 11)
-    assert agent.memory.readings == 12
+    assert agent.store.readings == 12
 
 
 def test_the_recent_error_is_finite_whatever_the_errors_are():

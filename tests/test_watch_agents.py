@@ -247,7 +247,7 @@ def test_the_page_shows_which_inputs_matter_and_the_alarms(publish, monkeypatch)
     agent = Agent(settings, stream=inmemory.stream(X, y), out=[].append)
     state, answer = watched(agent)
     [row] = state["learners"]
-    assert row["alarms"] == agent.memory.alarms.count >= 1
+    assert row["alarms"] == agent.store.alarms.count >= 1
     if publish != "full":
         assert (state["alarms"], "effects" in state["detail"], "inputs" in answer) == ([], False, False)
         return

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ..base.errors import DataError
-from .attempts import Attempts
-from .logs import tell
+from .logs import Attempts, tell
 
 CHUNK = 1 << 16  # bytes read at once: some hundred rows, a few milliseconds of work
 LONGEST = 1 << 20  # bytes of one row

@@ -18,7 +18,6 @@ from .config import AgentConfig
 from .incarnation import Identity
 from .logs import Refused, tell
 from .making import make
-from .memory import Memory
 from .messages import PAUSE, Connection, MessageHandler, Post
 from .output import Out, Predictions
 from .peers import Neighbourhood, Peer, edge_number
@@ -28,6 +27,7 @@ from .rows import RowRefused, fault_of
 from .scaling import Scaling
 from .sensors import Sensors
 from .service import Status
+from .store import Store
 from .streams import Reading, Stream, stream_of
 from .tasks import race
 from .transports.base import Message
@@ -61,20 +61,20 @@ class Agent:
         self.config = config
         encoding.keep(given, config)
         self.transport = transport or transports.make(config.transport_settings())
-        self.memory = Memory.of(config)
-        restored, graph = self._restore(), self.memory.graph
-        names = self.memory.names if graph else config.neighbours
-        near = Neighbourhood(self.learner, config.rounds, names, graph, self.memory.addresses, restored)
+        self.store = Store.of(config)
+        restored, graph = self._restore(), self.store.graph
+        names = self.store.names if graph else config.neighbours
+        near = Neighbourhood(self.learner, config.rounds, names, graph, self.store.addresses, restored)
         self.neighbourhood = near
-        self.post = Post(self.transport, self.learner, Identity(config.name, self.memory.starts))
+        self.post = Post(self.transport, self.learner, Identity(config.name, self.store.starts))
         self.status, self.refused = Status(), Refused(LOG)
         self.sensors = Sensors(config, self.transport, self.refused)
         self.rows = RefusedRows(letters_of(config))
         self.connection = Connection(self.transport, near, config, self.refused)
-        parts = self.memory, near, self.post, self.refused, self.sensors
+        parts = self.store, near, self.post, self.refused, self.sensors
         self.messages = MessageHandler(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
-        about = scaling, config.target, self.sensors, out, self.memory.errors, self.memory.alarms
+        about = scaling, config.target, self.sensors, out, self.store.errors, self.store.alarms
         self.predictions = Predictions(config.output, *about, starts_over=config.stream.ends and not restored)
         self.progress, self.stream, self._stopping = Progress.of(config, scaling), stream, asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is open; readings are being taken
@@ -99,10 +99,10 @@ class Agent:
             self.messages.publish_state("done")
             await self.sensors.close()
             await self.connection.close()
-            self.memory.close()
+            self.store.close()
             self.predictions.close()
             self.rows.letters.close()
-        self.memory.check_saved()
+        self.store.check_saved()
 
     def stop(self) -> None:
         """Stop in good order: an open round may still close, or else is learnt again after a restart."""
@@ -123,7 +123,7 @@ class Agent:
         self._save()  # before the first update is sent: after a restart it must be the same learner
         self.status.ready = True
         self.messages.publish_state("ready")
-        for reading in self.memory.noted():
+        for reading in self.store.noted():
             await self._learn_from(reading)
         self.stream = self.stream or self._open_stream()
         if isinstance(self.stream, Stream):
@@ -170,14 +170,14 @@ class Agent:
         return self.stream.ready()
 
     def _open_stream(self) -> Stream:
-        memory, messages = self.memory, self.sensors.readings
-        return stream_of(self.config, memory.readings, origin=memory.origin, messages=messages)
+        store, messages = self.store, self.sensors.readings
+        return stream_of(self.config, store.readings, origin=store.origin, messages=messages)
 
     def _take(self, reading: Reading) -> None:
         """Use a reading, or refuse it whatever is wrong with it; either way the next is another."""
         self._between_rounds()
-        self.memory.note(reading)
-        self.memory.readings = reading.index + 1  # from here to the open round nothing can be saved
+        self.store.note(reading)
+        self.store.readings = reading.index + 1  # from here to the open round nothing can be saved
         try:
             self._use(reading)
             self.rows.used += 1
@@ -196,9 +196,9 @@ class Agent:
             y_hat = self.learner.predict(x)
             self.predictions.write(reading, self.learner.round, y_hat)
             if y is None and reading.id is not None:
-                self.memory.expect_label(reading.id, x, y_hat)
-        elif str(reading.id) in self.memory.waiting:
-            x, y_hat = self.memory.waiting.pop(str(reading.id))
+                self.store.expect_label(reading.id, x, y_hat)
+        elif str(reading.id) in self.store.waiting:
+            x, y_hat = self.store.waiting.pop(str(reading.id))
             self.predictions.write_label(reading, self.learner.round, y_hat)
         else:
             raise RowRefused("label without input", f"no x with id {reading.id!r} waits for its label")
@@ -211,11 +211,11 @@ class Agent:
         self.progress.start_round(self._opened_at)
         update = self.learner.observe(checks.finite_or_missing("x", x), y)
         self._is_open = True
-        sent = self.post.send(update, self.memory.durable(update.round))
-        self.memory.remember(update.round, sent, self._durable())
+        sent = self.post.send(update, self.store.durable(update.round))
+        self.store.remember(update.round, sent, self._durable())
         self.progress.account(y, y_hat, self.learner.step)
         if update.round:  # the first error says nothing about the learner
-            self.memory.errors.note(y - y_hat)
+            self.store.errors.note(y - y_hat)
 
     def _close_or_ask(self) -> None:
         """Close the round that has just been opened, or ask for what it misses."""
@@ -239,33 +239,33 @@ class Agent:
     def _between_rounds(self) -> None:
         """Everything that changes the learner, besides readings and updates, happens here."""
         before, following = self.peers, self.neighbourhood.is_graph_new
-        changed = self.neighbourhood.update(self.memory.readings)
-        if changed or self.memory.due(self.learner.round):
+        changed = self.neighbourhood.update(self.store.readings)
+        if changed or self.store.due(self.learner.round):
             self._save()
         if following:
             self.post.unsubscribe(before.keys() - self.peers.keys())
             self.post.subscribe(self.peers.keys() - before.keys())
             self.messages.publish_state("ready")
 
-    # Memory
+    # State
 
     def _save(self) -> None:
         self.predictions.lines.flush()  # what is saved as learnt is not predicted again after a restart
         if isinstance(self.stream, Stream):
-            self.memory.origin = self.stream.origin_at(self.memory.readings)
-        self.memory.hold_graph(self.neighbourhood.graph, list(self.peers), self.neighbourhood.addresses)
-        self.memory.starts = self.post.identity.incarnation.starts
-        self.memory.forget(self._durable())
-        self.memory.save(self.learner)
+            self.store.origin = self.stream.origin_at(self.store.readings)
+        self.store.hold_graph(self.neighbourhood.graph, list(self.peers), self.neighbourhood.addresses)
+        self.store.starts = self.post.identity.incarnation.starts
+        self.store.forget(self._durable())
+        self.store.save(self.learner)
 
     def _check_faults(self, now: float) -> None:
         """Report what cannot be written, and try to save again even if no reading comes."""
         self.messages.note_unused()
-        faults = [self.messages.check_name(now), self.memory.saving.fault, self.memory.noting.fault]
+        faults = [self.messages.check_name(now), self.store.saving.fault, self.store.noting.fault]
         faults += [*self.predictions.faults, self.sensors.fault]
         faults += [self.stream.fault] if isinstance(self.stream, Stream) else []
         self.status.faults = tuple(filter(None, faults))
-        if self.memory.saving.retry_due and not self.learner.waiting:
+        if self.store.saving.retry_due and not self.learner.waiting:
             self._save()
 
     def _durable(self) -> int:
@@ -274,14 +274,14 @@ class Agent:
 
     def _restore(self) -> bool:
         """Restore the last checkpoint; whether there is one."""
-        found = self.memory.load(self.learner)
+        found = self.store.load(self.learner)
         if found is None:
             return False
         for reason in found.skipped:
             tell(LOG, logging.WARNING, "checkpoint refused", reason=reason)
         if self.config.rounds.mode == "async":
             self.learner.reset_edges(edge_number())
-        tell(LOG, logging.INFO, "resumed", round=self.learner.round, readings=self.memory.readings)
+        tell(LOG, logging.INFO, "resumed", round=self.learner.round, readings=self.store.readings)
         return True
 
     # Deadlines

@@ -17,14 +17,14 @@ from ..exchange.edges import Held
 from ..exchange.message import Update
 from ..learner import Learner
 from . import graphs, wire
+from .certs import Revoked
 from .config import AgentConfig
-from .crl import Revoked
 from .gossip import Gossip
 from .incarnation import Identity
 from .logs import Limited, Refused, tell
-from .memory import Memory
 from .peers import AT_ONCE, Neighbourhood, Peer, RoundRefused
 from .sensors import Sensors
+from .store import Store
 from .transports import Transport, security, sender_of
 from .transports.base import Message
 from .transports.names import OPERATOR, ROOT, STATE, STATUS, is_topic
@@ -117,13 +117,13 @@ class MessageHandler:
         self,
         config: AgentConfig,
         learner: Learner,
-        memory: Memory,
+        store: Store,
         neighbourhood: Neighbourhood,
         post: Post,
         refused: Refused,
         sensors: Sensors,
     ) -> None:
-        self.name, self.learner, self.memory = config.name, learner, memory
+        self.name, self.learner, self.store = config.name, learner, store
         self.neighbourhood, self.post, self.refused = neighbourhood, post, refused
         self.identity = post.identity
         self.hello_at = time.monotonic()  # when the last hello was sent
@@ -143,7 +143,7 @@ class MessageHandler:
         self.hello_at, self._is_hello_due = time.monotonic(), False
         learner = self.learner
         edges = {str(name): held for name, held in learner.edges.items()}
-        durable = self.memory.durable(learner.round)
+        durable = self.store.durable(learner.round)
         near = self.neighbourhood
         about = {"done": near.done, "graph": near.graph, "ended": near.ended()}
         self.post.hello(learner.round, durable, wants, edges, **about, **near.incarnations(self.hello_at))
@@ -293,7 +293,7 @@ class MessageHandler:
         self.neighbourhood.receive_hello(peer, ended_at, hello.edges.get(ours), hello.ended.get(ours))
         wanted = hello.wants.get(self.name)
         if wanted is not None and peer.may_be_answered(time.monotonic(), PAUSE / 2):
-            self.post.send_again(peer.name, self.memory.since(wanted, AT_ONCE))
+            self.post.send_again(peer.name, self.store.since(wanted, AT_ONCE))
 
 
 @functools.lru_cache(1024)

@@ -20,9 +20,8 @@ from ..base.times import iso
 from ..learning.conformal import Errors
 from ..watch import Feed
 from .alarming import ReadingAlarms
-from .attempts import Attempts
 from .files import without_waiting
-from .logs import tell
+from .logs import Attempts, tell
 from .posting import Poster
 from .scaling import Scaling
 from .sections import OutputSection

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from .attempts import Attempts
+from .logs import Attempts
 
 #: The most predictions that wait to be sent; further ones are lost and counted.
 MOST = 1000

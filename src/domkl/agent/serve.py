@@ -189,7 +189,7 @@ def status_of(agent: Agent) -> dict[str, Any]:
         "bytes_received": counts.received_bytes,
         "refused": sum(agent.refused.values()) + counts.refused,
         "rows_refused": agent.rows.total(),
-        "alarms": agent.memory.alarms.count,
+        "alarms": agent.store.alarms.count,
         "faults": list(agent.status.faults),
     }
 
@@ -218,11 +218,11 @@ def snapshot(agent: Agent) -> Snapshot:
         "messages_refused": {**refused, "late": agent.neighbourhood.late, "transport": counts.refused},
         "kernel_weight": {str(p): float(weight) for p, weight in enumerate(agent.learner.weights)},
         "name_conflict": float(bool(agent.post.identity.seen_by(now))),
-        "checkpoint_round": agent.memory.saved,
-        "checkpoint_age_seconds": now - agent.memory.saving.well_at,
-        "saves_failed": agent.memory.saving.failed,
-        "readings_unjournalled": agent.memory.noting.failed,
-        "alarms": agent.memory.alarms.count,
+        "checkpoint_round": agent.store.saved,
+        "checkpoint_age_seconds": now - agent.store.saving.well_at,
+        "saves_failed": agent.store.saving.failed,
+        "readings_unjournalled": agent.store.noting.failed,
+        "alarms": agent.store.alarms.count,
         "predictions_lost": agent.predictions.lost,
     }
     hidden = ERRORS if agent.config.http.publish == "counts" else ()

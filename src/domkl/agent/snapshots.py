@@ -29,9 +29,8 @@ from ..datasets.columns import CellError, is_flat
 from ..datasets.encoder import Encoder
 from ..datasets.ordering import carried
 from ..datasets.readers import Raw, queries
-from .attempts import Attempts
 from .files import Numbered
-from .logs import tell
+from .logs import Attempts, tell
 from .rows import Row, RowRefused, encoded
 from .sections import StreamSection
 

@@ -4,7 +4,7 @@ A checkpoint holds the learner between two rounds, how many readings it has lear
 since its neighbours' last checkpoints: a neighbour that is restored needs them again.
 
 **A disk that is full or read-only does not stop the agent.** It goes on predicting and learning, and tries to
-save again every few seconds (`attempts.RETRY`). Should it crash meanwhile, it is restored to the last
+save again every few seconds (`logs.RETRY`). Should it crash meanwhile, it is restored to the last
 checkpoint that was saved: a file is read again from there, but readings of a topic or of standard input since
 then are lost unless they are in the journal. `durable` stays at that checkpoint, so neighbours keep their
 updates since then, up to `MANY` rounds; after a longer time a replay is impossible, and the duals of its
@@ -29,10 +29,9 @@ from ..learner import Learner, files, schema
 from ..learning.conformal import Errors
 from . import checkpoint
 from .alarming import ReadingAlarms
-from .attempts import Attempts
+from .checkpoint import Journal, Lock
 from .config import AgentConfig
-from .journal import Journal
-from .lock import Lock
+from .logs import Attempts
 from .sections import CheckpointSection
 from .streams import Reading
 
@@ -42,7 +41,7 @@ FEW, MANY = 64, 512
 WAITING, WAITING_BYTES = 10_000, 2**26
 
 
-class Memory:
+class Store:
     """State beside the learner: in memory and, where a directory is given, in checkpoints."""
 
     def __init__(
@@ -73,8 +72,8 @@ class Memory:
         self._again: list[Reading] = []  # in the journal, and not yet learnt again
 
     @classmethod
-    def of(cls, config: AgentConfig) -> Memory:
-        """The memory of an agent with these settings."""
+    def of(cls, config: AgentConfig) -> Store:
+        """That of an agent with these settings."""
         named = config.name, config.network, config.output.alarm_rate
         return cls(config.checkpoint, config.stream.journal, *named)
 
