@@ -16,7 +16,7 @@ import naive
 import problems
 from domkl import alarms
 from domkl.agent.alarming import ReadingAlarms
-from domkl.agent.sections import OutputSection
+from domkl.agent.config import OutputSection
 from domkl.base.errors import InputError
 from inmemory import PAPER, agents_of, config, configs, d, restarted, together
 

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays_of
 
 import domkl
 import inmemory
-from domkl.agent.sections import CheckpointSection
+from domkl.agent.config import CheckpointSection
 from domkl.agent.store import Store
 from domkl.base.errors import DataError, InputError
 from domkl.learner import schema

@@ -12,7 +12,6 @@ import pytest
 import brokers
 from domkl.agent import AgentConfig, certs, load, sensors
 from domkl.agent.config import OutputSection, StreamSection, TransportSection
-from domkl.agent.redacting import redacted
 from domkl.agent.serve import snapshot
 from domkl.agent.transports import TransportSettings, make
 from domkl.base.errors import InputError
@@ -152,7 +151,7 @@ def test_a_password_is_never_shown_and_needs_tls_beyond_loopback(tmp_path, monke
     assert cli.main(["agent", str(path), "--check"]) == 0
     assert "s3cret" not in capsys.readouterr().out
     assert "s3cret" not in f"{load(path)!r}{load(path).source_settings()!r}".replace("key=s3cret", "")
-    assert "s3cret" not in f"{redacted(load(path))}{load(path).http.access()}"
+    assert "s3cret" not in f"{load(path).redacted()}{load(path).http.access()}"
     monkeypatch.delenv("DOMKL_STREAM_PASSWORD")
     path.write_text(text.replace('"pw"', '"none"'))
     assert cli.main(["agent", str(path), "--check"]) == 2

@@ -15,10 +15,8 @@ import pytest
 
 import inmemory
 from domkl.agent import certs, explaining, serve
-from domkl.agent.config import AgentConfig, OutputSection, TransportSection
-from domkl.agent.config_http import HttpSection
+from domkl.agent.config import AgentConfig, HttpSection, LogSection, OutputSection, TransportSection
 from domkl.agent.loop import Agent
-from domkl.agent.sections import LogSection
 from domkl.agent.serve import service_of, show_status
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns

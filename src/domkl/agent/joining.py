@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from ..base import checks
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
+from .config import ARRIVAL
 from .files import LONGEST
 from .rows import PASSED, JsonRows, Row, RowRefused, encoded, too_long
-from .sections import ARRIVAL
 from .transports.base import Retained
 from .transports.names import matches
 

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, TextIO
 
 from ..base.words import visible
-from .sections import LogSection
+from .config import LogSection
 
 LONGEST = 500  # characters of one field, as fields may come from a peer or a file
 KINDS = 1000  # counted separately; a peer that invents names must not fill the memory

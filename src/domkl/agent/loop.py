@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from ..base import checks
-from . import encoding, transports
+from . import transports
 from .config import AgentConfig
 from .incarnation import Identity
 from .logs import Refused, tell
-from .making import make
+from .making import keep_columns, make
 from .messages import PAUSE, Connection, MessageHandler, Post
 from .output import Out, Predictions
 from .peers import Neighbourhood, Peer, edge_number
@@ -59,7 +59,7 @@ class Agent:
     ) -> None:
         given, (config, self.learner) = config, make(config, edge_number())
         self.config = config
-        encoding.keep(given, config)
+        keep_columns(given, config)
         self.transport = transport or transports.make(config.transport_settings())
         self.store = Store.of(config)
         restored, graph = self._restore(), self.store.graph

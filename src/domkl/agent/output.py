@@ -20,11 +20,11 @@ from ..base.times import iso
 from ..learning.conformal import Errors
 from ..watch import Feed
 from .alarming import ReadingAlarms
+from .config import OutputSection
 from .files import without_waiting
 from .logs import Attempts, tell
 from .posting import Poster
 from .scaling import Scaling
-from .sections import OutputSection
 from .sensors import Sensors
 from .streams import Reading
 

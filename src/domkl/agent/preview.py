@@ -6,9 +6,8 @@ import asyncio
 from pathlib import Path
 
 from ..base.errors import DataError
-from .config import AgentConfig
+from .config import STORED, AgentConfig
 from .refusals import RefusedRows
-from .sections import STORED
 from .streams import stream_of
 
 #: Rows that are looked at.

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 
 from ..learning.first_order import Step
-from ..learning.settings import Paper
 from .config import AgentConfig
 from .scaling import Scaling
 
@@ -53,7 +52,7 @@ class Progress:
     @classmethod
     def of(cls, config: AgentConfig, scaling: Scaling) -> Progress:
         """That of an agent: the paper's learner predicts log-odds where it classifies."""
-        is_log_odds = isinstance(config.model, Paper) and config.model.loss == "logistic"
+        is_log_odds = config.model.predicts_log_odds and getattr(config.model, "loss", "") == "logistic"
         return cls(scaling.target_span, is_log_odds)
 
     @property

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..base.types import Array
-from .sections import StreamSection
+from .config import StreamSection
 
 
 class Scaling(NamedTuple):

@@ -29,10 +29,10 @@ from ..datasets.columns import CellError, is_flat
 from ..datasets.encoder import Encoder
 from ..datasets.ordering import carried
 from ..datasets.readers import Raw, queries
+from .config import StreamSection
 from .files import Numbered
 from .logs import Attempts, tell
 from .rows import Row, RowRefused, encoded
-from .sections import StreamSection
 
 LOG = logging.getLogger(__name__)
 #: Rows that are handed out at once.

@@ -30,9 +30,8 @@ from ..learning.conformal import Errors
 from . import checkpoint
 from .alarming import ReadingAlarms
 from .checkpoint import Journal, Lock
-from .config import AgentConfig
+from .config import AgentConfig, CheckpointSection
 from .logs import Attempts
-from .sections import CheckpointSection
 from .streams import Reading
 
 #: Own updates kept for neighbours: at least, and at most.

@@ -36,13 +36,12 @@ from ..base.types import Array
 from ..datasets.columns import CellError, Columns
 from ..datasets.encoder import Encoder
 from . import sources
-from .config import AgentConfig
+from .config import TABLES, TARGET, WITHIN, AgentConfig, StreamSection
 from .files import Numbered, Origin, T, Tail
 from .joining import JoinedRows, Message, TopicRows
 from .refusals import RefusedRows
 from .rows import EXAMPLE, PASSED, JsonRows, Row, RowRefused, fault_of
 from .scaling import Scaling
-from .sections import TABLES, TARGET, WITHIN, StreamSection
 from .snapshots import Place, Snapshots, TableRows
 from .tables import CsvRows
 

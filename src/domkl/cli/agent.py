@@ -108,13 +108,12 @@ def check(config: Any, as_json: bool) -> None:
     from ..agent import transports
     from ..agent.making import make
     from ..agent.preview import preview
-    from ..agent.redacting import redacted
 
     for each in filter(None, (config.transport_settings(), config.source_settings())):
         transports.check(each)
         transports.make(each)
     config, learner = make(config)
-    found, rows = understood(redacted(config)), preview(config)
+    found, rows = understood(config.redacted()), preview(config)
     looked = {} if rows is None else {"read": rows.read, "used": rows.used, "refused": rows.top()}
     if as_json:
         show.document({**found, "fingerprint": learner.fingerprint, "first_rows": looked})

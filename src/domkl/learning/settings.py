@@ -135,6 +135,8 @@ class Auto:
     can_go_on: ClassVar[bool] = True  # whether learners can be kept after a simulation
     takes_raw: ClassVar[bool] = True  # inputs of any scale, NaN where one is missing
     precision: ClassVar[str] = "float32"  # that a device computes in, unless told otherwise
+    has_rates: ClassVar[bool] = False  # which may depend on the stream's length
+    predicts_log_odds: ClassVar[bool] = False  # of classes, and not a score in [-1, 1]
     LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
 
     size: int = 1000
@@ -203,6 +205,8 @@ class Paper:
     can_go_on: ClassVar[bool] = False
     takes_raw: ClassVar[bool] = False
     precision: ClassVar[str] = "float64"
+    has_rates: ClassVar[bool] = True
+    predicts_log_odds: ClassVar[bool] = True
 
     kernels: npt.ArrayLike | KernelSpec | None = None
     rates: Rates | RateSpec | None = None
