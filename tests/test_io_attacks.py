@@ -13,12 +13,12 @@ import time
 import numpy as np
 import pytest
 
-from domkl.agent import Agent, output, sensors, store
+from domkl.agent import Agent, output, store, topics
 from domkl.agent.config import CheckpointSection, StreamSection
-from domkl.agent.files import Tail
 from domkl.agent.making import make
 from domkl.agent.output import Lines
-from domkl.agent.refusals import DeadLetters
+from domkl.agent.rows import DeadLetters
+from domkl.agent.sources import Tail
 from domkl.agent.store import Store
 from domkl.agent.streams import Reading, open_stream
 from inmemory import config, until
@@ -54,14 +54,14 @@ def test_inputs_that_wait_for_labels_are_limited_in_bytes(monkeypatch):
 
 
 def test_readings_of_a_topic_that_wait_are_limited_in_bytes(monkeypatch):
-    monkeypatch.setattr(sensors, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(topics, "MOST_BYTES", 10_000)
     topic = StreamSection(kind="topic", topic="domkl/net/s/v")
 
     async def main():
         agent = Agent(config("v", stream=topic))
         for _ in range(50):
             agent.messages.receive("domkl/net/s/v", bytes(1000))
-        queue = agent.sensors.readings
+        queue = agent.topics.readings
         assert (queue.qsize(), agent.refused["reading"]) == (10, 40)
         queue.get_nowait()
         agent.messages.receive("domkl/net/s/v", b"{}")

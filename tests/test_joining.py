@@ -10,10 +10,10 @@ import pytest
 
 from domkl.agent import Agent, load, serve
 from domkl.agent.config import StreamSection
-from domkl.agent.joining import JoinedRows, Message, TopicRows
 from domkl.agent.rows import PASSED, RowRefused
 from domkl.agent.serve import serve as run_agent
 from domkl.agent.streams import open_stream
+from domkl.agent.topics import JoinedRows, Message, TopicRows
 from domkl.agent.transports.base import Retained
 from domkl.base.errors import DataError, InputError
 from domkl.datasets.columns import Columns
@@ -251,7 +251,7 @@ def test_an_agent_that_was_stopped_after_useless_messages_fails(tmp_path, monkey
 
         async def run(self):
             for _ in range(3):
-                self.sensors.receive("domkl/net/s/r", b"{}")
+                self.topics.receive("domkl/net/s/r", b"{}")
             asyncio.get_running_loop().call_later(0.3, self.stop)
             await super().run()
 

@@ -10,7 +10,8 @@ import math
 import pytest
 
 import brokers
-from domkl.agent import AgentConfig, certs, load, sensors
+from domkl.agent import AgentConfig, certs, load
+from domkl.agent import topics as foreign
 from domkl.agent.config import OutputSection, StreamSection, TransportSection
 from domkl.agent.serve import snapshot
 from domkl.agent.transports import TransportSettings, make
@@ -55,7 +56,7 @@ async def client(broker, *topics):
 async def running(given, **options):
     agent = Agent(given, **options)
     task = asyncio.create_task(agent.run())
-    await until(lambda: task.done() or (agent.status.ready and agent.sensors._transport.is_connected))
+    await until(lambda: task.done() or (agent.status.ready and agent.topics._transport.is_connected))
     await asyncio.sleep(0.1)  # until the broker has the subscription
     try:
         yield agent
@@ -170,7 +171,7 @@ def test_a_broker_may_show_a_certificate_and_ask_for_a_password(tmp_path):
 
         async def main():
             async with running(given, out=len) as agent:
-                assert not agent.sensors.fault
+                assert not agent.topics.fault
                 made.kill()
                 await until(lambda: agent.status.faults)
                 assert agent.status.faults == (f"no connection to the broker {made.address}",)
@@ -180,7 +181,7 @@ def test_a_broker_may_show_a_certificate_and_ask_for_a_password(tmp_path):
 
 def test_a_flood_costs_no_memory_and_is_counted(broker, monkeypatch):
     """4,000 topics, huge and absurd payloads; the honest readings after it are all learnt."""
-    monkeypatch.setattr(sensors, "MOST_READINGS", 2000)
+    monkeypatch.setattr(foreign, "MOST_READINGS", 2000)
     out, junk = (
         [],
         [b"", b"nan", b"1e999", b"{", b"[" * 5000, b'{"power": NaN}', b"9" * 400, b'{"power": {}}'],
@@ -198,9 +199,7 @@ def test_a_flood_costs_no_memory_and_is_counted(broker, monkeypatch):
                     await asyncio.sleep(0.001)
             sensor.publish("flood/0", bytes(900_000))
             before = -1
-            while (
-                before != (before := sensor.counts.sent + agent.rows.read) or agent.sensors.readings.qsize()
-            ):
+            while before != (before := sensor.counts.sent + agent.rows.read) or agent.topics.readings.qsize():
                 await asyncio.sleep(0.1)
             for i in range(50):
                 sensor.publish("home/meter", b'{"power": %d}' % i)

@@ -18,8 +18,7 @@ from .config import AgentConfig
 from .explaining import Explaining
 from .output import Predictions
 from .rows import JsonRows, RowRefused, fault_of
-from .scaling import Scaling
-from .streams import encoding_of
+from .streams import Scaling, encoding_of
 
 #: Seconds to wait for the agent's loop.
 PATIENCE = 2.0

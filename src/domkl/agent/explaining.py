@@ -20,8 +20,7 @@ from ..watch.access import Rate
 from .config import AgentConfig
 from .logs import tell
 from .loop import Agent
-from .scaling import Scaling
-from .streams import encoding_of
+from .streams import Scaling, encoding_of
 
 LOG = logging.getLogger(__name__)
 #: Seconds until the first look, and between two of them at least; if one takes long, so many times as long.

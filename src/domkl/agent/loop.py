@@ -22,14 +22,12 @@ from .messages import PAUSE, Connection, MessageHandler, Post
 from .output import Out, Predictions
 from .peers import Neighbourhood, Peer, edge_number
 from .progress import Progress
-from .refusals import RefusedRows, letters_of
-from .rows import RowRefused, fault_of
-from .scaling import Scaling
-from .sensors import Sensors
+from .rows import RefusedRows, RowRefused, fault_of, letters_of
 from .service import Status
 from .store import Store
-from .streams import Reading, Stream, stream_of
+from .streams import Reading, Scaling, Stream, stream_of
 from .tasks import race
+from .topics import Topics
 from .transports.base import Message
 
 LOG = logging.getLogger(__name__)
@@ -68,13 +66,13 @@ class Agent:
         self.neighbourhood = near
         self.post = Post(self.transport, self.learner, Identity(config.name, self.store.starts))
         self.status, self.refused = Status(), Refused(LOG)
-        self.sensors = Sensors(config, self.transport, self.refused)
+        self.topics = Topics(config, self.transport, self.refused)
         self.rows = RefusedRows(letters_of(config))
         self.connection = Connection(self.transport, near, config, self.refused)
-        parts = self.store, near, self.post, self.refused, self.sensors
+        parts = self.store, near, self.post, self.refused, self.topics
         self.messages = MessageHandler(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
-        about = scaling, config.target, self.sensors, out, self.store.errors, self.store.alarms
+        about = scaling, config.target, self.topics, out, self.store.errors, self.store.alarms
         self.predictions = Predictions(config.output, *about, starts_over=config.stream.ends and not restored)
         self.progress, self.stream, self._stopping = Progress.of(config, scaling), stream, asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is open; readings are being taken
@@ -91,13 +89,13 @@ class Agent:
         await self.transport.open()
         try:
             self.messages.subscribe()
-            await self.sensors.open()
+            await self.topics.open()
             self.messages.publish_state("init")
             receiving, keeping = self.connection.receive(self._receive), self.connection.keep()
             await race(self._work(), receiving, self._watch(), keeping, self._stopped())
         finally:
             self.messages.publish_state("done")
-            await self.sensors.close()
+            await self.topics.close()
             await self.connection.close()
             self.store.close()
             self.predictions.close()
@@ -170,7 +168,7 @@ class Agent:
         return self.stream.ready()
 
     def _open_stream(self) -> Stream:
-        store, messages = self.store, self.sensors.readings
+        store, messages = self.store, self.topics.readings
         return stream_of(self.config, store.readings, origin=store.origin, messages=messages)
 
     def _take(self, reading: Reading) -> None:
@@ -262,7 +260,7 @@ class Agent:
         """Report what cannot be written, and try to save again even if no reading comes."""
         self.messages.note_unused()
         faults = [self.messages.check_name(now), self.store.saving.fault, self.store.noting.fault]
-        faults += [*self.predictions.faults, self.sensors.fault]
+        faults += [*self.predictions.faults, self.topics.fault]
         faults += [self.stream.fault] if isinstance(self.stream, Stream) else []
         self.status.faults = tuple(filter(None, faults))
         if self.store.saving.retry_due and not self.learner.waiting:

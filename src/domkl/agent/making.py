@@ -25,11 +25,9 @@ from ..faces.estimator import DOMKL
 from ..learner import Learner, handed
 from ..learner.handed import HandedModel
 from ..learning.settings import KINDS
-from .config import STORED, TABLES, AgentConfig
-from .files import LONGEST
+from .config import LONGEST_ROW, STORED, TABLES, AgentConfig
 from .logs import tell
-from .rows import RowRefused
-from .tables import cells_of, header_of, text_of
+from .rows import RowRefused, cells_of, header_of, text_of
 
 LOG = logging.getLogger(__name__)
 #: Rows that are looked at, and bytes.
@@ -144,7 +142,7 @@ def _first_rows(path: Path, kind: str, columns: Columns) -> Iterator[Mapping[str
         raise DataError(
             f"{path} cannot be read: {error.strerror}; expected a readable file; fix the file"
         ) from None
-    whole = [line for line in lines[: 2 * FIRST_ROWS] if line.strip() and len(line) <= LONGEST]
+    whole = [line for line in lines[: 2 * FIRST_ROWS] if line.strip() and len(line) <= LONGEST_ROW]
     yield from _first_objects(whole) if kind == "jsonl" else _first_cells(whole, columns, path)
 
 

@@ -23,8 +23,8 @@ from .gossip import Gossip
 from .incarnation import Identity
 from .logs import Limited, Refused, tell
 from .peers import AT_ONCE, Neighbourhood, Peer, RoundRefused
-from .sensors import Sensors
 from .store import Store
+from .topics import Topics
 from .transports import Transport, security, sender_of
 from .transports.base import Message
 from .transports.names import OPERATOR, ROOT, STATE, STATUS, is_topic
@@ -121,7 +121,7 @@ class MessageHandler:
         neighbourhood: Neighbourhood,
         post: Post,
         refused: Refused,
-        sensors: Sensors,
+        topics: Topics,
     ) -> None:
         self.name, self.learner, self.store = config.name, learner, store
         self.neighbourhood, self.post, self.refused = neighbourhood, post, refused
@@ -129,7 +129,7 @@ class MessageHandler:
         self.hello_at = time.monotonic()  # when the last hello was sent
         self._is_hello_due = False
         self._state, self._state_at = "init", self.hello_at  # as last published
-        self.sensors, self.gossip = sensors, Gossip(config.name)
+        self.topics, self.gossip = topics, Gossip(config.name)
 
     def subscribe(self) -> None:
         """Receive from the neighbours and the operator."""
@@ -195,8 +195,8 @@ class MessageHandler:
 
     def receive(self, topic: str, payload: bytes) -> None:
         """Handle one message, or refuse it."""
-        if self.sensors.takes(topic):
-            self.sensors.receive(topic, payload)
+        if self.topics.takes(topic):
+            self.topics.receive(topic, payload)
             return
         sender, channel = _origin(topic)
         if sender == OPERATOR and channel == "graph":

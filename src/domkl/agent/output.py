@@ -21,12 +21,11 @@ from ..learning.conformal import Errors
 from ..watch import Feed
 from .alarming import ReadingAlarms
 from .config import OutputSection
-from .files import without_waiting
 from .logs import Attempts, tell
 from .posting import Poster
-from .scaling import Scaling
-from .sensors import Sensors
-from .streams import Reading
+from .sources import without_waiting
+from .streams import Reading, Scaling
+from .topics import Topics
 
 LOG = logging.getLogger(__name__)
 #: Seconds after which a line is flushed at the latest.
@@ -158,14 +157,14 @@ class Predictions:
         section: OutputSection,
         scaling: Scaling,
         target: str,
-        sensors: Sensors,
+        topics: Topics,
         out: Out | None,
         errors: Errors,
         alarms: ReadingAlarms,
         starts_over: bool = False,
     ) -> None:
         self.lines, self.poster = Lines(section.predictions, starts_over), Poster(section.url)
-        self._scaling, self._target, self._sensors = scaling, target, sensors
+        self._scaling, self._target, self._topics = scaling, target, topics
         self._out, self._coverage, self._errors = out or self.lines.write, section.coverage, errors
         self._alarms = alarms
         self.feed: Feed | None = None  # of the live page, which gets each prediction and each label
@@ -181,7 +180,7 @@ class Predictions:
 
     def _send(self, record: dict[str, Any]) -> None:
         self._out(record)
-        self._sensors.publish(record)
+        self._topics.publish(record)
         self.poster.write(record)
         if self.feed is not None:
             self.feed.sample({"learner": self.feed.own, **record})

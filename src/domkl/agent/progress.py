@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ..learning.first_order import Step
 from .config import AgentConfig
-from .scaling import Scaling
+from .streams import Scaling
 
 LOG = logging.getLogger(__name__)
 #: Samples over which the error is averaged.

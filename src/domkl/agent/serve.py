@@ -73,7 +73,7 @@ def _refuse_lost(agent: Agent) -> None:
 
 def lost_readings(agent: Agent) -> int:
     """Messages that came while too many waited to be learnt."""
-    return agent.refused[READING] + agent.sensors.lost
+    return agent.refused[READING] + agent.topics.lost
 
 
 def summary(agent: Agent) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 async def _remove_entities(config: Any) -> None:
-    from ..agent.sensors import withdraw
+    from ..agent.topics import withdraw
 
     if not config.output.home_assistant:
         raise InputError(
@@ -107,7 +107,7 @@ def check(config: Any, as_json: bool) -> None:
     """Print what an agent with this configuration would be, and whether it could use its first rows."""
     from ..agent import transports
     from ..agent.making import make
-    from ..agent.preview import preview
+    from ..agent.streams import preview
 
     for each in filter(None, (config.transport_settings(), config.source_settings())):
         transports.check(each)
