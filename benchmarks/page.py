@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from switching import Switch
 
 import domkl
-from domkl.agent import explaining
+from domkl.agent import serve as serving
 from domkl.agent.config import AgentConfig, HttpSection, OutputSection, TransportSection
 from domkl.agent.loop import Agent
 from domkl.agent.serve import service_of, show_status
@@ -184,7 +184,7 @@ async def _agents(seconds: float) -> dict[str, Any]:
             service = stack.enter_context(service_of(agent, LOOPBACK))
             stack.enter_context(client(service.server))
             page.feed, agent.predictions.feed = agent.predictions.feed, page
-            await stack.enter_async_context(explaining.explained(agent))
+            await stack.enter_async_context(serving.explained(agent))
         telling = asyncio.create_task(_tell(all_))
         running = [asyncio.create_task(agent.run()) for agent in all_]
         rounds = 0
@@ -270,8 +270,8 @@ def main() -> None:
     }
     parser.add_argument("--only", choices=[*parts])
     args = parser.parse_args()
-    for module in (inputs, explaining):
-        module.EVERY *= 2
+    inputs.EVERY *= 2
+    serving.EXPLAIN_EVERY *= 2
     for name, measure in parts.items():
         if args.only in (None, name):
             found = {key: float(f"{value:.4g}") for key, value in measure(args.seconds).items()}

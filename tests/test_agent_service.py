@@ -16,9 +16,8 @@ import pytest
 
 from domkl.agent import transports
 from domkl.agent.config import AgentConfig, StreamSection, TransportSection
-from domkl.agent.loop import Agent
-from domkl.agent.serve import service_of
-from domkl.agent.service import METRICS, Service, Status
+from domkl.agent.loop import Agent, Status
+from domkl.agent.serve import METRICS, Service, service_of
 from domkl.agent.streams import open_stream
 from domkl.base.errors import InputError
 from domkl.learning.first_order import Rates
@@ -242,7 +241,8 @@ def test_without_prometheus_client_the_install_line_is_told():
     code = """
 import sys
 sys.modules["prometheus_client"] = None
-from domkl.agent.service import Service, Status
+from domkl.agent.loop import Status
+from domkl.agent.serve import Service
 try:
     Service(("127.0.0.1", 0), Status(), dict)
 except ImportError as error:
@@ -257,7 +257,7 @@ def test_a_device_needs_numpy_and_msgspec_alone():
 import sys, numpy
 before = set(sys.modules)
 import msgspec
-from domkl.agent import config, logs, service, streams
+from domkl.agent import config, logs, serve, streams
 third = {m.split(".")[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)
 print(*sorted(m for m in third if not m.startswith("_") and m not in ("numpy", "cython_runtime")))
 """

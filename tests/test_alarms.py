@@ -15,8 +15,8 @@ import domkl
 import naive
 import problems
 from domkl import alarms
-from domkl.agent.alarming import ReadingAlarms
 from domkl.agent.config import OutputSection
+from domkl.agent.output import ReadingAlarms
 from domkl.base.errors import InputError
 from inmemory import PAPER, agents_of, config, configs, d, restarted, together
 

@@ -17,7 +17,7 @@ import pytest
 
 import domkl
 import problems
-from domkl.agent import Agent, checkpoint, logs, service
+from domkl.agent import Agent, checkpoint, logs, serve
 from domkl.agent.config import CheckpointSection, OutputSection, StreamSection
 from domkl.agent.output import MOST, Lines
 from domkl.agent.serve import snapshot
@@ -81,8 +81,8 @@ def test_an_agent_goes_on_while_its_disk_is_full_and_saves_as_soon_as_there_is_r
         await until(lambda: agent.learner.round > 60 and len(agent.status.faults) == 2)
         assert agent.status.faults[0] == FULL
         assert agent.store.durable(agent.learner.round) == saved == checkpoint.load(tmp_path).round
-        assert service._health(agent.status, 30.0).status == 200
-        page = service._readiness(agent.status)
+        assert serve._health(agent.status, 30.0).status == 200
+        page = serve._readiness(agent.status)
         assert (page.status, page.body.decode().split("; ")[0]) == (503, FULL)
         facts = snapshot(agent)
         assert facts["saves_failed"] > 0
@@ -92,7 +92,7 @@ def test_an_agent_goes_on_while_its_disk_is_full_and_saves_as_soon_as_there_is_r
         await until(lambda: not agent.store.saving.fault)
         assert agent.store.saved > 60
         await task
-        assert service._readiness(agent.status).status == 200
+        assert serve._readiness(agent.status).status == 200
         return agent
 
     agent = asyncio.run(asyncio.wait_for(main(), 30))

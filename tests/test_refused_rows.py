@@ -12,7 +12,7 @@ import problems
 from domkl.agent import Agent
 from domkl.agent import rows as refused_rows
 from domkl.agent.config import CheckpointSection, StreamSection
-from domkl.agent.progress import ROLLING, Progress
+from domkl.agent.loop import ROLLING, Progress
 from domkl.agent.rows import DeadLetters
 from domkl.learning.first_order import Step
 from inmemory import AUTO, PAPER, config, d, readings, run_all, saved_state, together

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from domkl.agent.service import Service, Status
+from domkl.agent.loop import Status
+from domkl.agent.serve import Service
 from domkl.watch import server as page_server
 
 pytest.importorskip("prometheus_client")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import inmemory
-from domkl.agent import certs, explaining, serve
+from domkl.agent import certs, serve
 from domkl.agent.config import AgentConfig, HttpSection, LogSection, OutputSection, TransportSection
 from domkl.agent.loop import Agent
 from domkl.agent.serve import service_of, show_status
@@ -213,7 +213,7 @@ def watched(agent, seconds=30.0):
 
     async def main():
         with service_of(agent, LOOPBACK) as service:
-            async with explaining.explained(agent):
+            async with serve.explained(agent):
                 running = asyncio.create_task(agent.run())
                 await inmemory.until(lambda: agent.learner.round == 200)
                 feed = agent.predictions.feed
@@ -238,8 +238,8 @@ def faulty(T=200):
 
 @pytest.mark.parametrize("publish", ["full", "errors", "counts"])
 def test_the_page_shows_which_inputs_matter_and_the_alarms(publish, monkeypatch):
-    for name, seconds in (("FIRST", 0.01), ("EVERY", 0.05), ("REST", 0.0)):
-        monkeypatch.setattr(explaining, name, seconds)
+    for name, seconds in (("FIRST_LOOK", 0.01), ("EXPLAIN_EVERY", 0.05), ("REST", 0.0)):
+        monkeypatch.setattr(serve, name, seconds)
     X, y = faulty()
     settings = dataclasses.replace(config("a", publish=publish), output=OutputSection(alarm_rate=0.01))
     agent = Agent(settings, stream=inmemory.stream(X, y), out=[].append)
@@ -259,7 +259,7 @@ def test_the_page_shows_which_inputs_matter_and_the_alarms(publish, monkeypatch)
 
 
 def test_a_log_that_is_asked_to_tells_which_inputs_matter(monkeypatch, caplog):
-    monkeypatch.setattr(explaining, "FIRST", 0.01)
+    monkeypatch.setattr(serve, "FIRST_LOOK", 0.01)
     settings = dataclasses.replace(config("a", publish="counts"), log=LogSection(inputs=0.05))
     agent = Agent(settings, stream=inmemory.stream(*faulty()), out=[].append)
 
@@ -267,7 +267,7 @@ def test_a_log_that_is_asked_to_tells_which_inputs_matter(monkeypatch, caplog):
         return [each.fields for each in caplog.records if each.getMessage() == "inputs"]
 
     async def main():
-        async with explaining.explained(agent):
+        async with serve.explained(agent):
             await agent.run()
             await inmemory.until(lambda: told() and told()[-1]["round"] == 200)
 

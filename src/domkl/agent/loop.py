@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..base import checks
+from ..learning.first_order import Step
 from . import transports
 from .config import AgentConfig
 from .incarnation import Identity
@@ -21,16 +24,110 @@ from .making import keep_columns, make
 from .messages import PAUSE, Connection, MessageHandler, Post
 from .output import Out, Predictions
 from .peers import Neighbourhood, Peer, edge_number
-from .progress import Progress
 from .rows import RefusedRows, RowRefused, fault_of, letters_of
-from .service import Status
 from .store import Store
 from .streams import Reading, Scaling, Stream, stream_of
-from .tasks import race
 from .topics import Topics
 from .transports.base import Message
 
+
+@dataclass
+class Status:
+    """How the agent's loop is; the loop itself keeps it up to date."""
+
+    alive_at: float = field(default_factory=time.monotonic)
+    ready: bool = False  # has its neighbours, or has gone on without them
+    faults: tuple[str, ...] = ()  # what keeps it from being ready although it learns
+
+    def beat(self) -> None:
+        """Say that the loop makes progress."""
+        self.alive_at = time.monotonic()
+
+
+async def race(*ways: Coroutine[Any, Any, None]) -> None:
+    """Run all until the first ends, and cancel the rest."""
+    tasks = [asyncio.create_task(way) for way in ways]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 LOG = logging.getLogger(__name__)
+#: Samples over which the error is averaged.
+ROLLING = 200
+#: The largest error that counts, also for what is no number; the square of a larger one would overflow.
+MOST_ERROR = 1e150
+
+
+class Progress:
+    """Samples, recent error and time of one agent, for its status line and /metrics.
+
+    Parameters
+    ----------
+    unit : what one of the learner's labels is in the target's own unit.
+    is_log_odds : predictions are log-odds of classes -1 and 1, and count as 2 P(y = 1) - 1.
+    """
+
+    def __init__(self, unit: float = 1.0, is_log_odds: bool = False) -> None:
+        self.samples = 0
+        self._error = 0.0  # mean squares, in the learner's unit
+        self._alone: float | None = None  # with own samples only, where the model can tell
+        self._unit, self._is_log_odds = unit, is_log_odds
+        self.seconds = 0.0  # from the first round's start to the last one's end
+        #: Called with the seconds of each round, by whoever wants them.
+        self.on_round: Callable[[float], object] | None = None
+        self._began_at = self._started_at = 0.0
+
+    def start_round(self, now: float) -> None:
+        """A sample is about to be learnt."""
+        self._started_at = now
+
+    def account(self, y: float, y_hat: float, step: Step | None = None) -> None:
+        """It was learnt, and this had been predicted; `step` has what own samples only predicted."""
+        self.samples += 1
+        self._error = self._moved(self._error, y - self._in_unit(y_hat))
+        if step is not None and step.alone is not None:
+            before = 0.0 if self._alone is None else self._alone
+            self._alone = self._moved(before, y - self._in_unit(step.alone))
+
+    @classmethod
+    def of(cls, config: AgentConfig, scaling: Scaling) -> Progress:
+        """That of an agent: the paper's learner predicts log-odds where it classifies."""
+        is_log_odds = config.model.predicts_log_odds and getattr(config.model, "loss", "") == "logistic"
+        return cls(scaling.target_span, is_log_odds)
+
+    @property
+    def rmse(self) -> float | None:
+        """Root mean squared error of recent predictions, in the target's unit; None before any."""
+        return self._unit * math.sqrt(self._error) if self.samples else None
+
+    @property
+    def rmse_alone(self) -> float | None:
+        """The same with own samples only, where the model can tell."""
+        return None if self._alone is None else self._unit * math.sqrt(self._alone)
+
+    def _in_unit(self, y_hat: float) -> float:
+        return math.tanh(y_hat / 2) if self._is_log_odds else y_hat
+
+    def _moved(self, error: float, miss: float) -> float:
+        """A running mean squared error after one more sample."""
+        share = max(1 / self.samples, 1 / ROLLING)
+        return error + share * (min(MOST_ERROR, abs(miss)) ** 2 - error)
+
+    def end_round(self) -> None:
+        """Its round has ended."""
+        now = time.monotonic()
+        self._began_at = self._began_at or self._started_at
+        self.seconds = now - self._began_at
+        if self.on_round is not None:
+            self.on_round(now - self._started_at)
+
+
 #: How long an agent that is asked to stop waits for its open round, in seconds.
 LAST_MOMENT = 2.0
 #: If the clock jumps by more than so many seconds, the process was suspended; and how often to look, at most.

@@ -28,10 +28,10 @@ from ..base.types import Array
 from ..learner import Learner, files, schema
 from ..learning.conformal import Errors
 from . import checkpoint
-from .alarming import ReadingAlarms
 from .checkpoint import Journal, Lock
 from .config import AgentConfig, CheckpointSection
 from .logs import Attempts
+from .output import ReadingAlarms
 from .streams import Reading
 
 #: Own updates kept for neighbours: at least, and at most.
