@@ -38,7 +38,7 @@ import domkl
 from domkl.agent import serve as serving
 from domkl.agent.config import AgentConfig, HttpSection, OutputSection, TransportSection
 from domkl.agent.loop import Agent
-from domkl.agent.serve import service_of, show_status
+from domkl.agent.serve import service_of
 from domkl.agent.streams import aiter_of
 from domkl.cli import inputs
 from domkl.cli.page import RunWatch
@@ -234,7 +234,7 @@ def _agent(name: str, neighbours: tuple[str, ...]) -> Agent:
 async def _tell(all_: list[Agent]) -> None:
     while True:
         for agent in all_:
-            show_status(agent)
+            agent.show_status()
         await asyncio.sleep(1.0)
 
 

@@ -13,7 +13,6 @@ from domkl.agent import Agent, graphs, incarnation, messages, wire
 from domkl.agent.config import TransportSection
 from domkl.agent.incarnation import QUIET, Identity, Incarnation
 from domkl.agent.peers import first_round
-from domkl.agent.serve import snapshot
 from domkl.agent.streams import aiter_of
 from domkl.agent.transports import MemoryTransport, TransportSettings
 from domkl.agent.transports.names import MOST_NAMES
@@ -66,7 +65,7 @@ def test_one_neighbour_that_names_another_life_does_not_end_an_agent(near):
             await asyncio.sleep(0.02)
         assert not task.done()
         assert victim.learner.round > 5
-        found = snapshot(victim)["name_conflict"], bool(victim.status.faults)
+        found = victim.metrics()["name_conflict"], bool(victim.status.faults)
         await cancelled(task)
         return found
 
@@ -102,7 +101,7 @@ def test_one_neighbour_cannot_keep_an_agent_from_being_ready():
             send(liar, hello(liar, liar.learner.round, incarnations=names, rivals=["l1"]), "hello")
             await asyncio.sleep(0.06)
             assert not victim.status.faults
-        assert snapshot(victim)["name_conflict"] == 1  # it is reported all the same
+        assert victim.metrics()["name_conflict"] == 1  # it is reported all the same
         await cancelled(*tasks)
 
     asyncio.run(main())

@@ -20,7 +20,6 @@ import problems
 from domkl.agent import Agent, checkpoint, logs, serve
 from domkl.agent.config import CheckpointSection, OutputSection, StreamSection
 from domkl.agent.output import MOST, Lines
-from domkl.agent.serve import snapshot
 from domkl.agent.streams import Reading, aiter_of
 from domkl.base.errors import DataError
 from domkl.cli import main
@@ -84,7 +83,7 @@ def test_an_agent_goes_on_while_its_disk_is_full_and_saves_as_soon_as_there_is_r
         assert serve._health(agent.status, 30.0).status == 200
         page = serve._readiness(agent.status)
         assert (page.status, page.body.decode().split("; ")[0]) == (503, FULL)
-        facts = snapshot(agent)
+        facts = agent.metrics()
         assert facts["saves_failed"] > 0
         assert facts["readings_unjournalled"] > 20
         assert facts["checkpoint_age_seconds"] > 0.05
@@ -210,7 +209,7 @@ def test_a_full_predictions_file_is_named_and_nothing_stops(tmp_path):
     asyncio.run(asyncio.wait_for(main(), 30))
     assert agent.status.faults == ("predictions cannot be written to /dev/full: No space left on device",)
     assert agent.learner.round == 200
-    assert snapshot(agent)["predictions_lost"] == 200
+    assert agent.metrics()["predictions_lost"] == 200
 
 
 def test_predictions_wait_for_room_and_are_then_whole(tmp_path):

@@ -13,7 +13,6 @@ import domkl
 import problems
 from domkl.agent import Agent, incarnation, messages
 from domkl.agent.config import CheckpointSection
-from domkl.agent.serve import snapshot
 from domkl.agent.streams import aiter_of
 from domkl.agent.transports import make
 from domkl.base.errors import InputError
@@ -92,7 +91,7 @@ def test_a_copy_of_a_state_directory_takes_over_without_flapping_and_both_report
             taken.add(near.peers["l0"].incarnation)
             await asyncio.sleep(0.02)
         assert taken == {second.post.identity.incarnation}
-        assert snapshot(first)["name_conflict"] == snapshot(second)["name_conflict"] == 1
+        assert first.metrics()["name_conflict"] == second.metrics()["name_conflict"] == 1
         assert not any(task.done() for task in tasks)
         await killed(tasks[2])
         await until(lambda: near.peers["l0"].incarnation == first.post.identity.incarnation, 3.0)

@@ -13,7 +13,6 @@ import brokers
 from domkl.agent import AgentConfig, certs, load
 from domkl.agent import topics as foreign
 from domkl.agent.config import OutputSection, StreamSection, TransportSection
-from domkl.agent.serve import snapshot
 from domkl.agent.transports import TransportSettings, make
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
@@ -212,7 +211,7 @@ def test_a_flood_costs_no_memory_and_is_counted(broker, monkeypatch):
     assert agent.rows["too many topics"] + agent.refused["reading"] > 1000
     assert agent.rows["not a reading"] > 0
     assert agent.learner.round == len(out) == 50
-    assert sum(snapshot(agent)["readings_refused"].values()) >= agent.rows.total()
+    assert sum(agent.metrics()["readings_refused"].values()) >= agent.rows.total()
 
 
 def test_a_key_of_zenoh_is_read_and_written_through_the_transport():

@@ -17,7 +17,7 @@ import inmemory
 from domkl.agent import certs, serve
 from domkl.agent.config import AgentConfig, HttpSection, LogSection, OutputSection, TransportSection
 from domkl.agent.loop import Agent
-from domkl.agent.serve import service_of, show_status
+from domkl.agent.serve import service_of
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
 from domkl.learning.auto import EXPERT_NAMES
@@ -143,7 +143,7 @@ def test_the_page_of_one_shows_all_and_its_own_readings():
             await inmemory.until(lambda: agents[0].neighbourhood.done)
             for _ in range(4):
                 for agent in agents:
-                    show_status(agent)
+                    agent.show_status()
                 await asyncio.sleep(0.01)
             found = await asked(service, "/state"), await asked(service, "/state?learner=c")
             await running
@@ -193,7 +193,7 @@ def test_a_learner_whose_stream_has_ended_is_not_silent(monkeypatch):
         def rows():
             feed = agents[0].predictions.feed
             for agent in agents[1::-1]:
-                show_status(agent)
+                agent.show_status()
             return {} if feed is None else {row["name"]: row for row in feed.document(None)["learners"]}
 
         await inmemory.until(lambda: rows().get("c", {}).get("state") == "done")
@@ -219,7 +219,7 @@ def watched(agent, seconds=30.0):
                 feed = agent.predictions.feed
                 if agent.config.http.publish == "full":
                     await inmemory.until(lambda: feed.document(None)["detail"]["effects"]["round"] == 200)
-                show_status(agent)
+                agent.show_status()
                 found = await asked(service, "/state")
                 answer = await asked(service, "/predict", {"x": [0.9, 0.5], "explain": True})
                 await asyncio.wait_for(running, seconds)
@@ -292,7 +292,7 @@ def test_what_is_published_can_be_limited(publish, hidden):
         ]
         with service_of(agents[0], LOOPBACK) as service:
             await inmemory.together(*agents)
-            show_status(agents[0])
+            agents[0].show_status()
             text = await asyncio.to_thread(
                 lambda: urllib.request.urlopen(service.server.url + "metrics").read().decode()
             )

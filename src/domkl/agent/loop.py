@@ -14,8 +14,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ..base import checks
 from ..learning.first_order import Step
+from ..learning.weights import weight_names
+from ..watch import Feed
 from . import transports
 from .config import AgentConfig
 from .incarnation import Identity
@@ -132,6 +136,14 @@ class Progress:
 LAST_MOMENT = 2.0
 #: If the clock jumps by more than so many seconds, the process was suspended; and how often to look, at most.
 SUSPENDED, LOOK = 0.5, 0.05
+
+
+#: A kind of `Agent.refused` that is a row of the stream; the others are messages.
+READING = "reading"
+#: Metrics that [http] publish = "counts" withholds.
+ERRORS = ("rmse_rolling", "rmse_alone_rolling", "kernel_weight")
+#: Weights in a status line.
+MOST_WEIGHTS = 32
 
 
 class Agent:
@@ -439,3 +451,111 @@ class Agent:
         for topic, payload in messages:
             self.messages.receive(topic, payload)
         self._try_to_go_on()
+
+    # What it tells others
+
+    def lost_readings(self) -> int:
+        """Messages that came while too many waited to be learnt."""
+        return self.refused[READING] + self.topics.lost
+
+    def summary(self) -> dict[str, Any]:
+        """Rounds, errors and traffic so far, for the status line."""
+        now, q, counts = time.monotonic(), self.learner.weights, self.transport.counts
+        return {
+            "round": self.learner.round,
+            "samples": self.progress.samples,
+            "seconds": self.progress.seconds,
+            "rmse": self.progress.rmse,
+            "rmse_alone": self.progress.rmse_alone,
+            "kernel": int(np.argmax(q)),
+            "weight": float(q.max()),
+            "up": sum(peer.is_up(now, 3.0) for peer in self.peers.values()),
+            "neighbours": len(self.peers),
+            "trusted": sum(part > 0.5 for part in self.learner.trust.values()),
+            "trust": [self.learner.trust.get(name) for name in self.peers],
+            "weights": [round(float(weight), 4) for weight in q[:MOST_WEIGHTS]],
+            "rounds_incomplete": self.neighbourhood.incomplete,
+            "messages_refused": sum(self.refused.values()) + counts.refused,
+            "messages_sent": counts.sent,
+            "bytes_sent": counts.sent_bytes,
+            "bytes_received": counts.received_bytes,
+        }
+
+    def show_status(self) -> None:
+        """Tell our own live page and the neighbours how we are, and the page how the others are."""
+        own, now = self.report(), time.monotonic()
+        if self.config.http.publish == "counts":
+            own |= {"rmse": None, "rmse_alone": None, "weights": []}
+        self.messages.publish_status(own)
+        feed = self.predictions.feed
+        if feed is not None:
+            names = [name for name, _ in own["weights"]]
+            ended = {name for name, peer in self.peers.items() if peer.done is not None}
+            for status in (own, *self.messages.gossip.statuses(now, names)):
+                feed.status({**status, "state": "done"} if status["learner"] in ended else status)
+
+    def report(self) -> dict[str, Any]:
+        """How an agent is, for the live page and its neighbours' pages."""
+        now, counts, trust = time.monotonic(), self.transport.counts, self.learner.trust
+        state = "done" if self.neighbourhood.done else "ready" if self.status.ready else "init"
+        weights = self.learner.weights
+        names = weight_names(self.learner.model, len(weights))
+        near = [
+            {"name": name, "up": peer.is_up(now, 3.0) or peer.done is not None, "trust": trust.get(name)}
+            for name, peer in self.peers.items()
+        ]
+        return {
+            "learner": self.config.name,
+            "state": state,
+            "round": self.learner.round,
+            "samples": self.progress.samples,
+            "rmse": self.progress.rmse,
+            "rmse_alone": self.progress.rmse_alone,
+            "weights": [[name, float(weight)] for name, weight in zip(names, weights, strict=False)],
+            "neighbours": near,
+            "messages_sent": counts.sent,
+            "bytes_sent": counts.sent_bytes,
+            "bytes_received": counts.received_bytes,
+            "refused": sum(self.refused.values()) + counts.refused,
+            "rows_refused": self.rows.total(),
+            "alarms": self.store.alarms.count,
+            "faults": list(self.status.faults),
+        }
+
+    def metrics(self) -> dict[str, Any]:
+        """The agent's metrics, for a scrape; called from another thread, so it copies before it counts."""
+        now, counts, peers = time.monotonic(), self.transport.counts, dict(self.peers)
+        refused, rows = dict(self.refused), dict(self.rows)
+        if lost := self.lost_readings():
+            rows[READING] = lost
+        refused.pop(READING, None)
+        errors = {"rmse_rolling": self.progress.rmse, "rmse_alone_rolling": self.progress.rmse_alone}
+        found: dict[str, Any] = {
+            "rounds": self.learner.round,
+            "rounds_incomplete": self.neighbourhood.incomplete,
+            "samples": self.progress.samples,
+            "readings_used": self.rows.used,
+            "readings_refused": rows,
+            "dead_letters_lost": self.rows.letters.lost,
+            **{name: value for name, value in errors.items() if value is not None},
+            "neighbour_up": {name: float(peer.is_up(now, 3.0)) for name, peer in peers.items()},
+            "neighbour_trust": {str(name): part for name, part in dict(self.learner.trust).items()},
+            "neighbour_age_seconds": {name: now - peer.received_at for name, peer in peers.items()},
+            "bytes_sent": counts.sent_bytes,
+            "bytes_received": counts.received_bytes,
+            "messages_refused": {**refused, "late": self.neighbourhood.late, "transport": counts.refused},
+            "kernel_weight": {str(p): float(weight) for p, weight in enumerate(self.learner.weights)},
+            "name_conflict": float(bool(self.post.identity.seen_by(now))),
+            "checkpoint_round": self.store.saved,
+            "checkpoint_age_seconds": now - self.store.saving.well_at,
+            "saves_failed": self.store.saving.failed,
+            "readings_unjournalled": self.store.noting.failed,
+            "alarms": self.store.alarms.count,
+            "predictions_lost": self.predictions.lost,
+        }
+        hidden = ERRORS if self.config.http.publish == "counts" else ()
+        return {name: value for name, value in found.items() if name not in hidden}
+
+    def show_on(self, feed: Feed, on_round: Callable[[float], object]) -> None:
+        """Show predictions and the state on a live page, and tell the seconds of each round."""
+        self.predictions.feed, self.progress.on_round = feed, on_round

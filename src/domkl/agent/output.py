@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from ..base.errors import DataError
 from ..base.times import iso
 from ..learning.alarms import Alarms
 from ..learning.conformal import Errors
@@ -247,6 +248,14 @@ class Lines:
             del self._waiting[:count]
             patience = max(0.0, end - time.monotonic())
         self._file.flush()
+
+    def refuse_lost(self) -> None:
+        """Raise DataError where a file or a pipe lacks predictions."""
+        if self.lost:
+            raise DataError(
+                f"{self.lost} predictions are lost: {self.writing.fault or self.writing.what}; expected room "
+                "for all of them; make some; the readings were learnt all the same"
+            )
 
     def close(self) -> None:
         """Close the file, but not standard output; lines that still wait are lost."""

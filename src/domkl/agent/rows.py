@@ -438,6 +438,12 @@ class RefusedRows(Counter[str]):
         """How many rows came, used or refused."""
         return self.used + self.total()
 
+    def refuse_useless(self, fact: str) -> None:
+        """Raise DataError with that fact where rows came and none was of use, as with a wrong format."""
+        if not self.used and self.first is not None:
+            kind, reason, remedy = self.first.kind, self.first.reason, self.first.remedy
+            raise DataError(f"{fact}; the first is {kind}: {reason}; {remedy}")
+
     def top(self) -> list[str]:
         """The most frequent reasons, with an example of each."""
         most = self.most_common(TOP)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..base import checks
-from ..base.errors import DataError, InputError
+from ..base.errors import InputError
 from ..base.extras import need
 from ..base.types import Array
 from ..datasets.columns import CellError
@@ -30,13 +30,12 @@ from ..faces.saved import About
 from ..learner import Learner
 from ..learning import explain
 from ..learning.explain import Function, Usual
-from ..learning.weights import weight_names
 from ..watch import Answer, Feed, FeedLike, Request, Server
 from ..watch.access import Rate
 from . import logs
 from .config import AgentConfig
 from .logs import Limited, tell
-from .loop import Agent, Status
+from .loop import READING, Agent, Status
 from .output import Predictions
 from .rows import JsonRows, RowRefused, fault_of
 from .streams import Scaling, encoding_of
@@ -312,12 +311,6 @@ class Asking:
         return self._scaling.x(x[None])[0]
 
 
-#: A kind of `Agent.refused` that is a row of the stream; the others are messages.
-READING = "reading"
-#: Metrics that [http] publish = "counts" withholds.
-ERRORS = ("rmse_rolling", "rmse_alone_rolling", "kernel_weight")
-#: Weights in a status line.
-MOST_WEIGHTS = 32
 #: Seconds between two status lines, and looks in between whether the stream has ended.
 EVERY, LOOKS = 1.0, 20
 
@@ -331,62 +324,13 @@ async def serve(config: AgentConfig) -> None:
         loop.add_signal_handler(number, agent.stop)
     async with _watched(agent):
         await agent.run()
-    rows, lost = agent.rows, lost_readings(agent)
+    rows, lost = agent.rows, agent.lost_readings()
     reasons = [*rows.top(), *([f"{lost} {READING}, more than could wait"] if lost else [])]
     counts = {"rows": rows.read + lost, "used": rows.used, "refused": rows.total() + lost, "reasons": reasons}
     counts |= {"predictions_lost": agent.predictions.lost} if agent.predictions.lost else {}
-    logs.tell(LOG, logging.INFO, "status", state="done", **summary(agent), **counts)
-    _refuse_useless(agent)
-    _refuse_lost(agent)
-
-
-def _refuse_useless(agent: Agent) -> None:
-    """End with an error where nothing of the stream was of use since the start, as with a wrong format."""
-    rows = agent.rows
-    if not rows.used and rows.first is not None:
-        raise DataError(
-            f"none of {rows.read} rows could be used; the first is {rows.first.kind}: {rows.first.reason}; "
-            f"{rows.first.remedy}"
-        )
-
-
-def _refuse_lost(agent: Agent) -> None:
-    """End with an error where a file or a pipe lacks predictions; what was read is learnt all the same."""
-    lines = agent.predictions.lines
-    if lines.lost:
-        raise DataError(
-            f"{lines.lost} predictions are lost: {lines.writing.fault or lines.writing.what}; expected room "
-            "for all of them; make some; the readings were learnt all the same"
-        )
-
-
-def lost_readings(agent: Agent) -> int:
-    """Messages that came while too many waited to be learnt."""
-    return agent.refused[READING] + agent.topics.lost
-
-
-def summary(agent: Agent) -> dict[str, Any]:
-    """Rounds, errors and traffic so far, for the status line."""
-    now, q, counts = time.monotonic(), agent.learner.weights, agent.transport.counts
-    return {
-        "round": agent.learner.round,
-        "samples": agent.progress.samples,
-        "seconds": agent.progress.seconds,
-        "rmse": agent.progress.rmse,
-        "rmse_alone": agent.progress.rmse_alone,
-        "kernel": int(np.argmax(q)),
-        "weight": float(q.max()),
-        "up": sum(peer.is_up(now, 3.0) for peer in agent.peers.values()),
-        "neighbours": len(agent.peers),
-        "trusted": sum(part > 0.5 for part in agent.learner.trust.values()),
-        "trust": [agent.learner.trust.get(name) for name in agent.peers],
-        "weights": [round(float(weight), 4) for weight in q[:MOST_WEIGHTS]],
-        "rounds_incomplete": agent.neighbourhood.incomplete,
-        "messages_refused": sum(agent.refused.values()) + counts.refused,
-        "messages_sent": counts.sent,
-        "bytes_sent": counts.sent_bytes,
-        "bytes_received": counts.received_bytes,
-    }
+    logs.tell(LOG, logging.INFO, "status", state="done", **agent.summary(), **counts)
+    rows.refuse_useless(f"none of {rows.read} rows could be used")
+    agent.predictions.lines.refuse_lost()
 
 
 @contextlib.asynccontextmanager
@@ -416,18 +360,18 @@ def service_of(agent: Agent, address: tuple[str, int]) -> Service:
     asking = Asking(config, agent.learner, agent.predictions) if http.publish == "full" else None
     who: dict[str, Any]
     who = {"access": http.access(), "tls": http.context(config.transport)} if http.listen else {}
-    service = Service(address, agent.status, lambda: snapshot(agent), feed=feed, predict=asking, **who)
-    agent.predictions.feed, agent.progress.on_round = feed, service.round_seconds.observe
+    service = Service(address, agent.status, agent.metrics, feed=feed, predict=asking, **who)
+    agent.show_on(feed, service.round_seconds.observe)
     logs.tell(LOG, logging.INFO, "serving the page, health and metrics", page=service.server.url)
     return service
 
 
 async def _tell_status(agent: Agent) -> None:
     while True:
-        show_status(agent)
+        agent.show_status()
         await _a_while(agent)
         logs.tell(
-            LOG, logging.INFO, "status", state="ready" if agent.status.ready else "init", **summary(agent)
+            LOG, logging.INFO, "status", state="ready" if agent.status.ready else "init", **agent.summary()
         )
 
 
@@ -437,82 +381,4 @@ async def _a_while(agent: Agent) -> None:
         was_done = agent.neighbourhood.done
         await asyncio.sleep(EVERY / LOOKS)
         if agent.neighbourhood.done and not was_done:
-            show_status(agent)
-
-
-def show_status(agent: Agent) -> None:
-    """Tell our own live page and the neighbours how we are, and the page how the others are."""
-    own, now = status_of(agent), time.monotonic()
-    if agent.config.http.publish == "counts":
-        own |= {"rmse": None, "rmse_alone": None, "weights": []}
-    agent.messages.publish_status(own)
-    feed = agent.predictions.feed
-    if feed is not None:
-        names = [name for name, _ in own["weights"]]
-        ended = {name for name, peer in agent.peers.items() if peer.done is not None}
-        for status in (own, *agent.messages.gossip.statuses(now, names)):
-            feed.status({**status, "state": "done"} if status["learner"] in ended else status)
-
-
-def status_of(agent: Agent) -> dict[str, Any]:
-    """How an agent is, for the live page and its neighbours' pages."""
-    now, counts, trust = time.monotonic(), agent.transport.counts, agent.learner.trust
-    state = "done" if agent.neighbourhood.done else "ready" if agent.status.ready else "init"
-    weights = agent.learner.weights
-    names = weight_names(agent.learner.model, len(weights))
-    near = [
-        {"name": name, "up": peer.is_up(now, 3.0) or peer.done is not None, "trust": trust.get(name)}
-        for name, peer in agent.peers.items()
-    ]
-    return {
-        "learner": agent.config.name,
-        "state": state,
-        "round": agent.learner.round,
-        "samples": agent.progress.samples,
-        "rmse": agent.progress.rmse,
-        "rmse_alone": agent.progress.rmse_alone,
-        "weights": [[name, float(weight)] for name, weight in zip(names, weights, strict=False)],
-        "neighbours": near,
-        "messages_sent": counts.sent,
-        "bytes_sent": counts.sent_bytes,
-        "bytes_received": counts.received_bytes,
-        "refused": sum(agent.refused.values()) + counts.refused,
-        "rows_refused": agent.rows.total(),
-        "alarms": agent.store.alarms.count,
-        "faults": list(agent.status.faults),
-    }
-
-
-def snapshot(agent: Agent) -> Snapshot:
-    """The agent's metrics, for a scrape; called from another thread, so it copies before it counts."""
-    now, counts, peers = time.monotonic(), agent.transport.counts, dict(agent.peers)
-    refused, rows = dict(agent.refused), dict(agent.rows)
-    if lost := lost_readings(agent):
-        rows[READING] = lost
-    refused.pop(READING, None)
-    errors = {"rmse_rolling": agent.progress.rmse, "rmse_alone_rolling": agent.progress.rmse_alone}
-    found: dict[str, Any] = {
-        "rounds": agent.learner.round,
-        "rounds_incomplete": agent.neighbourhood.incomplete,
-        "samples": agent.progress.samples,
-        "readings_used": agent.rows.used,
-        "readings_refused": rows,
-        "dead_letters_lost": agent.rows.letters.lost,
-        **{name: value for name, value in errors.items() if value is not None},
-        "neighbour_up": {name: float(peer.is_up(now, 3.0)) for name, peer in peers.items()},
-        "neighbour_trust": {str(name): part for name, part in dict(agent.learner.trust).items()},
-        "neighbour_age_seconds": {name: now - peer.received_at for name, peer in peers.items()},
-        "bytes_sent": counts.sent_bytes,
-        "bytes_received": counts.received_bytes,
-        "messages_refused": {**refused, "late": agent.neighbourhood.late, "transport": counts.refused},
-        "kernel_weight": {str(p): float(weight) for p, weight in enumerate(agent.learner.weights)},
-        "name_conflict": float(bool(agent.post.identity.seen_by(now))),
-        "checkpoint_round": agent.store.saved,
-        "checkpoint_age_seconds": now - agent.store.saving.well_at,
-        "saves_failed": agent.store.saving.failed,
-        "readings_unjournalled": agent.store.noting.failed,
-        "alarms": agent.store.alarms.count,
-        "predictions_lost": agent.predictions.lost,
-    }
-    hidden = ERRORS if agent.config.http.publish == "counts" else ()
-    return {name: value for name, value in found.items() if name not in hidden}
+            agent.show_status()

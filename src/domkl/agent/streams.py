@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base import checks
-from ..base.errors import DataError, InputError
+from ..base.errors import InputError
 from ..base.types import Array
 from ..datasets.columns import CellError, Columns
 from ..datasets.encoder import Encoder
@@ -338,11 +338,7 @@ def preview(config: AgentConfig) -> RefusedRows | None:
     if section.kind not in STORED or not is_there:
         return None
     found = asyncio.run(_look(config))
-    if found.first is not None and not found.used:
-        raise DataError(
-            f"{section.shown}: none of the first {found.read} rows can be used; the first is "
-            f"{found.first.kind}: {found.first.reason}; {found.first.remedy}"
-        )
+    found.refuse_useless(f"{section.shown}: none of the first {found.read} rows can be used")
     return found
 
 

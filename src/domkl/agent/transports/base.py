@@ -10,7 +10,6 @@ import math
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Protocol
 
 from ...base.errors import InputError
 from . import names
@@ -111,59 +110,6 @@ class Counts:
     received_bytes: int = 0
     refused: int = 0
     dropped: int = 0
-
-
-class Transport(Protocol):
-    """Messages between learners. Delivery is not guaranteed: what cannot be sent now is dropped.
-
-    A transport may be closed and opened again: subscriptions, retained messages and messages that were
-    not received yet are preserved.
-    """
-
-    settings: TransportSettings
-    counts: Counts
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether messages can be sent now, as far as this end knows."""
-        ...
-
-    async def open(self) -> None:
-        """Connect; raises `InputError` if that fails (no broker, bad certificate, ...)."""
-
-    async def close(self) -> None:
-        """Disconnect: subscribers of this learner's state receive `LOST`. May be called twice."""
-
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send on one of this learner's topics; does not wait, and raises no network errors.
-
-        A retained message also reaches later subscribers; an empty payload removes it.
-        """
-
-    def subscribe(self, pattern: str) -> None:
-        """Receive matching messages from now on, and those retained there.
-
-        Retained messages, and those that several patterns match, may arrive more than once.
-        """
-
-    def unsubscribe(self, pattern: str) -> None:
-        """Undo `subscribe`; an unknown pattern is ignored."""
-
-    def expect(self, count: int) -> None:
-        """Deliver messages only once `count` of them have arrived, until this is called again: saves wake-ups
-        where nothing can be done with fewer. From the event loop's thread only."""
-
-    def deliver(self, handler: Callable[[list[tuple[str, bytes]]], None]) -> None:
-        """From now on pass messages to `handler`, in the event loop's thread, instead of `receive`: one turn
-        of the loop less in each round."""
-
-    async def receive(self) -> list[tuple[str, bytes]]:
-        """Wait for messages, then return all so far: (topic, payload), in order for each sender."""
-        ...
-
-    async def admit(self, peers: tuple[str, ...], connect: tuple[str, ...] | None = None) -> None:
-        """Accept exactly these learners and the operator, where certificates identify them, and connect to
-        exactly these addresses, where learners are connected to each other (None: as before)."""
 
 
 #: The most messages, and bytes of them, that are handled in one turn of the event loop.
@@ -311,8 +257,12 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 MOST_TOPICS = 1024
 
 
-class Adapter:
-    """Base class of the transports."""
+class Transport:
+    """Messages between learners. Delivery is not guaranteed: what cannot be sent now is dropped.
+
+    A transport may be closed and opened again: subscriptions, retained messages and messages that were not
+    received yet are preserved. Each kind adds how to connect, send and subscribe: the methods at the end.
+    """
 
     def __init__(self, settings: TransportSettings):
         self.settings = settings
@@ -326,7 +276,7 @@ class Adapter:
         self._is_open = False
 
     async def open(self) -> None:
-        """Connect; raises `InputError` if that fails."""
+        """Connect; raises `InputError` if that fails (no broker, bad certificate, ...)."""
         if self._is_open:
             return
         self._inbox.open()
@@ -338,7 +288,7 @@ class Adapter:
         self._is_open = True
 
     async def close(self) -> None:
-        """Disconnect; may be called twice."""
+        """Disconnect: subscribers of this learner's state receive `LOST`. May be called twice."""
         if not self._is_open:
             return
         self._is_open = False
@@ -353,7 +303,10 @@ class Adapter:
         return self._is_open
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send on one of this learner's topics; does not wait, and raises no network errors."""
+        """Send on one of this learner's topics; does not wait, and raises no network errors.
+
+        A retained message also reaches later subscribers; an empty payload removes it.
+        """
         if topic not in self._own:
             self._check_own(topic)
         if not self._inbox.fits(len(payload)):
@@ -367,7 +320,10 @@ class Adapter:
             self.counts.dropped += 1
 
     def subscribe(self, pattern: str) -> None:
-        """Receive matching messages from now on, and those retained there."""
+        """Receive matching messages from now on, and those retained there.
+
+        Retained messages, and those that several patterns match, may arrive more than once.
+        """
         if pattern not in self.settings.topics:
             check_pattern(pattern)
         if pattern not in self._patterns:
@@ -383,19 +339,21 @@ class Adapter:
                 self._unlisten(pattern)
 
     def expect(self, count: int) -> None:
-        """Let `receive` wait for this many messages, until it is called again."""
+        """Deliver only once `count` messages have arrived, until this is called again: saves wake-ups where
+        nothing can be done with fewer. From the event loop's thread only."""
         self._inbox.expect(count)
 
     def deliver(self, handler: Handler) -> None:
-        """From now on pass messages to `handler`, in the event loop, instead of `receive`."""
+        """From now on pass messages to `handler`, in the event loop's thread, instead of `receive`."""
         self._inbox.deliver(handler)
 
     async def receive(self) -> list[Message]:
-        """Wait for a message, then return all that have arrived."""
+        """Wait for messages, then return all so far: (topic, payload), in order for each sender."""
         return await self._inbox.receive()
 
     async def admit(self, peers: tuple[str, ...], connect: tuple[str, ...] | None = None) -> None:
-        """Does nothing where the broker, not this end, checks senders and connects them."""
+        """Accept exactly these learners and the operator, where certificates identify them, and connect to
+        exactly these addresses (None: as before); nothing to do where a broker does both."""
 
     def _check_own(self, topic: str) -> None:
         is_ours = topic.startswith(self._prefix) and is_topic(topic)
@@ -455,7 +413,7 @@ class Hub:
 _hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = weakref.WeakKeyDictionary()
 
 
-class MemoryTransport(Adapter):
+class MemoryTransport(Transport):
     """A transport through a `Hub`; without one, through that of the running event loop.
 
     >>> async def main():

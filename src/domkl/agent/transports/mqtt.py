@@ -12,7 +12,7 @@ from typing import Any
 
 from ...base.errors import InputError
 from ...base.extras import need
-from .base import Adapter, Retained, TransportSettings
+from .base import Retained, Transport, TransportSettings
 from .names import GONE, LONGEST_TOPIC, LOST
 from .security import context, parse, uses_tls
 
@@ -32,7 +32,7 @@ OPEN_TIMEOUT = 5.0
 SLACK = 65536
 
 
-class MqttTransport(Adapter):
+class MqttTransport(Transport):
     """Transport through a broker; its last will informs the others when this learner is gone."""
 
     def __init__(self, settings: TransportSettings):

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...base.errors import InputError
 from ...base.extras import need
-from .base import Adapter, TransportSettings
+from .base import Transport, TransportSettings
 from .names import LOST, OPERATOR, ROOT, STATE, is_topic
 from .security import parse, uses_tls
 
@@ -156,7 +156,7 @@ def as_key(pattern: str) -> str:
     return "/".join({"+": "*", "#": "**"}.get(level, level) for level in pattern.split("/"))
 
 
-class ZenohTransport(Adapter):
+class ZenohTransport(Transport):
     """Transport from learner to learner; a retained message is served by its own learner while that is up."""
 
     def __init__(self, settings: TransportSettings):
