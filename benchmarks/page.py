@@ -182,7 +182,7 @@ async def _agents(seconds: float) -> dict[str, Any]:
     async with contextlib.AsyncExitStack() as stack:
         for agent, page in zip(all_, pages, strict=True):
             service = stack.enter_context(service_of(agent, LOOPBACK))
-            stack.enter_context(client(service.server))
+            stack.enter_context(client(service))
             page.feed, agent.predictions.feed = agent.predictions.feed, page
             await stack.enter_async_context(serving.explained(agent))
         telling = asyncio.create_task(_tell(all_))

@@ -37,7 +37,7 @@ def agent_of(given, pause=0.002, T=2000):
 
 def hello(agent, round=0, **more):
     """A hello under an agent's name."""
-    life, mark = agent.post.identity.incarnation, agent.learner.fingerprint
+    life, mark = agent.messages.identity.incarnation, agent.learner.fingerprint
     return wire.encode(wire.Hello(mark, life, round, 0, {}, {}, False, 0, **more))
 
 
@@ -250,7 +250,7 @@ def test_one_neighbour_cannot_send_a_new_learner_away_from_those_that_come_later
         await liar.transport.open()
         tasks = [asyncio.create_task(new.run())]
         while not new.status.ready:
-            names = {"v": new.post.identity.incarnation}
+            names = {"v": new.messages.identity.incarnation}
             send(liar, hello(liar, 2**40, incarnations=names), "hello")
             send(liar, lie(liar, 2**40))
             await asyncio.sleep(0.02)

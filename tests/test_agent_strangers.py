@@ -31,7 +31,7 @@ CRUEL = (
 def pester(victim_neighbour):
     """Somebody who can publish under the name of a neighbour sends rubbish, old and foreign messages."""
     send = victim_neighbour.transport._hub.send
-    for message in forgeries(victim_neighbour.learner, victim_neighbour.post.identity.incarnation):
+    for message in forgeries(victim_neighbour.learner, victim_neighbour.messages.identity.incarnation):
         send(topic("net", "l1", "theta"), message, False)
     for message in (b"no json", b"{}", b'{"version": "x", "links": 3}', *CRUEL):
         send(topic("net", OPERATOR, "graph"), message, False)
@@ -81,7 +81,7 @@ def poisoned(agent, **changes):
     learner, shapes = agent.learner, agent.learner.shapes
     edges = {"l0": Held()}
     update = domkl.Update(5, np.zeros(shapes.theta), np.zeros(shapes.scalars), learner.fingerprint, edges, 1)
-    return wire.encode_update(update._replace(**changes), agent.post.identity.incarnation, 0)
+    return wire.encode_update(update._replace(**changes), agent.messages.identity.incarnation, 0)
 
 
 @pytest.mark.parametrize(

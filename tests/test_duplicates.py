@@ -65,7 +65,7 @@ def test_a_newcomer_under_a_name_that_is_up_stops_and_both_are_told(caplog):
     assert seen == {REASON}
     assert caplog.records[0].fields["name"] == "l0"
     assert all(agent.refused["duplicate name"] > 0 for agent in agents[1:])
-    assert [agent.post.identity.incarnation.starts for agent in agents] == [1, 1, 1]
+    assert [agent.messages.identity.incarnation.starts for agent in agents] == [1, 1, 1]
 
 
 def test_a_copy_of_a_state_directory_takes_over_without_flapping_and_both_report_it(tmp_path):
@@ -86,15 +86,15 @@ def test_a_copy_of_a_state_directory_takes_over_without_flapping_and_both_report
         tasks.append(asyncio.create_task(second.run()))
         taken = set()
         await until(lambda: REASON in first.status.faults and REASON in second.status.faults)
-        assert near.peers["l0"].incarnation == second.post.identity.incarnation
+        assert near.peers["l0"].incarnation == second.messages.identity.incarnation
         for _ in range(60):  # four times as long as a silence
             taken.add(near.peers["l0"].incarnation)
             await asyncio.sleep(0.02)
-        assert taken == {second.post.identity.incarnation}
+        assert taken == {second.messages.identity.incarnation}
         assert first.metrics()["name_conflict"] == second.metrics()["name_conflict"] == 1
         assert not any(task.done() for task in tasks)
         await killed(tasks[2])
-        await until(lambda: near.peers["l0"].incarnation == first.post.identity.incarnation, 3.0)
+        await until(lambda: near.peers["l0"].incarnation == first.messages.identity.incarnation, 3.0)
         await until(lambda: not first.status.faults, 3.0)
         for task in tasks:
             await killed(task)

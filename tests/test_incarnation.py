@@ -185,7 +185,7 @@ def test_a_clock_that_is_set_back_does_not_matter(monkeypatch):
         again = agent_of(hub, first, X[0], y[0], [], pause=0.005)
         device = asyncio.create_task(again.run())
         start = time.monotonic()
-        await until(lambda: near.peers["l0"].incarnation == again.post.identity.incarnation, 20.0)
+        await until(lambda: near.peers["l0"].incarnation == again.messages.identity.incarnation, 20.0)
         assert time.monotonic() - start < 5.0
         await asyncio.wait_for(asyncio.gather(task, device), 30)
         return near, again
@@ -205,7 +205,7 @@ async def restarted_under_recordings(hub, agents, tasks, j, start):
     await until(lambda: hub.members[-1] is agents[j].transport)
     for topic, payload in recorded:  # before any true hello
         transports.Hub.send(hub, topic, payload, False)
-    await until(lambda: other.peers[f"l{j}"].incarnation == agents[j].post.identity.incarnation)
+    await until(lambda: other.peers[f"l{j}"].incarnation == agents[j].messages.identity.incarnation)
     before = other.refused["replayed"]
     earlier = [message for message in recorded if message[0].startswith(f"domkl/net/l{j}/")]
     for topic, payload in earlier:
@@ -259,7 +259,7 @@ def test_a_start_from_an_old_copy_of_the_directory_gives_the_same_bits(tmp_path)
         task = asyncio.create_task(near.run())
         for rounds in (40, 60, 80, 150):
             agent = agent_of(hub, one, X[0], y[0], outs[0], 0.001)
-            starts.append(agent.post.identity.incarnation.starts)
+            starts.append(agent.messages.identity.incarnation.starts)
             life = asyncio.create_task(agent.run())
             while agent.learner.round < rounds:
                 await asyncio.sleep(0.001)
@@ -299,11 +299,11 @@ def test_a_forged_hello_mutes_a_neighbour_for_a_moment_at_most(more, caplog):
         agents = [agent_of(hub, one, X[j], y[j], outs[j], 0.002) for j, one in enumerate(configs(graph))]
         tasks = [asyncio.create_task(agent.run()) for agent in agents]
         await until(lambda: agents[1].learner.round > 20)
-        life = Incarnation(agents[0].post.identity.incarnation.starts + more, 666)
-        names = {"l1": agents[1].post.identity.incarnation}
+        life = Incarnation(agents[0].messages.identity.incarnation.starts + more, 666)
+        names = {"l1": agents[1].messages.identity.incarnation}
         hub.send("domkl/net/l0/hello", forged(agents[0], life, names), False)
         await asyncio.sleep(0)
-        await until(lambda: agents[1].peers["l0"].incarnation == agents[0].post.identity.incarnation, 2.0)
+        await until(lambda: agents[1].peers["l0"].incarnation == agents[0].messages.identity.incarnation, 2.0)
         was = agents[1].learner.round
         await until(lambda: agents[1].learner.round > was + 20, 3.0)
         await asyncio.wait_for(asyncio.gather(*tasks), 30)
@@ -314,4 +314,4 @@ def test_a_forged_hello_mutes_a_neighbour_for_a_moment_at_most(more, caplog):
     np.testing.assert_array_equal(y_hats(outs), domkl.simulate(X, y, graph, model=PAPER).y_hat)
     reported = any(record.getMessage() == "another agent has our name" for record in caplog.records)
     assert reported == (more == 1)  # a leap is refused, and does nothing
-    assert agents[0].post.identity.incarnation.starts == (2 if more == 1 else 1)
+    assert agents[0].messages.identity.incarnation.starts == (2 if more == 1 else 1)

@@ -46,7 +46,7 @@ def config(name, neighbours=(), model=MODELS["auto"], **http):
 def fetched(service, path, document=None, context=None, **headers):
     body = None if document is None else json.dumps(document).encode()
     headers = {"Content-Type": "application/json", **headers}
-    url = service.server.url.rstrip("/") + path
+    url = service.url.rstrip("/") + path
     try:
         with urllib.request.urlopen(
             urllib.request.Request(url, body, headers), timeout=10, context=context
@@ -294,7 +294,7 @@ def test_what_is_published_can_be_limited(publish, hidden):
             await inmemory.together(*agents)
             agents[0].show_status()
             text = await asyncio.to_thread(
-                lambda: urllib.request.urlopen(service.server.url + "metrics").read().decode()
+                lambda: urllib.request.urlopen(service.url + "metrics").read().decode()
             )
             sent = agents[0].messages.gossip.known["a"]
             return (
@@ -349,7 +349,7 @@ def test_a_certificate_of_the_network_opens_the_page(tmp_path):
         )
 
         async def asking(service):
-            assert service.server.url.startswith("https://")
+            assert service.url.startswith("https://")
             found = []
             for name in ("b", None):
                 context = ssl.create_default_context(cafile=files["ca"])

@@ -22,10 +22,9 @@ from ..learning.weights import weight_names
 from ..watch import Feed
 from . import transports
 from .config import AgentConfig
-from .incarnation import Identity
 from .logs import Refused, tell
 from .making import keep_columns, make
-from .messages import PAUSE, Connection, MessageHandler, Post
+from .messages import PAUSE, Connection, MessageHandler
 from .output import Out, Predictions
 from .peers import Neighbourhood, Peer, edge_number
 from .rows import RefusedRows, RowRefused, fault_of, letters_of
@@ -173,12 +172,11 @@ class Agent:
         names = self.store.names if graph else config.neighbours
         near = Neighbourhood(self.learner, config.rounds, names, graph, self.store.addresses, restored)
         self.neighbourhood = near
-        self.post = Post(self.transport, self.learner, Identity(config.name, self.store.starts))
         self.status, self.refused = Status(), Refused(LOG)
         self.topics = Topics(config, self.transport, self.refused)
         self.rows = RefusedRows(letters_of(config))
         self.connection = Connection(self.transport, near, config, self.refused)
-        parts = self.store, near, self.post, self.refused, self.topics
+        parts = self.store, near, self.transport, self.refused, self.topics
         self.messages = MessageHandler(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
         about = scaling, config.target, self.topics, out, self.store.errors, self.store.alarms
@@ -318,7 +316,7 @@ class Agent:
         self.progress.start_round(self._opened_at)
         update = self.learner.observe(checks.finite_or_missing("x", x), y)
         self._is_open = True
-        sent = self.post.send(update, self.store.durable(update.round))
+        sent = self.messages.send(update)
         self.store.remember(update.round, sent, self._durable())
         self.progress.account(y, y_hat, self.learner.step)
         if update.round:  # the first error says nothing about the learner
@@ -350,8 +348,7 @@ class Agent:
         if changed or self.store.due(self.learner.round):
             self._save()
         if following:
-            self.post.unsubscribe(before.keys() - self.peers.keys())
-            self.post.subscribe(self.peers.keys() - before.keys())
+            self.messages.follow(before, self.peers)
             self.messages.publish_state("ready")
 
     # State
@@ -361,7 +358,7 @@ class Agent:
         if isinstance(self.stream, Stream):
             self.store.origin = self.stream.origin_at(self.store.readings)
         self.store.hold_graph(self.neighbourhood.graph, list(self.peers), self.neighbourhood.addresses)
-        self.store.starts = self.post.identity.incarnation.starts
+        self.store.starts = self.messages.identity.incarnation.starts
         self.store.forget(self._durable())
         self.store.save(self.learner)
 
@@ -545,7 +542,7 @@ class Agent:
             "bytes_received": counts.received_bytes,
             "messages_refused": {**refused, "late": self.neighbourhood.late, "transport": counts.refused},
             "kernel_weight": {str(p): float(weight) for p, weight in enumerate(self.learner.weights)},
-            "name_conflict": float(bool(self.post.identity.seen_by(now))),
+            "name_conflict": float(bool(self.messages.identity.seen_by(now))),
             "checkpoint_round": self.store.saved,
             "checkpoint_age_seconds": now - self.store.saving.well_at,
             "saves_failed": self.store.saving.failed,

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from ..base.errors import InputError, PeerError
-from ..exchange.edges import Held
 from ..exchange.message import Update
 from ..learner import Learner
 from . import graphs, wire
@@ -33,74 +32,6 @@ from .transports.names import OPERATOR, ROOT, STATE, STATUS, is_topic
 CHANNELS = ("theta", "hello", "to", STATUS)
 
 
-class Post:
-    """Publishes and subscribes for one learner.
-
-    Its topics are `domkl/<network>/<name>/` and then theta (updates), hello (its round, and which updates it
-    misses), to/<neighbour> (updates that one missed), state, status (see `gossip`).
-    """
-
-    def __init__(self, transport: Transport, learner: Learner, identity: Identity) -> None:
-        self.transport, self.identity = transport, identity
-        self.network, self.name = transport.settings.network, transport.settings.name
-        self.payload, self.fingerprint = learner.exchange.payload, learner.fingerprint
-        self._theta = self.topic(self.name, "theta")
-        self.decoder = wire.Decoder.of(learner.shapes, learner.fingerprint)
-
-    def topic(self, name: str, *channel: str) -> str:
-        """The topic of a learner of this network."""
-        return "/".join((ROOT, self.network, name, *channel))
-
-    def subscribe(self, names: Iterable[str]) -> None:
-        """Receive from these neighbours."""
-        for name in names:
-            for topic in self._topics_of(name):
-                self.transport.subscribe(topic)
-
-    def subscribe_to_operator(self) -> None:
-        """Receive the graphs of who directs the network."""
-        self.transport.subscribe(self.topic(OPERATOR, "graph"))
-
-    def unsubscribe(self, names: Iterable[str]) -> None:
-        """Stop receiving from them."""
-        for name in names:
-            for topic in self._topics_of(name):
-                self.transport.unsubscribe(topic)
-
-    def _topics_of(self, name: str) -> tuple[str, ...]:
-        own = (("theta",), ("hello",), ("to", self.name), (STATUS,))
-        return tuple(self.topic(name, *channel) for channel in own)
-
-    def send(self, update: Update, durable: int) -> bytes:
-        """Send an update to all neighbours; returns its bytes."""
-        sent = wire.encode_update(update, self.identity.incarnation, durable, self.payload)
-        self.transport.publish(self._theta, sent)
-        return sent
-
-    def send_again(self, name: str, updates: list[bytes]) -> None:
-        """Send updates again to a neighbour that missed them, byte for byte."""
-        if not updates:
-            return
-        again = wire.encode(wire.Again(self.fingerprint, self.identity.incarnation, updates))
-        self.transport.publish(self.topic(self.name, "to", name), again)
-
-    def hello(
-        self, round: int, durable: int, wants: dict[str, int], edges: dict[str, Held], **more: Any
-    ) -> None:
-        """Send our round, and which updates of which neighbours we miss."""
-        hello = wire.Hello(self.fingerprint, self.identity.incarnation, round, durable, wants, edges, **more)
-        self.transport.publish(self.topic(self.name, "hello"), wire.encode(hello))
-
-    def publish_state(self, document: dict[str, Any]) -> None:
-        """Publish our state for whoever comes later, too, with the addresses at which others reach us."""
-        payload = msgspec.json.encode(document | {"addresses": security.announced(self.transport.settings)})
-        self.transport.publish(self.topic(self.name, STATE), payload, retain=True)
-
-    def publish_status(self, payload: bytes) -> None:
-        """Publish how we and others are, for the neighbours."""
-        self.transport.publish(self.topic(self.name, STATUS), payload)
-
-
 #: The least time between two requests to a neighbour, or two answers, in seconds.
 PAUSE = 0.02
 #: Seconds between two hellos, at most.
@@ -111,7 +42,11 @@ STATE_EVERY = 10.0
 
 
 class MessageHandler:
-    """Sends and receives for an agent: to and from its neighbours, its operator and others' topics."""
+    """Sends and receives for an agent: to and from its neighbours, its operator and others' topics.
+
+    Its own topics are `domkl/<network>/<name>/` and then theta (updates), hello (its round, and which updates
+    it misses), to/<neighbour> (updates that one missed), state, status (see `gossip`).
+    """
 
     def __init__(
         self,
@@ -119,22 +54,40 @@ class MessageHandler:
         learner: Learner,
         store: Store,
         neighbourhood: Neighbourhood,
-        post: Post,
+        transport: Transport,
         refused: Refused,
         topics: Topics,
     ) -> None:
         self.name, self.learner, self.store = config.name, learner, store
-        self.neighbourhood, self.post, self.refused = neighbourhood, post, refused
-        self.identity = post.identity
+        self.neighbourhood, self.transport, self.refused = neighbourhood, transport, refused
+        self.identity = Identity(config.name, store.starts)
+        self._prefix, self._fingerprint = f"{ROOT}/{transport.settings.network}", learner.fingerprint
+        self._theta = self._topic(self.name, "theta")
+        self._decoder = wire.Decoder.of(learner.shapes, learner.fingerprint)
         self.hello_at = time.monotonic()  # when the last hello was sent
         self._is_hello_due = False
         self._state, self._state_at = "init", self.hello_at  # as last published
         self.topics, self.gossip = topics, Gossip(config.name)
 
+    def _topic(self, name: str, *channel: str) -> str:
+        return "/".join((self._prefix, name, *channel))
+
     def subscribe(self) -> None:
         """Receive from the neighbours and the operator."""
-        self.post.subscribe(self.neighbourhood.peers)
-        self.post.subscribe_to_operator()
+        self.follow((), self.neighbourhood.peers)
+        self.transport.subscribe(self._topic(OPERATOR, "graph"))
+
+    def follow(self, before: Iterable[str], now: Iterable[str]) -> None:
+        """Receive from those who are neighbours now, and no longer from those who were before."""
+        left, come = {*before}, {*now}
+        for topic in self._topics_of(left - come):
+            self.transport.unsubscribe(topic)
+        for topic in self._topics_of(come - left):
+            self.transport.subscribe(topic)
+
+    def _topics_of(self, names: Iterable[str]) -> list[str]:
+        channels = (("theta",), ("hello",), ("to", self.name), (STATUS,))
+        return [self._topic(name, *channel) for name in sorted(names) for channel in channels]
 
     # Sent
 
@@ -145,10 +98,21 @@ class MessageHandler:
         edges = {str(name): held for name, held in learner.edges.items()}
         durable = self.store.durable(learner.round)
         near = self.neighbourhood
-        about = {"done": near.done, "graph": near.graph, "ended": near.ended()}
-        self.post.hello(learner.round, durable, wants, edges, **about, **near.incarnations(self.hello_at))
+        about: dict[str, Any] = {"done": near.done, "graph": near.graph, "ended": near.ended()}
+        about |= {"wants": wants, "edges": edges, **near.incarnations(self.hello_at)}
+        mine = self.identity.incarnation
+        hello = wire.Hello(self._fingerprint, mine, learner.round, durable, **about)
+        self.transport.publish(self._topic(self.name, "hello"), wire.encode(hello))
         if self.hello_at - self._state_at > STATE_EVERY:
             self.publish_state(self._state)
+
+    def send(self, update: Update) -> bytes:
+        """Send an update to all neighbours; returns its bytes."""
+        durable = self.store.durable(update.round)
+        payload = self.learner.exchange.payload
+        sent = wire.encode_update(update, self.identity.incarnation, durable, payload)
+        self.transport.publish(self._theta, sent)
+        return sent
 
     def is_hello_due(self, now: float) -> bool:
         """Whether it is time for the next regular hello, or one could not be sent at once."""
@@ -182,14 +146,16 @@ class MessageHandler:
         self._state, self._state_at = state, time.monotonic()
         near = self.neighbourhood
         document = {"state": state, "round": self.learner.round, "graph": near.graph}
-        self.post.publish_state(document | {"neighbours": [*near.peers]})
+        document |= {"neighbours": [*near.peers], "addresses": security.announced(self.transport.settings)}
+        payload = msgspec.json.encode(document)
+        self.transport.publish(self._topic(self.name, STATE), payload, retain=True)
 
     def publish_status(self, status: Mapping[str, Any]) -> None:
         """Tell the neighbours how we are, and pass on what we have received of others."""
         self.gossip.report(status, time.monotonic())
         payload = self.gossip.take_news() if self.neighbourhood.peers else None
         if payload is not None:
-            self.post.publish_status(payload)
+            self.transport.publish(self._topic(self.name, STATUS), payload)
 
     # Received
 
@@ -232,7 +198,7 @@ class MessageHandler:
 
     def _receive_graph(self, payload: bytes) -> None:
         try:
-            self.neighbourhood.want(graphs.decode(payload, self.post.transport.settings))
+            self.neighbourhood.want(graphs.decode(payload, self.transport.settings))
         except InputError as error:
             self.refused.note("graph", reason=str(error))
 
@@ -240,11 +206,11 @@ class MessageHandler:
         self.gossip.receive(peer.name, payload, self.neighbourhood.peers, time.monotonic())
 
     def _receive_from(self, peer: Peer, payload: bytes) -> None:
-        message = self.post.decoder.decode(payload)
+        message = self._decoder.decode(payload)
         if not self._is_of_current_incarnation(peer, message):
             return
         if isinstance(message, wire.Again):
-            updates = [self.post.decoder.update(each).update for each in message.updates]
+            updates = [self._decoder.update(each).update for each in message.updates]
             self.neighbourhood.receive_again(peer, updates)
         elif isinstance(message, wire.Hello):
             self.neighbourhood.believe(peer, message.incarnation, message.round, message.durable)
@@ -293,7 +259,13 @@ class MessageHandler:
         self.neighbourhood.receive_hello(peer, ended_at, hello.edges.get(ours), hello.ended.get(ours))
         wanted = hello.wants.get(self.name)
         if wanted is not None and peer.may_be_answered(time.monotonic(), PAUSE / 2):
-            self.post.send_again(peer.name, self.store.since(wanted, AT_ONCE))
+            self._send_again(peer.name, self.store.since(wanted, AT_ONCE))
+
+    def _send_again(self, name: str, updates: list[bytes]) -> None:
+        """Send updates again to a neighbour that missed them, byte for byte."""
+        if updates:
+            again = wire.encode(wire.Again(self._fingerprint, self.identity.incarnation, updates))
+            self.transport.publish(self._topic(self.name, "to", name), again)
 
 
 @functools.lru_cache(1024)

@@ -16,7 +16,6 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from http import HTTPStatus
-from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -84,8 +83,8 @@ METRICS = {
 }
 
 
-class Service:
-    """Serve until closed; needs prometheus-client.
+class Service(Server):
+    """The page's server with health and metrics; needs prometheus-client.
 
     Parameters
     ----------
@@ -121,22 +120,7 @@ class Service:
             "/readyz": lambda _: _readiness(status),
             "/metrics": metrics,
         }
-        self.server = Server(address, feed, routes=routes, note=Limited(LOG).warn, **more)
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port it listens on."""
-        return self.server.address
-
-    def close(self) -> None:
-        """Take no more requests and free the port; those under way have a moment to end. Twice is fine."""
-        self.server.close()
-
-    def __enter__(self) -> Service:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.close()
+        super().__init__(address, feed, routes=routes, note=Limited(LOG).warn, **more)
 
 
 def _health(status: Status, patience: float) -> Answer:
@@ -362,7 +346,7 @@ def service_of(agent: Agent, address: tuple[str, int]) -> Service:
     who = {"access": http.access(), "tls": http.context(config.transport)} if http.listen else {}
     service = Service(address, agent.status, agent.metrics, feed=feed, predict=asking, **who)
     agent.show_on(feed, service.round_seconds.observe)
-    logs.tell(LOG, logging.INFO, "serving the page, health and metrics", page=service.server.url)
+    logs.tell(LOG, logging.INFO, "serving the page, health and metrics", page=service.url)
     return service
 
 
