@@ -161,7 +161,7 @@ def _tidy(saved: Path, round: int) -> None:
     others = [path for path in _newest_first(saved.parent) if path != saved and _round(path) >= 0]
     before = next((path for path in others if _round(path) < round and _intact(path)), saved)
     useless = [path for path in others if path != before]
-    journals = journals_in(saved.parent).items()
+    journals = _journals_in(saved.parent).items()
     useless += [path for each, path in journals if not _round(before) <= each <= round]
     _remove(useless)
 
@@ -231,7 +231,7 @@ class Journal:
 
     def later(self, round: int) -> list[dict[str, Any]]:
         """Records after later checkpoints, for when those are damaged."""
-        paths = sorted((each, path) for each, path in journals_in(self._directory).items() if each > round)
+        paths = sorted((each, path) for each, path in _journals_in(self._directory).items() if each > round)
         return [record for each, path in paths for record in _lines(path, each).records]
 
     def append(self, record: Mapping[str, Any], sync: bool = False) -> None:
@@ -347,7 +347,7 @@ def _journal_path(directory: Path, round: int) -> Path:
     return directory / f"journal-{checks.count('round', round, least=0)}.jsonl"
 
 
-def journals_in(directory: Path) -> dict[int, Path]:
+def _journals_in(directory: Path) -> dict[int, Path]:
     """The journals in a directory, by the rounds of their checkpoints."""
     named = ((_JOURNAL.fullmatch(path.name), path) for path in directory.iterdir())
     return {int(name[1]): path for name, path in named if name is not None}

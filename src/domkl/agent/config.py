@@ -45,6 +45,11 @@ from .transports.names import (
     sender_of,
 )
 
+__all__ = [
+    *("AgentConfig", "CheckpointSection", "Handed", "HttpSection", "LogSection", "OutputSection"),
+    *("RoundSection", "StreamSection", "TransportSection", "keys", "load"),
+]
+
 #: Sources that are read again after a restart: files of lines, and tables that are read as a whole.
 LINES, TABLES = ("csv", "jsonl"), ("parquet", "database")
 STORED = (*LINES, *TABLES)
@@ -678,7 +683,7 @@ class AgentConfig:
 
     # Files that it names
 
-    def with_absolute_paths(self, folder: Path) -> AgentConfig:
+    def _with_absolute_paths(self, folder: Path) -> AgentConfig:
         """The same settings with absolute paths; relative ones start from `folder`."""
         changed = {}
         for name, keys in PATHS.items():
@@ -690,7 +695,7 @@ class AgentConfig:
             changed[name] = dataclasses.replace(section, **paths)
         return dataclasses.replace(self, **changed)
 
-    def check_files(self, where: str) -> None:
+    def _check_files(self, where: str) -> None:
         """Refuse to write what is read: that would empty it, or be read again for ever."""
         found = dict(self._named_files())
         for written in filter(found.get, WRITTEN):
@@ -743,8 +748,8 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
     where = toml.override(plain, top, variables, file.name)
     plain = {"network": NETWORK, "name": _name_of(file)} | plain
     parts["checkpoint"] = _with_directory(parts["checkpoint"], parts["stream"], plain["name"])
-    config = toml.section(AgentConfig, plain, where, **parts).with_absolute_paths(file.absolute().parent)
-    config.check_files(where)
+    config = toml.section(AgentConfig, plain, where, **parts)._with_absolute_paths(file.absolute().parent)
+    config._check_files(where)
     return config
 
 
