@@ -246,12 +246,10 @@ class Journal:
         self._checksum, self._size = checksum, self._size + len(line)
 
     def read(self) -> list[dict[str, Any]]:
-        """All records so far."""
         round = self._started()
         return _lines(_journal_path(self._directory, round), round).records
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()
         self._file = None
@@ -385,7 +383,6 @@ class Lock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this object has the lock."""
         return self._held is not None
 
     def take(self) -> str:

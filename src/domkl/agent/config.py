@@ -365,7 +365,6 @@ def need_that(good: bool, wrong: str) -> None:
 
 
 def _read_secret(what: str, path: str, expected: str, encoding: str = "utf-8") -> str:
-    """The text of a file with a password or a token."""
     try:
         return Path(path).read_text(encoding=encoding)
     except (OSError, ValueError) as error:
@@ -422,7 +421,6 @@ class HttpSection:
         return security.parse(self.listen, "listen") if self.listen else None
 
     def check_tls(self, transport: TransportSection) -> None:
-        """Refuse tls without certificates."""
         if self.tls and transport.cert is None:
             raise InputError(
                 "[http] tls is true and [transport] has no ca, cert and key; expected them; make them with: "
@@ -430,7 +428,6 @@ class HttpSection:
             )
 
     def access(self) -> Access:
-        """Who may ask."""
         token = self.token
         if self.token_file is not None:
             remedy = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
@@ -632,7 +629,6 @@ class AgentConfig:
 
     @property
     def target(self) -> str:
-        """The name of the column to predict."""
         return self.columns.target or TARGET
 
     @property

@@ -33,7 +33,6 @@ def setup(section: LogSection, learner: str, stream: TextIO | None = None) -> lo
 
 
 def tell(logger: logging.Logger, level: int, event: str, **fields: object) -> None:
-    """Log an event with its fields."""
     logger.log(level, "%s", event, extra={"fields": fields})
 
 
@@ -75,7 +74,6 @@ class Refused(Counter[str]):
         self._limited = Limited(logger)
 
     def note(self, kind: str, **fields: object) -> None:
-        """One more of a kind."""
         self[kind] += 1
         self._limited.warn(kind, "refused", **fields)
 
@@ -153,13 +151,11 @@ class Attempts:
         self._limited = Limited(LOG)
 
     def fail(self, reason: str) -> None:
-        """Record a write that failed."""
         self.fault, self._failed_at = f"{self.what}: {reason}", time.monotonic()
         self.failed += 1
         self._limited.warn(self.what, self.what, reason=reason)
 
     def succeed(self) -> None:
-        """Record a write that succeeded."""
         self.well_at = time.monotonic()
         if self.fault:
             tell(LOG, logging.INFO, "works again", after=self.fault, failed=self.failed)

@@ -43,7 +43,6 @@ class Status:
     faults: tuple[str, ...] = ()  # what keeps it from being ready although it learns
 
     def beat(self) -> None:
-        """Say that the loop makes progress."""
         self.alive_at = time.monotonic()
 
 
@@ -188,7 +187,6 @@ class Agent:
 
     @property
     def peers(self) -> dict[str, Peer]:
-        """The neighbours, by name."""
         return self.neighbourhood.peers
 
     async def run(self) -> None:

@@ -209,7 +209,6 @@ class Lines:
         self._flushed_at = 0.0
 
     def write(self, record: dict[str, Any]) -> None:
-        """Write a line."""
         if not self.place:
             return
         line = msgspec.json.encode(record) + b"\n"
@@ -388,6 +387,5 @@ class Predictions:
         return self.lines.writing.fault, self.poster.sending.fault
 
     def close(self) -> None:
-        """Write what waits, for a moment."""
         self.poster.close()
         self.lines.close()

@@ -108,7 +108,6 @@ class Peer:
             self.level_at = self.received_at
 
     def note_round(self, round: int, durable: int) -> None:
-        """Record a round that is believed."""
         self.round, self.durable = max(self.round, round), durable
 
     def forget(self) -> None:
@@ -116,7 +115,6 @@ class Peer:
         self.round, self.latest, self.direct = 0, None, -1
 
     def note_update(self, update: Update) -> None:
-        """Record an update that is believed."""
         self.round = max(self.round, update.round)
         if self.latest is None or update.round >= self.latest.round:
             self.latest = update

@@ -95,7 +95,6 @@ class JsonRows:
         return self._plain(line) if isinstance(found.get("x"), list) else self.row(found)
 
     def value(self, text: bytes) -> Any:
-        """Any JSON."""
         try:
             return self._any(text)
         except self.errors as error:
@@ -394,7 +393,6 @@ def cells_of(text: str, separator: str) -> list[str]:
 
 
 def text_of(line: bytes) -> str:
-    """A line as text."""
     if len(line) > LONGEST_ROW:
         raise too_long()
     try:

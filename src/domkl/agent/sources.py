@@ -269,13 +269,11 @@ Queue: TypeAlias = "asyncio.Queue[Message | None]"
 
 
 async def later(samples: Iterable[T]) -> AsyncGenerator[T, None]:
-    """An iterable as an asynchronous one."""
     for sample in samples:
         yield sample
 
 
 async def ones(samples: AsyncIterable[T]) -> AsyncGenerator[Numbered[T], None]:
-    """Samples one by one."""
     line = 0
     async for sample in samples:
         line += 1
@@ -291,7 +289,6 @@ async def messages(queue: Queue) -> AsyncGenerator[Numbered[Message], None]:
 
 
 async def stdin(fd: int) -> AsyncGenerator[Numbered[bytes], None]:
-    """Lines of standard input."""
     worker, splitter = Worker(), Splitter()
     try:
         # os.read: a daemon thread inside sys.stdin would hold its lock while the interpreter exits.
@@ -542,7 +539,6 @@ class Snapshot:
         return math.nan if found is None else found
 
     def rows(self, start: int, end: int) -> Numbered[Mapping[str, Any]]:
-        """Some rows, with their number in the source."""
         return [(self._raw.lines[i], self._row(i)) for i in self._order[start:end]]
 
     def place(self, rows: int) -> Place:

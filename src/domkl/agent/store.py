@@ -72,7 +72,6 @@ class Store:
 
     @classmethod
     def of(cls, config: AgentConfig) -> Store:
-        """That of an agent with these settings."""
         named = config.name, config.network, config.output.alarm_rate
         return cls(config.checkpoint, config.stream.journal, *named)
 
@@ -219,7 +218,6 @@ class Store:
             )
 
     def _take_lock(self, directory: Path) -> str:
-        """Take the lock; who else has it, or ""."""
         assert self._lock is not None
         if self._lock.is_held:
             return ""

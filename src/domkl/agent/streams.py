@@ -140,7 +140,6 @@ class Stream(AsyncIterator[Reading]):
         return None if self._tail is None else self._tail.origin_at(readings)
 
     async def aclose(self) -> None:
-        """Close the source."""
         await self._readings.aclose()
         await self._batches.aclose()
 

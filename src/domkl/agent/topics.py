@@ -229,7 +229,6 @@ class Readings(asyncio.Queue["Message | None"]):
         return item
 
     def full(self) -> bool:
-        """Whether no further message is taken."""
         return super().full() or self.bytes >= MOST_BYTES
 
 
@@ -257,7 +256,6 @@ class Topics:
             self._transport.publish(topic, payload, retain=True)
 
     async def close(self) -> None:
-        """Leave the broker."""
         if self.guest is not None:
             await self.guest.close()
 

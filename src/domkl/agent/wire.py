@@ -29,7 +29,7 @@ from msgspec import Meta
 
 from ..base import checks
 from ..base.errors import InputError, PeerError
-from ..base.types import Array, Float
+from ..base.types import Array
 from ..exchange.edges import NEVER, NUMBER_END, Held
 from ..exchange.message import Shapes, Update
 from ..learning.auto.scale import QUANTILES, Summary
@@ -192,7 +192,6 @@ class Decoder:
     has_scalars : whether updates must carry scalars, or must not.
     scalars : how many; one for each kernel by default.
     columns : of a summary in the news of an update; 0 where there is no news.
-    dtype : of the arrays that come out, numpy.float64 or numpy.float32. Nothing is rounded on the way in.
     max_bytes : longer messages are not looked at; by default what the longest right one can have.
     """
 
@@ -204,13 +203,11 @@ class Decoder:
         has_scalars: bool,
         scalars: int | None = None,
         columns: int = 0,
-        dtype: Float = np.float64,
         max_bytes: int | None = None,
     ) -> None:
         P, width = (checks.count("shape", length) for length in shape)
         self._shape, self._size, self._scalars, self._columns = (P, width), P * width, scalars or P, columns
         self._fingerprint, self._has_scalars = fingerprint, has_scalars
-        self._dtype = checks.float_type(dtype)
         arrays = 8 * (P * width + self._scalars)
         summaries = MOST_NAMES * columns * (16 + 2 * QUANTILES)
         self._most_alone = arrays + summaries + _ROOM  # bytes of a message that is no `Again`
@@ -219,7 +216,6 @@ class Decoder:
 
     @classmethod
     def of(cls, shapes: Shapes, fingerprint: str) -> Decoder:
-        """For a learner with such updates."""
         return cls(
             shape=shapes.theta,
             fingerprint=fingerprint,
@@ -229,7 +225,6 @@ class Decoder:
         )
 
     def decode(self, payload: bytes) -> Envelope | Hello | Again:
-        """The message that these bytes are."""
         if not isinstance(payload, bytes):
             raise InputError(f"payload is {type(payload).__name__}; expected bytes; convert it with bytes()")
         if len(payload) > self._max_bytes:
@@ -281,21 +276,11 @@ class Decoder:
                 f"{name} has {data.nbytes} bytes; expected {size * dtype.itemsize}; fix its sender"
             )
         # Within the message the values begin anywhere; the copy is aligned, and the message can go.
-        sent: Array = np.ndarray(shape, dtype, data)
-        array = sent.copy() if dtype == self._dtype else self._converted(name, sent)
+        with np.errstate(all="ignore"):  # a signalling NaN would warn
+            array: Array = np.ndarray(shape, dtype, data).astype(np.float64)
         if not _all_finite(array):
             raise PeerError(f"{name} is not finite; expected finite numbers; fix its sender")
         array.setflags(write=False)
-        return array
-
-    def _converted(self, name: str, sent: Array) -> Array:
-        with np.errstate(all="ignore"):  # a signalling NaN would warn
-            array = sent.astype(self._dtype)
-        if sent.itemsize > array.itemsize and not np.array_equal(array, sent, equal_nan=True):
-            raise PeerError(
-                f"{name} does not fit into {self._dtype}; expected what {self._dtype} can hold; "
-                f"let its sender compute in {self._dtype}"
-            )
         return array
 
 

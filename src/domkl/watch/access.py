@@ -51,7 +51,6 @@ def document(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Answer:
 
 
 def encoded(value: Any) -> bytes:
-    """JSON in one line."""
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
     except ValueError:  # rarely, so only then each value is looked at

@@ -39,7 +39,6 @@ class Curve:
         return t % self._every == 0
 
     def add(self, point: tuple[Any, ...]) -> None:
-        """Keep a point."""
         self.points.append(point)
         if len(self.points) >= self._most:
             self._every *= 2
@@ -132,7 +131,6 @@ class Shown:
         return earlier
 
     def add(self, record: dict[str, Any]) -> dict[str, Any]:
-        """A new prediction."""
         self.recent.append(record)
         self.waiting[record.get("id", record["index"])] = record, self.guesses.now()
         if len(self.waiting) > WAITING:
@@ -254,7 +252,6 @@ class Feed:
             shown.curve.add((round, rmse, shown.reported["rmse_alone"], None, None))
 
     def end(self) -> None:
-        """There will be no more records."""
         self.about["state"] = "ended"
         self.version += 1
 

@@ -161,7 +161,6 @@ class RunFeed:
         return None if found is None else int(found["round"])
 
     def end(self) -> None:
-        """There are no more rounds."""
         self.about["state"] = "ended"
         self.version += 1
 
@@ -205,7 +204,6 @@ class RunFeed:
         return [list(rounds), times, y_hat.tolist(), *bounds, y.tolist(), nothing]
 
     def records(self, learner: str | None, most: int) -> list[dict[str, Any]]:
-        """A learner's last predictions."""
         if not most:
             return []
         j = self.names.index(learner) if learner in self.names else 0

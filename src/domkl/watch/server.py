@@ -117,7 +117,6 @@ class Connections(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     @property
     def streams(self) -> int:
-        """How many clients receive events."""
         return len(self._streams)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -246,7 +245,6 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile = _Short(self.rfile)  # type: ignore[assignment]
 
     def do_GET(self) -> None:
-        """Answer."""
         try:
             request = self._request()
         except _Unreadable as error:
@@ -277,7 +275,6 @@ class Handler(BaseHTTPRequestHandler):
         return Request(self.command, parts.path, query, headers, body, bool(peer))
 
     def _length(self) -> int:
-        """Of the body."""
         text = self.headers.get("Content-Length", "0")
         is_told = text.isascii() and text.isdigit() and "Transfer-Encoding" not in self.headers
         if not is_told or len(text) > 9 or int(text) > MOST_BODY:
@@ -520,7 +517,6 @@ class Server:
         return {**found, "asks": self.predict is not None, "pages": self._server.streams}
 
     def _ask(self, request: Request) -> Answer:
-        """A prediction for given inputs."""
         if self.predict is None:
             wrong = "nobody predicts here; expected the page of a running agent; ask that one"
             return refusal(HTTPStatus.NOT_FOUND, wrong)

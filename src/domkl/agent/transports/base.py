@@ -372,7 +372,6 @@ class Transport:
             self._retained.pop(topic, None)
 
     def _wants(self, topic: str) -> bool:
-        """Whether a subscription covers a topic."""
         return any(matches(pattern, topic) for pattern in self._patterns)
 
     async def _connect(self) -> None:
@@ -433,7 +432,6 @@ class MemoryTransport(Transport):
         self._hub = hub or Hub()
 
     def take(self, topic: str, payload: bytes) -> None:
-        """Take a message from the hub."""
         if self._wants(topic):
             self._inbox.add(topic, payload)
 

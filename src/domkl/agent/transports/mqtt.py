@@ -126,7 +126,6 @@ class MqttTransport(Transport):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the broker is there."""
         return self._client is not None and bool(self._client.is_connected())
 
     def _send(self, topic: str, payload: bytes, retain: bool) -> bool:

@@ -65,7 +65,6 @@ def topic(network: str, learner: str, *channel: str) -> str:
 
 
 def sender_of(where: str) -> str:
-    """The learner that publishes on a topic."""
     if not is_topic(where):
         raise InputError(f"topic is {where!r}; expected {ROOT}/<network>/<learner>/...; use topic()")
     return where.split("/", 3)[2]
