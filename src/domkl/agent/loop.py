@@ -204,7 +204,7 @@ class Agent:
             await self.connection.close()
             self.store.close()
             self.predictions.close()
-            self.rows.letters.close()
+            self.rows.close()
         self.store.check_saved()
 
     def stop(self) -> None:
@@ -279,11 +279,10 @@ class Agent:
     def _take(self, reading: Reading) -> None:
         """Use a reading, or refuse it whatever is wrong with it; either way the next is another."""
         self._between_rounds()
-        self.store.note(reading)
-        self.store.readings = reading.index + 1  # from here to the open round nothing can be saved
+        self.store.take(reading)
         try:
             self._use(reading)
-            self.rows.used += 1
+            self.rows.note_used()
         except OSError:  # of the place that predictions are written to, not of the reading
             raise
         except Exception as error:
@@ -300,8 +299,8 @@ class Agent:
             self.predictions.write(reading, self.learner.round, y_hat)
             if y is None and reading.id is not None:
                 self.store.expect_label(reading.id, x, y_hat)
-        elif str(reading.id) in self.store.waiting:
-            x, y_hat = self.store.waiting.pop(str(reading.id))
+        elif (waited := self.store.take_label(str(reading.id))) is not None:
+            x, y_hat = waited
             self.predictions.write_label(reading, self.learner.round, y_hat)
         else:
             raise RowRefused("label without input", f"no x with id {reading.id!r} waits for its label")
@@ -352,11 +351,11 @@ class Agent:
     # State
 
     def _save(self) -> None:
-        self.predictions.lines.flush()  # what is saved as learnt is not predicted again after a restart
+        self.predictions.flush()  # what is saved as learnt is not predicted again after a restart
         if isinstance(self.stream, Stream):
-            self.store.origin = self.stream.origin_at(self.store.readings)
-        self.store.hold_graph(self.neighbourhood.graph, list(self.peers), self.neighbourhood.addresses)
-        self.store.starts = self.messages.identity.incarnation.starts
+            self.store.hold_origin(self.stream.origin_at(self.store.readings))
+        near, starts = self.neighbourhood, self.messages.identity.incarnation.starts
+        self.store.hold(starts, near.graph, list(near.peers), near.addresses)
         self.store.forget(self._durable())
         self.store.save(self.learner)
 
@@ -424,7 +423,7 @@ class Agent:
                 self._opened_at = now
             last = now
             self.transport.expect(1)  # hand out whatever has arrived
-            self.predictions.lines.flush()
+            self.predictions.flush()
             self.status.beat()
             self._check_faults(now)
             if self.learner.waiting:

@@ -376,6 +376,10 @@ class Predictions:
             "high": self._scaling.original(y_hat + wide),
         }
 
+    def flush(self) -> None:
+        """Write all lines so far, or record why that failed."""
+        self.lines.flush()
+
     @property
     def lost(self) -> int:
         """Predictions that could not be written or sent."""

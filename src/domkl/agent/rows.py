@@ -436,6 +436,14 @@ class RefusedRows(Counter[str]):
         """How many rows came, used or refused."""
         return self.used + self.total()
 
+    def note_used(self) -> None:
+        """One more row that was of use."""
+        self.used += 1
+
+    def close(self) -> None:
+        """Close the file of refused rows."""
+        self.letters.close()
+
     def refuse_useless(self, fact: str) -> None:
         """Raise DataError with that fact where rows came and none was of use, as with a wrong format."""
         if not self.used and self.first is not None:

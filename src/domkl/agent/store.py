@@ -75,9 +75,13 @@ class Store:
         named = config.name, config.network, config.output.alarm_rate
         return cls(config.checkpoint, config.stream.journal, *named)
 
-    def hold_graph(self, version: int, names: list[str], addresses: dict[str, tuple[str, ...]]) -> None:
-        """Note the graph that the next checkpoint holds."""
-        self.graph, self.names, self.addresses = version, names, addresses
+    def hold(self, starts: int, graph: int, names: list[str], addresses: dict[str, tuple[str, ...]]) -> None:
+        """Note what the next checkpoint holds of us and of the graph."""
+        self.starts, self.graph, self.names, self.addresses = starts, graph, names, addresses
+
+    def hold_origin(self, origin: Any) -> None:
+        """Note where the stream stands, as the stream describes it."""
+        self.origin = origin
 
     def durable(self, round: int) -> int:
         """The round to which a restart would restore."""
@@ -107,6 +111,15 @@ class Store:
         most = min(WAITING, max(1, WAITING_BYTES // x.nbytes))
         while len(self.waiting) > most:
             del self.waiting[next(iter(self.waiting))]
+
+    def take_label(self, id: str) -> tuple[Array, float] | None:
+        """The input that waits for this label, and its prediction; it waits no longer."""
+        return self.waiting.pop(id, None)
+
+    def take(self, reading: Reading) -> None:
+        """Journal a reading and count it as handed out: from here to its open round nothing can be saved."""
+        self.note(reading)
+        self.readings = reading.index + 1
 
     def note(self, reading: Reading) -> None:
         """Write a reading to the journal before it is learnt, where its source cannot repeat it.

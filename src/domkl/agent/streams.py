@@ -345,5 +345,5 @@ async def _look(config: AgentConfig) -> RefusedRows:
     found = RefusedRows(is_logged=False)  # the caller reports them
     stream = stream_of(config, follow=False, refused=found, most=FIRST_ROWS)
     async for _ in stream:
-        found.used += 1
+        found.note_used()
     return found
