@@ -35,10 +35,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from switching import Switch
 
 import domkl
-from domkl.agent import explaining
+from domkl.agent import serve as serving
 from domkl.agent.config import AgentConfig, HttpSection, OutputSection, TransportSection
 from domkl.agent.loop import Agent
-from domkl.agent.serve import service_of, show_status
+from domkl.agent.serve import service_of
 from domkl.agent.streams import aiter_of
 from domkl.cli import live
 from domkl.cli.bench import machine
@@ -182,9 +182,9 @@ async def _agents(seconds: float) -> dict[str, Any]:
     async with contextlib.AsyncExitStack() as stack:
         for agent, page in zip(all_, pages, strict=True):
             service = stack.enter_context(service_of(agent, LOOPBACK))
-            stack.enter_context(client(service.server))
+            stack.enter_context(client(service))
             page.feed, agent.predictions.feed = agent.predictions.feed, page
-            await stack.enter_async_context(explaining.explained(agent))
+            await stack.enter_async_context(serving.explained(agent))
         telling = asyncio.create_task(_tell(all_))
         running = [asyncio.create_task(agent.run()) for agent in all_]
         rounds = 0
@@ -234,7 +234,7 @@ def _agent(name: str, neighbours: tuple[str, ...]) -> Agent:
 async def _tell(all_: list[Agent]) -> None:
     while True:
         for agent in all_:
-            show_status(agent)
+            agent.show_status()
         await asyncio.sleep(1.0)
 
 
@@ -270,8 +270,8 @@ def main() -> None:
     }
     parser.add_argument("--only", choices=[*parts])
     args = parser.parse_args()
-    for module in (live, explaining):
-        module.EVERY *= 2
+    live.EVERY *= 2
+    serving.EXPLAIN_EVERY *= 2
     for name, measure in parts.items():
         if args.only in (None, name):
             found = {key: float(f"{value:.4g}") for key, value in measure(args.seconds).items()}

@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 
 from domkl.agent import checkpoint, wire
-from domkl.agent.journal import Journal
-from domkl.agent.lives import Life
+from domkl.agent.checkpoint import Journal
+from domkl.agent.incarnation import Incarnation
 from domkl.base.errors import DataError, PeerError
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update
@@ -35,7 +35,7 @@ WEIRD = [
     *({"a": [7, bytes(24), bytes(24), SHAPE_BYTES]}, {"a": [1, bytes(24), bytes(24)]}, {"a": [1, 2, 3, 4]}),
     *({"a": 1}, {"a": [1, 2]}, {"a": [0, 0, 0, 0, 2**60]}, {"a/b": [0, 0]}, {1: 2}, [b"x"] * 100, [1] * 5),
 ]
-LIFE, MARK = Life(3, 7), "0123456789abcdef"
+LIFE, MARK = Incarnation(3, 7), "0123456789abcdef"
 #: Of the summaries in an update.
 COLUMNS = 3
 
@@ -166,7 +166,8 @@ class Messages:
             and type(update.degree) is int
             and 0 <= update.degree <= 1024
             and sound_news(update.news)
-            and (type(update.round), type(message.durable), type(message.life)) == (int, int, Life)
+            and (type(update.round), type(message.durable), type(message.incarnation))
+            == (int, int, Incarnation)
             and 0 <= message.durable <= update.round < 2**52
             and update.fingerprint == self.fingerprint
             and sound_edges(update.edges)

@@ -141,7 +141,7 @@ def restarted(all_configs, X, y, folder, at, every=7):
         again = Agent(ours[0], out=outs[0].append)
         assert again.neighbourhood.restored
         assert again.learner.round <= at
-        again.stream = stream(X[0], y[0], skip=again.memory.readings)
+        again.stream = stream(X[0], y[0], skip=again.store.readings)
         await asyncio.wait_for(asyncio.gather(again.run(), *tasks[1:]), 60)
         return [again, *others]
 

@@ -9,7 +9,7 @@ import numpy as np
 import domkl
 from domkl.agent import Agent, wire
 from domkl.agent.streams import aiter_of
-from domkl.agent.transports import topics
+from domkl.agent.transports.names import topic
 from domkl.exchange.edges import Held
 from domkl.learning.auto.scale import QUANTILES, Summary
 from inmemory import PAPER, configs, d, paced, paper, until, y_hats
@@ -25,12 +25,12 @@ def lie(agent, round, theta=0.0, **changes):
     learner, shapes = agent.learner, agent.learner.shapes
     scalars = np.zeros(shapes.scalars) if shapes.scalars else None
     update = domkl.Update(round, np.full(shapes.theta, theta), scalars, learner.fingerprint, {}, 1)
-    return wire.encode_update(update._replace(**changes), agent.post.identity.life, 0)
+    return wire.encode_update(update._replace(**changes), agent.messages.identity.incarnation, 0)
 
 
 def send(agent, message, channel="theta"):
     """Publish under the name of an agent."""
-    agent.transport._hub.send(topics.topic("net", agent.config.name, *channel.split("/")), message, False)
+    agent.transport._hub.send(topic("net", agent.config.name, *channel.split("/")), message, False)
 
 
 def run_with(graph, X, y, model, disturb, after=10):
@@ -60,7 +60,7 @@ def wild_message(agent, to, rng):
     updates = [wild_update(agent, to, rng) for _ in range(kind + 1)]
     if kind == 1:
         return updates[0], "theta"
-    again = wire.Again(agent.learner.fingerprint, agent.post.identity.life, updates)
+    again = wire.Again(agent.learner.fingerprint, agent.messages.identity.incarnation, updates)
     return wire.encode(again), f"to/{to}"
 
 
@@ -78,7 +78,7 @@ def wild_edges(agent, to, rng):
 def wild_hello(agent, to, rng):
     round = any_round(agent, rng)
     durable, done = int(rng.integers(0, round + 1)), bool(rng.random() < 0.1)
-    head = agent.learner.fingerprint, agent.post.identity.life, round, durable
+    head = agent.learner.fingerprint, agent.messages.identity.incarnation, round, durable
     wants, ended = {to: any_round(agent, rng)}, {to: any_round(agent, rng)}
     edges, graph = wild_edges(agent, to, rng), int(rng.choice(LARGE))
     return wire.encode(wire.Hello(*head, wants, edges, done, graph, ended))

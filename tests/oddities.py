@@ -17,9 +17,8 @@ import numpy as np
 
 import domkl
 from domkl.agent import Agent
-from domkl.agent.config import StreamSection
-from domkl.agent.files import LONGEST
-from domkl.agent.refusals import DeadLetters
+from domkl.agent.config import LONGEST_ROW, StreamSection
+from domkl.agent.rows import DeadLetters
 from domkl.datasets.columns import Columns
 from domkl.learning.settings import KernelSpec
 from inmemory import config, together, until
@@ -124,7 +123,7 @@ def _flat(rng, kind, classifies):
 
 
 def _long(rng, kind, classifies):
-    return b'{"x": [' + b"1," * rng.choice([10_000, LONGEST]) + b'1], "y": 1}'
+    return b'{"x": [' + b"1," * rng.choice([10_000, LONGEST_ROW]) + b'1], "y": 1}'
 
 
 def odd_messages(count, seed=0):
@@ -142,16 +141,16 @@ def odd_messages(count, seed=0):
                 topic = rng.choice(["s/a", "s/b", "s/c", "s/y", "t/" + str(rng.random()), "t/x/a", "t"])
                 way = rng.choice([_any_bytes, _damaged, _wrong_value, _nested, _flat, _edge, _marked])
                 odd_one = way(rng, rng.choice(["flat", "jsonl"]), False)
-                agent.sensors.receive(topic, odd_one if b'"y"' not in odd_one else odd_one[:-1])
+                agent.topics.receive(topic, odd_one if b'"y"' not in odd_one else odd_one[:-1])
             else:
                 x, y = sample(rng)
                 for name, value in zip("abcy", [*x, y], strict=True):
-                    agent.sensors.receive(f"s/{name}", repr(value).encode())
+                    agent.topics.receive(f"s/{name}", repr(value).encode())
                 labels.append(y)
-            if agent.sensors.readings.qsize() > 1000:
-                await until(lambda: not agent.sensors.readings.qsize())
-        await until(lambda: not agent.sensors.readings.qsize() or task.done())
-        agent.sensors.readings.put_nowait(None)
+            if agent.topics.readings.qsize() > 1000:
+                await until(lambda: not agent.topics.readings.qsize())
+        await until(lambda: not agent.topics.readings.qsize() or task.done())
+        agent.topics.readings.put_nowait(None)
         await asyncio.wait_for(task, 60)
         return agent
 

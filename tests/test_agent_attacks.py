@@ -9,26 +9,25 @@ import networkx as nx
 import pytest
 
 import problems
-from domkl.agent import Agent, conversation, graphs, lives, wire
-from domkl.agent import rounds as believed
+from domkl.agent import Agent, graphs, incarnation, messages, wire
 from domkl.agent.config import TransportSection
-from domkl.agent.lives import QUIET, Identity, Life
-from domkl.agent.serve import snapshot
+from domkl.agent.incarnation import QUIET, Identity, Incarnation
+from domkl.agent.peers import first_round
 from domkl.agent.streams import aiter_of
 from domkl.agent.transports import MemoryTransport, TransportSettings
-from domkl.agent.wire_names import MOST_NAMES
+from domkl.agent.transports.names import MOST_NAMES
 from domkl.base.errors import InputError
 from inmemory import AUTO, PAPER, config, configs, d, paced, until
 from liars import lie, send
 
-OTHER = Life(1, 99)
+OTHER = Incarnation(1, 99)
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """Silence after a fraction of a second, and hellos as often."""
-    monkeypatch.setattr(lives, "QUIET", 0.1)
-    monkeypatch.setattr(conversation, "HELLO_EVERY", 0.03)
+    monkeypatch.setattr(incarnation, "QUIET", 0.1)
+    monkeypatch.setattr(messages, "HELLO_EVERY", 0.03)
 
 
 def agent_of(given, pause=0.002, T=2000):
@@ -38,7 +37,7 @@ def agent_of(given, pause=0.002, T=2000):
 
 def hello(agent, round=0, **more):
     """A hello under an agent's name."""
-    life, mark = agent.post.identity.life, agent.learner.fingerprint
+    life, mark = agent.messages.identity.incarnation, agent.learner.fingerprint
     return wire.encode(wire.Hello(mark, life, round, 0, {}, {}, False, 0, **more))
 
 
@@ -62,11 +61,11 @@ def test_one_neighbour_that_names_another_life_does_not_end_an_agent(near):
         await liar.transport.open()
         task = asyncio.create_task(victim.run())
         for _ in range(25):  # more than twice as long as a name has to be another's
-            send(liar, hello(liar, lives={"l0": OTHER}), "hello")
+            send(liar, hello(liar, incarnations={"l0": OTHER}), "hello")
             await asyncio.sleep(0.02)
         assert not task.done()
         assert victim.learner.round > 5
-        found = snapshot(victim)["name_conflict"], bool(victim.status.faults)
+        found = victim.metrics()["name_conflict"], bool(victim.status.faults)
         await cancelled(task)
         return found
 
@@ -99,10 +98,10 @@ def test_one_neighbour_cannot_keep_an_agent_from_being_ready():
         liar, victim = agents[:2]
         names = {"l1": OTHER}
         for _ in range(10):
-            send(liar, hello(liar, liar.learner.round, lives=names, rivals=["l1"]), "hello")
+            send(liar, hello(liar, liar.learner.round, incarnations=names, rivals=["l1"]), "hello")
             await asyncio.sleep(0.06)
             assert not victim.status.faults
-        assert snapshot(victim)["name_conflict"] == 1  # it is reported all the same
+        assert victim.metrics()["name_conflict"] == 1  # it is reported all the same
         await cancelled(*tasks)
 
     asyncio.run(main())
@@ -114,7 +113,7 @@ def test_one_neighbour_cannot_keep_an_agent_from_being_ready():
 def directed(agent, links, addresses=(), version=1):
     """An agent receives a graph."""
     payload = graphs.encode(version, links, dict(addresses), [])
-    agent.conversation.receive("domkl/net/operator/graph", payload)
+    agent.messages.receive("domkl/net/operator/graph", payload)
 
 
 @pytest.mark.parametrize("many", [MOST_NAMES, MOST_NAMES + 1])
@@ -129,7 +128,7 @@ def test_a_graph_with_more_neighbours_than_a_hello_can_name_is_refused(many, mod
         agent.neighbourhood.update(0)
         assert agent.refused["graph"] == (many > MOST_NAMES)
         assert len(agent.peers) == (1 if many > MOST_NAMES else many)
-        agent.conversation.hello(agent.neighbourhood.wants())
+        agent.messages.hello(agent.neighbourhood.wants())
 
     asyncio.run(main())
 
@@ -228,7 +227,7 @@ def test_an_agent_whose_transport_cannot_be_opened_still_keeps_its_deadlines():
     ],
 )
 def test_a_new_learner_starts_where_most_of_all_its_neighbours_are(rounds, absent, start):
-    assert believed.first_round(rounds, absent) == start
+    assert first_round(rounds, absent) == start
 
 
 def new_beside(near, round):
@@ -251,8 +250,8 @@ def test_one_neighbour_cannot_send_a_new_learner_away_from_those_that_come_later
         await liar.transport.open()
         tasks = [asyncio.create_task(new.run())]
         while not new.status.ready:
-            names = {"v": new.post.identity.life}
-            send(liar, hello(liar, 2**40, lives=names), "hello")
+            names = {"v": new.messages.identity.incarnation}
+            send(liar, hello(liar, 2**40, incarnations=names), "hello")
             send(liar, lie(liar, 2**40))
             await asyncio.sleep(0.02)
         await until(lambda: new.learner.round > 5, 2.0)

@@ -9,7 +9,6 @@ import pytest
 
 from domkl.agent import config
 from domkl.agent.config import AgentConfig, Handed, HttpSection, OutputSection, StreamSection
-from domkl.agent.redacting import redacted
 from domkl.agent.transports.base import TransportSettings
 from domkl.base import toml
 from domkl.base.errors import DataError, InputError
@@ -402,7 +401,7 @@ def test_an_agent_does_not_read_what_it_writes(topic, output):
 def test_no_secret_is_shown():
     http = HttpSection(listen="127.0.0.1:0", token="secret-" * 4)
     output = OutputSection(url="https://example.org/in?key=secret")
-    shown = redacted(AgentConfig("net", "a", inputs=1, http=http, output=output))
+    shown = AgentConfig("net", "a", inputs=1, http=http, output=output).redacted()
     assert "secret" not in f"{vars(shown.http)}{vars(shown.output)}{http!r}"
     assert shown.output.url == "https://example.org/in?***"
     for wrong in ("https://u:secret@example.org/x", "ftp://example.org/?key=secret"):

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from domkl.agent.config import StreamSection
-from domkl.agent.files import Tail
+from domkl.agent.sources import Tail
 from domkl.agent.streams import open_stream
 from readings import append, collect, plain, row
 

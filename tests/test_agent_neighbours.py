@@ -13,7 +13,8 @@ import problems
 from domkl.agent import Agent, graphs
 from domkl.agent.config import RoundSection
 from domkl.agent.streams import aiter_of
-from domkl.agent.transports import MemoryTransport, topics
+from domkl.agent.transports import MemoryTransport
+from domkl.agent.transports.names import OPERATOR, topic
 from inmemory import (
     AUTO,
     PAPER,
@@ -42,10 +43,10 @@ def agent_of(given, X, y, seconds=PAUSE, hub=None):
 
 async def direct(links, version=7, dropped=()):
     """What an operator sends: another graph."""
-    operator = transport(topics.OPERATOR)
+    operator = transport(OPERATOR)
     await operator.open()
     graph = graphs.encode(version, links, {}, dropped)
-    operator.publish(topics.topic("net", topics.OPERATOR, "graph"), graph, retain=True)
+    operator.publish(topic("net", OPERATOR, "graph"), graph, retain=True)
 
 
 # Late

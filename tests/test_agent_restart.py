@@ -82,7 +82,7 @@ def test_late_labels_outlive_a_restart(tmp_path):
 
     for first, last in ((0, 81), (81, 180)):
         agent = Agent(one, stream=events(first, last), out=outs.append)
-        assert agent.memory.readings == first
+        assert agent.store.readings == first
         asyncio.run(asyncio.wait_for(agent.run(), 30))
     run = domkl.simulate(X, y, nx.empty_graph(1), model=AUTO, delay=3)
     np.testing.assert_array_equal([record["y_hat"] for record in outs], run.y_hat[0])
@@ -92,7 +92,7 @@ def test_bounds_outlive_a_restart(tmp_path):
     X, y = problems.streams(2, 80, d)
     both = configs(nx.path_graph(2), output=OutputSection(coverage=0.8))
     agents, _ = restarted(both, X, y, tmp_path, at=40)
-    assert [agent.memory.errors.n for agent in agents] == [79, 79]
+    assert [agent.store.errors.n for agent in agents] == [79, 79]
 
 
 @pytest.mark.parametrize("kind", ["paper", "auto"])
@@ -123,7 +123,7 @@ def test_readings_that_cannot_come_again_are_noted_before_they_are_learnt(kind, 
 
     again = asyncio.run(main())
     alone = domkl.simulate(X, y, nx.empty_graph(1), model=MODELS[kind])
-    assert again.memory.readings == 30
+    assert again.store.readings == 30
     np.testing.assert_array_equal(np.reshape(again.learner.state.theta, alone.theta[0].shape), alone.theta[0])
 
 
@@ -141,7 +141,7 @@ def test_stopping_in_the_middle_saves_what_was_learnt(tmp_path):
 
     agent = asyncio.run(main())
     assert checkpoint.load(tmp_path / "a").round == agent.learner.round > 20
-    assert saved_state(tmp_path / "a")["readings"] == agent.memory.readings
+    assert saved_state(tmp_path / "a")["readings"] == agent.store.readings
 
 
 def test_stopping_in_an_open_round_keeps_readings_that_cannot_come_again(tmp_path):

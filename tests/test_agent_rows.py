@@ -7,11 +7,11 @@ import asyncio
 import numpy as np
 import pytest
 
-from domkl.agent import files
-from domkl.agent.config import StreamSection
-from domkl.agent.joining import Message
+from domkl.agent import sources
+from domkl.agent.config import LONGEST_ROW, StreamSection
 from domkl.agent.rows import JsonRows
 from domkl.agent.streams import Scaling, open_stream
+from domkl.agent.topics import Message
 from domkl.base.errors import DataError, InputError
 from domkl.datasets import Columns, Encoder
 from readings import collect, from_bytes, from_pipe, split
@@ -111,13 +111,13 @@ def test_a_bad_json_row_is_refused_and_takes_a_number(tmp_path, log, line, kind,
 
 
 def test_a_line_too_long_does_not_fill_the_memory():
-    splitter = files.Splitter()
+    splitter = sources.Splitter()
     for _ in range(40):
-        assert splitter.feed(b"a" * files.CHUNK) == []
-        assert len(splitter.rest) <= files.LONGEST + 1
+        assert splitter.feed(b"a" * sources.CHUNK) == []
+        assert len(splitter.rest) <= LONGEST_ROW + 1
     ((number, line), last) = splitter.feed(b"\nnext\n")
     assert (number, last) == (1, (2, b"next"))
-    assert len(line) == files.LONGEST + 1
+    assert len(line) == LONGEST_ROW + 1
 
 
 @pytest.mark.parametrize("comma", [",", ";", "\t"])

@@ -16,15 +16,14 @@ import pytest
 
 from domkl.agent import transports
 from domkl.agent.config import AgentConfig, StreamSection, TransportSection
-from domkl.agent.loop import Agent
-from domkl.agent.serve import service_of
-from domkl.agent.service import METRICS, Service, Status
+from domkl.agent.loop import Agent, Status
+from domkl.agent.serve import METRICS, Service, service_of
 from domkl.agent.streams import open_stream
 from domkl.base.errors import InputError
 from domkl.learning.first_order import Rates
 from domkl.learning.settings import Auto, Paper
-from domkl.watch import connections
-from domkl.watch.handler import Handler
+from domkl.watch import server as page_server
+from domkl.watch.server import Handler
 
 pytest.importorskip("prometheus_client")
 LOOPBACK = ("127.0.0.1", 0)
@@ -202,7 +201,7 @@ def test_silent_clients_cannot_take_all_threads(monkeypatch, caplog):
             for client in clients:
                 assert client.recv(1) == b""  # closed for another, or out of patience
             threads = [t for t in threading.enumerate() if "process_request" in t.name]
-            assert len(threads) <= connections.THREADS
+            assert len(threads) <= page_server.THREADS
             assert ask(found, "/healthz")[0] == 200
         finally:
             for client in clients:
@@ -242,7 +241,8 @@ def test_without_prometheus_client_the_install_line_is_told():
     code = """
 import sys
 sys.modules["prometheus_client"] = None
-from domkl.agent.service import Service, Status
+from domkl.agent.loop import Status
+from domkl.agent.serve import Service
 try:
     Service(("127.0.0.1", 0), Status(), dict)
 except ImportError as error:
@@ -257,7 +257,7 @@ def test_a_device_needs_numpy_and_msgspec_alone():
 import sys, numpy
 before = set(sys.modules)
 import msgspec
-from domkl.agent import config, logs, service, streams
+from domkl.agent import config, logs, serve, streams
 third = {m.split(".")[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)
 print(*sorted(m for m in third if not m.startswith("_") and m not in ("numpy", "cython_runtime")))
 """

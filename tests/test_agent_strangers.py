@@ -11,15 +11,15 @@ import pytest
 import domkl
 import problems
 from domkl.agent import Agent, wire
-from domkl.agent.lives import Life
+from domkl.agent.incarnation import Incarnation
 from domkl.agent.streams import aiter_of
-from domkl.agent.transports import topics
+from domkl.agent.transports.names import OPERATOR, topic
 from domkl.exchange.edges import Held
 from domkl.learning.auto.scale import Summary
 from inmemory import AUTO, PAPER, configs, d, paced, until, y_hats
 
 T = 90
-OTHER = Life(2**62, 1)
+OTHER = Incarnation(2**62, 1)
 #: What once ended agents: too deep, infinite, too large.
 CRUEL = (
     b"[" * 100_000,
@@ -31,11 +31,11 @@ CRUEL = (
 def pester(victim_neighbour):
     """Somebody who can publish under the name of a neighbour sends rubbish, old and foreign messages."""
     send = victim_neighbour.transport._hub.send
-    for message in forgeries(victim_neighbour.learner, victim_neighbour.post.identity.life):
-        send(topics.topic("net", "l1", "theta"), message, False)
+    for message in forgeries(victim_neighbour.learner, victim_neighbour.messages.identity.incarnation):
+        send(topic("net", "l1", "theta"), message, False)
     for message in (b"no json", b"{}", b'{"version": "x", "links": 3}', *CRUEL):
-        send(topics.topic("net", topics.OPERATOR, "graph"), message, False)
-    send(topics.topic("net", "nobody", "theta"), b"", False)
+        send(topic("net", OPERATOR, "graph"), message, False)
+    send(topic("net", "nobody", "theta"), b"", False)
 
 
 def forgeries(learner, life):
@@ -81,7 +81,7 @@ def poisoned(agent, **changes):
     learner, shapes = agent.learner, agent.learner.shapes
     edges = {"l0": Held()}
     update = domkl.Update(5, np.zeros(shapes.theta), np.zeros(shapes.scalars), learner.fingerprint, edges, 1)
-    return wire.encode_update(update._replace(**changes), agent.post.identity.life, 0)
+    return wire.encode_update(update._replace(**changes), agent.messages.identity.incarnation, 0)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_a_forged_update_of_auto_says_of_samples_does_no_lasting_harm(chang
         tasks = [asyncio.create_task(agent.run()) for agent in agents]
         await until(lambda: agents[0].learner.round > 10)
         message = poisoned(agents[1], **changes)
-        agents[1].transport._hub.send(topics.topic("net", "l1", "theta"), message, False)
+        agents[1].transport._hub.send(topic("net", "l1", "theta"), message, False)
         await asyncio.wait_for(asyncio.gather(*tasks), 30)
         return agents
 

@@ -12,7 +12,7 @@ import threading
 import numpy as np
 import pytest
 
-from domkl.agent import files
+from domkl.agent import sources
 from domkl.agent.config import StreamSection
 from domkl.agent.streams import Reading, aiter_of, open_stream
 from domkl.base.errors import DataError, InputError
@@ -127,7 +127,7 @@ def test_a_long_file_lets_the_loop_breathe(tmp_path):
         task.cancel()
 
     asyncio.run(main())
-    assert turns >= path.stat().st_size // files.CHUNK
+    assert turns >= path.stat().st_size // sources.CHUNK
 
 
 def test_a_fault_of_the_source_reaches_the_reader():

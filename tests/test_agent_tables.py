@@ -13,7 +13,7 @@ import time
 import pytest
 
 from databases import postgres
-from domkl.agent import snapshots
+from domkl.agent import sources
 from domkl.agent.config import StreamSection, load
 from domkl.agent.loop import Agent
 from domkl.agent.streams import open_stream
@@ -28,8 +28,8 @@ PLAIN = Columns(target="y", features=("a",))
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(snapshots, "LEAST", 0.005)
-    monkeypatch.setattr(snapshots, "BATCH", 4)
+    monkeypatch.setattr(sources, "LEAST_PAUSE", 0.005)
+    monkeypatch.setattr(sources, "BATCH", 4)
 
 
 class Log:
@@ -140,7 +140,7 @@ def test_rows_of_one_time_are_told_apart_whatever_their_order(tmp_path, monkeypa
     for order in ("desc", "asc"):
         query = f"select * from log order by a {order}"
         assert asyncio.run(restart(query)) == [0, 1, 2, 3, 3, 9]
-    monkeypatch.setattr(snapshots, "MOST_SAME", 1)
+    monkeypatch.setattr(sources, "MOST_SAME", 1)
     assert asyncio.run(restart("select * from log order by rowid")) == [0, 1, 2, 3, 3, 9]
 
 

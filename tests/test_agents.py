@@ -14,7 +14,7 @@ import problems
 from domkl.agent import Agent
 from domkl.agent.config import OutputSection, RoundSection, StreamSection, TransportSection
 from domkl.agent.streams import aiter_of
-from domkl.agent.transports import topics
+from domkl.agent.transports import names
 from domkl.base.errors import InputError
 from inmemory import (
     AUTO,
@@ -113,7 +113,7 @@ def test_precision_is_the_models_unless_given():
 
 def test_readings_come_from_a_topic():
     X, y = problems.streams(1, 20, d)
-    topic, out = topics.topic("net", "sensor", "reading"), []
+    topic, out = names.topic("net", "sensor", "reading"), []
 
     async def main():
         agent = Agent(config("a", stream=StreamSection(kind="topic", topic=topic)), out=out.append)

@@ -15,8 +15,8 @@ import domkl
 import naive
 import problems
 from domkl import alarms
-from domkl.agent.alarming import ReadingAlarms
-from domkl.agent.sections import OutputSection
+from domkl.agent.config import OutputSection
+from domkl.agent.output import ReadingAlarms
 from domkl.base.errors import InputError
 from inmemory import PAPER, agents_of, config, configs, d, restarted, together
 
@@ -154,7 +154,7 @@ def test_agents_judge_as_a_run_does_also_after_a_restart(tmp_path):
         assert [record["surprise"] for record in out[1:]] == expected.surprise[j, 1:].tolist()
     assert outs[0][140]["alarm"]
     agents, _ = restarted(both, X, y, tmp_path, at=120)
-    assert [agent.memory.alarms.count for agent in agents] == expected.alarm.sum(1).tolist()
+    assert [agent.store.alarms.count for agent in agents] == expected.alarm.sum(1).tolist()
 
 
 def test_an_agent_of_classes_raises_no_alarms():

@@ -50,7 +50,7 @@ def test_an_only_neighbour_that_lies_about_its_round_moves_nobody_that_has_learn
 @models
 def test_a_hello_or_a_repeated_update_with_such_a_round_moves_nobody_either(model):
     async def disturb(agents):
-        learner, life = agents[1].learner, agents[1].post.identity.life
+        learner, life = agents[1].learner, agents[1].messages.identity.incarnation
         hello = wire.Hello(learner.fingerprint, life, 2**50, 2**50, {}, {}, True, 2**62)
         liars.send(agents[1], wire.encode(hello), "hello")
         again = wire.Again(learner.fingerprint, life, [liars.lie(agents[1], 2**50)])
@@ -81,7 +81,7 @@ def test_a_fault_that_nobody_foresaw_is_a_refusal_of_its_sender(model, monkeypat
 
         with monkeypatch.context() as patch:
             patch.setattr(agents[0].neighbourhood, "receive", break_down)
-            agents[0].conversation.receive("domkl/net/l1/theta", liars.lie(agents[1], 0))
+            agents[0].messages.receive("domkl/net/l1/theta", liars.lie(agents[1], 0))
 
     agents = as_undisturbed(nx.path_graph(2), model, disturb)
     assert agents[0].refused["fault"] == 1

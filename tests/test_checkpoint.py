@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import forgeries
-from domkl.agent.checkpoint import load, save, sweep
-from domkl.agent.journal import Journal
+from domkl.agent.checkpoint import Journal, load, save, sweep
 from domkl.base.errors import DataError, InputError
 from domkl.learner import files as store
 from saved import ARRAYS, META, anything, one_folder, put

@@ -21,9 +21,8 @@ import pytest
 
 from brokers import free_ports
 from domkl.agent import Agent
-from domkl.agent.sections import OutputSection
-from domkl.agent.serve import service_of
-from domkl.agent.service import METRICS
+from domkl.agent.config import OutputSection
+from domkl.agent.serve import METRICS, service_of
 from domkl.agent.streams import aiter_of
 from inmemory import AUTO, config, paced
 

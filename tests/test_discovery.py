@@ -13,7 +13,8 @@ import netns
 import problems
 from domkl.agent import AgentConfig, certs, load
 from domkl.agent.config import RoundSection, TransportSection
-from domkl.agent.transports import near, security
+from domkl.agent.transports import security
+from domkl.agent.transports.names import local_address
 from domkl.agent.transports.zenoh import configuration
 from domkl.base.errors import InputError
 from inmemory import PAPER, Agent, aiter_of, d, together
@@ -53,17 +54,17 @@ def test_neighbours_on_one_machine_need_no_addresses():
     asyncio.run(together(*agents))
     assert [agent.learner.round for agent in agents] == [25, 25, 25]
     assert all(peer.received_at > 0 for agent in agents for peer in agent.peers.values())
-    assert {*agents[0].transport.settings.connect} == {near.address("found", name) for name in "bc"}
+    assert {*agents[0].transport.settings.connect} == {local_address("found", name) for name in "bc"}
 
 
 def test_addresses_follow_from_names():
     names = [f"l{j}" for j in range(200)]
     for platform in ("linux", "darwin"):
-        found = [near.address("net", name, platform) for name in names]
+        found = [local_address("net", name, platform) for name in names]
         assert all(map(security.is_local, found))
         assert len({*found}) > 190
-        assert found == [near.address("net", name, platform) for name in names]
-    assert near.address("net", "a") != near.address("other", "a")
+        assert found == [local_address("net", name, platform) for name in names]
+    assert local_address("net", "a") != local_address("other", "a")
     given = network_of("ab", listen=("127.0.0.1:7447",))[0].transport_settings()
     assert (given.listen, given.connect) == (("127.0.0.1:7447",), ())
 

@@ -17,10 +17,9 @@ import pytest
 
 import domkl
 import problems
-from domkl.agent import Agent, attempts, checkpoint, service
+from domkl.agent import Agent, checkpoint, logs, serve
 from domkl.agent.config import CheckpointSection, OutputSection, StreamSection
 from domkl.agent.output import MOST, Lines
-from domkl.agent.serve import snapshot
 from domkl.agent.streams import Reading, aiter_of
 from domkl.base.errors import DataError
 from domkl.cli import main
@@ -48,7 +47,7 @@ class Disk:
 def disk(monkeypatch):
     disk = Disk()
     monkeypatch.setattr(files, "write", disk.write)
-    monkeypatch.setattr(attempts, "RETRY", 0.05)
+    monkeypatch.setattr(logs, "RETRY", 0.05)
     return disk
 
 
@@ -76,23 +75,23 @@ def test_an_agent_goes_on_while_its_disk_is_full_and_saves_as_soon_as_there_is_r
     async def main():
         agent = Agent(one, stream=live(X[0], y[0]), out=out.append)
         task = asyncio.create_task(agent.run())
-        await until(lambda: agent.memory.saved >= 10)
-        disk.full, saved = True, agent.memory.saved
+        await until(lambda: agent.store.saved >= 10)
+        disk.full, saved = True, agent.store.saved
         await until(lambda: agent.learner.round > 60 and len(agent.status.faults) == 2)
         assert agent.status.faults[0] == FULL
-        assert agent.memory.durable(agent.learner.round) == saved == checkpoint.load(tmp_path).round
-        assert service._health(agent.status, 30.0).status == 200
-        page = service._readiness(agent.status)
+        assert agent.store.durable(agent.learner.round) == saved == checkpoint.load(tmp_path).round
+        assert serve._health(agent.status, 30.0).status == 200
+        page = serve._readiness(agent.status)
         assert (page.status, page.body.decode().split("; ")[0]) == (503, FULL)
-        facts = snapshot(agent)
+        facts = agent.metrics()
         assert facts["saves_failed"] > 0
         assert facts["readings_unjournalled"] > 20
         assert facts["checkpoint_age_seconds"] > 0.05
         disk.full = False
-        await until(lambda: not agent.memory.saving.fault)
-        assert agent.memory.saved > 60
+        await until(lambda: not agent.store.saving.fault)
+        assert agent.store.saved > 60
         await task
-        assert service._readiness(agent.status).status == 200
+        assert serve._readiness(agent.status).status == 200
         return agent
 
     agent = asyncio.run(asyncio.wait_for(main(), 30))
@@ -112,11 +111,11 @@ def test_saving_is_tried_again_although_no_reading_comes(disk, tmp_path):
     async def main():
         agent = Agent(config("a", checkpoint=section(tmp_path)), stream=then_silence(), out=len)
         task = asyncio.create_task(agent.run())
-        await until(lambda: agent.memory.saved >= 5)
+        await until(lambda: agent.store.saved >= 5)
         disk.full = True
-        await until(lambda: agent.learner.round == 12 and agent.memory.saving.fault)
+        await until(lambda: agent.learner.round == 12 and agent.store.saving.fault)
         disk.full = False
-        await until(lambda: agent.memory.saved == 12)
+        await until(lambda: agent.store.saved == 12)
         await killed(task)
 
     asyncio.run(asyncio.wait_for(main(), 30))
@@ -135,15 +134,15 @@ def test_a_crash_while_the_disk_is_full_goes_back_to_the_last_checkpoint_with_th
         agent = Agent(first, stream=stream(X[0], y[0]), out=outs[0].append)
         near = Agent(other, stream=stream(X[1], y[1]), out=outs[1].append)
         tasks = [asyncio.create_task(each.run()) for each in (agent, near)]
-        await until(lambda: agent.memory.saved >= 10)
-        disk.full, saved = True, agent.memory.saved
+        await until(lambda: agent.store.saved >= 10)
+        disk.full, saved = True, agent.store.saved
         while agent.learner.round < 60:
             await asyncio.sleep(0)
         assert near.peers["l0"].durable == saved
         await killed(tasks[0])
         again = Agent(first, out=outs[0].append)
         assert again.learner.round == saved < 60
-        again.stream = stream(X[0], y[0], skip=again.memory.readings)
+        again.stream = stream(X[0], y[0], skip=again.store.readings)
         with pytest.raises(DataError, match=f"{FULL}; expected room .* goes on from round {saved}"):
             await again.run()  # to the end of its stream, where it says what is not saved
         await tasks[1]
@@ -162,7 +161,7 @@ def test_a_new_device_whose_disk_is_full_learns(disk, tmp_path):
     agent = Agent(one, stream=live(X[0], y[0]), out=out.append)
     with pytest.raises(DataError, match=FULL):
         asyncio.run(asyncio.wait_for(agent.run(), 30))
-    assert len(out) == agent.learner.round == agent.memory.noting.failed == 20
+    assert len(out) == agent.learner.round == agent.store.noting.failed == 20
 
 
 def test_a_journal_outlives_starts_on_a_full_disk(disk, tmp_path):
@@ -183,10 +182,10 @@ def test_a_journal_outlives_starts_on_a_full_disk(disk, tmp_path):
         disk.full = True
         for _ in range(2):
             agent = await life(live(X[0], y[0], first=30), 20)
-            assert agent.memory.saved == 0
-            assert agent.memory.saving.failed > 0
+            assert agent.store.saved == 0
+            assert agent.store.saving.failed > 0
         disk.full = False
-        return await life(live(X[0], y[0], first=agent.memory.readings), 30)
+        return await life(live(X[0], y[0], first=agent.store.readings), 30)
 
     agent = asyncio.run(asyncio.wait_for(main(), 30))
     alone = domkl.simulate(X, y, nx.empty_graph(1), model=PAPER)
@@ -210,7 +209,7 @@ def test_a_full_predictions_file_is_named_and_nothing_stops(tmp_path):
     asyncio.run(asyncio.wait_for(main(), 30))
     assert agent.status.faults == ("predictions cannot be written to /dev/full: No space left on device",)
     assert agent.learner.round == 200
-    assert snapshot(agent)["predictions_lost"] == 200
+    assert agent.metrics()["predictions_lost"] == 200
 
 
 def test_predictions_wait_for_room_and_are_then_whole(tmp_path):
@@ -262,13 +261,13 @@ REAL = """
 import asyncio, os, pathlib, subprocess, sys
 sys.path.insert(0, sys.argv[1])
 import problems
-from domkl.agent import Agent, attempts, checkpoint
+from domkl.agent import Agent, checkpoint, logs
 from inmemory import config, d, paced, until
 from domkl.agent.config import CheckpointSection, StreamSection
 from domkl.agent.streams import aiter_of
 
 place = sys.argv[2]
-attempts.RETRY = 0.1
+logs.RETRY = 0.1
 X, y = problems.streams(1, 4000, d)
 one = config("a", checkpoint=CheckpointSection(place + "/state", every_rounds=20))
 
@@ -277,40 +276,40 @@ def mount(*options):
 
 async def started(seen):
     agent = Agent(one, out=len)
-    agent.stream = aiter_of(paced(X[0], y[0], 0.001), d, agent.memory.readings)
+    agent.stream = aiter_of(paced(X[0], y[0], 0.001), d, agent.store.readings)
     task = asyncio.create_task(agent.run())
     await until(seen(agent))
     return agent, task
 
 async def main():
     mount("-t", "tmpfs", "-o", "size=400k,mode=700", "none")
-    agent, task = await started(lambda one: lambda: one.memory.saved >= 40)
+    agent, task = await started(lambda one: lambda: one.store.saved >= 40)
     filler = open(place + "/filler", "wb", buffering=0)
     try:
         while filler.write(bytes(4096)):
             pass
     except OSError:
         pass
-    await until(lambda: agent.memory.saving.fault)
-    print(agent.memory.saving.fault)
+    await until(lambda: agent.store.saving.fault)
+    print(agent.store.saving.fault)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     saved = checkpoint.load(place + "/state").round
     full, task = await started(lambda one: lambda: one.learner.round > saved + 50)
-    await until(lambda: full.memory.saving.fault)
+    await until(lambda: full.store.saving.fault)
     os.truncate(place + "/filler", 0)
     filler.close()
-    await until(lambda: full.memory.saved > saved + 50)
+    await until(lambda: full.store.saved > saved + 50)
     mount("-o", "remount,ro")
-    await until(lambda: full.memory.saving.fault)
+    await until(lambda: full.store.saving.fault)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     saved = checkpoint.load(place + "/state").round
     again, task = await started(lambda one: lambda: one.learner.round > saved + 50)
-    await until(lambda: again.memory.saving.fault)
-    print(again.memory.saving.fault)
+    await until(lambda: again.store.saving.fault)
+    print(again.store.saving.fault)
     mount("-o", "remount,rw")
-    await until(lambda: again.memory.saved > saved + 50)
+    await until(lambda: again.store.saved > saved + 50)
     print(sorted(path.suffix or path.name for path in pathlib.Path(place, "state").iterdir()))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

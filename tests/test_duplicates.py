@@ -11,9 +11,8 @@ import pytest
 
 import domkl
 import problems
-from domkl.agent import Agent, conversation, lives
+from domkl.agent import Agent, incarnation, messages
 from domkl.agent.config import CheckpointSection
-from domkl.agent.serve import snapshot
 from domkl.agent.streams import aiter_of
 from domkl.agent.transports import make
 from domkl.base.errors import InputError
@@ -26,8 +25,8 @@ REASON = "another agent runs under the name 'l0'"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Silence after a third of a second, and hellos as often."""
-    monkeypatch.setattr(lives, "QUIET", 0.3)
-    monkeypatch.setattr(conversation, "HELLO_EVERY", 0.05)
+    monkeypatch.setattr(incarnation, "QUIET", 0.3)
+    monkeypatch.setattr(messages, "HELLO_EVERY", 0.05)
 
 
 def agent_of(one, X, y, out, pause=0.004):
@@ -66,7 +65,7 @@ def test_a_newcomer_under_a_name_that_is_up_stops_and_both_are_told(caplog):
     assert seen == {REASON}
     assert caplog.records[0].fields["name"] == "l0"
     assert all(agent.refused["duplicate name"] > 0 for agent in agents[1:])
-    assert [agent.post.identity.life.starts for agent in agents] == [1, 1, 1]
+    assert [agent.messages.identity.incarnation.starts for agent in agents] == [1, 1, 1]
 
 
 def test_a_copy_of_a_state_directory_takes_over_without_flapping_and_both_report_it(tmp_path):
@@ -87,15 +86,15 @@ def test_a_copy_of_a_state_directory_takes_over_without_flapping_and_both_report
         tasks.append(asyncio.create_task(second.run()))
         taken = set()
         await until(lambda: REASON in first.status.faults and REASON in second.status.faults)
-        assert near.peers["l0"].life == second.post.identity.life
+        assert near.peers["l0"].incarnation == second.messages.identity.incarnation
         for _ in range(60):  # four times as long as a silence
-            taken.add(near.peers["l0"].life)
+            taken.add(near.peers["l0"].incarnation)
             await asyncio.sleep(0.02)
-        assert taken == {second.post.identity.life}
-        assert snapshot(first)["name_conflict"] == snapshot(second)["name_conflict"] == 1
+        assert taken == {second.messages.identity.incarnation}
+        assert first.metrics()["name_conflict"] == second.metrics()["name_conflict"] == 1
         assert not any(task.done() for task in tasks)
         await killed(tasks[2])
-        await until(lambda: near.peers["l0"].life == first.post.identity.life, 3.0)
+        await until(lambda: near.peers["l0"].incarnation == first.messages.identity.incarnation, 3.0)
         await until(lambda: not first.status.faults, 3.0)
         for task in tasks:
             await killed(task)

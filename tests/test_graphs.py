@@ -59,7 +59,7 @@ def test_only_who_is_dropped_by_name_stays_alone():
         document(links=[["a", "b"], ["c", "d"]]),
         document(links=[["a", "operator"]]),
         document(links=[["a", "b/#"]]),
-        document(links=[["a", f"n{i}"] for i in range(graphs.MOST_NAMES)]),
+        document(links=[["a", f"n{i}"] for i in range(graphs.MOST_LEARNERS)]),
         document(links=7),
         document(dropped=7),
         document(addresses=7),

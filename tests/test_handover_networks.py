@@ -186,8 +186,8 @@ def test_an_agent_that_is_killed_before_its_first_sample_starts_from_the_model_a
     taught_in_river(kind, T=100).hand_over(file)
     section = CheckpointSection(str(tmp_path / "a.ckpt"), sync=False)
     first = Agent(config(file, "a", ["b"], checkpoint=section))
-    first.memory.save(first.learner)
-    first.memory.close()
+    first.store.save(first.learner)
+    first.store.close()
     again = Agent(config(file, "a", ["b"], checkpoint=section))
     assert again.neighbourhood.restored
     other = Agent(dataclasses.replace(config(file, "a", ["b"])))

@@ -150,7 +150,7 @@ def test_a_learner_that_is_killed_becomes_unavailable_by_its_last_will(tmp_path)
         running_agent = asyncio.create_task(agent.run())
         with Home(broker) as home:
             await home.wait(lambda topics: topics.get(STATE) == b"online")
-            agent.sensors.guest._client.socket().shutdown(2)  # the line is cut: nothing is said
+            agent.topics.guest._client.socket().shutdown(2)  # the line is cut: nothing is said
             await home.wait(lambda topics: topics.get(STATE) == b"offline")
             await home.wait(lambda topics: topics.get(STATE) == b"online")  # and comes back by itself
         agent.stop()

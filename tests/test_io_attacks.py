@@ -13,13 +13,13 @@ import time
 import numpy as np
 import pytest
 
-from domkl.agent import Agent, memory, output, sensors
+from domkl.agent import Agent, output, store, topics
 from domkl.agent.config import CheckpointSection, StreamSection
-from domkl.agent.files import Tail
 from domkl.agent.making import make
-from domkl.agent.memory import Memory
 from domkl.agent.output import Lines
-from domkl.agent.refusals import DeadLetters
+from domkl.agent.rows import DeadLetters
+from domkl.agent.sources import Tail
+from domkl.agent.store import Store
 from domkl.agent.streams import Reading, open_stream
 from inmemory import config, until
 from readings import append, collect, from_bytes, row
@@ -42,8 +42,8 @@ def test_a_long_id_is_refused(tmp_path):
 
 
 def test_inputs_that_wait_for_labels_are_limited_in_bytes(monkeypatch):
-    monkeypatch.setattr(memory, "WAITING_BYTES", 10_000)
-    held = Memory(CheckpointSection())
+    monkeypatch.setattr(store, "WAITING_BYTES", 10_000)
+    held = Store(CheckpointSection())
     batch = np.ones((50, 100))
     for k in range(50):
         held.expect_label(str(k), batch[k], 0.5)
@@ -54,17 +54,17 @@ def test_inputs_that_wait_for_labels_are_limited_in_bytes(monkeypatch):
 
 
 def test_readings_of_a_topic_that_wait_are_limited_in_bytes(monkeypatch):
-    monkeypatch.setattr(sensors, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(topics, "MOST_BYTES", 10_000)
     topic = StreamSection(kind="topic", topic="domkl/net/s/v")
 
     async def main():
         agent = Agent(config("v", stream=topic))
         for _ in range(50):
-            agent.conversation.receive("domkl/net/s/v", bytes(1000))
-        queue = agent.sensors.readings
+            agent.messages.receive("domkl/net/s/v", bytes(1000))
+        queue = agent.topics.readings
         assert (queue.qsize(), agent.refused["reading"]) == (10, 40)
         queue.get_nowait()
-        agent.conversation.receive("domkl/net/s/v", b"{}")
+        agent.messages.receive("domkl/net/s/v", b"{}")
         assert (queue.qsize(), agent.refused["reading"]) == (10, 40)
 
     asyncio.run(main())
@@ -84,23 +84,23 @@ def test_the_journal_ends_although_no_row_has_a_label(tmp_path):
         agent = Agent(config("v", **given), out=len)
         task = asyncio.create_task(agent.run())
         for k in range(200):
-            agent.conversation.receive("domkl/net/s/v", b'{"x": [1, 2, %d], "id": %d}' % (k, k))
+            agent.messages.receive("domkl/net/s/v", b'{"x": [1, 2, %d], "id": %d}' % (k, k))
             await asyncio.sleep(0.002)
-        await until(lambda: agent.memory.readings == 200)
+        await until(lambda: agent.store.readings == 200)
         await killed(task)
 
     asyncio.run(main())
     assert len((tmp_path / "journal-0.jsonl").read_bytes().splitlines()) < 150
     again = Agent(config("v", **given), out=len)
-    left = [reading.index for reading in again.memory.noted()]
-    assert left == [*range(again.memory.readings, 200)]
-    assert len(again.memory.waiting) == again.memory.readings > 50
-    again.memory.close()
+    left = [reading.index for reading in again.store.noted()]
+    assert left == [*range(again.store.readings, 200)]
+    assert len(again.store.waiting) == again.store.readings > 50
+    again.store.close()
 
 
 def test_a_crash_between_a_checkpoint_of_the_same_round_and_its_journal_loses_nothing(tmp_path, monkeypatch):
     section = CheckpointSection(str(tmp_path), sync=False)
-    held, learner = Memory(section, journal=True), make(config("v"), 1)[1]
+    held, learner = Store(section, journal=True), make(config("v"), 1)[1]
     held.load(learner)
     held.save(learner)
     for index in range(3):
@@ -112,7 +112,7 @@ def test_a_crash_between_a_checkpoint_of_the_same_round_and_its_journal_loses_no
     with pytest.raises(ZeroDivisionError):
         held.save(learner)
     held.close()
-    again = Memory(section, journal=True)
+    again = Store(section, journal=True)
     again.load(learner)
     assert (again.readings, [reading.index for reading in again.noted()]) == (2, [2])
     again.close()

@@ -10,11 +10,11 @@ import pytest
 
 from domkl.agent import Agent, load, serve
 from domkl.agent.config import StreamSection
-from domkl.agent.joining import JoinedRows, Message, TopicRows
 from domkl.agent.rows import PASSED, RowRefused
 from domkl.agent.serve import serve as run_agent
 from domkl.agent.streams import open_stream
-from domkl.agent.transports.inbox import Retained
+from domkl.agent.topics import JoinedRows, Message, TopicRows
+from domkl.agent.transports.base import Retained
 from domkl.base.errors import DataError, InputError
 from domkl.datasets.columns import Columns
 from domkl.datasets.encoder import Encoder
@@ -201,15 +201,15 @@ def test_a_guess_is_kept_for_the_next_start(tmp_path):
     path.write_text(LONE.replace('"in.csv"', '"in.csv"\nfollow = true'))
     (tmp_path / "in.csv").write_text("c,y\n" + "red,1\nblue,2\n" * 5)
     first = Agent(load(path, {}), out=len)
-    first.memory.close()
+    first.store.close()
     (tmp_path / "in.csv").write_text("c,y\n" + "7,1\n" * 5)  # rotated: only numbers
     again = Agent(load(path, {}), out=len)
-    again.memory.close()
+    again.store.close()
     assert again.config.columns == first.config.columns
     assert again.config.columns.categories == {"c": ("blue", "red")}
     (tmp_path / "a.state" / "columns.json").write_text("[" * 9999)
     damaged = Agent(load(path, {}), out=len)
-    damaged.memory.close()
+    damaged.store.close()
     assert damaged.config.inputs == 1
 
 
@@ -251,7 +251,7 @@ def test_an_agent_that_was_stopped_after_useless_messages_fails(tmp_path, monkey
 
         async def run(self):
             for _ in range(3):
-                self.sensors.receive("domkl/net/s/r", b"{}")
+                self.topics.receive("domkl/net/s/r", b"{}")
             asyncio.get_running_loop().call_later(0.3, self.stop)
             await super().run()
 

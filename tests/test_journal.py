@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import forgeries
-from domkl.agent.journal import Journal
+from domkl.agent.checkpoint import Journal
 from domkl.base.errors import DataError, InputError
 from domkl.learner import files as store
 from saved import anything, one_folder, put

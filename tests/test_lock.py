@@ -14,14 +14,14 @@ import pytest
 import problems
 from domkl import cli
 from domkl.agent import Agent
+from domkl.agent.checkpoint import Lock
 from domkl.agent.config import CheckpointSection
-from domkl.agent.lock import Lock
 from domkl.base.errors import DataError, InputError
 from inmemory import config, d, run_all, stream
 
 HOLD = """
 import sys
-from domkl.agent.lock import Lock
+from domkl.agent.checkpoint import Lock
 lock = Lock(sys.argv[1])
 print(lock.take(), flush=True)
 sys.stdin.read()
@@ -78,8 +78,8 @@ def test_a_second_agent_touches_nothing(tmp_path):
     with pytest.raises(InputError, match=f"is in use by process {os.getpid()}; "):
         Agent(given(tmp_path))
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-    first.memory.close()
-    Agent(given(tmp_path)).memory.close()
+    first.store.close()
+    Agent(given(tmp_path)).store.close()
     assert not list(tmp_path.glob(".*"))  # what a dead process has left
 
 
@@ -88,7 +88,7 @@ def test_an_agent_that_could_not_lock_at_its_start_does_not_write_where_another_
     with monkeypatch.context() as patch:
         patch.setattr(Lock, "take", lambda _: os.open(tmp_path / "no" / "file", os.O_RDONLY))
         agent = Agent(given(tmp_path / "state"), stream=stream(X[0], y[0]), out=len)
-        assert agent.memory.saving.fault
+        assert agent.store.saving.fault
     lock = Lock(tmp_path / "state")
     assert not lock.take()
     with pytest.raises(DataError, match=f"state cannot be saved: process {os.getpid()} uses .*state; "):
@@ -110,4 +110,4 @@ def test_the_checkpoint_of_another_device_is_refused_in_one_line(tmp_path, chang
     with pytest.raises(DataError, match=shown) as refused:
         Agent(dataclasses.replace(given(tmp_path), **change))
     assert "\n" not in str(refused.value)
-    Agent(given(tmp_path)).memory.close()
+    Agent(given(tmp_path)).store.close()

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from domkl.agent import posting
-from domkl.agent.posting import Poster
+from domkl.agent import output
+from domkl.agent.output import Poster
 from domkl.agent.transports.security import check_url
 from domkl.base.errors import InputError
 
@@ -48,12 +48,12 @@ def server(answers=(), body=b""):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(posting, "PAUSE", 0.01)
-    monkeypatch.setattr(posting, "LAST_MOMENT", 0.5)
+    monkeypatch.setattr(output, "POST_PAUSE", 0.01)
+    monkeypatch.setattr(output, "LAST_POSTS", 0.5)
 
 
 def test_each_prediction_is_a_post_in_order(monkeypatch):
-    monkeypatch.setattr(posting, "LAST_MOMENT", 60)  # a busy machine may take seconds for 300 posts
+    monkeypatch.setattr(output, "LAST_POSTS", 60)  # a busy machine may take seconds for 300 posts
     with server() as (url, found):
         poster = Poster(url)
         for i in range(300):
@@ -75,8 +75,8 @@ def test_trouble_of_the_server_is_tried_again_and_a_refusal_is_lost():
 
 
 def test_a_server_that_is_away_or_silent_costs_no_time_and_is_counted(monkeypatch):
-    monkeypatch.setattr(posting, "MOST", 50)
-    monkeypatch.setattr(posting, "PATIENCE", 0.6)
+    monkeypatch.setattr(output, "MOST_UNSENT", 50)
+    monkeypatch.setattr(output, "POST_PATIENCE", 0.6)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for url in ("http://127.0.0.1:1/", f"http://127.0.0.1:{silent.getsockname()[1]}/"):
             poster, start = Poster(url), time.monotonic()

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import problems
-from domkl.agent import Agent, refusals
+from domkl.agent import Agent
+from domkl.agent import rows as refused_rows
 from domkl.agent.config import CheckpointSection, StreamSection
-from domkl.agent.progress import ROLLING, Progress
-from domkl.agent.refusals import DeadLetters
+from domkl.agent.loop import ROLLING, Progress
+from domkl.agent.rows import DeadLetters
 from domkl.learning.first_order import Step
 from inmemory import AUTO, PAPER, config, d, readings, run_all, saved_state, together
 
@@ -105,13 +106,13 @@ def test_a_row_in_the_journal_is_passed_too(tmp_path, model):
 
         agent = Agent(config("a", **options), stream=first(), out=len)
         task = asyncio.create_task(agent.run())
-        while agent.memory.readings < 9:
+        while agent.store.readings < 9:
             await asyncio.sleep(0.001)
         task.cancel()  # as when it is killed: the last readings are in the journal alone
         await asyncio.gather(task, return_exceptions=True)
         out = []
         again = Agent(config("a", **options), out=out.append)
-        assert again.memory.readings < 7
+        assert again.store.readings < 7
         again.stream = readings(X[0, 9:], y[0, 9:])
         await together(again)
         return again, out
@@ -137,7 +138,7 @@ def test_an_error_that_nobody_foresaw_costs_one_row(monkeypatch, step):
     monkeypatch.setattr(agent.learner, step, failing)
     asyncio.run(together(agent))
     assert (agent.rows["sample"], agent.rows.used) == (1, 11)
-    assert agent.memory.readings == 12
+    assert agent.store.readings == 12
 
 
 def test_the_recent_error_is_finite_whatever_the_errors_are():
@@ -182,16 +183,16 @@ def test_rows_that_cannot_be_read_are_kept_as_they_came(tmp_path):
 
 
 def test_bytes_that_are_no_text_and_long_rows_are_kept_as_far_as_they_can_be(tmp_path):
-    rows = refusals.RefusedRows(DeadLetters(str(tmp_path / "bad")))
+    rows = refused_rows.RefusedRows(DeadLetters(str(tmp_path / "bad")))
     for row in (b"\xff\x00", b"a" * 100_000, object()):
-        rows.note(refusals.RowRefused("not a row", "odd"), 0, 1, row)
+        rows.note(refused_rows.RowRefused("not a row", "odd"), 0, 1, row)
     rows.letters.close()
     first, second, third = (letter["row"] for letter in letters(tmp_path / "bad"))
-    assert (first, len(second), third[:7]) == ("\\xff\x00", refusals.MOST_CHARACTERS, "<object")
+    assert (first, len(second), third[:7]) == ("\\xff\x00", refused_rows.MOST_CHARACTERS, "<object")
 
 
 def test_the_file_is_bounded_and_holds_the_last_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(refusals, "MOST_BYTES", 1000)
+    monkeypatch.setattr(refused_rows, "MOST_LETTER_BYTES", 1000)
     kept = DeadLetters(str(tmp_path / "bad"))
     for index in range(200):
         kept.write({"index": index})
@@ -213,11 +214,11 @@ def test_a_file_that_cannot_be_written_is_counted(tmp_path, log):
 
 
 def test_a_record_cut_short_does_not_spoil_the_next(tmp_path, monkeypatch):
-    kept, write = DeadLetters(str(tmp_path / "bad")), refusals.os.write
+    kept, write = DeadLetters(str(tmp_path / "bad")), refused_rows.os.write
     kept.write({"index": 0})
-    monkeypatch.setattr(refusals.os, "write", lambda file, data: write(file, data[:5]))
+    monkeypatch.setattr(refused_rows.os, "write", lambda file, data: write(file, data[:5]))
     kept.write({"index": 1})
-    monkeypatch.setattr(refusals.os, "write", write)
+    monkeypatch.setattr(refused_rows.os, "write", write)
     kept.write({"index": 2})
     kept.close()
     first, _, last = (tmp_path / "bad").read_text().splitlines()

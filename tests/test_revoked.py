@@ -11,7 +11,7 @@ import pytest
 import brokers
 import inmemory
 from domkl import cli
-from domkl.agent import Agent, certs, crl
+from domkl.agent import Agent, certs
 from domkl.agent.config import TransportSection
 from domkl.agent.transports import TransportSettings, make
 from domkl.base.errors import DataError, InputError
@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 
 def names(folder):
-    return sorted({entry.name for entry in crl.read(folder / "crl.pem", folder / "ca.pem")})
+    return sorted({entry.name for entry in certs.read_list(folder / "crl.pem", folder / "ca.pem")})
 
 
 def test_revoking_adds_every_certificate_of_a_name(folder, capsys):
@@ -39,7 +39,7 @@ def test_revoking_adds_every_certificate_of_a_name(folder, capsys):
     assert cli.main(["certs", str(folder), "revoke", "c"]) == 0
     assert cli.main(["certs", str(folder), "revoke", "c"]) == 0  # again changes nothing
     assert names(folder) == ["b", "c"]
-    assert len(crl.read(folder / "crl.pem", folder / "ca.pem")) == 3
+    assert len(certs.read_list(folder / "crl.pem", folder / "ca.pem")) == 3
     assert (folder / "crl.pem").stat().st_mode & 0o777 == 0o644
 
 
@@ -86,7 +86,7 @@ def test_openssl_reads_the_list(folder):
 
 
 def test_a_changed_list_is_read_again_and_a_bad_one_refused(folder, stranger, log):
-    revoked = crl.Revoked(str(folder / "crl.pem"), str(folder / "ca.pem"))
+    revoked = certs.Revoked(str(folder / "crl.pem"), str(folder / "ca.pem"))
     assert revoked.names == frozenset()
     certs.revoke(folder, ["b"])
     revoked.reload()
@@ -103,13 +103,13 @@ def test_a_changed_list_is_read_again_and_a_bad_one_refused(folder, stranger, lo
     refused = [line for line in log() if line["event"] == "list of revoked certificates refused"]
     assert len(refused) == 5
     with pytest.raises(InputError, match=r"\[transport\] revoked: "):
-        crl.Revoked(str(folder / "crl.pem"), str(folder / "ca.pem"))
+        certs.Revoked(str(folder / "crl.pem"), str(folder / "ca.pem"))
     with pytest.raises(DataError, match="was not signed by"):
-        crl.read(stranger / "crl.pem", folder / "ca.pem")
+        certs.read_list(stranger / "crl.pem", folder / "ca.pem")
 
 
 def test_an_agent_refuses_a_revoked_neighbour_and_goes_on(folder, monkeypatch):
-    monkeypatch.setattr("domkl.agent.connection.PAUSE", 0.05)
+    monkeypatch.setattr("domkl.agent.messages.LOOK_EVERY", 0.05)
     files = {key: str(folder / name) for key, name in (("ca", "ca.pem"), ("cert", "a.pem"), ("key", "a.key"))}
     section = TransportSection(kind="memory", revoked=str(folder / "crl.pem"), **files)
     rounds = inmemory.RoundSection(deadline=0.3, start=5.0, resend=0.1)

@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as arrays_of
 
 import domkl
 import inmemory
-from domkl.agent.memory import Memory
-from domkl.agent.sections import CheckpointSection
+from domkl.agent.config import CheckpointSection
+from domkl.agent.store import Store
 from domkl.base.errors import DataError, InputError
 from domkl.learner import schema
 
@@ -111,7 +111,7 @@ def test_a_learner_with_other_settings_refuses_the_state():
 
 
 def memory(folder):
-    return Memory(CheckpointSection(str(folder), sync=False), True, "a", "net")
+    return Store(CheckpointSection(str(folder), sync=False), True, "a", "net")
 
 
 def test_a_journal_of_a_later_version_is_refused(tmp_path):

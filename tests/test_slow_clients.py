@@ -10,8 +10,9 @@ import time
 
 import pytest
 
-from domkl.agent.service import Service, Status
-from domkl.watch import connections
+from domkl.agent.loop import Status
+from domkl.agent.serve import Service
+from domkl.watch import server as page_server
 
 pytest.importorskip("prometheus_client")
 LOOPBACK = ("127.0.0.1", 0)
@@ -56,12 +57,12 @@ def test_fifty_slow_clients_do_not_block_health():
         for path in ("/healthz", "/readyz", "/metrics"):
             assert seconds_to_answer(found.address, path) < 3.0
         assert (
-            sum("process_request" in thread.name for thread in threading.enumerate()) <= connections.THREADS
+            sum("process_request" in thread.name for thread in threading.enumerate()) <= page_server.THREADS
         )
 
 
 def test_a_connection_has_a_deadline_however_it_dribbles(monkeypatch):
-    monkeypatch.setattr(connections, "DEADLINE", 0.2)
+    monkeypatch.setattr(page_server, "DEADLINE", 0.2)
     with Service(LOOPBACK, Status(), dict) as found:
         start = time.monotonic()
         with socket.create_connection(found.address, timeout=5) as client, contextlib.suppress(OSError):

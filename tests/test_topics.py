@@ -10,10 +10,9 @@ import math
 import pytest
 
 import brokers
-from domkl.agent import AgentConfig, certs, load, sensors
+from domkl.agent import AgentConfig, certs, load
+from domkl.agent import topics as foreign
 from domkl.agent.config import OutputSection, StreamSection, TransportSection
-from domkl.agent.redacting import redacted
-from domkl.agent.serve import snapshot
 from domkl.agent.transports import TransportSettings, make
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
@@ -56,7 +55,7 @@ async def client(broker, *topics):
 async def running(given, **options):
     agent = Agent(given, **options)
     task = asyncio.create_task(agent.run())
-    await until(lambda: task.done() or (agent.status.ready and agent.sensors._transport.is_connected))
+    await until(lambda: task.done() or (agent.status.ready and agent.topics._transport.is_connected))
     await asyncio.sleep(0.1)  # until the broker has the subscription
     try:
         yield agent
@@ -152,7 +151,7 @@ def test_a_password_is_never_shown_and_needs_tls_beyond_loopback(tmp_path, monke
     assert cli.main(["agent", str(path), "--check"]) == 0
     assert "s3cret" not in capsys.readouterr().out
     assert "s3cret" not in f"{load(path)!r}{load(path).source_settings()!r}".replace("key=s3cret", "")
-    assert "s3cret" not in f"{redacted(load(path))}{load(path).http.access()}"
+    assert "s3cret" not in f"{load(path).redacted()}{load(path).http.access()}"
     monkeypatch.delenv("DOMKL_STREAM_PASSWORD")
     path.write_text(text.replace('"pw"', '"none"'))
     assert cli.main(["agent", str(path), "--check"]) == 2
@@ -171,7 +170,7 @@ def test_a_broker_may_show_a_certificate_and_ask_for_a_password(tmp_path):
 
         async def main():
             async with running(given, out=len) as agent:
-                assert not agent.sensors.fault
+                assert not agent.topics.fault
                 made.kill()
                 await until(lambda: agent.status.faults)
                 assert agent.status.faults == (f"no connection to the broker {made.address}",)
@@ -181,7 +180,7 @@ def test_a_broker_may_show_a_certificate_and_ask_for_a_password(tmp_path):
 
 def test_a_flood_costs_no_memory_and_is_counted(broker, monkeypatch):
     """4,000 topics, huge and absurd payloads; the honest readings after it are all learnt."""
-    monkeypatch.setattr(sensors, "MOST_READINGS", 2000)
+    monkeypatch.setattr(foreign, "MOST_READINGS", 2000)
     out, junk = (
         [],
         [b"", b"nan", b"1e999", b"{", b"[" * 5000, b'{"power": NaN}', b"9" * 400, b'{"power": {}}'],
@@ -199,9 +198,7 @@ def test_a_flood_costs_no_memory_and_is_counted(broker, monkeypatch):
                     await asyncio.sleep(0.001)
             sensor.publish("flood/0", bytes(900_000))
             before = -1
-            while (
-                before != (before := sensor.counts.sent + agent.rows.read) or agent.sensors.readings.qsize()
-            ):
+            while before != (before := sensor.counts.sent + agent.rows.read) or agent.topics.readings.qsize():
                 await asyncio.sleep(0.1)
             for i in range(50):
                 sensor.publish("home/meter", b'{"power": %d}' % i)
@@ -214,7 +211,7 @@ def test_a_flood_costs_no_memory_and_is_counted(broker, monkeypatch):
     assert agent.rows["too many topics"] + agent.refused["reading"] > 1000
     assert agent.rows["not a reading"] > 0
     assert agent.learner.round == len(out) == 50
-    assert sum(snapshot(agent)["readings_refused"].values()) >= agent.rows.total()
+    assert sum(agent.metrics()["readings_refused"].values()) >= agent.rows.total()
 
 
 def test_a_key_of_zenoh_is_read_and_written_through_the_transport():

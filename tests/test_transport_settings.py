@@ -22,8 +22,8 @@ from domkl.agent.transports import (
     sender_of,
     topic,
 )
+from domkl.agent.transports.names import check_pattern, matches
 from domkl.agent.transports.security import is_local, parse
-from domkl.agent.transports.topics import check_pattern, matches
 from domkl.agent.transports.zenoh import as_key, configuration, load
 from domkl.base.errors import InputError
 from nets import NAMES, NETWORK, Net, collect, linked, network, own, run, with_pair

@@ -24,7 +24,7 @@ import brokers
 import domkl
 from domkl import cli
 from domkl.agent import load
-from domkl.agent.explaining import Explaining
+from domkl.agent.serve import Explaining
 from domkl.base import toml
 from domkl.cli import live, up
 from domkl.lab import experiment, fleet, trial

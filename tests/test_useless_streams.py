@@ -9,7 +9,7 @@ import pytest
 
 from domkl import cli
 from domkl.agent import load
-from domkl.agent.serve import serve, snapshot
+from domkl.agent.serve import serve
 from domkl.base.errors import DataError
 from inmemory import Agent
 
@@ -145,6 +145,6 @@ def test_nothing_at_all_is_no_error(tmp_path):
 def test_refused_rows_are_in_the_metrics(tmp_path):
     agent = Agent(load(written(tmp_path, *USELESS[0][:2]), {}), out=len)
     asyncio.run(agent.run())
-    found = snapshot(agent)
+    found = agent.metrics()
     assert (found["readings_used"], found["readings_refused"]) == (0, {"not a number": 30})
     assert found["dead_letters_lost"] == 0

@@ -14,12 +14,10 @@ import numpy as np
 import pytest
 
 import inmemory
-from domkl.agent import certs, explaining, serve
-from domkl.agent.config import AgentConfig, OutputSection, TransportSection
-from domkl.agent.config_http import HttpSection
+from domkl.agent import certs, serve
+from domkl.agent.config import AgentConfig, HttpSection, LogSection, OutputSection, TransportSection
 from domkl.agent.loop import Agent
-from domkl.agent.sections import LogSection
-from domkl.agent.serve import service_of, show_status
+from domkl.agent.serve import service_of
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
 from domkl.learning.auto import EXPERT_NAMES
@@ -48,7 +46,7 @@ def config(name, neighbours=(), model=MODELS["auto"], **http):
 def fetched(service, path, document=None, context=None, **headers):
     body = None if document is None else json.dumps(document).encode()
     headers = {"Content-Type": "application/json", **headers}
-    url = service.server.url.rstrip("/") + path
+    url = service.url.rstrip("/") + path
     try:
         with urllib.request.urlopen(
             urllib.request.Request(url, body, headers), timeout=10, context=context
@@ -145,7 +143,7 @@ def test_the_page_of_one_shows_all_and_its_own_readings():
             await inmemory.until(lambda: agents[0].neighbourhood.done)
             for _ in range(4):
                 for agent in agents:
-                    show_status(agent)
+                    agent.show_status()
                 await asyncio.sleep(0.01)
             found = await asked(service, "/state"), await asked(service, "/state?learner=c")
             await running
@@ -195,7 +193,7 @@ def test_a_learner_whose_stream_has_ended_is_not_silent(monkeypatch):
         def rows():
             feed = agents[0].predictions.feed
             for agent in agents[1::-1]:
-                show_status(agent)
+                agent.show_status()
             return {} if feed is None else {row["name"]: row for row in feed.document(None)["learners"]}
 
         await inmemory.until(lambda: rows().get("c", {}).get("state") == "done")
@@ -215,13 +213,13 @@ def watched(agent, seconds=30.0):
 
     async def main():
         with service_of(agent, LOOPBACK) as service:
-            async with explaining.explained(agent):
+            async with serve.explained(agent):
                 running = asyncio.create_task(agent.run())
                 await inmemory.until(lambda: agent.learner.round == 200)
                 feed = agent.predictions.feed
                 if agent.config.http.publish == "full":
                     await inmemory.until(lambda: feed.document(None)["detail"]["effects"]["round"] == 200)
-                show_status(agent)
+                agent.show_status()
                 found = await asked(service, "/state")
                 answer = await asked(service, "/predict", {"x": [0.9, 0.5], "explain": True})
                 await asyncio.wait_for(running, seconds)
@@ -240,14 +238,14 @@ def faulty(T=200):
 
 @pytest.mark.parametrize("publish", ["full", "errors", "counts"])
 def test_the_page_shows_which_inputs_matter_and_the_alarms(publish, monkeypatch):
-    for name, seconds in (("FIRST", 0.01), ("EVERY", 0.05), ("REST", 0.0)):
-        monkeypatch.setattr(explaining, name, seconds)
+    for name, seconds in (("FIRST_LOOK", 0.01), ("EXPLAIN_EVERY", 0.05), ("REST", 0.0)):
+        monkeypatch.setattr(serve, name, seconds)
     X, y = faulty()
     settings = dataclasses.replace(config("a", publish=publish), output=OutputSection(alarm_rate=0.01))
     agent = Agent(settings, stream=inmemory.stream(X, y), out=[].append)
     state, answer = watched(agent)
     [row] = state["learners"]
-    assert row["alarms"] == agent.memory.alarms.count >= 1
+    assert row["alarms"] == agent.store.alarms.count >= 1
     if publish != "full":
         assert (state["alarms"], "effects" in state["detail"], "inputs" in answer) == ([], False, False)
         return
@@ -261,7 +259,7 @@ def test_the_page_shows_which_inputs_matter_and_the_alarms(publish, monkeypatch)
 
 
 def test_a_log_that_is_asked_to_tells_which_inputs_matter(monkeypatch, caplog):
-    monkeypatch.setattr(explaining, "FIRST", 0.01)
+    monkeypatch.setattr(serve, "FIRST_LOOK", 0.01)
     settings = dataclasses.replace(config("a", publish="counts"), log=LogSection(inputs=0.05))
     agent = Agent(settings, stream=inmemory.stream(*faulty()), out=[].append)
 
@@ -269,7 +267,7 @@ def test_a_log_that_is_asked_to_tells_which_inputs_matter(monkeypatch, caplog):
         return [each.fields for each in caplog.records if each.getMessage() == "inputs"]
 
     async def main():
-        async with explaining.explained(agent):
+        async with serve.explained(agent):
             await agent.run()
             await inmemory.until(lambda: told() and told()[-1]["round"] == 200)
 
@@ -294,11 +292,11 @@ def test_what_is_published_can_be_limited(publish, hidden):
         ]
         with service_of(agents[0], LOOPBACK) as service:
             await inmemory.together(*agents)
-            show_status(agents[0])
+            agents[0].show_status()
             text = await asyncio.to_thread(
-                lambda: urllib.request.urlopen(service.server.url + "metrics").read().decode()
+                lambda: urllib.request.urlopen(service.url + "metrics").read().decode()
             )
-            sent = agents[0].conversation.gossip.known["a"]
+            sent = agents[0].messages.gossip.known["a"]
             return (
                 await asked(service, "/state"),
                 await asked(service, "/predictions"),
@@ -351,7 +349,7 @@ def test_a_certificate_of_the_network_opens_the_page(tmp_path):
         )
 
         async def asking(service):
-            assert service.server.url.startswith("https://")
+            assert service.url.startswith("https://")
             found = []
             for name in ("b", None):
                 context = ssl.create_default_context(cafile=files["ca"])

@@ -18,8 +18,8 @@ from domkl.lab import experiment, trial
 from domkl.learning import explain
 from domkl.learning.auto import explain as learnt
 from domkl.watch import Feed, RunFeed, feed
-from domkl.watch.errors import MOST_POINTS, ROLLING, Curve
-from domkl.watch.requests import encoded
+from domkl.watch.access import encoded
+from domkl.watch.feed import MOST_POINTS, ROLLING, Curve
 
 
 def told(y, y_hat, delay=0, learner="a", into=None):

@@ -12,7 +12,8 @@ import time
 import pytest
 
 from domkl.base.errors import InputError
-from domkl.watch import Access, Feed, Server, connections, files
+from domkl.watch import Access, Answer, Feed, Server
+from domkl.watch import server as page_server
 
 LOOPBACK = ("127.0.0.1", 0)
 TOKEN = "a-token-that-is-long-enough"
@@ -63,7 +64,7 @@ def post(server, document, **headers):
 
 
 def test_files_are_those_of_the_folder_and_nothing_else(served):
-    for path, stored in files.stored().items():
+    for path, stored in page_server.page_files().items():
         code, body, headers = ask(served, path)
         assert (code, body, headers["Content-Type"]) == (200, stored.plain, stored.kind)
         code, body, headers = ask(served, path, Accept_Encoding="gzip, br")
@@ -82,7 +83,7 @@ def test_files_are_those_of_the_folder_and_nothing_else(served):
 
 
 def test_all_that_a_browser_loads_has_at_most_60_kb():
-    assert sum(len(stored.zipped) for stored in files.stored().values()) <= 60_000
+    assert sum(len(stored.zipped) for stored in page_server.page_files().values()) <= 60_000
 
 
 def test_every_answer_forbids_what_the_page_does_not_need(served):
@@ -162,7 +163,7 @@ def test_many_pages_cost_little_more_than_one(monkeypatch):
 
 
 def test_streams_are_few_and_do_not_take_the_place_of_others(monkeypatch):
-    monkeypatch.setattr(connections, "STREAMS", 3)
+    monkeypatch.setattr(page_server, "STREAMS", 3)
     with Server(LOOPBACK, fed()) as server, contextlib.ExitStack() as stack:
         for _ in range(3):
             assert b"200" in next(stack.enter_context(following(server)))
@@ -172,7 +173,7 @@ def test_streams_are_few_and_do_not_take_the_place_of_others(monkeypatch):
 
 def test_a_client_that_does_not_read_is_dropped_and_counted(monkeypatch):
     monkeypatch.setattr("domkl.watch.server.EVERY", 0.001)
-    monkeypatch.setattr("domkl.watch.handler.Handler.timeout", 0.2)
+    monkeypatch.setattr("domkl.watch.server.Handler.timeout", 0.2)
     feed = Feed("net")
     for n in range(800):
         feed.status({"learner": f"learner-{n}", "state": "ready", "faults": ["x" * 200]})
@@ -236,7 +237,7 @@ def test_without_a_learner_there_are_no_questions():
 
 
 def test_a_token_is_needed_where_one_is_given():
-    with Server(LOOPBACK, fed(), TOKEN, routes={"/healthz": files.answer}) as server:
+    with Server(LOOPBACK, fed(), TOKEN, routes={"/healthz": page_server.page_file}) as server:
         for path in ("/", "/state", "/page.js", "/events", "/predictions", "/nothing"):
             assert ask(server, path)[0] == 401, path
         for wrong in ("Bearer", "Bearer x", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer é"):
@@ -271,7 +272,7 @@ def test_short_tokens_are_refused():
 
 
 def test_other_machines_see_no_page_without_a_token():
-    routes = {"/metrics": lambda _: files.Answer(200, b"1"), "/healthz": lambda _: files.Answer(200, b"ok")}
+    routes = {"/metrics": lambda _: Answer(200, b"1"), "/healthz": lambda _: Answer(200, b"ok")}
     access = Access(is_local=False)
     with Server(LOOPBACK, fed(), routes=routes, access=access) as server:
         for path in ("/", "/state", "/events", "/predictions", "/page.js"):
@@ -296,7 +297,7 @@ def test_ten_thousand_connections_leave_few_threads():
             if n % 1000 == 0:
                 assert (
                     sum("process_request" in each.name for each in threading.enumerate())
-                    <= connections.THREADS
+                    <= page_server.THREADS
                 )
             if time.monotonic() - begin > 5:  # on a slow machine fewer will do
                 break

@@ -12,7 +12,7 @@ import pytest
 import domkl
 import forgeries
 from domkl.agent import wire
-from domkl.agent.lives import Life
+from domkl.agent.incarnation import Incarnation
 from domkl.agent.wire import Again, Hello
 from domkl.base.errors import InputError, PeerError
 from domkl.exchange.edges import Held
@@ -204,21 +204,12 @@ def test_one_number_that_is_not_finite_is_enough(bad, dtype):
     narrow = theta.astype(dtype)
     wide = narrow.astype(float).tobytes()
     np.testing.assert_array_equal(
-        decoder(dtype=dtype).decode(changed(theta=wide, scalars=bytes(16))).update.theta, narrow
+        decoder().decode(changed(theta=wide, scalars=bytes(16))).update.theta, narrow
     )
     narrow[1, 2] = bad
     wide = narrow.astype(float).tobytes()
     with pytest.raises(PeerError, match="theta is not finite"):
-        decoder(dtype=dtype).decode(changed(theta=wide))
-
-
-@pytest.mark.parametrize("value", [0.1, 1e300, 1e-300])
-def test_nothing_is_rounded_on_the_way_in(value):
-    message = wire.encode_update(UPDATE._replace(theta=np.full(SHAPE, value)), LIFE, 0)
-    with pytest.raises(
-        PeerError, match=r"theta does not fit into float32.*let its sender compute in float32"
-    ):
-        decoder(dtype=np.float32).decode(message)
+        decoder().decode(changed(theta=wide))
 
 
 def test_what_a_precision_cannot_hold_is_refused():
@@ -236,8 +227,8 @@ def test_what_a_precision_cannot_hold_is_refused():
     [
         ({"round": -1}, {}, "round is -1; expected a whole number from 0 to 4503599627370495"),
         ({"round": np.int64(3)}, {}, "round is .*3"),
-        ({}, {"life": Life(2**63, 1)}, "life.starts is 9223372036854775808"),
-        ({}, {"life": Life(1, -1)}, "life.key is -1"),
+        ({}, {"incarnation": Incarnation(2**63, 1)}, "life.starts is 9223372036854775808"),
+        ({}, {"incarnation": Incarnation(1, -1)}, "life.key is -1"),
         ({}, {"durable": None}, "durable is None"),
         ({}, {"durable": 8}, "durable is 8; expected a whole number from 0 to 7"),
         ({}, {"dtype": "float8"}, "dtype is 'float8'; expected one of float64, float32, float16"),
@@ -255,14 +246,14 @@ def test_what_a_precision_cannot_hold_is_refused():
 )
 def test_the_callers_faults(change, options, fault):
     with pytest.raises(InputError, match=fault):
-        wire.encode_update(UPDATE._replace(**change), **{"life": LIFE, "durable": 1} | options)
+        wire.encode_update(UPDATE._replace(**change), **{"incarnation": LIFE, "durable": 1} | options)
 
 
 @pytest.mark.parametrize(
     "message",
     [
         Again(MARK, LIFE, [b""] * 65),
-        Again(MARK, Life(-1, 1), []),
+        Again(MARK, Incarnation(-1, 1), []),
         Hello(MARK, LIFE, 1, 1, {"a/b": 1}, {}, False, 1),
         Hello(MARK, LIFE, 1, 1, {}, {"a": Held(-1)}, False, 1),
         Hello(MARK, LIFE, 1, 1, {}, {}, None, 1),
@@ -277,7 +268,6 @@ def test_what_no_peer_would_take_is_not_sent(message):
     ("options", "fault"),
     [
         ({"shape": (0, 3)}, "shape is 0; expected a whole number of at least 1"),
-        ({"dtype": np.float16}, "dtype is float16; expected float64 or float32"),
         ({"max_bytes": 0}, "max_bytes is 0"),
     ],
 )

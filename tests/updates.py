@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from domkl.agent import wire
-from domkl.agent.lives import Life
+from domkl.agent.incarnation import Incarnation
 from domkl.agent.wire import Decoder, Hello
 from domkl.exchange.edges import Held
 from domkl.exchange.message import Update
@@ -20,7 +20,7 @@ SHAPE = (2, 3)
 THETA, SCALARS = np.arange(6.0).reshape(SHAPE) / 7, np.array([0.1, 0.2])
 NEWS = {"a": Summary.of(np.arange(8.0).reshape(4, 2), 4), "c-3": Summary.of(np.ones((1, 2)), 1)}
 UPDATE = Update(7, THETA, SCALARS, MARK, {"b": Held(1, 2, 6, 6, 5), "c-3": Held()}, 2, NEWS)
-LIFE = Life(3, 7)
+LIFE = Incarnation(3, 7)
 HELLO = Hello(MARK, LIFE, 7, 5, {"b": 6}, {"b": Held(1, 2, 6, 6, 5)}, False, 1, {"c-3": 6})
 
 

@@ -1,8 +1,12 @@
 """Certificates for a network of learners: one CA, one certificate each, and a broker's configuration.
 
 Keys are elliptic (P-256), in PKCS8 PEM files that only their owner can read. A key that exists is never
-overwritten; a certificate is renewed by removing its .pem file and making it again. `crl.pem` lists revoked
-certificates, `issued.txt` the serial number and the name of each that was made.
+overwritten; a certificate is renewed by removing its .pem file and making it again. `issued.txt` lists the
+serial number and the name of each that was made.
+
+`crl.pem` lists revoked certificates: `domkl certs DIRECTORY revoke NAME` signs it, and agents read it. A
+learner is known by its name, so each entry has the name beside the serial number, in an extension that
+brokers ignore. A name that was revoked is not used again.
 """
 
 from __future__ import annotations
@@ -10,16 +14,131 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import ipaddress
+import logging
 import os
 import pathlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from ..base.errors import DataError, InputError
 from ..base.extras import need
 from ..learner import files
-from . import crl
-from .transports.topics import ROOT, check_name
+from .logs import Limited, tell
+from .transports.names import ROOT, check_name
+
+LOG = logging.getLogger(__name__)
+#: How long a list is valid, in days: brokers refuse everybody once it has expired.
+LIST_DAYS = 3650
+#: Bytes of a list that are read_list at most: some ten thousand entries.
+LONGEST_LIST = 4 * 2**20
+#: The extension that holds a name; a number made from a random UUID needs no registration.
+NAME_EXTENSION = "2.25.203450498327471265948417394855931264519"
+
+
+class RevokedCertificate(NamedTuple):
+    """A certificate that was revoked."""
+
+    serial: int
+    name: str
+
+
+def sign_list(authority: tuple[Any, Any], entries: Iterable[RevokedCertificate]) -> bytes:
+    """A list of these entries, signed by the CA."""
+    x509 = need("cryptography.x509", "agent")
+    certificate, key = authority
+    now = datetime.datetime.now(datetime.timezone.utc)
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(certificate.subject)
+        .last_update(now - datetime.timedelta(days=1))  # clocks of devices are not exact
+        .next_update(now + datetime.timedelta(days=LIST_DAYS))
+        .add_extension(x509.CRLNumber(int(now.timestamp() * 1000)), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
+    )
+    for entry in dict.fromkeys(entries):
+        builder = builder.add_revoked_certificate(_revoked(entry, now))
+    made = builder.sign(key, need("cryptography.hazmat.primitives.hashes", "agent").SHA256())
+    form = need("cryptography.hazmat.primitives.serialization", "agent").Encoding.PEM
+    found: bytes = made.public_bytes(form)
+    return found
+
+
+def _revoked(entry: RevokedCertificate, now: datetime.datetime) -> Any:
+    x509 = need("cryptography.x509", "agent")
+    name = entry.name.encode()
+    text = b"\x0c" + bytes([len(name)]) + name  # a UTF8String; names have at most 64 letters
+    extension = x509.UnrecognizedExtension(x509.ObjectIdentifier(NAME_EXTENSION), text)
+    builder = x509.RevokedCertificateBuilder().serial_number(entry.serial).revocation_date(now)
+    return builder.add_extension(extension, critical=False).build()
+
+
+def read_list(path: str | os.PathLike[str], ca: str | os.PathLike[str]) -> list[RevokedCertificate]:
+    """The entries of a list; an error unless it is one of this CA."""
+    x509 = need("cryptography.x509", "agent")
+    remedy = "expected the crl.pem beside that CA; copy it again, or make it with: domkl certs"
+    try:
+        with open(path, "rb") as file:
+            found = x509.load_pem_x509_crl(file.read(LONGEST_LIST))
+        issuers = x509.load_pem_x509_certificates(pathlib.Path(ca).read_bytes())
+        signed = any(found.is_signature_valid(issuer.public_key()) for issuer in issuers)
+        entries = [RevokedCertificate(each.serial_number, _name_in(each)) for each in found]
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"{path} is no list of revoked certificates: {error}; {remedy}") from None
+    if not signed:
+        raise DataError(f"{path} was not signed by {ca}; {remedy}")
+    return entries
+
+
+def _name_in(entry: Any) -> str:
+    """The learner's name in an entry; "" where it has none, as in lists of other programs."""
+    x509 = need("cryptography.x509", "agent")
+    oid = x509.ObjectIdentifier(NAME_EXTENSION)
+    try:
+        value: bytes = entry.extensions.get_extension_for_oid(oid).value.value
+    except x509.ExtensionNotFound:
+        return ""
+    return value[2:].decode("ascii", "replace")
+
+
+class Revoked:
+    """Names whose messages are refused: of a file that is read_list again whenever it changes."""
+
+    def __init__(self, path: str | None, ca: str | None) -> None:
+        self._path, self._ca = path, ca
+        self._limited = Limited(LOG)
+        self._seen: object = None
+        self.names: frozenset[str] = frozenset()
+        if path is not None:
+            self._seen = self._look()
+            self._read()
+
+    def reload(self) -> None:
+        """Read the file if it has changed; one that cannot be used leaves the names as they were."""
+        seen = self._look()
+        if self._path is None or seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            self._read()
+        except InputError as error:
+            self._limited.warn("revoked", "list of revoked certificates refused", reason=str(error))
+
+    def _look(self) -> object:
+        try:
+            found = os.stat(self._path or "")
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _read(self) -> None:
+        try:
+            names = frozenset(entry.name for entry in read_list(str(self._path), str(self._ca))) - {""}
+        except DataError as error:
+            raise InputError(f"[transport] revoked: {error}") from None
+        if names != self.names:
+            tell(LOG, logging.INFO, "revoked certificates", names=sorted(names))
+        self.names = names
+
 
 CA_DAYS = 3650
 BROKER = "broker"
@@ -56,7 +175,7 @@ def make(
     folder = pathlib.Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     made, authority = _authority(folder)
-    gone = {entry.name for entry in crl.read(folder / REVOKED, folder / "ca.pem")}
+    gone = {entry.name for entry in read_list(folder / REVOKED, folder / "ca.pem")}
     for name in dict.fromkeys(names):
         if name in gone:
             raise InputError(f"{name!r} was revoked; expected a name that was not; give it another name")
@@ -71,24 +190,24 @@ def revoke(directory: str | os.PathLike[str], names: Sequence[str]) -> pathlib.P
         raise InputError(f"{folder} has no ca.key; expected a directory of domkl certs; name that one")
     _, authority = _authority(folder)
     issued = _issued(folder)
-    entries = crl.read(folder / REVOKED, folder / "ca.pem")
+    entries = read_list(folder / REVOKED, folder / "ca.pem")
     for name in names:
         found = [entry for entry in issued if entry.name == name]
         if not found:
             raise InputError(f"{name!r} has no certificate here; expected a name in {ISSUED}; correct it")
         entries += found
-    files.replace(folder / REVOKED, crl.sign(authority, entries), sync=True)
+    files.replace(folder / REVOKED, sign_list(authority, entries), sync=True)
     (folder / REVOKED).chmod(0o644)  # nothing in it is secret, and a broker reads it
     return folder / REVOKED
 
 
-def _issued(folder: pathlib.Path) -> list[crl.RevokedCertificate]:
+def _issued(folder: pathlib.Path) -> list[RevokedCertificate]:
     """All certificates that the CA has made."""
     path = folder / ISSUED
     lines = path.read_text(encoding="ascii").split("\n") if path.exists() else []
     pairs = [line.split() for line in lines if line]
     try:
-        return [crl.RevokedCertificate(int(serial, 16), name) for serial, name in pairs]
+        return [RevokedCertificate(int(serial, 16), name) for serial, name in pairs]
     except ValueError:
         raise DataError(f"{path} is damaged; expected lines of a number and a name; restore it") from None
 
@@ -149,7 +268,7 @@ def _authority(folder: pathlib.Path) -> tuple[list[Made], tuple[Any, Any]]:
     authority = _load_certificate(certificate), private
     made = [Made(certificate, new), made_key, Made(folder / REVOKED, not (folder / REVOKED).exists())]
     if made[-1].new:
-        _write(folder / REVOKED, crl.sign(authority, []), 0o644)
+        _write(folder / REVOKED, sign_list(authority, []), 0o644)
     return made, authority
 
 

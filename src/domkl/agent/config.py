@@ -1,63 +1,470 @@
-"""An agent's settings: a TOML file, environment variables over it, all checked before anything runs."""
+"""An agent's settings: a TOML file, environment variables over it, all checked before anything runs.
+
+Each section of the file is a class that checks itself; `AgentConfig` checks what they mean together.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
-from collections.abc import Mapping
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ..base import checks, toml
+from ..base.errors import InputError
+from ..datasets import readers
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
+from ..datasets.readers import queries
 from ..exchange.message import PAYLOADS
-from ..learning import settings
+from ..learning import alarms, conformal, settings
 from ..learning.settings import Auto, ModelSettings, Paper
+from ..watch import Access
 from ..watch.access import SHORTEST
-from . import named_files
-from .config_http import HttpSection
-from .files import LONGEST
-from .homeassistant import Device
-from .sections import (
-    ARRIVAL,
-    STORED,
-    TARGET,
-    CheckpointSection,
-    Handed,
-    LogSection,
-    OutputSection,
-    RoundSection,
-    StreamSection,
-    TransportSection,
-    distinct,
-    need_that,
-    secret_of,
-)
-from .transports import near, topics
+from ..watch.feed import LEVELS as PUBLISHED
+from .homeassistant import PREFIX, Device
+from .transports import security
+from .transports.base import KINDS as TRANSPORTS
 from .transports.base import TransportSettings
-from .wire_names import MOST_NAMES
+from .transports.names import (
+    MOST_NAMES,
+    OPERATOR,
+    ROOT,
+    STATE,
+    check_filter,
+    check_name,
+    is_topic,
+    local_address,
+    matches,
+    may_be_ours,
+    sender_of,
+)
 
 __all__ = [
-    "AgentConfig",
-    "CheckpointSection",
-    "Handed",
-    "HttpSection",
-    "LogSection",
-    "OutputSection",
-    "RoundSection",
-    "StreamSection",
-    "TransportSection",
-    "keys",
-    "load",
+    *("AgentConfig", "CheckpointSection", "Handed", "HttpSection", "LogSection", "OutputSection"),
+    *("RoundSection", "StreamSection", "TransportSection", "keys", "load"),
 ]
 
+#: Sources that are read again after a restart: files of lines, and tables that are read as a whole.
+LINES, TABLES = ("csv", "jsonl"), ("parquet", "database")
+STORED = (*LINES, *TABLES)
+STREAMS = ("stdin", *STORED, "topic")
+#: A column that every message of a topic has: when it arrived, in seconds since 1970.
+ARRIVAL = "arrival"
+#: The column to predict, where none is named.
+TARGET = "y"
+#: Seconds that the value of a topic counts, where values are joined.
+WITHIN = 60.0
+LOG_LEVELS = ("debug", "info", "warning", "error")
+#: Bytes of one row, or of a message that is one.
+LONGEST_ROW = 2**20
+
+
+@dataclass(frozen=True)
+class Handed:
+    """[model] path: a file of hand_over(), DOMKL.save() or `domkl run`, the same at every learner."""
+
+    takes_raw: ClassVar[bool] = True
+    has_rates: ClassVar[bool] = False
+    predicts_log_odds: ClassVar[bool] = False
+
+    path: str
+
+    def __post_init__(self) -> None:
+        need_that(bool(self.path), "path is ''; expected a taught model; name its file or leave path out")
+
+
+class _WithLogin:
+    """What sections share that may name a user of a broker."""
+
+    user: str | None
+    password: str | None
+    password_file: str | None
+
+    def _check_login(self) -> None:
+        wrong = "password and password_file are both given; expected one; leave one out"
+        need_that(self.password is None or self.password_file is None, wrong)
+        wrong = "a password is given without user; expected both; add user"
+        need_that(bool(self.user) or (self.password is None and self.password_file is None), wrong)
+
+    def secret(self) -> str | None:
+        """The password, from the section or the first line of its file."""
+        if self.password_file is None:
+            return self.password
+        expected = "the password in its first line; write one"
+        lines = _read_secret(f"password_file {self.password_file}", self.password_file, expected).splitlines()
+        return lines[0] if lines else ""
+
+
+@dataclass(frozen=True)
+class StreamSection(_WithLogin):
+    """[stream]: where readings come from, and the fixed public bounds that scale them."""
+
+    kind: str = ""  # that of the path or the topic, where left out
+    path: str | None = field(default=None, repr=False)  # a file, sqlite:FILE or postgresql://..., as of run
+    query: str = ""  # of a database
+    follow: bool = False
+    topic: str | None = None  # one reading a message
+    topics: tuple[str, ...] = ()  # joined by time into one reading
+    trigger: str | None = None
+    within: float | None = None
+    broker: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    password_file: str | None = None
+    ca: str | None = None
+    insecure: bool = False
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    target_low: float | None = None
+    target_high: float | None = None
+    journal: bool = False
+    dead_letters: str | None = None  # file of refused rows; "" nowhere; None beside the checkpoints
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", self.kind or self._kind())
+        checks.one_of("kind", self.kind, STREAMS)
+        self._goes_with("path", self.kind in STORED, "kind is csv, jsonl, parquet or database")
+        key = "topics" if self.topics else "topic"
+        self._goes_with(key, self.kind == "topic", "kind is topic")
+        wrong = f"follow is true and kind is {self.kind}; expected a file or a database; leave follow out"
+        need_that(not self.follow or self.kind in STORED, wrong)
+        self._check_database()
+        self._check_topics()
+        self._check_broker()
+        self._check_bounds()
+
+    @property
+    def passes(self) -> bool:
+        """Whether a reading is gone once it was handed out, as no file and no journal holds it."""
+        return self.kind not in STORED and not self.journal
+
+    @property
+    def ends(self) -> bool:
+        """Whether an agent without a state reads the same rows again from the first to the last."""
+        return self.kind in STORED and not self.follow
+
+    @property
+    def shown(self) -> str:
+        """What people call the file or database; never an address, which may hold a password."""
+        path = str(self.path)
+        return queries.name_of(path) if queries.is_database(path) else path
+
+    def _kind(self) -> str:
+        """The kind of source that the other keys tell."""
+        if self.topic or self.topics:
+            return "topic"
+        if self.path is None:
+            return "stdin"
+        if readers.is_stored(self.path):
+            return "database" if queries.is_database(self.path) else "parquet"
+        return "jsonl" if self.path.lower().endswith((".jsonl", ".ndjson", ".json")) else "csv"
+
+    def _goes_with(self, key: str, wanted: bool, when: str) -> None:
+        """A key that is needed in one case and has no meaning in the others."""
+        fact, remedy = ("not given", f"add {key}") if wanted else ("given", f"leave {key} out")
+        wrong = f"{key} is {fact} and kind is {self.kind}; expected {key} if {when}, else not; {remedy}"
+        need_that(wanted == bool(getattr(self, key)), wrong)
+
+    def _check_database(self) -> None:
+        is_database = queries.is_database(self.path or "")
+        found = "a database" if is_database else "no database"
+        wrong = f"kind is {self.kind} and path is {found}; expected kind to say what path is; leave kind out"
+        need_that(is_database == (self.kind == "database"), wrong)
+        wrong = "query is given and path is no database; expected one; leave query out"
+        need_that(is_database or not self.query, wrong)
+        if is_database:
+            queries.name_of(str(self.path))  # refuses an address that would show its password
+
+    def _check_topics(self) -> None:
+        wrong = "topic and topics are both given; expected topic, or topics to join; leave one out"
+        need_that(not (self.topic and self.topics), wrong)
+        for topic in self.patterns:
+            check_filter(topic, "topic")
+            wrong = f"topic is {topic!r}; expected {ROOT}/<network>/<sender>/<channel>; write it in full"
+            need_that(not may_be_ours(topic) or is_topic(topic) or bool(self.broker), wrong)
+        distinct("topics", self.topics)
+        if self.within is not None:
+            checks.positive("within", self.within)
+        if self.trigger is not None:
+            check_filter(self.trigger, "trigger")
+        for key in ("within", "trigger"):
+            wrong = f"{key} is given without topics, which it is about; expected both; leave {key} out"
+            need_that(getattr(self, key) is None or bool(self.topics), wrong)
+
+    def _check_broker(self) -> None:
+        given = [key for key in ("user", "password", "password_file", "ca") if getattr(self, key) is not None]
+        remedy = "write it into path, or ~/.pgpass" if self.kind == "database" else "add broker"
+        wrong = f"{' and '.join(given)} given without broker; expected them together; {remedy}"
+        need_that(self.broker is not None or not given, wrong)
+        wrong = "insecure is true without broker, which it is about; add broker or leave insecure out"
+        need_that(self.broker is not None or not self.insecure, wrong)
+        self._check_login()
+        if self.broker is not None:
+            security.parse(self.broker, "broker")
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The topics to read, which may have wildcards."""
+        return self.topics or ((self.topic,) if self.topic else ())
+
+    def _check_bounds(self) -> None:
+        counts = len(self.low), len(self.high)
+        wrong = "low has {} numbers and high {}; expected as many; give each input both bounds"
+        need_that(counts[0] == counts[1], wrong.format(*counts))
+        for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
+            _refuse_bounds(f"low[{i}]", low, f"high[{i}]", high)
+        wrong = "only one of target_low and target_high is given; expected both or neither; add the other"
+        need_that((self.target_low is None) == (self.target_high is None), wrong)
+        if self.target_low is not None and self.target_high is not None:
+            _refuse_bounds("target_low", self.target_low, "target_high", self.target_high)
+
+    def check_inputs(self, inputs: int) -> None:
+        """Refuse bounds that are not of as many inputs as x has."""
+        for key in ("low", "high"):
+            found = len(getattr(self, key))
+            wrong = f"[stream] {key} has {found} items; expected as many as inputs, {inputs}; fix one of them"
+            need_that(found in (0, inputs), wrong)
+
+
+@dataclass(frozen=True)
+class TransportSection(_WithLogin):
+    """[transport]: how updates travel; the network's and the learner's name are the file's own."""
+
+    kind: str = ""  # what the other keys tell, where left out: see `chosen`
+    listen: tuple[str, ...] = ()
+    connect: tuple[str, ...] = ()
+    announce: tuple[str, ...] = ()
+    discover: str = ""
+    broker: str = TransportSettings.broker
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    password_file: str | None = None
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    revoked: str | None = None
+    insecure: bool = False
+    max_bytes: int = TransportSettings.max_bytes
+    inbox: int = TransportSettings.inbox
+
+    def __post_init__(self) -> None:
+        checks.one_of("kind", self.kind or TRANSPORTS[0], TRANSPORTS)
+        checks.count("max_bytes", self.max_bytes)
+        checks.count("inbox", self.inbox)
+        for key in ("listen", "connect", "announce"):
+            for address in getattr(self, key):
+                security.parse(address, key)
+        security.parse(self.broker, "broker")
+        checks.one_of("discover", self.discover, ("", "lan"))
+        self._check_login()
+        missing = [key for key in ("ca", "cert", "key") if getattr(self, key) is None]
+        wrong = " and ".join(missing) + " not given; expected ca, cert and key together or none; add the rest"
+        need_that(len(missing) in (0, 3) or (bool(self.user) and missing == ["cert", "key"]), wrong)
+        wrong = "revoked is given without ca, cert and key; expected them or none; leave revoked out"
+        need_that(self.revoked is None or not missing, wrong)
+
+    def chosen(self, is_alone: bool) -> str:
+        """The kind: a learner alone needs none, others speak Zenoh unless something of a broker is given."""
+        if self.kind:
+            return self.kind
+        if self.user or self.broker != TransportSettings.broker:
+            return "mqtt"
+        is_zenoh = not is_alone or self.listen or self.connect or self.discover
+        return "zenoh" if is_zenoh else "memory"
+
+
+@dataclass(frozen=True)
+class RoundSection:
+    """[rounds]: when a round is over. Times are in seconds."""
+
+    mode: str = "sync"
+    deadline: float = 5.0
+    start: float = 30.0
+    resend: float = 0.5
+
+    def __post_init__(self) -> None:
+        checks.one_of("mode", self.mode, ("sync", "async"))
+        checks.positive("deadline", self.deadline)
+        checks.not_negative("start", self.start)
+        checks.positive("resend", self.resend)
+
+
+@dataclass(frozen=True)
+class CheckpointSection:
+    """[checkpoint]: where and how often the learner is saved; "" is never, see also `default_directory`."""
+
+    directory: str | None = None
+    every_rounds: int = 100
+    every_seconds: float = 30.0
+    sync: bool = True
+
+    def __post_init__(self) -> None:
+        checks.count("every_rounds", self.every_rounds)
+        checks.positive("every_seconds", self.every_seconds)
+
+
+@dataclass(frozen=True)
+class OutputSection:
+    """[output]: where predictions go ("-" is standard output, "" nowhere), and what is said with them."""
+
+    predictions: str = "-"
+    topic: str = ""
+    retain: bool = False
+    url: str = ""
+    coverage: float | None = None
+    alarm_rate: float | None = None  # part of the readings without a fault that may raise an alarm
+    home_assistant: bool = False
+    discovery_prefix: str = PREFIX
+    unit: str = ""
+    device_class: str = ""
+
+    def __post_init__(self) -> None:
+        check_filter(self.discovery_prefix, "discovery_prefix", exact=True)
+        wrong = f"device_class is {self.device_class!r}; expected one of Home Assistant's; fix it"
+        need_that(re.fullmatch("[a-z0-9_]{0,64}", self.device_class) is not None, wrong)
+        wrong = "device_class is given without home_assistant; expected both; leave device_class out"
+        need_that(self.home_assistant or not self.device_class, wrong)
+        wrong = f"unit has {len(self.unit)} characters; expected at most 32; shorten it"
+        need_that(len(self.unit) <= 32, wrong)
+        if self.coverage is not None:
+            conformal.check_coverage(self.coverage)
+        if self.alarm_rate is not None:
+            alarms.check_rate(self.alarm_rate)
+        if self.topic:
+            check_filter(self.topic, "topic", exact=True)
+        wrong = "retain is true without topic; expected a topic; add one or leave retain out"
+        need_that(bool(self.topic) or not self.retain, wrong)
+        if self.url:
+            security.check_url(self.url)
+
+
+@dataclass(frozen=True)
+class LogSection:
+    """[log]: how much is written to standard error, in which form, and how often which inputs matter."""
+
+    level: str = "info"
+    format: str = "json"
+    inputs: float = 0.0  # seconds between two lines that tell which matter; 0 is never
+
+    def __post_init__(self) -> None:
+        checks.one_of("level", self.level, LOG_LEVELS)
+        checks.one_of("format", self.format, ("json", "text"))
+        checks.not_negative("inputs", self.inputs)
+
+
+def need_that(good: bool, wrong: str) -> None:
+    """Raise InputError unless a setting is good."""
+    if not good:
+        raise InputError(wrong)
+
+
+def _read_secret(what: str, path: str, expected: str, encoding: str = "utf-8") -> str:
+    try:
+        return Path(path).read_text(encoding=encoding)
+    except (OSError, ValueError) as error:
+        reason = (
+            getattr(error, "strerror", None) or {"utf-8": "not text", "ascii": "it is not ASCII"}[encoding]
+        )
+        raise InputError(f"{what} cannot be read: {reason}; expected a file with {expected}") from None
+
+
+def distinct(key: str, names: Sequence[str]) -> None:
+    """Refuse a name that is there twice."""
+    for i, name in enumerate(names):
+        need_that(name not in names[:i], f"{key} has {name!r} twice; expected each once; leave one out")
+
+
+def _refuse_bounds(low_name: str, low: float, high_name: str, high: float) -> None:
+    wrong = (
+        f"{low_name} is {low} and {high_name} is {high}; expected finite numbers, the low one lower; fix them"
+    )
+    need_that(low < high and math.isfinite(high - low), wrong)
+
+
+@dataclass(frozen=True)
+class HttpSection:
+    """[http]: where the live page, health and metrics are served; "" is nowhere.
+
+    `publish` is what they tell: "full", "errors" (no readings and predictions) or "counts" (no errors and
+    weights either). Other machines see the page only with the token, or with `tls` and a certificate of the
+    [transport]'s CA.
+    """
+
+    listen: str = ""
+    allow_remote: bool = False
+    publish: str = "full"
+    token: str | None = field(default=None, repr=False)
+    token_file: str | None = None
+    hosts: tuple[str, ...] = ()  # further names of this machine that browsers may use
+    tls: bool = False  # HTTPS with the certificate in [transport]
+
+    def __post_init__(self) -> None:
+        checks.one_of("publish", self.publish, PUBLISHED)
+        if self.address is not None and not self.allow_remote and not security.is_local(self.listen):
+            raise InputError(
+                f"listen is {self.listen!r}, which other machines reach; expected a loopback address; "
+                "choose 127.0.0.1, or set allow_remote = true"
+            )
+        if self.token is not None and self.token_file is not None:
+            raise InputError("token and token_file are given; expected one of them; leave token out")
+        Access(self.token)  # refuses a short one
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port, None where nothing is served."""
+        return security.parse(self.listen, "listen") if self.listen else None
+
+    def check_tls(self, transport: TransportSection) -> None:
+        if self.tls and transport.cert is None:
+            raise InputError(
+                "[http] tls is true and [transport] has no ca, cert and key; expected them; make them with: "
+                "domkl certs DIRECTORY NAME"
+            )
+
+    def access(self) -> Access:
+        token = self.token
+        if self.token_file is not None:
+            remedy = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
+            what, expected = f"[http] token_file {self.token_file}", f"the token; {remedy}"
+            token = _read_secret(what, self.token_file, expected, "ascii").strip()
+        _, port = self.address or ("", 0)
+        return Access(token, security.is_local(self.listen), self.hosts, f"domkl-{port}")
+
+    def context(self, transport: TransportSection) -> ssl.SSLContext | None:
+        """For HTTPS: our certificate, and those of the same CA are asked for but not needed."""
+        if not self.tls:
+            return None
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        made.minimum_version = ssl.TLSVersion.TLSv1_2
+        made.load_cert_chain(str(transport.cert), transport.key)
+        made.load_verify_locations(transport.ca)
+        made.verify_mode = ssl.CERT_OPTIONAL
+        return made
+
+
+#: Settings that name a file.
+PATHS = {
+    "model": ("path",),
+    "stream": ("path", "dead_letters", "password_file", "ca"),
+    "transport": ("ca", "cert", "key", "revoked", "password_file"),
+    "checkpoint": ("directory",),
+    "output": ("predictions",),
+    "http": ("token_file",),
+}
+#: Those that are written.
+WRITTEN = ("[output] predictions", "[stream] dead_letters")
+
+
+#: What stands where a file may be named, and is none.
+NO_FILE = (None, "", "-", security.SYSTEM)
 #: The network of learners whose files name none.
 NETWORK = "domkl"
-#: In place of a token where settings are shown; as long as one must be.
-HIDDEN_TOKEN = "*" * SHORTEST
 
 
 @dataclass(frozen=True)
@@ -69,7 +476,7 @@ class AgentConfig:
     neighbours: tuple[str, ...] = ()
     inputs: int = 0
     payload: str = "float64"
-    dtype: str | None = None  # see `dtype_for`
+    dtype: str | None = None  # by default the model's `precision`
     model: Auto | Paper | Handed = field(default_factory=Auto)
     columns: Columns = field(default_factory=Columns)
     stream: StreamSection = field(default_factory=StreamSection)
@@ -93,16 +500,21 @@ class AgentConfig:
         need_that(not self.stream.journal or self.checkpoint.directory is not None, wrong)
         self.http.check_tls(self.transport)
 
+    @property
+    def taught(self) -> str | None:
+        """The file of a model that was taught before, where [model] names one."""
+        return getattr(self.model, "path", None)
+
     def _check_names(self) -> None:
-        topics.check_name(self.network, "network")
-        topics.check_name(self.name, "name")
+        check_name(self.network, "network")
+        check_name(self.name, "name")
         for name in self.neighbours:
-            topics.check_name(name, "neighbours")
+            check_name(name, "neighbours")
         wrong = f"neighbours has {len(self.neighbours)} names; expected at most {MOST_NAMES}; leave some out"
         need_that(len(self.neighbours) <= MOST_NAMES, wrong)
         distinct("neighbours", self.neighbours)
-        wrong = f"a learner is called {topics.OPERATOR!r}, as only who directs them is; rename it"
-        need_that(topics.OPERATOR not in (self.name, *self.neighbours), wrong)
+        wrong = f"a learner is called {OPERATOR!r}, as only who directs them is; rename it"
+        need_that(OPERATOR not in (self.name, *self.neighbours), wrong)
         wrong = f"neighbours has {self.name!r}, the learner itself; expected others; leave it out"
         need_that(self.name not in self.neighbours, wrong)
 
@@ -130,7 +542,7 @@ class AgentConfig:
             "inputs is not given; expected how many numbers x has; add inputs, or [columns] with target and "
             "features"
         )
-        need_that(self.inputs > 0 or isinstance(self.model, Handed) or is_file, wrong)
+        need_that(self.inputs > 0 or self.taught is not None or is_file, wrong)
         if self.inputs:
             self.stream.check_inputs(self.inputs)
 
@@ -139,16 +551,16 @@ class AgentConfig:
         model, stream = self.model, self.stream
         for key in ("low", "high", "target_low", "target_high"):
             wrong = f"[stream] {key} is given with [model] path, whose file has the scale; leave {key} out"
-            need_that(not isinstance(model, Handed) or getattr(stream, key) in ((), None), wrong)
+            need_that(self.taught is None or getattr(stream, key) in ((), None), wrong)
         wrong = '[columns] labels is given with [model] loss squared; expected classes; set loss = "logistic"'
         need_that(not self.columns.labels or getattr(model, "loss", "logistic") == "logistic", wrong)
-        classifies = not isinstance(model, Handed) and model.loss_function.classifies
+        classifies = self.taught is None and model.loss_function.classifies  # type: ignore[union-attr]
         wrong = "[output] alarm_rate is given and the model learns classes; expected numbers; leave it out"
         need_that(self.output.alarm_rate is None or not classifies, wrong)
-        if isinstance(model, Paper):
-            model.rates_at(0)  # refuses rates that only the stream's length would tell
-            wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"
-            need_that(self.rounds.mode == "sync" or model.hedge != "messages", wrong)
+        if model.has_rates:
+            model.rates_at(0)  # type: ignore[union-attr]  # refuses rates that only the stream's length would tell
+        wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"
+        need_that(self.rounds.mode == "sync" or getattr(model, "hedge", "") != "messages", wrong)
 
     def _check_topics(self) -> None:
         """Refuse topics without a place where they are, or that Zenoh does not know."""
@@ -165,7 +577,7 @@ class AgentConfig:
             need_that(not topic.startswith("/"), wrong)
         wrong = f"[output] topic is of other learners; expected {self._own}<channel>, or no domkl/; fix it"
         out = self.output.topic
-        need_that(not topics.may_be_ours(out) or out.startswith(self._own) or bool(stream.broker), wrong)
+        need_that(not may_be_ours(out) or out.startswith(self._own) or bool(stream.broker), wrong)
         self._refuse_loop()
 
     def _refuse_loop(self) -> None:
@@ -177,7 +589,7 @@ class AgentConfig:
                     f"[stream] reads {pattern!r}, which has {topic!r} that [output] writes; expected other "
                     "topics; choose an [output] topic that it does not match"
                 )
-                need_that(not topics.matches(pattern, topic), wrong)
+                need_that(not matches(pattern, topic), wrong)
 
     def _fill_topic(self) -> None:
         """Home Assistant reads predictions from a topic of a broker, so there must be one."""
@@ -196,7 +608,7 @@ class AgentConfig:
     def device(self) -> Device:
         """What Home Assistant is told about this learner."""
         out, is_guest = self.output, bool(self.stream.broker)
-        state = f"{out.topic}/state" if is_guest else f"{self._own}{topics.STATE}"
+        state = f"{out.topic}/state" if is_guest else f"{self._own}{STATE}"
         about = out.topic, state, is_guest, out.unit, out.device_class, out.discovery_prefix
         return Device(self.network, self.name, self.target, *about)
 
@@ -213,37 +625,36 @@ class AgentConfig:
 
     @property
     def _own(self) -> str:
-        return f"{topics.ROOT}/{self.network}/{self.name}/"
+        return f"{ROOT}/{self.network}/{self.name}/"
 
     @property
     def target(self) -> str:
-        """The name of the column to predict."""
         return self.columns.target or TARGET
 
     @property
     def takes_missing(self) -> bool:
-        """Whether inputs may be missing; `Paper` knows no such thing."""
-        return self.columns.missing == "auto" and not isinstance(self.model, Paper)
+        """Whether inputs may be missing."""
+        return self.columns.missing == "auto" and self.model.takes_raw
 
-    def dtype_for(self, model: ModelSettings) -> str:
+    def dtype_for(self, model: ModelSettings | type[ModelSettings]) -> str:
         """The precision to compute in; `model` is what the file holds where [model] has a path."""
-        return self.dtype or ("float64" if isinstance(model, Paper) else "float32")
+        return self.dtype or model.precision
 
     @property
     def peers(self) -> tuple[str, ...]:
         """Whose messages are received: the neighbours', and those of who publishes the readings."""
         used = () if self.stream.broker else self.stream.patterns
-        senders = [topics.sender_of(topic) for topic in used if topics.is_topic(topic)]
+        senders = [sender_of(topic) for topic in used if is_topic(topic)]
         return tuple(dict.fromkeys([*self.neighbours, *senders]))
 
     def transport_settings(self) -> TransportSettings:
         """What `domkl.agent.transports` needs to know; learners on one machine find each other by name."""
         section = self.transport
         given = {key: value for key, value in vars(section).items() if key != "password_file"}
-        given |= {"kind": section.chosen(not self.neighbours), "password": secret_of(section)}
+        given |= {"kind": section.chosen(not self.neighbours), "password": section.secret()}
         if given["kind"] == "zenoh" and not (section.listen or section.connect or section.discover):
-            given["listen"] = (near.address(self.network, self.name),)
-            given["connect"] = tuple(near.address(self.network, name) for name in self.neighbours)
+            given["listen"] = (local_address(self.network, self.name),)
+            given["connect"] = tuple(local_address(self.network, name) for name in self.neighbours)
         foreign = () if self.stream.broker else self._foreign()
         return TransportSettings(
             network=self.network, name=self.name, peers=self.peers, topics=foreign, **given
@@ -254,9 +665,9 @@ class AgentConfig:
         stream = self.stream
         if stream.broker is None:
             return None
-        login = {"user": stream.user, "password": secret_of(stream)}
+        login = {"user": stream.user, "password": stream.secret()}
         about = {"broker": stream.broker, "ca": stream.ca, "insecure": stream.insecure}
-        limits = {"topics": self._foreign(all_of_them=True), "is_guest": True, "max_bytes": LONGEST}
+        limits = {"topics": self._foreign(all_of_them=True), "is_guest": True, "max_bytes": LONGEST_ROW}
         limits["will"] = self.device.state if self.output.home_assistant else ""
         return TransportSettings("mqtt", self.network, self.name, **login, **about, **limits)  # type: ignore[arg-type]
 
@@ -264,7 +675,58 @@ class AgentConfig:
         """Topics of the stream and for predictions, other than those of learners."""
         used = [*self.stream.patterns, *filter(None, [self.output.topic])]
         used += self.device.topics if self.output.home_assistant else ()
-        return tuple(dict.fromkeys(each for each in used if all_of_them or not topics.is_topic(each)))
+        return tuple(dict.fromkeys(each for each in used if all_of_them or not is_topic(each)))
+
+    # Files that it names
+
+    def _with_absolute_paths(self, folder: Path) -> AgentConfig:
+        """The same settings with absolute paths; relative ones start from `folder`."""
+        changed = {}
+        for name, keys in PATHS.items():
+            section = getattr(self, name)
+            given = {key: getattr(section, key, None) for key in keys}
+            paths = {
+                key: queries.anchored(path, folder) for key, path in given.items() if path not in NO_FILE
+            }
+            changed[name] = dataclasses.replace(section, **paths)
+        return dataclasses.replace(self, **changed)
+
+    def _check_files(self, where: str) -> None:
+        """Refuse to write what is read: that would empty it, or be read again for ever."""
+        found = dict(self._named_files())
+        for written in filter(found.get, WRITTEN):
+            for other, path in found.items():
+                wrong = (
+                    f"{where}: {written} and {other} are one file, which would be lost; expected two; choose "
+                    f"another for {written}"
+                )
+                need_that(other == written or path != found[written], wrong)
+
+    def _named_files(self) -> Iterator[tuple[str, str]]:
+        """Every file that is named, without links on the way to it; /dev/null may be named twice."""
+        for name, keys in PATHS.items():
+            for key in keys:
+                given = getattr(getattr(self, name), key, None)
+                path = os.path.realpath(queries.file_of(given or ""))
+                if given not in NO_FILE and (os.path.isfile(path) or not os.path.exists(path)):
+                    yield f"[{name}] {key}", path
+
+    def redacted(self) -> AgentConfig:
+        """The same without passwords, tokens and what an address may hold of them, for what is shown."""
+        hidden: dict[str, Any] = {
+            name: dataclasses.replace(section, password="***")
+            for name, section in (("stream", self.stream), ("transport", self.transport))
+            if section.password is not None
+        }
+        if str(self.stream.path).startswith(queries.POSTGRES):
+            address = f"{queries.POSTGRES[0]}***/{self.stream.shown}"
+            hidden["stream"] = dataclasses.replace(self.stream, path=address)
+        if self.http.token is not None:
+            hidden["http"] = dataclasses.replace(self.http, token="*" * SHORTEST)
+        address, mark, _ = self.output.url.partition("?")
+        if mark:
+            hidden["output"] = dataclasses.replace(self.output, url=f"{address}?***")
+        return dataclasses.replace(self, **hidden)
 
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> AgentConfig:
@@ -282,8 +744,8 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
     where = toml.override(plain, top, variables, file.name)
     plain = {"network": NETWORK, "name": _name_of(file)} | plain
     parts["checkpoint"] = _with_directory(parts["checkpoint"], parts["stream"], plain["name"])
-    config = named_files.anchored(toml.section(AgentConfig, plain, where, **parts), file.absolute().parent)
-    named_files.check(config, where)
+    config = toml.section(AgentConfig, plain, where, **parts)._with_absolute_paths(file.absolute().parent)
+    config._check_files(where)
     return config
 
 

@@ -68,7 +68,7 @@ class Gossip:
         self.via: dict[str, str] = {}  # who brought it; "" for ourselves
         self.received_at: dict[str, float] = {}
         self._news: dict[str, None] = {}
-        self._version = int(time.time())  # so that a later life has later versions; see `_outrun`
+        self._version = int(time.time())  # so that a later incarnation has later versions; see `_outrun`
         self._reported_at, self._state = -math.inf, ""
 
     def report(self, status: Mapping[str, Any], now: float) -> None:
@@ -109,7 +109,7 @@ class Gossip:
                 )
 
     def _outrun(self, version: int) -> None:
-        """Others have received a later report of ours: an earlier life's, or a forgery."""
+        """Others have received a later report of ours: an earlier incarnation's, or a forgery."""
         if self._version < version < MOST_VERSION - MOST_AHEAD:
             self._version, self._reported_at = version, -math.inf
 

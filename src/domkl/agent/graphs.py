@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 from ..base import checks
 from ..base.errors import InputError
 from ..exchange import graph
-from . import wire_names
-from .transports import TransportSettings, security, topics
+from .transports import TransportSettings, security
+from .transports.names import MOST_NAMES, OPERATOR, check_name
 
 #: A version may be so much above the one that an agent holds: nobody can use all versions up at once.
 STEP = 2**20
 #: Versions are below this, so that they fit into messages.
 LAST = 2**62
 #: The most learners and links of a graph, and addresses of a learner.
-MOST_NAMES, MOST_LINKS, MOST_ADDRESSES = 10_000, 100_000, 8
+MOST_LEARNERS, MOST_LINKS, MOST_ADDRESSES = 10_000, 100_000, 8
 
 Link = tuple[str, str]
 Addresses = Mapping[str, tuple[str, ...]]
@@ -57,21 +57,21 @@ def decode(payload: bytes, settings: TransportSettings) -> NewGraph:
 def _neighbours(links: list[Link], me: str) -> tuple[str, ...]:
     """Our neighbours in a connected graph."""
     names = list(dict.fromkeys(name for link in links for name in link))
-    if len(links) > MOST_LINKS or len(names) > MOST_NAMES:
+    if len(links) > MOST_LINKS or len(names) > MOST_LEARNERS:
         raise InputError(
             f"the graph has {len(names)} learners and {len(links)} links; "
-            f"expected at most {MOST_NAMES} and {MOST_LINKS}; divide it"
+            f"expected at most {MOST_LEARNERS} and {MOST_LINKS}; divide it"
         )
     for name in names:
-        topics.check_name(name, "learner")
-    if topics.OPERATOR in names:
-        raise InputError(f"a learner is called {topics.OPERATOR!r}; that is who directs them; rename it")
+        check_name(name, "learner")
+    if OPERATOR in names:
+        raise InputError(f"a learner is called {OPERATOR!r}; that is who directs them; rename it")
     if links:
         graph.build(names, links)  # refuses loops, and graphs in several parts
     near = tuple(dict.fromkeys(b if a == me else a for a, b in links if me in (a, b)))
-    if len(near) > wire_names.MOST_NAMES:
+    if len(near) > MOST_NAMES:
         raise InputError(
-            f"the graph gives {me} {len(near)} neighbours; expected at most {wire_names.MOST_NAMES}, "
+            f"the graph gives {me} {len(near)} neighbours; expected at most {MOST_NAMES}, "
             "as many as a hello can name; divide them"
         )
     return near

@@ -1,4 +1,4 @@
-"""Logs on standard error: an event and its fields, as a JSON object a line or as text."""
+"""Logs on standard error: an event and its fields; counts of what is refused, and of writes that fail."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 import logging
 import math
 import sys
+import time
 from collections import Counter
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
 from ..base.words import visible
-from .sections import LogSection
+from .config import LogSection
 
 LONGEST = 500  # characters of one field, as fields may come from a peer or a file
 KINDS = 1000  # counted separately; a peer that invents names must not fill the memory
@@ -32,7 +33,6 @@ def setup(section: LogSection, learner: str, stream: TextIO | None = None) -> lo
 
 
 def tell(logger: logging.Logger, level: int, event: str, **fields: object) -> None:
-    """Log an event with its fields."""
     logger.log(level, "%s", event, extra={"fields": fields})
 
 
@@ -74,7 +74,6 @@ class Refused(Counter[str]):
         self._limited = Limited(logger)
 
     def note(self, kind: str, **fields: object) -> None:
-        """One more of a kind."""
         self[kind] += 1
         self._limited.warn(kind, "refused", **fields)
 
@@ -127,3 +126,42 @@ def _plain(value: object) -> object:
         return [_plain(each) for each in value[:100]]
     text = str(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+LOG = logging.getLogger(__name__)
+#: Seconds between two attempts to save, while the disk refuses.
+RETRY = 3.0
+
+
+class Attempts:
+    """Counts failed writes of one kind; `fault` explains the last one until a write succeeds.
+
+    >>> saving = Attempts("state cannot be saved")
+    >>> saving.fail("No space left on device")
+    >>> saving.fault, saving.failed
+    ('state cannot be saved: No space left on device', 1)
+    >>> saving.succeed()
+    >>> saving.fault, saving.failed
+    ('', 1)
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what, self.fault, self.failed = what, "", 0
+        self.well_at = self._failed_at = time.monotonic()
+        self._limited = Limited(LOG)
+
+    def fail(self, reason: str) -> None:
+        self.fault, self._failed_at = f"{self.what}: {reason}", time.monotonic()
+        self.failed += 1
+        self._limited.warn(self.what, self.what, reason=reason)
+
+    def succeed(self) -> None:
+        self.well_at = time.monotonic()
+        if self.fault:
+            tell(LOG, logging.INFO, "works again", after=self.fault, failed=self.failed)
+            self.fault = ""
+
+    @property
+    def retry_due(self) -> bool:
+        """Whether the last one failed, long enough ago to try again."""
+        return bool(self.fault) and time.monotonic() - self._failed_at >= RETRY

@@ -8,38 +8,140 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ..base import checks
-from . import encoding, transports
+from ..learning.first_order import Step
+from ..learning.weights import weight_names
+from ..watch import Feed
+from . import transports
 from .config import AgentConfig
-from .connection import Connection
-from .conversation import PAUSE, Conversation
-from .lives import Identity
 from .logs import Refused, tell
-from .making import make
-from .memory import Memory
-from .neighbourhood import Neighbourhood, number
+from .making import keep_columns, make
+from .messages import PAUSE, Connection, MessageHandler
 from .output import Out, Predictions
-from .peers import Peer
-from .post import Post
-from .progress import Progress
-from .refusals import RefusedRows, letters_of
-from .rows import RowRefused, fault_of
-from .scaling import Scaling
-from .sensors import Sensors
-from .service import Status
-from .streams import Reading, Stream, stream_of
-from .tasks import race
-from .transports.inbox import Message
+from .peers import Neighbourhood, Peer, edge_number
+from .rows import RefusedRows, RowRefused, fault_of, letters_of
+from .store import Store
+from .streams import Reading, Scaling, Stream, stream_of
+from .topics import Topics
+from .transports.base import Message
+
+
+@dataclass
+class Status:
+    """How the agent's loop is; the loop itself keeps it up to date."""
+
+    alive_at: float = field(default_factory=time.monotonic)
+    ready: bool = False  # has its neighbours, or has gone on without them
+    faults: tuple[str, ...] = ()  # what keeps it from being ready although it learns
+
+    def beat(self) -> None:
+        self.alive_at = time.monotonic()
+
+
+async def race(*ways: Coroutine[Any, Any, None]) -> None:
+    """Run all until the first ends, and cancel the rest."""
+    tasks = [asyncio.create_task(way) for way in ways]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
 
 LOG = logging.getLogger(__name__)
+#: Samples over which the error is averaged.
+ROLLING = 200
+#: The largest error that counts, also for what is no number; the square of a larger one would overflow.
+MOST_ERROR = 1e150
+
+
+class Progress:
+    """Samples, recent error and time of one agent, for its status line and /metrics.
+
+    Parameters
+    ----------
+    unit : what one of the learner's labels is in the target's own unit.
+    is_log_odds : predictions are log-odds of classes -1 and 1, and count as 2 P(y = 1) - 1.
+    """
+
+    def __init__(self, unit: float = 1.0, is_log_odds: bool = False) -> None:
+        self.samples = 0
+        self._error = 0.0  # mean squares, in the learner's unit
+        self._alone: float | None = None  # with own samples only, where the model can tell
+        self._unit, self._is_log_odds = unit, is_log_odds
+        self.seconds = 0.0  # from the first round's start to the last one's end
+        #: Called with the seconds of each round, by whoever wants them.
+        self.on_round: Callable[[float], object] | None = None
+        self._began_at = self._started_at = 0.0
+
+    def start_round(self, now: float) -> None:
+        """A sample is about to be learnt."""
+        self._started_at = now
+
+    def account(self, y: float, y_hat: float, step: Step | None = None) -> None:
+        """It was learnt, and this had been predicted; `step` has what own samples only predicted."""
+        self.samples += 1
+        self._error = self._moved(self._error, y - self._in_unit(y_hat))
+        if step is not None and step.alone is not None:
+            before = 0.0 if self._alone is None else self._alone
+            self._alone = self._moved(before, y - self._in_unit(step.alone))
+
+    @classmethod
+    def of(cls, config: AgentConfig, scaling: Scaling) -> Progress:
+        """That of an agent: the paper's learner predicts log-odds where it classifies."""
+        is_log_odds = config.model.predicts_log_odds and getattr(config.model, "loss", "") == "logistic"
+        return cls(scaling.target_span, is_log_odds)
+
+    @property
+    def rmse(self) -> float | None:
+        """Root mean squared error of recent predictions, in the target's unit; None before any."""
+        return self._unit * math.sqrt(self._error) if self.samples else None
+
+    @property
+    def rmse_alone(self) -> float | None:
+        """The same with own samples only, where the model can tell."""
+        return None if self._alone is None else self._unit * math.sqrt(self._alone)
+
+    def _in_unit(self, y_hat: float) -> float:
+        return math.tanh(y_hat / 2) if self._is_log_odds else y_hat
+
+    def _moved(self, error: float, miss: float) -> float:
+        """A running mean squared error after one more sample."""
+        share = max(1 / self.samples, 1 / ROLLING)
+        return error + share * (min(MOST_ERROR, abs(miss)) ** 2 - error)
+
+    def end_round(self) -> None:
+        """Its round has ended."""
+        now = time.monotonic()
+        self._began_at = self._began_at or self._started_at
+        self.seconds = now - self._began_at
+        if self.on_round is not None:
+            self.on_round(now - self._started_at)
+
+
 #: How long an agent that is asked to stop waits for its open round, in seconds.
 LAST_MOMENT = 2.0
 #: If the clock jumps by more than so many seconds, the process was suspended; and how often to look, at most.
 SUSPENDED, LOOK = 0.5, 0.05
+
+
+#: A kind of `Agent.refused` that is a row of the stream; the others are messages.
+READING = "reading"
+#: Metrics that [http] publish = "counts" withholds.
+ERRORS = ("rmse_rolling", "rmse_alone_rolling", "kernel_weight")
+#: Weights in a status line.
+MOST_WEIGHTS = 32
 
 
 class Agent:
@@ -60,24 +162,23 @@ class Agent:
         stream: AsyncIterator[Reading] | None = None,
         out: Out | None = None,
     ) -> None:
-        given, (config, self.learner) = config, make(config, number())
+        given, (config, self.learner) = config, make(config, edge_number())
         self.config = config
-        encoding.keep(given, config)
+        keep_columns(given, config)
         self.transport = transport or transports.make(config.transport_settings())
-        self.memory = Memory.of(config)
-        restored, graph = self._restore(), self.memory.graph
-        names = self.memory.names if graph else config.neighbours
-        near = Neighbourhood(self.learner, config.rounds, names, graph, restored)
-        self.neighbourhood, near.addresses = near, self.memory.addresses
-        self.post = Post(self.transport, self.learner, Identity(config.name, self.memory.starts))
+        self.store = Store.of(config)
+        restored, graph = self._restore(), self.store.graph
+        names = self.store.names if graph else config.neighbours
+        near = Neighbourhood(self.learner, config.rounds, names, graph, self.store.addresses, restored)
+        self.neighbourhood = near
         self.status, self.refused = Status(), Refused(LOG)
-        self.sensors = Sensors(config, self.transport, self.refused)
+        self.topics = Topics(config, self.transport, self.refused)
         self.rows = RefusedRows(letters_of(config))
         self.connection = Connection(self.transport, near, config, self.refused)
-        parts = self.memory, near, self.post, self.refused, self.sensors
-        self.conversation = Conversation(config, self.learner, *parts)
+        parts = self.store, near, self.transport, self.refused, self.topics
+        self.messages = MessageHandler(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
-        about = scaling, config.target, self.sensors, out, self.memory.errors, self.memory.alarms
+        about = scaling, config.target, self.topics, out, self.store.errors, self.store.alarms
         self.predictions = Predictions(config.output, *about, starts_over=config.stream.ends and not restored)
         self.progress, self.stream, self._stopping = Progress.of(config, scaling), stream, asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is open; readings are being taken
@@ -86,26 +187,25 @@ class Agent:
 
     @property
     def peers(self) -> dict[str, Peer]:
-        """The neighbours, by name."""
         return self.neighbourhood.peers
 
     async def run(self) -> None:
         """Learn until the stream ends or `stop` is called."""
         await self.transport.open()
         try:
-            self.conversation.subscribe()
-            await self.sensors.open()
-            self.conversation.publish_state("init")
+            self.messages.subscribe()
+            await self.topics.open()
+            self.messages.publish_state("init")
             receiving, keeping = self.connection.receive(self._receive), self.connection.keep()
             await race(self._work(), receiving, self._watch(), keeping, self._stopped())
         finally:
-            self.conversation.publish_state("done")
-            await self.sensors.close()
+            self.messages.publish_state("done")
+            await self.topics.close()
             await self.connection.close()
-            self.memory.close()
+            self.store.close()
             self.predictions.close()
-            self.rows.letters.close()
-        self.memory.check_saved()
+            self.rows.close()
+        self.store.check_saved()
 
     def stop(self) -> None:
         """Stop in good order: an open round may still close, or else is learnt again after a restart."""
@@ -125,8 +225,8 @@ class Agent:
         await self._meet()
         self._save()  # before the first update is sent: after a restart it must be the same learner
         self.status.ready = True
-        self.conversation.publish_state("ready")
-        for reading in self.memory.noted():
+        self.messages.publish_state("ready")
+        for reading in self.store.noted():
             await self._learn_from(reading)
         self.stream = self.stream or self._open_stream()
         if isinstance(self.stream, Stream):
@@ -173,17 +273,16 @@ class Agent:
         return self.stream.ready()
 
     def _open_stream(self) -> Stream:
-        memory, messages = self.memory, self.sensors.readings
-        return stream_of(self.config, memory.readings, origin=memory.origin, messages=messages)
+        store, messages = self.store, self.topics.readings
+        return stream_of(self.config, store.readings, origin=store.origin, messages=messages)
 
     def _take(self, reading: Reading) -> None:
         """Use a reading, or refuse it whatever is wrong with it; either way the next is another."""
         self._between_rounds()
-        self.memory.note(reading)
-        self.memory.readings = reading.index + 1  # from here to the open round nothing can be saved
+        self.store.take(reading)
         try:
             self._use(reading)
-            self.rows.used += 1
+            self.rows.note_used()
         except OSError:  # of the place that predictions are written to, not of the reading
             raise
         except Exception as error:
@@ -199,9 +298,9 @@ class Agent:
             y_hat = self.learner.predict(x)
             self.predictions.write(reading, self.learner.round, y_hat)
             if y is None and reading.id is not None:
-                self.memory.expect_label(reading.id, x, y_hat)
-        elif str(reading.id) in self.memory.waiting:
-            x, y_hat = self.memory.waiting.pop(str(reading.id))
+                self.store.expect_label(reading.id, x, y_hat)
+        elif (waited := self.store.take_label(str(reading.id))) is not None:
+            x, y_hat = waited
             self.predictions.write_label(reading, self.learner.round, y_hat)
         else:
             raise RowRefused("label without input", f"no x with id {reading.id!r} waits for its label")
@@ -214,11 +313,11 @@ class Agent:
         self.progress.start_round(self._opened_at)
         update = self.learner.observe(checks.finite_or_missing("x", x), y)
         self._is_open = True
-        sent = self.post.send(update, self.memory.durable(update.round))
-        self.memory.remember(update.round, sent, self._durable())
+        sent = self.messages.send(update)
+        self.store.remember(update.round, sent, self._durable())
         self.progress.account(y, y_hat, self.learner.step)
         if update.round:  # the first error says nothing about the learner
-            self.memory.errors.note(y - y_hat)
+            self.store.errors.note(y - y_hat)
 
     def _close_or_ask(self) -> None:
         """Close the round that has just been opened, or ask for what it misses."""
@@ -229,7 +328,7 @@ class Agent:
             # Updates that are known to exist are asked for at once, so that a replay runs at full speed.
             late = [peer for peer in missing if peer.round > self.learner.round]
             if late and self._is_open:
-                self.conversation.ask(late, PAUSE)
+                self.messages.ask(late, PAUSE)
 
     def _close(self) -> None:
         """Close the open round, if there is one and it is complete."""
@@ -241,34 +340,33 @@ class Agent:
 
     def _between_rounds(self) -> None:
         """Everything that changes the learner, besides readings and updates, happens here."""
-        before, following = self.peers, self.neighbourhood.wanted is not None
-        changed = self.neighbourhood.update(self.memory.readings)
-        if changed or self.memory.due(self.learner.round):
+        before, following = self.peers, self.neighbourhood.is_graph_new
+        changed = self.neighbourhood.update(self.store.readings)
+        if changed or self.store.due(self.learner.round):
             self._save()
         if following:
-            self.post.unsubscribe(before.keys() - self.peers.keys())
-            self.post.subscribe(self.peers.keys() - before.keys())
-            self.conversation.publish_state("ready")
+            self.messages.follow(before, self.peers)
+            self.messages.publish_state("ready")
 
-    # Memory
+    # State
 
     def _save(self) -> None:
-        self.predictions.lines.flush()  # what is saved as learnt is not predicted again after a restart
+        self.predictions.flush()  # what is saved as learnt is not predicted again after a restart
         if isinstance(self.stream, Stream):
-            self.memory.origin = self.stream.origin_at(self.memory.readings)
-        self.memory.hold_graph(self.neighbourhood.graph, list(self.peers), self.neighbourhood.addresses)
-        self.memory.starts = self.post.identity.life.starts
-        self.memory.forget(self._durable())
-        self.memory.save(self.learner)
+            self.store.hold_origin(self.stream.origin_at(self.store.readings))
+        near, starts = self.neighbourhood, self.messages.identity.incarnation.starts
+        self.store.hold(starts, near.graph, list(near.peers), near.addresses)
+        self.store.forget(self._durable())
+        self.store.save(self.learner)
 
     def _check_faults(self, now: float) -> None:
         """Report what cannot be written, and try to save again even if no reading comes."""
-        self.conversation.note_unused()
-        faults = [self.conversation.check_name(now), self.memory.saving.fault, self.memory.noting.fault]
-        faults += [*self.predictions.faults, self.sensors.fault]
+        self.messages.note_unused()
+        faults = [self.messages.check_name(now), self.store.saving.fault, self.store.noting.fault]
+        faults += [*self.predictions.faults, self.topics.fault]
         faults += [self.stream.fault] if isinstance(self.stream, Stream) else []
         self.status.faults = tuple(filter(None, faults))
-        if self.memory.saving.retry_due and not self.learner.waiting:
+        if self.store.saving.retry_due and not self.learner.waiting:
             self._save()
 
     def _durable(self) -> int:
@@ -277,14 +375,14 @@ class Agent:
 
     def _restore(self) -> bool:
         """Restore the last checkpoint; whether there is one."""
-        found = self.memory.load(self.learner)
+        found = self.store.load(self.learner)
         if found is None:
             return False
         for reason in found.skipped:
             tell(LOG, logging.WARNING, "checkpoint refused", reason=reason)
         if self.config.rounds.mode == "async":
-            self.learner.reset_edges(number())
-        tell(LOG, logging.INFO, "resumed", round=self.learner.round, readings=self.memory.readings)
+            self.learner.reset_edges(edge_number())
+        tell(LOG, logging.INFO, "resumed", round=self.learner.round, readings=self.store.readings)
         return True
 
     # Deadlines
@@ -293,17 +391,16 @@ class Agent:
         """Wait until every neighbour has sent a message."""
         end = time.monotonic() + self.config.rounds.start
         while not self.neighbourhood.all_met() and time.monotonic() < end:
-            self.conversation.hello(self.neighbourhood.wants())
+            self.messages.hello(self.neighbourhood.wants())
             await asyncio.sleep(PAUSE * 2)
         self.neighbourhood.start()
 
     async def _part(self) -> None:
         """Inform the neighbours that our stream has ended, and stay while they may need our updates."""
-        self.neighbourhood.drop_lost()  # so that our last hello lists the edges that remain
-        self.neighbourhood.done = True
+        self.neighbourhood.end_stream()
         end = time.monotonic() + self.config.rounds.start
         while time.monotonic() < end:
-            self.conversation.hello({})
+            self.messages.hello({})
             await asyncio.sleep(PAUSE * 4)
             learning = self.neighbourhood.still_learning()
             if not learning:
@@ -311,7 +408,7 @@ class Agent:
             if any(peer.is_up(time.monotonic(), 2.0) for peer in learning):
                 end = time.monotonic() + self.config.rounds.start
         for _ in range(3):  # the last message may be lost
-            self.conversation.hello({})
+            self.messages.hello({})
             await asyncio.sleep(PAUSE)
         self.neighbourhood.end()
         self._save()
@@ -326,25 +423,133 @@ class Agent:
                 self._opened_at = now
             last = now
             self.transport.expect(1)  # hand out whatever has arrived
-            self.predictions.lines.flush()
+            self.predictions.flush()
             self.status.beat()
             self._check_faults(now)
             if self.learner.waiting:
                 self._check_open_round(now - self._opened_at + tick)  # its age at the next check
             elif self.status.ready and self.neighbourhood.follows:  # also while no reading arrives
                 self._between_rounds()
-            if self.conversation.is_hello_due(now):
-                self.conversation.hello(self.neighbourhood.wants_of_missing(now))
+            if self.messages.is_hello_due(now):
+                self.messages.hello(self.neighbourhood.wants_of_missing(now))
 
     def _check_open_round(self, age: float) -> None:
         self.neighbourhood.drop_late(age)
         if age > self.config.rounds.resend:
-            self.conversation.ask(self.neighbourhood.missing(), self.config.rounds.resend)
+            self.messages.ask(self.neighbourhood.missing(), self.config.rounds.resend)
         self._try_to_go_on()
 
     # Messages
 
     def _receive(self, messages: list[Message]) -> None:
         for topic, payload in messages:
-            self.conversation.receive(topic, payload)
+            self.messages.receive(topic, payload)
         self._try_to_go_on()
+
+    # What it tells others
+
+    def lost_readings(self) -> int:
+        """Messages that came while too many waited to be learnt."""
+        return self.refused[READING] + self.topics.lost
+
+    def summary(self) -> dict[str, Any]:
+        """Rounds, errors and traffic so far, for the status line."""
+        now, q, counts = time.monotonic(), self.learner.weights, self.transport.counts
+        return {
+            "round": self.learner.round,
+            "samples": self.progress.samples,
+            "seconds": self.progress.seconds,
+            "rmse": self.progress.rmse,
+            "rmse_alone": self.progress.rmse_alone,
+            "kernel": int(np.argmax(q)),
+            "weight": float(q.max()),
+            "up": sum(peer.is_up(now, 3.0) for peer in self.peers.values()),
+            "neighbours": len(self.peers),
+            "trusted": sum(part > 0.5 for part in self.learner.trust.values()),
+            "trust": [self.learner.trust.get(name) for name in self.peers],
+            "weights": [round(float(weight), 4) for weight in q[:MOST_WEIGHTS]],
+            "rounds_incomplete": self.neighbourhood.incomplete,
+            "messages_refused": sum(self.refused.values()) + counts.refused,
+            "messages_sent": counts.sent,
+            "bytes_sent": counts.sent_bytes,
+            "bytes_received": counts.received_bytes,
+        }
+
+    def show_status(self) -> None:
+        """Tell our own live page and the neighbours how we are, and the page how the others are."""
+        own, now = self.report(), time.monotonic()
+        if self.config.http.publish == "counts":
+            own |= {"rmse": None, "rmse_alone": None, "weights": []}
+        self.messages.publish_status(own)
+        feed = self.predictions.feed
+        if feed is not None:
+            names = [name for name, _ in own["weights"]]
+            ended = {name for name, peer in self.peers.items() if peer.done is not None}
+            for status in (own, *self.messages.gossip.statuses(now, names)):
+                feed.status({**status, "state": "done"} if status["learner"] in ended else status)
+
+    def report(self) -> dict[str, Any]:
+        """How an agent is, for the live page and its neighbours' pages."""
+        now, counts, trust = time.monotonic(), self.transport.counts, self.learner.trust
+        state = "done" if self.neighbourhood.done else "ready" if self.status.ready else "init"
+        weights = self.learner.weights
+        names = weight_names(self.learner.model, len(weights))
+        near = [
+            {"name": name, "up": peer.is_up(now, 3.0) or peer.done is not None, "trust": trust.get(name)}
+            for name, peer in self.peers.items()
+        ]
+        return {
+            "learner": self.config.name,
+            "state": state,
+            "round": self.learner.round,
+            "samples": self.progress.samples,
+            "rmse": self.progress.rmse,
+            "rmse_alone": self.progress.rmse_alone,
+            "weights": [[name, float(weight)] for name, weight in zip(names, weights, strict=False)],
+            "neighbours": near,
+            "messages_sent": counts.sent,
+            "bytes_sent": counts.sent_bytes,
+            "bytes_received": counts.received_bytes,
+            "refused": sum(self.refused.values()) + counts.refused,
+            "rows_refused": self.rows.total(),
+            "alarms": self.store.alarms.count,
+            "faults": list(self.status.faults),
+        }
+
+    def metrics(self) -> dict[str, Any]:
+        """The agent's metrics, for a scrape; called from another thread, so it copies before it counts."""
+        now, counts, peers = time.monotonic(), self.transport.counts, dict(self.peers)
+        refused, rows = dict(self.refused), dict(self.rows)
+        if lost := self.lost_readings():
+            rows[READING] = lost
+        refused.pop(READING, None)
+        errors = {"rmse_rolling": self.progress.rmse, "rmse_alone_rolling": self.progress.rmse_alone}
+        found: dict[str, Any] = {
+            "rounds": self.learner.round,
+            "rounds_incomplete": self.neighbourhood.incomplete,
+            "samples": self.progress.samples,
+            "readings_used": self.rows.used,
+            "readings_refused": rows,
+            "dead_letters_lost": self.rows.letters.lost,
+            **{name: value for name, value in errors.items() if value is not None},
+            "neighbour_up": {name: float(peer.is_up(now, 3.0)) for name, peer in peers.items()},
+            "neighbour_trust": {str(name): part for name, part in dict(self.learner.trust).items()},
+            "neighbour_age_seconds": {name: now - peer.received_at for name, peer in peers.items()},
+            "bytes_sent": counts.sent_bytes,
+            "bytes_received": counts.received_bytes,
+            "messages_refused": {**refused, "late": self.neighbourhood.late, "transport": counts.refused},
+            "kernel_weight": {str(p): float(weight) for p, weight in enumerate(self.learner.weights)},
+            "name_conflict": float(bool(self.messages.identity.seen_by(now))),
+            "checkpoint_round": self.store.saved,
+            "checkpoint_age_seconds": now - self.store.saving.well_at,
+            "saves_failed": self.store.saving.failed,
+            "readings_unjournalled": self.store.noting.failed,
+            "alarms": self.store.alarms.count,
+            "predictions_lost": self.predictions.lost,
+        }
+        hidden = ERRORS if self.config.http.publish == "counts" else ()
+        return {name: value for name, value in found.items() if name not in hidden}
+
+    def show_on(self, feed: Feed, on_round: Callable[[float], object]) -> None:
+        """Show predictions and the state on a live page, and tell the seconds of each round."""
+        self.predictions.feed, self.progress.on_round = feed, on_round

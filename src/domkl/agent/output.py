@@ -3,33 +3,182 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import io
 import logging
 import math
 import os
+import queue
 import select
+import ssl
 import stat
 import sys
+import threading
 import time
-from collections.abc import Callable
+import urllib.parse
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 import msgspec
 
+from ..base.errors import DataError
 from ..base.times import iso
+from ..learning.alarms import Alarms
 from ..learning.conformal import Errors
 from ..watch import Feed
-from .alarming import ReadingAlarms
-from .attempts import Attempts
-from .files import without_waiting
-from .logs import tell
-from .posting import Poster
-from .scaling import Scaling
-from .sections import OutputSection
-from .sensors import Sensors
-from .streams import Reading
+from .config import OutputSection
+from .logs import Attempts, tell
+from .sources import without_waiting
+from .streams import Reading, Scaling
+from .topics import Topics
 
 LOG = logging.getLogger(__name__)
+
+
+class ReadingAlarms:
+    """Judges readings whose label is known, where there is a rate; counts alarms, and logs each."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._alarms = None if rate is None else Alarms(rate)
+        self.count = 0
+
+    @property
+    def are_on(self) -> bool:
+        """Whether readings are judged."""
+        return self._alarms is not None
+
+    def judge(self, index: int, round: int, y_hat: float, y: float) -> dict[str, Any]:
+        """What a record says of a reading, both numbers as they are learnt; nothing where alarms are off.
+
+        The prediction of round 0, made before any label, tells nothing.
+        """
+        if self._alarms is None or not round:
+            return {}
+        found = self._alarms.judge(y_hat, y)
+        surprise, alarm = float(found.surprise[0]), bool(found.alarm[0])
+        if alarm:
+            self.count += 1
+            tell(LOG, logging.WARNING, "alarm", index=index, round=round, surprise=surprise)
+        return {"surprise": surprise, "alarm": alarm}
+
+    def state(self) -> dict[str, Any] | None:
+        """Everything it knows, by name; None where alarms are off."""
+        return None if self._alarms is None else {"count": self.count, **self._alarms.state()}
+
+    def restore(self, state: Mapping[str, Any] | None) -> None:
+        """Inverse of `state`; one that was saved without alarms, or is not wanted now, changes nothing."""
+        if state is not None and self._alarms is not None:
+            self._alarms.restore(state)
+            self.count = int(state["count"])
+
+
+#: The most predictions that wait to be sent; further ones are lost and counted.
+MOST_UNSENT = 1000
+#: Seconds for the server to answer, and from one attempt to the next, at least and at most.
+POST_PATIENCE, POST_PAUSE, LONGEST_PAUSE = 5.0, 0.2, 10.0
+#: Attempts for one prediction, after which it is lost; and seconds for those that wait when the agent ends.
+ATTEMPTS, LAST_POSTS = 5, 2.0
+#: Answers after which the same prediction is sent again: too many requests, or the server's own trouble.
+AGAIN = {408, 425, 429, *range(500, 600)}
+#: Bytes of an answer that are read; it says nothing that we need.
+MOST_ANSWER = 65_536
+
+
+class Poster:
+    """Sends each record as a POST of a JSON object; `lost` counts those that were not taken."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.lost = url, 0
+        self.sending = Attempts(f"predictions cannot be sent to {_without_query(url)}")
+        self._parts = urllib.parse.urlsplit(url)
+        self._waiting: queue.Queue[bytes | None] = queue.Queue(MOST_UNSENT)
+        self._ended_at: float | None = None
+        self._connection: http.client.HTTPConnection | None = None
+        self._thread: threading.Thread | None = None
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Send a record soon; does not wait."""
+        if not self.url:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="domkl-post", daemon=True)
+            self._thread.start()
+        try:
+            self._waiting.put_nowait(msgspec.json.encode(record))
+        except queue.Full:
+            self.lost += 1
+
+    def close(self) -> None:
+        """Send those that wait, for a moment; the rest is lost."""
+        if self._thread is None:
+            return
+        self._ended_at = time.monotonic()
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(None)
+        self._thread.join(LAST_POSTS + 0.5)
+        self.lost += sum(each is not None for each in self._waiting.queue)
+
+    def _work(self) -> None:
+        while not self._is_over and (body := self._waiting.get()) is not None:
+            if not self._send(body):
+                self.lost += 1
+        self._hang_up()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._ended_at is not None and time.monotonic() > self._ended_at + LAST_POSTS
+
+    def _send(self, body: bytes) -> bool:
+        """Whether the server has taken a prediction, at last."""
+        pause = POST_PAUSE
+        for _ in range(ATTEMPTS):
+            reason, is_final = self._try(body)
+            if not reason:
+                self.sending.succeed()
+                return True
+            self.sending.fail(reason)
+            if is_final or self._is_over:
+                return False
+            time.sleep(pause if self._ended_at is None else min(pause, POST_PAUSE))
+            pause = min(2 * pause, LONGEST_PAUSE)
+        return False
+
+    def _try(self, body: bytes) -> tuple[str, bool]:
+        """Why one attempt has failed, or ""; and whether another would as well."""
+        try:
+            connection = self._connection = self._connection or self._connect()
+            target = urllib.parse.urlunsplit(("", "", self._parts.path or "/", self._parts.query, ""))
+            connection.request("POST", target, body, {"Content-Type": "application/json"})
+            with connection.getresponse() as answer:
+                answer.read(MOST_ANSWER)
+                is_kept = answer.isclosed() and not answer.will_close
+                status = answer.status
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._hang_up()
+            return str(getattr(error, "strerror", None) or error) or type(error).__name__, False
+        if not is_kept:  # the rest of a long answer would be taken for the next
+            self._hang_up()
+        is_taken = 200 <= status < 300
+        return ("" if is_taken else f"the server answered {status}"), status not in AGAIN
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = str(self._parts.hostname), self._parts.port
+        if self._parts.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=POST_PATIENCE)
+        trusted = ssl.create_default_context()
+        return http.client.HTTPSConnection(host, port, timeout=POST_PATIENCE, context=trusted)
+
+    def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _without_query(url: str) -> str:
+    """An address without its query, which may hold a token."""
+    return url.partition("?")[0]
+
+
 #: Seconds after which a line is flushed at the latest.
 DELAY = 0.02
 #: Bytes that are written at once, and those that wait at most while the place cannot be written.
@@ -60,7 +209,6 @@ class Lines:
         self._flushed_at = 0.0
 
     def write(self, record: dict[str, Any]) -> None:
-        """Write a line."""
         if not self.place:
             return
         line = msgspec.json.encode(record) + b"\n"
@@ -99,6 +247,14 @@ class Lines:
             del self._waiting[:count]
             patience = max(0.0, end - time.monotonic())
         self._file.flush()
+
+    def refuse_lost(self) -> None:
+        """Raise DataError where a file or a pipe lacks predictions."""
+        if self.lost:
+            raise DataError(
+                f"{self.lost} predictions are lost: {self.writing.fault or self.writing.what}; expected room "
+                "for all of them; make some; the readings were learnt all the same"
+            )
 
     def close(self) -> None:
         """Close the file, but not standard output; lines that still wait are lost."""
@@ -159,14 +315,14 @@ class Predictions:
         section: OutputSection,
         scaling: Scaling,
         target: str,
-        sensors: Sensors,
+        topics: Topics,
         out: Out | None,
         errors: Errors,
         alarms: ReadingAlarms,
         starts_over: bool = False,
     ) -> None:
         self.lines, self.poster = Lines(section.predictions, starts_over), Poster(section.url)
-        self._scaling, self._target, self._sensors = scaling, target, sensors
+        self._scaling, self._target, self._topics = scaling, target, topics
         self._out, self._coverage, self._errors = out or self.lines.write, section.coverage, errors
         self._alarms = alarms
         self.feed: Feed | None = None  # of the live page, which gets each prediction and each label
@@ -182,7 +338,7 @@ class Predictions:
 
     def _send(self, record: dict[str, Any]) -> None:
         self._out(record)
-        self._sensors.publish(record)
+        self._topics.publish(record)
         self.poster.write(record)
         if self.feed is not None:
             self.feed.sample({"learner": self.feed.own, **record})
@@ -220,6 +376,10 @@ class Predictions:
             "high": self._scaling.original(y_hat + wide),
         }
 
+    def flush(self) -> None:
+        """Write all lines so far, or record why that failed."""
+        self.lines.flush()
+
     @property
     def lost(self) -> int:
         """Predictions that could not be written or sent."""
@@ -231,6 +391,5 @@ class Predictions:
         return self.lines.writing.fault, self.poster.sending.fault
 
     def close(self) -> None:
-        """Write what waits, for a moment."""
         self.poster.close()
         self.lines.close()

@@ -1,20 +1,31 @@
-"""Parsers of JSON and CSV lines and of messages; what cannot be used raises `RowRefused` with the reason."""
+"""Rows of a stream, from JSON and CSV lines; what cannot be used is refused, counted, and kept with why.
+
+Messages of topics are rows too, see `topics`, and so are rows of tables, see `sources`.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
+import logging
 import math
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..base.errors import Error
+import msgspec
+
+from ..base.errors import DataError, Error, InputError
 from ..base.extras import need
-from ..datasets.columns import CellError
+from ..datasets.columns import CellError, Columns, is_flat
 from ..datasets.encoder import Encoder
-from .absent import Absent
-from .files import LONGEST
+from .config import LONGEST_ROW, AgentConfig
+from .logs import Limited, tell
 
 #: A row of JSON lines, for those who wrote another.
 EXAMPLE = '{"x": [1.5, 2], "y": 3}'
@@ -74,7 +85,7 @@ class JsonRows:
         self._any = need("msgspec", "agent").json.decode
 
     def __call__(self, line: bytes) -> Row:
-        if len(line) > LONGEST:
+        if len(line) > LONGEST_ROW:
             raise too_long()
         if self.encoder is None:
             return self._plain(line)
@@ -84,7 +95,6 @@ class JsonRows:
         return self._plain(line) if isinstance(found.get("x"), list) else self.row(found)
 
     def value(self, text: bytes) -> Any:
-        """Any JSON."""
         try:
             return self._any(text)
         except self.errors as error:
@@ -165,4 +175,342 @@ def _json_remedy(error: str) -> str:
 
 def too_long() -> RowRefused:
     """The refusal of a line that is too long."""
-    return RowRefused("too long", f"the line has more than {LONGEST} bytes", "write a row on each line")
+    return RowRefused("too long", f"the line has more than {LONGEST_ROW} bytes", "write a row on each line")
+
+
+LOG = logging.getLogger(__name__)
+#: Readings after which an input that none of them had is reported, and which names of a reading are shown.
+FIRST_READINGS, MOST_SHOWN, LONGEST_NAME = 20, 20, 80
+
+
+class Absent:
+    """Looks at the first readings, and warns once of the columns that none of them had."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._columns, self._seen = encoder.columns, 0
+        self._left: dict[str, slice] = {}
+        start = 0
+        for part in encoder.parts:
+            self._left[part.name] = slice(start, start + len(part.inputs))
+            start += len(part.inputs)
+
+    def look(self, x: Sequence[float], record: Mapping[str, Any]) -> None:
+        """Note which columns a reading has: numbers that are known, a value among a category's."""
+        if not self._left:
+            return
+        for name, place in list(self._left.items()):
+            if any(math.isfinite(v) and (v != 0 or self._is_number(name)) for v in x[place]):
+                del self._left[name]
+        self._seen += 1
+        if self._left and self._seen >= FIRST_READINGS:
+            self._warn(record)
+            self._left = {}
+
+    def _is_number(self, name: str) -> bool:
+        """Whether zero is a value; of a word it means that it is missing, or none of the category's."""
+        kind = self._columns.kinds.get(name, "number")
+        return kind in ("number", "boolean") and name not in self._columns.categories
+
+    def _warn(self, record: Mapping[str, Any]) -> None:
+        """Say which, where they were looked for, and what a reading has."""
+        paths = self._columns.paths
+        where = [f"{name} ({paths[name]})" if name in paths else name for name in self._left]
+        names = record if is_flat(record) else self._columns.flatten(record)
+        has = [str(name)[:LONGEST_NAME] for name in list(names)[:MOST_SHOWN]]
+        remedy = "fix [columns] features or paths, or leave it out"
+        tell(
+            LOG,
+            logging.WARNING,
+            "input never came",
+            columns=where,
+            readings=self._seen,
+            has=has,
+            remedy=remedy,
+        )
+
+
+#: Separators that are looked for, in this order.
+SEPARATORS = ",;\t|"
+#: With commas, wider rows are believed after so many right ones: before, they may be decimals with commas.
+ENOUGH = 10
+
+
+class CsvRows:
+    """Rows below a header. A new header in their midst is followed; cells beyond the header are ignored.
+
+    Parameters
+    ----------
+    encoder : None for all columns but the target as numbers, as the first header names them.
+    inputs : how many inputs there must be.
+    """
+
+    def __init__(
+        self, encoder: Encoder | None, columns: Columns, target: str, inputs: int, learner: str = ""
+    ) -> None:
+        self.encoder, self.columns, self.target, self.inputs = encoder, columns, target, inputs
+        self.learner, self.opened = learner, 0
+        self._broken = ""  # what is wrong with a later file's header
+        self._names: list[str] = []
+        self._separator, self._good, self._is_wider = ",", 0, False
+        self._pick: Callable[[list[str]], tuple[str, ...]] | None = None
+
+    def begin(self, header: bytes, opened: int, path: Path) -> None:
+        """Read a file's header. An unusable first header is an error; a later one costs that file's rows."""
+        first, self.opened = not self.opened, opened
+        self._broken, self._good, self._is_wider = "", 0, False
+        try:
+            self._read_header(header)
+        except RowRefused as fault:
+            if first:
+                raise DataError(f"{path}, header: {fault.reason}; fix the file or [columns]") from None
+            self._broken = fault.reason
+
+    def _read_header(self, line: bytes) -> None:
+        text = text_of(line).lstrip("\ufeff")
+        separator, names = header_of(text, self.columns, self._needed())
+        encoder = self.encoder or self._of_numbers(names)
+        for name in (*encoder.columns.features, *encoder.columns.time, self.target):
+            if names.count(name) != 1:
+                raise RowRefused("no column", f"there are {names.count(name)} columns {name!r}, expected one")
+        if encoder.d != self.inputs:
+            raise RowRefused("wrong length", f"there are {encoder.d} inputs, expected {self.inputs}")
+        self.encoder, self._names, self._separator = encoder, names, separator
+        self._pick = self._quick(encoder, names)
+
+    def _needed(self) -> tuple[str, ...]:
+        return (self.target,) if self.encoder is None else (*self.encoder.columns.features, self.target)
+
+    def _of_numbers(self, names: list[str]) -> Encoder:
+        """All columns but the target as numbers."""
+        columns = self.columns
+        out = {self.target, columns.learner, *columns.drop, *columns.time}
+        features = tuple(name for name in names if name not in out)
+        try:
+            found = {**columns.table(), "features": list(features), "target": self.target}
+            return Encoder(Columns.from_table(found))
+        except InputError as error:
+            raise RowRefused("no column", str(error)) from None
+
+    def _quick(self, encoder: Encoder, names: list[str]) -> Callable[[list[str]], tuple[str, ...]] | None:
+        """Picks the inputs and the target of a row where all are plain numbers, which is usual."""
+        columns = encoder.columns
+        plain = encoder.inputs == columns.features and not (
+            columns.kinds or columns.labels or columns.learner
+        )
+        if not plain or columns.time or columns.na or columns.decimal == "," or self.target not in names:
+            return None
+        return itemgetter(*(names.index(name) for name in (*columns.features, self.target)))
+
+    def is_header(self, line: bytes) -> bool:
+        """Whether a line names the columns again, perhaps with new ones; if so it is followed."""
+        if not self._names or self.target.encode() not in line or len(line) > LONGEST_ROW:
+            return False
+        try:
+            names = header_of(text_of(line).lstrip("\ufeff"), self.columns, self._needed())[1]
+            if not {*self._needed()} <= {*names}:
+                return False
+            known = {*self._names}
+            self._read_header(line)
+        except RowRefused:
+            return False
+        self._broken, self._is_wider = "", False
+        if new := [name for name in names if name not in known]:
+            self._tell(new)
+        return True
+
+    def _tell(self, new: Sequence[str]) -> None:
+        fact = "new columns are ignored; name them in [columns] features to use them from the next start on"
+        tell(LOG, logging.WARNING, fact, columns=", ".join(new)[:200])
+
+    def __call__(self, line: bytes) -> Row:
+        if self.is_header(line):
+            return PASSED
+        if self._broken:
+            raise RowRefused("no column", f"the header is unusable: {self._broken}")
+        cells = cells_of(text_of(line), self._separator)
+        if len(cells) != len(self._names):
+            self._check_width(len(cells))
+        row = self._quickly(cells, line) or self._named(cells)
+        self._good += 1
+        return row
+
+    def _check_width(self, width: int) -> None:
+        """Accept rows with more cells than the header where they cannot be decimals with commas."""
+        expected = len(self._names)
+        if width > expected and self._good >= (ENOUGH if self._separator == "," else 1):
+            if not self._is_wider:
+                self._tell([f"column {i + 1}" for i in range(expected, min(width, expected + 10))])
+            self._is_wider = True
+        if width < expected or not self._is_wider:
+            remedy = "write decimals with a point, and as many cells as the header has"
+            reason = f"the row has {width} cells, expected {expected}"
+            raise RowRefused("wrong length", reason, remedy)
+
+    def _quickly(self, cells: list[str], line: bytes) -> Row | None:
+        """A row of finite numbers; None for any other, also with "_", which float() accepts."""
+        if self._pick is None or b"_" in line:
+            return None
+        *x, y = self._pick(cells)
+        try:
+            row = Row(list(map(float, x)), float(y) if y else None)
+        except ValueError:
+            return None
+        return row if row.x is not None and math.isfinite(sum(row.x)) else None
+
+    def _named(self, cells: list[str]) -> Row:
+        assert self.encoder is not None
+        return encoded(self.encoder, dict(zip(self._names, cells, strict=False)), self.learner)
+
+
+def header_of(text: str, columns: Columns, needed: Sequence[str]) -> tuple[str, list[str]]:
+    """The separator and the names of a header: the one that gives most of the needed names, then most."""
+    given = " " if columns.separator == "space" else columns.separator
+    found, fault = [], RowRefused("not a row", "the header is empty")
+    for separator in given or SEPARATORS:
+        try:
+            names = [name.strip() for name in cells_of(text, separator)]
+        except RowRefused as error:
+            fault = error
+            continue
+        known = sum(name in names for name in needed)
+        found.append(((known, len(names)), separator, names))
+    if not found:
+        raise fault
+    _, separator, names = max(found, key=itemgetter(0))
+    return separator, names
+
+
+def cells_of(text: str, separator: str) -> list[str]:
+    """The cells of a line; a blank as separator is any white space."""
+    if separator == " ":
+        return text.split()
+    if '"' not in text:
+        return text.split(separator)
+    try:
+        return next(csv.reader([text], delimiter=separator, strict=True))
+    except csv.Error as error:
+        raise RowRefused("not a row", str(error)) from None
+
+
+def text_of(line: bytes) -> str:
+    if len(line) > LONGEST_ROW:
+        raise too_long()
+    try:
+        return line.decode().rstrip("\r")
+    except UnicodeDecodeError:
+        raise RowRefused("not a row", "the line is not UTF-8 text") from None
+
+
+#: Bytes of the dead-letter file; a full one is renamed to FILE.1, and the one that was there is dropped.
+MOST_LETTER_BYTES = 5_000_000
+#: Characters of a row that are kept.
+MOST_CHARACTERS = 10_000
+#: Reasons that a summary names.
+TOP = 3
+
+
+class RefusedRows(Counter[str]):
+    """Refused rows by reason, beside how many were used; each is logged now and then, and written down."""
+
+    def __init__(self, letters: DeadLetters | None = None, *, is_logged: bool = True) -> None:
+        super().__init__()
+        self.used = 0
+        self.letters = letters or DeadLetters("")
+        self.first: RowRefused | None = None
+        self._examples: dict[str, str] = {}
+        self._limited = Limited(LOG) if is_logged else None
+
+    def note(self, fault: RowRefused, index: int, line: int | None, row: object) -> None:
+        """A row that cannot be used: its number in the stream, its line in the source, and what it was."""
+        place = f"row {index}" if line is None else f"line {line}"
+        self[fault.kind] += 1
+        self.first = self.first or RowRefused(fault.kind, f"{place}: {fault.reason}", fault.remedy)
+        self._examples.setdefault(fault.kind, f"{place}: {fault.reason}")
+        if self._limited is not None:
+            self._limited.warn(fault.kind, "row refused", index=index, line=line, reason=fault.reason)
+        about = {"index": index, "line": line, "kind": fault.kind, "reason": fault.reason}
+        self.letters.write({**about, "remedy": fault.remedy, "row": _row_text(row)})
+
+    @property
+    def read(self) -> int:
+        """How many rows came, used or refused."""
+        return self.used + self.total()
+
+    def note_used(self) -> None:
+        """One more row that was of use."""
+        self.used += 1
+
+    def close(self) -> None:
+        """Close the file of refused rows."""
+        self.letters.close()
+
+    def refuse_useless(self, fact: str) -> None:
+        """Raise DataError with that fact where rows came and none was of use, as with a wrong format."""
+        if not self.used and self.first is not None:
+            kind, reason, remedy = self.first.kind, self.first.reason, self.first.remedy
+            raise DataError(f"{fact}; the first is {kind}: {reason}; {remedy}")
+
+    def top(self) -> list[str]:
+        """The most frequent reasons, with an example of each."""
+        most = self.most_common(TOP)
+        return [f"{count} {kind}, first {self._examples[kind][:200]}" for kind, count in most]
+
+
+class DeadLetters:
+    """Refused rows as JSON lines; a file that cannot be written costs the record, which is counted."""
+
+    def __init__(self, place: str) -> None:
+        self.place, self.lost = place, 0
+        self._file: int | None = None
+        self._size, self._torn = 0, False
+        self._limited = Limited(LOG)
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Append a record; nothing is raised."""
+        if not self.place:
+            return
+        try:
+            self._append(msgspec.json.encode(record) + b"\n")
+        except OSError as error:
+            self.lost += 1
+            self._limited.warn("dead letter", "dead letter lost", path=self.place, reason=error.strerror)
+
+    def _append(self, line: bytes) -> None:
+        if self._file is None:
+            self._open()
+        elif self._size + len(line) > MOST_LETTER_BYTES:
+            self.close()
+            os.replace(self.place, f"{self.place}.1")
+            self._open()
+        assert self._file is not None
+        whole = b"\n" + line if self._torn else line  # a record that was cut short must not spoil this one
+        written = os.write(self._file, whole)
+        self._size, self._torn = self._size + written, written < len(whole)
+        if self._torn:
+            raise OSError(0, "there was room for a part of it only")
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)  # a pipe may be full
+        self._file = os.open(self.place, flags, 0o600)
+        self._size = os.fstat(self._file).st_size
+
+    def close(self) -> None:
+        """Close the file; the next record opens it again."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def letters_of(config: AgentConfig) -> DeadLetters:
+    """Where an agent's refused rows go: as its file says, or else beside its checkpoints, if it has any."""
+    given, directory = config.stream.dead_letters, config.checkpoint.directory
+    if given is None and directory is not None:
+        return DeadLetters(str(Path(directory) / "refused.jsonl"))
+    return DeadLetters(given or "")
+
+
+def _row_text(row: object) -> str:
+    """A row as it came, or the beginning of a long one."""
+    if isinstance(row, bytes):
+        return row[:MOST_CHARACTERS].decode(errors="backslashreplace")
+    return str(row)[:MOST_CHARACTERS]

@@ -1,34 +1,300 @@
-"""An agent as a service: signals, health and metrics, and a status line in the log."""
+"""An agent as a service: signals, a status line in the log, and what it tells others over HTTP.
+
+These are /healthz, /readyz, /metrics, the live page and answers to questions. Requests are answered in
+threads of their own, so the agent's loop never waits for one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
+import json
 import logging
+import math
 import signal
 import time
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..base.errors import DataError
-from ..learning.weights import weight_names
-from ..watch import Feed
+from ..base import checks
+from ..base.errors import InputError
+from ..base.extras import need
+from ..base.types import Array
+from ..datasets.columns import CellError
+from ..faces.saved import About
+from ..learner import Learner
+from ..learning import explain
+from ..learning.explain import Function, Usual
+from ..watch import Answer, Feed, FeedLike, Request, Server
+from ..watch.access import Rate
 from . import logs
-from .asking import Asking
 from .config import AgentConfig
-from .explaining import explained
-from .loop import Agent
-from .service import Service, Snapshot
+from .logs import Limited, tell
+from .loop import READING, Agent, Status
+from .output import Predictions
+from .rows import JsonRows, RowRefused, fault_of
+from .streams import Scaling, encoding_of
 
 LOG = logging.getLogger(__name__)
-#: A kind of `Agent.refused` that is a row of the stream; the others are messages.
-READING = "reading"
-#: Metrics that [http] publish = "counts" withholds.
-ERRORS = ("rmse_rolling", "rmse_alone_rolling", "kernel_weight")
-#: Weights in a status line.
-MOST_WEIGHTS = 32
+BOUNDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # of the histogram, in s
+
+#: Numbers by the names in METRICS; a metric with a label has a mapping from the label's values.
+Snapshot: TypeAlias = "Mapping[str, float | Mapping[str, float]]"
+
+
+class Metric(NamedTuple):
+    """How a number of the snapshot is called and explained in /metrics."""
+
+    kind: str  # counter or gauge
+    help: str
+    label: str = ""
+
+
+#: What a snapshot may hold. /metrics calls it domkl_<name>, and counters domkl_<name>_total.
+METRICS = {
+    "rounds": Metric("counter", "Rounds closed."),
+    "rounds_incomplete": Metric("counter", "Rounds that ended without the update of a neighbour."),
+    "samples": Metric("counter", "Samples learnt."),
+    "readings_used": Metric("counter", "Rows of the stream that were used."),
+    "readings_refused": Metric("counter", "Rows of the stream that could not be used.", "reason"),
+    "dead_letters_lost": Metric("counter", "Refused rows that could not be written to the dead-letter file."),
+    "rmse_rolling": Metric(
+        "gauge", "Root mean squared error of the last 200 predictions, in the target's unit."
+    ),
+    "rmse_alone_rolling": Metric("gauge", "The same of predictions from own samples only."),
+    "neighbour_up": Metric("gauge", "1 if the neighbour's messages arrive in time.", "neighbour"),
+    "neighbour_trust": Metric("gauge", "Part of the neighbour's recent messages that was used.", "neighbour"),
+    "neighbour_age_seconds": Metric("gauge", "Time since the neighbour's last message.", "neighbour"),
+    "bytes_sent": Metric("counter", "Bytes handed to the transport."),
+    "bytes_received": Metric("counter", "Bytes received from the transport."),
+    "messages_refused": Metric("counter", "Messages that could not be used.", "reason"),
+    "kernel_weight": Metric("gauge", "Weight of each kernel, or of each expert of an auto model.", "kernel"),
+    "name_conflict": Metric("gauge", "1 while another agent runs under the same name."),
+    "checkpoint_round": Metric("gauge", "Round of the last checkpoint."),
+    "checkpoint_age_seconds": Metric("gauge", "Time since the state was last saved, or the start."),
+    "saves_failed": Metric("counter", "Attempts to save the state that failed."),
+    "readings_unjournalled": Metric("counter", "Readings that could not be written to the journal."),
+    "alarms": Metric("counter", "Readings that were not what the learner expected; see alarm_rate."),
+    "predictions_lost": Metric("counter", "Predictions that could not be written."),
+}
+
+
+class Service(Server):
+    """The page's server with health and metrics; needs prometheus-client.
+
+    Parameters
+    ----------
+    address : host and port; port 0 takes a free one, see `address`.
+    snapshot : called in another thread at each scrape; must not wait for the loop.
+    patience : seconds without progress after which the agent counts as unhealthy.
+    feed : what the live page shows; without one there is no page.
+    more : further settings of `domkl.watch.Server`.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        status: Status,
+        snapshot: Callable[[], Snapshot],
+        patience: float = 30.0,
+        feed: FeedLike | None = None,
+        **more: Any,
+    ) -> None:
+        client = need("prometheus_client", "agent")
+        registry = client.CollectorRegistry()
+        client.ProcessCollector(registry=registry)
+        registry.register(_Collector(snapshot))
+        about = "Time from a sample to the end of its round."
+        #: A histogram: call its `observe` with the seconds of each round.
+        self.round_seconds = client.Histogram("domkl_round_seconds", about, buckets=BOUNDS, registry=registry)
+
+        def metrics(_: Request) -> Answer:
+            return Answer(HTTPStatus.OK, client.generate_latest(registry), client.CONTENT_TYPE_LATEST)
+
+        routes = {
+            "/healthz": lambda _: _health(status, patience),
+            "/readyz": lambda _: _readiness(status),
+            "/metrics": metrics,
+        }
+        super().__init__(address, feed, routes=routes, note=Limited(LOG).warn, **more)
+
+
+def _health(status: Status, patience: float) -> Answer:
+    age = time.monotonic() - status.alive_at
+    if age <= patience:
+        return Answer(HTTPStatus.OK, b"ok\n")
+    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, b"no progress for %d s\n" % age)
+
+
+def _readiness(status: Status) -> Answer:
+    faults = status.faults if status.ready else ("waiting for neighbours", *status.faults)
+    if not faults:
+        return Answer(HTTPStatus.OK, b"ready\n")
+    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, "; ".join(faults).encode() + b"\n")
+
+
+class _Collector:
+    """What a snapshot has, for a registry of prometheus-client."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        self._snapshot = snapshot
+        self._core = need("prometheus_client.core", "agent")
+
+    def describe(self) -> list[Any]:
+        """Nothing: else the registry would take a snapshot before there is one."""
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        """One family for each metric that the snapshot has."""
+        for name, value in self._snapshot().items():
+            kind, about, label = METRICS[name]
+            family = getattr(self._core, f"{kind.capitalize()}MetricFamily")
+            made = family(f"domkl_{name}", about, labels=[label] if label else [])
+            for key, number in value.items() if isinstance(value, Mapping) else [("", value)]:
+                made.add_metric([key] if label else [], number)
+            yield made
+
+
+#: Seconds until the first look, and between two of them at least; if one takes long, so many times as long.
+FIRST_LOOK, EXPLAIN_EVERY, REST = 5.0, 60.0, 100.0
+#: The most inputs of a model of which single predictions are explained, and how many of those a second.
+MOST_ASKED, A_SECOND = 100, 1.0
+
+
+class Explaining:
+    """Answers in the target's unit; inputs that were made from one column are one."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        columns, encoder = encoding_of(config.columns, config.takes_missing)
+        about = About() if encoder is None else About(encoder.inputs, columns=columns)
+        self.is_possible = 0 < config.inputs <= explain.MOST_INPUTS
+        self._answers, self._rate = 0 < config.inputs <= MOST_ASKED, Rate(A_SECOND, burst=3)
+        self._named = about.groups(config.inputs)
+        self._span = Scaling.of(config.stream, config.inputs).target_span
+
+    def may_answer(self) -> bool:
+        """Whether a prediction can be explained now; TimeoutError if too many are asked for."""
+        if self._answers and not self._rate.take():
+            raise TimeoutError
+        return self._answers
+
+    def overall(self, model: tuple[Function, Usual]) -> list[list[Any]]:
+        """Name, part, effect and direction of the inputs that matter most."""
+        return explain.effects(*model, *self._named).listed(self._span)
+
+    def of(self, model: tuple[Function, Usual], x: Array) -> list[list[Any]]:
+        """Name and contribution to the prediction of x, as it is learnt (d,); the largest first."""
+        rows = explain.contributions(*model, x, *self._named).rows()[: explain.MOST]
+        return [[row["input"], self._span * row["contribution"]] for row in rows]
+
+
+@contextlib.asynccontextmanager
+async def explained(agent: Agent) -> AsyncIterator[None]:
+    """Meanwhile a page that shows readings shows which inputs matter, and a log that is asked to tells it."""
+    task = asyncio.create_task(_show_inputs(agent, Explaining(agent.config)))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def _show_inputs(agent: Agent, explaining: Explaining) -> None:
+    pause, every = FIRST_LOOK, _explain_every(agent)
+    while every and explaining.is_possible:
+        await asyncio.sleep(pause)
+        model = agent.learner.as_function()
+        if model is None:
+            continue
+        start, round = time.monotonic(), agent.learner.round
+        try:
+            found = await asyncio.to_thread(explaining.overall, model)
+        except Exception as error:  # nothing that is only shown may cost more than that
+            tell(LOG, logging.WARNING, "inputs cannot be explained", reason=repr(error))
+            return
+        if found:
+            _tell_inputs(agent, round, found)
+        pause = max(every, REST * (time.monotonic() - start))
+
+
+def _explain_every(agent: Agent) -> float:
+    """Seconds between two looks; 0 where nobody wants any."""
+    asked, is_shown = agent.config.log.inputs, agent.predictions.feed is not None
+    wanted = [EXPLAIN_EVERY] if is_shown and agent.config.http.publish == "full" else []
+    return min([*wanted, *([asked] if asked else [])], default=0.0)
+
+
+def _tell_inputs(agent: Agent, round: int, found: list[list[Any]]) -> None:
+    if agent.predictions.feed is not None:
+        agent.predictions.feed.explain(agent.config.name, round, found)
+    if agent.config.log.inputs:
+        tell(LOG, logging.INFO, "inputs", round=round, inputs=found)
+
+
+#: Seconds to wait for the agent's loop.
+PATIENCE = 2.0
+
+
+class Asking:
+    """Answers in the agent's own loop, between two of its steps; called from any other thread."""
+
+    def __init__(self, config: AgentConfig, learner: Learner, predictions: Predictions) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._learner, self._predictions, self._name = learner, predictions, config.name
+        self._scaling = Scaling.of(config.stream, config.inputs, config.takes_missing)
+        _, encoder = encoding_of(config.columns, config.takes_missing)
+        self._parse, self._explaining = JsonRows(encoder, config.name), Explaining(config)
+
+    def __call__(self, question: dict[str, Any]) -> dict[str, Any]:
+        """A prediction for {"x": [..] or {"name": ..}}; TimeoutError if the loop is busy.
+
+        With "explain": true also what each input adds to it, where the model can tell.
+        """
+        explains = question.get("explain", False)
+        if not {*question} <= {"x", "explain"} or question.get("x") is None or not isinstance(explains, bool):
+            raise InputError(
+                f"the question has {checks.short(list(question))}; expected x, and perhaps explain, a truth "
+                'value; send {"x": [1.5, 2]}'
+            )
+        x = self._inputs(question)
+        answer, model = self._in_loop(x, explains and self._explaining.may_answer())
+        return answer if model is None else {**answer, "inputs": self._explaining.of(model, x)}
+
+    def _in_loop(self, x: Any, explains: bool) -> tuple[dict[str, Any], Any]:
+        asked = asyncio.run_coroutine_threadsafe(self._answer(x, explains), self._loop)
+        try:
+            return asked.result(PATIENCE)
+        except concurrent.futures.TimeoutError:
+            asked.cancel()
+            raise TimeoutError from None
+
+    async def _answer(self, x: Any, explains: bool) -> tuple[dict[str, Any], Any]:
+        y_hat = self._learner.ask(x)
+        model = self._learner.as_function() if explains else None
+        about = {"learner": self._name, "round": self._learner.round}
+        return {**about, **self._predictions.described(y_hat)}, model
+
+    def _inputs(self, question: dict[str, Any]) -> Any:
+        try:
+            row = self._parse(json.dumps({"x": question["x"]}, allow_nan=False).encode())
+        except (RowRefused, CellError) as error:
+            fault = fault_of(error)
+            raise InputError(f"{fault.reason}; {fault.remedy}") from None
+        except ValueError:
+            raise InputError("x has a number that is not finite; expected finite ones; fix it") from None
+        assert row.x is not None
+        x, wanted = np.array(row.x, dtype=np.float64), len(self._scaling.low)
+        if len(x) != wanted:
+            raise InputError(f"x has {len(x)} values; expected {wanted}; send as many")
+        for i, value in enumerate(x.tolist()):
+            if not (math.isfinite(value) or (self._scaling.missing and math.isnan(value))):
+                raise InputError(f"x[{i}] is {value}; expected a finite number; leave no input out")
+        return self._scaling.x(x[None])[0]
+
+
 #: Seconds between two status lines, and looks in between whether the stream has ended.
 EVERY, LOOKS = 1.0, 20
 
@@ -42,62 +308,13 @@ async def serve(config: AgentConfig) -> None:
         loop.add_signal_handler(number, agent.stop)
     async with _watched(agent):
         await agent.run()
-    rows, lost = agent.rows, lost_readings(agent)
+    rows, lost = agent.rows, agent.lost_readings()
     reasons = [*rows.top(), *([f"{lost} {READING}, more than could wait"] if lost else [])]
     counts = {"rows": rows.read + lost, "used": rows.used, "refused": rows.total() + lost, "reasons": reasons}
     counts |= {"predictions_lost": agent.predictions.lost} if agent.predictions.lost else {}
-    logs.tell(LOG, logging.INFO, "status", state="done", **summary(agent), **counts)
-    _refuse_useless(agent)
-    _refuse_lost(agent)
-
-
-def _refuse_useless(agent: Agent) -> None:
-    """End with an error where nothing of the stream was of use since the start, as with a wrong format."""
-    rows = agent.rows
-    if not rows.used and rows.first is not None:
-        raise DataError(
-            f"none of {rows.read} rows could be used; the first is {rows.first.kind}: {rows.first.reason}; "
-            f"{rows.first.remedy}"
-        )
-
-
-def _refuse_lost(agent: Agent) -> None:
-    """End with an error where a file or a pipe lacks predictions; what was read is learnt all the same."""
-    lines = agent.predictions.lines
-    if lines.lost:
-        raise DataError(
-            f"{lines.lost} predictions are lost: {lines.writing.fault or lines.writing.what}; expected room "
-            "for all of them; make some; the readings were learnt all the same"
-        )
-
-
-def lost_readings(agent: Agent) -> int:
-    """Messages that came while too many waited to be learnt."""
-    return agent.refused[READING] + agent.sensors.lost
-
-
-def summary(agent: Agent) -> dict[str, Any]:
-    """Rounds, errors and traffic so far, for the status line."""
-    now, q, counts = time.monotonic(), agent.learner.weights, agent.transport.counts
-    return {
-        "round": agent.learner.round,
-        "samples": agent.progress.samples,
-        "seconds": agent.progress.seconds,
-        "rmse": agent.progress.rmse,
-        "rmse_alone": agent.progress.rmse_alone,
-        "kernel": int(np.argmax(q)),
-        "weight": float(q.max()),
-        "up": sum(peer.is_up(now, 3.0) for peer in agent.peers.values()),
-        "neighbours": len(agent.peers),
-        "trusted": sum(part > 0.5 for part in agent.learner.trust.values()),
-        "trust": [agent.learner.trust.get(name) for name in agent.peers],
-        "weights": [round(float(weight), 4) for weight in q[:MOST_WEIGHTS]],
-        "rounds_incomplete": agent.neighbourhood.incomplete,
-        "messages_refused": sum(agent.refused.values()) + counts.refused,
-        "messages_sent": counts.sent,
-        "bytes_sent": counts.sent_bytes,
-        "bytes_received": counts.received_bytes,
-    }
+    logs.tell(LOG, logging.INFO, "status", state="done", **agent.summary(), **counts)
+    rows.refuse_useless(f"none of {rows.read} rows could be used")
+    agent.predictions.lines.refuse_lost()
 
 
 @contextlib.asynccontextmanager
@@ -127,18 +344,18 @@ def service_of(agent: Agent, address: tuple[str, int]) -> Service:
     asking = Asking(config, agent.learner, agent.predictions) if http.publish == "full" else None
     who: dict[str, Any]
     who = {"access": http.access(), "tls": http.context(config.transport)} if http.listen else {}
-    service = Service(address, agent.status, lambda: snapshot(agent), feed=feed, predict=asking, **who)
-    agent.predictions.feed, agent.progress.on_round = feed, service.round_seconds.observe
-    logs.tell(LOG, logging.INFO, "serving the page, health and metrics", page=service.server.url)
+    service = Service(address, agent.status, agent.metrics, feed=feed, predict=asking, **who)
+    agent.show_on(feed, service.round_seconds.observe)
+    logs.tell(LOG, logging.INFO, "serving the page, health and metrics", page=service.url)
     return service
 
 
 async def _tell_status(agent: Agent) -> None:
     while True:
-        show_status(agent)
+        agent.show_status()
         await _a_while(agent)
         logs.tell(
-            LOG, logging.INFO, "status", state="ready" if agent.status.ready else "init", **summary(agent)
+            LOG, logging.INFO, "status", state="ready" if agent.status.ready else "init", **agent.summary()
         )
 
 
@@ -148,82 +365,4 @@ async def _a_while(agent: Agent) -> None:
         was_done = agent.neighbourhood.done
         await asyncio.sleep(EVERY / LOOKS)
         if agent.neighbourhood.done and not was_done:
-            show_status(agent)
-
-
-def show_status(agent: Agent) -> None:
-    """Tell our own live page and the neighbours how we are, and the page how the others are."""
-    own, now = status_of(agent), time.monotonic()
-    if agent.config.http.publish == "counts":
-        own |= {"rmse": None, "rmse_alone": None, "weights": []}
-    agent.conversation.publish_status(own)
-    feed = agent.predictions.feed
-    if feed is not None:
-        names = [name for name, _ in own["weights"]]
-        ended = {name for name, peer in agent.peers.items() if peer.done is not None}
-        for status in (own, *agent.conversation.gossip.statuses(now, names)):
-            feed.status({**status, "state": "done"} if status["learner"] in ended else status)
-
-
-def status_of(agent: Agent) -> dict[str, Any]:
-    """How an agent is, for the live page and its neighbours' pages."""
-    now, counts, trust = time.monotonic(), agent.transport.counts, agent.learner.trust
-    state = "done" if agent.neighbourhood.done else "ready" if agent.status.ready else "init"
-    weights = agent.learner.weights
-    names = weight_names(agent.learner.model, len(weights))
-    near = [
-        {"name": name, "up": peer.is_up(now, 3.0) or peer.done is not None, "trust": trust.get(name)}
-        for name, peer in agent.peers.items()
-    ]
-    return {
-        "learner": agent.config.name,
-        "state": state,
-        "round": agent.learner.round,
-        "samples": agent.progress.samples,
-        "rmse": agent.progress.rmse,
-        "rmse_alone": agent.progress.rmse_alone,
-        "weights": [[name, float(weight)] for name, weight in zip(names, weights, strict=False)],
-        "neighbours": near,
-        "messages_sent": counts.sent,
-        "bytes_sent": counts.sent_bytes,
-        "bytes_received": counts.received_bytes,
-        "refused": sum(agent.refused.values()) + counts.refused,
-        "rows_refused": agent.rows.total(),
-        "alarms": agent.memory.alarms.count,
-        "faults": list(agent.status.faults),
-    }
-
-
-def snapshot(agent: Agent) -> Snapshot:
-    """The agent's metrics, for a scrape; called from another thread, so it copies before it counts."""
-    now, counts, peers = time.monotonic(), agent.transport.counts, dict(agent.peers)
-    refused, rows = dict(agent.refused), dict(agent.rows)
-    if lost := lost_readings(agent):
-        rows[READING] = lost
-    refused.pop(READING, None)
-    errors = {"rmse_rolling": agent.progress.rmse, "rmse_alone_rolling": agent.progress.rmse_alone}
-    found: dict[str, Any] = {
-        "rounds": agent.learner.round,
-        "rounds_incomplete": agent.neighbourhood.incomplete,
-        "samples": agent.progress.samples,
-        "readings_used": agent.rows.used,
-        "readings_refused": rows,
-        "dead_letters_lost": agent.rows.letters.lost,
-        **{name: value for name, value in errors.items() if value is not None},
-        "neighbour_up": {name: float(peer.is_up(now, 3.0)) for name, peer in peers.items()},
-        "neighbour_trust": {str(name): part for name, part in dict(agent.learner.trust).items()},
-        "neighbour_age_seconds": {name: now - peer.received_at for name, peer in peers.items()},
-        "bytes_sent": counts.sent_bytes,
-        "bytes_received": counts.received_bytes,
-        "messages_refused": {**refused, "late": agent.neighbourhood.late, "transport": counts.refused},
-        "kernel_weight": {str(p): float(weight) for p, weight in enumerate(agent.learner.weights)},
-        "name_conflict": float(bool(agent.post.identity.seen_by(now))),
-        "checkpoint_round": agent.memory.saved,
-        "checkpoint_age_seconds": now - agent.memory.saving.well_at,
-        "saves_failed": agent.memory.saving.failed,
-        "readings_unjournalled": agent.memory.noting.failed,
-        "alarms": agent.memory.alarms.count,
-        "predictions_lost": agent.predictions.lost,
-    }
-    hidden = ERRORS if agent.config.http.publish == "counts" else ()
-    return {name: value for name, value in found.items() if name not in hidden}
+            agent.show_status()

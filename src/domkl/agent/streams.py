@@ -25,7 +25,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,15 +36,46 @@ from ..base.types import Array
 from ..datasets.columns import CellError, Columns
 from ..datasets.encoder import Encoder
 from . import sources
-from .config import AgentConfig
-from .files import Numbered, Origin, T, Tail
-from .joining import JoinedRows, Message, TopicRows
-from .refusals import RefusedRows
-from .rows import EXAMPLE, PASSED, JsonRows, Row, RowRefused, fault_of
-from .scaling import Scaling
-from .sections import TABLES, TARGET, WITHIN, StreamSection
-from .snapshots import Place, Snapshots, TableRows
-from .tables import CsvRows
+from .config import STORED, TABLES, TARGET, WITHIN, AgentConfig, StreamSection
+from .rows import EXAMPLE, PASSED, CsvRows, JsonRows, RefusedRows, Row, RowRefused, fault_of
+from .sources import Numbered, Origin, Place, Snapshots, T, TableRows, Tail
+from .topics import JoinedRows, Message, TopicRows
+
+
+class Scaling(NamedTuple):
+    """Scaling by fixed bounds to [0, 1]; inputs are clipped, a target may lie outside."""
+
+    low: Array  # (d,)
+    span: Array  # (d,)
+    bounded: bool
+    target_low: float = 0.0
+    target_span: float = 1.0
+    missing: bool = False  # whether inputs may be missing
+
+    @classmethod
+    def of(cls, section: StreamSection, inputs: int, missing: bool = False) -> Scaling:
+        """The scaling of a configuration; without bounds, none."""
+        low = np.array(section.low or [0.0] * inputs)
+        high = np.array(section.high or [1.0] * inputs)
+        bounds = low, high - low, bool(section.low)
+        if section.target_low is None or section.target_high is None:
+            return cls(*bounds, missing=missing)
+        return cls(*bounds, section.target_low, section.target_high - section.target_low, missing)
+
+    def x(self, X: Array) -> Array:
+        """Inputs (n, d) to [0, 1]."""
+        if not self.bounded:
+            return X
+        with np.errstate(over="ignore"):
+            return np.clip((X - self.low) / self.span, 0.0, 1.0)
+
+    def y(self, y: float) -> float:
+        """A target in the unit that is learnt."""
+        return (y - self.target_low) / self.target_span
+
+    def original(self, y: float) -> float:
+        """A prediction in the target's own unit."""
+        return y * self.target_span + self.target_low
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +140,6 @@ class Stream(AsyncIterator[Reading]):
         return None if self._tail is None else self._tail.origin_at(readings)
 
     async def aclose(self) -> None:
-        """Close the source."""
         await self._readings.aclose()
         await self._batches.aclose()
 
@@ -291,3 +321,29 @@ def _pair(sample: Any) -> Row:
         return Row(np.asarray(x, dtype=np.float64).reshape(-1).tolist(), None if y is None else float(y))
     except (TypeError, ValueError):
         raise RowRefused("not numbers", "expected (x, y) of numbers") from None
+
+
+#: Rows that are looked at.
+FIRST_ROWS = 20
+
+
+def preview(config: AgentConfig) -> RefusedRows | None:
+    """Count which of the first rows can be used; None where there is no file or database to look into.
+
+    Raises DataError if none can.
+    """
+    section = config.stream
+    is_there = section.kind == "database" or Path(str(section.path)).is_file()
+    if section.kind not in STORED or not is_there:
+        return None
+    found = asyncio.run(_look(config))
+    found.refuse_useless(f"{section.shown}: none of the first {found.read} rows can be used")
+    return found
+
+
+async def _look(config: AgentConfig) -> RefusedRows:
+    found = RefusedRows(is_logged=False)  # the caller reports them
+    stream = stream_of(config, follow=False, refused=found, most=FIRST_ROWS)
+    async for _ in stream:
+        found.note_used()
+    return found

@@ -16,8 +16,11 @@ quarter of BLAKE2. It is no help against forgery, nor would an unkeyed hash be; 
 
 from __future__ import annotations
 
+import math
+import re
 import struct
 import zlib
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -26,14 +29,21 @@ from msgspec import Meta
 
 from ..base import checks
 from ..base.errors import InputError, PeerError
-from ..base.types import Array, Float
-from ..exchange.edges import NUMBER_END, Held
+from ..base.types import Array
+from ..exchange.edges import NEVER, NUMBER_END, Held
 from ..exchange.message import Shapes, Update
 from ..learning.auto.scale import QUANTILES, Summary
-from .lives import Life, Number
-from .wire_arrays import DTYPES, all_finite, named, narrowed
-from .wire_names import MOST_NAMES, ROUND_END, check_names, strange_names
+from .incarnation import Incarnation, Number
+from .transports.names import MOST_NAMES
 
+DTYPES: dict[str, np.dtype[Any]] = {
+    "float64": np.dtype("<f8"),
+    "float32": np.dtype("<f4"),
+    "float16": np.dtype("<f2"),
+}
+#: Rounds in messages are below this.
+ROUND_END = 2**52
+NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")
 #: Major and minor version of the format.
 VERSION = (3, 0)
 #: The most updates in one `Again`.
@@ -59,8 +69,12 @@ News = Annotated[
     dict[Name, tuple[Annotated[int, Meta(ge=1, lt=2**31)], memoryview, memoryview, memoryview]],
     Meta(max_length=MOST_NAMES),
 ]
-KnownLives = Annotated[dict[Name, Life], Meta(max_length=MOST_NAMES)]
+KnownIncarnations = Annotated[dict[Name, Incarnation], Meta(max_length=MOST_NAMES)]
 Updates = Annotated[list[bytes], Meta(max_length=MOST_UPDATES)]
+
+
+#: What messages call an incarnation.
+_SHORT = {"incarnation": "life", "incarnations": "lives"}
 
 
 class OtherVersion(PeerError):
@@ -70,17 +84,17 @@ class OtherVersion(PeerError):
 class Envelope(NamedTuple):
     """An update with the header that its sender added."""
 
-    life: Life  # of the sender
+    incarnation: Incarnation  # of the sender
     durable: int  # the sender's first round that is not yet safe on disk
     dtype: str  # the precision it was sent in
     update: Update
 
 
-class Hello(msgspec.Struct, frozen=True, tag="hello"):
+class Hello(msgspec.Struct, frozen=True, tag="hello", rename=_SHORT):
     """I am alive, at this round, and want from each of these neighbours its updates from that round on."""
 
     fingerprint: Fingerprint
-    life: Life
+    incarnation: Incarnation
     round: Round
     durable: Round
     wants: Wants
@@ -88,21 +102,21 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     done: bool
     graph: Number
     ended: Wants = {}  # the neighbours whose streams have ended, and at which rounds
-    lives: KnownLives = {}  # of the neighbours
+    incarnations: KnownIncarnations = {}  # of the neighbours
     rivals: Names = []  # neighbours under whose names two agents send
 
 
-class Again(msgspec.Struct, frozen=True, tag="again"):
+class Again(msgspec.Struct, frozen=True, tag="again", rename=_SHORT):
     """Updates once more, each byte for byte as it was first sent; `Decoder.update` reads them."""
 
     fingerprint: Fingerprint
-    life: Life
+    incarnation: Incarnation
     updates: Updates
 
 
-class _Update(msgspec.Struct, frozen=True, tag="update", omit_defaults=True):
+class _Update(msgspec.Struct, frozen=True, tag="update", rename=_SHORT, omit_defaults=True):
     fingerprint: Fingerprint
-    life: Life
+    incarnation: Incarnation
     durable: Round
     round: Round
     dtype: Literal["float64", "float32", "float16"]
@@ -118,15 +132,16 @@ _decoder = msgspec.msgpack.Decoder(_Update | Hello | Again)
 _again_decoder = msgspec.msgpack.Decoder(Again)
 
 
-def encode_update(update: Update, life: Life, durable: int, dtype: str = "float64") -> bytes:
+def encode_update(update: Update, incarnation: Incarnation, durable: int, dtype: str = "float64") -> bytes:
     """The message with which an update goes to every neighbour.
 
     >>> theta, scalars = np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([1.0, 2.0])
-    >>> message = encode_update(Update(7, theta, scalars, "f00d"), Life(1, 2), durable=5, dtype="float32")
+    >>> update, sender = Update(7, theta, scalars, "f00d"), Incarnation(1, 2)
+    >>> message = encode_update(update, sender, durable=5, dtype="float32")
     >>> decoder = Decoder(shape=(2, 2), fingerprint="f00d", has_scalars=True)
     >>> envelope = decoder.decode(message)
-    >>> envelope.update.round, envelope.life, envelope.durable, envelope.dtype
-    (7, Life(starts=1, key=2), 5, 'float32')
+    >>> envelope.update.round, envelope.incarnation, envelope.durable, envelope.dtype
+    (7, Incarnation(starts=1, key=2), 5, 'float32')
     >>> envelope.update.theta.tolist() == theta.astype("float32").tolist()
     True
     >>> decoder.decode(message.replace(b"f00d", b"food"))
@@ -134,19 +149,19 @@ def encode_update(update: Update, life: Life, durable: int, dtype: str = "float6
     ...
     domkl.base.errors.PeerError: the checksum of a message is wrong; expected no damage; send it again
     """
-    _check_whole("life.starts", life.starts, NUMBER_END)
-    _check_whole("life.key", life.key, NUMBER_END)
+    _check_whole("life.starts", incarnation.starts, NUMBER_END)
+    _check_whole("life.key", incarnation.key, NUMBER_END)
     _check_whole("round", update.round, ROUND_END)
     _check_whole("durable", durable, update.round + 1)
-    theta = narrowed("theta", update.theta, named(dtype)).data
-    scalars = None if update.scalars is None else narrowed("scalars", update.scalars, _SCALARS).data
+    theta = _narrowed("theta", update.theta, _dtype(dtype)).data
+    scalars = None if update.scalars is None else _narrowed("scalars", update.scalars, _SCALARS).data
     edges: dict[Any, Held] = dict(update.edges)
     news: dict[Any, Any] = {name: _summary_bytes(one) for name, one in update.news.items()}
-    if strange := strange_names([*edges, *news]):
+    if strange := _strange_names([*edges, *news]):
         raise InputError(f"edges or news have {strange}; rename that learner")
     if max(len(edges), len(news)) > MOST_NAMES:
         raise InputError(f"edges or news are too many; expected {MOST_NAMES} learners; send fewer")
-    head = update.fingerprint, life, durable, update.round, dtype
+    head = update.fingerprint, incarnation, durable, update.round, dtype
     sent = (*head, theta, scalars, edges, update.degree, news)
     return _sealed(_Update(*sent))  # type: ignore[arg-type]
 
@@ -154,7 +169,8 @@ def encode_update(update: Update, life: Life, durable: int, dtype: str = "float6
 def encode(message: Hello | Again) -> bytes:
     """The bytes of a message that is no update.
 
-    >>> hello = Hello("f00d", Life(1, 2), round=7, durable=5, wants={"b": 6}, edges={}, done=False, graph=1)
+    >>> where = {"wants": {"b": 6}, "edges": {}, "done": False, "graph": 1}
+    >>> hello = Hello("f00d", Incarnation(1, 2), round=7, durable=5, **where)
     >>> Decoder(shape=(2, 2), fingerprint="f00d", has_scalars=True).decode(encode(hello)) == hello
     True
     """
@@ -176,7 +192,6 @@ class Decoder:
     has_scalars : whether updates must carry scalars, or must not.
     scalars : how many; one for each kernel by default.
     columns : of a summary in the news of an update; 0 where there is no news.
-    dtype : of the arrays that come out, numpy.float64 or numpy.float32. Nothing is rounded on the way in.
     max_bytes : longer messages are not looked at; by default what the longest right one can have.
     """
 
@@ -188,13 +203,11 @@ class Decoder:
         has_scalars: bool,
         scalars: int | None = None,
         columns: int = 0,
-        dtype: Float = np.float64,
         max_bytes: int | None = None,
     ) -> None:
         P, width = (checks.count("shape", length) for length in shape)
         self._shape, self._size, self._scalars, self._columns = (P, width), P * width, scalars or P, columns
         self._fingerprint, self._has_scalars = fingerprint, has_scalars
-        self._dtype = checks.float_type(dtype)
         arrays = 8 * (P * width + self._scalars)
         summaries = MOST_NAMES * columns * (16 + 2 * QUANTILES)
         self._most_alone = arrays + summaries + _ROOM  # bytes of a message that is no `Again`
@@ -203,7 +216,6 @@ class Decoder:
 
     @classmethod
     def of(cls, shapes: Shapes, fingerprint: str) -> Decoder:
-        """For a learner with such updates."""
         return cls(
             shape=shapes.theta,
             fingerprint=fingerprint,
@@ -213,7 +225,6 @@ class Decoder:
         )
 
     def decode(self, payload: bytes) -> Envelope | Hello | Again:
-        """The message that these bytes are."""
         if not isinstance(payload, bytes):
             raise InputError(f"payload is {type(payload).__name__}; expected bytes; convert it with bytes()")
         if len(payload) > self._max_bytes:
@@ -247,7 +258,7 @@ class Decoder:
         news = {name: self._summary(*one) for name, one in sent.news.items()}
         head = sent.round, theta, scalars, sent.fingerprint, sent.edges
         update = Update(*head, sent.degree, news)  # type: ignore[arg-type]
-        return Envelope(sent.life, sent.durable, sent.dtype, update)
+        return Envelope(sent.incarnation, sent.durable, sent.dtype, update)
 
     def _summary(self, count: int, low: memoryview, high: memoryview, shape: memoryview) -> Summary:
         c, Q = self._columns, QUANTILES
@@ -265,21 +276,11 @@ class Decoder:
                 f"{name} has {data.nbytes} bytes; expected {size * dtype.itemsize}; fix its sender"
             )
         # Within the message the values begin anywhere; the copy is aligned, and the message can go.
-        sent: Array = np.ndarray(shape, dtype, data)
-        array = sent.copy() if dtype == self._dtype else self._converted(name, sent)
-        if not all_finite(array):
+        with np.errstate(all="ignore"):  # a signalling NaN would warn
+            array: Array = np.ndarray(shape, dtype, data).astype(np.float64)
+        if not _all_finite(array):
             raise PeerError(f"{name} is not finite; expected finite numbers; fix its sender")
         array.setflags(write=False)
-        return array
-
-    def _converted(self, name: str, sent: Array) -> Array:
-        with np.errstate(all="ignore"):  # a signalling NaN would warn
-            array = sent.astype(self._dtype)
-        if sent.itemsize > array.itemsize and not np.array_equal(array, sent, equal_nan=True):
-            raise PeerError(
-                f"{name} does not fit into {self._dtype}; expected what {self._dtype} can hold; "
-                f"let its sender compute in {self._dtype}"
-            )
         return array
 
 
@@ -307,7 +308,7 @@ def _opened(payload: bytes, decoder: msgspec.msgpack.Decoder[Any] = _decoder) ->
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PeerError(f"a message is malformed: {_shown(error)}; fix its sender") from None
     if not isinstance(message, Again):
-        check_names(message)
+        _check_names(message)
     return message
 
 
@@ -334,3 +335,69 @@ def _check_whole(name: str, value: int, end: int) -> None:
 def _shown(error: Exception) -> str:
     """One short line: the text may quote what the peer sent."""
     return ascii(str(error))[1:-1][:120]
+
+
+def _check_names(message: Any) -> None:
+    """Refuse names that cannot be sent, and edges with numbers out of range."""
+    names = [*message.edges, *getattr(message, "news", ())]
+    if hasattr(message, "wants"):
+        names += [*message.wants, *message.ended, *message.incarnations, *message.rivals]
+    if strange := _strange_names(names):
+        raise PeerError(f"a message has {strange}; fix its sender")
+    if not _in_range(message.edges.values()):
+        raise PeerError(
+            f"a message has an edge with numbers out of range; expected at most {NUMBER_END - 1}, "
+            f"and rounds of at most {ROUND_END - 1}; fix its sender"
+        )
+    if message.durable > message.round:
+        raise PeerError(
+            f"a message of round {message.round} is durable up to {message.durable}; expected no later "
+            "round than its own; fix its sender"
+        )
+
+
+def _strange_names(names: Iterable[str]) -> str:
+    """What is wrong with the names, or nothing."""
+    given = list(names)
+    good = all(isinstance(name, str) for name in given) and NAME_CHARACTERS.fullmatch("".join(given))
+    return "" if good else "a name that cannot be sent; expected letters, digits, '_', '.' and '-'"
+
+
+def _in_range(edges: Iterable[Held]) -> bool:
+    for mine, theirs, seen, moved, before in edges:
+        if not (0 <= mine < NUMBER_END and 0 <= theirs < NUMBER_END):
+            return False
+        if not (NEVER <= seen < ROUND_END and NEVER <= moved < ROUND_END and NEVER <= before < ROUND_END):
+            return False
+    return True
+
+
+def _dtype(dtype: str) -> np.dtype[Any]:
+    if dtype not in DTYPES:
+        checks.one_of("dtype", dtype, DTYPES)
+    return DTYPES[dtype]
+
+
+def _narrowed(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
+    """`array` in the precision of the wire, C-contiguous; a learner's own numbers are known to be finite."""
+    if dtype.itemsize >= array.dtype.itemsize:
+        return np.ascontiguousarray(array, dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        narrow = np.ascontiguousarray(array, dtype)
+    if not np.isfinite(narrow).all():
+        raise _too_large(name, array, narrow)
+    return narrow
+
+
+def _too_large(name: str, array: Array, narrow: Array) -> InputError:
+    where = [int(i) for i in np.argwhere(~np.isfinite(narrow))[0]]
+    most = np.finfo(narrow.dtype).max
+    wider = "float32" if narrow.dtype == np.float16 else "float64"
+    return InputError(
+        f"{name}{where} is {array[tuple(where)]}; {narrow.dtype} holds at most {most:.8g}; choose {wider}"
+    )
+
+
+def _all_finite(array: Array) -> bool:
+    # A finite sum of squares has finite terms, and takes half the time of looking at each number.
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 async def _remove_entities(config: Any) -> None:
-    from ..agent.sensors import withdraw
+    from ..agent.topics import withdraw
 
     if not config.output.home_assistant:
         raise InputError(
@@ -105,14 +105,13 @@ def check(config: Any, as_json: bool) -> None:
     """Print what an agent with this configuration would be, and whether it could use its first rows."""
     from ..agent import transports
     from ..agent.making import make
-    from ..agent.preview import preview
-    from ..agent.redacting import redacted
+    from ..agent.streams import preview
 
     for each in filter(None, (config.transport_settings(), config.source_settings())):
         transports.check(each)
         transports.make(each)
     config, learner = make(config)
-    found, rows = understood(redacted(config)), preview(config)
+    found, rows = understood(config.redacted()), preview(config)
     looked = {} if rows is None else {"read": rows.read, "used": rows.used, "refused": rows.top()}
     if as_json:
         show.document({**found, "fingerprint": learner.fingerprint, "first_rows": looked})

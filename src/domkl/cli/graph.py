@@ -257,7 +257,7 @@ def parse(text: str) -> list[Link]:
     >>> parse("a-b, b-c"), parse("x-1:x-2")
     ([('a', 'b'), ('b', 'c')], [('x-1', 'x-2')])
     """
-    from ..agent.transports.topics import OPERATOR, check_name
+    from ..agent.transports.names import OPERATOR, check_name
 
     links = [_link(part.strip()) for part in text.split(",")]
     names = list(dict.fromkeys(name for link in links for name in link))
@@ -311,10 +311,10 @@ def _transport(args: argparse.Namespace) -> Any:
 
 def _address(given: str, network: str) -> str:
     """An address as it is, or that of a learner on this machine."""
-    from ..agent.transports import near
+    from ..agent.transports.names import local_address
 
     is_name = ":" not in given and not given.replace(".", "").isdigit()
-    return near.address(network, given) if is_name else given
+    return local_address(network, given) if is_name else given
 
 
 def _check(live: dict[str, PublishedState], names: list[str], args: argparse.Namespace) -> None:

@@ -28,7 +28,7 @@ from ..base.words import NONE, number, visible
 from ..lab.results import write_whole
 from ..lab.sheet import FORMATS, Sheet, format_of, whole
 from ..simulator.results import STOP
-from ..watch.requests import finite
+from ..watch.access import finite
 
 #: How wide to print where there is no terminal to ask.
 WIDTH = 120

@@ -213,10 +213,10 @@ def lay_out(
     folder.mkdir(parents=True, exist_ok=True)
     split = source.split
     graph = network(experiment.graphs[0], split.names)
-    from ..agent.transports import topics
+    from ..agent.transports.names import check_name
 
     # Each becomes a file's name, and may come from a table: it must not lead elsewhere.
-    names = [topics.check_name(str(name), "a learner") for name in split.names]
+    names = [check_name(str(name), "a learner") for name in split.names]
     places = _places(names, hosts)
     for j, name in enumerate(names):
         neighbours = [names[i] for i in graph.neighbours[j]]

@@ -238,9 +238,9 @@ class Learner:
         """Go through the round of neighbours that are ahead, without a sample; None if nobody is ahead.
 
         A device with fewer samples than its neighbours calls it after `receive` and sends what it returns: so
-        both ends of an edge step in the same round, and what others learn arrives before the next sample. Only
-        neighbours that are mostly believed are followed, `EARLIEST` times between two samples at most: rounds
-        that somebody invents cost no more.
+        both ends of an edge step in the same round, and what others learn arrives before the next sample.
+        Only neighbours that are mostly believed are followed, `EARLIEST` times between two samples at most:
+        rounds that somebody invents cost no more.
         """
         believed = [box for name, box in self._inbox.items() if 2 * self.trust.get(name, 1.0) > 1]
         newest = max((t for box in believed for t in box), default=NEVER)

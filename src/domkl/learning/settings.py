@@ -138,6 +138,8 @@ class Auto:
     precision: ClassVar[str] = "float32"  # that a device computes in, unless told otherwise
     needs_name: ClassVar[bool] = True  # whether a device must know what its neighbours call it
     has_kernels: ClassVar[bool] = False  # whether weights are of kernels, with rates of their own
+    has_rates: ClassVar[bool] = False  # which may depend on the stream's length
+    predicts_log_odds: ClassVar[bool] = False  # of classes, and not a score in [-1, 1]
     LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
     #: Settings that each learner may choose for itself.
     OWN: ClassVar[tuple[str, ...]] = ("outliers", "bounds")
@@ -228,6 +230,8 @@ class Paper:
     precision: ClassVar[str] = "float64"
     TABLES: ClassVar[dict[str, type]] = {"kernels": KernelSpec, "rates": RateSpec}
     has_kernels: ClassVar[bool] = True
+    has_rates: ClassVar[bool] = True
+    predicts_log_odds: ClassVar[bool] = True
 
     kernels: npt.ArrayLike | KernelSpec | None = None
     rates: Rates | RateSpec | None = None

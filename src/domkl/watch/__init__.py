@@ -10,10 +10,9 @@ It knows nothing of learners: whoever runs them hands records to a feed, and a s
 runs in threads of its own, so that no browser can make a learner wait.
 """
 
-from .access import Access
-from .arrays import RunFeed
+from .access import Access, Answer, Request, Route
 from .feed import Feed, FeedLike
-from .requests import Answer, Request, Route
+from .run_feed import RunFeed
 from .server import Server
 
 __all__ = ["Access", "Answer", "Feed", "FeedLike", "Request", "Route", "RunFeed", "Server"]

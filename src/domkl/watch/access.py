@@ -1,17 +1,75 @@
-"""Who may see the page: anybody on this machine; from others only with a token or a certificate."""
+"""Who may ask, how often, and what a request and its answer are."""
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import json
+import math
 import secrets
 import socket
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Any, NamedTuple, TypeAlias
 
 from ..base.errors import InputError
-from .requests import Answer, Request, refusal
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client asks for; its size was checked before."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
+    body: bytes = b""
+    is_certified: bool = False  # the client has shown a certificate that we trust
+
+
+class Answer(NamedTuple):
+    """What it gets."""
+
+    status: HTTPStatus
+    body: bytes
+    kind: str = TEXT
+    headers: Mapping[str, str] = {}
+
+
+Route: TypeAlias = "Callable[[Request], Answer]"
+
+
+def document(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+    """JSON; what is not finite becomes null."""
+    return Answer(status, encoded(value), JSON)
+
+
+def encoded(value: Any) -> bytes:
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    except ValueError:  # rarely, so only then each value is looked at
+        return json.dumps(finite(value), separators=(",", ":"), allow_nan=False).encode()
+
+
+def refusal(status: HTTPStatus, fact: str, **headers: str) -> Answer:
+    """An error: fact; expectation; remedy."""
+    return Answer(status, encoded({"error": fact}), JSON, headers)
+
+
+def finite(value: Any) -> Any:
+    """The same with None for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
 
 #: Paths that tell only whether an agent is well; anybody may ask.
 OPEN = ("/healthz", "/readyz")
@@ -128,3 +186,30 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+class Rate:
+    """At most `burst` at once and `rate` a second in the long run, whoever asks.
+
+    >>> rate = Rate(rate=1.0, burst=2)
+    >>> [rate.take(now) for now in (0.0, 0.0, 0.0, 1.0)]
+    [True, True, False, True]
+    """
+
+    def __init__(self, rate: float = 10.0, burst: int = 20) -> None:
+        self.rate, self.burst = rate, burst
+        self._left = float(burst)
+        self._changing = threading.Lock()
+        self._seen: float | None = None
+
+    def take(self, now: float | None = None) -> bool:
+        """Whether one more is allowed; `now` in seconds, by default the clock's."""
+        now = time.monotonic() if now is None else now
+        with self._changing:
+            passed = 0.0 if self._seen is None else max(0.0, now - self._seen)
+            self._seen = now
+            self._left = min(float(self.burst), self._left + passed * self.rate)
+            if self._left < 1.0:
+                return False
+            self._left -= 1.0
+            return True

@@ -2,28 +2,356 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gzip
 import json
+import logging
+import socket
+import socketserver
+import ssl
 import threading
 import time
+import urllib.parse
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from importlib import resources
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from ..base.errors import Error, InputError
 from ..base.hosts import is_loopback
-from . import connections, files
-from .access import Access
-from .connections import Connections, Note
+from .access import JSON, Access, Answer, Rate, Request, Route, document, encoded, refusal
 from .feed import FeedLike
-from .handler import Handler
-from .limits import Rate
-from .requests import JSON, Answer, Request, Route, document, encoded, refusal
+
+FILE_KINDS = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+#: Where each file is served; nothing else of the folder is.
+FILES = {
+    "/": "page.html",
+    "/page.css": "page.css",
+    "/page.js": "page.js",
+    "/plots.js": "plots.js",
+    "/network.js": "network.js",
+    "/icon.svg": "icon.svg",
+    "/uPlot.js": "uPlot.iife.min.js",
+    "/uPlot.css": "uPlot.min.css",
+}
+
+
+class PageFile(NamedTuple):
+    """A file as it is, and compressed."""
+
+    kind: str
+    plain: bytes
+    zipped: bytes
+
+
+@functools.cache
+def page_files() -> Mapping[str, PageFile]:
+    """All files, by the place where they are served."""
+    folder = resources.files(__package__) / "static"
+    found = {}
+    for place, name in FILES.items():
+        plain = (folder / name).read_bytes()
+        found[place] = PageFile(FILE_KINDS[name.rpartition(".")[2]], plain, gzip.compress(plain, 9, mtime=0))
+    return found
+
+
+def page_file(request: Request) -> Answer:
+    """The file at a request's path."""
+    kind, plain, zipped = page_files()[request.path]
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Answer(HTTPStatus.OK, zipped, kind, {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
+    return Answer(HTTPStatus.OK, plain, kind, {"Vary": "Accept-Encoding"})
+
+
+THREADS = 8  # connections at once; one more closes the oldest
+STREAMS = 16  # connections that receive events; one more is refused
+PATIENCE = 2.0  # seconds for a client to send or receive something
+DEADLINE = 5.0  # seconds for a whole connection that is no stream, however it dribbles
+BUFFER = 65_536  # bytes that the system holds for a client that does not read
+
+#: Called with the kind of a fault, what happened, and its fields.
+Note: TypeAlias = "Callable[..., object]"
+
+
+def ignore(kind: str, event: str, **fields: object) -> None:
+    """For whoever keeps no log."""
+
+
+class Connections(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """At most THREADS connections, each for at most DEADLINE seconds; one more closes the oldest.
+
+    So clients that send a byte now and then keep nobody from an answer. No error of one ends the server. A
+    connection that turns into a stream of events no longer counts among them; of those there are at most
+    STREAMS, and one whose client does not read is dropped.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 64  # else clients that hang would keep others from even connecting
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        handler: Callable[..., Any],
+        note: Note = ignore,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.note, self.tls = note, tls
+        self.closing = threading.Event()
+        self.counts: Counter[str] = Counter()  # of connections that were closed on purpose, by reason
+        self._free = threading.Semaphore(THREADS)
+        self._open: dict[Any, float] = {}  # since when
+        self._streams: set[Any] = set()
+        self._changing = threading.Lock()
+        super().__init__(address, handler)
+
+    @property
+    def streams(self) -> int:
+        return len(self._streams)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self._cut_off(oldest=True)
+            if not self._free.acquire(timeout=1.0):  # a page that takes so long, on all threads
+                self._count("busy", "request turned away", client=client_address[0])
+                return self.shutdown_request(request)
+        with self._changing:
+            self._open[request] = time.monotonic()
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread began that would set it free
+            self._end(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            if self.tls is not None:
+                request = self._wrapped(request, self.tls)
+                request.do_handshake()
+            self.finish_request(request, client_address)
+        except Exception as error:  # of this connection alone
+            self._count("broken", "request broken off", client=client_address[0], error=repr(error))
+        finally:
+            self.shutdown_request(request)
+            self._end(request)
+
+    def _wrapped(self, request: Any, tls: ssl.SSLContext) -> Any:
+        request.settimeout(PATIENCE)
+        wrapped = tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        with self._changing:
+            self._open[wrapped] = self._open.pop(request, time.monotonic())
+        return wrapped
+
+    def become_stream(self, request: Any) -> bool:
+        """Take a connection out of those that have a deadline; False if there are too many."""
+        with self._changing:
+            if len(self._streams) >= STREAMS or self._open.pop(request, None) is None:
+                return False
+            self._streams.add(request)
+        self._free.release()
+        request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+        return True
+
+    def drop(self, client: str) -> None:
+        """Count a stream whose client did not read."""
+        self._count("slow", "slow reader dropped", client=client)
+
+    def _count(self, kind: str, event: str, **fields: object) -> None:
+        self.counts[kind] += 1
+        self.note(kind, event, **fields)
+
+    def _end(self, request: Any) -> None:
+        with self._changing:
+            if request in self._streams:  # its place was given back when it became one
+                self._streams.discard(request)
+                return
+            self._open.pop(request, None)
+        self._free.release()
+
+    def service_actions(self) -> None:
+        """Close connections whose time is over; the server calls it several times a second."""
+        self._cut_off()
+
+    def _cut_off(self, oldest: bool = False) -> None:
+        """Close overdue connections or, with `oldest`, at least the oldest; its thread then ends."""
+        now = time.monotonic()
+        with self._changing:
+            due = [each for each, since in self._open.items() if now - since > DEADLINE]
+            if oldest and not due and self._open:
+                due = [min(self._open, key=self._open.__getitem__)]
+            for request in due:
+                self._count("slow", "slow connection closed", seconds=round(now - self._open.pop(request), 3))
+                _shut(request)
+
+    def close(self) -> None:
+        """Take no more requests and free the port; those under way have a moment to end."""
+        self.closing.set()
+        self.shutdown()
+        self.server_close()
+        with self._changing:
+            for request in self._streams:
+                _shut(request)
+        end = time.monotonic() + 1.0
+        taken = [self._free.acquire(timeout=max(0.0, end - time.monotonic())) for _ in range(THREADS)]
+        for _ in filter(None, taken):
+            self._free.release()
+
+    def server_close(self) -> None:
+        # Not that of ThreadingMixIn, which waits for threads.
+        socketserver.TCPServer.server_close(self)
+
+
+def _shut(request: Any) -> None:
+    with contextlib.suppress(OSError):  # it has just ended
+        socket.socket.shutdown(request, socket.SHUT_RDWR)
+
+
+LOG = logging.getLogger(__name__)
+LONGEST_HEAD = 16_384  # bytes of a request line and its headers
+MOST_BODY, MOST_FIELDS = 65_536, 20  # bytes of what is posted, and fields of a query
+#: Nothing from elsewhere, nothing inline, no frames; what is shown is kept by nobody.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Reads a request, and asks the server for its answer: one, or a stream of events; then it is closed."""
+
+    timeout = PATIENCE
+    server_version, sys_version = "domkl", ""
+    server: Connections
+    desk: Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = _Short(self.rfile)  # type: ignore[assignment]
+
+    def do_GET(self) -> None:
+        try:
+            request = self._request()
+        except _Unreadable as error:
+            self._send(refusal(error.status, str(error)))
+            return
+        if self.desk.follows(request):
+            self._stream(request)
+        else:
+            self._send(self.desk.answer(request))
+
+    do_HEAD = do_POST = do_GET
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("do_"):  # any other method is asked like these, and refused
+            return self.do_GET
+        raise AttributeError(name)
+
+    def _request(self) -> Request:
+        length, parts = self._length(), urllib.parse.urlsplit(self.path)
+        try:
+            query = dict(urllib.parse.parse_qsl(parts.query, max_num_fields=MOST_FIELDS))
+        except ValueError:
+            wrong = f"the query has too many fields; expected {MOST_FIELDS}; leave some out"
+            raise _Unreadable(HTTPStatus.BAD_REQUEST, wrong) from None
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        peer = getattr(self.request, "getpeercert", lambda: None)()
+        body = self.rfile.read(length) if length else b""
+        return Request(self.command, parts.path, query, headers, body, bool(peer))
+
+    def _length(self) -> int:
+        text = self.headers.get("Content-Length", "0")
+        is_told = text.isascii() and text.isdigit() and "Transfer-Encoding" not in self.headers
+        if not is_told or len(text) > 9 or int(text) > MOST_BODY:
+            raise _Unreadable(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"the body's length is not told or too much; expected at most {MOST_BODY} bytes and a "
+                "Content-Length; send less",
+            )
+        return int(text)
+
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        about = {"Content-Type": answer.kind, "Content-Length": str(len(answer.body)), "Connection": "close"}
+        self._send_headers({**about, **HEADERS, **answer.headers})
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    def _send_headers(self, headers: dict[str, str]) -> None:
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _stream(self, request: Request) -> None:
+        if not self.server.become_stream(self.request):
+            wrong = "too many pages are open; expected fewer; close one and try again"
+            self._send(refusal(HTTPStatus.SERVICE_UNAVAILABLE, wrong, **{"Retry-After": "10"}))
+            return
+        self.send_response(HTTPStatus.OK)
+        self._send_headers({"Content-Type": "text/event-stream", "Connection": "close", **HEADERS})
+        try:
+            for event in self.desk.events(request):
+                self.wfile.write(event)
+        except TimeoutError:  # the system's buffer stayed full
+            self.server.drop(str(self.client_address[0]))
+        except OSError:
+            pass  # it has gone
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the parser refuses is said like any other refusal, and without repeating the request."""
+        status = HTTPStatus(code)
+        self.command = getattr(self, "command", None) or "GET"
+        self._send(refusal(status, f"{status.phrase}; expected HTTP/1.1; fix the client"))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        LOG.debug("http %s", self.client_address[0])  # addresses of requests may hold a token
+
+
+class _Unreadable(Exception):
+    """A request that cannot be understood."""
+
+    def __init__(self, status: HTTPStatus, fact: str) -> None:
+        super().__init__(fact)
+        self.status = status
+
+
+class _Short:
+    """A request's bytes: LONGEST_HEAD of them before the body."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._left = file, LONGEST_HEAD
+
+    def readline(self, limit: int = LONGEST_HEAD) -> bytes:
+        """The next line; an error where the request is too long."""
+        line: bytes = self._file.readline(min(limit, self._left + 1))
+        self._left -= len(line)
+        if self._left < 0:
+            raise ValueError(f"a request is longer than {LONGEST_HEAD} bytes")
+        return line
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
 
 #: Seconds between two events at least, and after which a silent stream is tried.
 EVERY, KEEP_ALIVE = 1.0, 10.0
 #: Part of a core that the events of one page may take, and the longest pause for that.
-SHARE, LONGEST = 1 / 200, 5.0
+SHARE, LONGEST_PAUSE = 1 / 200, 5.0
 #: What was made for one page is good for others for this part of the time between two events.
 SHARED = 0.5
 MOST_RECORDS = 1000
@@ -58,14 +386,14 @@ class Server:
         routes: Mapping[str, Route] | None = None,
         access: Access | None = None,
         tls: Any = None,
-        note: Note = connections.ignore,
+        note: Note = ignore,
     ) -> None:
         self.feed, self.predict, self.note = feed, predict, note
         self.access = access or Access(token, is_loopback(address[0]), cookie=f"domkl-{address[1]}")
         self.rate, self._tls = Rate(), tls
         self._events: dict[str | None, tuple[int, float, bytes]] = {}  # the last one of each learner
         self._making = threading.Lock()
-        self._routes = {**(_pages(self, feed) if feed is not None else {}), **(routes or {})}
+        self._routes = {**({} if feed is None else self._pages()), **(routes or {})}
         handler = type("_Handler", (Handler,), {"desk": self})
         self._server = _bound(address, handler, note, tls)
         self._thread = threading.Thread(
@@ -148,7 +476,7 @@ class Server:
             elif silent >= KEEP_ALIVE:
                 yield b": still here\n\n"
                 silent = 0.0
-            pause = min(max(EVERY, (time.thread_time() - began) / SHARE), LONGEST)
+            pause = min(max(EVERY, (time.thread_time() - began) / SHARE), LONGEST_PAUSE)
             self._server.closing.wait(pause)
             silent += pause
 
@@ -164,14 +492,31 @@ class Server:
             version, _, event = self._events[learner]
             return version, event
 
+    def _pages(self) -> dict[str, Route]:
+        return {
+            **dict.fromkeys(FILES, page_file),
+            "/state": lambda request: document(self.state(request.query.get("learner"))),
+            "/events": lambda request: refusal(HTTPStatus.METHOD_NOT_ALLOWED, "expected GET; use that"),
+            "/predictions": self._predictions,
+            "/predict": self._ask,
+        }
+
+    def _predictions(self, request: Request) -> Answer:
+        assert self.feed is not None
+        text = request.query.get("n", "100")
+        if not (text.isascii() and text.isdigit() and len(text) < 6):
+            wrong = f"n is {text[:20]!r}; expected a number up to {MOST_RECORDS}; fix it"
+            return refusal(HTTPStatus.BAD_REQUEST, wrong)
+        most = min(int(text), MOST_RECORDS)
+        return document({"predictions": self.feed.records(request.query.get("learner"), most)})
+
     def state(self, learner: str | None) -> dict[str, Any]:
         """What the page shows, with details of one learner."""
         assert self.feed is not None
         found = self.feed.document(learner)
         return {**found, "asks": self.predict is not None, "pages": self._server.streams}
 
-    def ask(self, request: Request) -> Answer:
-        """A prediction for given inputs."""
+    def _ask(self, request: Request) -> Answer:
         if self.predict is None:
             wrong = "nobody predicts here; expected the page of a running agent; ask that one"
             return refusal(HTTPStatus.NOT_FOUND, wrong)
@@ -198,24 +543,6 @@ def _question(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError('the body is no JSON object; expected inputs; send {"x": [1.5, 2]}')
     return found
-
-
-def _pages(server: Server, feed: FeedLike) -> dict[str, Route]:
-    def predictions(request: Request) -> Answer:
-        text = request.query.get("n", "100")
-        if not (text.isascii() and text.isdigit() and len(text) < 6):
-            wrong = f"n is {text[:20]!r}; expected a number up to {MOST_RECORDS}; fix it"
-            return refusal(HTTPStatus.BAD_REQUEST, wrong)
-        most = min(int(text), MOST_RECORDS)
-        return document({"predictions": feed.records(request.query.get("learner"), most)})
-
-    return {
-        **dict.fromkeys(files.PLACES, files.answer),
-        "/state": lambda request: document(server.state(request.query.get("learner"))),
-        "/events": lambda request: refusal(HTTPStatus.METHOD_NOT_ALLOWED, "expected GET; use that"),
-        "/predictions": predictions,
-        "/predict": server.ask,
-    }
 
 
 def _bound(address: tuple[str, int], handler: type, note: Note, tls: Any) -> Connections:

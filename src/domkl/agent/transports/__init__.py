@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .base import Counts, Transport, TransportSettings
-from .memory import Hub, MemoryTransport
-from .topics import LOST, OPERATOR, STATE, check_name, sender_of, topic
+from .base import Counts, Hub, MemoryTransport, Transport, TransportSettings
+from .names import LOST, OPERATOR, STATE, check_name, sender_of, topic
 
 __all__ = [
     "LOST",

@@ -12,11 +12,9 @@ from typing import Any
 
 from ...base.errors import InputError
 from ...base.extras import need
-from .adapter import Adapter
-from .base import TransportSettings
-from .inbox import Retained
+from .base import Retained, Transport, TransportSettings
+from .names import GONE, LONGEST_TOPIC, LOST
 from .security import context, parse, uses_tls
-from .topics import GONE, LONGEST_TOPIC, LOST
 
 #: Seconds without a message after which each end sends a ping.
 KEEPALIVE = 5
@@ -34,7 +32,7 @@ OPEN_TIMEOUT = 5.0
 SLACK = 65536
 
 
-class MqttTransport(Adapter):
+class MqttTransport(Transport):
     """Transport through a broker; its last will informs the others when this learner is gone."""
 
     def __init__(self, settings: TransportSettings):
@@ -128,7 +126,6 @@ class MqttTransport(Adapter):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the broker is there."""
         return self._client is not None and bool(self._client.is_connected())
 
     def _send(self, topic: str, payload: bytes, retain: bool) -> bool:

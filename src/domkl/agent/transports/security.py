@@ -41,7 +41,6 @@ def parse(address: str, what: str = "address") -> tuple[str, int]:
 
 
 def is_local(address: str) -> bool:
-    """Whether an address is on this machine."""
     return is_loopback(parse(address)[0])
 
 

@@ -18,10 +18,9 @@ from typing import Any
 
 from ...base.errors import InputError
 from ...base.extras import need
-from .adapter import Adapter
-from .base import TransportSettings
+from .base import Transport, TransportSettings
+from .names import LOST, OPERATOR, ROOT, STATE, is_topic
 from .security import parse, uses_tls
-from .topics import LOST, OPERATOR, ROOT, STATE, is_topic
 
 #: Threads for each part of Zenoh that a neighbour which does not answer can block: at least, and at most.
 FEW_WORKERS, MOST_WORKERS = 4, 16
@@ -157,7 +156,7 @@ def as_key(pattern: str) -> str:
     return "/".join({"+": "*", "#": "**"}.get(level, level) for level in pattern.split("/"))
 
 
-class ZenohTransport(Adapter):
+class ZenohTransport(Transport):
     """Transport from learner to learner; a retained message is served by its own learner while that is up."""
 
     def __init__(self, settings: TransportSettings):

@@ -1,4 +1,4 @@
-"""Lives of agents: restarts, recordings and forgeries are told apart without a clock."""
+"""Incarnations of agents: restarts, recordings and forgeries are told apart without a clock."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import pytest
 
 import domkl
 import problems
-from domkl.agent import Agent, conversation, lives, transports, wire
+from domkl.agent import Agent, incarnation, messages, transports, wire
 from domkl.agent.config import CheckpointSection
-from domkl.agent.lives import ENDED, LEAP, QUIET, Identity, Life, Lives
+from domkl.agent.incarnation import ENDED, LEAP, QUIET, Identity, Incarnation, Incarnations
 from domkl.agent.streams import aiter_of
 from inmemory import PAPER, config, configs, d, paced, stream, until, y_hats
 
-OURS, OLD = Life(3, 33), Life(2, 22)
-A, B = Life(5, 1), Life(5, 2)
+OURS, OLD = Incarnation(3, 33), Incarnation(2, 22)
+A, B = Incarnation(5, 1), Incarnation(5, 2)
 
 
-def accepted(*all_lives, now=0.0):
+def accepted(*all_of_them, now=0.0):
     """A neighbour's lives, the last of which is the current one."""
-    found = Lives()
-    for life in all_lives:
+    found = Incarnations()
+    for life in all_of_them:
         assert not found.judge(life, True, OURS, OURS, now)
         now += QUIET
     return found
@@ -37,7 +37,7 @@ def accepted(*all_lives, now=0.0):
 
 @pytest.mark.parametrize(("hello", "named"), [(False, None), (True, None), (True, OLD)])
 def test_at_our_start_only_a_hello_that_names_our_life_is_accepted(hello, named):
-    found = Lives()
+    found = Incarnations()
     assert found.judge(A, hello, named, OURS, 0.0) == "unconfirmed"
     assert found.current is None
     assert found.known(0.0) == (A if hello else None)  # a greeting is answered with the life it has
@@ -50,31 +50,33 @@ def test_a_restart_with_more_starts_follows_at_once_and_one_with_as_many_after_s
     assert found.judge(B, True, OURS, OURS, 1.0) == "unconfirmed"
     assert found.judge(B, True, OURS, OURS, QUIET - 0.1) == "unconfirmed"
     assert not found.judge(B, True, OURS, OURS, QUIET)
-    assert not found.judge(Life(6, 3), True, OURS, OURS, QUIET)
-    assert not found.judge(Life(1, 4), True, OURS, OURS, 2 * QUIET)  # from an old copy of its directory
-    assert found.judge(Life(6, 3), True, OURS, OURS, 9 * QUIET) == "replayed"
+    assert not found.judge(Incarnation(6, 3), True, OURS, OURS, QUIET)
+    assert not found.judge(
+        Incarnation(1, 4), True, OURS, OURS, 2 * QUIET
+    )  # from an old copy of its directory
+    assert found.judge(Incarnation(6, 3), True, OURS, OURS, 9 * QUIET) == "replayed"
 
 
 @pytest.mark.parametrize("starts", [5 + LEAP + 1, 2**63 - 1])
 def test_a_leap_of_starts_does_not_replace_a_neighbour_that_is_up(starts):
     found = accepted(A)
-    assert found.judge(Life(starts, 9), True, OURS, OURS, 1.0)
+    assert found.judge(Incarnation(starts, 9), True, OURS, OURS, 1.0)
     assert not found.judge(A, False, None, OURS, 2.0)
-    assert not found.judge(Life(5 + LEAP, 9), True, OURS, OURS, 2.0)
+    assert not found.judge(Incarnation(5 + LEAP, 9), True, OURS, OURS, 2.0)
 
 
 def test_recordings_are_replayed_in_vain():
-    found = accepted(A, Life(6, 2))
+    found = accepted(A, Incarnation(6, 2))
     for hello, named in [(True, OURS), (True, OLD), (True, None), (False, None)]:
         assert found.judge(A, hello, named, OURS, 99.0) == "replayed"  # it has ended
     assert found.judge(B, False, None, OURS, 99.0) == "replayed"  # nobody has greeted with it
     assert found.judge(B, True, OLD, OURS, 99.0) == "replayed"  # recorded before we started
-    assert found.current == Life(6, 2)
+    assert found.current == Incarnation(6, 2)
 
 
 def test_ended_lives_are_remembered_and_bounded():
-    found = accepted(*(Life(n, 1) for n in range(ENDED + 10)))
-    assert found.judge(Life(20, 1), True, OURS, OURS, 1e9) == "replayed"
+    found = accepted(*(Incarnation(n, 1) for n in range(ENDED + 10)))
+    assert found.judge(Incarnation(20, 1), True, OURS, OURS, 1e9) == "replayed"
     assert len(found._ended) == ENDED
 
 
@@ -106,25 +108,25 @@ def test_a_name_is_taken_if_most_neighbours_name_another_for_long_enough():
     assert not me.is_taken(2 * QUIET, "bde")  # c is no neighbour
     me.note("b", None, False, 2 * QUIET)
     assert not me.is_taken(2 * QUIET, "bcd")
-    me.note("b", me.life, False, 2 * QUIET)
+    me.note("b", me.incarnation, False, 2 * QUIET)
     me.note("b", A, False, 2 * QUIET)
     assert not any(me.is_taken(2 * QUIET + t, "bcd") for t in steps)  # who was known keeps its name
 
 
 def test_a_neighbour_that_was_misled_gets_a_new_life_but_not_too_many():
     me = Identity("a", 7)
-    me.note("b", me.life, False, 0.0)
+    me.note("b", me.incarnation, False, 0.0)
     assert me.note("b", B, False, 1.0)
-    assert me.life.starts == 8
+    assert me.incarnation.starts == 8
     assert not me.note("b", B, False, 1.1)  # it has not named the new one yet
-    me.note("b", me.life, False, 1.2)
+    me.note("b", me.incarnation, False, 1.2)
     assert not me.note("b", B, False, 1.3)
-    assert me.note("b", B, False, 1.0 + lives.RENEWAL)
+    assert me.note("b", B, False, 1.0 + incarnation.RENEWAL)
 
 
 def test_starts_are_counted_from_one_again_before_they_do_not_fit():
-    assert lives.new_life(2**62).starts == 2**62
-    assert lives.new_life(2**62 + 1).starts == lives.new_life(0).starts == lives.new_life(-5).starts == 1
+    assert Incarnation.new(2**62).starts == 2**62
+    assert Incarnation.new(2**62 + 1).starts == Incarnation.new(0).starts == Incarnation.new(-5).starts == 1
 
 
 # Networks
@@ -133,8 +135,8 @@ def test_starts_are_counted_from_one_again_before_they_do_not_fit():
 @pytest.fixture
 def quick(monkeypatch):
     """Silence after a third of a second, and hellos as often."""
-    monkeypatch.setattr(lives, "QUIET", 0.3)
-    monkeypatch.setattr(conversation, "HELLO_EVERY", 0.05)
+    monkeypatch.setattr(incarnation, "QUIET", 0.3)
+    monkeypatch.setattr(messages, "HELLO_EVERY", 0.05)
 
 
 class Recorder(transports.Hub):
@@ -153,7 +155,7 @@ class Recorder(transports.Hub):
 def agent_of(hub, one, X, y, out, pause=0.0):
     transport = transports.MemoryTransport(one.transport_settings(), hub)
     agent = Agent(one, transport, out=out.append)
-    skip = agent.memory.readings
+    skip = agent.store.readings
     agent.stream = stream(X, y, skip) if not pause else aiter_of(paced(X, y, pause), d, skip)
     return agent
 
@@ -183,7 +185,7 @@ def test_a_clock_that_is_set_back_does_not_matter(monkeypatch):
         again = agent_of(hub, first, X[0], y[0], [], pause=0.005)
         device = asyncio.create_task(again.run())
         start = time.monotonic()
-        await until(lambda: near.peers["l0"].life == again.post.identity.life, 20.0)
+        await until(lambda: near.peers["l0"].incarnation == again.messages.identity.incarnation, 20.0)
         assert time.monotonic() - start < 5.0
         await asyncio.wait_for(asyncio.gather(task, device), 30)
         return near, again
@@ -203,7 +205,7 @@ async def restarted_under_recordings(hub, agents, tasks, j, start):
     await until(lambda: hub.members[-1] is agents[j].transport)
     for topic, payload in recorded:  # before any true hello
         transports.Hub.send(hub, topic, payload, False)
-    await until(lambda: other.peers[f"l{j}"].life == agents[j].post.identity.life)
+    await until(lambda: other.peers[f"l{j}"].incarnation == agents[j].messages.identity.incarnation)
     before = other.refused["replayed"]
     earlier = [message for message in recorded if message[0].startswith(f"domkl/net/l{j}/")]
     for topic, payload in earlier:
@@ -257,7 +259,7 @@ def test_a_start_from_an_old_copy_of_the_directory_gives_the_same_bits(tmp_path)
         task = asyncio.create_task(near.run())
         for rounds in (40, 60, 80, 150):
             agent = agent_of(hub, one, X[0], y[0], outs[0], 0.001)
-            starts.append(agent.post.identity.life.starts)
+            starts.append(agent.messages.identity.incarnation.starts)
             life = asyncio.create_task(agent.run())
             while agent.learner.round < rounds:
                 await asyncio.sleep(0.001)
@@ -280,7 +282,9 @@ def test_a_start_from_an_old_copy_of_the_directory_gives_the_same_bits(tmp_path)
 
 def forged(agent, life, names):
     """A hello under an agent's name, as anybody could send it who sees the network's messages."""
-    return wire.encode(wire.Hello(agent.learner.fingerprint, life, 0, 0, {}, {}, False, 0, lives=names))
+    return wire.encode(
+        wire.Hello(agent.learner.fingerprint, life, 0, 0, {}, {}, False, 0, incarnations=names)
+    )
 
 
 @pytest.mark.usefixtures("quick")
@@ -295,11 +299,11 @@ def test_a_forged_hello_mutes_a_neighbour_for_a_moment_at_most(more, caplog):
         agents = [agent_of(hub, one, X[j], y[j], outs[j], 0.002) for j, one in enumerate(configs(graph))]
         tasks = [asyncio.create_task(agent.run()) for agent in agents]
         await until(lambda: agents[1].learner.round > 20)
-        life = Life(agents[0].post.identity.life.starts + more, 666)
-        names = {"l1": agents[1].post.identity.life}
+        life = Incarnation(agents[0].messages.identity.incarnation.starts + more, 666)
+        names = {"l1": agents[1].messages.identity.incarnation}
         hub.send("domkl/net/l0/hello", forged(agents[0], life, names), False)
         await asyncio.sleep(0)
-        await until(lambda: agents[1].peers["l0"].life == agents[0].post.identity.life, 2.0)
+        await until(lambda: agents[1].peers["l0"].incarnation == agents[0].messages.identity.incarnation, 2.0)
         was = agents[1].learner.round
         await until(lambda: agents[1].learner.round > was + 20, 3.0)
         await asyncio.wait_for(asyncio.gather(*tasks), 30)
@@ -310,4 +314,4 @@ def test_a_forged_hello_mutes_a_neighbour_for_a_moment_at_most(more, caplog):
     np.testing.assert_array_equal(y_hats(outs), domkl.simulate(X, y, graph, model=PAPER).y_hat)
     reported = any(record.getMessage() == "another agent has our name" for record in caplog.records)
     assert reported == (more == 1)  # a leap is refused, and does nothing
-    assert agents[0].post.identity.life.starts == (2 if more == 1 else 1)
+    assert agents[0].messages.identity.incarnation.starts == (2 if more == 1 else 1)

@@ -4,7 +4,7 @@ A checkpoint holds the learner between two rounds, how many readings it has lear
 since its neighbours' last checkpoints: a neighbour that is restored needs them again.
 
 **A disk that is full or read-only does not stop the agent.** It goes on predicting and learning, and tries to
-save again every few seconds (`attempts.RETRY`). Should it crash meanwhile, it is restored to the last
+save again every few seconds (`logs.RETRY`). Should it crash meanwhile, it is restored to the last
 checkpoint that was saved: a file is read again from there, but readings of a topic or of standard input since
 then are lost unless they are in the journal. `durable` stays at that checkpoint, so neighbours keep their
 updates since then, up to `MANY` rounds; after a longer time a replay is impossible, and the duals of its
@@ -28,12 +28,10 @@ from ..base.types import Array
 from ..learner import Learner, files, schema
 from ..learning.conformal import Errors
 from . import checkpoint
-from .alarming import ReadingAlarms
-from .attempts import Attempts
-from .config import AgentConfig
-from .journal import Journal
-from .lock import Lock
-from .sections import CheckpointSection
+from .checkpoint import Journal, Lock
+from .config import AgentConfig, CheckpointSection
+from .logs import Attempts
+from .output import ReadingAlarms
 from .streams import Reading
 
 #: Own updates kept for neighbours: at least, and at most.
@@ -42,7 +40,7 @@ FEW, MANY = 64, 512
 WAITING, WAITING_BYTES = 10_000, 2**26
 
 
-class Memory:
+class Store:
     """State beside the learner: in memory and, where a directory is given, in checkpoints."""
 
     def __init__(
@@ -63,7 +61,7 @@ class Memory:
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
         self.addresses: dict[str, tuple[str, ...]] = {}  # where those listen
         self.origin: Any = None  # position of the stream, as the stream describes it
-        self.starts = 1  # from checkpoints, including this one: the count of our life
+        self.starts = 1  # from checkpoints, including this one: the count of our incarnation
         self.saved = self._held = 0  # the round of the last checkpoint, and how many readings it holds
         self.saving = Attempts("state cannot be saved")
         self.noting = Attempts("readings cannot be written to the journal")
@@ -73,14 +71,17 @@ class Memory:
         self._again: list[Reading] = []  # in the journal, and not yet learnt again
 
     @classmethod
-    def of(cls, config: AgentConfig) -> Memory:
-        """The memory of an agent with these settings."""
+    def of(cls, config: AgentConfig) -> Store:
         named = config.name, config.network, config.output.alarm_rate
         return cls(config.checkpoint, config.stream.journal, *named)
 
-    def hold_graph(self, version: int, names: list[str], addresses: dict[str, tuple[str, ...]]) -> None:
-        """Note the graph that the next checkpoint holds."""
-        self.graph, self.names, self.addresses = version, names, addresses
+    def hold(self, starts: int, graph: int, names: list[str], addresses: dict[str, tuple[str, ...]]) -> None:
+        """Note what the next checkpoint holds of us and of the graph."""
+        self.starts, self.graph, self.names, self.addresses = starts, graph, names, addresses
+
+    def hold_origin(self, origin: Any) -> None:
+        """Note where the stream stands, as the stream describes it."""
+        self.origin = origin
 
     def durable(self, round: int) -> int:
         """The round to which a restart would restore."""
@@ -110,6 +111,15 @@ class Memory:
         most = min(WAITING, max(1, WAITING_BYTES // x.nbytes))
         while len(self.waiting) > most:
             del self.waiting[next(iter(self.waiting))]
+
+    def take_label(self, id: str) -> tuple[Array, float] | None:
+        """The input that waits for this label, and its prediction; it waits no longer."""
+        return self.waiting.pop(id, None)
+
+    def take(self, reading: Reading) -> None:
+        """Journal a reading and count it as handed out: from here to its open round nothing can be saved."""
+        self.note(reading)
+        self.readings = reading.index + 1
 
     def note(self, reading: Reading) -> None:
         """Write a reading to the journal before it is learnt, where its source cannot repeat it.
@@ -221,7 +231,6 @@ class Memory:
             )
 
     def _take_lock(self, directory: Path) -> str:
-        """Take the lock; who else has it, or ""."""
         assert self._lock is not None
         if self._lock.is_held:
             return ""

@@ -1,19 +1,29 @@
-"""Messages of topics as rows: one a reading, or several joined by time into one."""
+"""Topics of others: messages that are readings, and the topic that predictions go to.
+
+They are of the broker in [stream], where it names one, else of the learners' own transport. A message is a
+reading, or the last ones of several topics are joined by time into one.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ..base import checks
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
-from .files import LONGEST
+from . import transports
+from .config import ARRIVAL, LONGEST_ROW, AgentConfig
+from .logs import Refused
 from .rows import PASSED, JsonRows, Row, RowRefused, encoded, too_long
-from .sections import ARRIVAL
-from .transports import topics
-from .transports.inbox import Retained
+from .transports.base import Message as Received
+from .transports.base import Retained
+from .transports.names import HERE, matches
 
 #: A column that every message has besides its own and that of its arrival.
 TOPIC = "topic"
@@ -31,7 +41,7 @@ class Message(NamedTuple):
     at: float
 
     def __str__(self) -> str:
-        return f"{self.topic} {self.payload[:LONGEST].decode(errors='backslashreplace')}"
+        return f"{self.topic} {self.payload[:LONGEST_ROW].decode(errors='backslashreplace')}"
 
 
 class TopicRows:
@@ -101,7 +111,7 @@ class JoinedRows:
 
     def __call__(self, message: Message) -> Row:
         value = value_of(message.payload, self._json)
-        own = _cells(message.topic, value, self.encoder.columns)
+        own = _cells_of(message.topic, value, self.encoder.columns)
         is_named = message.topic in self._named
         if not is_named and self._needed.isdisjoint(own):
             return PASSED  # a wildcard matches it too
@@ -111,7 +121,7 @@ class JoinedRows:
         target = self.encoder.columns.target
         if target in own:
             self._is_learnt = False
-        is_due = target in own if self.trigger is None else topics.matches(self.trigger, message.topic)
+        is_due = target in own if self.trigger is None else matches(self.trigger, message.topic)
         if not is_due or isinstance(message.payload, Retained):
             return PASSED
         return self._joined(at, message)
@@ -154,8 +164,8 @@ class JoinedRows:
         row: dict[str, Any] = {ARRIVAL: message.at, TOPIC: message.topic}
         fresh = [item for item in self.held.items() if abs(at - item[1].at) <= self.within]
         for topic, held in sorted(fresh, key=lambda item: item[1].at):  # of equal names the latest counts
-            row |= _cells(topic, held.value, columns)
-        row |= _cells(message.topic, self.held[message.topic].value, columns)
+            row |= _cells_of(topic, held.value, columns)
+        row |= _cells_of(message.topic, self.held[message.topic].value, columns)
         if self._is_learnt:  # a label belongs to one reading
             row.pop(columns.target, None)
         found = encoded(self.encoder, row, self.learner)
@@ -163,7 +173,7 @@ class JoinedRows:
         return found if found is PASSED or found.time is not None else found._replace(time=at)
 
 
-def _cells(topic: str, value: Any, columns: Columns) -> dict[str, Any]:
+def _cells_of(topic: str, value: Any, columns: Columns) -> dict[str, Any]:
     """The named cells of a message: by their own names, and with the topic's last level before them."""
     found = columns.flatten({last_level(topic): value})
     return found | columns.flatten(value) if isinstance(value, dict) else found
@@ -171,7 +181,7 @@ def _cells(topic: str, value: Any, columns: Columns) -> dict[str, Any]:
 
 def value_of(payload: bytes, decoder: JsonRows) -> Any:
     """JSON, or a text: "21,5" or "ON"."""
-    if len(payload) > LONGEST:
+    if len(payload) > LONGEST_ROW:
         raise too_long()
     try:
         found = decoder.value(payload)
@@ -196,3 +206,113 @@ def value_of(payload: bytes, decoder: JsonRows) -> Any:
 def last_level(topic: str) -> str:
     """The name of a plain value."""
     return topic.rsplit("/", 1)[-1]
+
+
+#: The most messages that wait to be learnt, and the bytes after which no further one is taken.
+MOST_READINGS, MOST_BYTES = 10_000, 2**26
+
+
+class Readings(asyncio.Queue["Message | None"]):
+    """Messages that wait to be learnt, limited in number and bytes; None ends them."""
+
+    def _init(self, maxsize: int) -> None:
+        super()._init(maxsize)
+        self.bytes = 0
+
+    def _put(self, item: Message | None) -> None:
+        super()._put(item)
+        self.bytes += 0 if item is None else len(item.payload)
+
+    def _get(self) -> Message | None:
+        item = super()._get()
+        self.bytes -= 0 if item is None else len(item.payload)
+        return item
+
+    def full(self) -> bool:
+        return super().full() or self.bytes >= MOST_BYTES
+
+
+class Topics:
+    """The topics of an agent's stream and of its predictions."""
+
+    def __init__(self, config: AgentConfig, transport: transports.Transport, refused: Refused) -> None:
+        settings = config.source_settings()
+        self.guest = None if settings is None else transports.make(settings)
+        self.patterns, self.refused = config.stream.patterns, refused
+        self.readings = Readings(MOST_READINGS)
+        self._transport = transport if self.guest is None else self.guest
+        self._topic, self._retain = config.output.topic, config.output.retain
+        self._announced = _announced(config) if config.output.home_assistant else {}
+        self._known: dict[str, bool] = {}
+
+    async def open(self) -> None:
+        """Connect to the broker, and subscribe; the learners' transport is open already."""
+        if self.guest is not None:
+            await self.guest.open()
+            self.guest.deliver(self._receive_all)
+        for pattern in self.patterns:
+            self._transport.subscribe(pattern)
+        for topic, payload in self._announced.items():
+            self._transport.publish(topic, payload, retain=True)
+
+    async def close(self) -> None:
+        if self.guest is not None:
+            await self.guest.close()
+
+    def takes(self, topic: str) -> bool:
+        """Whether a message of the learners' transport is a reading."""
+        if not self.patterns or self.guest is not None:
+            return False
+        found = self._known.get(topic)
+        if found is None:
+            found = any(matches(pattern, topic) for pattern in self.patterns)
+            if len(self._known) < MOST_READINGS:
+                self._known[topic] = found
+        return found
+
+    def _receive_all(self, messages: list[Received]) -> None:
+        for topic, payload in messages:
+            self.receive(topic, payload)
+
+    def receive(self, topic: str, payload: bytes) -> None:
+        """Take a message as a reading, unless too many wait."""
+        if self.readings.full():
+            self.refused.note("reading", reason="too many wait to be learnt")
+        else:
+            self.readings.put_nowait(Message(topic, payload, time.time()))
+
+    def publish(self, record: dict[str, Any]) -> None:
+        """Publish a prediction, if there is a topic for them."""
+        if self._topic:
+            self._transport.publish(self._topic, msgspec.json.encode(record), retain=self._retain)
+
+    @property
+    def lost(self) -> int:
+        """Messages of the broker that were too long, or came while too many waited."""
+        return 0 if self.guest is None else self.guest.counts.refused
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the broker at the moment, or ""."""
+        if self.guest is None or self.guest.is_connected:
+            return ""
+        return f"no connection to the broker {self.guest.settings.broker}"
+
+
+def _announced(config: AgentConfig) -> dict[str, bytes]:
+    """What Home Assistant is told: the learner's entities and, at a broker of others, that it is there."""
+    device = config.device
+    here = {device.state: HERE} if device.is_plain else {}
+    return device.messages(config.entities) | here
+
+
+async def withdraw(config: AgentConfig) -> None:
+    """Remove the learner's entities from Home Assistant; the learner itself may run meanwhile."""
+    settings = config.source_settings() or config.transport_settings()
+    device = config.device
+    # As a guest without a will: it must not tell the learner's neighbours that it is lost.
+    guest = transports.make(dataclasses.replace(settings, is_guest=True, will="", topics=device.topics))
+    await guest.open()
+    for topic in device.topics:
+        guest.publish(topic, b"", retain=True)
+    await guest.close()
