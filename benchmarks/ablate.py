@@ -27,7 +27,6 @@ from judge import case, names, score
 
 import domkl
 from domkl.learning.auto import model
-from domkl.learning.auto.consensus import Consensus
 from domkl.learning.auto.echo import Echo
 from domkl.learning.auto.features import Features
 from domkl.learning.auto.guard import Guard
@@ -110,18 +109,6 @@ def fixed_variances() -> Patches:
     return [(Recent, "_solve", new_solve)]
 
 
-def personal_around(centre: Callable[[Consensus], Any]) -> Patches:
-    """Personal is the regression of own samples around something else than the mean of own and near."""
-    predict = Consensus.predict
-
-    def new_predict(self: Consensus, solved: Any) -> Any:
-        common, _, alone, weak = predict(self, solved)
-        pull = (solved.u[:, None] * centre(self)).sum(-1)
-        return common, alone + self.tau[:, None] * pull, alone, weak
-
-    return [(Consensus, "predict", new_predict)]
-
-
 def replay(most: int) -> Patches:
     """A device with a new scale learns at most so many of its last samples again."""
     where, rebuild = AutoRows._rebuild_where, AutoRows._rebuild
@@ -162,13 +149,11 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "early scales": lambda: scales_only_at(64, 512),
     "half of the early scales": lambda: scales_only_at(1, 8, 64, 512),
     "replay": lambda: replay(64),
-    "near in personal": lambda: personal_around(lambda self: self.theta),
-    "own in personal": lambda: personal_around(lambda self: self.near),
     "trimmed": lambda: always(Scale, "trim", 10**9),
     "suits": lambda: [(Scale, "_suits", lambda self, table, own: True)],
     "recent, alarm, giving up": lambda: without_experts("recent") + NO_ALARM + NO_GIVING_UP,
-    "personal, weak": lambda: without_experts("personal", "weak"),
-    "alone, weak": lambda: without_experts("alone", "weak"),
+    "personal, own": lambda: without_experts("personal", "own"),
+    "alone, own": lambda: without_experts("alone", "own"),
 }
 
 
@@ -210,7 +195,7 @@ def matters(what: str, name: str, acts: list[str]) -> bool:
         return Recent(1, d, 1, SIZE).pairs is not None
     if what == "linear":
         return Features(d, SIZE).linear > 0
-    return J > 1 or what not in ("near in personal", "own in personal", "trimmed")
+    return J > 1 or what != "trimmed"
 
 
 @contextmanager

@@ -16,10 +16,10 @@ WORDS = {
     "common": "expert common",
     "personal": "expert personal",
     "alone": "expert alone",
-    "weak": "expert weak",
+    "own": "expert own",
     "recent": "expert recent",
-    "personal, weak": "experts personal and weak",
-    "alone, weak": "experts alone and weak",
+    "personal, own": "experts personal and own",
+    "alone, own": "experts alone and own",
     "echo": "expert echo",
     "trust": "trust: all on the same scale are believed",
     "correlation": "correlation rule: h = 2, and alarms as for errors that do not repeat",
@@ -35,13 +35,10 @@ WORDS = {
     "early scales": "early scales: only at 64 and 512",
     "half of the early scales": "half of the early scales: at 1, 8, 64 and 512",
     "replay": "replay of 512 samples: 64 of them",
-    "near in personal": "neighbours in personal's centre: own theta only",
-    "own in personal": "own theta in personal's centre: neighbours only",
     "links": "links: the same learner, each device by itself",
 }
 GUARDS = {
     "label guard": "label guard (against wrong labels)",
-    "plausible": "plausible summaries (against lies)",
     "trimmed": "trimmed summaries (against lies)",
     "suits": "own scale where the joint one does not suit (against lies)",
 }

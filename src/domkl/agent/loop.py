@@ -214,7 +214,7 @@ class Agent:
     async def _stopped(self) -> None:
         await self._stopping.wait()
         end = time.monotonic() + min(self.config.rounds.deadline, LAST_MOMENT)
-        while self.learner.waiting and time.monotonic() < end:
+        while self.neighbourhood.waits and time.monotonic() < end:
             await asyncio.sleep(PAUSE)
         if self.neighbourhood.end_round(self.config.stream.passes):
             self._save()
@@ -243,7 +243,7 @@ class Agent:
         """Take a reading, and those that are ready after it; returns when no round is open."""
         if not self._stopping.is_set():
             self._go_on(reading)
-        while self.learner.waiting or self._stopping.is_set():  # in the end until we are cancelled
+        while self.neighbourhood.waits or self._stopping.is_set():  # in the end until we are cancelled
             self._over = asyncio.get_running_loop().create_future()
             await self._over
 
@@ -253,10 +253,10 @@ class Agent:
         try:
             while reading is not None:
                 self._take(reading)
-                reading = None if self.learner.waiting else self._ready()
+                reading = None if self.neighbourhood.waits else self._ready()
         finally:
             self._is_going_on = False
-        if not self.learner.waiting and self._over is not None and not self._over.done():
+        if not self.neighbourhood.waits and self._over is not None and not self._over.done():
             self._over.set_result(None)
 
     def _try_to_go_on(self) -> None:
@@ -286,7 +286,7 @@ class Agent:
         except OSError:  # of the place that predictions are written to, not of the reading
             raise
         except Exception as error:
-            self._is_open = self.learner.waiting
+            self._is_open = self.neighbourhood.waits
             self.rows.note(fault_of(error), reading.index, *(reading.source or (None, reading)))
         if self._is_open:
             self._close_or_ask()
@@ -340,6 +340,7 @@ class Agent:
 
     def _between_rounds(self) -> None:
         """Everything that changes the learner, besides readings and updates, happens here."""
+        self.neighbourhood.settle()
         before, following = self.peers, self.neighbourhood.is_graph_new
         changed = self.neighbourhood.update(self.store.readings)
         if changed or self.store.due(self.learner.round):
@@ -351,6 +352,7 @@ class Agent:
     # State
 
     def _save(self) -> None:
+        self.neighbourhood.settle()
         self.predictions.flush()  # what is saved as learnt is not predicted again after a restart
         if isinstance(self.stream, Stream):
             self.store.hold_origin(self.stream.origin_at(self.store.readings))
@@ -366,7 +368,7 @@ class Agent:
         faults += [*self.predictions.faults, self.topics.fault]
         faults += [self.stream.fault] if isinstance(self.stream, Stream) else []
         self.status.faults = tuple(filter(None, faults))
-        if self.store.saving.retry_due and not self.learner.waiting:
+        if self.store.saving.retry_due and not self.neighbourhood.waits:
             self._save()
 
     def _durable(self) -> int:
@@ -426,7 +428,7 @@ class Agent:
             self.predictions.flush()
             self.status.beat()
             self._check_faults(now)
-            if self.learner.waiting:
+            if self.neighbourhood.waits:
                 self._check_open_round(now - self._opened_at + tick)  # its age at the next check
             elif self.status.ready and self.neighbourhood.follows:  # also while no reading arrives
                 self._between_rounds()
@@ -445,6 +447,16 @@ class Agent:
         for topic, payload in messages:
             self.messages.receive(topic, payload)
         self._try_to_go_on()
+        self._keep_up()
+
+    def _keep_up(self) -> None:
+        """Where nobody waits for anybody, go through the rounds of neighbours that have more readings."""
+        near = self.neighbourhood
+        if near.in_step or near.done or not self.status.ready or self._stopping.is_set():
+            return
+        update = self.learner.follow()
+        if update is not None:
+            self.store.remember(update.round, self.messages.send(update), self._durable())
 
     # What it tells others
 

@@ -247,11 +247,19 @@ class Neighbourhood:
         """Neighbours whose update of the open round has not arrived."""
         return [self.peers[str(name)] for name in self.learner.missing if name in self.peers]
 
-    def close_if_complete(self) -> bool:
-        """Close the open round if no further update can arrive; whether no round is open now."""
+    @property
+    def waits(self) -> bool:
+        """Whether the next reading waits for neighbours' updates of the open round."""
+        return self.in_step and self.learner.waiting
+
+    def settle(self) -> None:
+        """End a round that nobody waits for, before anything but a message changes the learner."""
         if self.learner.waiting and not self.in_step:
             self.learner.close()
-        if not self.learner.waiting:
+
+    def close_if_complete(self) -> bool:
+        """Close the open round if no further update can arrive; whether nothing is waited for now."""
+        if not self.waits:
             self.incomplete += len(self.learner.neighbours) < len(self.peers)  # absent ones, or dropped ones
             return True
         if self._is_unchanged() or self._is_anybody_waited_for():
@@ -261,6 +269,7 @@ class Neighbourhood:
 
     def end_round(self, alone: bool) -> bool:
         """Whether no round is open; one that is open ends without those who are missing, if `alone`."""
+        self.settle()
         if alone and self.learner.waiting:
             self._close_incomplete()
         return not self.learner.waiting
@@ -415,6 +424,7 @@ class Neighbourhood:
     def end_stream(self) -> None:
         """Our stream has ended. Remove the edges of lost neighbours, which have missed our last rounds, so
         that our last hello lists those that remain."""
+        self.settle()
         self.done = True
         for name in self.learner.neighbours:
             if self.peers[str(name)].lost:

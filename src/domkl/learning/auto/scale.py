@@ -275,7 +275,7 @@ class Scale(Concept):
         mine = own.table()[2:]
         typical = np.median([one.samples for one in self.known[row].values()])
         known = {name: one for name, one in self.known[row].items() if 2 * one.samples >= typical}
-        if count == 1:
+        if count == 1 and not self.is_late[row]:
             known = {name: known[name] for name in (self.names[row], *self.near[row]) if name in known}
         elif not self._suits(self._pooled(known, made)[1][4:], mine):
             known = {name: one for name, one in known.items() if self._suits(one.table()[2:], mine)}
