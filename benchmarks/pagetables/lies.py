@@ -11,6 +11,8 @@ from .common import Maker, read, table
 
 NETS = ("ring", "complete", "4-regular", "around one")
 STREAMS = ("made", "conductivity")
+#: Attacks that cost less are shown together.
+LITTLE = 1.05
 #: Where the honest one has no honest neighbour, so that all it can be is alone.
 AROUND = "around one"
 
@@ -37,8 +39,8 @@ def _worst(where: Mapping[str, list[Mapping[str, float]]], names: Iterable[str])
 
 
 def lies() -> str:
-    """Every attack in the network where it does most."""
-    rows = []
+    """Every attack in the network where it does most; those with little effect in one row."""
+    rows, little = [], []
     for attack, nets in sorted(_cases(read("lies")["trust"]).items()):
         where = {net: found for net, found in nets.items() if not net.startswith(AROUND)}
         during, net = _worst(where, ("during", "first"))
@@ -48,7 +50,14 @@ def lies() -> str:
         beside = f"{_worst(around, ('alone', 'alone first'))[0]:.2f}" if around else ""
         seeds = min(len(found) for found in where.values())
         cells = [f"{during:.2f}", f"{after:.2f}", f"{alone:.2f}", beside, net, str(seeds)]
-        rows.append([attack, *cells])
+        if max(during, after) < LITTLE:
+            little.append((during, after, alone, net, seeds))
+        else:
+            rows.append([attack, *cells])
+    if little:
+        during, after, alone = (max(one[k] for one in little) for k in range(3))
+        cells = [f"{during:.2f}", f"{after:.2f}", f"{alone:.2f}", "", "", str(min(one[4] for one in little))]
+        rows.append([f"{len(little)} other attacks, at most", *cells])
     return table("attack | during | after | over alone | two around one, over alone | worst in | seeds", rows)
 
 

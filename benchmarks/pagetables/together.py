@@ -8,10 +8,9 @@ import numpy as np
 
 from .common import Maker, read, table
 
-SIZES = (100, 400, 700, 1000, 1700)
-#: Size of the learner before that the sizes are compared with, and what their time was compared on.
+SIZES = (400, 1000)
+#: Size of the learner before that the sizes are compared with.
 BEFORE = 1700
-TIMED = {"device": "device, simulate", "ring": "ring of five, simulate"}
 
 
 def _geometric(values: list[float]) -> float:
@@ -41,20 +40,18 @@ def year() -> str:
 
 
 def sizes() -> str:
-    """Error and CPU time of a sample of each size over those of the learner before with 1700, seed 0."""
+    """Errors of each size over those of the learner before with `BEFORE` parameters, means over seeds."""
     kept: dict[str, Any] = read("judge")
-    before, beside = kept[f"before-{BEFORE}"], read("beside")
-    streams = [name for name in before if all(name in kept[f"now-{size}"] for size in SIZES)]
+    before = kept[f"before-{BEFORE}"]
     rows = []
     for size in SIZES:
-        found = kept[f"now-{size}"]
-        error = [found[name]["0"]["together"] / before[name]["0"]["together"] for name in streams]
-        pairs = [beside.get(case, {}).get(f"{size} over {BEFORE}") for case in TIMED.values()]
-        times = [f"{pair['new'] / pair['old']:.2f}" if pair else "" for pair in pairs]
-        cells = [f"{_geometric(error):.3f}", f"{max(error):.3f}", *times]
-        rows.append([str(size), *cells, *(f"{value:.3f}" for value in error)])
-    times = [f"time, {name}" for name in TIMED]
-    return table(" | ".join(["size", "error", "worst", *times, *streams]), rows)
+        found, ratios = kept[f"now-{size}"], []
+        for name, seeds in before.items():
+            now, then = ([rows[seed]["together"] for seed in seeds] for rows in (found[name], seeds))
+            ratios.append(float(np.mean(now) / np.mean(then)))
+        cells = [f"{value:.3f}" for value in (_geometric(ratios), max(ratios), *ratios)]
+        rows.append([str(size), *cells])
+    return table(" | ".join(["size", "all", "worst", *before]), rows)
 
 
 MADE: dict[str, Maker] = {"together": networks, "stations-year": year, "sizes": sizes}
