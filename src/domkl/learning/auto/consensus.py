@@ -164,13 +164,12 @@ class Consensus(Concept):
         So whatever a neighbour sends, it pulls no harder than the own function can bear.
         """
         gaps = others - own
-        size = 4 * np.minimum(_squares(own), _squares(others))
-        far = _squares(gaps)
-        if not (far > size).any():
-            return others
-        others = others.copy()
-        part = np.sqrt(np.minimum(1, size / np.maximum(far, 1e-60))).astype(own.dtype)
-        others[far > size] = (own + at(part, gaps) * gaps)[far > size]
+        reach, far = 2 * np.minimum(_length(own), _length(others)), _length(gaps)
+        is_far = far > reach
+        if is_far.any():
+            others = others.copy()
+            part = (reach[is_far] / far[is_far]).astype(own.dtype)
+            others[is_far] = own[is_far] + part[:, None, None] * gaps[is_far]
         return others
 
     def take_back(self, moves: Array) -> None:
@@ -224,6 +223,6 @@ class Consensus(Concept):
         self.Q.n = self._checked(Field("J", "int64", low=0, high=most - 1, name="n"), state.get("n"))
 
 
-def _squares(theta: Array) -> Array:
-    """The squared length of each one's parameters. (E, m, K) -> (E,)"""
-    return np.asarray(dot(theta, theta).astype(np.float64).sum(-1))
+def _length(theta: Array) -> Array:
+    """Of each one's parameters. (E, m, K) -> (E,)"""
+    return np.asarray(np.sqrt(dot(theta, theta).astype(np.float64).sum(-1)))
