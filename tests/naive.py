@@ -446,7 +446,8 @@ class AutoDevice:
 
     def pooled(self, summaries):
         """Median over devices of means, trimmed means of the rest, and the range of what is left."""
-        tables = np.sort([one.table() for one in summaries], axis=0)
+        typical = np.median([one.samples for one in summaries])
+        tables = np.sort([one.table() for one in summaries if 2 * one.samples >= typical], axis=0)
         middle, cut = np.median(tables[:, 0], axis=0), len(tables) // 4
         tables = tables[cut : len(tables) - cut]
         deviation = np.sqrt(tables[:, 1].mean(0) + tables[:, 0].var(0))
@@ -473,10 +474,9 @@ class AutoDevice:
         news = self.changed and (due or later or not self.number)
         if not (news or (due and n <= 528) or begins):
             return False
-        typical = np.median([one.samples for one in self.known.values()])
-        near = {self.name, *self.edge} if n == 1 else {*self.known}
-        known = [one for i, one in self.known.items() if 2 * one.samples >= typical and i in near]
-        table, own = self.pooled(known), Summary.of(self.own_values(n))
+        near = {self.name, *self.edge} if n == 1 and not self.is_late else {*self.known}
+        known, own = [one for i, one in self.known.items() if i in near], Summary.of(self.own_values(n))
+        table = self.pooled(known)
         if n > 1 and not self.suits(table[4:], own):
             table = self.pooled([one for one in known if self.suits(one.table()[2:], own)] or [own])
         self.changed = False
@@ -742,7 +742,7 @@ class AutoDevice:
         begins = begins and self.count > 64
         if begins:
             self.useful = max(min(self.useful, self.fresh, 200), 2)
-        if 2 * sum(self.large) > 16:
+        if 2 * (sum(self.large) - 1) > 16:
             self.past, self.large, self.low_y, self.high_y = [], [], 1e150, -1e150
             self.useful, begins, self.is_late = 2, True, True
         self.given_up += int(begins)

@@ -114,6 +114,39 @@ def test_what_is_known_of_others_is_a_join():
     assert known(range(9)) == known([8, 3, 3, 0, 5, 1, 7, 2, 6, 4, 4]) != known(range(8))
 
 
+def test_of_neighbours_only_their_own_word_counts():
+    true, false = (Summary.of(np.random.default_rng(0).normal(size=(n, 2)), n) for n in (2, 512))
+    scale = Scale(["me"], 1, 1, [True])
+    scale.near = [("a", "b")]
+    scale.hear(0, {"a": true, "b": false, "far": true}, 1, sender="a")
+    assert scale.known[0].keys() == {"a", "far"}
+    scale.hear(0, {"a": false, "b": true}, 1, sender="b")
+    assert scale.known[0]["a"] is scale.known[0]["b"] is true
+    assert not scale.is_late.any()
+
+
+def test_ghosts_that_nobody_knows_neither_silence_a_device_nor_keep_it_from_others():
+    X, y = streams(J=4, T=200)
+    ghost = Summary.of(1e4 * np.random.default_rng(1).normal(size=(512, 3)), 512)
+    network, near = ring(J=4), ring(J=4).neighbours
+    rows = AutoRows(domkl.Auto(size=SIZE), 2, network.graph.names, near.weight, near.deg)
+    rows.connect(network.graph.names, [[(j - 1) % 4, (j + 1) % 4] for j in range(4)], near.weight, near.deg)
+    for j in range(4):
+        rows.hear(j, {f"ghost {k}": ghost for k in range(20)}, (j + 1) % 4)
+    lied, _ = rounds(X, y, network, rows)
+    honest, _ = rounds(X, y, ring(J=4))
+    assert len(set(rows.scale.number)) == 1
+    assert ((lied.T - y)[:, 20:] ** 2).mean() < 1.1 * ((honest.T - y)[:, 20:] ** 2).mean()
+
+
+def test_what_is_explained_is_what_is_predicted():
+    X, y = streams(J=3, T=60)
+    _, rows = rounds(X, y, ring(J=3))
+    expected = rows.predict(X[:, 0]).y_hat
+    found = [rows.as_function(j)[0](X[j, :1])[0] for j in range(3)]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     "lie", [lambda v: -v, lambda v: v + 1e5, lambda v: 0 * v], ids=["flip", "huge", "zero"]
 )
@@ -305,9 +338,9 @@ def test_a_ring_is_its_literal_twin():
 # Labels and summaries that are wrong, and messages that are lost
 
 
-def squares(X, y, right, rounds, size=60):
+def squares(X, y, right, rounds, **settings):
     """Sum of squared errors against the right labels in these rounds."""
-    run = domkl.simulate(X, y, "path", model=domkl.Auto(size=size))
+    run = domkl.simulate(X, y, "path", model=domkl.Auto(**{"size": 60, **settings}))
     return float(((run.y_hat - right)[:, rounds] ** 2).sum())
 
 
@@ -329,11 +362,14 @@ def test_a_wrong_label_early_costs_little(at, first):
     assert total[1] < 1.5 * total[0]
 
 
-def test_another_unit_of_the_target_is_learnt():
+@pytest.mark.parametrize("forgetting", ["auto", "none"])
+def test_another_unit_of_the_target_is_learnt(forgetting):
     X, y = streams(J=1, T=600)
     other = y.copy()
     other[0, 200:] *= 1000
-    clean, after = (squares(X, labels, labels, slice(500, None)) for labels in (y, other))
+    clean, after = (
+        squares(X, labels, labels, slice(500, None), forgetting=forgetting) for labels in (y, other)
+    )
     assert after < 2 * 1000**2 * clean
 
 

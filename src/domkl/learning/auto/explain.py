@@ -32,7 +32,7 @@ def function(rows: AutoRows, row: int) -> explain.Function:
     measure, features, terms = copy.copy(scale), rows.features, rows.recent.terms
     for field in scale.FIELDS:
         setattr(measure, field.name, getattr(scale, field.name)[at].copy())
-    low, high = (float(measure.scaled(v)[0, only]) for v in (measure.least, measure.most))
+    low, high = (float(bound[0, only]) for bound in measure.bounds())
     center, width = float(measure.center[0, only]), float(measure.width[0, only])
 
     def predict(X: Array) -> Array:

@@ -65,7 +65,7 @@ class Features:
 
     def __call__(self, inputs: Inputs) -> Array:
         """Features of inputs (R, ..., d). -> (R, ..., K)"""
-        ranges, deviations, ranks, _ = inputs
+        ranges, deviations, ranks = inputs
         a, b, c = self.spread
         maps = (np.clip(ranges, -1.5, 1.5) * a, deviations / (1 + np.abs(deviations)) * b, ranks * c)
         u = np.concatenate(maps, -1).astype(self.dtype)

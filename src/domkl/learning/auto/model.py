@@ -33,10 +33,10 @@ from .recent import Recent
 from .scale import EXACT, Scale, Summary
 from .trust import Trust
 
-#: The experts that the mixer weighs; `LOCAL` of them never listen to anybody.
+#: The experts that the mixer weighs; `LOCAL` of them use no neighbour's parameters.
 EXPERTS = ("common", "personal", "alone", "own", "recent", "echo")
-COMMON, PERSONAL, ALONE, OWN, RECENT, ECHO = range(6)
-LOCAL = (ALONE, OWN, RECENT)
+COMMON, ALONE, RECENT = (EXPERTS.index(name) for name in ("common", "alone", "recent"))
+LOCAL = (ALONE, EXPERTS.index("own"), RECENT)
 
 
 class Mixed(NamedTuple):
@@ -54,7 +54,7 @@ class Prediction(NamedTuple):
     x: Array  # (J, d)
     y_hat: Array  # (J,) of the first target
     whole: Mixed
-    apart: Mixed  # of the experts that never listen: what the device would predict alone
+    apart: Mixed  # of the experts that use no neighbour's parameters: what the device would predict alone
     solved: Solved | None = None  # None before the first label
     terms: Array | None = None
 
@@ -260,19 +260,8 @@ class AutoRows(Model):
 
     def _restart(self) -> npt.NDArray[np.bool_]:
         """Begin again with the recent model where own errors ask for it; which rows (J,) give up the past."""
-        if self.settings.forgetting == "none":
-            return np.zeros(self.J, bool)
-        repeats, memory = self.mixture.echo.repeats, self.memory
-        for j, n in self.recent.alarms(repeats):
-            inputs, y = self._last(j, n)
-            self.recent.teach(j, self.recent.terms(inputs.deviations)[0], y)
-            memory.fresh[j] = n
-            self.mixture.mixer.favour(j, RECENT)
-            self.apart.mixer.favour(j, LOCAL.index(RECENT))
-        begins, outside = (
-            self.recent.gives_up(repeats) & (memory.count > self.scale.early),
-            self.guard.gives_up(),
-        )
+        memory, outside = self.memory, self.guard.gives_up()
+        begins = self._begin_recent() if self.settings.forgetting == "auto" else np.zeros(self.J, bool)
         if begins.any():
             few = np.minimum(np.minimum(memory.useful, memory.fresh), self.recent.fade)
             memory.useful = np.where(begins, np.maximum(few, 2), memory.useful)
@@ -280,6 +269,17 @@ class AutoRows(Model):
             memory.useful[outside] = 2
             self.scale.is_late |= outside  # its samples are no measure for others any more
         return np.asarray(begins | outside)
+
+    def _begin_recent(self) -> npt.NDArray[np.bool_]:
+        """Restart the recent model where errors have risen; which rows (J,) are to forget all else."""
+        repeats, memory = self.mixture.echo.repeats, self.memory
+        for j, n in self.recent.alarms(repeats):
+            inputs, y = self._last(j, n)
+            self.recent.teach(j, self.recent.terms(inputs.deviations)[0], y)
+            memory.fresh[j] = n
+            self.mixture.mixer.favour(j, RECENT)
+            self.apart.mixer.favour(j, LOCAL.index(RECENT))
+        return self.recent.gives_up(repeats) & (memory.count > self.scale.early)
 
     def _rebuild_where(self, begins: npt.NDArray[np.bool_]) -> None:
         """Take a new scale where it is time; there, and where the past was given up, learn samples again."""
@@ -337,9 +337,9 @@ class AutoRows(Model):
         """What each row passes on in this round of what it knows of others' samples, mostly nothing."""
         return self.scale.outgoing()
 
-    def hear(self, row: int, news: Mapping[Hashable, Summary]) -> None:
+    def hear(self, row: int, news: Mapping[Hashable, Summary], sender: Hashable = None) -> None:
         """What a neighbour of this row passed on."""
-        self.scale.hear(row, news, int(self.memory.count[row]))
+        self.scale.hear(row, news, int(self.memory.count[row]), sender)
 
     def check(self, message: Mapping[str, Array], news: Mapping[Hashable, Any]) -> None:
         number = float(message["scale"][0])

@@ -11,8 +11,8 @@ from ...base.types import Array
 from ..fields import Concept, field
 from .algebra import dot, mean, times
 
-#: Names for the errors that are compared: the neighbourhood's function, the own one, the recent one.
-COMMON, ALONE, RECENT = 0, 1, 2
+#: Which of the errors that are compared are of functions of all samples, and which of this model.
+LONG, SHORT = slice(0, 2), 2
 
 
 class Recent(Concept):
@@ -61,7 +61,6 @@ class Recent(Concept):
     errors_age: npt.NDArray[Any] = field("J", "int64", low=0)
     usual: Array = field("J", low=0.0)
     lasting: npt.NDArray[Any] = field("J", "int64", low=0)
-    restarts: npt.NDArray[Any] = field("J", "int64", low=0)
 
     def __init__(
         self,
@@ -160,7 +159,7 @@ class Recent(Concept):
         self.error_level += (total - self.error_level) / np.minimum(self.level_age, self.level)
         self.errors_age += 1
         self.errors += (parts - self.errors) / np.minimum(self.errors_age, self.window)[:, None]
-        self.usual += (parts[:, :RECENT].min(-1) - self.usual) / np.minimum(self.age + 1, self.level)
+        self.usual += (parts[:, LONG].min(-1) - self.usual) / np.minimum(self.age + 1, self.level)
 
     def alarms(self, repeats: Array) -> list[tuple[int, int]]:
         """Which rows restart this model, and from how many last samples; `repeats` (J,) as in `Echo`."""
@@ -172,14 +171,13 @@ class Recent(Concept):
 
     def gives_up(self, repeats: Array) -> npt.NDArray[np.bool_]:
         """Which rows (J,) are to forget all but their last samples."""
-        long = self.errors[:, :RECENT].min(-1)
-        is_better = (self.errors[:, RECENT] < self.better * long) & (long > self.rise * self.usual)
+        long = self.errors[:, LONG].min(-1)
+        is_better = (self.errors[:, SHORT] < self.better * long) & (long > self.rise * self.usual)
         is_better &= self.errors_age >= self.window
         self.lasting = np.where(is_better, self.lasting + 1, 0)
         rows = self.lasting >= self.window * repeats
         if rows.any():
             self.reset(rows, "lasting", "errors_age")
-        self.restarts += rows
         return np.asarray(rows)
 
     def rescale(self, rows: Any, factor: Array) -> None:

@@ -96,7 +96,6 @@ class Inputs(NamedTuple):
     ranges: Array  # from the mean, in ranges
     deviations: Array  # in standard deviations
     ranks: Array  # in [-0.5, 0.5]
-    known: Array
 
 
 class Scale(Concept):
@@ -115,7 +114,7 @@ class Scale(Concept):
     spread : samples that news is given to spread before a new scale is taken.
     trim : one in so many of the lowest, and of the highest, values of each number is left out.
     fits : the joint scale is taken if the middle half of the own values fills this part of the joint one's.
-    most : devices that are remembered.
+    limit : devices that are remembered.
 
     Examples
     --------
@@ -190,10 +189,16 @@ class Scale(Concept):
             self._join(j, {self.names[j]: summary})
             self.heard[j] = False
 
-    def hear(self, row: int, news: Mapping[Hashable, Summary], count: int = 0) -> None:
-        """Join what a neighbour of this row passed on; of the row itself that is from an earlier life."""
-        self._join(row, news)
+    def hear(
+        self, row: int, news: Mapping[Hashable, Summary], count: int = 0, sender: Hashable = None
+    ) -> None:
+        """Join what a neighbour of this row passed on; of the row itself that is from an earlier life.
+
+        Where the `sender` is known, other neighbours' samples are taken from nobody but themselves.
+        """
         known, near = self.known[row], self.near[row]
+        others = () if sender is None else {*near} - {sender}
+        self._join(row, {name: one for name, one in news.items() if name not in others})
         final = sum(known[name].samples == self.last for name in near if name in known)
         if 2 * count < self.last and 2 * final > len(near):
             self.is_late[row] = True  # the others' scale is made; news of our own would make all begin again
@@ -271,21 +276,25 @@ class Scale(Concept):
     def _joint(
         self, row: int, own: Summary, count: int, made: dict[bytes, tuple[int, Array]]
     ) -> tuple[int, Array]:
-        """The scale of the devices known to a row; one that has just begun does not count yet."""
-        mine = own.table()[2:]
-        typical = np.median([one.samples for one in self.known[row].values()])
-        known = {name: one for name, one in self.known[row].items() if 2 * one.samples >= typical}
+        """The scale of the devices known to a row, or of those that suit its own samples."""
+        mine, known = own.table()[2:], self.known[row]
         if count == 1 and not self.is_late[row]:
             known = {name: known[name] for name in (self.names[row], *self.near[row]) if name in known}
-        elif not self._suits(self._pooled(known, made)[1][4:], mine):
+        number, table = self._pooled(known, made)
+        if count > 1 and not self._suits(table[4:], mine):
             known = {name: one for name, one in known.items() if self._suits(one.table()[2:], mine)}
-        return self._pooled(known or {self.names[row]: own}, made)
+            number, table = self._pooled(known or {self.names[row]: own}, made)
+        return number, table
 
     def _pooled(
         self, known: Mapping[Hashable, Summary], made: dict[bytes, tuple[int, Array]]
     ) -> tuple[int, Array]:
-        """The number and the table of the scale that these summaries make; `made` has those of other rows."""
-        order = sorted(known, key=repr)
+        """The number and the table of the scale that these summaries make; `made` has those of other rows.
+
+        A device that has just begun does not count yet.
+        """
+        typical = np.median([one.samples for one in known.values()])
+        order = sorted((name for name, one in known.items() if 2 * one.samples >= typical), key=repr)
         key = repr(order).encode() + b"".join(known[name].key() for name in order)
         if key not in made:
             made[key] = self._mean([known[name].table() for name in order])
@@ -346,7 +355,7 @@ class Scale(Concept):
         if flat.any():
             part = np.where(flat, (1 + np.sign(inner)) / 2, part)
         rank = np.where(usable, np.add.reduce(part, -2) / part.shape[-2] - 0.5, 0)
-        return Inputs(away / span, away / deviation, rank, usable)
+        return Inputs(away / span, away / deviation, rank)
 
     def scaled(self, y: Array, rows: Any = slice(None)) -> Array:
         """Targets (R, ..., m) in widths around the centre."""
@@ -378,6 +387,8 @@ class Scale(Concept):
         if len(known) != len(self.names) or any(len(row) > self.limit for row in known):
             raise InputError(f"known has {len(known)} rows; expected {len(self.names)}; take another file")
         self.known = [{name: Summary.check(one, columns, self.last) for name, *one in row} for row in known]
+        mine = [row.get(name) for row, name in zip(self.known, self.names, strict=True)]
+        self.own = [None if one is None else one.table()[2:] for one in mine]
         self.repeat()
 
 
