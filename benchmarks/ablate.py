@@ -72,14 +72,13 @@ def without_experts(*gone: str) -> Patches:
 
 
 def without_map(removed: int) -> Patches:
-    """Frequencies of one map (0: ranges, 1: soft signs, 2: ranks) see the inputs through the other two."""
+    """Frequencies of one map (0: ranges, 1: ranks) see the inputs through the other."""
     draw = Features._draw
 
     def new_draw(self: Features, *args: Any) -> Any:
-        V = draw(self, *args).reshape(self.D, 3, self.d)
-        others = [k for k in range(3) if k != removed]
-        for turn, r in enumerate(np.flatnonzero(V[:, removed].any(-1))):
-            V[r, others[turn % 2]], V[r, removed] = V[r, removed].copy(), 0
+        V = draw(self, *args).reshape(self.D, 2, self.d)
+        for r in np.flatnonzero(V[:, removed].any(-1)):
+            V[r, 1 - removed], V[r, removed] = V[r, removed].copy(), 0
         return V.reshape(self.D, -1)
 
     return [(Features, "_draw", new_draw)]
@@ -138,8 +137,7 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "giving up": lambda: NO_GIVING_UP,
     "variances": fixed_variances,
     "ranges": lambda: without_map(0),
-    "softsigns": lambda: without_map(1),
-    "ranks": lambda: without_map(2),
+    "ranks": lambda: without_map(1),
     "linear": lambda: always(Features, "linear", 0),
     "pairs": lambda: always(Recent, "pairs", None),
     "label guard": lambda: [

@@ -503,7 +503,7 @@ class AutoDevice:
                 for a, b in itertools.pairwise(self.quantiles[:, i])
             ]
             ranks[i] = np.mean(parts) - 0.5
-        u = [2 * np.clip(ranges, -1.5, 1.5), 1.25 * deviations / (1 + abs(deviations)), 1.9 * ranks]
+        u = [2 * np.clip(ranges, -1.5, 1.5), 1.9 * ranks]
         u, V = np.concatenate(u), self.drawn.V
         straight = u[: self.d] / np.sqrt(self.d) if 8 * self.d <= self.size else []
         z = np.concatenate([np.concatenate([np.sin(V @ u), np.cos(V @ u)]) / np.sqrt(len(V)), [1], straight])

@@ -69,7 +69,8 @@ def test_it_learns_a_function_and_better_together():
         np.mean([error(simulate(X[[j]], y[[j]], "path"), y[[j]]) for j in range(5)]),
     )
     assert together < 0.05 * y.var()
-    assert together < 0.8 * alone
+    noise = 0.05**2  # nobody can do better
+    assert together - noise < 0.8 * (alone - noise)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -12,18 +12,19 @@ from .scale import Inputs
 
 
 class Features:
-    """z(x) = [sin V u, cos V u, 1, u] with u the inputs as three maps see them.
+    """z(x) = [sin V u / sqrt(D), cos V u / sqrt(D), 1, ranges / sqrt(d)], u the inputs as two maps see them.
 
-    Each frequency sees 2, 4, 8 or all inputs through one map: their range, a soft sign of their deviations,
-    or their ranks. Ranks make a heavy tail harmless, ranges keep distances; which helps differs from stream
-    to stream, and the matrix behind sorts it out. All devices draw the same frequencies from the seed.
+    Each frequency sees 2, 4, 8 or all inputs through one map: as ranges, or as ranks. Ranks make a heavy tail
+    harmless, ranges keep distances; which helps differs from stream to stream, and the matrix behind sorts it
+    out. Linear terms are there if they take an eighth of the parameters at most. All devices draw the same
+    frequencies from the seed.
 
     Parameters
     ----------
     d, size, seed : inputs, features at most, and the seed of the frequencies.
     variances : kernel bandwidths sigma^2, one after the other.
     sees : how many inputs a frequency sees; 0: all.
-    spread : factors of the three maps, which make them about equally wide.
+    spread : factors of the two maps, which make them about equally wide.
 
     Examples
     --------
@@ -31,7 +32,7 @@ class Features:
     >>> from domkl.learning.auto.features import Features
     >>> features = Features(d=3, size=100)
     >>> features.K, features.V.shape
-    (100, (48, 9))
+    (100, (48, 6))
     """
 
     def __init__(
@@ -43,13 +44,13 @@ class Features:
         *,
         variances: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8),
         sees: tuple[int, ...] = (2, 4, 8, 0),
-        spread: tuple[float, float, float] = (2.0, 1.25, 1.9),
+        spread: tuple[float, float] = (2.0, 1.9),
     ) -> None:
         self.d, self.dtype, self.spread = d, np.dtype(dtype), spread
         self.linear = d if 8 * d <= size else 0
         self.D = max(1, (size - 1 - self.linear) // 2)
         self.K = 2 * self.D + 1 + self.linear
-        self.V = self._draw(seed, variances, sees).astype(dtype)  # (D, 3 d)
+        self.V = self._draw(seed, variances, sees).astype(dtype)  # (D, 2 d)
         self.VT = np.ascontiguousarray(self.V.T)
 
     def _draw(self, seed: int, variances: tuple[float, ...], sees: tuple[int, ...]) -> Array:
@@ -65,10 +66,8 @@ class Features:
 
     def __call__(self, inputs: Inputs) -> Array:
         """Features of inputs (R, ..., d). -> (R, ..., K)"""
-        ranges, deviations, ranks = inputs
-        a, b, c = self.spread
-        maps = (np.clip(ranges, -1.5, 1.5) * a, deviations / (1 + np.abs(deviations)) * b, ranks * c)
-        u = np.concatenate(maps, -1).astype(self.dtype)
+        a, b = self.spread
+        u = np.concatenate([np.clip(inputs.ranges, -1.5, 1.5) * a, inputs.ranks * b], -1).astype(self.dtype)
         angle, D = times(u, self.VT), self.D
         z = np.ones((*u.shape[:-1], self.K), self.dtype)
         z[..., :D], z[..., D : 2 * D] = np.sin(angle), np.cos(angle)
