@@ -29,7 +29,7 @@ WORDS = {
     "variances": "learnt variances of recent",
     "pairs": "pairs of inputs in recent",
     "ranges": "map of ranges",
-    "softsigns": "map of soft signs",
+    "softsigns": "map of soft signs (gone)",
     "ranks": "map of ranks",
     "linear": "linear terms",
     "early scales": "early scales: only at 64 and 512",
@@ -42,8 +42,8 @@ GUARDS = {
     "trimmed": "trimmed summaries (against lies)",
     "suits": "own scale where the joint one does not suit (against lies)",
 }
-#: The learner that is shown: a commit, or "now".
-COLUMN = "4089f23"
+#: The learners that are shown, a later one in place of an earlier.
+COLUMNS = ("4089f23", "now")
 #: A part earns its place with one of these: geometric mean over streams, and any stream.
 MEAN, STREAM = 1.01, 1.04
 
@@ -54,7 +54,9 @@ def _mean(values: Any) -> float:
 
 def parts() -> str:
     """Each part: error without it over error with it, and whether it passes `MEAN` or `STREAM`."""
-    found, rows = read("ablate")[COLUMN], []
+    found, rows = {}, []
+    for column in COLUMNS:
+        found |= read("ablate")[column]
     for what, words in {**WORDS, **GUARDS}.items():
         streams = {name: _mean(seeds.values()) for name, seeds in found.get(what, {}).items() if seeds}
         if not streams:
