@@ -474,7 +474,8 @@ class AutoDevice:
         news = self.changed and (due or later or not self.number)
         if not (news or (due and n <= 528) or begins):
             return False
-        near = {self.name, *self.edge} if n == 1 and not self.is_late else {*self.known}
+        new = min([self.known[i].samples for i in self.edge if i in self.known], default=1) == 1
+        near = {self.name, *self.edge} if n == 1 and new else {*self.known}
         known, own = [one for i, one in self.known.items() if i in near], Summary.of(self.own_values(n))
         table = self.pooled(known)
         if n > 1 and not self.suits(table[4:], own):

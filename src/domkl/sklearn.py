@@ -167,7 +167,7 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = MultiKernelClassifier(domkl.Auto(size=100)).fit(X[:400], y[:400])
     >>> round(model.score(X[400:], y[400:]), 2)
-    0.96
+    0.99
     """
 
     def fit(self, X: Any, y: Any) -> MultiKernelClassifier:

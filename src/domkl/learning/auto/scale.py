@@ -104,8 +104,8 @@ class Scale(Concept):
     A scale is the median over devices of their means, and trimmed means of variances and quantiles, with the
     range of all that is left: every device counts the same, whatever it claims. Where the joint scale is much
     wider or narrower than a device's own samples, it takes the scale of those devices alone that do suit it:
-    others' words can cost it the network, and no more. With one sample nothing can be judged, and only
-    neighbours count.
+    others' words can cost it the network, and no more. While a device and a neighbour have one sample each,
+    nothing can be judged, and only neighbours count.
 
     Parameters
     ----------
@@ -278,8 +278,9 @@ class Scale(Concept):
     ) -> tuple[int, Array]:
         """The scale of the devices known to a row, or of those that suit its own samples."""
         mine, known = own.table()[2:], self.known[row]
-        if count == 1 and not self.is_late[row]:
-            known = {name: known[name] for name in (self.names[row], *self.near[row]) if name in known}
+        near = {name: known[name] for name in self.near[row] if name in known}
+        if count == 1 and min((one.samples for one in near.values()), default=1) == 1:
+            known = {self.names[row]: known.get(self.names[row], own), **near}
         number, table = self._pooled(known, made)
         if count > 1 and not self._suits(table[4:], mine):
             known = {name: one for name, one in known.items() if self._suits(one.table()[2:], mine)}
