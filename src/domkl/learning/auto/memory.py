@@ -56,6 +56,26 @@ class Memory(Concept):
         for counter in (self.count, self.useful, self.fresh):
             counter += 1
 
+    def note_alarm(self, row: int, n: int) -> None:
+        """The errors of a row have risen since its last n samples."""
+        self.fresh[row] = n
+
+    def forget(self, rows: npt.NDArray[np.bool_], most: int) -> None:
+        """Let rows (J,) count only samples since their last alarm began, two at least and `most` at most."""
+        few = np.maximum(np.minimum(np.minimum(self.useful, self.fresh), most), 2)
+        self.useful = np.where(rows, few, self.useful)
+
+    def keep(self, row: int, n: int) -> None:
+        """Let only the last n samples of a row count."""
+        self.useful[row] = n
+
+    def widen(self, d: int) -> None:
+        """Samples have d inputs from now on; the new ones were missing so far."""
+        more = d - self.sizes["d"]
+        self._X = np.pad(self._X, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
+        self.sizes["d"] = d
+        self.count = np.minimum(self.count, 1)  # scales are taken again, as for a device that begins
+
     def last(self, row: int, n: int) -> tuple[Array, Array]:
         """The last n samples of a row. (1, n, d), (n, m)"""
         n = min(n, self.X.shape[1])

@@ -260,14 +260,13 @@ class AutoRows(Model):
 
     def _restart(self) -> npt.NDArray[np.bool_]:
         """Begin again with the recent model where own errors ask for it; which rows (J,) give up the past."""
-        memory, outside = self.memory, self.guard.gives_up()
+        outside = self.guard.gives_up()
         begins = self._begin_recent() if self.settings.forgetting == "auto" else np.zeros(self.J, bool)
         if begins.any():
-            few = np.minimum(np.minimum(memory.useful, memory.fresh), self.recent.fade)
-            memory.useful = np.where(begins, np.maximum(few, 2), memory.useful)
+            self.memory.forget(begins, self.recent.fade)
         if outside.any():
-            memory.useful[outside] = 2
-            self.scale.is_late |= outside  # its samples are no measure for others any more
+            self.memory.forget(outside, 2)
+            self.scale.withdraw(outside)
         return np.asarray(begins | outside)
 
     def _begin_recent(self) -> npt.NDArray[np.bool_]:
@@ -276,7 +275,7 @@ class AutoRows(Model):
         for j, n in self.recent.alarms(repeats):
             inputs, y = self._last(j, n)
             self.recent.teach(j, self.recent.terms(inputs.deviations)[0], y)
-            memory.fresh[j] = n
+            memory.note_alarm(j, n)
             self.mixture.mixer.favour(j, RECENT)
             self.apart.mixer.favour(j, LOCAL.index(RECENT))
         return self.recent.gives_up(repeats) & (memory.count > self.scale.early)
@@ -312,7 +311,7 @@ class AutoRows(Model):
         own = self.consensus.rebuild(j, Z, y, 2 * float(self.mixture.echo.weight[j]))
         self.trust.renew(j, Z, y, own)
         self.recent.teach(j, self.recent.terms(inputs.deviations)[0], y)
-        self.memory.useful[j] = len(y)
+        self.memory.keep(j, len(y))
         self.restarts[j] += 1
 
     def _recheck(self, j: int, n: int) -> None:
@@ -329,7 +328,7 @@ class AutoRows(Model):
             concept.reset(j)
         self.recent.reset(j)
         self.guard.reset(j, "errors", "large", "age")
-        self.scale.least[j], self.scale.most[j] = y.min(0), y.max(0)
+        self.scale.begin_targets(j, y)
 
     # News of scales
 
@@ -362,11 +361,7 @@ class AutoRows(Model):
         weight: Array,
         degree: Array,
     ) -> None:
-        """A neighbour that is new needs to hear all we know."""
-        is_new = any({*now} - {*before} for now, before in zip(near, self.scale.near, strict=True))
-        self.scale.names, self.scale.near = list(names), [tuple(some) for some in near]
-        if is_new:
-            self.scale.repeat()
+        self.scale.connect(names, near)
         self.reweigh(weight, degree)
 
     def adopt(self, messages: Sequence[Mapping[str, Array]], share: float) -> None:
@@ -379,7 +374,7 @@ class AutoRows(Model):
     def reweigh(self, weight: Array, degree: Array) -> None:
         """Edges have other weights and numbers (J,) from now on."""
         self.degree = np.asarray(degree, np.float64)
-        self.scale.linked = self.degree > 0
+        self.scale.link(self.degree > 0)
         weight = np.asarray(weight, np.float64)
         if self.scale.number.any():
             self.consensus.reweigh(weight, self.degree)
@@ -392,25 +387,23 @@ class AutoRows(Model):
             return
         if d < self.d or self.degree.any():
             raise InputError(f"inputs are {d}; expected {self.d}, as neighbours have; begin again")
-        memory, had, least, most = self.memory, self.is_scaled, self.scale.least, self.scale.most
+        memory, had = self.memory, self.is_scaled
         self.settings.check_inputs(d)
         names, weight, self.d = self.scale.names, self.consensus.weight, d
         self._make(names, weight)
-        X = np.pad(memory.X, ((0, 0), (0, 0), (0, d - memory.X.shape[2])), constant_values=np.nan)
-        for t in range(X.shape[1]):
-            self.memory.add(X[:, t], memory.Y[:, t])
-        self.memory.count[:] = had  # so that scales are taken again, as for a device that begins
-        self.scale.least, self.scale.most = least, most
+        self.memory = memory
+        memory.widen(d)
         if had:
-            self.scale.publish(np.ones(self.J, int), self.memory.X, self.memory.Y)
+            self.scale.note_targets(memory.Y.min(1))
+            self.scale.note_targets(memory.Y.max(1))
+            self.scale.publish(memory.count, memory.X, memory.Y)
             self._rebuild_where(np.ones(self.J, bool))
 
     def drop_samples(self) -> None:
         """Keep what was learnt and the scale for good, and no sample: for a file that is handed over."""
         self.trust.reset(slice(None))
         self.memory = Memory(self.J, self.d, self.m, self.scale.last)
-        self.scale.known = [{} for _ in range(self.J)]
-        self.scale.is_late[:], self.scale.changed[:] = True, False
+        self.scale.keep()
 
     # What it shows
 
@@ -470,4 +463,5 @@ class AutoRows(Model):
         good = self.restarts.shape == degree.shape == (self.J,)
         if not good or self.restarts.min() < 0 or not (degree >= 0).all():
             raise InputError(f"the state is of other devices; expected {self.J}; take another file")
-        self.degree, self.scale.linked = degree, degree > 0
+        self.degree = degree
+        self.scale.link(degree > 0)

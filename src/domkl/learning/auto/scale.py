@@ -228,6 +228,26 @@ class Scale(Concept):
         """Pass on everything known once more, to a neighbour that is new."""
         self.news = [dict(known) for known in self.known]
 
+    def connect(self, names: Sequence[Hashable], near: Sequence[Sequence[Hashable]]) -> None:
+        """These are the devices (J,) and the neighbours of each; one that is new needs to hear all we know."""
+        is_new = any({*now} - {*before} for now, before in zip(near, self.near, strict=True))
+        self.names, self.near = list(names), [tuple(some) for some in near]
+        if is_new:
+            self.repeat()
+
+    def link(self, linked: npt.NDArray[np.bool_]) -> None:
+        """Which devices (J,) have neighbours."""
+        self.linked = linked
+
+    def withdraw(self, rows: npt.NDArray[np.bool_]) -> None:
+        """The samples of these rows (J,) are no measure for others any more."""
+        self.is_late |= rows
+
+    def keep(self) -> None:
+        """Keep the scale for good, and nothing that it was made of."""
+        self.known = [{} for _ in self.names]
+        self.is_late[:], self.changed[:] = True, False
+
     def compare(self, heard: npt.NDArray[np.bool_], unlike: npt.NDArray[np.bool_]) -> None:
         """Note which rows (J,) had a message in this round, and which one with another scale.
 
@@ -338,6 +358,10 @@ class Scale(Concept):
     def note_targets(self, y: Array) -> None:
         """Widen the range of targets by new ones. (J, m)"""
         self.least, self.most = np.minimum(self.least, y), np.maximum(self.most, y)
+
+    def begin_targets(self, row: int, y: Array) -> None:
+        """The range of a row's targets is that of these (n, m), whatever came before."""
+        self.least[row], self.most[row] = y.min(0), y.max(0)
 
     # Use
 
