@@ -150,8 +150,6 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "trimmed": lambda: always(Scale, "trim", 10**9),
     "suits": lambda: [(Scale, "_suits", lambda self, table, own: True)],
     "recent, alarm, giving up": lambda: without_experts("recent") + NO_ALARM + NO_GIVING_UP,
-    "personal, own": lambda: without_experts("personal", "own"),
-    "alone, own": lambda: without_experts("alone", "own"),
 }
 
 

@@ -18,8 +18,6 @@ WORDS = {
     "alone": "expert alone",
     "own": "expert own",
     "recent": "expert recent",
-    "personal, own": "experts personal and own",
-    "alone, own": "experts alone and own",
     "echo": "expert echo",
     "trust": "trust: all on the same scale are believed",
     "correlation": "correlation rule: h = 2, and alarms as for errors that do not repeat",

@@ -27,7 +27,7 @@ def function(rows: AutoRows, row: int) -> explain.Function:
     """
     at, only = slice(row, row + 1), 0  # the first target
     scale, weights = rows.scale, rows.mixture.mixer.weights[row, only]
-    columns = rows.consensus.functions(row)[only]  # (4, K)
+    columns = rows.consensus.functions(row)[only]  # (3, K)
     beta, expected = rows.recent.beta[row, only].copy(), float(rows.mixture.echo.predict()[row, only])
     measure, features, terms = copy.copy(scale), rows.features, rows.recent.terms
     for field in scale.FIELDS:

@@ -33,10 +33,12 @@ from .recent import Recent
 from .scale import EXACT, Scale, Summary
 from .trust import Trust
 
-#: The experts that the mixer weighs; `LOCAL` of them use no neighbour's parameters.
-EXPERTS = ("common", "personal", "alone", "own", "recent", "echo")
-COMMON, ALONE, RECENT = (EXPERTS.index(name) for name in ("common", "alone", "recent"))
-LOCAL = (ALONE, EXPERTS.index("own"), RECENT)
+#: What is weighed by the mixer, and by that of a device which never listens; both have an echo besides.
+EXPERTS = ("common", "personal", "alone", "recent", "echo")
+APART = ("alone", "own", "recent", "echo")
+FUNCTIONS = ("common", "personal", "alone", "own", "recent")
+WHOLE, LOCAL = ([FUNCTIONS.index(name) for name in names[:-1]] for names in (EXPERTS, APART))
+JUDGED = [EXPERTS.index(name) for name in ("common", "alone", "recent")]
 
 
 class Mixed(NamedTuple):
@@ -126,7 +128,7 @@ class AutoRows(Model):
         self.loss = settings.loss_function
         self.degree = np.asarray(degree, np.float64)
         self._make(names, np.asarray(weight, np.float64))
-        self.mixture, self.apart = Mixture(self.J, m, len(EXPERTS) - 1), Mixture(self.J, m, len(LOCAL))
+        self.mixture, self.apart = Mixture(self.J, m, len(WHOLE)), Mixture(self.J, m, len(LOCAL))
         self.guard = Guard(self.J, m)
         self.restarts = np.zeros(self.J, int)
         self.has_learnt = False  # in the open round
@@ -180,14 +182,14 @@ class AutoRows(Model):
         f = np.stack([*self.consensus.predict(solved), self.recent.predict(terms)], -1).astype(np.float64)
         low, high = self.scale.bounds()
         f = np.clip(f, low[..., None], high[..., None])
-        whole = self.mixture.predict(f, low, high, self.scale)
+        whole = self.mixture.predict(f[..., WHOLE], low, high, self.scale)
         apart = whole if self.is_lone else self.apart.predict(f[..., LOCAL], low, high, self.scale)
         return Prediction(x, whole.y[:, 0], whole, apart, solved, terms)
 
     def _first(self, x: Array) -> Prediction:
         y, last = np.full((self.J, self.m), self.settings.start), np.zeros((self.J, self.m, 2))
         whole, apart = (
-            Mixed(y, np.repeat(y[..., None], n + 1, -1), y, last) for n in (len(EXPERTS) - 1, len(LOCAL))
+            Mixed(y, np.repeat(y[..., None], n + 1, -1), y, last) for n in (len(WHOLE), len(LOCAL))
         )
         return Prediction(x, y[:, 0], whole, apart)
 
@@ -223,7 +225,7 @@ class AutoRows(Model):
         if not self.is_lone and past.apart is not past.whole:
             self.apart.learn(y, past.apart, self.scale)
         total = mean((self.scale.scaled(past.whole.y) - y) ** 2)
-        self.recent.watch(total, missed[..., [COMMON, ALONE, RECENT]].mean(1))
+        self.recent.watch(total, missed[..., JUDGED].mean(1))
 
     def kept(self, prediction: Prediction) -> list[Array]:
         return [prediction.x, *prediction.whole, *prediction.apart]
@@ -276,8 +278,8 @@ class AutoRows(Model):
             inputs, y = self._last(j, n)
             self.recent.teach(j, self.recent.terms(inputs.deviations)[0], y)
             memory.note_alarm(j, n)
-            self.mixture.mixer.favour(j, RECENT)
-            self.apart.mixer.favour(j, LOCAL.index(RECENT))
+            self.mixture.mixer.favour(j, EXPERTS.index("recent"))
+            self.apart.mixer.favour(j, APART.index("recent"))
         return self.recent.gives_up(repeats) & (memory.count > self.scale.early)
 
     def _rebuild_where(self, begins: npt.NDArray[np.bool_]) -> None:
