@@ -229,7 +229,7 @@ class Scale(Concept):
         self.news = [dict(known) for known in self.known]
 
     def connect(self, names: Sequence[Hashable], near: Sequence[Sequence[Hashable]]) -> None:
-        """These are the devices (J,) and the neighbours of each; one that is new needs to hear all we know."""
+        """These are the devices (J,) and the neighbours of each; a new one needs to hear all we know."""
         is_new = any({*now} - {*before} for now, before in zip(near, self.near, strict=True))
         self.names, self.near = list(names), [tuple(some) for some in near]
         if is_new:
