@@ -14,7 +14,7 @@ from domkl import cli
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXPECTED = {"tutorial", "how-to", "math", "decisions", "reproduction", "privacy", "reference"}
+EXPECTED = {"tutorial", "how-to", "math", "decisions", "reproduction", "privacy"}
 EXPECTED |= {"performance", "cluster", "architecture", "extend", "glossary", "auto", "agents", "devices"}
 
 
@@ -53,13 +53,8 @@ def test_all_pages_are_there():
     assert {path.stem for path in PAGES} - {"README"} >= EXPECTED
 
 
-def test_the_reference_is_up_to_date():
-    reference = script("make_reference")
-    assert text(reference.TARGET) == reference.page(), "run: make docs"
-
-
 def test_every_command_and_option_has_help_and_is_in_the_reference():
-    reference = text(ROOT / "docs" / "reference.md")
+    reference = script("make_reference").page()
     for parser in parsers(cli.parser()):
         assert parser.prog == "domkl" or f"### {parser.prog}\n" in reference
         for action in parser._actions:
