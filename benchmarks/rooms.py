@@ -143,7 +143,18 @@ def measured(tree: pathlib.Path) -> dict:
         if done.returncode:
             sys.exit(done.stderr[-3000:])
         wheel = subprocess.run(
-            [python, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, str(tree)],
+            [
+                python,
+                "-m",
+                "pip",
+                "wheel",
+                "-q",
+                "--no-deps",
+                "--no-build-isolation",
+                "-w",
+                folder,
+                str(tree),
+            ],
             capture_output=True,
             text=True,
         )
