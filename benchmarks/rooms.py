@@ -2,9 +2,9 @@
 
     python benchmarks/rooms.py --before /tmp/old-rooms
 
-Each tree is measured by its own `.venv/bin/python`. Files are traced: those in which a function ran, after every
-module was imported. A sample is one `predict` and `learn` of a `DOMKL()` that has learnt 200; a reading is ten
-rounds of two agents that read files, round 60 to 70; a CSV row is all of `domkl run --data FILE --no-report`.
+Each tree is measured by its own `.venv/bin/python`. Files are traced: those in which a function ran, after
+every module was imported. A sample is one `predict` and `learn` of a `DOMKL()` that has learnt 200; a reading
+is ten rounds of two agents that read files, round 60 to 70; a CSV row is all of `domkl run --data FILE --no-report`.
 """
 
 from __future__ import annotations
@@ -142,22 +142,13 @@ def measured(tree: pathlib.Path) -> dict:
         done = subprocess.run([python, "-c", MEASURE], cwd=folder, capture_output=True, text=True)
         if done.returncode:
             sys.exit(done.stderr[-3000:])
-        wheel = subprocess.run(
-            [
-                python,
-                "-m",
-                "pip",
-                "wheel",
-                "-q",
-                "--no-deps",
-                "--no-build-isolation",
-                "-w",
-                folder,
-                str(tree),
-            ],
-            capture_output=True,
-            text=True,
-        )
+        build = [
+            python,
+            *["-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w"],
+            folder,
+            str(tree),
+        ]
+        wheel = subprocess.run(build, capture_output=True, text=True)
         if wheel.returncode:
             sys.exit(wheel.stderr[-3000:])
         size = sum(path.stat().st_size for path in pathlib.Path(folder).glob("*.whl"))

@@ -110,9 +110,9 @@ def next_number(number: int) -> int:
     return (number + 1) % NUMBER_END
 
 
-# The same for a whole network in one process: every message arrives, so both ends of an edge move its dual in every
-# round, unless one of them refuses the other's parameters: then it drops its dual, under a new number, and the other
-# end does so a round later. Devices go through the same steps (`learner.Learner`), and get the same bits.
+# The same for a whole network in one process: every message arrives, so both ends of an edge move its dual in
+# every round, unless one of them refuses the other's parameters: then it drops its dual, under a new number,
+# and the other end does so a round later. Devices go the same steps (`learner.Learner`), and get the same bits.
 
 
 class Ends(NamedTuple):

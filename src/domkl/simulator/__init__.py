@@ -121,7 +121,7 @@ def _check_progress(progress: Progress | bool | None) -> Progress | None:
 
 
 class ProgressLines:
-    """A line on standard error every few seconds; called with (done, total); total is 0 or None where it is not known.
+    """A line on standard error every few seconds; called with (done, total or 0 or None).
 
     >>> now = iter([0.0, 1.0, 4.0])
     >>> lines = ProgressLines("run", write=print, clock=lambda: next(now))
