@@ -4,7 +4,8 @@
 
 Each tree is measured by its own `.venv/bin/python`. Files are traced: those in which a function ran, after
 every module was imported. A sample is one `predict` and `learn` of a `DOMKL()` that has learnt 200; a reading
-is ten rounds of two agents that read files, round 60 to 70; a CSV row is all of `domkl run --data FILE --no-report`.
+is ten rounds of two agents that read files, round 60 to 70; a CSV row is all of
+`domkl run --data FILE --no-report`.
 """
 
 from __future__ import annotations

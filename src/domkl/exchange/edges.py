@@ -112,7 +112,7 @@ def next_number(number: int) -> int:
 
 # The same for a whole network in one process: every message arrives, so both ends of an edge move its dual in
 # every round, unless one of them refuses the other's parameters: then it drops its dual, under a new number,
-# and the other end does so a round later. Devices go the same steps (`learner.Learner`), and get the same bits.
+# and the other end does so a round later. Devices (`learner.Learner`) do so too, and get the same bits.
 
 
 class Ends(NamedTuple):
