@@ -46,6 +46,10 @@ class Inverse:
         self.U = np.zeros((J, K, self.WAITING), dtype)
         self.n = np.zeros(J, int)  # columns of U in use; the others are zero
 
+    def begin(self, diagonal: Array) -> None:
+        """Let each Q be a number (J,) times the identity."""
+        self.base[:] = np.eye(self.base.shape[-1]) * diagonal[:, None, None]
+
     def times(self, B: Array) -> Array:
         """Q B. (J, K, c)"""
         out = self.base @ B
@@ -71,10 +75,17 @@ class Inverse:
         self.base[row] = (matrix + matrix.T) / 2
         self.U[row], self.n[row] = 0, 0
 
-    def whole(self, rows: Any = slice(None)) -> Array:
-        """Q itself, of all rows (J, K, K) or of one (K, K)."""
-        U = self.U[rows]
-        return np.asarray(self.base[rows] - U @ U.swapaxes(-1, -2))
+    def whole(self, row: int) -> Array:
+        """Q itself, of one row. (K, K)"""
+        return np.asarray(self.base[row] - self.U[row] @ self.U[row].T)
+
+    def parts(self) -> tuple[Array, Array, Array]:
+        """Copies of base, U and n."""
+        return self.base.copy(), self.U.copy(), self.n.copy()
+
+    def resume(self, base: Array, U: Array, n: Array) -> None:
+        """Inverse of `parts`."""
+        self.base[:], self.U[:], self.n[:] = base, U, n
 
 
 def ridge_inverse(Z: Array, h: float, tau: float) -> Array:

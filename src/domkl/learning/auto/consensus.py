@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +41,7 @@ class Consensus(Concept):
     rho : how hard neighbours pull at each other.
     eta : the ridge, divided by one more than the number of neighbours. A device without any pulls itself.
     leak : part of every dual that is lost when it moves, so that a lie does not stay in it.
+    inverse : what makes the matrices.
     steps : how often a device repeats its step after learning all samples again, as if neighbours agreed.
 
     Examples
@@ -79,20 +80,21 @@ class Consensus(Concept):
         eta: float = 0.01,
         leak: float = 0.01,
         steps: int = 8,
+        inverse: Callable[[int, int, Any], Inverse] = Inverse,
     ) -> None:
         self.rho, self.eta, self.leak, self.steps = rho, eta, leak, steps
         self.allocate(dtype, J=len(weight), m=m, K=K)
-        self.Q = Inverse(len(weight), K, dtype)
+        self.Q = inverse(len(weight), K, dtype)
         self.begin(weight, degree)
 
     def begin(self, weight: Array, degree: Array) -> None:
         """Edges have these weights (J,), and no sample was learnt."""
         self._weigh(weight, degree)
-        self.Q.base[:] = np.eye(self.sizes["K"]) / self.tau[:, None, None]
+        self.Q.begin(1 / self.tau)
 
     def _weigh(self, weight: Array, degree: Array) -> None:
-        self.weight = np.where(degree > 0, weight, 1.0)
-        self.tau = (self.eta / (degree + 1) + self.rho * self.weight).astype(self.dtype)
+        self.weight[:] = np.where(degree > 0, weight, 1.0)
+        self.tau[:] = self.eta / (degree + 1) + self.rho * self.weight
 
     def solve(self, z: Array) -> Solved:
         """One pass over Q for a sample. (J, K)"""
@@ -175,7 +177,8 @@ class Consensus(Concept):
     def take_back(self, moves: Array) -> None:
         """Take moves of edges' duals out of lam. (J, m, K)"""
         back = (self.rho / 2 * moves).astype(self.dtype)
-        self.lam, self.side = self.lam - back, self.side + back
+        self.lam -= back
+        self.side += back
 
     def rebuild(self, row: int, Z: Array, y: Array, h: float) -> Array:
         """Let a row learn these samples only, (n, K) and (n, m); returns its leave-one-out errors. (n, m)"""
@@ -197,30 +200,32 @@ class Consensus(Concept):
     def adopt(self, theta: Array) -> None:
         """Go on from other parameters (J, m, K), as if the neighbours had sent them too."""
         pull = at((self.rho * self.weight).astype(self.dtype), theta)
-        self.theta = theta.astype(self.dtype)
-        self.near, self.side = self.theta, pull * self.theta - self.lam
+        self.theta[:] = self.near[:] = theta
+        self.side[:] = pull * self.theta - self.lam
 
     def reweigh(self, weight: Array, degree: Array) -> None:
         """Edges have other weights (J,) from now on: Q changes exactly, nothing is forgotten."""
-        before = self.tau
+        before = self.tau.copy()
         self._weigh(weight, degree)
         for j in np.flatnonzero(before != self.tau).tolist():
             Q = np.linalg.inv(self.Q.whole(j).astype(np.float64))
             Q[np.diag_indices(len(Q))] += float(self.tau[j]) - float(before[j])
             self.Q.put(j, np.asarray(np.linalg.inv(Q)))
-            self.alone[j] = self.moment[j] @ self.Q.base[j]
+            self.alone[j] = self.moment[j] @ self.Q.whole(j)
 
     def state(self) -> dict[str, Any]:
         """All arrays, and Q in its two parts, so that a restored one goes on with the same bits."""
-        return {**super().state(), "Q": self.Q.base.copy(), "U": self.Q.U.copy(), "n": self.Q.n.copy()}
+        return {**super().state(), **dict(zip("QUn", self.Q.parts(), strict=True))}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`."""
         super().restore(state)
         most = Inverse.WAITING
-        self.Q.base = self._checked(Field("J K K", "model", name="Q"), state.get("Q"))
-        self.Q.U = self._checked(Field(f"J K {most}", "model", name="U"), state.get("U"))
-        self.Q.n = self._checked(Field("J", "int64", low=0, high=most - 1, name="n"), state.get("n"))
+        self.Q.resume(
+            self._checked(Field("J K K", "model", name="Q"), state.get("Q")),
+            self._checked(Field(f"J K {most}", "model", name="U"), state.get("U")),
+            self._checked(Field("J", "int64", low=0, high=most - 1, name="n"), state.get("n")),
+        )
 
 
 def _length(theta: Array) -> Array:

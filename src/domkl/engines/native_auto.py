@@ -1,0 +1,243 @@
+"""`Auto` with its round in C++, in place on the arrays of its concepts; what is rare is the NumPy form's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from ..base.types import Array, Float
+from ..learning.auto.algebra import Inverse
+from ..learning.auto.consensus import Solved
+from ..learning.auto.model import LOCAL, WHOLE, AutoRows, Mixed, Prediction
+from ..learning.settings import Auto
+from ._native import _engine
+
+
+class Matrices(Inverse):
+    """As `Inverse`, in the extension, which stores one half of each matrix."""
+
+    def __init__(self, J: int, K: int, dtype: Any) -> None:
+        self.J, self.K, self.dtype = J, K, np.dtype(dtype)
+        make = _engine.Inverses64 if self.dtype == np.float64 else _engine.Inverses32
+        self.many = make(J, K, isa=_engine.best())
+
+    def begin(self, diagonal: Array) -> None:
+        self.many.diagonal(np.ascontiguousarray(diagonal, self.dtype))
+
+    def put(self, row: int, matrix: Array) -> None:
+        self.many.put(row, np.ascontiguousarray((matrix + matrix.T) / 2, self.dtype))
+
+    def whole(self, row: int) -> Array:
+        base, terms = self._part(row)
+        return np.asarray(base - terms.T @ terms)
+
+    def _part(self, row: int) -> tuple[Array, Array]:
+        """One matrix (K, K), and the terms (n, K) that are not yet subtracted from it."""
+        half = np.empty(self.K * (self.K + 1) // 2, self.dtype)
+        terms = np.empty((self.many.waiting(), self.K), self.dtype)
+        used = self.many.keep_one(row, half, terms)
+        base = np.empty((self.K, self.K), self.dtype)
+        lower = np.tril_indices(self.K)
+        base[lower] = base.T[lower] = half
+        return base, terms[:used]
+
+    def parts(self) -> tuple[Array, Array, Array]:
+        base = np.empty((self.J, self.K, self.K), self.dtype)
+        U, n = np.zeros((self.J, self.K, self.WAITING), self.dtype), np.zeros(self.J, int)
+        for j in range(self.J):
+            base[j], terms = self._part(j)
+            n[j] = len(terms)
+            U[j, :, : n[j]] = terms.T
+        return base, U, n
+
+    def resume(self, base: Array, U: Array, n: Array) -> None:
+        lower = np.tril_indices(self.K)
+        for j in range(self.J):
+            self.many.resume_one(j, base[j][lower], np.ascontiguousarray(U[j, :, : n[j]].T))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _resumed, (self.J, self.K, self.dtype, *self.parts())
+
+
+def _resumed(J: int, K: int, dtype: Any, *parts: Array) -> Matrices:
+    made = Matrices(J, K, dtype)
+    made.resume(*parts)
+    return made
+
+
+class Predicted:
+    """A `Prediction` whose parts are looked at only if somebody asks; the extension keeps what it rests on."""
+
+    def __init__(self, rows: NativeAuto, x: Array, flat: Array) -> None:
+        self.rows, self.x, self.flat, self.has_apart = rows, x, flat, not rows.is_lone
+
+    @property
+    def y_hat(self) -> Array:
+        J, m = self.rows.J, self.rows.m
+        return self.flat[: J * m : m]
+
+    @cached_property
+    def _mixtures(self) -> tuple[Mixed, Mixed]:
+        return self.rows.mixtures(self.flat)
+
+    @property
+    def whole(self) -> Mixed:
+        return self._mixtures[0]
+
+    @property
+    def apart(self) -> Mixed:
+        return self._mixtures[self.has_apart]
+
+    @property
+    def solved(self) -> Solved:
+        """With the features alone: the extension keeps the rest."""
+        rows = self.rows
+        z = np.empty((rows.J, rows.features.K), rows.dtype)
+        rows.keep(self)
+        rows.native.features(z)
+        return Solved(z, z, z[:, None], z[:, None])
+
+
+class NativeAuto(AutoRows):
+    """J devices that learn with `Auto`: the same numbers as `AutoRows` to rounding, by the same steps."""
+
+    inverse = Matrices
+    threads = 1
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._bind()
+
+    @classmethod
+    def make(cls, settings: Auto, J: int, d: int, dtype: Float, threads: int = 1) -> NativeAuto:
+        """As `Auto.make`."""
+        made = cast(NativeAuto, settings.make(J, d, dtype, cls))
+        made.threads = min(threads, J)
+        made._bind()
+        return made
+
+    def _bind(self) -> None:
+        """Let the extension work on the arrays of now."""
+        numbers = {"J": self.J, "d": self.d, "m": self.m, "is_lone": self.is_lone}
+        numbers["bounds_labels"] = self._bounds_labels
+        numbers["forgets"] = self.settings.forgetting == "auto"
+        make = _engine.Round64 if np.dtype(self.dtype) == np.float64 else _engine.Round32
+        concepts = {**self._concepts(), "features": self.features, **numbers}
+        matrices = cast(Matrices, self.consensus.Q).many
+        self.native = make(concepts, matrices, isa=_engine.best(), threads=self.threads)
+        self._open: Predicted | None = None  # the prediction that the extension can learn from
+
+    @property
+    def is_scaled(self) -> bool:
+        return bool(self.native.is_scaled())
+
+    # A round
+
+    def predict(self, x: Array) -> Any:
+        if not self.native.is_scaled():
+            return super().predict(x)
+        made = Predicted(self, np.ascontiguousarray(x, np.float64), np.empty(self.native.size))
+        self.native.predict(made.x, made.flat)
+        self._open = made
+        return made
+
+    def keep(self, prediction: Predicted) -> None:
+        """Let the extension hold what a prediction rests on, if another one came since."""
+        if prediction is not self._open:
+            self.native.predict(prediction.x, np.empty(self.native.size))
+            self._open = prediction
+
+    def learn(self, prediction: Any, y: Array, earlier: Any = None) -> dict[str, Array]:
+        if not isinstance(prediction, Predicted):
+            self._open = None
+            return super().learn(prediction, y, earlier)
+        self.keep(prediction)
+        flat, has_apart = self._past(prediction if earlier is None else earlier)
+        y = np.ascontiguousarray(y, np.float64)
+        due = self.native.learn(prediction.x, y, flat, has_apart)
+        self._open = None
+        if due:
+            self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
+        self.has_learnt = True
+        return self._message()
+
+    def _past(self, past: Predicted | Prediction) -> tuple[Array, bool]:
+        """What was predicted, in one array, and whether that of a device alone was another one."""
+        if isinstance(past, Predicted):
+            return past.flat, past.has_apart
+        flat = np.zeros(self.native.size)
+        for to, of in zip(self.mixtures(flat), (past.whole, past.apart), strict=True):
+            if to.experts.shape == of.experts.shape:
+                for part, values in zip(to, of, strict=True):
+                    part[:] = values
+        return flat, past.apart is not past.whole
+
+    def mixtures(self, flat: Array) -> tuple[Mixed, Mixed]:
+        """The parts of such an array."""
+        found, at, form = [], 0, (self.J, self.m)
+        for experts in (len(WHOLE) + 1, len(LOCAL) + 1):
+            parts = []
+            for shape in (form, (*form, experts), form, (*form, 2)):
+                size = int(np.prod(shape))
+                parts.append(flat[at : at + size].reshape(shape))
+                at += size
+            found.append(Mixed(*parts))
+        return found[0], found[1]
+
+    def rest(self) -> dict[str, Array]:
+        self._open = None
+        if self.is_scaled:
+            self.native.rest()
+        return self._message()
+
+    def merge(self, incoming: Mapping[str, Any]) -> None:
+        self._open = None
+        if not self.is_scaled:
+            return super().merge(incoming)
+        pull = incoming["theta"]
+        sums = (np.ascontiguousarray(part, self.dtype) for part in (pull.near, pull.moved, pull.mean))
+        weights = (np.ascontiguousarray(part, np.float64) for part in (pull.moving, pull.weight))
+        self._finish(self.native.merge(*sums, *weights, self.has_learnt))
+        return None
+
+    def _finish(self, due: int) -> None:
+        """End a round in which something is due, as `merge` does."""
+        begins = self._restart() if due & _engine.RESTART else np.zeros(self.J, bool)
+        self.has_learnt = False
+        if self.heard.any():
+            self.scale.compare(self.heard, self.unlike)
+            self.heard[:] = self.unlike[:] = False
+        if due & _engine.TAKE or begins.any():
+            self._rebuild_where(begins)
+
+    # Changes after which the extension begins again
+
+    def reweigh(self, weight: Array, degree: Array) -> None:
+        super().reweigh(weight, degree)
+        self._bind()
+
+    def adopt(self, messages: Sequence[Mapping[str, Array]], share: float) -> None:
+        super().adopt(messages, share)
+        self._open = None
+
+    def grow(self, d: int) -> None:
+        super().grow(d)
+        self._bind()
+
+    def drop_samples(self) -> None:
+        super().drop_samples()
+        self._bind()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._bind()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("native", "_open")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._bind()
