@@ -12,6 +12,7 @@ from ..base.types import Array, Float
 from ..learning.auto.algebra import Inverse
 from ..learning.auto.consensus import Solved
 from ..learning.auto.model import LOCAL, WHOLE, AutoRows, Mixed, Prediction
+from ..learning.model import Predictions
 from ..learning.settings import Auto
 from ._native import _engine
 
@@ -121,7 +122,8 @@ class NativeAuto(AutoRows):
 
     def _bind(self) -> None:
         """Let the extension work on the arrays of now."""
-        numbers = {"J": self.J, "d": self.d, "m": self.m, "is_lone": self.is_lone}
+        numbers: dict[str, float] = {"J": self.J, "d": self.d, "m": self.m, "is_lone": self.is_lone}
+        numbers["largest"] = self.largest
         numbers["bounds_labels"] = self._bounds_labels
         numbers["forgets"] = self.settings.forgetting == "auto"
         make = _engine.Round64 if np.dtype(self.dtype) == np.float64 else _engine.Round32
@@ -154,15 +156,17 @@ class NativeAuto(AutoRows):
         if not isinstance(prediction, Predicted):
             self._open = None
             return super().learn(prediction, y, earlier)
-        self.keep(prediction)
-        flat, has_apart = self._past(prediction if earlier is None else earlier)
-        y = np.ascontiguousarray(y, np.float64)
-        due = self.native.learn(prediction.x, y, flat, has_apart)
-        self._open = None
-        if due:
-            self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
-        self.has_learnt = True
+        self._learn(prediction, y, *self._past(prediction if earlier is None else earlier))
         return self._message()
+
+    def _learn(self, prediction: Predicted, y: Array, flat: Array, has_apart: bool) -> None:
+        self.keep(prediction)
+        if self.native.learn(prediction.x, np.ascontiguousarray(y, np.float64), flat, has_apart):
+            self._publish()
+        self._open, self.has_learnt = None, True
+
+    def _publish(self) -> None:
+        self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
 
     def _past(self, past: Predicted | Prediction) -> tuple[Array, bool]:
         """What was predicted, in one array, and whether that of a device alone was another one."""
@@ -198,13 +202,18 @@ class NativeAuto(AutoRows):
         if not self.is_scaled:
             return super().merge(incoming)
         pull = incoming["theta"]
-        sums = (np.ascontiguousarray(part, self.dtype) for part in (pull.near, pull.moved, pull.mean))
-        weights = (np.ascontiguousarray(part, np.float64) for part in (pull.moving, pull.weight))
-        self._finish(self.native.merge(*sums, *weights, self.has_learnt))
+        near, moved, mean = (
+            np.ascontiguousarray(part, self.dtype) for part in (pull.near, pull.moved, pull.mean)
+        )
+        moving, weight = (np.ascontiguousarray(part, np.float64) for part in (pull.moving, pull.weight))
+        self._finish(self.native.merge(near, moved, mean, moving, weight, self.has_learnt))
         return None
 
     def _finish(self, due: int) -> None:
-        """End a round in which something is due, as `merge` does."""
+        """End a round as `merge` does, where something is due."""
+        if not due and not self.heard.any():
+            self.has_learnt = False
+            return
         begins = self._restart() if due & _engine.RESTART else np.zeros(self.J, bool)
         self.has_learnt = False
         if self.heard.any():
@@ -212,6 +221,52 @@ class NativeAuto(AutoRows):
             self.heard[:] = self.unlike[:] = False
         if due & _engine.TAKE or begins.any():
             self._rebuild_where(begins)
+
+    # Rounds without neighbours
+
+    def learn_alone(self, prediction: Any, y: Array) -> bool:
+        if not self.is_lone:
+            return False
+        if isinstance(prediction, Predicted):
+            self._learn(prediction, y, prediction.flat, False)
+            self._close()
+        else:
+            super().learn(prediction, y)
+            super().merge({})
+        return True
+
+    def rounds(self, X: Array, y: Array) -> Predictions | None:
+        if not self.is_lone:
+            return None
+        x, y = (np.ascontiguousarray(part.swapaxes(0, 1), np.float64) for part in (X, y))
+        found, t = np.empty((len(x), self.native.size)), 0
+        while t < len(x):
+            if not self.is_scaled:
+                prediction = super().predict(x[t])
+                found[t] = self._past(prediction)[0]
+                self.learn_alone(prediction, y[t])
+                t += 1
+                continue
+            t, due = self.native.advance(x, y, found, t)
+            self.has_learnt = True
+            if due & _engine.PUBLISH:
+                self._publish()
+                self._close()
+            else:
+                self._finish(due)
+        self._open = None
+        return self._seen(found)
+
+    def _seen(self, found: Array) -> Predictions:
+        """What was predicted of the first targets, from predictions one after the other."""
+        J, m, E = self.J, self.m, len(WHOLE) + 1
+        experts = found[:, J * m : J * m * (1 + E)].reshape(-1, J, m, E)[:, :, 0]
+        y_hat = found[:, : J * m : m].T
+        return Predictions(y_hat, y_hat, experts.swapaxes(0, 1))
+
+    def _close(self) -> None:
+        self._open = None
+        self._finish(self.native.close(self.has_learnt))
 
     # Changes after which the extension begins again
 

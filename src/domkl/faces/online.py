@@ -76,8 +76,9 @@ class OnlineRows:
         prediction, labels = self._predict(X), checks.finite("y", checks.floats("y", y))
         checks.shape("y", labels, (self.rows.J,), "give one label for each learner")
         labels = losses.labels(self.rows.loss, labels)
-        outgoing = self.rows.learn(prediction, labels)
-        self.rows.merge(self.network.exchange_round(self.rows, outgoing))
+        if not self.rows.learn_alone(prediction, labels):
+            outgoing = self.rows.learn(prediction, labels)
+            self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         self._seen = None
         self.n += 1
         return np.asarray(prediction.y_hat - labels)

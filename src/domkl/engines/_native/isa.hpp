@@ -31,10 +31,14 @@ template <class T> struct Factories {
 template <class T> Factories<T> factories(const std::string& isa) {
     require_isa(isa);
 #if defined(DOMKL_X86)
-    if (isa == "avx512") return {avx512::make_network<T>, avx512::make_device<T>, avx512::make_inverses<T>, avx512::make_round<T>};
-    if (isa == "avx2") return {avx2::make_network<T>, avx2::make_device<T>, avx2::make_inverses<T>, avx2::make_round<T>};
+    if (isa == "avx512")
+        return {avx512::make_network<T>, avx512::make_device<T>, avx512::make_inverses<T>,
+                avx512::make_round<T>};
+    if (isa == "avx2")
+        return {avx2::make_network<T>, avx2::make_device<T>, avx2::make_inverses<T>, avx2::make_round<T>};
 #endif
-    return {baseline::make_network<T>, baseline::make_device<T>, baseline::make_inverses<T>, baseline::make_round<T>};
+    return {baseline::make_network<T>, baseline::make_device<T>, baseline::make_inverses<T>,
+            baseline::make_round<T>};
 }
 
 }  // namespace domkl

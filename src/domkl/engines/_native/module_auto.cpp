@@ -81,6 +81,15 @@ template <class T> class RoundHandle {
         return round->merge({near.data(), moved.data(), mean.data(), moving.data(), weight.data()},
                             has_learnt);
     }
+    nb::tuple advance(In<double> x, In<double> y, Out<double> predictions, int64_t first) {
+        require(x.ndim() == 3 && x.size() > 0, "x must be (n, J, d)");
+        const int64_t n = int64_t(x.shape(0));
+        check(x, n * J * d), check(y, n * J * m), check(predictions, n * size());
+        require(first >= 0 && first < n, "the first round is not in the block");
+        const Progress done = round->advance(n - first, x.data() + first * J * d, y.data() + first * J * m,
+                                             predictions.data() + first * size());
+        return nb::make_tuple(first + done.rounds, done.due);
+    }
     int close(bool has_learnt) { return round->merge({}, has_learnt); }
 
   private:
@@ -105,6 +114,7 @@ template <class T> static void declare(nb::module_& m, const char* name) {
         .def("rest", &R::rest)
         .def("features", &R::features)
         .def("merge", &R::merge)
+        .def("advance", &R::advance)
         .def("close", &R::close);
 }
 

@@ -28,8 +28,8 @@ template <class T> class InversesHandle {
     void replace(In<T> from);
     void keep(Out<T> half, Out<T> terms) const;
     void resume(In<T> half, In<T> terms);
-    // Of one of the matrices: replace it, write its half and terms, which returns how many are in use, and the
-    // inverse of that.
+    // Of one of the matrices: replace it, write its half and terms, which returns how many are in use, and
+    // the inverse of that.
     void put(int64_t i, In<T> from);
     int keep_one(int64_t i, Out<T> half, Out<T> terms) const;
     void resume_one(int64_t i, In<T> half, In<T> terms);

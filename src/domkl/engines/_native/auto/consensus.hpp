@@ -28,7 +28,8 @@ template <class T> struct Solved {
 template <class T> class Consensus {
   public:
     Consensus(Fields& of, const Sizes& n)
-        : m(n.m), K(n.K), Kp(Inverse<T>::padded(n.K)), rho(of.number("consensus.rho")) {
+        : m(n.m), K(n.K), Kp(Inverse<T>::padded(n.K)), rho(of.number("consensus.rho")),
+          largest(T(of.number("largest"))) {
         of.get("consensus.moment", n.J * m * K, moment);
         of.get("consensus.alone", n.J * m * K, alone);
         of.get("consensus.own", n.J * m * K, own);
@@ -100,8 +101,9 @@ template <class T> class Consensus {
         for (int64_t at = j * m * K; at < (j + 1) * m * K; at += K) {
             if (!from.near || !(from.weight[j] > 0)) {
                 const T by = T(weight[j]);
-                for (int64_t k = at; k < at + K; ++k) side[k] = half * (by * theta[k] + by * theta[k]) - lam[k];
-                std::copy_n(theta + at, K, near + at);
+                for (int64_t k = at; k < at + K; ++k)
+                    side[k] = half * (by * theta[k] + by * theta[k]) - lam[k];
+                for (int64_t k = at; k < at + K; ++k) near[k] = clipped(theta[k], -largest, largest);
                 continue;
             }
             const T by = T(from.weight[j]), moving = T(from.moving[j]);
@@ -120,6 +122,7 @@ template <class T> class Consensus {
 
     int64_t m, K, Kp;
     double rho;
+    T largest;  // that is sent, to oneself if there are no neighbours
     T *moment, *alone, *own, *theta, *lam, *near, *side, *tau;
     double* weight;
 };

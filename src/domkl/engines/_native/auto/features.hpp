@@ -1,4 +1,5 @@
-// Features: z = [sin V u / sqrt(D), cos V u / sqrt(D), 1, ranges / sqrt(d)], u the inputs as two maps see them.
+// Features: z = [sin V u / sqrt(D), cos V u / sqrt(D), 1, ranges / sqrt(d)], u the inputs as two maps see
+// them.
 #pragma once
 #include "../buffer.hpp"
 #include "../sincos.hpp"

@@ -1,7 +1,7 @@
 // Where the numbers of a network's concepts stand: NumPy arrays and settings of the Python objects, by name.
 //
-// The native round works in place on the arrays that the concepts of `domkl.learning.auto` declare. So what is
-// rare (a new scale, learning the last samples again, files) stays in Python, on the same numbers.
+// The native round works in place on the arrays that the concepts of `domkl.learning.auto` declare. So what
+// is rare (a new scale, learning the last samples again, files) stays in Python, on the same numbers.
 #pragma once
 #include <cstdint>
 

@@ -11,8 +11,8 @@ class Guard {
   public:
     Guard(Fields& of, const Sizes& n)
         : m(n.m), window(int64_t(of.number("guard.window"))), last(int64_t(of.number("guard.last"))),
-          few(int64_t(of.number("guard.few"))), reach(of.number("guard.reach")), near(of.number("guard.near")),
-          quantile(of.number("guard.quantile")) {
+          few(int64_t(of.number("guard.few"))), reach(of.number("guard.reach")),
+          near(of.number("guard.near")), quantile(of.number("guard.quantile")) {
         of.get("guard.errors", n.J * window * m, errors);
         of.get("guard.large", n.J * last * m, large);
         of.get("guard.least", n.J * m, least);

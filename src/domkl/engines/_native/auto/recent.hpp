@@ -137,11 +137,11 @@ class Recent {
         for (int64_t p = 0; p < k; ++p)
             known[group[p]] += 1 - ridge[p] * dot_loose(X + p * k + p, X + p * k + p, k - p);
         for (int64_t g = 0; g < groups; ++g)
-            variance[j * groups + g] =
-                (squares[g] + weak * prior) / (std::max(known[g], 0.0) + weak);
+            variance[j * groups + g] = (squares[g] + weak * prior) / (std::max(known[g], 0.0) + weak);
     }
 
-    // Overwrites the upper half of A (k, k) with R, four rows at a time: each later row is read once for them.
+    // Overwrites the upper half of A (k, k) with R, four rows at a time: each later row is read once for
+    // them.
     void factor(double* A) const {
         for (int64_t p = 0; p < k; p += 4) {
             const int64_t rows = std::min<int64_t>(4, k - p);

@@ -29,13 +29,13 @@ static Sizes sizes_of(Fields& of) {
 template <class T> class NativeRound final : public Round<T> {
   public:
     NativeRound(Fields& of, std::shared_ptr<Inverses<T>> matrices, int threads)
-        : n(sizes_of(of)), Kp(Inverse<T>::padded(n.K)), threads(threads),
-          is_lone(of.number("is_lone") != 0), bounds_labels(of.number("bounds_labels") != 0),
-          forgets(of.number("forgets") != 0), matrices(std::move(matrices)),
-          Q(static_cast<InverseArray<T>&>(*this->matrices)), scale(of, n), map(of, n), consensus(of, n),
-          recent(of, n), whole(of, n, "mixture", WHOLE), apart(of, n, "apart", APART), guard(of, n),
-          trust(of, n), memory(of, n), columns(n.J * (1 + 2 * n.m) * Kp), found(n.J * (1 + 2 * n.m) * Kp),
-          alone(n.J * n.m), terms(n.J * recent.size()), vectors(threads * vector_scratch()),
+        : n(sizes_of(of)), Kp(Inverse<T>::padded(n.K)), threads(threads), is_lone(of.number("is_lone") != 0),
+          bounds_labels(of.number("bounds_labels") != 0), forgets(of.number("forgets") != 0),
+          matrices(std::move(matrices)), Q(static_cast<InverseArray<T>&>(*this->matrices)), scale(of, n),
+          map(of, n), consensus(of, n), recent(of, n), whole(of, n, "mixture", WHOLE),
+          apart(of, n, "apart", APART), guard(of, n), trust(of, n), memory(of, n),
+          columns(n.J * (1 + 2 * n.m) * Kp), found(n.J * (1 + 2 * n.m) * Kp), alone(n.J * n.m),
+          terms(n.J * recent.size()), vectors(threads * vector_scratch()),
           numbers(threads * number_scratch()) {}
 
     int64_t size() const override { return whole.size(n.J) + apart.size(n.J); }
@@ -52,7 +52,8 @@ template <class T> class NativeRound final : public Round<T> {
     }
 
     void features(T* z) const override {
-        for (int64_t j = 0; j < n.J; ++j) std::copy_n(columns.data() + j * (1 + 2 * n.m) * Kp, n.K, z + j * n.K);
+        for (int64_t j = 0; j < n.J; ++j)
+            std::copy_n(columns.data() + j * (1 + 2 * n.m) * Kp, n.K, z + j * n.K);
     }
 
     int learn(const double* x, const double* y, const double* past, bool has_apart) override {
@@ -88,6 +89,17 @@ template <class T> class NativeRound final : public Round<T> {
         if (has_learnt && forgets && !(due & restart))
             for (int64_t j = 0; j < n.J; ++j) recent.count(j);
         return due;
+    }
+
+    Progress advance(int64_t rounds, const double* x, const double* y, double* predictions) override {
+        for (int64_t t = 0; t < rounds; x += n.J * n.d, y += n.J * n.m, predictions += size()) {
+            predict(x, predictions);
+            int due = learn(x, y, predictions, !is_lone);
+            ++t;
+            if (due == nothing) due = merge({}, true);
+            if (due != nothing) return {t, due};
+        }
+        return {rounds, nothing};
     }
 
   private:
