@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base.types import Array, Float
 from ..learning.auto.algebra import Inverse
@@ -70,7 +71,7 @@ def _resumed(J: int, K: int, dtype: Any, *parts: Array) -> Matrices:
 
 
 class Predicted:
-    """A `Prediction` whose parts are looked at only if somebody asks; the extension keeps what it rests on."""
+    """A `Prediction` whose parts are made if somebody asks; the extension keeps what it rests on."""
 
     def __init__(self, rows: NativeAuto, x: Array, flat: Array) -> None:
         self.rows, self.x, self.flat, self.has_apart = rows, x, flat, not rows.is_lone
@@ -181,15 +182,20 @@ class NativeAuto(AutoRows):
 
     def mixtures(self, flat: Array) -> tuple[Mixed, Mixed]:
         """The parts of such an array."""
-        found, at, form = [], 0, (self.J, self.m)
+        found, at, form, more = [], 0, (self.J, self.m), self.J * self.m
         for experts in (len(WHOLE) + 1, len(LOCAL) + 1):
-            parts = []
-            for shape in (form, (*form, experts), form, (*form, 2)):
-                size = int(np.prod(shape))
-                parts.append(flat[at : at + size].reshape(shape))
-                at += size
-            found.append(Mixed(*parts))
-        return found[0], found[1]
+            for width in (1, experts, 1, 2):
+                shape = form if width == 1 else (*form, width)
+                found.append(flat[at : at + width * more].reshape(shape))
+                at += width * more
+        return Mixed(*found[:4]), Mixed(*found[4:])
+
+    def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        alike = self.noted(who, sent)
+        used = np.empty(alike.shape, bool)
+        theta = np.ascontiguousarray(sent["theta"], self.dtype)
+        self.native.judge(np.array(who, np.int64), theta, np.ascontiguousarray(alike), used)
+        return used
 
     def rest(self) -> dict[str, Array]:
         self._open = None
@@ -202,9 +208,8 @@ class NativeAuto(AutoRows):
         if not self.is_scaled:
             return super().merge(incoming)
         pull = incoming["theta"]
-        near, moved, mean = (
-            np.ascontiguousarray(part, self.dtype) for part in (pull.near, pull.moved, pull.mean)
-        )
+        sums = (pull.near, pull.moved, pull.mean)
+        near, moved, mean = (np.ascontiguousarray(part, self.dtype) for part in sums)
         moving, weight = (np.ascontiguousarray(part, np.float64) for part in (pull.moving, pull.weight))
         self._finish(self.native.merge(near, moved, mean, moving, weight, self.has_learnt))
         return None

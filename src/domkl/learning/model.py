@@ -123,7 +123,7 @@ class Model(ABC):
         """Go on from what `state` gave; the inverse of `state`, to the last bit."""
 
     def learn_alone(self, prediction: Any, y: Array) -> bool:
-        """The round after `predict` where nobody has neighbours, at once; False where it needs an exchange."""
+        """The rest of a round where nobody has neighbours, at once; False where it needs an exchange."""
         return False
 
     def rounds(self, X: Array, y: Array) -> Predictions | None:

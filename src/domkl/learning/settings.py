@@ -178,7 +178,7 @@ class Auto:
         return losses.get(self.loss)._replace(bounds=self.bounds)
 
     def make(self, J: int, d: int, dtype: Float, kind: type[AutoRows] | None = None) -> Model:
-        """J rows for samples of d inputs, called 0, 1 .. until they are connected; NumPy's, or of a `kind`."""
+        """J rows for samples of d inputs, called 0, 1 .. until they are connected; of a `kind` if given."""
         from .auto import AutoRows
 
         made = (kind or AutoRows)(self, d, range(J), np.zeros(J), np.zeros(J), dtype)

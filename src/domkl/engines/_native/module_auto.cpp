@@ -69,6 +69,13 @@ template <class T> class RoundHandle {
         check(x, J * d), check(y, J * m), check(past, size());
         return round->learn(x.data(), y.data(), past.data(), has_apart);
     }
+    // Arrays are (R,), (R, n, m, K), (R, n) and (R, n).
+    void judge(In<int64_t> who, In<T> theta, In<bool> able, Out<bool> used) {
+        const int64_t R = int64_t(who.size()), n = R ? int64_t(used.size()) / R : 0;
+        for (int64_t r = 0; r < R; ++r) require(who.data()[r] >= 0 && who.data()[r] < J, "no such device");
+        check(theta, R * n * m * K), check(able, R * n), check(used, R * n);
+        round->judge(R, who.data(), n, theta.data(), able.data(), used.data());
+    }
     void rest() { round->rest(); }
     // Features (J, K) of the samples that were predicted last.
     void features(Out<T> z) const {
@@ -111,6 +118,7 @@ template <class T> static void declare(nb::module_& m, const char* name) {
         .def("is_scaled", &R::is_scaled)
         .def("predict", &R::predict)
         .def("learn", &R::learn)
+        .def("judge", &R::judge)
         .def("rest", &R::rest)
         .def("features", &R::features)
         .def("merge", &R::merge)

@@ -241,10 +241,14 @@ class AutoRows(Model):
         return np.asarray((sent["scale"].reshape(own.shape[0], -1) == own) & (own > 0))
 
     def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        return self.trust.judge(who, sent["theta"], self.noted(who, sent))
+
+    def noted(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        """As `same`, which is noted for `Scale.compare`."""
         alike = self.same(who, sent)
         self.heard[who] |= alike.shape[1] > 0
         self.unlike[who] |= ~alike.all(1)
-        return self.trust.judge(who, sent["theta"], alike)
+        return alike
 
     def merge(self, incoming: Mapping[str, Any]) -> None:
         begins = np.zeros(self.J, bool)

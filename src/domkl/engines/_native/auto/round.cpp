@@ -69,6 +69,17 @@ template <class T> class NativeRound final : public Round<T> {
         return nothing;
     }
 
+    void judge(int64_t R, const int64_t* who, int64_t count, const T* theta, const bool* able,
+               bool* used) override {
+        const int64_t room = count * (trust.scratch() + 1);
+        if (int64_t(errors.size()) < threads * room) errors = Buffer<double>(threads * room);
+        for_each(R, [&](int64_t thread, int64_t r) {
+            double* missed = errors.data() + thread * room;
+            trust.judge(who[r], count, theta + r * count * n.m * n.K, able + r * count, missed,
+                        missed + count * trust.scratch(), used + r * count);
+        });
+    }
+
     void rest() override {
         for_each([&](int64_t thread, int64_t j) {
             const Solved<T> s = solved(thread, j);
@@ -176,12 +187,10 @@ template <class T> class NativeRound final : public Round<T> {
                 alone.data() + j * n.m};
     }
 
-    template <class Work> void for_each(const Work& work) {
-        if (threads == 1 || n.J == 1) {
-            for (int64_t j = 0; j < n.J; ++j) work(0, j);
-        } else {
-            pool.get(threads).run(n.J, work);
-        }
+    template <class Work> void for_each(const Work& work) { for_each(n.J, work); }
+    template <class Work> void for_each(int64_t rows, const Work& work) {
+        if (threads > 1 && rows > 1) return pool.get(threads).run(rows, work);
+        for (int64_t j = 0; j < rows; ++j) work(0, j);
     }
 
     Sizes n;
@@ -201,7 +210,7 @@ template <class T> class NativeRound final : public Round<T> {
     Buffer<T> columns, found, alone;  // of every row, from its prediction to its label
     Buffer<double> terms;
     Buffer<T> vectors;  // of every thread
-    Buffer<double> numbers;
+    Buffer<double> numbers, errors;
     LazyThreadPool pool;
 };
 

@@ -38,6 +38,10 @@ template <class T> class Round {
     // Learns the samples that were predicted last with targets (J, m); `past`: what was predicted of them
     // when they were new, and whether the mixture apart was, by experts of its own. Returns what is due.
     virtual int learn(const double* x, const double* y, const double* past, bool has_apart) = 0;
+    // Whether rows `who` (R,) use what n neighbours each sent, `theta` (R, n, m, K); `able` and `used` are
+    // (R, n), as in `Trust`.
+    virtual void judge(int64_t R, const int64_t* who, int64_t n, const T* theta, const bool* able,
+                       bool* used) = 0;
     // The step of a round without a sample.
     virtual void rest() = 0;
     // Goes through rounds of devices without neighbours, samples (n, J, d) with targets (n, J, m), until
