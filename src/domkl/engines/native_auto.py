@@ -197,6 +197,18 @@ class NativeAuto(AutoRows):
         self.native.judge(np.array(who, np.int64), theta, np.ascontiguousarray(alike), used)
         return used
 
+    def alone(self, prediction: Any) -> Array:
+        if not isinstance(prediction, Predicted) or not prediction.has_apart:
+            return super().alone(prediction)
+        whole = self.J * self.m * (len(WHOLE) + 5)
+        return prediction.flat[whole : whole + self.J * self.m : self.m]
+
+    def models(self, prediction: Any) -> Array:
+        if not isinstance(prediction, Predicted):
+            return super().models(prediction)
+        n, experts = self.J * self.m, len(WHOLE) + 1
+        return prediction.flat[n : n * (1 + experts)].reshape(self.J, self.m, experts)[:, 0]
+
     def rest(self) -> dict[str, Array]:
         self._open = None
         if self.is_scaled:

@@ -113,8 +113,8 @@ class NetworkDuals:
         """What every learner loses of the duals that move in this round. (J, P, K)"""
         if not (leak and self.dual.any()):
             return None
-        lost = np.where(moving[:, None, None], self.dual.dtype.type(leak) * self.dual, 0)
-        return self._summed(lost.astype(self.dual.dtype))
+        lost = self.dual.dtype.type(leak) * self.dual
+        return self._summed(lost if moving.all() else np.where(moving[:, None, None], lost, 0))
 
     def move(self, moving: Flags, own: Array, received: Array, leak: float = 0.0) -> None:
         """The duals' step of a round, from the own (J, P, K) and the received parameters (E, P, K)."""
