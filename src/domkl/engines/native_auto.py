@@ -22,12 +22,12 @@ class Matrices(Inverse):
     """As `Inverse`, in the extension, which stores one half of each matrix."""
 
     def __init__(self, J: int, K: int, dtype: Any) -> None:
-        self.J, self.K, self.dtype = J, K, np.dtype(dtype)
+        self.sizes, self.dtype = {"J": J, "K": K, "w": self.WAITING}, np.dtype(dtype)
         make = _engine.Inverses64 if self.dtype == np.float64 else _engine.Inverses32
         self.many = make(J, K, isa=_engine.best())
 
-    def begin(self, diagonal: Array) -> None:
-        self.many.diagonal(np.ascontiguousarray(diagonal, self.dtype))
+    def begin(self, tau: Array) -> None:
+        self.many.diagonal(np.ascontiguousarray(1 / tau, self.dtype))
 
     def put(self, row: int, matrix: Array) -> None:
         self.many.put(row, np.ascontiguousarray((matrix + matrix.T) / 2, self.dtype))
@@ -38,35 +38,35 @@ class Matrices(Inverse):
 
     def _part(self, row: int) -> tuple[Array, Array]:
         """One matrix (K, K), and the terms (n, K) that are not yet subtracted from it."""
-        half = np.empty(self.K * (self.K + 1) // 2, self.dtype)
-        terms = np.empty((self.many.waiting(), self.K), self.dtype)
+        K = self.sizes["K"]
+        half = np.empty(K * (K + 1) // 2, self.dtype)
+        terms = np.empty((self.many.waiting(), K), self.dtype)
         used = self.many.keep_one(row, half, terms)
-        base = np.empty((self.K, self.K), self.dtype)
-        lower = np.tril_indices(self.K)
+        base, lower = np.empty((K, K), self.dtype), np.tril_indices(K)
         base[lower] = base.T[lower] = half
         return base, terms[:used]
 
-    def parts(self) -> tuple[Array, Array, Array]:
-        base = np.empty((self.J, self.K, self.K), self.dtype)
-        U, n = np.zeros((self.J, self.K, self.WAITING), self.dtype), np.zeros(self.J, int)
-        for j in range(self.J):
+    def state(self) -> dict[str, Array]:
+        base, U, n = (np.zeros(self.shape_of(field), self.kind_of(field)) for field in self.FIELDS)
+        for j in range(self.sizes["J"]):
             base[j], terms = self._part(j)
             n[j] = len(terms)
             U[j, :, : n[j]] = terms.T
-        return base, U, n
+        return {"base": base, "U": U, "n": n}
 
-    def resume(self, base: Array, U: Array, n: Array) -> None:
-        lower = np.tril_indices(self.K)
-        for j in range(self.J):
+    def restore(self, state: Mapping[str, Any]) -> None:
+        base, U, n = (self._checked(field, state.get(field.name)) for field in self.FIELDS)
+        lower = np.tril_indices(self.sizes["K"])
+        for j in range(self.sizes["J"]):
             self.many.resume_one(j, base[j][lower], np.ascontiguousarray(U[j, :, : n[j]].T))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _resumed, (self.J, self.K, self.dtype, *self.parts())
+        return _restored, (self.sizes["J"], self.sizes["K"], self.dtype, self.state())
 
 
-def _resumed(J: int, K: int, dtype: Any, *parts: Array) -> Matrices:
+def _restored(J: int, K: int, dtype: Any, state: Mapping[str, Any]) -> Matrices:
     made = Matrices(J, K, dtype)
-    made.resume(*parts)
+    made.restore(state)
     return made
 
 

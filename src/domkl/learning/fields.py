@@ -58,7 +58,7 @@ class Concept:
 
     def __init_subclass__(cls) -> None:
         declared = [(name, value) for name, value in vars(cls).items() if isinstance(value, Field)]
-        cls.FIELDS = tuple(value._replace(name=name) for name, value in declared)
+        cls.FIELDS += tuple(value._replace(name=name) for name, value in declared)
 
     def allocate(self, dtype: Any, **sizes: int) -> None:
         """Make every array with its first value; `sizes` gives the letters of the shapes."""
