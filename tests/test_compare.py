@@ -17,9 +17,9 @@ import problems
 from domkl import cli
 from domkl.datasets import Table
 from domkl.lab import compare, experiment, trial
+from domkl.lab.central import AdaRaker, Vaw
 from domkl.lab.compare import Contender, Result
 from domkl.lab.experiment import Experiment
-from domkl.lab.rivals import AdaRaker, Vaw
 from domkl.learning import kernels
 from domkl.learning.settings import KernelSpec
 
