@@ -178,7 +178,7 @@ class NativeAuto(AutoRows):
             if to.experts.shape == of.experts.shape:
                 for part, values in zip(to, of, strict=True):
                     part[:] = values
-        return flat, past.apart is not past.whole
+        return flat, past.apart.experts.shape[-1] == len(LOCAL) + 1  # else it was lone then
 
     def mixtures(self, flat: Array) -> tuple[Mixed, Mixed]:
         """The parts of such an array."""
