@@ -312,4 +312,8 @@ class NativeAuto(AutoRows):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        for part in (*self._concepts().values(), self.features):
+            for name, value in vars(part).items():
+                if isinstance(value, np.ndarray):  # joblib maps files, which are not to be written to
+                    setattr(part, name, np.array(value))
         self._bind()
