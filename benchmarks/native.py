@@ -126,6 +126,7 @@ def of_run(rows=100_000):
             "-m",
             "domkl",
             "run",
+            "--data",
             str(table),
             "--target",
             "y",
