@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
-SOURCES := $(wildcard src/domkl/engines/_native/*.?pp)
+SOURCES := $(wildcard src/domkl/engines/_native/*.?pp src/domkl/engines/_native/auto/*.?pp)
 # The paper's data, where it lies beside the project; tests that need it are skipped otherwise.
 export DOMKL_DATA ?= $(abspath $(wildcard ../shared/data))
 
@@ -49,7 +49,8 @@ sanitize:  ## the engine's tests under the address and undefined-behaviour sanit
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 		build/sanitize/bin/python -m pytest -q -p no:cacheprovider tests/test_engines.py tests/test_learner.py \
-		tests/test_second_order.py tests/test_inverse.py tests/test_same_everywhere.py
+		tests/test_second_order.py tests/test_inverse.py tests/test_same_everywhere.py \
+		tests/test_native_auto.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

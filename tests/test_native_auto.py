@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
 import domkl
-from domkl.engines import available
+from domkl.engines import available, make_rows
 from domkl.exchange.graph import as_graph
 from domkl.exchange.message import Exchange
 from domkl.exchange.network import Network
@@ -66,3 +68,37 @@ def test_it_predicts_what_numpy_does(seed):
     np.testing.assert_allclose(found, expected, rtol=0, atol=close * np.ptp(y))
     assert native.restarts.tolist() == numpy.restarts.tolist()
     assert native.restarts.min() > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_blocks_and_questions_in_between_change_no_bit(dtype):
+    X, y = stream(0, 1, 300, 3, 1)
+    one_by_one, asked = rounds(
+        NativeAuto, domkl.Auto(size=60), X, y, "path", dtype=dtype, each=lambda rows, t: rows.predict(X[:, 0])
+    )
+    rows = NativeAuto(domkl.Auto(size=60), 3, dtype=dtype)
+    found = np.hstack([rows.rounds(X[:, t : t + 70], y[:, t : t + 70, 0]).y_hat for t in range(0, 300, 70)])
+    assert found[0].tolist() == one_by_one[:, 0, 0, 0].tolist()
+    assert np.array_equal(rows.predict(X[:, 0]).y_hat, asked.predict(X[:, 0]).y_hat)
+
+
+def test_a_state_goes_on_with_the_same_bits_and_moves_to_numpy():
+    X, y = stream(1, 3, 120, 2, 2)
+    settings, network = domkl.Auto(size=50), Network(as_graph("ring", 3), Exchange())
+    near = network.neighbours
+    given = settings, 2, network.graph.names, near.weight, near.deg, np.float64, 2
+    _, taught = rounds(NativeAuto, settings, X, y)
+    native, numpy, copied = NativeAuto(*given), AutoRows(*given), pickle.loads(pickle.dumps(taught))
+    for rows in (native, numpy):
+        rows.restore(taught.state())
+    for t in range(40):
+        expected, *others = (rows.predict(X[:, t]) for rows in (taught, native, copied, numpy))
+        assert expected.whole.y.tolist() == others[0].whole.y.tolist() == others[1].whole.y.tolist()
+        np.testing.assert_allclose(others[2].whole.y, expected.whole.y, rtol=0, atol=1e-9 * np.ptp(y))
+        for rows, prediction in zip((taught, native, copied, numpy), (expected, *others), strict=True):
+            rows.learn(prediction, y[:, t])
+
+
+def test_the_engine_is_chosen():
+    for engine, kind in (("auto", NativeAuto), ("native", NativeAuto), ("numpy", AutoRows)):
+        assert type(make_rows(engine, domkl.Auto(size=16), 1, 1, np.float64)) is kind

@@ -178,7 +178,7 @@ class NativeAuto(AutoRows):
             if to.experts.shape == of.experts.shape:
                 for part, values in zip(to, of, strict=True):
                     part[:] = values
-        return flat, past.apart is not past.whole
+        return flat, past.apart.experts.shape[-1] == len(LOCAL) + 1  # else it was lone then
 
     def mixtures(self, flat: Array) -> tuple[Mixed, Mixed]:
         """The parts of such an array."""
@@ -312,4 +312,8 @@ class NativeAuto(AutoRows):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        for part in (*self._concepts().values(), self.features):
+            for name, value in vars(part).items():
+                if isinstance(value, np.ndarray):  # joblib maps files, which are not to be written to
+                    setattr(part, name, np.array(value))
         self._bind()

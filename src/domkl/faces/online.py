@@ -212,6 +212,6 @@ class SingleRows:
 
 def _finite(x: Array) -> Array:
     """Inputs that are infinite, or too large to be squared, count as missing."""
-    if x @ x <= checks.LARGEST:  # all are, which is known sooner so
+    if np.abs(x).max() <= checks.LARGEST:
         return x
     return np.where(np.abs(x) <= checks.LARGEST, x, np.nan)
