@@ -7,7 +7,8 @@ import pytest
 
 import domkl
 import problems
-from domkl.base.errors import PeerError
+from domkl.base.errors import InputError, PeerError
+from domkl.faces.online import OnlineRows
 from domkl.learner import handed
 
 MODEL = domkl.Auto(size=60)
@@ -131,3 +132,59 @@ def test_one_target_has_the_same_bits_whether_its_labels_have_an_axis_or_not():
     flat, deep = (domkl.simulate(X, labels, "ring", model=MODEL) for labels in (y, y[..., None]))
     for name in ("y_hat", "mse", "alone", "cv"):
         np.testing.assert_array_equal(getattr(deep, name)[..., 0], getattr(flat, name))
+
+
+def classes(J=3, T=250, k=4):
+    """Inputs (J, T, 2) and the quadrant that they lie in (J, T)."""
+    X = np.random.default_rng(1).uniform(-1, 1, size=(J, T, 2))
+    return X, (X[..., 0] > 0) + 2 * (X[..., 1] > 0)
+
+
+def test_classes_are_predicted_with_probabilities_and_better_together():
+    X, y = classes()
+    model = domkl.Auto(size=60, loss="classes")
+    run = domkl.simulate(X, y, "ring", model=model)
+    np.testing.assert_allclose(run.y_hat.sum(-1), 1)
+    assert run.y_hat.min() >= 0
+    alone = [domkl.simulate(X[[j]], y[[j]], "path", model=model).y_hat[0] for j in range(3)]
+    right = [(y_hat.argmax(-1) == y)[:, 50:].mean() for y_hat in (run.y_hat, np.array(alone))]
+    assert right[0] > max(0.85, right[1])
+
+
+def test_devices_of_classes_have_the_bits_of_the_simulator():
+    X, y = classes(T=40)
+    model = domkl.Auto(size=60, loss="classes")
+    run = domkl.simulate(X, y, "ring", model=model)
+    near = domkl.graph.as_graph("ring", J=3).neighbours
+    learners = [domkl.Learner(model, near[j], name=j, inputs=2, targets=4) for j in range(3)]
+    for t in range(40):
+        updates = [one.observe(X[j, t], y[j, t]) for j, one in enumerate(learners)]
+        np.testing.assert_array_equal([one.step.y_hat for one in learners], run.y_hat[:, t])
+        for j, one in enumerate(learners):
+            for i in near[j]:
+                one.receive(i, updates[i])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.full((2, 5), 1.5), "y holds the class 1.5; expected 0 to 1"),
+        (np.full((2, 5, 2), 3.0), "y holds 3"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(y, message):
+    with pytest.raises(InputError, match=message):
+        domkl.simulate(np.zeros((2, 5, 1)), y, "path", model=domkl.Auto(size=16, loss="classes"))
+
+
+def test_a_sample_of_weight_n_counts_as_n_samples():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(200, 1, 1))
+    slope = np.where(rng.uniform(size=200) < 0.5, 1.0, -1.0)
+    found = []
+    for heavy in (0.0, 1.0, 9.0):
+        rows = OnlineRows(MODEL, 1)
+        for x, s in zip(X, slope, strict=True):
+            rows.learn(x, s * x, [heavy if s > 0 else 1.0])
+        found.append(float(rows.predict([[0.8]])[0, 0]))
+    np.testing.assert_allclose(found, [-0.8, 0.0, 0.64], atol=0.25)

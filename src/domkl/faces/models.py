@@ -35,6 +35,10 @@ class Taught(Protocol):
     def d(self) -> int:
         """How many inputs a sample has."""
 
+    @property
+    def m(self) -> int:
+        """How many targets it predicts."""
+
     def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
         """What learner `row` predicts of a target, for many samples, and usual values of its inputs."""
 
@@ -49,8 +53,7 @@ class Single(Taught, Protocol):
     """
 
     passes: ClassVar[int]  # how often it goes through a table, unless told otherwise
-
-    m: int  # targets
+    has_targets: ClassVar[bool]  # whether it can predict several, and gain more
 
     def predict(self, x: Array) -> Any:
         """The target at x; for the logistic loss 2 P(y = +1) - 1."""
@@ -69,6 +72,9 @@ class Single(Taught, Protocol):
 
     def learn_dict(self, x: dict[Any, Any], y: float) -> bool:
         """`learn` for values by key, where that is fast; False, and nothing learnt, where it is not."""
+
+    def grow_targets(self, m: int) -> None:
+        """Predict m targets from now on; the new ones, which come last, were 0 so far."""
 
     def grow(self, keys: Sequence[Hashable]) -> None:
         """Add inputs after those there are; the keys identify them."""
@@ -100,8 +106,15 @@ def for_numbers(model: ModelSettings | None) -> ModelSettings:
     """Settings of a model whose targets are numbers."""
     settings = check(model)
     if settings.loss_function.classifies:
-        raise InputError("loss is 'logistic'; expected 'squared' for numbers; use MultiKernelClassifier")
+        name = settings.loss_function.name
+        raise InputError(f"loss is {name!r}; expected 'squared' for numbers; use MultiKernelClassifier")
     return settings
+
+
+def refuse_one_target(settings: ModelSettings) -> None:
+    """Refuse a model that predicts one target only."""
+    if not kind_of(settings).has_targets:
+        raise InputError("domkl.Paper predicts one target; expected domkl.Auto for several; use that")
 
 
 def for_classes(model: ModelSettings | None) -> ModelSettings:
@@ -110,7 +123,7 @@ def for_classes(model: ModelSettings | None) -> ModelSettings:
     start = getattr(settings, "start", 0.0)
     if start:
         raise InputError(f"start is {start}; expected 0 for classes; leave it out")
-    return dataclasses.replace(settings, loss="logistic")
+    return dataclasses.replace(settings, loss="classes" if kind_of(settings).has_targets else "logistic")
 
 
 def make(settings: ModelSettings, m: int = 1) -> Single:
@@ -151,8 +164,8 @@ def refuse_untaught(n: int) -> None:
 
 
 def mean_part(models: Sequence[Taught]) -> Array:
-    """How much each input matters, averaged over models of the same inputs; they sum to 1. (d,)"""
-    found = [explain(model) for model in models]
+    """How much each input matters, averaged over models and their targets; they sum to 1. (d,)"""
+    found = [explain(model, target=k) for model in models for k in range(model.m)]
     return np.asarray(np.mean([each.part for each in found if isinstance(each, Effects)], axis=0))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learner.handed import HandedAuto
 from ..learning import losses
+from ..learning.auto import AutoRows
 from ..learning.explain import Function, Usual
 from ..learning.model import given
 from ..simulator.driver import connected
@@ -91,6 +93,11 @@ class OnlineRows:
         self.n += 1
         return np.asarray(prediction.y_hat - labels)
 
+    def grow_targets(self, m: int) -> None:
+        """Predict m targets from now on; the new ones, which come last, were 0 so far; of one device."""
+        self.rows.grow_targets(m)
+        self._seen = None
+
     def grow(self, d: int) -> None:
         """Samples have d inputs from now on, the new ones last; of one device."""
         self.rows.grow(checks.count("d", d, least=self.d))
@@ -106,6 +113,12 @@ class OnlineRows:
         rows = copy.deepcopy(self.rows)
         rows.drop_samples()
         return HandedAuto(self.settings, rows.state(), names)
+
+    def handed_sign(self, names: tuple[str, ...], k: int) -> HandedAuto:
+        """The same of two classes, of which k is 1 and the other -1."""
+        rows = cast(AutoRows, copy.deepcopy(self.rows))
+        rows.keep_sign(k)
+        return HandedAuto(replace(self.settings, loss="logistic"), rows.state(), names)
 
     def state(self) -> dict[str, Any]:
         """Everything between two rounds, by name."""
@@ -146,6 +159,7 @@ class SingleRows:
     """A model of one device; samples x (d,) may hold NaN, and inputs may be added at any time."""
 
     passes: ClassVar[int] = 1
+    has_targets: ClassVar[bool] = True
 
     def __init__(self, settings: Any, m: int = 1) -> None:
         self.settings, self.m = settings, m
@@ -195,6 +209,12 @@ class SingleRows:
             self.online = OnlineRows(self.settings, d, m=self.m)
         self.d = d
 
+    def grow_targets(self, m: int) -> None:
+        """Predict m targets from now on; the new ones, which come last, were 0 so far."""
+        self.m = m
+        if self.online is not None:
+            self.online.grow_targets(m)
+
     def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
         """What it predicts, as a function of many samples, and the usual values of its inputs."""
         return self._taught.as_function(row, target)
@@ -202,6 +222,10 @@ class SingleRows:
     def handed(self, names: tuple[str, ...] = ()) -> HandedAuto:
         """What it has learnt, without samples."""
         return self._taught.handed(names)
+
+    def handed_sign(self, names: tuple[str, ...], k: int) -> HandedAuto:
+        """The same of two classes, of which k is 1 and the other -1."""
+        return self._taught.handed_sign(names, k)
 
     def state(self) -> dict[str, Any]:
         """Everything it knows, by name; there must be inputs."""

@@ -124,6 +124,7 @@ class SinglePaper:
     _placed: Array | None
 
     m = 1
+    has_targets: ClassVar[bool] = False
 
     def __init__(self, settings: Paper, m: int = 1) -> None:
         settings.refuse_targets(m)
@@ -138,6 +139,10 @@ class SinglePaper:
         self.learnt = self.waiting = 0
         self.due = 1
         self._make_room()
+
+    def grow_targets(self, m: int) -> None:
+        """Refused: it predicts one target."""
+        Paper.refuse_targets(m)
 
     def grow(self, keys: Sequence[Hashable]) -> None:
         """Add inputs after those there are; the keys identify them."""

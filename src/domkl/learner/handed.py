@@ -151,7 +151,7 @@ class HandedPaper:
         need(bool((state["q"] >= 0).all() and (state["factor"] >= 0).all()), "a weight or factor is below 0")
         need(abs(float(state["y_mean"])) <= checks.LARGEST, f"y_mean is {state['y_mean']}")
         need(checks.NARROWEST < float(state["y_scale"]) <= checks.LARGEST, f"y_scale is {state['y_scale']}")
-        need(state["loss"] in Auto.LOSSES, f"loss is {checks.short(state['loss'])}")
+        need(state["loss"] in ("squared", "logistic"), f"loss is {checks.short(state['loss'])}")
         plain = {name: state[name] for name in (*cls.ARRAYS, "y_mean", "y_scale", "loss")}
         return cls(**plain, rates=Rates(*state["rates"]), names=_check_names(state["names"], d))
 

@@ -208,6 +208,10 @@ class Model(ABC):
         """Samples have d inputs from now on, the new ones last; of a model without neighbours."""
         raise InputError(f"inputs are {d}; expected {self.d}, which this model cannot change; begin again")
 
+    def grow_targets(self, m: int) -> None:
+        """Predict m targets from now on, the new ones last, which were 0; of a model without neighbours."""
+        raise InputError(f"targets are {m}; expected {self.m}, which this model cannot change; begin again")
+
     def drop_samples(self) -> None:
         """Keep what was learnt, and no sample: for a file that is handed over."""
         return

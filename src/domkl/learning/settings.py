@@ -118,7 +118,8 @@ class Auto:
     Parameters
     ----------
     size : number of parameters, 16 to 20,000; time and memory of a sample grow with its square.
-    loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
+    loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1), "classes" for labels
+        from 0 to k - 1: a target each, on one matrix, whose predictions are probabilities.
     seed : of the random features; the same at every learner.
     start : what is predicted before the first label.
     forgetting : "auto" (the past is dropped when the last samples alone predict clearly better) or "none"
@@ -142,7 +143,7 @@ class Auto:
     has_kernels: ClassVar[bool] = False  # whether weights are of kernels, with rates of their own
     has_rates: ClassVar[bool] = False  # which may depend on the stream's length
     predicts_log_odds: ClassVar[bool] = False  # of classes, and not a score in [-1, 1]
-    LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
+    LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic", "classes")
     #: Settings that each learner may choose for itself.
     OWN: ClassVar[tuple[str, ...]] = ("outliers", "bounds")
     #: Settings that are tables of their own.
@@ -166,7 +167,7 @@ class Auto:
         checks.count("seed", self.seed, least=0)
         object.__setattr__(self, "start", float(checks.finite("start", checks.floats("start", self.start))))
         checks.one_of("forgetting", self.forgetting, ("auto", "none"))
-        object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, losses.get(self.loss)))
+        object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, self._loss()))
 
     @property
     def table(self) -> dict[str, Any]:
@@ -176,7 +177,10 @@ class Auto:
     @property
     def loss_function(self) -> Loss:
         """The loss as an object."""
-        return losses.get(self.loss)._replace(bounds=self.bounds)
+        return self._loss()._replace(bounds=self.bounds)
+
+    def _loss(self) -> Loss:
+        return losses.classes() if self.loss == "classes" else losses.get(self.loss)
 
     def make(self, J: int, d: int, dtype: Float, m: int = 1) -> Model:
         """J rows for samples of d inputs and m targets, called 0, 1 .. until they are connected."""

@@ -87,6 +87,9 @@ def drive(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
     # A model that takes raw inputs measures them before it rounds them.
     dtype = np.float64 if getattr(model, "takes_raw", True) else how.dtype
     with engines.guard(how.engine if kind in BY_BLOCKS else "auto"):
+        if getattr(model, "loss", None) == "classes" and y is not None and np.ndim(y) == 2:
+            labels = checks.finite("y", checks.floats("y", y))
+            y = losses.one_hot(labels, int(labels.max(initial=0)) + 1)
         blocks, (J, T, d), targets = open_stream(X, y, dtype, how.delay)
         network = as_graph(graph, J)
         steps = make(model, network, d, T, how, math.prod(targets))

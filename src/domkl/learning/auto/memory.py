@@ -77,6 +77,11 @@ class Memory(Concept):
         self.sizes["d"] = d
         self.count = np.minimum(self.count, 1)  # scales are taken again, as for a device that begins
 
+    def widen_targets(self, m: int) -> None:
+        """Have m targets from now on; the new ones were 0 so far."""
+        self._Y = np.pad(self._Y, ((0, 0), (0, 0), (0, m - self.sizes["m"])))
+        self.sizes["m"] = m
+
     def last(self, row: int, n: int) -> tuple[Array, Array]:
         """The last n samples of a row. (1, n, d), (n, m)"""
         n = min(n, self.X.shape[1])

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ...base.errors import InputError, PeerError
 from ...base.types import Array, Float
 from ..fields import Concept
+from ..losses import probabilities
 from ..model import Model, Part, median
 from ..settings import Auto
 from . import explain
@@ -200,14 +201,21 @@ class AutoRows(Model):
         f = np.clip(f, low[..., None], high[..., None])
         whole = self.mixture.predict(f[..., WHOLE], low, high, self.scale)
         apart = whole if self.is_lone else self.apart.predict(f[..., LOCAL], low, high, self.scale)
-        return Prediction(x, whole, apart, solved, terms)
+        return Prediction(x, *self._probable(whole, apart), solved, terms)
+
+    def _probable(self, whole: Mixed, apart: Mixed) -> tuple[Mixed, Mixed]:
+        """Of classes, probabilities."""
+        if self.loss.name != "classes":
+            return whole, apart
+        sure = whole._replace(y=probabilities(whole.y))
+        return sure, sure if apart is whole else apart._replace(y=probabilities(apart.y))
 
     def _first(self, x: Array) -> Prediction:
         y, last = np.full((self.J, self.m), self.settings.start), np.zeros((self.J, self.m, 2))
         whole, apart = (
             Mixed(y, np.repeat(y[..., None], n + 1, -1), y, last) for n in (len(WHOLE), len(LOCAL))
         )
-        return Prediction(x, whole, apart)
+        return Prediction(x, *self._probable(whole, apart))
 
     def learn(
         self,
@@ -219,7 +227,10 @@ class AutoRows(Model):
         y = np.asarray(y, np.float64)
         past = prediction if earlier is None else earlier
         solved, terms = prediction.solved, prediction.terms
-        weight = np.ones(self.J) if weight is None else weight
+        if weight is None:
+            weight = np.ones(self.J)
+        else:
+            y = np.where(weight[:, None] > 0, y, np.nan)
         missing = np.isnan(y) if np.isnan(y).any() else None
         if missing is not None:
             weight = weight * self._is_enough(missing)
@@ -445,6 +456,22 @@ class AutoRows(Model):
             self.scale.note_targets(np.fmax.reduce(memory.Y, 1))
             self.scale.publish(memory.count, memory.X, memory.Y)
             self._rebuild_where(np.ones(self.J, bool))
+
+    def grow_targets(self, m: int) -> None:
+        """Predict m targets from now on, the new ones last, which were 0; of a model without neighbours."""
+        for concept in self._concepts().values():
+            if "m" in concept.sizes:
+                concept.widen_targets(m)
+        self.m = m
+
+    def keep_sign(self, k: int) -> None:
+        """Of two classes, a target each, keep one alone, as labels of -1 and 1 are learnt; and no sample."""
+        self.scale.keep_sign(k)
+        for concept in self._concepts().values():
+            if concept is not self.scale and "m" in concept.sizes:
+                concept.keep_target(k)
+        self.m = 1
+        self.drop_samples()
 
     def drop_samples(self) -> None:
         """Keep what was learnt and the scale for good, and no sample: for a file that is handed over."""
