@@ -77,8 +77,8 @@ def test_blocks_and_questions_in_between_change_no_bit(dtype):
         NativeAuto, domkl.Auto(size=60), X, y, "path", dtype=dtype, each=lambda rows, t: rows.predict(X[:, 0])
     )
     rows = NativeAuto(domkl.Auto(size=60), 3, dtype=dtype)
-    found = np.hstack([rows.rounds(X[:, t : t + 70], y[:, t : t + 70, 0]).y_hat for t in range(0, 300, 70)])
-    assert found[0].tolist() == one_by_one[:, 0, 0, 0].tolist()
+    found = np.hstack([rows.rounds(X[:, t : t + 70], y[:, t : t + 70]).y_hat for t in range(0, 300, 70)])
+    assert found[0, :, 0].tolist() == one_by_one[:, 0, 0, 0].tolist()
     assert np.array_equal(rows.predict(X[:, 0]).y_hat, asked.predict(X[:, 0]).y_hat)
 
 

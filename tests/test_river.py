@@ -18,7 +18,7 @@ from river import checks, datasets, metrics
 from domkl import Auto, KernelSpec, Paper, Rates, RateSpec, engines, kernels
 from domkl.base.errors import InputError
 from domkl.faces.online import OnlineRows
-from domkl.river import MultiKernelClassifier, MultiKernelRegressor
+from domkl.river import MultiKernelClassifier, MultiKernelMultiRegressor, MultiKernelRegressor
 
 BOTH = pytest.mark.parametrize("settings", [Auto(size=60), Paper()], ids=["auto", "paper"])
 
@@ -216,7 +216,7 @@ def test_the_logistic_loss_is_for_the_classifier(settings):
     for given in (settings, type(settings)()):
         model = MultiKernelClassifier(given)
         assert model.model == given
-        assert model._model.settings == settings
+        assert model._model.settings.loss == ("classes" if isinstance(settings, Auto) else "logistic")
 
 
 def test_the_first_prediction_is_start():
@@ -277,10 +277,10 @@ def test_probabilities_of_auto_are_those_of_its_model():
     facade, model = MultiKernelClassifier(Auto(size=40)), OnlineRows(Auto(size=40, loss="logistic"), 1)
     for a in rng.uniform(size=200).tolist():
         facade.learn_one({"a": a}, a > 0.5)
-        model.learn([[a]], [1 if facade._model.classes[a > 0.5] == 0 else -1])
+        model.learn([[a]], [[1 if facade._model.classes[a > 0.5] == 0 else -1]])
     first = next(iter(facade._model.classes))
     for a in (0.1, 0.45, 0.9):
-        expected = (1 + model.predict([[a]])[0]) / 2
+        expected = (1 + model.predict([[a]])[0, 0]) / 2
         assert facade.predict_proba_one({"a": a})[first] == pytest.approx(expected, abs=1e-6)
 
 
@@ -300,3 +300,22 @@ def test_classes_have_no_intervals():
     model.learn_one({"a": 1.0}, True)
     with pytest.raises(InputError, match=r"no bounds; .* use predict_proba_one, which"):
         model.predict_one({"a": 1.0}, with_interval=True)
+
+
+def test_several_targets_are_dictionaries_and_may_be_missing():
+    rng = np.random.default_rng(0)
+    model = MultiKernelMultiRegressor(Auto(size=60))
+    assert model.predict_one({"a": 1.0}) == {}
+    for a, b in rng.uniform(-1, 1, size=(300, 2)).tolist():
+        y = (
+            {"sum": a + b, "far": 1000 + 100 * a}
+            if rng.uniform() < 0.8 or not model._targets
+            else {"sum": a + b}
+        )
+        model.learn_one({"a": a, "b": b}, y)
+    found = model.predict_one({"a": 0.5, "b": -0.2})
+    assert found == {"sum": pytest.approx(0.3, abs=0.05), "far": pytest.approx(1050, abs=5)}
+    with pytest.raises(InputError, match="y has the target 'new'"):
+        model.learn_one({"a": 0.5, "b": -0.2}, {"new": 1.0})
+    with pytest.raises(InputError, match="predicts one target"):
+        MultiKernelMultiRegressor(Paper())

@@ -150,3 +150,21 @@ def test_bad_settings_are_refused_in_one_line():
         MultiKernelRegressor(Auto(loss="logistic")).fit(X, y)
     with pytest.raises(InputError, match="loss is 'huber'"):
         MultiKernelClassifier(Paper(loss="huber")).fit(X, y > 0)
+
+
+def test_several_targets_are_columns_of_y():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(300, 2))
+    y = np.stack([X.sum(1), 1000 + 100 * X[:, 0]], 1)
+    model = MultiKernelRegressor(Auto(size=60)).fit(X[:200], y[:200])
+    assert model.predict(X[200:]).shape == (100, 2)
+    assert model.score(X[200:], y[200:]) > 0.95
+
+
+def test_rows_of_weight_0_change_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(300, 1))
+    wrong = np.arange(300) % 2 == 1
+    y = np.where(wrong, 5.0, X[:, 0])
+    model = MultiKernelRegressor(Auto(size=60)).partial_fit(X, y, sample_weight=1.0 - wrong)
+    assert np.abs(model.predict(X) - X[:, 0]).mean() < 0.2

@@ -17,8 +17,7 @@ from . import faces
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
-from .faces import OneVsRest
-from .faces.classes import refuse_interval
+from .faces.classes import hand_over, refuse_interval
 from .learning.alarms import Alarms
 from .learning.conformal import Misses
 from .learning.explain import Contributions
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 else:
     base = need("river.base", "river")
 
-__all__ = ["AlarmDetector", "MultiKernelClassifier", "MultiKernelRegressor"]
+__all__ = ["AlarmDetector", "MultiKernelClassifier", "MultiKernelMultiRegressor", "MultiKernelRegressor"]
 
 
 class _Columns:
@@ -140,13 +139,16 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
         wide = self._misses.width(coverage)
         return need("river.conf", "river").Interval(y - wide, y + wide)
 
-    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        """Learn a sample; the features that `predict_one` computed for the same x are not computed again."""
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn a sample, which counts as often as `w` says.
+
+        The features that `predict_one` computed for the same x are not computed again.
+        """
         if self._model.n:  # the first error says nothing about the model
             y_hat = self._last[1] if self._last[0] is x else self.predict_one(x)
             self._misses.note(y - y_hat)
-        if not self._model.learn_dict(x, y):
-            self._model.learn(self._columns.read(x), y)
+        if w != 1 or not self._model.learn_dict(x, y):
+            self._model.learn(self._columns.read(x), y, w)
 
     def explain_many(self) -> dict[Hashable, float]:
         """How much each feature matters overall; the parts sum to 1. See `domkl.explain`."""
@@ -174,15 +176,78 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
             self.learn_one(x, label)
 
 
-class MultiKernelClassifier(base.MiniBatchClassifier):
-    """Online classification with many kernels at once; classes may appear at any time.
+class MultiKernelMultiRegressor(base.MultiTargetRegressor):
+    """Online regression of several targets at once, on one matrix: many cost little more than one.
 
-    Two classes take one model, more take one each against the rest.
+    The first sample names the targets. One that is missing later, or NaN, is not known, and moves nothing.
 
     Parameters
     ----------
     model
-        As for `MultiKernelRegressor`; the loss becomes "logistic". With `domkl.Paper(...)` the rates are
+        `domkl.Auto(...)`, by default `Auto()`.
+
+    Examples
+    --------
+    >>> import domkl
+    >>> from river import datasets, evaluate, metrics
+    >>> from domkl.river import MultiKernelMultiRegressor
+    >>> model = MultiKernelMultiRegressor(domkl.Auto(size=100))
+    >>> metric = metrics.multioutput.MicroAverage(metrics.MAE())
+    >>> for x, y in datasets.TrumpApproval():
+    ...     targets = {"now": y, "minus": -2 * y}
+    ...     metric.update(targets, model.predict_one(x) or {"now": 0, "minus": 0})
+    ...     model.learn_one(x, targets)
+    >>> metric.get() < 1
+    True
+    """
+
+    def __init__(self, model: ModelSettings | None = None) -> None:
+        self.model = model
+        self._settings = faces.for_numbers(model)
+        faces.refuse_one_target(self._settings)
+        self._targets: list[Hashable] = []
+        self._model: faces.Single | None = None  # made with the first label
+        self._columns = _Columns(self._grow)
+
+    def _grow(self, names: Sequence[Hashable]) -> None:
+        if self._model is not None:
+            self._model.grow(names)
+
+    def predict_one(self, x: dict[Any, Any]) -> dict[Hashable, float]:
+        """A number for each target; nothing before the first label."""
+        values = self._columns.read(x)
+        if self._model is None:
+            return {}
+        found = np.reshape(self._model.predict(values), -1)
+        return dict(zip(self._targets, found.tolist(), strict=True))
+
+    def learn_one(self, x: dict[Any, Any], y: dict[Any, Any], w: float = 1.0, **kwargs: Any) -> None:
+        """Learn a sample, which counts as often as `w` says."""
+        values = self._columns.read(x)
+        if self._model is None:
+            self._targets = [*y]
+            self._model = faces.make(self._settings, len(y))
+            self._model.grow(self._columns.names)
+        strange = [name for name in y if name not in self._targets]
+        if strange:
+            raise InputError(
+                f"y has the target {strange[0]!r}; expected some of {self._targets}, as in the first sample; "
+                "name all targets there, None where one is not known"
+            )
+        labels = [np.nan if y.get(name) is None else float(y[name]) for name in self._targets]
+        self._model.learn(values, np.array(labels), w)
+
+
+class MultiKernelClassifier(base.MiniBatchClassifier):
+    """Online classification with many kernels at once; classes may appear at any time.
+
+    With `Auto` all classes share a matrix, so that many cost little more than one; with `Paper` more than two
+    take a model each against the rest.
+
+    Parameters
+    ----------
+    model
+        As for `MultiKernelRegressor`; the loss becomes "classes". With `domkl.Paper(...)` the rates are
         `Rates(rho=1, eta=1, eta_g=1)` unless given.
 
     Examples
@@ -197,7 +262,7 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
 
     def __init__(self, model: ModelSettings | None = None) -> None:
         self.model = model
-        self._model = OneVsRest[Any](model)
+        self._model: faces.Classes[Any] = faces.classifier(model)
         self._columns = _Columns(self._model.grow)
 
     @property
@@ -212,17 +277,17 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
             return {}
         return dict(zip(self._model.classes, self._model.probabilities(self._columns.read(x)), strict=True))
 
-    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        """Learn a sample."""
-        self._model.learn(self._columns.read(x), y)
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn a sample, which counts as often as `w` says."""
+        self._model.learn(self._columns.read(x), y, w)
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt of two classes, 0 (or -1) and 1, to a file for `domkl agent`s."""
-        faces.hand_over(path, self._model.only([*self._model.classes]), self._columns.names)
+        hand_over(path, self._model, [*self._model.classes], self._columns.names)
 
     def explain_many(self) -> dict[Hashable, float]:
         """How much each feature matters overall, to all classes; the parts sum to 1. See `domkl.explain`."""
-        parts = faces.mean_part([model for _, model in self._model.models])
+        parts = faces.mean_part(self._model.singles)
         return dict(zip(self._columns.names, parts.tolist(), strict=True))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:

@@ -16,8 +16,8 @@ from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
-from .faces import OneVsRest, Single
-from .faces.classes import refuse_interval
+from .faces import Single
+from .faces.classes import hand_over, refuse_interval
 from .learning.conformal import Misses
 from .learning.explain import Contributions
 from .learning.settings import ModelSettings
@@ -25,12 +25,14 @@ from .learning.settings import ModelSettings
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import _check_sample_weight as check_sample_weight
     from sklearn.utils.validation import check_is_fitted, validate_data
 else:
     _base, _validation = need("sklearn.base", "sklearn"), need("sklearn.utils.validation", "sklearn")
     BaseEstimator, ClassifierMixin = _base.BaseEstimator, _base.ClassifierMixin
     RegressorMixin = _base.RegressorMixin
     check_is_fitted, validate_data = _validation.check_is_fitted, _validation.validate_data
+    check_sample_weight = _validation._check_sample_weight
     check_classification_targets = need("sklearn.utils.multiclass", "sklearn").check_classification_targets
 
 __all__ = ["MultiKernelClassifier", "MultiKernelRegressor"]
@@ -47,15 +49,17 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        if isinstance(self, MultiKernelRegressor):
+            tags.target_tags.multi_output = faces.kind_of(self.model).has_targets
         return tags
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
-        """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin.
-
-        A classifier must have two classes, 0 (or -1) and 1.
-        """
+        """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
         check_is_fitted(self)
-        faces.hand_over(path, self._only(), [*map(str, getattr(self, "feature_names_in_", ()))])
+        faces.hand_over(path, self.model_, self._names())
+
+    def _names(self) -> list[str]:
+        return [*map(str, getattr(self, "feature_names_in_", ()))]
 
     @property
     def feature_importances_(self) -> Array:
@@ -68,7 +72,15 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return checks.count("passes", usual if self.passes is None else self.passes)
 
     def _with_labels(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
-        return validate_data(self, X, y, reset=reset, y_numeric=numeric, **_TABLE)
+        several = numeric and faces.kind_of(self.model).has_targets
+        return validate_data(self, X, y, reset=reset, y_numeric=numeric, multi_output=several, **_TABLE)
+
+    def _weights(self, X: Array, sample_weight: Any) -> list[float]:
+        """How often each row counts; none may be below 0."""
+        found: list[float] = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        ).tolist()
+        return found
 
     def _table(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -97,22 +109,25 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: Any) -> MultiKernelRegressor:
-        """Learn a table from the start, row by row."""
+        """Learn a table from the start, row by row; y (N,), or (N, m) of several targets."""
         passes = self._passes()
         X, y = self._with_labels(X, y, reset=True, numeric=True)
-        self._reset()
-        return self._learn(X, y, passes)
+        self._reset(y)
+        return self._learn(X, y, None, passes)
 
-    def partial_fit(self, X: Any, y: Any) -> MultiKernelRegressor:
-        """Go on learning, row by row."""
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultiKernelRegressor:
+        """Go on learning, row by row; each counts as often as its weight says.
+
+        `fit` takes no weights: with them scikit-learn expects that the order of rows does not matter.
+        """
         first = not hasattr(self, "model_")
         X, y = self._with_labels(X, y, reset=first, numeric=True)
         if first:
-            self._reset()
-        return self._learn(X, y, 1)
+            self._reset(y)
+        return self._learn(X, y, sample_weight, 1)
 
     def predict(self, X: Any) -> Array:
-        """A number for each row."""
+        """A number for each row, or of m targets (N, m)."""
         return np.array([self.model_.predict(x) for x in self._table(X)])
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
@@ -122,6 +137,8 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         while few are known. See `domkl.conformal`.
         """
         check_is_fitted(self)
+        if self.model_.m > 1:
+            raise InputError(f"there are {self.model_.m} targets; expected one for bounds; fit one by itself")
         wide = self.misses_.width(coverage)
         return np.asarray(self.predict(X)[:, None] + np.array([-wide, wide]))
 
@@ -133,30 +150,29 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     def _models(self) -> list[Single]:
         return [self.model_]
 
-    def _only(self) -> Single:
-        return self.model_
-
-    def _reset(self) -> None:
+    def _reset(self, y: Array) -> None:
         self.misses_ = Misses()
-        self.model_ = faces.make(faces.for_numbers(self.model))
+        self.model_ = faces.make(faces.for_numbers(self.model), 1 if y.ndim == 1 else y.shape[1])
         self.model_.grow(range(self.n_features_in_))
 
-    def _learn(self, X: Array, y: Array, passes: int) -> MultiKernelRegressor:
-        labels = y.tolist()
+    def _learn(self, X: Array, y: Array, sample_weight: Any, passes: int) -> MultiKernelRegressor:
+        weights = self._weights(X, sample_weight)
+        is_flat = self.model_.m == 1
+        labels = y.reshape(len(y)).tolist() if is_flat else y
         for n in range(passes):
-            for x, label in zip(X, labels, strict=True):
-                if n == 0 and self.model_.n:  # the first error says nothing, nor do those of known labels
+            for x, label, weight in zip(X, labels, weights, strict=True):
+                if is_flat and n == 0 and self.model_.n:  # the first error says nothing, nor known labels
                     self.misses_.note(self.model_.predict(x) - label)
-                self.model_.learn(x, label)
+                self.model_.learn(x, label, weight)
         return self
 
 
 class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
-    """Classification with many kernels at once: one model for two classes, else one each against the rest.
+    """Classification with many kernels at once: with `Auto` all classes share a matrix.
 
     Parameters
     ----------
-    model, passes : as for `MultiKernelRegressor`; the loss becomes "logistic". With `domkl.Paper(...)` the
+    model, passes : as for `MultiKernelRegressor`; the loss becomes "classes". With `domkl.Paper(...)` the
         rates are `Rates(rho=1, eta=1, eta_g=1)` unless given.
 
     Examples
@@ -175,21 +191,23 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         passes = self._passes()
         X, y = self._labelled(X, y, reset=True)
         self._reset(np.unique(y))
-        return self._learn(X, y, passes)
+        return self._learn(X, y, None, passes)
 
-    def partial_fit(self, X: Any, y: Any, classes: npt.ArrayLike | None = None) -> MultiKernelClassifier:
+    def partial_fit(
+        self, X: Any, y: Any, classes: npt.ArrayLike | None = None, sample_weight: Any = None
+    ) -> MultiKernelClassifier:
         """Go on learning, row by row; the first call says which classes there are."""
         first = not hasattr(self, "model_")
         X, y = self._labelled(X, y, reset=first)
         if first:
             self._reset(np.unique(y if classes is None else classes))
         self._refuse_new(y)
-        return self._learn(X, y, 1)
+        return self._learn(X, y, sample_weight, 1)
 
     def decision_function(self, X: Any) -> Array:
         """For two classes the score of the second (N,), for more one of each (N, classes)."""
         scores = np.array([self.model_.scores(x) for x in self._table(X)])
-        return -scores[:, 0] if len(self.classes_) <= 2 else scores
+        return scores[:, -1] if len(self.classes_) <= 2 else scores
 
     def predict_proba(self, X: Any) -> Array:
         """A probability for each row and class. (N, classes)"""
@@ -210,14 +228,16 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return X, y
 
     def _models(self) -> list[Single]:
-        return [each for _, each in self.model_.models]
+        return self.model_.singles
 
-    def _only(self) -> Single:
-        return self.model_.only(self.classes_.tolist())
+    def hand_over(self, path: str | os.PathLike[str]) -> None:
+        """Write what it has learnt of two classes, 0 (or -1) and 1, to a file with which agents can begin."""
+        check_is_fitted(self)
+        hand_over(path, self.model_, self.classes_.tolist(), self._names())
 
     def _reset(self, classes: npt.NDArray[Any]) -> None:
         self.classes_ = classes
-        self.model_ = OneVsRest[int](self.model, range(len(classes)))
+        self.model_ = faces.classifier(self.model, range(len(classes)))
         self.model_.grow(range(self.n_features_in_))
 
     def _refuse_new(self, y: Any) -> None:
@@ -228,9 +248,9 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
                 f"{self.classes_.tolist()}; name all in the first partial_fit(classes=)"
             )
 
-    def _learn(self, X: Array, y: Any, passes: int) -> MultiKernelClassifier:
-        labels = np.searchsorted(self.classes_, y).tolist()
+    def _learn(self, X: Array, y: Any, sample_weight: Any, passes: int) -> MultiKernelClassifier:
+        labels, weights = np.searchsorted(self.classes_, y).tolist(), self._weights(X, sample_weight)
         for _ in range(passes):
-            for x, label in zip(X, labels, strict=True):
-                self.model_.learn(x, label)
+            for x, label, weight in zip(X, labels, weights, strict=True):
+                self.model_.learn(x, label, weight)
         return self

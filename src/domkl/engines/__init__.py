@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ..base import checks
 from ..base.errors import InputError
@@ -153,13 +153,16 @@ def make_device(
     return NumpyDevice(V, deg, rates, loss, step, memory)
 
 
-def make_rows(name: str, settings: ModelMaker, J: int, d: int, dtype: Float, threads: int = 1) -> Model:
+def make_rows(
+    name: str, settings: ModelMaker, J: int, d: int, dtype: Float, m: int = 1, threads: int = 1
+) -> Model:
     """J rows of any model, by the engine's name: native where an engine has its rounds."""
-    if isinstance(settings, Auto) and name != "mpi" and chosen(name) == "native":
+    has_native = isinstance(settings, Auto) and settings.loss != "classes"
+    if has_native and name != "mpi" and chosen(name) == "native":
         from .native_auto import NativeAuto
 
-        return NativeAuto.make(settings, J, d, dtype, threads)
-    return settings.make(J, d, dtype)
+        return NativeAuto.make(cast(Auto, settings), J, d, dtype, m, threads)
+    return settings.make(J, d, dtype, m)
 
 
 def guard(name: str) -> AbstractContextManager[None]:

@@ -46,6 +46,13 @@ class Matrices(Inverse):
         base[lower] = base.T[lower] = half
         return base, terms[:used]
 
+    def times(self, B: Array) -> Array:
+        return np.stack([self.whole(j) @ B[j] for j in range(len(B))])
+
+    def lower(self, u: Array) -> None:
+        for j, one in enumerate(u):
+            self.put(j, self.whole(j) - np.outer(one, one))
+
     def state(self) -> dict[str, Array]:
         base, U, n = (np.zeros(self.shape_of(field), self.kind_of(field)) for field in self.FIELDS)
         for j in range(self.sizes["J"]):
@@ -79,7 +86,7 @@ class Predicted:
     @property
     def y_hat(self) -> Array:
         J, m = self.rows.J, self.rows.m
-        return self.flat[: J * m : m]
+        return self.flat[: J * m].reshape(J, m)
 
     @cached_property
     def _mixtures(self) -> tuple[Mixed, Mixed]:
@@ -114,9 +121,9 @@ class NativeAuto(AutoRows):
         self._bind()
 
     @classmethod
-    def make(cls, settings: Auto, J: int, d: int, dtype: Float, threads: int = 1) -> NativeAuto:
+    def make(cls, settings: Auto, J: int, d: int, dtype: Float, m: int = 1, threads: int = 1) -> NativeAuto:
         """As `Auto.make`."""
-        made = cast(NativeAuto, settings.make(J, d, dtype, cls))
+        made = cast(NativeAuto, settings.make(J, d, dtype, m, cls))
         made.threads = min(threads, J)
         made._bind()
         return made
@@ -153,12 +160,18 @@ class NativeAuto(AutoRows):
             self.native.predict(prediction.x, np.empty(self.native.size))
             self._open = prediction
 
-    def learn(self, prediction: Any, y: Array, earlier: Any = None) -> dict[str, Array]:
-        if not isinstance(prediction, Predicted):
-            self._open = None
-            return super().learn(prediction, y, earlier)
-        self._learn(prediction, y, *self._past(prediction if earlier is None else earlier))
-        return self._message()
+    def learn(
+        self, prediction: Any, y: Array, earlier: Any = None, weight: Array | None = None
+    ) -> dict[str, Array]:
+        if isinstance(prediction, Predicted) and weight is None and not np.isnan(y).any():
+            self._learn(prediction, y, *self._past(prediction if earlier is None else earlier))
+            return self._message()
+        if isinstance(prediction, Predicted):  # weights and missing labels are for the NumPy form
+            earlier = prediction if earlier is None else earlier
+            prediction = super().predict(prediction.x)
+        sent = super().learn(prediction, y, earlier, weight)
+        self._bind()
+        return sent
 
     def _learn(self, prediction: Predicted, y: Array, flat: Array, has_apart: bool) -> None:
         self.keep(prediction)
@@ -191,6 +204,8 @@ class NativeAuto(AutoRows):
         return Mixed(*found[:4]), Mixed(*found[4:])
 
     def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        if np.isnan(self.trust.y).any():  # missing labels are for the NumPy form
+            return super().believes(who, sent)
         alike = self.noted(who, sent)
         used = np.empty(alike.shape, bool)
         theta = np.ascontiguousarray(sent["theta"], self.dtype)
@@ -200,14 +215,15 @@ class NativeAuto(AutoRows):
     def alone(self, prediction: Any) -> Array:
         if not isinstance(prediction, Predicted) or not prediction.has_apart:
             return super().alone(prediction)
-        whole = self.J * self.m * (len(WHOLE) + 5)
-        return prediction.flat[whole : whole + self.J * self.m : self.m]
+        n = self.J * self.m
+        whole = n * (len(WHOLE) + 5)
+        return prediction.flat[whole : whole + n].reshape(self.J, self.m)
 
     def models(self, prediction: Any) -> Array:
         if not isinstance(prediction, Predicted):
             return super().models(prediction)
         n, experts = self.J * self.m, len(WHOLE) + 1
-        return prediction.flat[n : n * (1 + experts)].reshape(self.J, self.m, experts)[:, 0]
+        return prediction.flat[n : n * (1 + experts)].reshape(self.J, self.m, experts)
 
     def rest(self) -> dict[str, Array]:
         self._open = None
@@ -242,7 +258,7 @@ class NativeAuto(AutoRows):
     # Rounds without neighbours
 
     def learn_alone(self, prediction: Any, y: Array) -> bool:
-        if not self.is_lone:
+        if not self.is_lone or np.isnan(y).any():
             return False
         if isinstance(prediction, Predicted):
             self._learn(prediction, y, prediction.flat, False)
@@ -253,7 +269,7 @@ class NativeAuto(AutoRows):
         return True
 
     def rounds(self, X: Array, y: Array) -> Predictions | None:
-        if not self.is_lone:
+        if not self.is_lone or np.isnan(y).any():
             return None
         x, y = (np.ascontiguousarray(part.swapaxes(0, 1), np.float64) for part in (X, y))
         found, t = np.empty((len(x), self.native.size)), 0
@@ -275,10 +291,10 @@ class NativeAuto(AutoRows):
         return self._seen(found)
 
     def _seen(self, found: Array) -> Predictions:
-        """What was predicted of the first targets, from predictions one after the other."""
+        """What was predicted, from predictions one after the other."""
         J, m, E = self.J, self.m, len(WHOLE) + 1
-        experts = found[:, J * m : J * m * (1 + E)].reshape(-1, J, m, E)[:, :, 0]
-        y_hat = found[:, : J * m : m].T
+        experts = found[:, J * m : J * m * (1 + E)].reshape(-1, J, m, E)
+        y_hat = found[:, : J * m].reshape(-1, J, m).swapaxes(0, 1)
         return Predictions(y_hat, y_hat, experts.swapaxes(0, 1))
 
     def _close(self) -> None:
@@ -297,6 +313,14 @@ class NativeAuto(AutoRows):
 
     def grow(self, d: int) -> None:
         super().grow(d)
+        self._bind()
+
+    def grow_targets(self, m: int) -> None:
+        super().grow_targets(m)
+        self._bind()
+
+    def keep_sign(self, k: int) -> None:
+        super().keep_sign(k)
         self._bind()
 
     def drop_samples(self) -> None:

@@ -7,13 +7,14 @@ model.predict(x), model.learn(x, y)   # x (d,) may hold NaN where a value is mis
 
 from __future__ import annotations
 
-from .classes import OneVsRest
-from .models import Single, explain, for_numbers, hand_over, kind_of, make, mean_part
+from .classes import Classes, classifier
+from .models import Single, explain, for_numbers, hand_over, kind_of, make, mean_part, refuse_one_target
 from .paper import digest
 
 __all__ = [
-    "OneVsRest",
+    "Classes",
     "Single",
+    "classifier",
     "digest",
     "explain",
     "for_numbers",
@@ -21,4 +22,5 @@ __all__ = [
     "kind_of",
     "make",
     "mean_part",
+    "refuse_one_target",
 ]

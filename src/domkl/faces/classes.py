@@ -1,8 +1,9 @@
-"""Several classes from models of one target."""
+"""Several classes on one device: a target each on one matrix, or one model against the rest each."""
 
 from __future__ import annotations
 
 import copy
+import os
 from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
@@ -11,28 +12,150 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.types import Array
-from ..learning.losses import probability
+from ..learner.handed import HandedModel, input_names, refuse_untaught, write
+from ..learning.losses import log_odds, probability
 from ..learning.settings import ModelSettings
-from .models import Single, for_classes, make
+from .models import Single, for_classes, kind_of, make
+from .online import SingleRows
 
 Label = TypeVar("Label", bound=Hashable)
 #: Samples of other classes that the model of a new class begins with.
 BEFORE = 32
 
 
-class OneVsRest(Generic[Label]):
-    """A model for each class against the rest, or one for two; classes may appear at any time."""
+def hand_over(
+    path: str | os.PathLike[str], model: Classes[Any], classes: Sequence[Any], names: Sequence[Hashable]
+) -> None:
+    """Write what it has learnt of two classes, and no sample, to a file."""
+    found = model.handed(input_names(names), classes)
+    refuse_untaught(model.n)
+    write(path, found)
 
-    def __init__(self, settings: ModelSettings | None, classes: Sequence[Label] = ()) -> None:
-        self.settings, self.keys = for_classes(settings), list[Hashable]()
+
+def classifier(settings: ModelSettings | None, classes: Sequence[Label] = ()) -> Classes[Label]:
+    """What learns classes with these settings; they may appear at any time."""
+    chosen = for_classes(settings)
+    return (OneMatrix if kind_of(chosen).has_targets else OneVsRest)(chosen, classes)
+
+
+class Classes(Generic[Label]):
+    """Classes of samples x (d,), with names of any kind."""
+
+    def __init__(self, settings: ModelSettings, classes: Sequence[Label] = ()) -> None:
+        self.settings, self.keys = settings, list[Hashable]()
         self.classes: dict[Label, int] = {}
-        self.models: list[tuple[float, Single]] = []  # sign, model
-        self.last: deque[Array] = deque(maxlen=BEFORE)  # inputs
         for label in classes:
             self.add(label)
 
     def add(self, label: Label) -> None:
         """Add a class of which no sample was learnt yet."""
+        raise NotImplementedError
+
+    def grow(self, keys: Sequence[Hashable]) -> None:
+        """Add inputs."""
+        for model in self.singles:
+            model.grow(keys)
+        self.keys += keys
+
+    def learn(self, x: Array, label: Label, weight: float = 1.0) -> None:
+        """Learn a sample, perhaps of a new class, which counts as often as `weight` says."""
+        raise NotImplementedError
+
+    def scores(self, x: Array) -> list[float]:
+        """The log-odds of each class."""
+        raise NotImplementedError
+
+    def probabilities(self, x: Array) -> list[float]:
+        """The probability of each class; they sum to 1."""
+        raise NotImplementedError
+
+    @property
+    def singles(self) -> list[Single]:
+        """The models that it consists of."""
+        raise NotImplementedError
+
+    @property
+    def n(self) -> int:
+        """How many samples were learnt."""
+        return max((model.n for model in self.singles), default=0)
+
+    def handed(self, names: tuple[str, ...], classes: Sequence[Any]) -> HandedModel:
+        """What it has learnt of two classes, as agents have them, without samples."""
+        if not _are_plain(classes):
+            shown = ", ".join(map(str, classes))
+            raise InputError(
+                f"the model's classes are {shown}; expected 0 and 1, or -1 and 1, as agents have; "
+                "teach it with such labels"
+            )
+        return self._handed(names, max(range(2), key=lambda k: classes[k]))
+
+    def _handed(self, names: tuple[str, ...], k: int) -> HandedModel:
+        """Of which class k is 1, and the other -1."""
+        raise NotImplementedError
+
+
+class OneMatrix(Classes[Label]):
+    """One model with a target for each class: 1 for samples of the class, else 0.
+
+    All targets share a matrix, so that many classes cost little more than one. A new class is a target more,
+    of which all samples before had 0.
+
+    Examples
+    --------
+    >>> import domkl, numpy as np
+    >>> model = OneMatrix(domkl.Auto(size=100, loss="classes"))
+    >>> model.grow(["x"])
+    >>> for x in np.random.default_rng(0).uniform(-2, 2, size=(200, 1)):
+    ...     model.learn(x, "left" if x[0] < -1 else "right" if x[0] > 1 else "middle")
+    >>> found = dict(zip(model.classes, model.probabilities(np.array([-1.8])), strict=True))
+    >>> max(found, key=found.get)
+    'left'
+    """
+
+    model: Single | None = None  # made with the first class
+
+    def add(self, label: Label) -> None:
+        m = len(self.classes) + 1
+        if self.model is None:
+            self.model = make(self.settings)
+            self.model.grow(self.keys)
+        else:
+            self.model.grow_targets(m)
+        self.classes[label] = m - 1
+
+    def learn(self, x: Array, label: Label, weight: float = 1.0) -> None:
+        if label not in self.classes:
+            self.add(label)
+        assert self.model is not None
+        target = np.zeros(len(self.classes))
+        target[self.classes[label]] = 1
+        self.model.learn(x, target, weight)
+
+    def scores(self, x: Array) -> list[float]:
+        return [log_odds(2 * p - 1) for p in self.probabilities(x)]
+
+    def probabilities(self, x: Array) -> list[float]:
+        assert self.model is not None
+        return [float(p) for p in np.reshape(self.model.predict(x), -1)]
+
+    @property
+    def singles(self) -> list[Single]:
+        return [] if self.model is None else [self.model]
+
+    def _handed(self, names: tuple[str, ...], k: int) -> HandedModel:
+        assert isinstance(self.model, SingleRows)
+        return self.model.handed_sign(names, k)
+
+
+class OneVsRest(Classes[Label]):
+    """A model for each class against the rest, or one for two, where a model has one target."""
+
+    def __init__(self, settings: ModelSettings, classes: Sequence[Label] = ()) -> None:
+        self.models: list[tuple[float, Single]] = []  # sign, model
+        self.last: deque[Array] = deque(maxlen=BEFORE)  # inputs
+        super().__init__(settings, classes)
+
+    def add(self, label: Label) -> None:
         if len(self.classes) == 2:  # the second was "not the first": its own model starts from there
             sign, first = self.models[0]
             self.models.append((-sign, copy.deepcopy(first)))
@@ -44,27 +167,19 @@ class OneVsRest(Generic[Label]):
             self.models.append((sign, model))
         self.classes[label] = len(self.classes)
 
-    def grow(self, keys: Sequence[Hashable]) -> None:
-        """Add inputs."""
-        for _, model in self.models:
-            model.grow(keys)
-        self.keys += keys
-
-    def learn(self, x: Array, label: Label) -> None:
-        """Learn a sample, perhaps of a new class."""
+    def learn(self, x: Array, label: Label, weight: float = 1.0) -> None:
         if label not in self.classes:
             self.add(label)
         mine = self.classes[label]
         for k, (sign, model) in enumerate(self.models):
-            model.learn(x, sign if k == mine else -sign)
+            model.learn(x, sign if k == mine else -sign, weight)
         self.last.append(x.copy())
 
     def scores(self, x: Array) -> list[float]:
-        """The log-odds of each class; for two classes of the first alone."""
-        return [sign * model.score(x) for sign, model in self.models]
+        found = [sign * model.score(x) for sign, model in self.models]
+        return [found[0], -found[0]] if len(self.classes) == 2 else found
 
     def probabilities(self, x: Array) -> list[float]:
-        """The probability of each class; they sum to 1."""
         if len(self.classes) == 1:
             return [1.0]
         found = [probability(score) for score in self.scores(x)]
@@ -73,15 +188,12 @@ class OneVsRest(Generic[Label]):
         total = sum(found)
         return [one / total for one in found]
 
-    def only(self, classes: Sequence[Label]) -> Single:
-        """The one model of two classes, as agents have them."""
-        if not _are_plain(classes):
-            shown = ", ".join(map(str, classes))
-            raise InputError(
-                f"the model's classes are {shown}; expected 0 and 1, or -1 and 1, as agents have; "
-                "teach it with such labels"
-            )
-        return self.models[0][1]
+    @property
+    def singles(self) -> list[Single]:
+        return [model for _, model in self.models]
+
+    def _handed(self, names: tuple[str, ...], k: int) -> HandedModel:
+        return self.models[0][1].handed(names)
 
 
 def _are_plain(classes: Sequence[Any]) -> bool:

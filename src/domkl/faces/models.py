@@ -35,32 +35,46 @@ class Taught(Protocol):
     def d(self) -> int:
         """How many inputs a sample has."""
 
-    def as_function(self, row: int = 0) -> tuple[Function, Usual]:
-        """What learner `row` predicts, as a function of many samples, and usual values of its inputs."""
+    @property
+    def m(self) -> int:
+        """How many targets it predicts."""
+
+    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
+        """What learner `row` predicts of a target, for many samples, and usual values of its inputs."""
 
     def handed(self, names: tuple[str, ...] = ()) -> HandedModel:
         """What it has learnt, without samples."""
 
 
 class Single(Taught, Protocol):
-    """A model of one target on one device; samples x (d,) have any scale, and NaN where one is missing."""
+    """A model on one device; samples x (d,) have any scale, and NaN where one is missing.
+
+    Of several targets, y and what it predicts are (m,), NaN where a label is not known.
+    """
 
     passes: ClassVar[int]  # how often it goes through a table, unless told otherwise
+    has_targets: ClassVar[bool]  # whether it can predict several, and gain more
 
-    def predict(self, x: Array) -> float:
+    def predict(self, x: Array) -> Any:
         """The target at x; for the logistic loss 2 P(y = +1) - 1."""
 
     def score(self, x: Array) -> float:
         """The target at x; for the logistic loss the log-odds of y = +1."""
 
-    def learn(self, x: Array, y: float) -> None:
-        """Learn a sample; an x that is the array last predicted must not have changed since."""
+    def learn(self, x: Array, y: Any, weight: float = 1.0) -> None:
+        """Learn a sample, which counts as often as `weight` says.
+
+        An x that is the array last predicted must not have changed since.
+        """
 
     def predict_dict(self, x: dict[Any, Any]) -> float | None:
         """`predict` for values by key, where that is fast; None where it needs an array."""
 
     def learn_dict(self, x: dict[Any, Any], y: float) -> bool:
         """`learn` for values by key, where that is fast; False, and nothing learnt, where it is not."""
+
+    def grow_targets(self, m: int) -> None:
+        """Predict m targets from now on; the new ones, which come last, were 0 so far."""
 
     def grow(self, keys: Sequence[Hashable]) -> None:
         """Add inputs after those there are; the keys identify them."""
@@ -92,8 +106,15 @@ def for_numbers(model: ModelSettings | None) -> ModelSettings:
     """Settings of a model whose targets are numbers."""
     settings = check(model)
     if settings.loss_function.classifies:
-        raise InputError("loss is 'logistic'; expected 'squared' for numbers; use MultiKernelClassifier")
+        name = settings.loss_function.name
+        raise InputError(f"loss is {name!r}; expected 'squared' for numbers; use MultiKernelClassifier")
     return settings
+
+
+def refuse_one_target(settings: ModelSettings) -> None:
+    """Refuse a model that predicts one target only."""
+    if not kind_of(settings).has_targets:
+        raise InputError("domkl.Paper predicts one target; expected domkl.Auto for several; use that")
 
 
 def for_classes(model: ModelSettings | None) -> ModelSettings:
@@ -102,12 +123,12 @@ def for_classes(model: ModelSettings | None) -> ModelSettings:
     start = getattr(settings, "start", 0.0)
     if start:
         raise InputError(f"start is {start}; expected 0 for classes; leave it out")
-    return dataclasses.replace(settings, loss="logistic")
+    return dataclasses.replace(settings, loss="classes" if kind_of(settings).has_targets else "logistic")
 
 
-def make(settings: ModelSettings) -> Single:
-    """The model of these settings, without inputs yet."""
-    made: Single = kind_of(settings)(settings)
+def make(settings: ModelSettings, m: int = 1) -> Single:
+    """The model of these settings for m targets, without inputs yet."""
+    made: Single = kind_of(settings)(settings, m)
     return made
 
 
@@ -120,6 +141,7 @@ def explain(
     names: Sequence[str] = (),
     groups: Sequence[Group] = (),
     row: int = 0,
+    target: int = 0,
 ) -> Effects | Contributions:
     """Which inputs matter to a learner: overall, or to the prediction of x (d,). See `learning.explain`."""
     refuse_untaught(model.n)
@@ -131,8 +153,8 @@ def explain(
             "input in one group, and a name for each; fix them"
         )
     if x is None:
-        return effects(*model.as_function(row), names, groups)
-    return contributions(*model.as_function(row), x, names, groups)
+        return effects(*model.as_function(row, target), names, groups)
+    return contributions(*model.as_function(row, target), x, names, groups)
 
 
 def refuse_untaught(n: int) -> None:
@@ -142,8 +164,8 @@ def refuse_untaught(n: int) -> None:
 
 
 def mean_part(models: Sequence[Taught]) -> Array:
-    """How much each input matters, averaged over models of the same inputs; they sum to 1. (d,)"""
-    found = [explain(model) for model in models]
+    """How much each input matters, averaged over models and their targets; they sum to 1. (d,)"""
+    found = [explain(model, target=k) for model in models for k in range(model.m)]
     return np.asarray(np.mean([each.part for each in found if isinstance(each, Effects)], axis=0))
 
 

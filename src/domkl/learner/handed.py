@@ -60,6 +60,11 @@ class HandedAuto:
         return int(self.rows["inputs"])
 
     @property
+    def targets(self) -> int:
+        """How many targets it predicts."""
+        return int(self.rows["targets"])
+
+    @property
     def loss(self) -> str:
         """The name of its loss."""
         return self.settings.loss
@@ -78,7 +83,7 @@ class HandedAuto:
 
     def start(self, dtype: Float = np.float64, engine: str = "auto") -> AutoRows:
         """The row itself."""
-        made = cast(AutoRows, engines.make_rows(engine, self.settings, 1, self.inputs, dtype))
+        made = cast(AutoRows, engines.make_rows(engine, self.settings, 1, self.inputs, dtype, self.targets))
         made.restore(as_precise(self.rows, made))
         return made
 
@@ -104,6 +109,7 @@ class HandedPaper:
     """A taught model of kind "paper": kernels, parameters, and the scale that was learnt."""
 
     kind: ClassVar[str] = "paper"
+    targets: ClassVar[int] = 1
 
     V: Array  # (P, D, d)
     theta: Array  # (P, 2D)
@@ -146,7 +152,7 @@ class HandedPaper:
         need(bool((state["q"] >= 0).all() and (state["factor"] >= 0).all()), "a weight or factor is below 0")
         need(abs(float(state["y_mean"])) <= checks.LARGEST, f"y_mean is {state['y_mean']}")
         need(checks.NARROWEST < float(state["y_scale"]) <= checks.LARGEST, f"y_scale is {state['y_scale']}")
-        need(state["loss"] in Auto.LOSSES, f"loss is {checks.short(state['loss'])}")
+        need(state["loss"] in ("squared", "logistic"), f"loss is {checks.short(state['loss'])}")
         plain = {name: state[name] for name in (*cls.ARRAYS, "y_mean", "y_scale", "loss")}
         return cls(**plain, rates=Rates(*state["rates"]), names=_check_names(state["names"], d))
 

@@ -99,6 +99,32 @@ class Concept:
             )
         return np.array(found)
 
+    def widen_targets(self, m: int) -> None:
+        """Have m targets from now on; the new ones, which come last, begin with the first values."""
+        more = m - self.sizes["m"]
+        for field in self.FIELDS:
+            if "m" in field.shape.split():
+                axis = field.shape.split().index("m")
+                value = getattr(self, field.name)
+                room = [(0, more if i == axis else 0) for i in range(value.ndim)]
+                setattr(self, field.name, np.pad(value, room, constant_values=field.first))
+        self.sizes["m"] = m
+
+    def keep_target(self, k: int) -> None:
+        """Have target k alone from now on."""
+        for field in self.FIELDS:
+            if "m" in field.shape.split():
+                axis = field.shape.split().index("m")
+                setattr(self, field.name, np.take(getattr(self, field.name), [k], axis))
+        self.sizes["m"] = 1
+
+    def put_back(self, before: Mapping[str, Array], missing: Any) -> None:
+        """Give targets (J, m) that are missing, and rows without any other, the state of before."""
+        rows = missing.all(1)
+        for field in self.FIELDS:
+            at = missing if field.shape.startswith("J m") else rows
+            getattr(self, field.name)[at] = before[field.name][at]
+
     def reset(self, rows: Any, *names: str) -> None:
         """Give rows the first values of some fields, or of all."""
         for field in self.FIELDS:

@@ -77,6 +77,37 @@ def logistic(reg: float = 0.0) -> Loss:
     return Loss("logistic", _logistic_value, _logistic_slope, _logistic_prox, reg, classifies=True)
 
 
+def classes() -> Loss:
+    """(s - y)^2 of each of k classes, a target each: 1 where the sample is of that class, else 0.
+
+    Predictions are probabilities: see `probabilities`.
+    """
+    return squared()._replace(name="classes", classifies=True)
+
+
+def probabilities(scores: Array) -> Array:
+    """Scores of classes (..., k) as probabilities: what is below 0 counts as 0, and they sum to 1.
+
+    >>> import numpy as np
+    >>> probabilities(np.array([0.9, -0.1, 0.3]))
+    array([0.75, 0.  , 0.25])
+    """
+    positive = np.maximum(scores, 0.0)
+    total = positive.sum(-1, keepdims=True)
+    return np.asarray(np.where(total > 0, positive / np.where(total > 0, total, 1), 1 / scores.shape[-1]))
+
+
+def one_hot(labels: Array, k: int) -> Array:
+    """Labels 0 to k - 1, NaN where one is not known, as k targets. (...) -> (..., k)"""
+    known = ~np.isnan(labels)
+    bad = known & ~np.isin(labels, np.arange(k))
+    if bad.any():
+        raise InputError(
+            f"y holds the class {labels[bad].flat[0]:g}; expected 0 to {k - 1}; number the classes from 0 on"
+        )
+    return np.where(known[..., None], labels[..., None] == np.arange(k), np.nan)
+
+
 NAMED: dict[str, Callable[[], Loss]] = {
     "squared": squared,
     "ridge": ridge,
@@ -95,18 +126,23 @@ def get(loss: str | Loss) -> Loss:
 def labels(loss: Loss, y: Array, name: str = "y") -> Array:
     """Labels in the form that `loss` needs: unchanged for regression, -1 or +1 for classification.
 
-    Labels outside the bounds of `loss` are refused.
+    Labels outside the bounds of `loss` are refused; NaN is a label that is not known.
     """
     if not loss.classifies:
         return y if loss.bounds is None else _inside(*loss.bounds, y, name)
-    bad = ~np.isin(y, (-1.0, 0.0, 1.0))
+    several = loss.name == "classes"
+    bad = ~(np.isin(y, (0.0, 1.0) if several else (-1.0, 0.0, 1.0)) | np.isnan(y))
+    if bad.any() and several:
+        raise InputError(
+            f"{name} holds {y[bad].flat[0]:g}; expected 1 for the class of a sample, and 0 for others"
+        )
     if bad.any():
         found = y[bad].flat[0] if y.ndim else y[()]
         raise InputError(
             f"{name} holds the label {found:g}; expected -1 and +1 (or 0 and 1) for the logistic loss; "
             "map the classes to -1 and +1"
         )
-    return np.where(y > 0, 1.0, -1.0).astype(y.dtype)
+    return y if several else np.where(np.isnan(y), y, np.where(y > 0, 1.0, -1.0)).astype(y.dtype)
 
 
 def _inside(low: float, high: float, y: Array, name: str) -> Array:
@@ -139,6 +175,17 @@ def one_label(loss: Loss, y: float, dtype: npt.DTypeLike = np.float64) -> Array:
     """A single label, checked, in the form that `loss` needs. ()"""
     label = checks.finite("y", checks.floats("y", y, dtype))
     return labels(loss, checks.shape("y", label, (), "give one label at a time"))
+
+
+def one_sample(loss: Loss, y: npt.ArrayLike, m: int) -> Array:
+    """The labels of a sample, a number or one for each of m targets, NaN where one is not known. (m,)"""
+    if m == 1:
+        return one_label(loss, np.reshape(y, ()) if np.shape(y) == (1,) else y).reshape(1)  # type: ignore[arg-type]
+    values = checks.floats("y", y)
+    if loss.name == "classes" and not values.ndim:
+        values = one_hot(values, m)
+    label = checks.shape("y", values, (m,), "give one label for each target, NaN for none")
+    return labels(loss, checks.finite_or_missing("y", label))
 
 
 def log_odds(prediction: float) -> float:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: The most parameters of `Auto`: time and memory grow with the square, 20,000 take about 2 GB a learner.
 MOST_SIZE = 20_000
+#: What learners of an `Auto` must have in common.
+ALIKE = "model, inputs, targets, dtype and payload"
 #: The most inputs of `Auto`: 4096 take 5 ms a sample and 0.2 GB, and a message of their scale 0.7 MB.
 MOST_INPUTS = 4096
 #: The most frequencies that are drawn, P D d: 1 GiB of them.
@@ -117,7 +119,8 @@ class Auto:
     Parameters
     ----------
     size : number of parameters, 16 to 20,000; time and memory of a sample grow with its square.
-    loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1).
+    loss : "squared" for numbers, "logistic" for labels of -1 and +1 (0 is read as -1), "classes" for labels
+        from 0 to k - 1: a target each, on one matrix, whose predictions are probabilities.
     seed : of the random features; the same at every learner.
     start : what is predicted before the first label.
     forgetting : "auto" (the past is dropped when the last samples alone predict clearly better) or "none"
@@ -141,7 +144,7 @@ class Auto:
     has_kernels: ClassVar[bool] = False  # whether weights are of kernels, with rates of their own
     has_rates: ClassVar[bool] = False  # which may depend on the stream's length
     predicts_log_odds: ClassVar[bool] = False  # of classes, and not a score in [-1, 1]
-    LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic")
+    LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic", "classes")
     #: Settings that each learner may choose for itself.
     OWN: ClassVar[tuple[str, ...]] = ("outliers", "bounds")
     #: Settings that are tables of their own.
@@ -165,7 +168,7 @@ class Auto:
         checks.count("seed", self.seed, least=0)
         object.__setattr__(self, "start", float(checks.finite("start", checks.floats("start", self.start))))
         checks.one_of("forgetting", self.forgetting, ("auto", "none"))
-        object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, losses.get(self.loss)))
+        object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, self._loss()))
 
     @property
     def table(self) -> dict[str, Any]:
@@ -175,20 +178,25 @@ class Auto:
     @property
     def loss_function(self) -> Loss:
         """The loss as an object."""
-        return losses.get(self.loss)._replace(bounds=self.bounds)
+        return self._loss()._replace(bounds=self.bounds)
 
-    def make(self, J: int, d: int, dtype: Float, kind: type[AutoRows] | None = None) -> Model:
-        """J rows for samples of d inputs, called 0, 1 .. until they are connected; of a `kind` if given."""
+    def _loss(self) -> Loss:
+        return losses.classes() if self.loss == "classes" else losses.get(self.loss)
+
+    def make(self, J: int, d: int, dtype: Float, m: int = 1, kind: type[AutoRows] | None = None) -> Model:
+        """J rows for samples of d inputs and m targets, called 0, 1 .. until they are connected; of a `kind`
+        if given."""
         from .auto import AutoRows
 
-        made = (kind or AutoRows)(self, d, range(J), np.zeros(J), np.zeros(J), dtype)
+        made = (kind or AutoRows)(self, d, range(J), np.zeros(J), np.zeros(J), dtype, m)
         alike = {name: value for name, value in describe(self).items() if name not in self.OWN}
-        made.identity, made.must_match = f"{alike} {d} {np.dtype(dtype)}", "model, inputs, dtype and payload"
+        made.identity, made.must_match = f"{alike} {d} {m} {np.dtype(dtype)}", ALIKE
         return made
 
     def check_sizes(self, rows: Mapping[str, Any]) -> None:
         """Raise ValueError unless a state's arrays are as large as it says; `restore` checks the rest."""
-        d, K = rows["inputs"], rows["consensus"]["theta"].shape[-1]
+        d, (m, K) = rows["inputs"], rows["consensus"]["theta"].shape[-2:]
+        checks.need(type(rows["targets"]) is int and rows["targets"] == m > 0, f"it has {m} targets")
         good = type(d) is int and self.check_inputs(d) == rows["scale"]["mean"].shape[-1]
         checks.need(good, f"it has {d} inputs")
         checks.need(self.size - 1 <= K <= self.size, f"size is {self.size} with {K} parameters")
@@ -308,6 +316,12 @@ class Paper:
         if self.kernels is None or isinstance(self.kernels, KernelSpec):
             return (self.kernels or KernelSpec()).draw(d, trial)
         return kernels.check(self.kernels, d, np.asarray(self.kernels).dtype)
+
+    @staticmethod
+    def refuse_targets(m: int) -> None:
+        """Refuse more targets than one."""
+        if m != 1:
+            raise InputError(f"y has {m} targets; expected one with domkl.Paper; use domkl.Auto for several")
 
     @property
     def inputs(self) -> int | None:

@@ -51,7 +51,9 @@ def simulate(
     Parameters
     ----------
     X, y : streams of all learners, (J, T, d) and (J, T), perhaps memory-mapped; or, as X, an iterable of
-        blocks (X (J, B, d), y (J, B)) with y=None, for streams that do not fit into memory.
+        blocks (X (J, B, d), y (J, B)) with y=None, for streams that do not fit into memory. Of m targets y is
+        (J, T, m), NaN where a label is not known; with the loss "classes" (J, T) of labels from 0 to k - 1,
+        whose probabilities `y_hat` (J, T, k) has.
     graph : networkx graph, adjacency, list of edges, or a name such as "ring".
     model : `domkl.Auto()` (the default: nothing to tune, raw inputs of any scale, NaN where one is missing)
         or `domkl.Paper(...)`, or one of your own: see docs/extend.md.

@@ -35,7 +35,7 @@ class Memory(Concept):
         self.allocate(np.float64, J=J, d=d, m=m)
         # Twice as long as needed, so that samples move to the front only every `size` rounds.
         self._X, self._Y = np.zeros((J, 2 * size, d)), np.zeros((J, 2 * size, m))
-        self._end = np.zeros(1, int)
+        self._W, self._end = np.zeros((J, 2 * size)), np.zeros(1, int)
 
     @property
     def _kept(self) -> slice:
@@ -52,12 +52,14 @@ class Memory(Concept):
         """(J, n, m)"""
         return self._Y[:, self._kept]
 
-    def add(self, x: Array, y: Array) -> None:
-        """A sample of each row. (J, d), (J, m)"""
+    def add(self, x: Array, y: Array, weight: npt.ArrayLike = 1.0) -> None:
+        """A sample of each row, (J, d) and (J, m), and how much it counts (J,)."""
         if self._end[0] == self._X.shape[1]:
-            self._X[:, : self.size], self._Y[:, : self.size] = self.X.copy(), self.Y.copy()
+            for kept in (self._X, self._Y, self._W):
+                kept[:, : self.size] = kept[:, self.size :]
             self._end[0] = self.size
-        self._X[:, self._end[0]], self._Y[:, self._end[0]] = x, y
+        end = self._end[0]
+        self._X[:, end], self._Y[:, end], self._W[:, end] = x, y, weight
         self._end += 1
         for counter in (self.count, self.useful, self.fresh):
             counter += 1
@@ -82,10 +84,19 @@ class Memory(Concept):
         self.sizes["d"] = d
         self.count[:] = np.minimum(self.count, 1)  # scales are taken again, as for a device that begins
 
+    def widen_targets(self, m: int) -> None:
+        """Have m targets from now on; the new ones were 0 so far."""
+        self._Y = np.pad(self._Y, ((0, 0), (0, 0), (0, m - self.sizes["m"])))
+        self.sizes["m"] = m
+
     def last(self, row: int, n: int) -> tuple[Array, Array]:
         """The last n samples of a row. (1, n, d), (n, m)"""
         n = min(n, self.X.shape[1])
         return self.X[row : row + 1, self.X.shape[1] - n :], self.Y[row, self.Y.shape[1] - n :]
+
+    def weights(self, row: int, n: int) -> Array:
+        """How much each of the last n samples of a row counts. (n,)"""
+        return self._W[row, self._kept][-n:]
 
     def correct(self, row: int, y: Array) -> None:
         """Replace the last labels of a row. (n, m)"""
@@ -93,12 +104,14 @@ class Memory(Concept):
 
     def state(self) -> dict[str, Any]:
         """Counts and the samples that are kept."""
-        return {**super().state(), "X": self.X.copy(), "Y": self.Y.copy()}
+        W = self._W[:, self._kept].copy()
+        return {**super().state(), "X": self.X.copy(), "Y": self.Y.copy(), "W": W}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`."""
         super().restore(state)
         n = min((*np.shape(np.asarray(state.get("X"))), 0, 0)[1], self.size)
         X = self._checked(Field(f"J {n} d", missing=True, name="X"), state.get("X"))
-        Y = self._checked(Field(f"J {n} m", name="Y"), state.get("Y"))
-        self._X[:, :n], self._Y[:, :n], self._end[0] = X, Y, n
+        Y = self._checked(Field(f"J {n} m", missing=True, name="Y"), state.get("Y"))
+        W = self._checked(Field(f"J {n}", low=0.0, name="W"), state.get("W"))
+        self._X[:, :n], self._Y[:, :n], self._W[:, :n], self._end[0] = X, Y, W, n

@@ -55,6 +55,11 @@ class Summary(NamedTuple):
         shape = np.vstack([mean, deviation, (q[1:-1] - low) / span])
         return cls(count, low, high, np.rint(np.clip(shape, 0, 1) * UNIT).astype(np.uint16))
 
+    def widened(self, more: int) -> Summary:
+        """With columns more, in which all samples are 0."""
+        low, high = (np.pad(bound, (0, more)) for bound in (self.low, self.high))
+        return Summary(self.samples, low, high, np.pad(self.shape, ((0, 0), (0, more))))
+
     @property
     def nbytes(self) -> int:
         """In a message."""
@@ -276,7 +281,7 @@ class Scale(Concept):
             return none
         power = 1 << np.maximum(np.frexp(counts.astype(float))[1] - 1, 0)
         lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
-        later = (counts % self.spread == 0) & (counts > 2 * self.spread) & (counts > power + lag)
+        later = (self.unlike > 0) & (4 * counts % self.spread == 0)  # messages were lost, or somebody is new
         due = counts == power + lag
         rows = (self.changed & (due | later | (self.number == 0))) | (
             due & (counts <= self.last + self.spread)
@@ -355,14 +360,31 @@ class Scale(Concept):
         self.center[j], self.width[j] = mean[d:], np.where(varies, high - low, 1)[d:]
         self.bottom[j], self.top[j] = low[d:], high[d:]
 
+    def widen_targets(self, m: int) -> None:
+        """Have m targets from now on; the new ones were 0 so far, in all that is known."""
+        more = m - self.sizes["m"]
+        super().widen_targets(m)
+        self.least[:, m - more :] = self.most[:, m - more :] = 0
+        self.known = [{name: one.widened(more) for name, one in row.items()} for row in self.known]
+        self.own = [None if own is None else np.pad(own, ((0, 0), (0, more))) for own in self.own]
+        self.repeat()
+
+    def keep_sign(self, k: int) -> None:
+        """Have target k alone, which was 0 or 1, and is -1 or 1 from now on."""
+        self.keep_target(k)
+        self.width *= 2
+        for name in ("center", "bottom", "top", "least", "most"):
+            setattr(self, name, 2 * getattr(self, name) - 1)
+
     def note_targets(self, y: Array) -> None:
-        """Widen the range of targets by new ones. (J, m)"""
-        np.minimum(self.least, y, out=self.least)
-        np.maximum(self.most, y, out=self.most)
+        """Widen the range of targets by new ones (J, m), NaN where one is missing."""
+        np.fmin(self.least, y, out=self.least)
+        np.fmax(self.most, y, out=self.most)
 
     def begin_targets(self, row: int, y: Array) -> None:
         """The range of a row's targets is that of these (n, m), whatever came before."""
-        self.least[row], self.most[row] = y.min(0), y.max(0)
+        self.least[row] = np.fmin.reduce(y, 0, initial=LARGEST)
+        self.most[row] = np.fmax.reduce(y, 0, initial=-LARGEST)
 
     # Use
 

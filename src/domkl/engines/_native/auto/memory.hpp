@@ -10,6 +10,7 @@ class Memory {
     Memory(Fields& of, const Sizes& n) : J(n.J), d(n.d), m(n.m), size(int64_t(of.number("memory.size"))) {
         of.get("memory._X", J * 2 * size * d, X);
         of.get("memory._Y", J * 2 * size * m, Y);
+        of.get("memory._W", J * 2 * size, W);
         of.get("memory._end", 1, end);
         of.get("memory.count", J, count);
         of.get("memory.useful", J, useful);
@@ -22,6 +23,7 @@ class Memory {
         for (int64_t j = 0; j < J; ++j) {
             std::copy_n(X + (2 * j + 1) * size * d, size * d, X + 2 * j * size * d);
             std::copy_n(Y + (2 * j + 1) * size * m, size * m, Y + 2 * j * size * m);
+            std::copy_n(W + (2 * j + 1) * size, size, W + 2 * j * size);
         }
         *end = size;
     }
@@ -29,6 +31,7 @@ class Memory {
     void add(int64_t j, const double* x, const double* y) const {
         std::copy_n(x, d, X + (2 * j * size + *end) * d);
         std::copy_n(y, m, Y + (2 * j * size + *end) * m);
+        W[2 * j * size + *end] = 1;
         ++count[j], ++useful[j], ++fresh[j];
     }
     // All rows have added one.
@@ -39,7 +42,7 @@ class Memory {
 
   private:
     int64_t J, d, m, size;
-    double *X, *Y;
+    double *X, *Y, *W;
     int64_t *end, *count, *useful, *fresh;
 };
 

@@ -29,7 +29,6 @@ class Scale {
         of.get("scale.most", n.J * m, most);
         of.get("scale.number", n.J, number);
         of.get("scale.changed", n.J, changed);
-        of.get("scale.heard", n.J, heard);
         of.get("scale.linked", n.J, linked);
     }
 
@@ -91,16 +90,15 @@ class Scale {
         int64_t power = 1;
         while (2 * power <= count) power *= 2;
         const int64_t lag = linked[j] ? std::min(power / 2, spread) : 0;
-        const bool later = count % spread == 0 && count > 2 * spread && count > power + lag;
+        const bool later = 4 * count % spread == 0;  // where a neighbour has another one
         const bool due = count == power + lag, is_first = number[j] == 0;
-        return ((changed[j] && (due || later || is_first)) || (due && count <= last + spread)) &&
-               (heard[j] || !linked[j] || is_first);
+        return (changed[j] && (due || later || is_first)) || (due && count <= last + spread);
     }
 
   private:
     static constexpr int64_t QUANTILES = 17;
     int64_t d, m, last, spread;
-    bool *usable, *changed, *heard, *linked;
+    bool *usable, *changed, *linked;
     double *mean, *deviation, *span, *quantiles, *center_, *width_, *bottom, *top, *least, *most, *number;
 };
 
