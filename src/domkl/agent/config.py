@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..base import checks, toml
-from ..base.errors import InputError
+from ..base import budget, checks, toml
+from ..base.errors import DataError, InputError
+from ..base.secret import Secret, plain
 from ..datasets import readers
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
@@ -25,7 +26,6 @@ from ..exchange.message import PAYLOADS
 from ..learning import alarms, conformal, settings
 from ..learning.settings import Auto, ModelSettings, Paper
 from ..watch import Access
-from ..watch.access import SHORTEST
 from ..watch.feed import LEVELS as PUBLISHED
 from .homeassistant import PREFIX, Device
 from .transports import security
@@ -83,22 +83,23 @@ class _WithLogin:
     """What sections share that may name a user of a broker."""
 
     user: str | None
-    password: str | None
+    password: Secret | None
     password_file: str | None
 
     def _check_login(self) -> None:
+        if self.password is not None:
+            object.__setattr__(self, "password", Secret(self.password))
         wrong = "password and password_file are both given; expected one; leave one out"
         need_that(self.password is None or self.password_file is None, wrong)
         wrong = "a password is given without user; expected both; add user"
         need_that(bool(self.user) or (self.password is None and self.password_file is None), wrong)
 
-    def secret(self) -> str | None:
+    def secret(self) -> Secret | None:
         """The password, from the section or the first line of its file."""
         if self.password_file is None:
-            return self.password
+            return None if self.password is None else Secret(self.password)
         expected = "the password in its first line; write one"
-        lines = _read_secret(f"password_file {self.password_file}", self.password_file, expected).splitlines()
-        return lines[0] if lines else ""
+        return _read_secret(f"password_file {self.password_file}", self.password_file, expected)
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class StreamSection(_WithLogin):
     """[stream]: where readings come from, and the fixed public bounds that scale them."""
 
     kind: str = ""  # that of the path or the topic, where left out
-    path: str | None = field(default=None, repr=False)  # a file, sqlite:FILE or postgresql://..., as of run
+    path: str | Secret | None = None  # a file, sqlite:FILE or postgresql://..., as of run
     query: str = ""  # of a database
     follow: bool = False
     topic: str | None = None  # one reading a message
@@ -115,7 +116,7 @@ class StreamSection(_WithLogin):
     within: float | None = None
     broker: str | None = None
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: Secret | None = None
     password_file: str | None = None
     ca: str | None = None
     insecure: bool = False
@@ -129,6 +130,8 @@ class StreamSection(_WithLogin):
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", self.kind or self._kind())
         checks.one_of("kind", self.kind, STREAMS)
+        if self.path is not None:
+            object.__setattr__(self, "path", queries.address(self.path))
         self._goes_with("path", self.kind in STORED, "kind is csv, jsonl, parquet or database")
         key = "topics" if self.topics else "topic"
         self._goes_with(key, self.kind == "topic", "kind is topic")
@@ -152,7 +155,7 @@ class StreamSection(_WithLogin):
     @property
     def shown(self) -> str:
         """What people call the file or database; never an address, which may hold a password."""
-        path = str(self.path)
+        path = self.path or ""
         return queries.name_of(path) if queries.is_database(path) else path
 
     def _kind(self) -> str:
@@ -161,9 +164,10 @@ class StreamSection(_WithLogin):
             return "topic"
         if self.path is None:
             return "stdin"
-        if readers.is_stored(self.path):
-            return "database" if queries.is_database(self.path) else "parquet"
-        return "jsonl" if self.path.lower().endswith((".jsonl", ".ndjson", ".json")) else "csv"
+        path = plain(self.path)
+        if readers.is_stored(path):
+            return "database" if queries.is_database(path) else "parquet"
+        return "jsonl" if path.lower().endswith((".jsonl", ".ndjson", ".json")) else "csv"
 
     def _goes_with(self, key: str, wanted: bool, when: str) -> None:
         """A key that is needed in one case and has no meaning in the others."""
@@ -172,14 +176,14 @@ class StreamSection(_WithLogin):
         need_that(wanted == bool(getattr(self, key)), wrong)
 
     def _check_database(self) -> None:
-        is_database = queries.is_database(self.path or "")
+        is_database = queries.is_database(plain(self.path or ""))
         found = "a database" if is_database else "no database"
         wrong = f"kind is {self.kind} and path is {found}; expected kind to say what path is; leave kind out"
         need_that(is_database == (self.kind == "database"), wrong)
         wrong = "query is given and path is no database; expected one; leave query out"
         need_that(is_database or not self.query, wrong)
         if is_database:
-            queries.name_of(str(self.path))  # refuses an address that would show its password
+            queries.name_of(self.path or "")  # refuses an address that would show its password
 
     def _check_topics(self) -> None:
         wrong = "topic and topics are both given; expected topic, or topics to join; leave one out"
@@ -243,7 +247,7 @@ class TransportSection(_WithLogin):
     discover: str = ""
     broker: str = TransportSettings.broker
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: Secret | None = None
     password_file: str | None = None
     ca: str | None = None
     cert: str | None = None
@@ -316,7 +320,7 @@ class OutputSection:
     predictions: str = "-"
     topic: str = ""
     retain: bool = False
-    url: str = ""
+    url: str | Secret = ""
     coverage: float | None = None
     alarm_rate: float | None = None  # part of the readings without a fault that may raise an alarm
     home_assistant: bool = False
@@ -341,6 +345,7 @@ class OutputSection:
         wrong = "retain is true without topic; expected a topic; add one or leave retain out"
         need_that(bool(self.topic) or not self.retain, wrong)
         if self.url:
+            object.__setattr__(self, "url", Secret.address(self.url))
             security.check_url(self.url)
 
 
@@ -364,13 +369,16 @@ def need_that(good: bool, wrong: str) -> None:
         raise InputError(wrong)
 
 
-def _read_secret(what: str, path: str, expected: str, encoding: str = "utf-8") -> str:
+def _read_secret(what: str, path: str, expected: str, encoding: str = "utf-8") -> Secret:
+    """The first line of a file."""
     try:
-        return Path(path).read_text(encoding=encoding)
+        lines = budget.read(path, budget.SETTINGS).decode(encoding).splitlines()
+        return Secret(lines[0] if lines else "")
+    except DataError:
+        raise
     except (OSError, ValueError) as error:
-        reason = (
-            getattr(error, "strerror", None) or {"utf-8": "not text", "ascii": "it is not ASCII"}[encoding]
-        )
+        words = {"utf-8": "not text", "ascii": "it is not ASCII"}[encoding]
+        reason = getattr(error, "strerror", None) or words
         raise InputError(f"{what} cannot be read: {reason}; expected a file with {expected}") from None
 
 
@@ -399,7 +407,7 @@ class HttpSection:
     listen: str = ""
     allow_remote: bool = False
     publish: str = "full"
-    token: str | None = field(default=None, repr=False)
+    token: Secret | None = None
     token_file: str | None = None
     hosts: tuple[str, ...] = ()  # further names of this machine that browsers may use
     tls: bool = False  # HTTPS with the certificate in [transport]
@@ -413,7 +421,7 @@ class HttpSection:
             )
         if self.token is not None and self.token_file is not None:
             raise InputError("token and token_file are given; expected one of them; leave token out")
-        Access(self.token)  # refuses a short one
+        object.__setattr__(self, "token", Access(self.token).token)  # which refuses a short one
 
     @property
     def address(self) -> tuple[str, int] | None:
@@ -428,11 +436,11 @@ class HttpSection:
             )
 
     def access(self) -> Access:
-        token = self.token
+        token: str | None = self.token
         if self.token_file is not None:
             remedy = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
             what, expected = f"[http] token_file {self.token_file}", f"the token; {remedy}"
-            token = _read_secret(what, self.token_file, expected, "ascii").strip()
+            token = _read_secret(what, self.token_file, expected, "ascii")
         _, port = self.address or ("", 0)
         return Access(token, security.is_local(self.listen), self.hosts, f"domkl-{port}")
 
@@ -711,22 +719,14 @@ class AgentConfig:
                 if given not in NO_FILE and (os.path.isfile(path) or not os.path.exists(path)):
                     yield f"[{name}] {key}", path
 
-    def redacted(self) -> AgentConfig:
-        """The same without passwords, tokens and what an address may hold of them, for what is shown."""
-        hidden: dict[str, Any] = {
-            name: dataclasses.replace(section, password="***")
-            for name, section in (("stream", self.stream), ("transport", self.transport))
-            if section.password is not None
-        }
-        if str(self.stream.path).startswith(queries.POSTGRES):
-            address = f"{queries.POSTGRES[0]}***/{self.stream.shown}"
-            hidden["stream"] = dataclasses.replace(self.stream, path=address)
-        if self.http.token is not None:
-            hidden["http"] = dataclasses.replace(self.http, token="*" * SHORTEST)
-        address, mark, _ = self.output.url.partition("?")
-        if mark:
-            hidden["output"] = dataclasses.replace(self.output, url=f"{address}?***")
-        return dataclasses.replace(self, **hidden)
+    def secret_files(self, file: str) -> Iterator[str]:
+        """Every file with a secret that it names, and its own `file` if that holds one."""
+        sections = (self.stream, self.transport, self.http, self.output)
+        if any(isinstance(value, Secret) for section in sections for value in vars(section).values()):
+            yield file
+        stream, transport = self.stream, self.transport
+        named = (stream.password_file, transport.password_file, transport.key, self.http.token_file)
+        yield from filter(None, named)
 
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> AgentConfig:

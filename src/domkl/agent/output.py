@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ..base.errors import DataError
+from ..base.secret import Secret, plain
 from ..base.times import iso
 from ..learning.alarms import Alarms
 from ..learning.conformal import Errors
@@ -88,9 +89,9 @@ class Poster:
     """Sends each record as a POST of a JSON object; `lost` counts those that were not taken."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.lost = url, 0
-        self.sending = Attempts(f"predictions cannot be sent to {_without_query(url)}")
-        self._parts = urllib.parse.urlsplit(url)
+        self.url, self.lost = Secret.address(url), 0
+        self.sending = Attempts("predictions cannot be sent", self.url)
+        self._parts = urllib.parse.urlsplit(plain(url))
         self._waiting: queue.Queue[bytes | None] = queue.Queue(MOST_UNSENT)
         self._ended_at: float | None = None
         self._connection: http.client.HTTPConnection | None = None
@@ -174,11 +175,6 @@ class Poster:
             connection.close()
 
 
-def _without_query(url: str) -> str:
-    """An address without its query, which may hold a token."""
-    return url.partition("?")[0]
-
-
 #: Seconds after which a line is flushed at the latest.
 DELAY = 0.02
 #: Bytes that are written at once, and those that wait at most while the place cannot be written.
@@ -203,7 +199,7 @@ class Lines:
     def __init__(self, place: str, starts_over: bool = False) -> None:
         self.place, self.lost, self._starts_over = place, 0, starts_over
         shown = "standard output" if place == "-" else place
-        self.writing = Attempts(f"predictions cannot be written to {shown}")
+        self.writing = Attempts("predictions cannot be written", shown)
         self._file: io.RawIOBase | BinaryIO | None = None
         self._waiting = bytearray()
         self._flushed_at = 0.0

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..base.budget import TABLE
 from ..base.errors import DataError, Error, InputError
 from ..base.extras import need
 from ..datasets.columns import CellError, Columns, is_flat
@@ -372,6 +373,9 @@ def header_of(text: str, columns: Columns, needed: Sequence[str]) -> tuple[str, 
         except RowRefused as error:
             fault = error
             continue
+        if len(names) > TABLE.columns:
+            reason = f"the header has {len(names)} columns, expected at most {TABLE.columns}"
+            raise RowRefused("too long", reason, "leave some out")
         known = sum(name in names for name in needed)
         found.append(((known, len(names)), separator, names))
     if not found:

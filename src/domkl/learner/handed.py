@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..base import checks
+from ..base import budget, checks
 from ..base.checks import need
 from ..base.errors import DataError, InputError
 from ..base.types import Array, Float
@@ -228,7 +228,7 @@ def read(path: str | os.PathLike[str]) -> HandedModel:
 def _intact(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """What a file holds, if it is as it was written."""
     try:
-        arrays, meta = files.unseal(Path(path).read_bytes())
+        arrays, meta = files.unseal(budget.read(Path(path), budget.STATE))
     except OSError as error:
         raise DataError(
             f"{path} cannot be read as a model ({error.strerror}); expected a file of hand_over() or "

@@ -7,10 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...base.errors import InputError
 from ...base.types import Array
-from ..fields import Concept, Field, field
+from ..fields import Concept, Field, field, prove_semidefinite
 from ..model import Pull
 from .algebra import Inverse, at, dot, ridge_inverse
+
+#: Part by which rounding may lift Q above 1 / tau.
+SLACK = 1e-4
 
 
 class Solved(NamedTuple):
@@ -221,6 +225,20 @@ class Consensus(Concept):
         self.Q.base = self._checked(Field("J K K", "model", name="Q"), state.get("Q"))
         self.Q.U = self._checked(Field(f"J K {most}", "model", name="U"), state.get("U"))
         self.Q.n = self._checked(Field("J", "int64", low=0, high=most - 1, name="n"), state.get("n"))
+        self._prove()
+
+    def _prove(self) -> None:
+        """Refuse a Q that samples cannot have made: it is positive, and at most I / tau."""
+        if (self.Q.U * (np.arange(Inverse.WAITING) >= at(self.Q.n, self.Q.U[:, 0]))[:, None]).any():
+            raise InputError("Consensus.U has columns beyond those in use; expected zeros; take another file")
+        Q, K = self.Q.whole().astype(np.float64), self.sizes["K"]
+        if not (np.diagonal(Q, axis1=1, axis2=2) > 0).all() or not (self.tau > 0).all():
+            raise InputError("Consensus.Q is not positive; expected an inverse of sums; take another file")
+        scaled = (Q * self.tau[:, None, None]).astype(self.dtype)  # between 0 and 1
+        prove_semidefinite("Consensus.Q", scaled)
+        prove_semidefinite(
+            "what Consensus.Q lacks to 1 / tau", (1 + SLACK) * np.eye(K, dtype=self.dtype) - scaled
+        )
 
 
 def _length(theta: Array) -> Array:
