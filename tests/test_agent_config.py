@@ -285,7 +285,7 @@ def test_bad_sections_are_refused(tmp_path, section, lines, message):
         ("topic = '/a'\n[transport]\nkind = 'zenoh'", "topic '/a' begins with a slash"),
         (
             "[output]\ntopic = 'domkl/net/b/theta'\n[transport]\nkind = 'zenoh'",
-            r"\[output\] topic is of other learners",
+            r"\[output\] topic is the network's own",
         ),
         ("journal = true", r"\[stream\] journal is true without a \[checkpoint\] directory"),
     ],

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from domkl.agent import config as configs
-from domkl.agent.config import AgentConfig, HttpSection, StreamSection, TransportSection
+from domkl.agent.config import AgentConfig, HttpSection, OutputSection, StreamSection, TransportSection
 from domkl.agent.loop import Status
 from domkl.agent.output import Poster
 from domkl.base import budget, toml
@@ -364,3 +364,115 @@ def test_files_of_settings_that_have_no_end(tmp_path):
     quickly(transport.secret, "more than 262,144 bytes")
     http = HttpSection(listen="127.0.0.1:0", token_file="/dev/zero")
     quickly(http.access, "more than 262,144 bytes")
+
+
+# What leaves is harmless, and leaves once
+
+
+def test_a_name_is_no_formula_in_a_csv_file():
+    from domkl.lab.sheet import as_csv
+
+    for name in ("=HYPERLINK(1)", "+1+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(1)", "\t=1", "\r=1", " =1"):
+        assert as_csv([[name]]).strip('"').startswith("'"), name
+    numbers = ["-0.5", "+3", "-1e-05", "-12 %", "", "north"]
+    assert as_csv([[*numbers, -1.5, None]]) == f"{','.join(numbers)},-1.5,\n"
+
+
+def test_the_predictions_of_a_learner_called_like_a_formula(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = [f"{name},{t},{t % 7}" for t in range(60) for name in ("=HYPERLINK(1)", "b")]
+    path.write_text("\n".join(["site,x,y", *rows]) + "\n")
+    out = tmp_path / "out"
+    options = ["--target", "y", "--learner", "site", "--out", str(out), "--no-open"]
+    assert main(["run", "--data", str(path), *options[:-1]]) == 0
+    text = (out / "predictions.csv").read_text()
+    assert "\n'=HYPERLINK(1),0," in text
+    assert "\n=HYPERLINK" not in text
+
+
+@pytest.mark.parametrize(
+    "topic", ["domkl/net/operator/graph", "domkl/net/a/theta", "domkl/net/b/x", "domkl/x"]
+)
+@pytest.mark.parametrize("broker", ["127.0.0.1:1883", None])
+def test_predictions_are_not_written_where_learners_talk(topic, broker):
+    stream = StreamSection(topic="t", broker=broker)
+    transport = TransportSection(kind="mqtt")
+    with pytest.raises(InputError, match="topic is the network's own"):
+        AgentConfig(
+            "net", "a", inputs=1, stream=stream, transport=transport, output=OutputSection(topic=topic)
+        )
+    own = OutputSection(topic="domkl/net/a/prediction")
+    assert AgentConfig("net", "a", inputs=1, stream=stream, transport=transport, output=own).output == own
+    with pytest.raises(InputError, match="where learners talk"):
+        OutputSection(discovery_prefix="domkl/net")
+
+
+@pytest.mark.parametrize("torn", ["", '{"index": 47, "rou'])
+def test_a_file_of_predictions_has_each_once(tmp_path, torn):
+    from domkl.agent.output import Lines
+
+    def written(again, numbers):
+        lines = Lines(str(tmp_path / "a.jsonl"), again)
+        for i in numbers:
+            lines.write({"index": i, "note": "x" * 100})
+        lines.close()
+        return [json.loads(line)["index"] for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+
+    assert written(None, range(3)) == [0, 1, 2]
+    assert written(0, range(1000)) == [*range(1000)]  # all are made again
+    with open(tmp_path / "a.jsonl", "a") as file:
+        file.write(torn)
+    assert written(900, range(900, 1010)) == [*range(1010)]
+    assert written(5000, [5000]) == [*range(1010), 5000]  # others are kept
+    (tmp_path / "a.jsonl").write_text("")
+    assert written(7, [7]) == [7]
+
+
+def test_an_agent_that_is_killed_writes_each_prediction_once(tmp_path):
+    import signal
+    import subprocess
+    import sys
+
+    rows = "".join(json.dumps({"x": [i / 700], "y": i % 5}) + "\n" for i in range(700))
+    (tmp_path / "a.jsonl").write_text(rows)
+    file, out = tmp_path / "a.toml", tmp_path / "out.jsonl"
+    file.write_text(
+        'inputs = 1\nmodel.size = 40\n[stream]\npath = "a.jsonl"\nfollow = true\n'
+        '[output]\npredictions = "out.jsonl"\n[checkpoint]\nevery_rounds = 50\nsync = false\n'
+    )
+
+    def lines():
+        return out.read_bytes().count(b"\n") if out.exists() else 0
+
+    for enough in (30, 180, 400, 700):
+        agent = subprocess.Popen(
+            [sys.executable, "-m", "domkl", "agent", str(file)], stderr=subprocess.DEVNULL
+        )
+        end = time.monotonic() + 60
+        while lines() < enough and time.monotonic() < end:
+            time.sleep(0.002)
+        agent.send_signal(signal.SIGKILL)
+        agent.wait()
+    found = [json.loads(line)["index"] for line in out.read_text().splitlines()]
+    assert found == [*range(700)]
+
+
+@pytest.mark.parametrize("round", [2**51, 2**51 + 1, 2**52 - 1])
+def test_a_round_near_the_end_of_their_range_leads_nobody_there(round):
+
+    import domkl
+
+    one, other = (domkl.Learner(domkl.Auto(size=40), [n], name=m, inputs=1) for n, m in ("ba", "ab"))
+    update = other.observe([0.5], 1.0)
+    one.observe([0.5], 1.0)
+    one.close()
+    one.skip_to(2**51 - 10)
+    assert one.receive("b", update._replace(round=round))
+    for _ in range(100):
+        one.follow()
+    assert one.round <= 2**51 + 64
+    one.observe([0.5], 1.0)
+    from domkl.base.errors import PeerError
+
+    with pytest.raises(PeerError, match="round is"):
+        one.receive("b", update._replace(round=2**52))

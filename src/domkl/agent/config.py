@@ -32,6 +32,7 @@ from .transports import security
 from .transports.base import KINDS as TRANSPORTS
 from .transports.base import TransportSettings
 from .transports.names import (
+    CHANNELS,
     MOST_NAMES,
     OPERATOR,
     ROOT,
@@ -330,6 +331,10 @@ class OutputSection:
 
     def __post_init__(self) -> None:
         check_filter(self.discovery_prefix, "discovery_prefix", exact=True)
+        wrong = (
+            f"discovery_prefix is {self.discovery_prefix!r}, where learners talk; expected another; fix it"
+        )
+        need_that(not may_be_ours(self.discovery_prefix), wrong)
         wrong = f"device_class is {self.device_class!r}; expected one of Home Assistant's; fix it"
         need_that(re.fullmatch("[a-z0-9_]{0,64}", self.device_class) is not None, wrong)
         wrong = "device_class is given without home_assistant; expected both; leave device_class out"
@@ -583,9 +588,10 @@ class AgentConfig:
         for topic in used if kind == "zenoh" and not stream.broker else []:
             wrong = f"topic {topic!r} begins with a slash; a key of Zenoh does not; leave the slash out"
             need_that(not topic.startswith("/"), wrong)
-        wrong = f"[output] topic is of other learners; expected {self._own}<channel>, or no domkl/; fix it"
-        out = self.output.topic
-        need_that(not may_be_ours(out) or out.startswith(self._own) or bool(stream.broker), wrong)
+        wrong = f"[output] topic is the network's own; expected {self._own}prediction, or no {ROOT}/; fix it"
+        out, own = self.output.topic, self.output.topic.removeprefix(self._own)
+        is_free = own != self.output.topic and is_topic(out) and own.split("/")[0] not in (*CHANNELS, STATE)
+        need_that(not may_be_ours(out) or is_free, wrong)
         self._refuse_loop()
 
     def _refuse_loop(self) -> None:

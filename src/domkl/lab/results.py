@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from ..faces.estimator import DOMKL
 from ..faces.saved import About
 from ..learner import files
 from ..learning.alarms import Judgement, judge_all
+from .sheet import as_csv
 from .trial import Outcome
 
 #: Columns of predictions.csv; the time where the data has one.
@@ -69,11 +68,8 @@ def plain(value: float) -> str:
 
 def write_table(rows: Iterator[dict[str, Any]], heads: tuple[str, ...], path: Path) -> Path:
     """Rows as CSV, in a file that is there as a whole or not at all."""
-    text = io.StringIO(newline="")
-    table = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    write_whole(path, text.getvalue().encode())
+    cells = ([row[head] for head in heads] for row in rows)
+    write_whole(path, as_csv([heads, *cells]).encode())
     return path
 
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ...base.errors import InputError
 from ...base.types import Array
+from ..fields import Concept, field, prove_semidefinite
 
 
 def dot(a: Array, b: Array) -> Array:
@@ -32,7 +35,11 @@ def at(rows: Array, values: Array) -> Array:
     return rows.reshape(*rows.shape, *(1,) * (values.ndim - rows.ndim))
 
 
-class Inverse:
+#: Part by which rounding may lift an inverse above its most.
+SLACK = 1e-4
+
+
+class Inverse(Concept):
     """J symmetric matrices Q = base - U U^T with up to `WAITING` columns in U.
 
     A round reads Q once (`times`) and lowers it by one column (`lower`); base is written only when U is full,
@@ -40,11 +47,16 @@ class Inverse:
     """
 
     WAITING = 32
+    base: Array = field("J K K", "model")
+    U: Array = field("J K w", "model")
+    n: npt.NDArray[Any] = field("J", "int64", low=0, high=WAITING - 1)  # columns of U in use; others are 0
 
     def __init__(self, J: int, K: int, dtype: Any) -> None:
-        self.base = np.zeros((J, K, K), dtype)
-        self.U = np.zeros((J, K, self.WAITING), dtype)
-        self.n = np.zeros(J, int)  # columns of U in use; the others are zero
+        self.allocate(dtype, J=J, K=K, w=self.WAITING)
+
+    def begin(self, tau: Array) -> None:
+        """All are I / tau. (J,)"""
+        self.base[:] = np.eye(self.sizes["K"]) / tau[:, None, None]
 
     def times(self, B: Array) -> Array:
         """Q B. (J, K, c)"""
@@ -70,6 +82,17 @@ class Inverse:
         """Replace one row's Q."""
         self.base[row] = (matrix + matrix.T) / 2
         self.U[row], self.n[row] = 0, 0
+
+    def prove(self, tau: Array) -> None:
+        """Refuse what is no inverse of squares and tau I (J,): it is positive, and at most I / tau."""
+        Q, eye = self.whole().astype(np.float64), np.eye(self.sizes["K"])
+        is_unused = np.arange(self.WAITING) >= self.n[:, None]
+        positive = (np.diagonal(Q, axis1=1, axis2=2) > 0).all() and (tau > 0).all()
+        if not positive or (self.U * is_unused[:, None]).any():
+            raise InputError("Inverse is not positive; expected that of a sum; take another file")
+        parts = (Q * tau[:, None, None]).astype(self.dtype)  # of the most that it can be
+        prove_semidefinite("Inverse", parts)
+        prove_semidefinite("what Inverse lacks to 1 / tau", ((1 + SLACK) * eye - parts).astype(self.dtype))
 
     def whole(self, rows: Any = slice(None)) -> Array:
         """Q itself, of all rows (J, K, K) or of one (K, K)."""
