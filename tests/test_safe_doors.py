@@ -369,6 +369,21 @@ def test_files_of_settings_that_have_no_end(tmp_path):
 # What leaves is harmless, and leaves once
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there are no such links")
+def test_a_link_in_a_shared_folder_leads_no_output_astray(tmp_path):
+    from domkl.lab.results import write_whole
+
+    victim, path = tmp_path / "victim", tmp_path / "shared" / "a.csv"
+    victim.write_text("mine")
+    path.parent.mkdir()
+    for name in (".a.csv.part", "a.csv"):
+        (path.parent / name).symlink_to(victim)
+    write_whole(path, b"rows")
+    assert (victim.read_text(), path.read_text(), path.is_symlink()) == ("mine", "rows", False)
+    (tmp_path / "usual").touch()
+    assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
 def test_a_name_is_no_formula_in_a_csv_file():
     from domkl.lab.sheet import as_csv
 

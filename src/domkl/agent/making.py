@@ -9,7 +9,6 @@ import dataclasses
 import itertools
 import json
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
 from ..exchange.message import Exchange
 from ..faces.estimator import DOMKL
-from ..learner import Learner, handed
+from ..learner import Learner, files, handed
 from ..learner.handed import HandedModel
 from ..learning.settings import KINDS
 from .config import LONGEST_ROW, STORED, TABLES, AgentConfig
@@ -54,10 +53,8 @@ def keep_columns(given: AgentConfig, config: AgentConfig) -> None:
         return
     document = {"given": before.table(), "found": config.columns.table()}
     try:
-        Path(directory).mkdir(parents=True, exist_ok=True)
-        new = Path(directory) / f".{KEPT}.{os.getpid()}"
-        new.write_text(json.dumps(document), encoding="utf-8")
-        os.replace(new, Path(directory) / KEPT)
+        files.make_directory(Path(directory), sync=False)
+        files.replace(Path(directory) / KEPT, json.dumps(document).encode(), sync=False)
     except OSError as error:
         tell(LOG, logging.WARNING, "columns cannot be saved", reason=error.strerror)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..base import paths
 from ..base.errors import InputError
 from ..base.times import iso
 from ..faces.estimator import DOMKL
@@ -76,11 +75,8 @@ def write_table(rows: Iterator[dict[str, Any]], heads: tuple[str, ...], path: Pa
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file as a whole or not at all, readable by others as any file."""
     try:
-        paths.refuse_device(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part")
-        part.write_bytes(content)
-        part.replace(path)
+        files.replace(path, content, sync=False, is_private=False)
     except OSError as error:
         raise InputError(
             f"{path} cannot be written: {error.strerror or error}; expected a file to write; choose another"
