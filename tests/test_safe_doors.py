@@ -25,6 +25,7 @@ from domkl.base.secret import Secret, exposed, plain
 from domkl.cli import main
 from domkl.datasets import readers
 from domkl.datasets.columns import Columns
+from domkl.datasets.table import read_table
 from domkl.watch import Access, Feed, Server
 from test_watch_server import ask, following
 
@@ -197,6 +198,20 @@ def test_every_route_refuses_what_another_page_asks(headers, is_local):
                 assert ask(service, path, method, Authorization=f"Bearer {token}", **headers)[0] in (403, 421)
 
 
+@pytest.mark.parametrize(
+    "head", ["GET / HTTP/1.1\r\nHost: {0}\r\nHost: evil", "GET http://[::1 HTTP/1.1\r\nHost: {0}"]
+)
+def test_a_request_that_can_be_read_in_two_ways_is_refused(head):
+    import socket
+
+    with (
+        Server(LOOPBACK, Feed("net")) as server,
+        socket.create_connection(server.address, timeout=10) as client,
+    ):
+        client.sendall(head.format("127.0.0.1").encode() + b"\r\n\r\n")
+        assert b" 400 " in client.makefile("rb").readline()
+
+
 def test_a_link_from_elsewhere_opens_the_page_and_nothing_else():
     link = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
     with Server(LOOPBACK, Feed("net")) as server:
@@ -322,6 +337,13 @@ def test_a_csv_of_a_hundred_thousand_columns(tmp_path):
     quickly(lambda: make(config), "columns|inputs")
 
 
+def test_a_column_that_makes_each_row_a_learner(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,x,y\n" + "".join(f"n{i // 3},{i % 7},{i % 5}\n" for i in range(9000)))
+    table = read_table(str(path), target="y", learner="id")
+    quickly(table.by_learner, "rows of 3000 learners; expected at most 2000")
+
+
 def test_rows_that_each_have_other_names(tmp_path, small):
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({f"c{i}": 1}) + "\n" for i in range(200)))
@@ -398,7 +420,7 @@ def test_the_predictions_of_a_learner_called_like_a_formula(tmp_path):
     rows = [f"{name},{t},{t % 7}" for t in range(60) for name in ("=HYPERLINK(1)", "b")]
     path.write_text("\n".join(["site,x,y", *rows]) + "\n")
     out = tmp_path / "out"
-    options = ["--target", "y", "--learner", "site", "--out", str(out), "--no-open"]
+    options = ["--target", "y", "--learner-column", "site", "--out", str(out), "--no-open"]
     assert main(["run", "--data", str(path), *options[:-1]]) == 0
     text = (out / "predictions.csv").read_text()
     assert "\n'=HYPERLINK(1),0," in text

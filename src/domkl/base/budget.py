@@ -20,6 +20,7 @@ class Budget:
     rows: int = 10**7
     columns: int = 10_000
     cells: int = 5 * 10**7
+    learners: int = 2000
     bytes: int = 2**30
     seconds: float = 300.0  # of a query
 

@@ -277,11 +277,15 @@ class Handler(BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def _request(self) -> Request:
-        length, parts = self._length(), urllib.parse.urlsplit(self.path)
+        length = self._length()
+        if len(self.headers.get_all("Host", [])) > 1:  # who checks one may believe the other
+            wrong = "the request has two Hosts; expected one; fix the client"
+            raise _Unreadable(HTTPStatus.BAD_REQUEST, wrong)
         try:
+            parts = urllib.parse.urlsplit(self.path)
             query = dict(urllib.parse.parse_qsl(parts.query, max_num_fields=MOST_FIELDS))
         except ValueError:
-            wrong = f"the query has too many fields; expected {MOST_FIELDS}; leave some out"
+            wrong = f"the address is none, or has more than {MOST_FIELDS} fields; expected fewer; fix it"
             raise _Unreadable(HTTPStatus.BAD_REQUEST, wrong) from None
         headers = {name.lower(): value for name, value in self.headers.items()}
         peer = getattr(self.request, "getpeercert", lambda: None)()
