@@ -137,14 +137,18 @@ def test_files_with_secrets_that_others_may_open_are_named(tmp_path, capsys):
     file, key = secrets_of(tmp_path), tmp_path / "password"
     file.chmod(0o644)
     assert main(["agent", str(file), "--check"]) == 0
-    assert f"warning: {file} holds a secret that other users may read; " in capsys.readouterr().out
+    assert (
+        f"warning: {file} holds a password, token or key that other users may read; "
+        in capsys.readouterr().out
+    )
     file.chmod(0o600)
     assert main(["agent", str(file), "--check", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["warnings"] == []
     key.write_text("x")
     key.chmod(0o622)
     assert exposed([key]) == [
-        f"{key} holds a secret that other users may change; expected its owner alone; run: chmod 600 {key}"
+        f"{key} holds a password, token or key that other users may change; expected its owner alone; run: "
+        f"chmod 600 {key}"
     ]
 
 

@@ -445,7 +445,7 @@ class HttpSection:
         if self.token_file is not None:
             remedy = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
             what, expected = f"[http] token_file {self.token_file}", f"the token; {remedy}"
-            token = _read_secret(what, self.token_file, expected, "ascii")
+            token = Secret(plain(_read_secret(what, self.token_file, expected, "ascii")).strip())
         _, port = self.address or ("", 0)
         return Access(token, security.is_local(self.listen), self.hosts, f"domkl-{port}")
 

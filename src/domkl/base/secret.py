@@ -74,6 +74,6 @@ def exposed(files: Iterable[str | Path]) -> list[str]:
             continue
         may = [what for bits, what in ((0o044, "read"), (0o022, "change")) if mode & bits]
         if sys.platform != "win32" and may:
-            who = f"{path} holds a secret that other users may {' and '.join(may)}"
+            who = f"{path} holds a password, token or key that other users may {' and '.join(may)}"
             found.append(f"{who}; expected its owner alone; run: chmod 600 {path}")
     return found

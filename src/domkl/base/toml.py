@@ -180,7 +180,8 @@ class Key(NamedTuple):
             return f"a table whose values are each {self.named}"
         if self.item is not None:
             return f"a list of {self.item}" if self.may_be_empty else f"a list with one {self.item} or more"
-        known = ("str" if kind is Secret else kind.__name__ for kind in self.kinds if kind is not type(None))
+        named = [str if kind is Secret else kind for kind in self.kinds]
+        known = (kind.__name__ for kind in named if kind in (str, int, float, bool))
         return " or ".join(dict.fromkeys(known))
 
 
