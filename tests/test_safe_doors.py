@@ -517,3 +517,31 @@ def test_a_round_near_the_end_of_their_range_leads_nobody_there(round):
 
     with pytest.raises(PeerError, match="round is"):
         one.receive("b", update._replace(round=2**52))
+
+
+@pytest.mark.parametrize("model", ["first", "auto"])
+def test_rounds_that_one_neighbour_invents_cost_no_reading(model):
+    """It makes numbers grow, as SECURITY.md says; whatever it claims, each reading is predicted and learnt."""
+    import asyncio
+
+    import networkx as nx
+
+    import liars
+    import problems
+
+    T = 400
+    X, y = problems.streams(3, T, liars.d)
+
+    async def disturb(agents):
+        for _ in range(50):
+            here = agents[0].learner.round
+            liars.send(agents[2], liars.lie(agents[2], here + 60))
+            while agents[0].learner.round < here + 5 and not agents[0].neighbourhood.done:
+                await asyncio.sleep(0.001)
+
+    agents, y_hat = liars.run_with(nx.complete_graph(3), X, y, liars.MODELS[model], disturb)
+    assert y_hat.shape == (3, T)
+    assert all(agent.progress.samples == T for agent in agents)
+    assert all(agent.learner.round < T + 51 * 64 for agent in agents)
+    errors = (y_hat - y)[:2, -100:] ** 2
+    assert errors.mean() < y[:2].var()
