@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import os
 import pickle
@@ -289,7 +290,7 @@ def test_a_toml_key_of_fifty_thousand_dots(tmp_path):
 @pytest.fixture
 def small(monkeypatch):
     """A budget that is used up at once, so that what has no end is refused at once."""
-    found = Budget(rows=10_000, columns=100, cells=50_000, bytes=2**20, seconds=0.5)
+    found = Budget(rows=10_000, columns=100, cells=50_000, bytes=2**20, seconds=1.0)
     monkeypatch.setattr(budget, "TABLE", found)
     return found
 
@@ -303,11 +304,13 @@ ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) selec
         ("i", "more than 10,000 rows"),
         ("hex(randomblob(5000))", "more than 1,048,576 bytes"),
         (", ".join(f"i as c{i}" for i in range(101)), "more than 100 columns"),
-        ("count(*)", "more than 0 seconds"),
-        ("hex(zeroblob(600000000))", "too big|seconds"),
+        ("count(*)", "more than 1 seconds"),
+        ("hex(zeroblob(600000000))", "too big"),
     ],
 )
-def test_a_view_without_end(tmp_path, small, what, match):
+def test_a_view_without_end(tmp_path, monkeypatch, small, what, match):
+    if "seconds" not in match:  # on a busy machine
+        monkeypatch.setattr(budget, "TABLE", dataclasses.replace(small, seconds=60.0))
     path = tmp_path / "a.db"
     with sqlite3.connect(path) as connection:
         connection.execute(f"create view endless as {ENDLESS.format(what)}")
@@ -521,7 +524,7 @@ def test_a_round_near_the_end_of_their_range_leads_nobody_there(round):
 
 @pytest.mark.parametrize("model", ["first", "auto"])
 def test_rounds_that_one_neighbour_invents_cost_no_reading(model):
-    """It makes numbers grow, as SECURITY.md says; whatever it claims, each reading is predicted and learnt."""
+    """It makes numbers grow, as SECURITY.md says; whatever it claims, all readings are learnt."""
     import asyncio
 
     import networkx as nx
@@ -542,6 +545,6 @@ def test_rounds_that_one_neighbour_invents_cost_no_reading(model):
     agents, y_hat = liars.run_with(nx.complete_graph(3), X, y, liars.MODELS[model], disturb)
     assert y_hat.shape == (3, T)
     assert all(agent.progress.samples == T for agent in agents)
-    assert all(agent.learner.round < T + 51 * 64 for agent in agents)
+    assert all(2 * T < agent.learner.round < T + 51 * 64 for agent in agents)
     errors = (y_hat - y)[:2, -100:] ** 2
     assert errors.mean() < y[:2].var()

@@ -100,9 +100,9 @@ def shape(name: str, value: Array, expected: tuple[int, ...], remedy: str) -> Ar
 
 
 def need(good: bool, fact: str) -> None:
-    """Refuse a file whose parts do not go together; who reads it adds its name, and the remedy."""
+    """Refuse what does not go together, such as settings, or parts of a file, whose reader adds its name."""
     if not good:
-        raise ValueError(fact)
+        raise InputError(fact)
 
 
 def array(name: str, value: Any, form: tuple[int, ...]) -> None:

@@ -33,7 +33,7 @@ from .recent import Recent
 from .scale import EXACT, Scale, Summary
 from .trust import Trust
 
-#: What is weighed by the mixer, and by that of functions which use nobody's parameters; both end with an echo.
+#: What is weighed by the mixer, and by that of functions which use nobody's parameters; an echo is last.
 EXPERTS = ("common", "personal", "alone", "recent", "echo")
 APART = ("alone", "own", "recent", "echo")
 FUNCTIONS = ("common", "personal", "alone", "own", "recent")
