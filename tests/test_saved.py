@@ -211,7 +211,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["auto", "auto, network", "auto, network, early", "paper"])
+@pytest.mark.parametrize("kind", ["auto, network", "auto, network, early", "paper"])
 def test_files_that_lie_are_refused_or_do_no_harm(tmp_path, kind):
     """One place at a time; what is loaded all the same predicts and learns without an error of Python."""
     one, X, y = model(kind)

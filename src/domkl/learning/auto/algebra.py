@@ -85,19 +85,20 @@ class Inverse(Concept):
 
     def prove(self, tau: Array) -> None:
         """Refuse what is no inverse of squares and tau I (J,): it is positive, and at most I / tau."""
-        Q, eye = self.whole().astype(np.float64), np.eye(self.sizes["K"])
-        is_unused = np.arange(self.WAITING) >= self.n[:, None]
-        positive = (np.diagonal(Q, axis1=1, axis2=2) > 0).all() and (tau > 0).all()
-        if not positive or (self.U * is_unused[:, None]).any():
-            raise InputError("Inverse is not positive; expected that of a sum; take another file")
-        parts = (Q * tau[:, None, None]).astype(self.dtype)  # of the most that it can be
-        prove_semidefinite("Inverse", parts)
-        prove_semidefinite("what Inverse lacks to 1 / tau", ((1 + SLACK) * eye - parts).astype(self.dtype))
+        eye, is_unused = np.eye(self.sizes["K"]), np.arange(self.WAITING) >= self.n[:, None]
+        good = not (self.U * is_unused[:, None]).any() and bool((tau > 0).all())
+        for row, least in enumerate(tau.tolist()):
+            Q = self.whole(row).astype(np.float64)
+            if not good or not (Q.diagonal() > 0).all():
+                raise InputError("Inverse is not positive; expected that of a sum; take another file")
+            part = (least * Q).astype(self.dtype)  # of the most that it can be
+            prove_semidefinite("Inverse", part[None])
+            lacking = ((1 + SLACK) * eye - part).astype(self.dtype)
+            prove_semidefinite("what Inverse lacks to 1 / tau", lacking[None])
 
-    def whole(self, rows: Any = slice(None)) -> Array:
-        """Q itself, of all rows (J, K, K) or of one (K, K)."""
-        U = self.U[rows]
-        return np.asarray(self.base[rows] - U @ U.swapaxes(-1, -2))
+    def whole(self, row: int) -> Array:
+        """Q itself, of one row. (K, K)"""
+        return np.asarray(self.base[row] - self.U[row] @ self.U[row].T)
 
 
 def ridge_inverse(Z: Array, h: float, tau: float) -> Array:
