@@ -5,6 +5,7 @@ One device and a network of many then compute the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class Inverse(Concept):
     """
 
     WAITING = 32
-    base: Array = field("J K K", "model")
+    base: Array = field("J K K", "model", is_sum=True)
     U: Array = field("J K w", "model")
     n: npt.NDArray[Any] = field("J", "int64", low=0, high=WAITING - 1)  # columns of U in use; others are 0
 
@@ -85,16 +86,25 @@ class Inverse(Concept):
 
     def prove(self, tau: Array) -> None:
         """Refuse what is no inverse of squares and tau I (J,): it is positive, and at most I / tau."""
-        eye, is_unused = np.eye(self.sizes["K"]), np.arange(self.WAITING) >= self.n[:, None]
-        good = not (self.U * is_unused[:, None]).any() and bool((tau > 0).all())
+        eye = np.eye(self.sizes["K"])
         for row, least in enumerate(tau.tolist()):
             Q = self.whole(row).astype(np.float64)
-            if not good or not (Q.diagonal() > 0).all():
+            if not least > 0 or not (Q.diagonal() > 0).all():
                 raise InputError("Inverse is not positive; expected that of a sum; take another file")
             part = (least * Q).astype(self.dtype)  # of the most that it can be
             prove_semidefinite("Inverse", part[None])
             lacking = ((1 + SLACK) * eye - part).astype(self.dtype)
             prove_semidefinite("what Inverse lacks to 1 / tau", lacking[None])
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`."""
+        super().restore(state)
+        self.check_columns(self.U, self.n)
+
+    def check_columns(self, U: Array, n: Array) -> None:
+        """Refuse columns of a file that are not in use, and not zero."""
+        if (U * (np.arange(self.WAITING) >= n[:, None])[:, None]).any():
+            raise InputError("Inverse.U has more columns than n; expected zeros there; take another file")
 
     def whole(self, row: int) -> Array:
         """Q itself, of one row. (K, K)"""
