@@ -232,7 +232,7 @@ def test_bad_names_and_numbers_are_refused(tmp_path, head, message):
         ),
         ("output", "topic = 'a/+'", "topic is 'a/.'; .*no wildcards"),
         ("output", "retain = true", "retain is true without topic"),
-        ("output", "url = 'ftp://a/b'", "url is 'ftp://a/b'; expected https://"),
+        ("output", "url = 'ftp://a/b'", "url is ftp://a/.*; expected https://"),
         ("output", "url = 'http://example.org/x'", "url is .*http:// on this machine"),
         ("output", "url = 'https://u:p@example.org/x'", "url is .*without a name and password"),
         ("output", "url = 'https://a b/'", "url is "),
@@ -285,7 +285,7 @@ def test_bad_sections_are_refused(tmp_path, section, lines, message):
         ("topic = '/a'\n[transport]\nkind = 'zenoh'", "topic '/a' begins with a slash"),
         (
             "[output]\ntopic = 'domkl/net/b/theta'\n[transport]\nkind = 'zenoh'",
-            r"\[output\] topic is of other learners",
+            r"\[output\] topic is the network's own",
         ),
         ("journal = true", r"\[stream\] journal is true without a \[checkpoint\] directory"),
     ],
@@ -401,9 +401,9 @@ def test_an_agent_does_not_read_what_it_writes(topic, output):
 def test_no_secret_is_shown():
     http = HttpSection(listen="127.0.0.1:0", token="secret-" * 4)
     output = OutputSection(url="https://example.org/in?key=secret")
-    shown = AgentConfig("net", "a", inputs=1, http=http, output=output).redacted()
+    shown = AgentConfig("net", "a", inputs=1, http=http, output=output)
     assert "secret" not in f"{vars(shown.http)}{vars(shown.output)}{http!r}"
-    assert shown.output.url == "https://example.org/in?***"
+    assert str(shown.output.url) == "https://example.org/***"
     for wrong in ("https://u:secret@example.org/x", "ftp://example.org/?key=secret"):
         with pytest.raises(InputError) as caught:
             OutputSection(url=wrong)

@@ -81,7 +81,7 @@ def test_health_follows_the_loop(served):
     assert ask(found, "/healthz")[:2] == (200, "ok\n")
     status.alive_at = time.monotonic() - 100
     code, text, _ = ask(found, "/healthz")
-    assert (code, text[:20]) == (503, "no progress for 100 ")
+    assert (code, text) == (503, "no progress\n")
     status.beat()
     assert ask(found, "/healthz?verbose")[0] == 200
 

@@ -6,7 +6,6 @@ import errno
 import hashlib
 import json
 import os
-import pathlib
 import shutil
 import stat
 import subprocess
@@ -20,6 +19,7 @@ from hypothesis.extra import numpy as hnp
 
 import forgeries
 from domkl.agent.checkpoint import Journal, load, save, sweep
+from domkl.base import budget
 from domkl.base.errors import DataError, InputError
 from domkl.learner import files as store
 from saved import ARRAYS, META, anything, one_folder, put
@@ -251,14 +251,14 @@ def test_missing_permission(tmp_path):
 def test_an_unreadable_checkpoint_is_passed_over(tmp_path, monkeypatch):
     put(tmp_path, 1)
     newer = put(tmp_path, 2)
-    real = pathlib.Path.read_bytes
+    real = budget.read
 
-    def read(path):
+    def read(path, most):
         if path == newer:
             raise OSError(errno.EIO, "Input/output error")
-        return real(path)
+        return real(path, most)
 
-    monkeypatch.setattr(pathlib.Path, "read_bytes", read)
+    monkeypatch.setattr(budget, "read", read)
     assert load(tmp_path).skipped == (f"{newer.name}: Input/output error",)
 
 

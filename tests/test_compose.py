@@ -55,6 +55,8 @@ def test_prometheus_and_grafana_ask_the_services_that_are_there():
     assert {each["labels"]["learner"]: each["targets"] for each in scraped} == {
         name: [f"{name}:9464"] for name in LEARNERS
     }
+    called = services()["ewr"]["environment"]["DOMKL_HTTP_HOSTS"].split(",")
+    assert {target.split(":")[0] for each in scraped for target in each["targets"]} <= {*called}
     source = yaml.safe_load((DEPLOY / "grafana/provisioning/datasources/prometheus.yaml").read_text())
     assert source["datasources"][0]["url"] == "http://prometheus:9090"
     provider = yaml.safe_load((DEPLOY / "grafana/provisioning/dashboards/domkl.yaml").read_text())

@@ -82,7 +82,7 @@ def test_an_agent_goes_on_while_its_disk_is_full_and_saves_as_soon_as_there_is_r
         assert agent.store.durable(agent.learner.round) == saved == checkpoint.load(tmp_path).round
         assert serve._health(agent.status, 30.0).status == 200
         page = serve._readiness(agent.status)
-        assert (page.status, page.body.decode().split("; ")[0]) == (503, FULL)
+        assert (page.status, page.body.decode().split("; ")[0]) == (503, "state cannot be saved")
         facts = agent.metrics()
         assert facts["saves_failed"] > 0
         assert facts["readings_unjournalled"] > 20
@@ -207,7 +207,7 @@ def test_a_full_predictions_file_is_named_and_nothing_stops(tmp_path):
         await task
 
     asyncio.run(asyncio.wait_for(main(), 30))
-    assert agent.status.faults == ("predictions cannot be written to /dev/full: No space left on device",)
+    assert agent.status.faults == ("predictions cannot be written: /dev/full: No space left on device",)
     assert agent.learner.round == 200
     assert agent.metrics()["predictions_lost"] == 200
 
@@ -220,7 +220,7 @@ def test_predictions_wait_for_room_and_are_then_whole(tmp_path):
     while not lines.lost:
         lines.write({"index": count, "text": "x" * 1000})
         count += 1
-    assert lines.writing.fault == f"predictions cannot be written to {place}: No such file or directory"
+    assert lines.writing.fault == f"predictions cannot be written: {place}: No such file or directory"
     assert MOST // 1100 < count < MOST // 1000
     place.parent.mkdir()
     place.write_text('{"index": 0, "te')  # what an earlier process could not end
@@ -240,7 +240,7 @@ def test_a_full_disk_is_in_the_closing_line_and_the_exit_code(tmp_path, capsys):
     assert main(["agent", str(tmp_path / "a.toml")]) == 2
     *_, closing, error = capsys.readouterr().err.splitlines()
     assert (json.loads(closing)["predictions_lost"], json.loads(closing)["used"]) == (30, 30)
-    assert "30 predictions are lost: predictions cannot be written to /dev/full: No space left" in error
+    assert "30 predictions are lost: predictions cannot be written: /dev/full: No space left" in error
 
 
 def test_predictions_of_the_same_rows_are_not_written_twice(tmp_path):

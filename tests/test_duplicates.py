@@ -19,7 +19,7 @@ from domkl.base.errors import InputError
 from inmemory import PAPER, config, configs, d, paced, until, y_hats
 from nets import KINDS, NETWORK, linked, network, own, run, settle
 
-REASON = "another agent runs under the name 'l0'"
+REASON = "another agent runs under this name: l0"
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def test_a_newcomer_under_a_name_that_is_up_stops_and_both_are_told(caplog):
         while not newcomer.done():
             seen.update(agents[0].status.faults)
             await asyncio.sleep(0.01)
-        with pytest.raises(InputError, match=f"{REASON}; expected one; stop it or rename this one"):
+        with pytest.raises(InputError, match="under the name 'l0'; expected one; stop it or rename this one"):
             await newcomer
         assert second.learner.round == 0
         assert agents[0].learner.round < 490  # they are still learning

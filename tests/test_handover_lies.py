@@ -44,6 +44,26 @@ def fill(ending, value):
     return change
 
 
+def scale(ending, by, skew=0.0):
+    """Multiplies a matrix, and makes its halves differ."""
+
+    def change(arrays, meta):
+        name = next(name for name in arrays if name.endswith(ending))
+        arrays[name] = by * arrays[name] + skew * np.triu(np.ones(arrays[name].shape), 1)
+
+    return change
+
+
+def whole(ending):
+    """Writes whole numbers."""
+
+    def change(arrays, meta):
+        name = next(name for name in arrays if name.endswith(ending))
+        arrays[name] = np.rint(arrays[name]).astype(np.int64)
+
+    return change
+
+
 def resize(ending, *shape):
     def change(arrays, meta):
         name = next(name for name in arrays if name.endswith(ending))
@@ -88,6 +108,14 @@ LIES = {
         fill("consensus.theta", 1e151),
         fill("consensus.tau", -1.0),
         fill("inverse.base", np.nan),
+        fill("inverse.base", 0.0),
+        fill("inverse.base", 1.0),
+        scale("inverse.base", -1.0),
+        scale("inverse.base", 1e6),
+        scale("inverse.base", 1.0, skew=1e-3),
+        scale("recent.S", -1.0),
+        whole("inverse.base"),
+        fill("inverse.U", 0.5),
         fill("consensus.weight", -1.0),
         fill("rows.consensus.restarts", np.nan),
         fill("rows.consensus.degree", -1.0),

@@ -154,7 +154,7 @@ def test_a_followed_file_that_cannot_be_read_is_reported_and_tried_again(tmp_pat
         await until(lambda: agent.learner.round == 1)
         turn_into(path, kind)
         await until(lambda: agent.status.faults)
-        assert agent.status.faults == (f"readings cannot be read from {path}: {FAULTS[kind]}",)
+        assert agent.status.faults == (f"readings cannot be read: {path}: {FAULTS[kind]}",)
         path.rmdir() if kind == "directory" else path.unlink()
         path.write_text("a,b,c,y\n1,2,3,5\n1,2,4,6\n")
         await until(lambda: agent.learner.round == 3 and not agent.status.faults)
@@ -185,7 +185,7 @@ def test_reading_goes_on_where_a_fault_has_interrupted_it(tmp_path):
     tail._file = Worn(tail._file)
     append(path, b"[7]}\n")
     assert tail.read() == []
-    assert tail.reading.fault == f"readings cannot be read from {path}: Input/output error"
+    assert tail.reading.fault == f"readings cannot be read: {path}: Input/output error"
     assert tail.read() == [(3, row(7).rstrip())]
     assert (tail.reading.fault, tail.opened) == ("", 1)
     tail._file = Worn(tail._file)
@@ -225,14 +225,14 @@ def test_a_reader_that_hangs_does_not_hang_the_agent(tmp_path):
     os.mkfifo(place)
     lines = Lines(str(place))
     lines.write({"index": 0})
-    assert lines.writing.fault == f"predictions cannot be written to {place}: No such device or address"
+    assert lines.writing.fault == f"predictions cannot be written: {place}: No such device or address"
     reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
     start, count = time.monotonic(), 1
     while not lines.lost:
         lines.write({"index": count, "text": "x" * 1000})
         count += 1
     assert time.monotonic() - start < 5.0
-    assert lines.writing.fault == f"predictions cannot be written to {place}: its reader is slow"
+    assert lines.writing.fault == f"predictions cannot be written: {place}: its reader is slow"
     with open(reader, "rb") as file:
         got = file.read()
         while lines.writing.fault:
@@ -273,7 +273,7 @@ def test_a_hung_reader_of_standard_output_is_reported(monkeypatch):
         lines = Lines("-")
         for index in range(1200):
             lines.write({"index": index, "text": "x" * 1000})
-        assert lines.writing.fault == "predictions cannot be written to standard output: its reader is slow"
+        assert lines.writing.fault == "predictions cannot be written: standard output: its reader is slow"
         assert lines.lost > 0
         lines.close()
         monkeypatch.undo()

@@ -86,7 +86,7 @@ def test_a_server_that_is_away_or_silent_costs_no_time_and_is_counted(monkeypatc
             assert poster.lost >= 900
             while not poster.sending.fault and time.monotonic() < start + 10:
                 time.sleep(0.01)
-            assert poster.sending.fault.startswith("predictions cannot be sent to http://127.0.0.1:")
+            assert poster.sending.fault.startswith("predictions cannot be sent: http://127.0.0.1:")
             poster.close()
             assert poster.lost >= 999
 

@@ -19,6 +19,7 @@ from domkl.agent.config import AgentConfig, HttpSection, LogSection, OutputSecti
 from domkl.agent.loop import Agent
 from domkl.agent.serve import service_of
 from domkl.base.errors import InputError
+from domkl.base.secret import plain
 from domkl.datasets.columns import Columns
 from domkl.learning.auto import EXPERT_NAMES
 from domkl.learning.first_order import Rates
@@ -357,7 +358,7 @@ def test_a_certificate_of_the_network_opens_the_page(tmp_path):
                 if name:
                     context.load_cert_chain(tmp_path / f"{name}.pem", tmp_path / f"{name}.key")
                 found.append(await asked(service, "/state", context=context))
-            bearer = {"Authorization": f"Bearer {http.token}"}
+            bearer = {"Authorization": f"Bearer {plain(http.token)}"}
             found.append(await asked(service, "/state", context=context, **bearer))
             return found
 

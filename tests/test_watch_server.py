@@ -167,8 +167,11 @@ def test_streams_are_few_and_do_not_take_the_place_of_others(monkeypatch):
     with Server(LOOPBACK, fed()) as server, contextlib.ExitStack() as stack:
         for _ in range(3):
             assert b"200" in next(stack.enter_context(following(server)))
-        assert ask(server, "/events")[0] == 503
-        assert ask(server, "/state")[0] == 200
+        with following(server) as newest:  # in place of the oldest
+            assert b"200" in next(newest)
+            assert server.counts["many"] == 1
+            assert ask(server, "/state")[0] == 200
+            assert json.loads(ask(server, "/state")[1])["pages"] == 3
 
 
 def test_a_client_that_does_not_read_is_dropped_and_counted(monkeypatch):
@@ -278,8 +281,9 @@ def test_other_machines_see_no_page_without_a_token():
         for path in ("/", "/state", "/events", "/predictions", "/page.js"):
             code, found = ask_json(server, path)
             assert (code, "token_file" in found["error"]) == (403, True)
-        assert ask(server, "/metrics", Host="agent-1:9464")[0] == 200
-        assert ask(server, "/healthz", Host="agent-1:9464")[0] == 200
+        assert ask(server, "/metrics", Host="agent-1:9464")[0] == 421
+        assert ask(server, "/metrics")[0] == 200
+        assert ask(server, "/healthz", Host="agent-1:9464")[0] == 421
 
 
 def test_ten_thousand_connections_leave_few_threads():

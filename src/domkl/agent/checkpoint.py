@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from ..base import checks
+from ..base import budget, checks
 from ..base.errors import DataError, InputError
 from ..learner import files
 
@@ -108,7 +108,7 @@ def _read(path: Path) -> Checkpoint:
     named = _CHECKPOINT.fullmatch(path.name)
     if named is None:
         raise DataError("its name is not that of a checkpoint")
-    content = path.read_bytes()
+    content = budget.read(path, budget.STATE)
     if files.digest(content) != named[2]:
         raise DataError("its content is not what its name says")
     about, arrays = files.parsed(content)
@@ -178,8 +178,8 @@ def _remove(useless: Iterable[Path]) -> None:
 
 
 def _intact(path: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return f"-{files.digest(path.read_bytes())}." in path.name
+    with contextlib.suppress(OSError, DataError):
+        return f"-{files.digest(budget.read(path, budget.STATE))}." in path.name
     return False
 
 
@@ -316,7 +316,7 @@ def _lines(path: Path, round: int) -> _Lines:
 
 def _journal_content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return budget.read(path, budget.STATE)
     except FileNotFoundError:
         return b""
     except OSError as error:

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..base import checks, toml
-from ..base.errors import InputError
+from ..base import budget, checks, toml
+from ..base.checks import need
+from ..base.errors import DataError, InputError
+from ..base.secret import Secret, plain
 from ..datasets import readers
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
@@ -25,13 +27,13 @@ from ..exchange.message import PAYLOADS
 from ..learning import alarms, conformal, settings
 from ..learning.settings import Auto, ModelSettings, Paper
 from ..watch import Access
-from ..watch.access import SHORTEST
 from ..watch.feed import LEVELS as PUBLISHED
 from .homeassistant import PREFIX, Device
 from .transports import security
 from .transports.base import KINDS as TRANSPORTS
 from .transports.base import TransportSettings
 from .transports.names import (
+    CHANNELS,
     MOST_NAMES,
     OPERATOR,
     ROOT,
@@ -76,29 +78,30 @@ class Handed:
     path: str
 
     def __post_init__(self) -> None:
-        need_that(bool(self.path), "path is ''; expected a taught model; name its file or leave path out")
+        need(bool(self.path), "path is ''; expected a taught model; name its file or leave path out")
 
 
 class _WithLogin:
     """What sections share that may name a user of a broker."""
 
     user: str | None
-    password: str | None
+    password: Secret | None
     password_file: str | None
 
     def _check_login(self) -> None:
+        if self.password is not None:
+            object.__setattr__(self, "password", Secret(self.password))
         wrong = "password and password_file are both given; expected one; leave one out"
-        need_that(self.password is None or self.password_file is None, wrong)
+        need(self.password is None or self.password_file is None, wrong)
         wrong = "a password is given without user; expected both; add user"
-        need_that(bool(self.user) or (self.password is None and self.password_file is None), wrong)
+        need(bool(self.user) or (self.password is None and self.password_file is None), wrong)
 
-    def secret(self) -> str | None:
+    def secret(self) -> Secret | None:
         """The password, from the section or the first line of its file."""
         if self.password_file is None:
-            return self.password
+            return None if self.password is None else Secret(self.password)
         expected = "the password in its first line; write one"
-        lines = _read_secret(f"password_file {self.password_file}", self.password_file, expected).splitlines()
-        return lines[0] if lines else ""
+        return _read_secret(f"password_file {self.password_file}", self.password_file, expected)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class StreamSection(_WithLogin):
     """[stream]: where readings come from, and the fixed public bounds that scale them."""
 
     kind: str = ""  # that of the path or the topic, where left out
-    path: str | None = field(default=None, repr=False)  # a file, sqlite:FILE or postgresql://..., as of run
+    path: str | Secret | None = None  # a file, sqlite:FILE or postgresql://..., as of run
     query: str = ""  # of a database
     follow: bool = False
     topic: str | None = None  # one reading a message
@@ -115,7 +118,7 @@ class StreamSection(_WithLogin):
     within: float | None = None
     broker: str | None = None
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: Secret | None = None
     password_file: str | None = None
     ca: str | None = None
     insecure: bool = False
@@ -129,11 +132,13 @@ class StreamSection(_WithLogin):
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", self.kind or self._kind())
         checks.one_of("kind", self.kind, STREAMS)
+        if self.path is not None:
+            object.__setattr__(self, "path", queries.address(self.path))
         self._goes_with("path", self.kind in STORED, "kind is csv, jsonl, parquet or database")
         key = "topics" if self.topics else "topic"
         self._goes_with(key, self.kind == "topic", "kind is topic")
         wrong = f"follow is true and kind is {self.kind}; expected a file or a database; leave follow out"
-        need_that(not self.follow or self.kind in STORED, wrong)
+        need(not self.follow or self.kind in STORED, wrong)
         self._check_database()
         self._check_topics()
         self._check_broker()
@@ -152,7 +157,7 @@ class StreamSection(_WithLogin):
     @property
     def shown(self) -> str:
         """What people call the file or database; never an address, which may hold a password."""
-        path = str(self.path)
+        path = self.path or ""
         return queries.name_of(path) if queries.is_database(path) else path
 
     def _kind(self) -> str:
@@ -161,33 +166,34 @@ class StreamSection(_WithLogin):
             return "topic"
         if self.path is None:
             return "stdin"
-        if readers.is_stored(self.path):
-            return "database" if queries.is_database(self.path) else "parquet"
-        return "jsonl" if self.path.lower().endswith((".jsonl", ".ndjson", ".json")) else "csv"
+        path = plain(self.path)
+        if readers.is_stored(path):
+            return "database" if queries.is_database(path) else "parquet"
+        return "jsonl" if path.lower().endswith((".jsonl", ".ndjson", ".json")) else "csv"
 
     def _goes_with(self, key: str, wanted: bool, when: str) -> None:
         """A key that is needed in one case and has no meaning in the others."""
         fact, remedy = ("not given", f"add {key}") if wanted else ("given", f"leave {key} out")
         wrong = f"{key} is {fact} and kind is {self.kind}; expected {key} if {when}, else not; {remedy}"
-        need_that(wanted == bool(getattr(self, key)), wrong)
+        need(wanted == bool(getattr(self, key)), wrong)
 
     def _check_database(self) -> None:
-        is_database = queries.is_database(self.path or "")
+        is_database = queries.is_database(plain(self.path or ""))
         found = "a database" if is_database else "no database"
         wrong = f"kind is {self.kind} and path is {found}; expected kind to say what path is; leave kind out"
-        need_that(is_database == (self.kind == "database"), wrong)
+        need(is_database == (self.kind == "database"), wrong)
         wrong = "query is given and path is no database; expected one; leave query out"
-        need_that(is_database or not self.query, wrong)
+        need(is_database or not self.query, wrong)
         if is_database:
-            queries.name_of(str(self.path))  # refuses an address that would show its password
+            queries.name_of(self.path or "")  # refuses an address that would show its password
 
     def _check_topics(self) -> None:
         wrong = "topic and topics are both given; expected topic, or topics to join; leave one out"
-        need_that(not (self.topic and self.topics), wrong)
+        need(not (self.topic and self.topics), wrong)
         for topic in self.patterns:
             check_filter(topic, "topic")
             wrong = f"topic is {topic!r}; expected {ROOT}/<network>/<sender>/<channel>; write it in full"
-            need_that(not may_be_ours(topic) or is_topic(topic) or bool(self.broker), wrong)
+            need(not may_be_ours(topic) or is_topic(topic) or bool(self.broker), wrong)
         distinct("topics", self.topics)
         if self.within is not None:
             checks.positive("within", self.within)
@@ -195,15 +201,15 @@ class StreamSection(_WithLogin):
             check_filter(self.trigger, "trigger")
         for key in ("within", "trigger"):
             wrong = f"{key} is given without topics, which it is about; expected both; leave {key} out"
-            need_that(getattr(self, key) is None or bool(self.topics), wrong)
+            need(getattr(self, key) is None or bool(self.topics), wrong)
 
     def _check_broker(self) -> None:
         given = [key for key in ("user", "password", "password_file", "ca") if getattr(self, key) is not None]
         remedy = "write it into path, or ~/.pgpass" if self.kind == "database" else "add broker"
         wrong = f"{' and '.join(given)} given without broker; expected them together; {remedy}"
-        need_that(self.broker is not None or not given, wrong)
+        need(self.broker is not None or not given, wrong)
         wrong = "insecure is true without broker, which it is about; add broker or leave insecure out"
-        need_that(self.broker is not None or not self.insecure, wrong)
+        need(self.broker is not None or not self.insecure, wrong)
         self._check_login()
         if self.broker is not None:
             security.parse(self.broker, "broker")
@@ -216,11 +222,11 @@ class StreamSection(_WithLogin):
     def _check_bounds(self) -> None:
         counts = len(self.low), len(self.high)
         wrong = "low has {} numbers and high {}; expected as many; give each input both bounds"
-        need_that(counts[0] == counts[1], wrong.format(*counts))
+        need(counts[0] == counts[1], wrong.format(*counts))
         for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
             _refuse_bounds(f"low[{i}]", low, f"high[{i}]", high)
         wrong = "only one of target_low and target_high is given; expected both or neither; add the other"
-        need_that((self.target_low is None) == (self.target_high is None), wrong)
+        need((self.target_low is None) == (self.target_high is None), wrong)
         if self.target_low is not None and self.target_high is not None:
             _refuse_bounds("target_low", self.target_low, "target_high", self.target_high)
 
@@ -229,7 +235,7 @@ class StreamSection(_WithLogin):
         for key in ("low", "high"):
             found = len(getattr(self, key))
             wrong = f"[stream] {key} has {found} items; expected as many as inputs, {inputs}; fix one of them"
-            need_that(found in (0, inputs), wrong)
+            need(found in (0, inputs), wrong)
 
 
 @dataclass(frozen=True)
@@ -243,7 +249,7 @@ class TransportSection(_WithLogin):
     discover: str = ""
     broker: str = TransportSettings.broker
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: Secret | None = None
     password_file: str | None = None
     ca: str | None = None
     cert: str | None = None
@@ -265,9 +271,9 @@ class TransportSection(_WithLogin):
         self._check_login()
         missing = [key for key in ("ca", "cert", "key") if getattr(self, key) is None]
         wrong = " and ".join(missing) + " not given; expected ca, cert and key together or none; add the rest"
-        need_that(len(missing) in (0, 3) or (bool(self.user) and missing == ["cert", "key"]), wrong)
+        need(len(missing) in (0, 3) or (bool(self.user) and missing == ["cert", "key"]), wrong)
         wrong = "revoked is given without ca, cert and key; expected them or none; leave revoked out"
-        need_that(self.revoked is None or not missing, wrong)
+        need(self.revoked is None or not missing, wrong)
 
     def chosen(self, is_alone: bool) -> str:
         """The kind: a learner alone needs none, others speak Zenoh unless something of a broker is given."""
@@ -316,7 +322,7 @@ class OutputSection:
     predictions: str = "-"
     topic: str = ""
     retain: bool = False
-    url: str = ""
+    url: str | Secret = ""
     coverage: float | None = None
     alarm_rate: float | None = None  # part of the readings without a fault that may raise an alarm
     home_assistant: bool = False
@@ -326,12 +332,16 @@ class OutputSection:
 
     def __post_init__(self) -> None:
         check_filter(self.discovery_prefix, "discovery_prefix", exact=True)
+        wrong = (
+            f"discovery_prefix is {self.discovery_prefix!r}, where learners talk; expected another; fix it"
+        )
+        need(not may_be_ours(self.discovery_prefix), wrong)
         wrong = f"device_class is {self.device_class!r}; expected one of Home Assistant's; fix it"
-        need_that(re.fullmatch("[a-z0-9_]{0,64}", self.device_class) is not None, wrong)
+        need(re.fullmatch("[a-z0-9_]{0,64}", self.device_class) is not None, wrong)
         wrong = "device_class is given without home_assistant; expected both; leave device_class out"
-        need_that(self.home_assistant or not self.device_class, wrong)
+        need(self.home_assistant or not self.device_class, wrong)
         wrong = f"unit has {len(self.unit)} characters; expected at most 32; shorten it"
-        need_that(len(self.unit) <= 32, wrong)
+        need(len(self.unit) <= 32, wrong)
         if self.coverage is not None:
             conformal.check_coverage(self.coverage)
         if self.alarm_rate is not None:
@@ -339,8 +349,9 @@ class OutputSection:
         if self.topic:
             check_filter(self.topic, "topic", exact=True)
         wrong = "retain is true without topic; expected a topic; add one or leave retain out"
-        need_that(bool(self.topic) or not self.retain, wrong)
+        need(bool(self.topic) or not self.retain, wrong)
         if self.url:
+            object.__setattr__(self, "url", Secret.address(self.url))
             security.check_url(self.url)
 
 
@@ -358,33 +369,30 @@ class LogSection:
         checks.not_negative("inputs", self.inputs)
 
 
-def need_that(good: bool, wrong: str) -> None:
-    """Raise InputError unless a setting is good."""
-    if not good:
-        raise InputError(wrong)
-
-
-def _read_secret(what: str, path: str, expected: str, encoding: str = "utf-8") -> str:
+def _read_secret(what: str, path: str, expected: str, encoding: str = "utf-8") -> Secret:
+    """The first line of a file."""
     try:
-        return Path(path).read_text(encoding=encoding)
+        lines = budget.read(path, budget.SETTINGS).decode(encoding).splitlines()
+        return Secret(lines[0] if lines else "")
+    except DataError:
+        raise
     except (OSError, ValueError) as error:
-        reason = (
-            getattr(error, "strerror", None) or {"utf-8": "not text", "ascii": "it is not ASCII"}[encoding]
-        )
+        words = {"utf-8": "not text", "ascii": "it is not ASCII"}[encoding]
+        reason = getattr(error, "strerror", None) or words
         raise InputError(f"{what} cannot be read: {reason}; expected a file with {expected}") from None
 
 
 def distinct(key: str, names: Sequence[str]) -> None:
     """Refuse a name that is there twice."""
     for i, name in enumerate(names):
-        need_that(name not in names[:i], f"{key} has {name!r} twice; expected each once; leave one out")
+        need(name not in names[:i], f"{key} has {name!r} twice; expected each once; leave one out")
 
 
 def _refuse_bounds(low_name: str, low: float, high_name: str, high: float) -> None:
     wrong = (
         f"{low_name} is {low} and {high_name} is {high}; expected finite numbers, the low one lower; fix them"
     )
-    need_that(low < high and math.isfinite(high - low), wrong)
+    need(low < high and math.isfinite(high - low), wrong)
 
 
 @dataclass(frozen=True)
@@ -399,7 +407,7 @@ class HttpSection:
     listen: str = ""
     allow_remote: bool = False
     publish: str = "full"
-    token: str | None = field(default=None, repr=False)
+    token: Secret | None = None
     token_file: str | None = None
     hosts: tuple[str, ...] = ()  # further names of this machine that browsers may use
     tls: bool = False  # HTTPS with the certificate in [transport]
@@ -413,7 +421,7 @@ class HttpSection:
             )
         if self.token is not None and self.token_file is not None:
             raise InputError("token and token_file are given; expected one of them; leave token out")
-        Access(self.token)  # refuses a short one
+        object.__setattr__(self, "token", Access(self.token).token)  # which refuses a short one
 
     @property
     def address(self) -> tuple[str, int] | None:
@@ -428,11 +436,11 @@ class HttpSection:
             )
 
     def access(self) -> Access:
-        token = self.token
+        token: str | None = self.token
         if self.token_file is not None:
             remedy = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
             what, expected = f"[http] token_file {self.token_file}", f"the token; {remedy}"
-            token = _read_secret(what, self.token_file, expected, "ascii").strip()
+            token = Secret(plain(_read_secret(what, self.token_file, expected, "ascii")).strip())
         _, port = self.address or ("", 0)
         return Access(token, security.is_local(self.listen), self.hosts, f"domkl-{port}")
 
@@ -497,7 +505,7 @@ class AgentConfig:
         self._check_model()
         self._check_topics()
         wrong = "[stream] journal is true without a [checkpoint] directory; expected a place for it; add one"
-        need_that(not self.stream.journal or self.checkpoint.directory is not None, wrong)
+        need(not self.stream.journal or self.checkpoint.directory is not None, wrong)
         self.http.check_tls(self.transport)
 
     @property
@@ -511,12 +519,12 @@ class AgentConfig:
         for name in self.neighbours:
             check_name(name, "neighbours")
         wrong = f"neighbours has {len(self.neighbours)} names; expected at most {MOST_NAMES}; leave some out"
-        need_that(len(self.neighbours) <= MOST_NAMES, wrong)
+        need(len(self.neighbours) <= MOST_NAMES, wrong)
         distinct("neighbours", self.neighbours)
         wrong = f"a learner is called {OPERATOR!r}, as only who directs them is; rename it"
-        need_that(OPERATOR not in (self.name, *self.neighbours), wrong)
+        need(OPERATOR not in (self.name, *self.neighbours), wrong)
         wrong = f"neighbours has {self.name!r}, the learner itself; expected others; leave it out"
-        need_that(self.name not in self.neighbours, wrong)
+        need(self.name not in self.neighbours, wrong)
 
     def _with_arrival(self) -> Columns:
         """The columns; that of the time of arrival, which messages have, is a time in seconds."""
@@ -530,19 +538,19 @@ class AgentConfig:
         checks.count("inputs", self.inputs, least=0)
         columns, is_file = self.columns, self.stream.kind in STORED
         wrong = "[columns] missing is mean, of whole tables only; expected auto, error or drop; fix it"
-        need_that(columns.missing != "mean", wrong)
+        need(columns.missing != "mean", wrong)
         wrong = "[columns] records is given, of whole documents only; expected lines; leave records out"
-        need_that(not columns.records, wrong)
+        need(not columns.records, wrong)
         if columns.features and not (is_file and not self.inputs):  # kinds in a file are looked at first
             found = Encoder(columns).d
             wrong = f"[columns] makes {found} inputs; expected inputs = {self.inputs}; leave inputs out"
-            need_that(self.inputs in (0, found), wrong)
+            need(self.inputs in (0, found), wrong)
             object.__setattr__(self, "inputs", found)
         wrong = (
             "inputs is not given; expected how many numbers x has; add inputs, or [columns] with target and "
             "features"
         )
-        need_that(self.inputs > 0 or self.taught is not None or is_file, wrong)
+        need(self.inputs > 0 or self.taught is not None or is_file, wrong)
         if self.inputs:
             self.stream.check_inputs(self.inputs)
 
@@ -551,16 +559,16 @@ class AgentConfig:
         model, stream = self.model, self.stream
         for key in ("low", "high", "target_low", "target_high"):
             wrong = f"[stream] {key} is given with [model] path, whose file has the scale; leave {key} out"
-            need_that(self.taught is None or getattr(stream, key) in ((), None), wrong)
+            need(self.taught is None or getattr(stream, key) in ((), None), wrong)
         wrong = '[columns] labels is given with [model] loss squared; expected classes; set loss = "logistic"'
-        need_that(not self.columns.labels or getattr(model, "loss", "logistic") == "logistic", wrong)
+        need(not self.columns.labels or getattr(model, "loss", "logistic") == "logistic", wrong)
         classifies = self.taught is None and model.loss_function.classifies  # type: ignore[union-attr]
         wrong = "[output] alarm_rate is given and the model learns classes; expected numbers; leave it out"
-        need_that(self.output.alarm_rate is None or not classifies, wrong)
+        need(self.output.alarm_rate is None or not classifies, wrong)
         if model.has_rates:
             model.rates_at(0)  # type: ignore[union-attr]  # refuses rates that only the stream's length would tell
         wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"
-        need_that(self.rounds.mode == "sync" or getattr(model, "hedge", "") != "messages", wrong)
+        need(self.rounds.mode == "sync" or getattr(model, "hedge", "") != "messages", wrong)
 
     def _check_topics(self) -> None:
         """Refuse topics without a place where they are, or that Zenoh does not know."""
@@ -571,13 +579,14 @@ class AgentConfig:
             'a topic is given and no broker; expected where it is; add [stream] broker = "127.0.0.1:1883", '
             "or [transport] connect for a key of Zenoh"
         )
-        need_that(not used or not is_nowhere, wrong)
+        need(not used or not is_nowhere, wrong)
         for topic in used if kind == "zenoh" and not stream.broker else []:
             wrong = f"topic {topic!r} begins with a slash; a key of Zenoh does not; leave the slash out"
-            need_that(not topic.startswith("/"), wrong)
-        wrong = f"[output] topic is of other learners; expected {self._own}<channel>, or no domkl/; fix it"
-        out = self.output.topic
-        need_that(not may_be_ours(out) or out.startswith(self._own) or bool(stream.broker), wrong)
+            need(not topic.startswith("/"), wrong)
+        wrong = f"[output] topic is the network's own; expected {self._own}prediction, or no {ROOT}/; fix it"
+        out, own = self.output.topic, self.output.topic.removeprefix(self._own)
+        is_free = own != self.output.topic and is_topic(out) and own.split("/")[0] not in (*CHANNELS, STATE)
+        need(not may_be_ours(out) or is_free, wrong)
         self._refuse_loop()
 
     def _refuse_loop(self) -> None:
@@ -589,7 +598,7 @@ class AgentConfig:
                     f"[stream] reads {pattern!r}, which has {topic!r} that [output] writes; expected other "
                     "topics; choose an [output] topic that it does not match"
                 )
-                need_that(not matches(pattern, topic), wrong)
+                need(not matches(pattern, topic), wrong)
 
     def _fill_topic(self) -> None:
         """Home Assistant reads predictions from a topic of a broker, so there must be one."""
@@ -600,7 +609,7 @@ class AgentConfig:
             'reads; add [stream] broker = "127.0.0.1:1883"'
         )
         has_broker = self.stream.broker or self.transport.chosen(not self.neighbours) == "mqtt"
-        need_that(bool(has_broker), wrong)
+        need(bool(has_broker), wrong)
         topic = self.output.topic or f"{self._own}prediction"
         object.__setattr__(self, "output", dataclasses.replace(self.output, topic=topic))
 
@@ -700,7 +709,7 @@ class AgentConfig:
                     f"{where}: {written} and {other} are one file, which would be lost; expected two; choose "
                     f"another for {written}"
                 )
-                need_that(other == written or path != found[written], wrong)
+                need(other == written or path != found[written], wrong)
 
     def _named_files(self) -> Iterator[tuple[str, str]]:
         """Every file that is named, without links on the way to it; /dev/null may be named twice."""
@@ -711,22 +720,14 @@ class AgentConfig:
                 if given not in NO_FILE and (os.path.isfile(path) or not os.path.exists(path)):
                     yield f"[{name}] {key}", path
 
-    def redacted(self) -> AgentConfig:
-        """The same without passwords, tokens and what an address may hold of them, for what is shown."""
-        hidden: dict[str, Any] = {
-            name: dataclasses.replace(section, password="***")
-            for name, section in (("stream", self.stream), ("transport", self.transport))
-            if section.password is not None
-        }
-        if str(self.stream.path).startswith(queries.POSTGRES):
-            address = f"{queries.POSTGRES[0]}***/{self.stream.shown}"
-            hidden["stream"] = dataclasses.replace(self.stream, path=address)
-        if self.http.token is not None:
-            hidden["http"] = dataclasses.replace(self.http, token="*" * SHORTEST)
-        address, mark, _ = self.output.url.partition("?")
-        if mark:
-            hidden["output"] = dataclasses.replace(self.output, url=f"{address}?***")
-        return dataclasses.replace(self, **hidden)
+    def secret_files(self, file: str) -> Iterator[str]:
+        """Every file with a secret that it names, and its own `file` if that holds one."""
+        sections = (self.stream, self.transport, self.http, self.output)
+        if any(isinstance(value, Secret) for section in sections for value in vars(section).values()):
+            yield file
+        stream, transport = self.stream, self.transport
+        named = (stream.password_file, transport.password_file, transport.key, self.http.token_file)
+        yield from filter(None, named)
 
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> AgentConfig:
@@ -778,5 +779,5 @@ def _section(name: str, table: toml.Toml, where: str) -> Any:
     if "path" not in table:
         return settings.from_table(table, where)
     others = ", ".join(key for key in table if key != "path")
-    need_that(not others, f"{where} has path and {others}; expected path alone; leave {others} out")
+    need(not others, f"{where} has path and {others}; expected path alone; leave {others} out")
     return toml.section(Handed, table, where)

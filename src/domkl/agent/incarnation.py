@@ -153,7 +153,7 @@ class Identity:
         """Why we are not ready: two neighbours, or our only one, have seen another agent under our name."""
         voices = sum(name in neighbours for name in self.seen_by(now))
         is_seen = voices > 0 and voices >= min(2, len(neighbours))
-        return f"another agent runs under the name {self.name!r}" if is_seen else ""
+        return f"another agent runs under this name: {self.name}" if is_seen else ""
 
     def is_taken(self, now: float, neighbours: Collection[str]) -> bool:
         """Whether our name belongs to another that is up: no neighbour has ever named us, and for longer than

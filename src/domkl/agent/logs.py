@@ -134,7 +134,9 @@ RETRY = 3.0
 
 
 class Attempts:
-    """Counts failed writes of one kind; `fault` explains the last one until a write succeeds.
+    """Counts failed attempts of one kind; `fault` explains the last one until one succeeds.
+
+    It begins with `what`, words that anybody may see; where it failed, and why, only the owner.
 
     >>> saving = Attempts("state cannot be saved")
     >>> saving.fail("No space left on device")
@@ -145,12 +147,13 @@ class Attempts:
     ('', 1)
     """
 
-    def __init__(self, what: str) -> None:
-        self.what, self.fault, self.failed = what, "", 0
+    def __init__(self, what: str, place: str = "") -> None:
+        self.what, self.place, self.fault, self.failed = what, place, "", 0
         self.well_at = self._failed_at = time.monotonic()
         self._limited = Limited(LOG)
 
     def fail(self, reason: str) -> None:
+        reason = f"{self.place}: {reason}" if self.place else reason
         self.fault, self._failed_at = f"{self.what}: {reason}", time.monotonic()
         self.failed += 1
         self._limited.warn(self.what, self.what, reason=reason)

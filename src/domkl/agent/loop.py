@@ -179,7 +179,9 @@ class Agent:
         self.messages = MessageHandler(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
         about = scaling, config.target, self.topics, out, self.store.errors, self.store.alarms
-        self.predictions = Predictions(config.output, *about, starts_over=config.stream.ends and not restored)
+        repeats = (restored and not config.stream.passes) or config.stream.ends
+        again = self.store.readings if repeats else None
+        self.predictions = Predictions(config.output, *about, again=again)
         self.progress, self.stream, self._stopping = Progress.of(config, scaling), stream, asyncio.Event()
         self._is_open = self._is_going_on = False  # a round is open; readings are being taken
         self._over: asyncio.Future[None] | None = None  # done when no round is open and no reading ready

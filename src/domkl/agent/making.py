@@ -9,20 +9,20 @@ import dataclasses
 import itertools
 import json
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..base import budget
 from ..base.errors import DataError, InputError
 from ..datasets import guess, readers, table
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
 from ..exchange.message import Exchange
 from ..faces.estimator import DOMKL
-from ..learner import Learner, handed
+from ..learner import Learner, files, handed
 from ..learner.handed import HandedModel
 from ..learning.settings import KINDS
 from .config import LONGEST_ROW, STORED, TABLES, AgentConfig
@@ -53,10 +53,8 @@ def keep_columns(given: AgentConfig, config: AgentConfig) -> None:
         return
     document = {"given": before.table(), "found": config.columns.table()}
     try:
-        Path(directory).mkdir(parents=True, exist_ok=True)
-        new = Path(directory) / f".{KEPT}.{os.getpid()}"
-        new.write_text(json.dumps(document), encoding="utf-8")
-        os.replace(new, Path(directory) / KEPT)
+        files.make_directory(Path(directory), sync=False)
+        files.replace(Path(directory) / KEPT, json.dumps(document).encode(), sync=False)
     except OSError as error:
         tell(LOG, logging.WARNING, "columns cannot be saved", reason=error.strerror)
 
@@ -70,7 +68,7 @@ def _kept(config: AgentConfig, columns: Columns) -> Columns | None:
     if config.checkpoint.directory is None:
         return None
     try:
-        found = json.loads((Path(config.checkpoint.directory) / KEPT).read_text(encoding="utf-8"))
+        found = json.loads(budget.read(Path(config.checkpoint.directory) / KEPT, budget.SETTINGS))
         if found["given"] == json.loads(json.dumps(columns.table())):
             return Columns.from_table(found["found"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):  # InputError is a ValueError
@@ -82,7 +80,7 @@ def _guessed(config: AgentConfig, columns: Columns) -> Columns:
     if config.stream.kind in TABLES:
         return _guessed_of_table(config, columns)
     rows = list(
-        itertools.islice(_first_rows(Path(str(config.stream.path)), config.stream.kind, columns), FIRST_ROWS)
+        itertools.islice(_first_rows(Path(config.stream.path or ""), config.stream.kind, columns), FIRST_ROWS)
     )
     if not rows:
         return _without_rows(columns, config.stream.shown)
@@ -94,12 +92,12 @@ def _guessed(config: AgentConfig, columns: Columns) -> Columns:
 def _guessed_of_table(config: AgentConfig, columns: Columns) -> Columns:
     """The same for a Parquet file or a query, whose rows are put in order of time, if they have one."""
     stream = config.stream
-    path = Path(str(stream.path))
+    path = Path(stream.path or "")
     if stream.kind == "parquet" and path.exists() and not path.is_file():  # a pipe would never end
         raise DataError(f"{path}: not a regular file; expected a Parquet file; fix [stream] path")
     if stream.kind == "parquet" and stream.follow and not path.exists():
         return _without_rows(columns, stream.shown)
-    raw = readers.read(str(stream.path), columns, stream.query, FIRST_ROWS)
+    raw = readers.read(stream.path or "", columns, stream.query, FIRST_ROWS)
     if not len(raw):
         return _without_rows(columns, stream.shown)
     found = guess.guess(raw.columns, columns, views=False)

@@ -26,11 +26,7 @@ from .store import Store
 from .topics import Topics
 from .transports import Transport, security, sender_of
 from .transports.base import Message
-from .transports.names import OPERATOR, ROOT, STATE, STATUS, is_topic
-
-#: The channels of a neighbour that an agent subscribes to.
-CHANNELS = ("theta", "hello", "to", STATUS)
-
+from .transports.names import CHANNELS, OPERATOR, ROOT, STATE, STATUS, is_topic
 
 #: The least time between two requests to a neighbour, or two answers, in seconds.
 PAUSE = 0.02

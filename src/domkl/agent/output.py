@@ -7,6 +7,7 @@ import http.client
 import io
 import logging
 import math
+import mmap
 import os
 import queue
 import select
@@ -22,6 +23,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ..base.errors import DataError
+from ..base.secret import Secret, plain
 from ..base.times import iso
 from ..learning.alarms import Alarms
 from ..learning.conformal import Errors
@@ -88,9 +90,9 @@ class Poster:
     """Sends each record as a POST of a JSON object; `lost` counts those that were not taken."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.lost = url, 0
-        self.sending = Attempts(f"predictions cannot be sent to {_without_query(url)}")
-        self._parts = urllib.parse.urlsplit(url)
+        self.url, self.lost = Secret.address(url), 0
+        self.sending = Attempts("predictions cannot be sent", self.url)
+        self._parts = urllib.parse.urlsplit(plain(url))
         self._waiting: queue.Queue[bytes | None] = queue.Queue(MOST_UNSENT)
         self._ended_at: float | None = None
         self._connection: http.client.HTTPConnection | None = None
@@ -174,11 +176,6 @@ class Poster:
             connection.close()
 
 
-def _without_query(url: str) -> str:
-    """An address without its query, which may hold a token."""
-    return url.partition("?")[0]
-
-
 #: Seconds after which a line is flushed at the latest.
 DELAY = 0.02
 #: Bytes that are written at once, and those that wait at most while the place cannot be written.
@@ -197,13 +194,14 @@ class Lines:
     A place that cannot be written is tried again with every flush. Meanwhile lines wait, up to `MOST` bytes;
     further ones are lost and counted. Only a closed pipe at standard output is an error: its reader has gone.
     A reader of a pipe that is slow slows us down; one that reads nothing for `PATIENCE` does not.
-    With `starts_over`, what is in the file already is dropped.
+    With `again`, predictions from that reading on are made again, so a file's former ones are dropped first:
+    however often an agent is killed, the file has each prediction once.
     """
 
-    def __init__(self, place: str, starts_over: bool = False) -> None:
-        self.place, self.lost, self._starts_over = place, 0, starts_over
+    def __init__(self, place: str, again: int | None = None) -> None:
+        self.place, self.lost, self._again = place, 0, again
         shown = "standard output" if place == "-" else place
-        self.writing = Attempts(f"predictions cannot be written to {shown}")
+        self.writing = Attempts("predictions cannot be written", shown)
         self._file: io.RawIOBase | BinaryIO | None = None
         self._waiting = bytearray()
         self._flushed_at = 0.0
@@ -239,7 +237,7 @@ class Lines:
     def _write_waiting(self, patience: float, end: float) -> None:
         """Write until `end`, if the place takes something within `patience` seconds."""
         if self._file is None:
-            self._file, self._starts_over = _opened(self.place, self._starts_over), False
+            self._file, self._again = _opened(self.place, self._again), None
         while self._waiting:
             count = self._file.write(self._waiting[:AT_ONCE]) if _is_free(self._file, patience) else None
             if count is None:
@@ -266,16 +264,16 @@ class Lines:
             self._file.close()
 
 
-def _opened(place: str, starts_over: bool) -> io.RawIOBase | BinaryIO:
-    """Where lines go; a file is emptied, or continued on a new line if a full disk has cut its last one."""
+def _opened(place: str, again: int | None) -> io.RawIOBase | BinaryIO:
+    """Where lines go; a file without what is made again, or continued on a new line if one is cut."""
     if place == "-":
         sys.stdout.flush()
         return getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
     file = io.FileIO(place, "ab", opener=without_waiting)
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         try:
-            if starts_over:
-                file.truncate(0)
+            if again is not None:
+                file.truncate(_end_of(place, again))
             elif _is_cut(place):
                 file.write(b"\n")
         except OSError:
@@ -295,6 +293,29 @@ def _is_free(file: io.RawIOBase | BinaryIO, patience: float) -> bool:
         return True
 
 
+def _end_of(place: str, again: int) -> int:
+    """Bytes from a file's top to the predictions of that reading and later ones, which are its last lines."""
+    if not again or not os.path.getsize(place):
+        return 0
+    with open(place, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        end = text.rfind(b"\n") + 1  # what is behind it was cut
+        while end:
+            start = text.rfind(b"\n", 0, end - 1) + 1
+            if _index_of(text[start:end]) < again:
+                return end
+            end = start
+    return 0
+
+
+def _index_of(line: bytes) -> int:
+    """The reading that a line is about; -1 where it is cut, or none of ours."""
+    try:
+        index = msgspec.json.decode(line)["index"]
+    except (msgspec.MsgspecError, LookupError, TypeError, UnicodeError):
+        return -1
+    return index if isinstance(index, int) else -1
+
+
 def _is_cut(place: str) -> bool:
     with contextlib.suppress(OSError), open(place, "rb") as file:
         if file.seek(0, os.SEEK_END):
@@ -307,7 +328,7 @@ class Predictions:
     """Writes each prediction in the target's unit to `out` (by default a line), a topic and a web address.
 
     `errors` are those of earlier predictions, from which bounds follow if the settings ask for them.
-    With `starts_over` all predictions are made again, so that a file's former ones are dropped.
+    `again`: the first reading whose prediction may have been written before, and is made again.
     """
 
     def __init__(
@@ -319,9 +340,9 @@ class Predictions:
         out: Out | None,
         errors: Errors,
         alarms: ReadingAlarms,
-        starts_over: bool = False,
+        again: int | None = None,
     ) -> None:
-        self.lines, self.poster = Lines(section.predictions, starts_over), Poster(section.url)
+        self.lines, self.poster = Lines(section.predictions, again), Poster(section.url)
         self._scaling, self._target, self._topics = scaling, target, topics
         self._out, self._coverage, self._errors = out or self.lines.write, section.coverage, errors
         self._alarms = alarms

@@ -13,15 +13,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ..base.budget import TABLE
 from ..base.errors import DataError, Error, InputError
-from ..base.extras import need
 from ..datasets.columns import CellError, Columns, is_flat
 from ..datasets.encoder import Encoder
 from .config import LONGEST_ROW, AgentConfig
@@ -80,9 +79,7 @@ class JsonRows:
 
     def __init__(self, encoder: Encoder | None, learner: str = "") -> None:
         self.encoder, self.learner = encoder, learner
-        self.decode, self.errors = _decoder()
         self._absent = None if encoder is None else Absent(encoder)
-        self._any = need("msgspec", "agent").json.decode
 
     def __call__(self, line: bytes) -> Row:
         if len(line) > LONGEST_ROW:
@@ -96,8 +93,8 @@ class JsonRows:
 
     def value(self, text: bytes) -> Any:
         try:
-            return self._any(text)
-        except self.errors as error:
+            return msgspec.json.decode(text)
+        except UNREADABLE as error:
             raise RowRefused("not a reading", str(error), _json_remedy(str(error))) from None
 
     def row(self, record: dict[str, Any]) -> Row:
@@ -119,16 +116,16 @@ class JsonRows:
     def _plain(self, line: bytes) -> Row:
         """A row whose x is a list."""
         try:
-            said = self.decode(line)
-        except self.errors as error:
+            said = _SAID.decode(line)
+        except UNREADABLE as error:
             raise RowRefused("not a reading", str(error), _json_remedy(str(error))) from None
         x = said.x
         if isinstance(x, dict):
             remedy = f"write [columns] features = {json.dumps(list(x)[:20])}"
             raise RowRefused("no column", "x has names but [columns] features lists none", remedy)
-        if x is not None and None in x:  # whether missing values are allowed is checked later
-            x = [math.nan if value is None else value for value in x]
-        return Row(x, said.y, None if said.id is None else _id(said.id))
+        # Whether missing values are allowed is checked later.
+        values = None if x is None else [math.nan if value is None else value for value in x]
+        return Row(values, said.y, None if said.id is None else _id(said.id))
 
 
 def _check_spelling(named: dict[str, Any], features: tuple[str, ...]) -> None:
@@ -146,16 +143,17 @@ def _is_label(record: dict[str, Any], columns: Any) -> bool:
     )
 
 
-@lru_cache
-def _decoder() -> tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]:
-    msgspec = need("msgspec", "agent")
-    fields = [
-        ("x", list[float | None] | dict[str, float | None] | None, None),
-        ("y", float | None, None),
-        ("id", str | int | None, None),
-    ]
-    kind = msgspec.defstruct("Said", fields)
-    return msgspec.json.Decoder(kind).decode, (msgspec.MsgspecError, UnicodeError, RecursionError)
+class _Said(msgspec.Struct):
+    """A row as JSON has it, without names."""
+
+    x: list[float | None] | dict[str, float | None] | None = None
+    y: float | None = None
+    id: str | int | None = None
+
+
+_SAID = msgspec.json.Decoder(_Said)
+#: What is wrong with JSON.
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 def _id(said: object) -> str:
@@ -372,6 +370,9 @@ def header_of(text: str, columns: Columns, needed: Sequence[str]) -> tuple[str, 
         except RowRefused as error:
             fault = error
             continue
+        if len(names) > TABLE.columns:
+            reason = f"the header has {len(names)} columns, expected at most {TABLE.columns}"
+            raise RowRefused("too long", reason, "leave some out")
         known = sum(name in names for name in needed)
         found.append(((known, len(names)), separator, names))
     if not found:

@@ -14,7 +14,7 @@ import logging
 import math
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeAlias
 
@@ -124,17 +124,26 @@ class Service(Server):
 
 
 def _health(status: Status, patience: float) -> Answer:
-    age = time.monotonic() - status.alive_at
-    if age <= patience:
+    if time.monotonic() - status.alive_at <= patience:
         return Answer(HTTPStatus.OK, b"ok\n")
-    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, b"no progress for %d s\n" % age)
+    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, b"no progress\n")
+
+
+#: All that /readyz ever says of what is wrong; where, and why, is in the log and on the page.
+WORDS = (
+    *("waiting for neighbours", "another agent runs under this name", "no connection to the broker"),
+    *("state cannot be saved", "readings cannot be written to the journal", "readings cannot be read"),
+    *("predictions cannot be written", "predictions cannot be sent"),
+)
 
 
 def _readiness(status: Status) -> Answer:
-    faults = status.faults if status.ready else ("waiting for neighbours", *status.faults)
+    faults = status.faults if status.ready else (WORDS[0], *status.faults)
     if not faults:
         return Answer(HTTPStatus.OK, b"ready\n")
-    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, "; ".join(faults).encode() + b"\n")
+    known = {fault.partition(":")[0] for fault in faults} & {*WORDS}
+    said = "; ".join(word for word in WORDS if word in known) or "not ready"
+    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{said}\n".encode())
 
 
 class _Collector:
@@ -299,9 +308,11 @@ class Asking:
 EVERY, LOOKS = 1.0, 20
 
 
-async def serve(config: AgentConfig) -> None:
-    """Run an agent until its stream ends or it is asked to stop."""
+async def serve(config: AgentConfig, warnings: Iterable[str] = ()) -> None:
+    """Run an agent until its stream ends or it is asked to stop; `warnings` are written to its log."""
     logs.setup(config.log, config.name)
+    for fact in warnings:
+        logs.tell(LOG, logging.WARNING, fact)
     agent = Agent(config)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

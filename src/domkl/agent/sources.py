@@ -146,7 +146,7 @@ class Tail:
         self.path, self.follow, self.known = path, follow, known
         self.is_known = self._is_interrupted = False
         self.opened, self.size, self.head = 0, 0, b""  # how many files; bytes of the last, and its first ones
-        self.reading = Attempts(f"readings cannot be read from {path}")
+        self.reading = Attempts("readings cannot be read", str(path))
         self._origin, self._begun = known, 0  # of the last batch, and in which file it was
         self._file: io.FileIO | None = None
         self._splitter = Splitter()
@@ -415,8 +415,8 @@ class Snapshots:
         self, section: StreamSection, encoder: Encoder, known: Place | None = None, most: int | None = None
     ) -> None:
         self.encoder, self.follow, self.most = encoder, section.follow, most
-        self.source, self.query, self.shown = str(section.path), section.query, section.shown
-        self.reading = Attempts(f"readings cannot be read from {self.shown}")
+        self.source, self.query, self.shown = section.path or "", section.query, section.shown
+        self.reading = Attempts("readings cannot be read", self.shown)
         self.pause = LEAST_PAUSE
         self._known, self._held = known, 0  # rows that wait since they are ahead of the clock
         self._table: Snapshot | None = None  # the last one that was read, and how much of it was handed out

@@ -249,7 +249,7 @@ def open_stream(
         return Stream(sources.stdin(stdin), JsonRows(encoder, learner), *live)
     if section.kind in TABLES:
         return _of_table(section, encoder, learner, scaling, skip, origin, refused, most)
-    tail = Tail(Path(str(section.path)), section.follow, None if origin is None else Origin.of(origin))
+    tail = Tail(Path(section.path or ""), section.follow, None if origin is None else Origin.of(origin))
     how = scaling, skip, 0, tail, refused
     if section.kind == "jsonl":
         return Stream(sources.at_most(most, sources.stored(tail)), JsonRows(encoder, learner), *how)
@@ -333,7 +333,7 @@ def preview(config: AgentConfig) -> RefusedRows | None:
     Raises DataError if none can.
     """
     section = config.stream
-    is_there = section.kind == "database" or Path(str(section.path)).is_file()
+    is_there = section.kind == "database" or Path(section.path or "").is_file()
     if section.kind not in STORED or not is_there:
         return None
     found = asyncio.run(_look(config))

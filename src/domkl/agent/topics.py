@@ -296,7 +296,7 @@ class Topics:
         """What is wrong with the broker at the moment, or ""."""
         if self.guest is None or self.guest.is_connected:
             return ""
-        return f"no connection to the broker {self.guest.settings.broker}"
+        return f"no connection to the broker: {self.guest.settings.broker}"
 
 
 def _announced(config: AgentConfig) -> dict[str, bytes]:

@@ -18,6 +18,8 @@ LARGEST = 1e100
 NARROWEST = 1e-200
 #: Characters of a value that an error shows.
 LONGEST_SHOWN = 80
+#: Names that an error lists: those of a file may be many.
+MOST_SHOWN = 40
 
 
 def floats(name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Array:
@@ -98,9 +100,9 @@ def shape(name: str, value: Array, expected: tuple[int, ...], remedy: str) -> Ar
 
 
 def need(good: bool, fact: str) -> None:
-    """Refuse a file whose parts do not go together; who reads it adds its name, and the remedy."""
+    """Refuse what does not go together, such as settings, or parts of a file, whose reader adds its name."""
     if not good:
-        raise ValueError(fact)
+        raise InputError(fact)
 
 
 def array(name: str, value: Any, form: tuple[int, ...]) -> None:
@@ -168,4 +170,6 @@ def hint(value: str, allowed: Iterable[str]) -> str:
     names = list(allowed)
     near = difflib.get_close_matches(value[:LONGEST_SHOWN], names, n=1) if isinstance(value, str) else []
     meant = f"did you mean {near[0]!r}?" if near else "choose one of them"
-    return f"expected one of {', '.join(names)}; {meant}"
+    listed = ", ".join(name[:LONGEST_SHOWN] for name in names[:MOST_SHOWN])
+    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    return f"expected one of {listed}{more}; {meant}"

@@ -12,9 +12,16 @@ Each message is one line: the fact, the expectation, the remedy.
 
 from __future__ import annotations
 
+#: Characters of a message: what it repeats may be of a file.
+LONGEST = 4000
+
 
 class Error(Exception):
     """Base of all errors that domkl raises on purpose."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 class InputError(Error, ValueError):

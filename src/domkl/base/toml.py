@@ -1,21 +1,24 @@
 """Settings: TOML tables, and environment variables over them, become frozen dataclasses.
 
-A dataclass is its own schema: fields are str, int, float, bool or tuples of these, each perhaps "| None", and
-dataclasses for tables inside. It checks ranges itself. Every error is one line that says where the value is.
+A dataclass is its own schema: fields are str, Secret, int, float, bool or tuples of these, each perhaps
+"| None", and dataclasses for tables inside. It checks ranges itself. Every error is one line that says where
+the value is.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from . import checks, paths
+from . import budget, checks, paths
 from .errors import DataError, InputError
+from .secret import Secret
 
 Section = TypeVar("Section")
 Toml: TypeAlias = "dict[str, Any]"
@@ -26,19 +29,35 @@ PREFIX = "DOMKL_"
 TABLE = "a section in [brackets]"
 #: Whole numbers of TOML have 64 bits.
 WHOLE = 2**63
+#: Dots of a line, other than those in texts and comments: keys of so many parts are still read at once.
+MOST_DOTS = 256
+_TEXTS = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#.*')
 
 
 def read(path: Path, what: str, extra: str) -> Toml:
     """The tables of a TOML file; `extra` brings the reader that Python 3.10 lacks."""
     try:
-        found: Toml = _reader(extra).loads(path.read_text(encoding="utf-8"))
+        text = budget.read(path, budget.SETTINGS).decode()
+        _refuse_deep(path, text)
+        found: Toml = _reader(extra).loads(text)
     except OSError as error:
         remedy = paths.near_file(path) or "fix its path or permissions"
         raise DataError(f"{path} cannot be read ({error.strerror}); expected {what}; {remedy}") from None
+    except DataError:
+        raise
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path} cannot be read: {reason}; expected {what}; fix the file") from None
     return found
+
+
+def _refuse_deep(path: Path, text: str) -> None:
+    """Refuse keys with so many dots that tables of them take minutes, and gigabytes."""
+    for number, line in enumerate(_TEXTS.sub("", text).splitlines(), 1):
+        if line.count(".") > MOST_DOTS:
+            raise DataError(
+                f"{path}, line {number}: more than {MOST_DOTS} dots; expected keys of few parts; fix the file"
+            )
 
 
 def _reader(extra: str) -> Any:
@@ -71,11 +90,18 @@ def section(kind: type[Section], table: Toml, where: str, /, **parts: Any) -> Se
         needed = field.default is field.default_factory is dataclasses.MISSING
         if needed and field.name not in {*table, *parts}:
             raise InputError(f"{where} has no {field.name}; expected {keys[field.name]}; add it")
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    values = {key: _of_toml(value, keys[key]) for key, value in table.items()}
     try:
         return kind(**values, **parts)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+def _of_toml(value: Any, key: Key | Keys) -> Any:
+    """A value as a dataclass has it."""
+    if isinstance(key, Key) and key.is_secret and isinstance(value, str):
+        return Secret(value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def keys_of(kind: type[Any]) -> Keys:
@@ -109,6 +135,11 @@ class Key(NamedTuple):
     may_be_empty: bool = False  # where it is a list
 
     @property
+    def is_secret(self) -> bool:
+        """Whether nobody may see its value."""
+        return Secret in self.kinds
+
+    @property
     def item(self) -> Key | None:
         """What each item is, where the value is a list."""
         kind = self.kinds[0]
@@ -129,7 +160,7 @@ class Key(NamedTuple):
             return is_list and all(map(self.item.takes, value))  # type: ignore[call-overload]
         if type(value) is int:
             return (int in self.kinds or float in self.kinds) and -WHOLE <= value < WHOLE
-        return type(value) in self.kinds
+        return type(value) in self.kinds or (type(value) is str and self.is_secret)
 
     def parse(self, text: str) -> object:
         """The value of a variable's text: a list has commas; the text itself where it is of no right type."""
@@ -149,7 +180,9 @@ class Key(NamedTuple):
             return f"a table whose values are each {self.named}"
         if self.item is not None:
             return f"a list of {self.item}" if self.may_be_empty else f"a list with one {self.item} or more"
-        return " or ".join(kind.__name__ for kind in self.kinds if kind in (str, int, float, bool))
+        named = [str if kind is Secret else kind for kind in self.kinds]
+        known = (kind.__name__ for kind in named if kind in (str, int, float, bool))
+        return " or ".join(dict.fromkeys(known))
 
 
 def _truth(text: str) -> bool:
@@ -162,7 +195,8 @@ def _check(where: str, value: object, key: Key | Keys, remedy: str) -> None:
     if isinstance(key, dict) or not key.takes(value):
         expected = TABLE if isinstance(key, dict) else f"{key}"
         expected += " of 64 bits" if type(value) is int and not -WHOLE <= value < WHOLE else ""
-        shown = "hidden" if where.lower().endswith(("password", "token")) else checks.short(value)
+        is_secret = isinstance(key, Key) and key.is_secret
+        shown = "hidden" if is_secret else checks.short(value)
         raise InputError(f"{where} is {shown}; expected {expected}; {remedy}")
     if isinstance(value, str) and "\0" in value:  # in a path, which nothing can open
         raise InputError(f"{where} has a zero byte; expected text without; {remedy}")

@@ -8,11 +8,13 @@ import dataclasses
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
 from ..base.extras import need
+from ..base.secret import exposed
 from ..base.words import visible
 from ..lab.sheet import Sheet
 from . import show
@@ -67,8 +69,9 @@ def run(args: argparse.Namespace) -> None:
     from ..agent import load
 
     config = load(args.config)
+    warnings = exposed(config.secret_files(args.config))
     if args.check:
-        check(config, args.json)
+        check(config, args.json, warnings)
         return
     if args.remove_entities:
         asyncio.run(_remove_entities(config))
@@ -76,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
     from ..agent.serve import serve
 
     run_in_batches()
-    asyncio.run(serve(config))
+    asyncio.run(serve(config, warnings))
 
 
 async def _remove_entities(config: Any) -> None:
@@ -101,7 +104,7 @@ def run_in_batches() -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
-def check(config: Any, as_json: bool) -> None:
+def check(config: Any, as_json: bool, warnings: Sequence[str] = ()) -> None:
     """Print what an agent with this configuration would be, and whether it could use its first rows."""
     from ..agent import transports
     from ..agent.making import make
@@ -111,10 +114,12 @@ def check(config: Any, as_json: bool) -> None:
         transports.check(each)
         transports.make(each)
     config, learner = make(config)
-    found, rows = understood(config.redacted()), preview(config)
+    found, rows = understood(config), preview(config)
     looked = {} if rows is None else {"read": rows.read, "used": rows.used, "refused": rows.top()}
     if as_json:
-        show.document({**found, "fingerprint": learner.fingerprint, "first_rows": looked})
+        show.document(
+            {**found, "fingerprint": learner.fingerprint, "first_rows": looked, "warnings": [*warnings]}
+        )
         return
     title = f"{config.name} of {config.network}: the configuration is right"
     show.sheet(Sheet(title, ("section", "settings"), _sections(found), frozenset({0, 1})))
@@ -126,6 +131,8 @@ def check(config: Any, as_json: bool) -> None:
             print(f"refused: {visible(reason)}")
     elif config.stream.path:
         print(f"{config.stream.path} is not there; its rows were not looked at")
+    for fact in warnings:
+        print(f"warning: {visible(fact)}")
     print(f"fingerprint {learner.fingerprint}: the same at every learner")
 
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..base import budget
 from ..base.errors import InputError
+from ..base.secret import Secret
 from ..datasets import readers
 from ..datasets.columns import KINDS, Columns
 from ..datasets.dataset import SPLITS
@@ -273,7 +275,7 @@ def _changed(model: ModelSettings, changes: dict[str, Any]) -> ModelSettings:
 SECRET = "BROKER_PASSWORD"
 
 
-def ask_password(user: str | None, file: str | None, broker: str) -> str | None:
+def ask_password(user: str | None, file: str | None, broker: str) -> Secret | None:
     """The password of a user at a broker; None where there is no user."""
     if user is None:
         if file is not None:
@@ -282,18 +284,18 @@ def ask_password(user: str | None, file: str | None, broker: str) -> str | None:
     if file is not None:
         return _first_line(file)
     if SECRET in os.environ:
-        return os.environ[SECRET]
+        return Secret(os.environ[SECRET])
     if not sys.stdin.isatty():
         raise InputError(
             f"no password of {user} is given and nobody can be asked; expected --password-file or the "
             f"variable {SECRET}; give one"
         )
-    return getpass.getpass(f"Password of {user} at {broker}: ")
+    return Secret(getpass.getpass(f"Password of {user} at {broker}: "))
 
 
-def _first_line(file: str) -> str:
+def _first_line(file: str) -> Secret:
     try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        lines = budget.read(file, budget.SETTINGS).decode().splitlines()
     except UnicodeDecodeError:
         raise InputError(f"{file} is not UTF-8 text; expected a password in its first line; fix it") from None
-    return lines[0] if lines else ""
+    return Secret(lines[0] if lines else "")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import math
 import os
 import sys
@@ -23,6 +21,7 @@ from ..base.words import number, plural
 from ..datasets import Columns, Table
 from ..faces.estimator import DOMKL
 from ..lab import results
+from ..lab.sheet import as_csv
 from ..learning import conformal
 from . import show
 
@@ -176,14 +175,11 @@ def _about(model: DOMKL, table: Table, y_hat: Array) -> dict[str, Any]:
 
 def _csv(rows: list[dict[str, Any]]) -> str:
     heads = [head for head in HEADS if head in rows[0]]
-    text = io.StringIO(newline="")
-    table = csv.DictWriter(text, heads, lineterminator="\n")
-    table.writeheader()
-    table.writerows(
-        {k: results.plain(v) if isinstance(v, float) else "" if v is None else v for k, v in row.items()}
+    body = (
+        [results.plain(v) if isinstance(v, float) else "" if v is None else v for v in map(row.get, heads)]
         for row in rows
     )
-    return text.getvalue()
+    return as_csv([heads, *body])
 
 
 def _write(rows: list[dict[str, Any]], path: Path) -> None:

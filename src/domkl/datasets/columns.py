@@ -31,6 +31,8 @@ MISSING = ("auto", "error", "drop", "mean")
 CALENDAR = ("hour", "weekday", "season")
 #: The most cells of a nested record, and how deep it may be.
 MOST_CELLS, DEEPEST = 4096, 32
+#: Characters of the path to a nested cell.
+LONGEST_PATH = 512
 #: The most inputs that a text is hashed into.
 MOST_HASHED = 1024
 _NESTED = {dict, list, tuple}
@@ -192,6 +194,9 @@ def _leaves(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                     "too deep", f"the record is more than {DEEPEST} levels deep", "send a flat one"
                 )
             pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+            if len(path) > LONGEST_PATH:  # which each cell inside would repeat
+                reason = f"a path has more than {LONGEST_PATH} characters"
+                raise CellError("too long", reason, "send shorter names")
             inner = [(f"{path}.{name}" if path else str(name), each, depth + 1) for name, each in pairs]
             if found + len(stack) + len(inner) > MOST_CELLS:
                 raise CellError("too long", f"the record has more than {MOST_CELLS} cells", "send fewer")

@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from ..base import checks
+from ..base.budget import Spent
 from ..base.checks import LARGEST
 from ..base.errors import InputError
 from . import cells, guess
@@ -80,6 +81,7 @@ class Encoder:
         """An encoder for rows like these: whatever `columns` leaves open is guessed from them."""
         flat = [row if is_flat(row) else columns.flatten(row) for row in rows]
         names = names_of(flat)
+        Spent("the first rows").table(len(flat), len(names))
         found = guess.guess({name: [row.get(name) for row in flat] for name in names}, columns)
         found.check()
         return cls(found.columns)

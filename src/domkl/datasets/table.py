@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base import checks
+from ..base.budget import TABLE
 from ..base.errors import DataError, InputError
 from ..base.types import Array
 from . import guess, readers
@@ -116,6 +117,11 @@ class Table:
         if self.learners is None:
             raise InputError("the table has no learner column; read it with learner=, or split dataset()")
         names = tuple(dict.fromkeys(self.learners))
+        if len(names) > TABLE.learners:
+            raise InputError(
+                f"{self.name} has rows of {len(names)} learners; expected at most {TABLE.learners}; choose "
+                "another learner column, or let few learners share the rows"
+            )
         number = {name: j for j, name in enumerate(names)}
         who = np.array([number[name] for name in self.learners])
         groups = [np.flatnonzero(who == j) for j in range(len(names))]

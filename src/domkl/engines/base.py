@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..base import checks
 from ..base.types import Array
 from ..exchange.graph import Graph
 from ..exchange.message import Exchange
 from ..learning import second_order
 from ..learning.auto.guard import Guard
+from ..learning.fields import prove_semidefinite
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 
@@ -69,6 +71,7 @@ class Past(NamedTuple):
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Past:
         """Inverse of `arrays`."""
         inverse = second_order.Inverse.of_halves(arrays["inverse"], arrays["terms"])
+        prove_semidefinite("the inverse", inverse.whole())
         samples, deg = arrays["counts"].tolist()
         names = [field.name for field in Guard.FIELDS]
         guard = {name: arrays[name] for name in names} if "errors" in arrays else None
@@ -99,5 +102,11 @@ class DeviceState(NamedTuple):
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> DeviceState:
         """Inverse of `arrays`."""
+        P, K = arrays["theta"].shape
+        for name, shape in {"theta": (P, K), "lam": (P, K), "L": (P,), "q": (P,)}.items():
+            found = arrays[name]
+            checks.need(
+                found.shape == shape and bool(np.isfinite(found).all()), f"{name} is not finite {shape}"
+            )
         past = Past.of(arrays) if "m" in arrays else None
         return cls(arrays["theta"], arrays["lam"], arrays["L"], arrays["q"], past)

@@ -63,6 +63,7 @@ class Matrices(Inverse):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         base, U, n = (self._checked(field, state.get(field.name)) for field in self.FIELDS)
+        self.check_columns(U, n)
         lower = np.tril_indices(self.sizes["K"])
         for j in range(self.sizes["J"]):
             self.many.resume_one(j, base[j][lower], np.ascontiguousarray(U[j, :, : n[j]].T))

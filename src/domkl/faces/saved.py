@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import checks, paths
+from ..base import budget, checks, paths
 from ..base.errors import DataError, Error, InputError
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
@@ -104,7 +104,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         if Path(path).is_char_device():
             raise OSError(errno.EINVAL, "a device, which has no end")
-        content = Path(path).read_bytes()
+        content = budget.read(Path(path), budget.STATE)
     except OSError as error:
         raise DataError(
             f"{path} cannot be read ({error.strerror}); expected a model of DOMKL.save() or `domkl run`; "

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..base.errors import InputError
+from ..base.secret import plain
 from ..datasets.columns import Columns
 from ..learning.settings import KernelSpec, RateSpec
 from .experiment import Experiment
@@ -177,7 +178,7 @@ def refuse_used(folder: Path) -> None:
 def _write_secret(path: Path, password: str) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(file, "w", encoding="utf-8") as opened:
-        opened.write(f"{password}\n")
+        opened.write(f"{plain(password)}\n")
 
 
 def names_in(folder: Path) -> list[str]:

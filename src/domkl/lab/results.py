@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..base import paths
 from ..base.errors import InputError
 from ..base.times import iso
 from ..faces.estimator import DOMKL
 from ..faces.saved import About
 from ..learner import files
 from ..learning.alarms import Judgement, judge_all
+from .sheet import as_csv
 from .trial import Outcome
 
 #: Columns of predictions.csv; the time where the data has one.
@@ -69,22 +67,16 @@ def plain(value: float) -> str:
 
 def write_table(rows: Iterator[dict[str, Any]], heads: tuple[str, ...], path: Path) -> Path:
     """Rows as CSV, in a file that is there as a whole or not at all."""
-    text = io.StringIO(newline="")
-    table = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    write_whole(path, text.getvalue().encode())
+    cells = ([row[head] for head in heads] for row in rows)
+    write_whole(path, as_csv([heads, *cells]).encode())
     return path
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file as a whole or not at all, readable by others as any file."""
     try:
-        paths.refuse_device(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part")
-        part.write_bytes(content)
-        part.replace(path)
+        files.replace(path, content, sync=False, is_private=False)
     except OSError as error:
         raise InputError(
             f"{path} cannot be written: {error.strerror or error}; expected a file to write; choose another"

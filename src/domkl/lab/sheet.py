@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from ..base.words import visible
 
 #: Between two columns.
 GAP = 3
+#: Cells of a CSV file that a spreadsheet computes; numbers begin like them, and may have a unit.
+_FORMULA, _NUMBER = re.compile(r"\s*[=+@-]|[\t\r]"), re.compile(r"[-+]?[0-9][-+0-9 .,eE]*%?")
 #: Several words get so much room before a column is left out, and so much where nothing can be left out.
 READABLE, LEAST = 14, 6
 
@@ -210,9 +213,23 @@ def _heads(sheet: Sheet) -> list[str]:
 
 
 def _csv(sheet: Sheet) -> str:
+    return as_csv([_heads(sheet), *sheet.rows])
+
+
+def as_csv(rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as CSV. What a spreadsheet would compute, as a learner may be called, has an apostrophe before it.
+
+    >>> as_csv([["=HYPERLINK(1)", "-0.5", -1, "a,b"]])
+    '\'=HYPERLINK(1),-0.5,-1,"a,b"\\n'
+    """
     out = io.StringIO(newline="")
-    csv.writer(out, lineterminator="\n").writerows([_heads(sheet), *sheet.rows])
+    csv.writer(out, lineterminator="\n").writerows(map(_inert, row) for row in rows)
     return out.getvalue()
+
+
+def _inert(cell: Any) -> Any:
+    is_formula = isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell
 
 
 def _markdown(sheet: Sheet) -> str:

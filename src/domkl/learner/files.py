@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -161,11 +162,15 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
-def replace(path: Path, content: bytes, sync: bool, ready: Callable[[], None] | None = None) -> None:
+def replace(
+    path: Path, content: bytes, sync: bool, ready: Callable[[], None] | None = None, is_private: bool = True
+) -> None:
     """Write `path` so that it is there as a whole or not at all; `ready` is called when only its name is
-    missing."""
+    missing. Others of this machine may read what is not private, as any file."""
     paths.refuse_device(path)
-    number, temporary = tempfile.mkstemp(SUFFIX, f"{PREFIX}{os.getpid()}-", path.parent)  # with mode 0600
+    number, temporary = (tempfile.mkstemp if is_private else _made)(
+        SUFFIX, f"{PREFIX}{os.getpid()}-", path.parent
+    )
     try:
         with open(number, "wb", buffering=0) as file:
             write(file, content, sync)
@@ -178,6 +183,12 @@ def replace(path: Path, content: bytes, sync: bool, ready: Callable[[], None] | 
         raise
     if sync:
         sync_directory(path.parent)
+
+
+def _made(suffix: str, prefix: str, directory: Path) -> tuple[int, str]:
+    """As `tempfile.mkstemp`, by a name that nobody can guess to put a link there, with the usual mode."""
+    name = str(directory / f"{prefix}{secrets.token_hex(8)}{suffix}")
+    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), name
 
 
 def write(file: io.FileIO, content: bytes, sync: bool) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import engines
-from ..base import checks
+from ..base import budget, checks
 from ..base.checks import need
 from ..base.errors import DataError, InputError
 from ..base.types import Array, Float
@@ -235,7 +235,7 @@ def read(path: str | os.PathLike[str]) -> HandedModel:
 def _intact(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """What a file holds, if it is as it was written."""
     try:
-        arrays, meta = files.unseal(Path(path).read_bytes())
+        arrays, meta = files.unseal(budget.read(Path(path), budget.STATE))
     except OSError as error:
         raise DataError(
             f"{path} cannot be read as a model ({error.strerror}); expected a file of hand_over() or "

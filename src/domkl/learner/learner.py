@@ -251,7 +251,7 @@ class Learner:
         rounds that somebody invents cost no more.
         """
         believed = [box for name, box in self._inbox.items() if 2 * self.trust.get(name, 1.0) > 1]
-        newest = max((t for box in believed for t in box), default=NEVER)
+        newest = max((t for box in believed for t in box if t <= LAST_SKIP), default=NEVER)
         if newest < self.round + (self._pending is not None) or self._followed == EARLIEST:
             return None
         if self._pending is not None:
@@ -332,6 +332,8 @@ class Learner:
         """Refuse an update that cannot be right; `decoded`: a decoder has checked all but its meaning."""
         if not decoded:
             check_update(neighbour, update, self.fingerprint, self._row.must_match, self.shapes)
+        if update.round >= 2 * LAST_SKIP:
+            raise PeerError(f"round is {update.round}; expected one below {2 * LAST_SKIP}; fix that learner")
         if not 0 <= update.degree <= MOST_DEGREE:
             raise PeerError(f"degree is {update.degree}; expected 0 to {MOST_DEGREE}; fix that learner")
         check_within(update.theta, self._most)

@@ -21,6 +21,32 @@ from ..base.types import Array
 LARGEST = 1e150
 #: The most that a counter may be, so that it can go on.
 MOST_COUNT = 2.0**53
+#: What a matrix of zeros is lifted by, to be factored.
+TINY = 1e-200
+
+
+def prove_semidefinite(name: str, matrices: Array) -> None:
+    """Refuse matrices (J, K, K) of a file that are no sums of squares, but for rounding; one factoring each.
+
+    Finite numbers are not enough: with an indefinite matrix a model predicts well until a sample falls where
+    it is negative.
+
+    >>> prove_semidefinite("S", np.array([[[2.0, 1.0], [1.0, 2.0]]]))
+    >>> prove_semidefinite("S", np.array([[[1.0, 2.0], [2.0, 1.0]]]))
+    Traceback (most recent call last):
+    domkl.base.errors.InputError: S is no sum of squares; expected a symmetric ...; take another file
+    """
+    slack = matrices.shape[-1] * float(np.finfo(matrices.dtype).eps)
+    for S in matrices.astype(np.float64):
+        lift = slack * float(np.abs(S.diagonal()).max(initial=0.0)) + TINY
+        try:
+            np.linalg.cholesky(S + lift * np.eye(len(S)))  # which reads one half
+            good = bool((np.abs(S - S.T) <= lift).all())
+        except np.linalg.LinAlgError:
+            good = False
+        if not good:
+            wanted = "a symmetric matrix without negative eigenvalues"
+            raise InputError(f"{name} is no sum of squares; expected {wanted}; take another file")
 
 
 class Field(NamedTuple):
@@ -32,6 +58,7 @@ class Field(NamedTuple):
     low: float = -LARGEST
     high: float = LARGEST
     missing: bool = False  # whether NaN may stand in it
+    is_sum: bool = False  # whether it holds sums of squares: matrices with no negative eigenvalue
     name: str = ""
 
 
@@ -42,10 +69,11 @@ def field(
     low: float = -LARGEST,
     high: float = LARGEST,
     missing: bool = False,
+    is_sum: bool = False,
 ) -> Any:
     """Declare an array of a concept, in its class body."""
     most = min(high, MOST_COUNT) if kind == "int64" else high
-    return Field(shape, kind, first, low, most, missing)
+    return Field(shape, kind, first, low, most, missing, is_sum)
 
 
 class Concept:
@@ -97,6 +125,8 @@ class Concept:
                 f"{where} holds {plain.min()} to {plain.max()}; expected {field.low} to {field.high};"
                 " take another file"
             )
+        if field.is_sum:
+            prove_semidefinite(where, found)
         return np.array(found)
 
     def widen_targets(self, m: int) -> None:

@@ -108,6 +108,11 @@ class Inverse:
             self.used = 0
         return self.base
 
+    def whole(self) -> Array:
+        """The same without writing it down: its bits as it goes on stay as they are."""
+        U = self.waiting[..., : self.used]
+        return np.asarray(self.base - np.matmul(U, np.swapaxes(U, -1, -2)))
+
     def halves(self) -> tuple[Array, Array]:
         """Copies of base at and below the diagonal, row by row, and of the collected terms (..., n, K)."""
         rows, columns = np.tril_indices(self.base.shape[-1])

@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple, TypeAlias
 
 from ..base.errors import InputError
+from ..base.secret import Secret, plain
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -31,6 +32,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
     body: bytes = b""
     is_certified: bool = False  # the client has shown a certificate that we trust
+    is_encrypted: bool = False
+    client: str = ""  # its address
 
 
 class Answer(NamedTuple):
@@ -76,51 +79,57 @@ OPEN = ("/healthz", "/readyz")
 #: What may be read from other machines without a token, where that is allowed at all.
 COUNTS = ("/metrics",)
 SHORTEST = 16  # characters of a token
+#: Clients whose questions are counted one by one; of more, the one that has asked least lately is forgotten.
+MOST_CLIENTS = 256
 
 
 @dataclass(frozen=True)
 class Access:
-    """Decides about each request.
+    """Decides about each request, whatever it asks for: by its Host, by the page it comes from, by who asks.
+
+    A request whose Host is no name of this machine was led here (DNS rebinding), and one that a page from
+    elsewhere makes is none of the owner's: neither gets an answer, also not about health. Health is told to
+    anybody else, in fixed words; counts to whoever reaches the port where that is allowed; all else to the
+    owner of the token, and on this machine where there is none.
 
     Parameters
     ----------
     token : `Authorization: Bearer TOKEN`, or once `/?token=TOKEN`, which gives the browser a cookie.
     is_local : only this machine can connect; then no token is needed.
-    hosts : names of this machine by which browsers may call it. Addresses and its own name always may; any
-        other name may be one that a foreign page has pointed here (DNS rebinding).
+    hosts : names of this machine by which it may be called. Addresses and its own name always may.
     """
 
-    token: str | None = field(default=None, repr=False)
+    token: str | Secret | None = None
     is_local: bool = True
     hosts: Iterable[str] = ()
     cookie: str = "domkl"
     _session: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
     def __post_init__(self) -> None:
-        if self.token is not None and len(self.token) < SHORTEST:
+        if self.token is None:
+            return
+        object.__setattr__(self, "token", Secret(self.token))
+        if len(plain(self.token)) < SHORTEST:
             raise InputError(
-                f"the token has {len(self.token)} characters; expected {SHORTEST} or more; "
+                f"the token has {len(plain(self.token))} characters; expected {SHORTEST} or more; "
                 "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
             )
 
     def refuse(self, request: Request) -> Answer | None:
         """Why a request is not answered; None if it is."""
-        if request.path in OPEN:
-            return None
-        if request.path not in COUNTS or self.is_local:
-            host = request.headers.get("host", "")
-            if not self._knows(host):
-                return refusal(
-                    HTTPStatus.MISDIRECTED_REQUEST,
-                    f"the Host is {host[:100]!r}; expected an address or a name of this machine; "
-                    "use its address, or add the name to [http] hosts",
-                )
-            if _is_foreign(request, host):
-                return refusal(
-                    HTTPStatus.FORBIDDEN,
-                    "the request comes from another page; expected this one; open it directly",
-                )
-        return self._refuse_stranger(request)
+        host = request.headers.get("host", "")
+        if not self._knows(host):
+            return refusal(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                f"the Host is {host[:100]!r}; expected an address or a name of this machine; "
+                "use its address, or add the name to [http] hosts",
+            )
+        if _is_foreign(request, host):
+            return refusal(
+                HTTPStatus.FORBIDDEN,
+                "the request comes from another page; expected this one; open it directly",
+            )
+        return None if request.path in OPEN else self._refuse_stranger(request)
 
     def _refuse_stranger(self, request: Request) -> Answer | None:
         if request.is_certified or (self.token is None and (self.is_local or request.path in COUNTS)):
@@ -145,9 +154,10 @@ class Access:
         cookies = dict(
             part.strip().partition("=")[::2] for part in request.headers.get("cookie", "").split(";")
         )
-        given = [(sent if kind.lower() == "bearer" else "", self.token or "")]
-        given += [
-            (request.query.get("token", ""), self.token or ""),
+        token = plain(self.token or "")
+        given = [
+            (sent if kind.lower() == "bearer" else "", token),
+            (request.query.get("token", ""), token),
             (cookies.get(self.cookie, ""), self._session),
         ]
         return sum(_same(found, wanted) for found, wanted in given) > 0  # all are compared, in constant time
@@ -156,7 +166,8 @@ class Access:
         """For `/?token=...`, once found right: a cookie, and the page without the token in its address."""
         if self.token is None or request.path != "/" or "token" not in request.query:
             return None
-        cookie = f"{self.cookie}={self._session}; HttpOnly; SameSite=Lax; Path=/"
+        secure = "; Secure" if request.is_encrypted else ""
+        cookie = f"{self.cookie}={self._session}; HttpOnly; SameSite=Lax; Path=/{secure}"
         return Answer(HTTPStatus.SEE_OTHER, b"", headers={"Location": "/", "Set-Cookie": cookie})
 
     def _knows(self, host: str) -> bool:
@@ -170,8 +181,13 @@ def _same(found: str, wanted: str) -> bool:
 
 
 def _is_foreign(request: Request, host: str) -> bool:
-    origin = request.headers.get("origin")
-    return request.method not in ("GET", "HEAD") and origin is not None and origin.partition("://")[2] != host
+    """Whether a page from elsewhere makes the request; a link to ours may be followed."""
+    headers = request.headers
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+    if origin is not None and origin.partition("://")[2] != host:
+        return True
+    is_link = request.method == "GET" and headers.get("sec-fetch-dest") == "document" and request.path == "/"
+    return site not in ("none", "same-origin") and not is_link
 
 
 def _without_port(host: str) -> str:
@@ -189,27 +205,26 @@ def _is_address(name: str) -> bool:
 
 
 class Rate:
-    """At most `burst` at once and `rate` a second in the long run, whoever asks.
+    """Each client gets at most `burst` at once and `rate` a second in the long run.
 
     >>> rate = Rate(rate=1.0, burst=2)
-    >>> [rate.take(now) for now in (0.0, 0.0, 0.0, 1.0)]
-    [True, True, False, True]
+    >>> [rate.take(now=now) for now in (0.0, 0.0, 0.0, 1.0)], rate.take("another", now=0.0)
+    ([True, True, False, True], True)
     """
 
     def __init__(self, rate: float = 10.0, burst: int = 20) -> None:
         self.rate, self.burst = rate, burst
-        self._left = float(burst)
+        self._left: dict[str, tuple[float, float]] = {}  # of each client, and when it asked last
         self._changing = threading.Lock()
-        self._seen: float | None = None
 
-    def take(self, now: float | None = None) -> bool:
+    def take(self, client: str = "", now: float | None = None) -> bool:
         """Whether one more is allowed; `now` in seconds, by default the clock's."""
         now = time.monotonic() if now is None else now
         with self._changing:
-            passed = 0.0 if self._seen is None else max(0.0, now - self._seen)
-            self._seen = now
-            self._left = min(float(self.burst), self._left + passed * self.rate)
-            if self._left < 1.0:
-                return False
-            self._left -= 1.0
-            return True
+            left, seen = self._left.pop(client, (float(self.burst), now))
+            left = min(float(self.burst), left + max(0.0, now - seen) * self.rate)
+            may = left >= 1.0
+            self._left[client] = left - may, now
+            if len(self._left) > MOST_CLIENTS:
+                del self._left[next(iter(self._left))]
+            return may

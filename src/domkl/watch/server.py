@@ -72,8 +72,8 @@ def page_file(request: Request) -> Answer:
     return Answer(HTTPStatus.OK, plain, kind, {"Vary": "Accept-Encoding"})
 
 
-THREADS = 8  # connections at once; one more closes the oldest
-STREAMS = 16  # connections that receive events; one more is refused
+THREADS = 8  # connections at once
+STREAMS = 16  # connections that receive events
 PATIENCE = 2.0  # seconds for a client to send or receive something
 DEADLINE = 5.0  # seconds for a whole connection that is no stream, however it dribbles
 BUFFER = 65_536  # bytes that the system holds for a client that does not read
@@ -87,11 +87,11 @@ def ignore(kind: str, event: str, **fields: object) -> None:
 
 
 class Connections(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """At most THREADS connections, each for at most DEADLINE seconds; one more closes the oldest.
+    """At most THREADS connections, each for at most DEADLINE seconds, and STREAMS that receive events.
 
-    So clients that send a byte now and then keep nobody from an answer. No error of one ends the server. A
-    connection that turns into a stream of events no longer counts among them; of those there are at most
-    STREAMS, and one whose client does not read is dropped.
+    One more closes the oldest of the client that has most, so nobody keeps others out: neither by sending a
+    byte now and then, nor by opening many pages. No error of one ends the server. A connection that turns
+    into a stream of events no longer counts among the others; one whose client does not read is dropped.
     """
 
     daemon_threads = True
@@ -110,8 +110,9 @@ class Connections(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.closing = threading.Event()
         self.counts: Counter[str] = Counter()  # of connections that were closed on purpose, by reason
         self._free = threading.Semaphore(THREADS)
-        self._open: dict[Any, float] = {}  # since when
-        self._streams: set[Any] = set()
+        self._open: dict[Any, tuple[float, str]] = {}  # since when, and whose
+        self._streams: dict[Any, tuple[float, str]] = {}
+        self._gone: set[Any] = set()  # streams that were closed for others, until their threads end
         self._changing = threading.Lock()
         super().__init__(address, handler)
 
@@ -126,7 +127,7 @@ class Connections(socketserver.ThreadingMixIn, socketserver.TCPServer):
                 self._count("busy", "request turned away", client=client_address[0])
                 return self.shutdown_request(request)
         with self._changing:
-            self._open[request] = time.monotonic()
+            self._open[request] = time.monotonic(), str(client_address[0])
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread began that would set it free
@@ -149,15 +150,21 @@ class Connections(socketserver.ThreadingMixIn, socketserver.TCPServer):
         request.settimeout(PATIENCE)
         wrapped = tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
         with self._changing:
-            self._open[wrapped] = self._open.pop(request, time.monotonic())
+            self._open[wrapped] = self._open.pop(request, (time.monotonic(), ""))
         return wrapped
 
     def become_stream(self, request: Any) -> bool:
-        """Take a connection out of those that have a deadline; False if there are too many."""
+        """Take a connection out of those that have a deadline; False if it was closed meanwhile."""
         with self._changing:
-            if len(self._streams) >= STREAMS or self._open.pop(request, None) is None:
+            about = self._open.pop(request, None)
+            if about is None:
                 return False
-            self._streams.add(request)
+            if len(self._streams) >= STREAMS:
+                oldest = _oldest_of_most(self._streams)
+                self._count("many", "page closed for another", client=self._streams.pop(oldest)[1])
+                self._gone.add(oldest)
+                _shut(oldest)
+            self._streams[request] = about
         self._free.release()
         request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
         return True
@@ -172,8 +179,8 @@ class Connections(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def _end(self, request: Any) -> None:
         with self._changing:
-            if request in self._streams:  # its place was given back when it became one
-                self._streams.discard(request)
+            if self._streams.pop(request, None) or request in self._gone:  # gave its place back before
+                self._gone.discard(request)
                 return
             self._open.pop(request, None)
         self._free.release()
@@ -186,11 +193,12 @@ class Connections(socketserver.ThreadingMixIn, socketserver.TCPServer):
         """Close overdue connections or, with `oldest`, at least the oldest; its thread then ends."""
         now = time.monotonic()
         with self._changing:
-            due = [each for each, since in self._open.items() if now - since > DEADLINE]
+            due = [each for each, (since, _) in self._open.items() if now - since > DEADLINE]
             if oldest and not due and self._open:
-                due = [min(self._open, key=self._open.__getitem__)]
+                due = [_oldest_of_most(self._open)]
             for request in due:
-                self._count("slow", "slow connection closed", seconds=round(now - self._open.pop(request), 3))
+                since, _ = self._open.pop(request)
+                self._count("slow", "slow connection closed", seconds=round(now - since, 3))
                 _shut(request)
 
     def close(self) -> None:
@@ -209,6 +217,12 @@ class Connections(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def server_close(self) -> None:
         # Not that of ThreadingMixIn, which waits for threads.
         socketserver.TCPServer.server_close(self)
+
+
+def _oldest_of_most(connections: Mapping[Any, tuple[float, str]]) -> Any:
+    """The oldest connection of the client that has most."""
+    counts = Counter(client for _, client in connections.values())
+    return min(connections, key=lambda each: (-counts[connections[each][1]], connections[each][0]))
 
 
 def _shut(request: Any) -> None:
@@ -263,16 +277,21 @@ class Handler(BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def _request(self) -> Request:
-        length, parts = self._length(), urllib.parse.urlsplit(self.path)
+        length = self._length()
+        if len(self.headers.get_all("Host", [])) > 1:  # who checks one may believe the other
+            wrong = "the request has two Hosts; expected one; fix the client"
+            raise _Unreadable(HTTPStatus.BAD_REQUEST, wrong)
         try:
+            parts = urllib.parse.urlsplit(self.path)
             query = dict(urllib.parse.parse_qsl(parts.query, max_num_fields=MOST_FIELDS))
         except ValueError:
-            wrong = f"the query has too many fields; expected {MOST_FIELDS}; leave some out"
+            wrong = f"the address is none, or has more than {MOST_FIELDS} fields; expected fewer; fix it"
             raise _Unreadable(HTTPStatus.BAD_REQUEST, wrong) from None
         headers = {name.lower(): value for name, value in self.headers.items()}
         peer = getattr(self.request, "getpeercert", lambda: None)()
         body = self.rfile.read(length) if length else b""
-        return Request(self.command, parts.path, query, headers, body, bool(peer))
+        is_encrypted, client = self.server.tls is not None, str(self.client_address[0])
+        return Request(self.command, parts.path, query, headers, body, bool(peer), is_encrypted, client)
 
     def _length(self) -> int:
         text = self.headers.get("Content-Length", "0")
@@ -299,8 +318,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def _stream(self, request: Request) -> None:
         if not self.server.become_stream(self.request):
-            wrong = "too many pages are open; expected fewer; close one and try again"
-            self._send(refusal(HTTPStatus.SERVICE_UNAVAILABLE, wrong, **{"Retry-After": "10"}))
             return
         self.send_response(HTTPStatus.OK)
         self._send_headers({"Content-Type": "text/event-stream", "Connection": "close", **HEADERS})
@@ -368,7 +385,7 @@ class Server:
     ----------
     address : host and port; port 0 takes a free one, see `address`.
     feed : what is shown; None serves only `routes`.
-    token : needed by every client, where given; see `Access`.
+    token : of the owner, where given; see `Access`, which decides about every request.
     predict : answers POST /predict; without it there are no questions.
     routes : further pages, by path.
     access : who may ask; by default anybody if the address is loopback's.
@@ -523,7 +540,7 @@ class Server:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             wrong = f"the body is not announced as JSON; expected Content-Type: {JSON}; add the header"
             return refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, wrong)
-        if not self.rate.take():
+        if not self.rate.take(request.client):
             wrong = f"too many questions; expected at most {self.rate.rate:g} a second; wait a moment"
             return refusal(HTTPStatus.TOO_MANY_REQUESTS, wrong, **{"Retry-After": "1"})
         try:

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable
 
 from ...base.errors import InputError
+from ...base.secret import Secret
 from . import names
 from .names import LONGEST_TOPIC, LOST, STATE, check_filter, check_name, check_pattern, is_topic, matches
 
@@ -77,7 +78,7 @@ class TransportSettings:
     revoked: str | None = None
     peers: tuple[str, ...] = ()
     user: str | None = None
-    password: str | None = dataclasses.field(default=None, repr=False)
+    password: Secret | None = None
     topics: tuple[str, ...] = ()
     is_guest: bool = False
     will: str = ""

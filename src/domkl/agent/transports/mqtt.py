@@ -12,6 +12,7 @@ from typing import Any
 
 from ...base.errors import InputError
 from ...base.extras import need
+from ...base.secret import plain
 from .base import Retained, Transport, TransportSettings
 from .names import GONE, LONGEST_TOPIC, LOST
 from .security import context, parse, uses_tls
@@ -86,8 +87,9 @@ class MqttTransport(Transport):
             client.will_set(self.state_topic, LOST, qos=0, retain=True)
         elif self.settings.will:
             client.will_set(self.settings.will, GONE, qos=0, retain=True)
+        secret = self.settings.password
         if self.settings.user is not None:
-            client.username_pw_set(self.settings.user, self.settings.password)
+            client.username_pw_set(self.settings.user, secret and plain(secret))
         client.on_socket_open = _send_at_once
         client.on_message = self._on_message
         self._tell(client, answer)

@@ -15,6 +15,7 @@ from ...base.checks import short
 from ...base.errors import InputError
 from ...base.extras import need
 from ...base.hosts import is_loopback
+from ...base.secret import HIDDEN, Secret, plain
 from .base import TransportSettings
 
 #: In place of a file: whom this machine trusts.
@@ -34,8 +35,10 @@ def parse(address: str, what: str = "address") -> tuple[str, int]:
     ambiguous = ":" in bare and bare == host
     is_port = len(port) <= 5 and port.isascii() and port.isdigit() and int(port) <= 65535
     if not _HOST.fullmatch(bare) or ambiguous or not is_port:
+        _, has_login, host = address.rpartition("@")
+        shown = short(f"{HIDDEN}@{host}" if has_login else address)
         raise InputError(
-            f"{what} is {_public(address)!r}; expected host:port, or [address]:port for IPv6; fix the address"
+            f"{what} is {shown}; expected host:port, or [address]:port for IPv6; fix the address"
         )
     return bare, int(port)
 
@@ -46,6 +49,7 @@ def is_local(address: str) -> bool:
 
 def check_url(url: str) -> None:
     """Refuse an address to send predictions to that is none, or where others could read them on their way."""
+    url = plain(url)
     try:
         parts = urllib.parse.urlsplit(url)
         host, _ = parts.hostname or "", parts.port  # which raises ValueError for what is no port
@@ -56,15 +60,9 @@ def check_url(url: str) -> None:
     near = is_usable and is_loopback(host)
     if not is_usable or (parts.scheme == "http" and not near):
         raise InputError(
-            f"url is {short(_public(url))}; expected https://..., or http:// on this machine, without a name "
+            f"url is {Secret.address(url)}; expected https://..., or http:// on this machine, without a name "
             "and password; fix url"
         )
-
-
-def _public(address: str) -> str:
-    """An address without what may be a password in it: all before its last @, and a query."""
-    _, mark, host = address.rpartition("@")
-    return (f"***@{host}" if mark else address).partition("?")[0]
 
 
 def check_reachable(address: str, settings: TransportSettings) -> None:

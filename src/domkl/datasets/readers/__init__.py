@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base import checks
+from ...base import budget, checks
+from ...base.budget import Spent
 from ...base.errors import DataError, InputError
 from ...base.extras import need
 from ...base.paths import near_file
@@ -32,13 +33,14 @@ from ..columns import Columns
 from . import queries
 from .rows import Fault, Faults, Raw, flattened, from_rows, quickened, without
 
+GZIP = b"\x1f\x8b"
 #: Bytes that any packed file may have, and how many times its size larger ones may.
 MOST_UNZIPPED, RATIO = 2**28, 100
 
 
 def unzipped(data: bytes) -> bytes:
     """What gzip has packed; far more than any table packs to so little is refused."""
-    most = max(MOST_UNZIPPED, RATIO * len(data))
+    most = min(budget.TABLE.bytes, max(MOST_UNZIPPED, RATIO * len(data)))
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         found = file.read(most + 1)
     if len(found) > most:
@@ -51,7 +53,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         if path.is_char_device():
             raise DataError(f"{path}: a device, which has no end; expected a file; choose one")
-        data = path.read_bytes()
+        data = budget.read(path)
         return unzipped(data) if path.suffix.lower() == ".gz" else data
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; {near_file(path) or 'check the path'}") from None
@@ -75,12 +77,15 @@ def read_csv(name: str, text: str, columns: Columns, max_rows: int | None = None
     """A table with a header."""
     mark = columns.separator or separator(text)
     rows = _rows(text, mark)
+    spent = Spent(name)
     _, head = next(rows, (0, []))
+    spent.row(len(head))
     if not any(head):
         return _empty(name)
     names, notes = _names(head)
     faults, body = Faults(), []
     for line, row in islice(rows, max_rows):
+        spent.row(len(row))
         if len(row) == len(names):
             body.append((line, row))
         else:
@@ -209,7 +214,7 @@ def _is_lines(text: str) -> bool:
 
 
 def _lines(name: str, text: str, columns: Columns, max_rows: int | None) -> Raw:
-    faults = Faults()
+    faults, spent = Faults(), Spent(name)
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
     for line, each in enumerate(text.split("\n"), 1):
@@ -224,6 +229,7 @@ def _lines(name: str, text: str, columns: Columns, max_rows: int | None) -> Raw:
             faults.note("json", "not JSON", f"line {line}", reason, f"write {EXAMPLE}")
             continue
         if isinstance(row, dict):
+            spent.row(len(row))
             rows.append(row)
             lines.append(line)
         else:
@@ -239,6 +245,7 @@ def _document(name: str, whole: Any, columns: Columns, max_rows: int | None) -> 
     if isinstance(found, Mapping) and _is_columns(found):
         cells = {str(key): list(value)[:max_rows] for key, value in found.items()}
         count = len(next(iter(cells.values())))
+        Spent(name).table(count, len(cells))
         return Raw(name, quickened(cells), range(1, count + 1), "row", **more)
     if not isinstance(found, list):
         fact = f"no list of rows at {path!r}" if path else "no list of rows"
@@ -343,11 +350,25 @@ def _listed(cells: Any) -> Sequence[Any]:
     return cells.tolist() if isinstance(cells, np.ndarray) and cells.dtype.kind != "M" else list(cells)
 
 
+#: Rows of a Parquet file that are unpacked at once.
+PARQUET_ROWS = 2**12
+
+
 def parquet(name: str, data: bytes, max_rows: int | None = None) -> Raw:
     """The columns of a Parquet file."""
     arrow, reader = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
+    spent, batches, left = Spent(name), [], max_rows
     try:
-        return _arrow(name, reader.ParquetFile(io.BytesIO(data)).read(), max_rows, "Parquet")
+        file = reader.ParquetFile(io.BytesIO(data))
+        for batch in file.iter_batches(PARQUET_ROWS):  # a few bytes may stand for a million equal cells
+            spent.table(batch.num_rows, batch.num_columns)
+            spent.size(batch.nbytes)
+            batches.append(batch if left is None else batch.slice(0, left))
+            left = None if left is None else left - batch.num_rows
+            if left is not None and left <= 0:
+                break
+        whole = arrow.Table.from_batches(batches, batches[0].schema if batches else file.schema_arrow)
+        return _arrow(name, whole, None, "Parquet")
     except (arrow.ArrowException, OSError, UnicodeError) as error:
         fact = next(iter(str(error).splitlines()), type(error).__name__)
         raise DataError(f"{name}: not a Parquet file ({fact}); export the table again") from None
@@ -438,12 +459,12 @@ def _no_query(query: str) -> None:
 def _stdin() -> bytes:
     if sys.stdin is None or sys.stdin.isatty():
         raise InputError("standard input is a terminal; expected rows from a pipe or file; add < FILE")
-    return sys.stdin.buffer.read()
+    return Spent(STDIN).whole(sys.stdin.buffer)
 
 
 def _bytes(name: str, data: bytes, end: str, columns: Columns, max_rows: int | None) -> Raw:
     """A file's content, which says more than its name."""
-    if data[:2] == b"\x1f\x8b":
+    if data[:2] == GZIP:
         data = _unzipped(name, data)
     if data[:4] == b"PAR1" or end == ".parquet":
         return flattened(parquet(name, data, max_rows), columns)

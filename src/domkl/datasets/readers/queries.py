@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import sys
+import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ...base import checks
+from ...base.budget import TABLE, Spent
 from ...base.errors import DataError, InputError
 from ...base.extras import need
+from ...base.secret import HIDDEN, Secret, plain
 from .rows import Raw, quickened
 
 SQLITE = "sqlite:"
+#: Bytes of a cell of SQLite, and its instructions between two looks at the clock.
+LONGEST, STEPS = 2**20, 100_000
 #: A server that vanishes while it is asked is given up after a minute; by default, after two hours.
 KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 POSTGRES = ("postgresql://", "postgres://")
@@ -29,6 +36,7 @@ def name_of(source: str) -> str:
     """What people call a database: its own name, never its address, which may hold a password."""
     if source.startswith(SQLITE):
         return Path(source.removeprefix(SQLITE)).name
+    source = plain(source)
     if {*source.partition("://")[2].rpartition("@")[0]} & {*"/?#[]"}:
         raise InputError(  # which parsers would take for a host, a port or a name, and show
             "the PostgreSQL address has one of / ? # [ ] before its @; expected a password with %2F %3F %23 "
@@ -38,6 +46,12 @@ def name_of(source: str) -> str:
         return urlsplit(source).path.strip("/") or "PostgreSQL"
     except ValueError:
         raise _no_address() from None
+
+
+def address(source: str) -> str:
+    """A source as it is kept: a server's address shows its database's name alone."""
+    text = plain(source)
+    return Secret(text, f"{POSTGRES[0]}{HIDDEN}/{name_of(text)}") if text.startswith(POSTGRES) else text
 
 
 def _no_address() -> InputError:
@@ -64,9 +78,10 @@ def read(source: str, query: str, max_rows: int | None = None) -> Raw:
     """The rows of a query; without one, of the only table."""
     if source.startswith(SQLITE):
         path = Path(file_of(source))
-        with _sqlite(path) as connection:
+        spent = Spent(path.name, clock=time.monotonic)
+        with _sqlite(path, spent) as connection:
             query = query or _only(path.name, _sqlite_tables(connection))
-            return _rows(path.name, connection.cursor(), query, max_rows)
+            return _rows(spent, connection.cursor(), query, max_rows)
     name = name_of(source)
     with _postgres(source, name) as connection:
         query = query or _only(name, _postgres_tables(connection))
@@ -81,7 +96,7 @@ def read(source: str, query: str, max_rows: int | None = None) -> Raw:
 
 def _selected(name: str, connection: Any, query: str, max_rows: int | None) -> Raw:
     with connection.cursor(name="domkl") as cursor:  # one with a name takes one select, and nothing else
-        return _rows(name, cursor, query, max_rows)
+        return _rows(Spent(name, clock=time.monotonic), cursor, query, max_rows)
 
 
 def _take_times_as_text(connection: Any) -> None:
@@ -104,29 +119,39 @@ def _only(name: str, tables: Sequence[str]) -> str:
     )
 
 
-def _rows(name: str, cursor: Any, query: str, max_rows: int | None) -> Raw:
+def _rows(spent: Spent, cursor: Any, query: str, max_rows: int | None) -> Raw:
+    name = spent.name
     cursor.execute(query)
     if cursor.description is None:
         raise InputError(f"{name}: the query gives no rows; expected a select; write one")
     names = [str(each[0]) for each in cursor.description]
     if len(set(names)) < len(names):
         raise InputError(f"{name}: two columns of the query have one name; expected others; use AS")
-    rows = cursor.fetchall() if max_rows is None else cursor.fetchmany(max_rows)
+    rows = []
+    for row in islice(cursor, max_rows):
+        spent.row(len(row))
+        spent.size(sum(len(cell) for cell in row if isinstance(cell, (str, bytes))))
+        spent.check_time()
+        rows.append(row)
     cells = zip(*rows, strict=True) if rows else [()] * len(names)
     found = dict(zip(names, map(list, cells), strict=True))
     return Raw(name, quickened(found), range(1, len(rows) + 1), "row", format="a query")
 
 
 @contextlib.contextmanager
-def _sqlite(path: Path) -> Iterator[Any]:
+def _sqlite(path: Path, spent: Spent) -> Iterator[Any]:
     if not path.is_file():
         raise DataError(f"{path}: no such file; check the path")
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
             connection.set_authorizer(_no_other_file)
+            connection.set_progress_handler(lambda: spent.is_overdue, STEPS)
+            if sys.version_info >= (3, 11):
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             yield connection
     except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeError) as error:
+        spent.check_time()
         is_busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
         remedy = (
             "expected a moment without a writer; try again when the other program has written"
@@ -150,13 +175,16 @@ def _sqlite_tables(connection: Any) -> list[str]:
 def _postgres(address: str, name: str) -> Iterator[Any]:
     psycopg = need("psycopg", "postgres")
     try:
-        psycopg.conninfo.conninfo_to_dict(address)
+        psycopg.conninfo.conninfo_to_dict(plain(address))
     except psycopg.ProgrammingError:
         raise _no_address() from None
     try:
-        alive = {} if "keepalives" in address else KEEPALIVE
-        with psycopg.connect(address, connect_timeout=10, client_encoding="utf8", **alive) as connection:
+        alive = {} if "keepalives" in plain(address) else KEEPALIVE
+        about = {"connect_timeout": 10, "client_encoding": "utf8", **alive}
+        with psycopg.connect(plain(address), **about) as connection:
             connection.read_only = True
+            connection.execute(f"set statement_timeout = {int(1000 * TABLE.seconds)}")
+            connection.commit()  # else it ends with the first transaction
             yield connection
     except (psycopg.Error, UnicodeError) as error:
         fact = _line(error)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...base.budget import Spent
 from ..cells import is_number
 from ..columns import CellError, Columns
 
@@ -93,6 +94,7 @@ def from_rows(
         except CellError as error:
             faults.refuse("", f"{unit} {line}", error)
     names = dict.fromkeys(name for row in flat for name in row)
+    Spent(name).table(len(flat), len(names))  # rows of other names each make as many columns
     found = {each: [row.get(each) for row in flat] for each in names}
     more["faults"] = (*more.get("faults", ()), *faults.result())
     return Raw(name, quickened(found), kept, unit, **more)

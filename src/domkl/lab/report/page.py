@@ -15,6 +15,7 @@ from ...base.extras import need
 from ...base.types import Array
 from ...base.words import number, percent, plural, with_unit
 from ...faces.saved import About
+from ...learner import files as disk
 from ...learning import explain
 from ...learning.auto import explain as learnt
 from ...learning.explain import Contributions
@@ -219,6 +220,5 @@ def _figure_files(drawn: list[Picture]) -> dict[str, bytes]:
 
 def _replace(path: Path, content: bytes) -> Path:
     """Under its name only once it is whole, so that no reader finds half a file."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(content)
-    return part.replace(path)
+    disk.replace(path, content, sync=False, is_private=False)
+    return path

@@ -5,13 +5,15 @@ One device and a network of many then compute the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...base.errors import InputError
 from ...base.types import Array
-from ..fields import Concept, field
+from ..fields import Concept, field, prove_semidefinite
 
 
 def dot(a: Array, b: Array) -> Array:
@@ -41,6 +43,10 @@ def at(rows: Array, values: Array) -> Array:
     return rows.reshape(*rows.shape, *(1,) * (values.ndim - rows.ndim))
 
 
+#: Part by which rounding may lift an inverse above its most.
+SLACK = 1e-4
+
+
 class Inverse(Concept):
     """J symmetric matrices Q = base - U U^T with up to `WAITING` columns in U.
 
@@ -49,7 +55,7 @@ class Inverse(Concept):
     """
 
     WAITING = 32
-    base: Array = field("J K K", "model")
+    base: Array = field("J K K", "model", is_sum=True)
     U: Array = field("J K w", "model")
     n: npt.NDArray[Any] = field("J", "int64", low=0, high=WAITING - 1)  # columns of U in use; others are 0
 
@@ -84,6 +90,28 @@ class Inverse(Concept):
         """Replace one row's Q."""
         self.base[row] = (matrix + matrix.T) / 2
         self.U[row], self.n[row] = 0, 0
+
+    def prove(self, tau: Array) -> None:
+        """Refuse what is no inverse of squares and tau I (J,): it is positive, and at most I / tau."""
+        eye = np.eye(self.sizes["K"])
+        for row, least in enumerate(tau.tolist()):
+            Q = self.whole(row).astype(np.float64)
+            if not least > 0 or not (Q.diagonal() > 0).all():
+                raise InputError("Inverse is not positive; expected that of a sum; take another file")
+            part = (least * Q).astype(self.dtype)  # of the most that it can be
+            prove_semidefinite("Inverse", part[None])
+            lacking = ((1 + SLACK) * eye - part).astype(self.dtype)
+            prove_semidefinite("what Inverse lacks to 1 / tau", lacking[None])
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`."""
+        super().restore(state)
+        self.check_columns(self.U, self.n)
+
+    def check_columns(self, U: Array, n: Array) -> None:
+        """Refuse columns of a file that are not in use, and not zero."""
+        if (U * (np.arange(self.WAITING) >= n[:, None])[:, None]).any():
+            raise InputError("Inverse.U has more columns than n; expected zeros there; take another file")
 
     def whole(self, row: int) -> Array:
         """Q itself, of one row. (K, K)"""

@@ -207,6 +207,10 @@ class Consensus(Concept):
         self.theta[:] = self.near[:] = theta
         self.side[:] = pull * self.theta - self.lam
 
+    def prove(self) -> None:
+        """Refuse a Q of a file that samples cannot have made."""
+        self.Q.prove(self.tau)
+
     def reweigh(self, weight: Array, degree: Array) -> None:
         """Edges have other weights (J,) from now on: Q changes exactly, nothing is forgotten.
 

@@ -539,4 +539,5 @@ class AutoRows(Model):
     def restore(self, state: Mapping[str, Any]) -> None:
         for name, concept in self._concepts().items():
             concept.restore(state[name.replace(".", "_")])
+        self.consensus.prove()
         self.scale.link(self.consensus.degree > 0)

@@ -47,7 +47,7 @@ class Recent(Concept):
     True
     """
 
-    S: Array = field("J k k")
+    S: Array = field("J k k", is_sum=True)
     s: Array = field("J m k")
     beta: Array = field("J m k")
     variance: Array = field("J g", first=0.005, low=0.0)  # of the coefficients of each input or pair
