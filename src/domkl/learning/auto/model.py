@@ -204,12 +204,17 @@ class AutoRows(Model):
         if solved is not None and terms is not None:
             scaled = self.scale.scaled(y)
             self._judge(past, scaled)
-            self.trust.note(solved.z, scaled, dot(solved.z[:, None], self.consensus.alone) - scaled)
+            own = dot(solved.z[:, None], self.consensus.alone) if earlier is None else self._own(past)
+            self.trust.note(solved.z, scaled, own - scaled)
             self.consensus.learn(solved, scaled, 2 * self.mixture.echo.weight)
             self.recent.learn(terms, scaled)
         self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
         self.has_learnt = True
         return self._message()
+
+    def _own(self, past: Prediction) -> Array:
+        """What the own samples alone predicted when a sample was new, in widths of now. (J, m)"""
+        return self.scale.scaled(past.apart.experts[..., APART.index("alone")])
 
     def rest(self) -> dict[str, Array]:
         if self.is_scaled:
