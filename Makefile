@@ -9,7 +9,7 @@ export DOMKL_DATA ?= $(abspath $(wildcard ../shared/data))
 
 .PHONY: demo test check docs reproduce bench chaos soak sanitize clean
 
-demo: $(VENV)/.demo  ## set up, then let three real weather stations learn together
+demo: $(VENV)/.demo  ## set up, then let ten sites learn together how long engines last
 	$(BIN)/domkl run
 
 test: $(VENV)/.dev $(VENV)/.system  ## set up, then run every test, docstring and README example

@@ -2,9 +2,10 @@
 
 Beside the learners together and alone: one that sees all sites, River's adaptive random forest and LightGBM
 refitted whenever the engines have failed, each of them with own engines only and with those of all sites. All
-have the same inputs and learn the same cycles. The forests are slow, and run the first three orders only.
+have the same inputs and learn the same cycles. The forests are slow, and run in the first orders only. Results
+that are there are kept, and only what is missing is run.
 
-    python benchmarks/fleet.py [--orders 10] [--workers 2]
+    python benchmarks/fleet.py [--orders 10] [--forests 3] [--workers 2]
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,6 @@ from domkl.lab import turbofan
 from domkl.lab.turbofan import ENGINES, LEARNT, SITES, run_fleet
 
 OUT = Path(__file__).parent / "results" / "fleet.json"
-FOREST_ORDERS = 3
 
 
 def sites_of(seed: int) -> list[list[Any]]:
@@ -34,7 +35,11 @@ def sites_of(seed: int) -> list[list[Any]]:
 def errors(predicted: list[list[Any]], sites: list[list[Any]]) -> list[float]:
     """Typical error on the second engine and those after it."""
     return [
-        float(np.sqrt(np.mean(np.concatenate([p[k] - s[k].y for p, s in zip(predicted, sites, strict=True)]) ** 2)))
+        float(
+            np.sqrt(
+                np.mean(np.concatenate([p[k] - s[k].y for p, s in zip(predicted, sites, strict=True)]) ** 2)
+            )
+        )
         for k in range(1, ENGINES)
     ]
 
@@ -105,35 +110,53 @@ def refitted(fit: Callable[..., Any], seed: int, pooled: bool) -> list[float]:
     return errors(predicted, sites)
 
 
-def one_order(seed: int) -> dict[str, Any]:
-    found = run_fleet(seed=seed)
+def together(seed: int) -> dict[str, Any]:
+    found, sites = run_fleet(seed=seed), sites_of(seed)
     later = range(1, ENGINES)
     made: dict[str, Any] = {name: [found.error(name, k) for k in later] for name in ("together", "alone")}
-    made["ring"] = [run_fleet(seed=seed, graph="ring").error("together", k) for k in later]
+    made["ring"] = errors(turbofan._play(sites, "ring", seed), sites)
     made["one learner sees all"] = seen_by_all(seed)
-    for name, fit in {"LightGBM": lightgbm, **({"ARF": forest} if seed < FOREST_ORDERS else {})}.items():
-        made[f"{name}, own"] = refitted(fit, seed, False)
-        made[f"{name}, all"] = refitted(fit, seed, True)
     return made
+
+
+def rival(name: str, fit: Callable[..., Any], seed: int) -> dict[str, Any]:
+    return {f"{name}, own": refitted(fit, seed, False), f"{name}, all": refitted(fit, seed, True)}
+
+
+def missing(orders: list[dict[str, Any]], forests: int) -> list[tuple[int, Callable[[int], dict[str, Any]]]]:
+    jobs: list[tuple[int, Callable[[int], dict[str, Any]]]] = []
+    for seed, made in enumerate(orders):
+        jobs += [] if "together" in made else [(seed, together)]
+        jobs += [] if "LightGBM, all" in made else [(seed, partial(rival, "LightGBM", lightgbm))]
+    few = enumerate(orders[:forests])
+    return jobs + [(seed, partial(rival, "ARF", forest)) for seed, made in few if "ARF, all" not in made]
+
+
+def write(orders: list[dict[str, Any]]) -> None:
+    names = sorted({name for each in orders for name in each})
+    mean = {name: np.mean([each[name] for each in orders if name in each], axis=0).tolist() for name in names}
+    whole = [each for each in orders if "together" in each]
+    ratios = [float(np.mean(each["together"]) / np.mean(each["alone"])) for each in whole]
+    settings = {"sites": SITES, "engines": ENGINES, "cycles learnt of a life": LEARNT}
+    document = {"settings": settings, "mean": mean, "together / alone": ratios, "orders": orders}
+    OUT.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--orders", type=int, default=10)
+    parser.add_argument("--forests", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    orders = []
+    orders = json.loads(OUT.read_text())["orders"] if OUT.exists() else []
+    orders += [{} for _ in range(args.orders - len(orders))]
     with ProcessPoolExecutor(args.workers) as pool:
-        for seed, made in enumerate(pool.map(one_order, range(args.orders))):
-            orders.append(made)
-            print(seed, {name: np.round(values, 1).tolist() for name, values in made.items()}, flush=True)
-    names = orders[0]
-    mean = {name: np.mean([each[name] for each in orders if name in each], axis=0).tolist() for name in names}
-    ratios = [float(np.mean(each["together"]) / np.mean(each["alone"])) for each in orders]
-    settings = {"sites": SITES, "engines": ENGINES, "cycles learnt of a life": LEARNT, "orders": args.orders}
-    document = {"settings": settings, "mean": mean, "together / alone": ratios, "orders": orders}
-    OUT.write_text(json.dumps(document, indent=1) + "\n")
-    print({name: np.round(values, 1).tolist() for name, values in mean.items()}, np.round(ratios, 2).tolist())
+        jobs = {pool.submit(act, seed): seed for seed, act in missing(orders, args.forests)}
+        for job in as_completed(jobs):
+            orders[jobs[job]].update(job.result())
+            found = {name: np.round(values, 1).tolist() for name, values in job.result().items()}
+            print(jobs[job], found, flush=True)
+            write(orders)
 
 
 if __name__ == "__main__":

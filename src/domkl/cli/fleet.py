@@ -43,7 +43,9 @@ def run(args: argparse.Namespace) -> None:
         found = turbofan.run_fleet(progress=bar)
     picture = None if args.no_report else turbofan.draw(found, Path(args.out) / PICTURE)
     if args.json:
-        show.document({"rmse": _errors(found), "ratio": found.ratio, "files": [] if picture is None else [str(picture)]})
+        show.document(
+            {"rmse": _errors(found), "ratio": found.ratio, "files": [] if picture is None else [str(picture)]}
+        )
         return
     _print(found, picture)
 
@@ -51,16 +53,17 @@ def run(args: argparse.Namespace) -> None:
 def _print(found: FleetRun, picture: Path | None) -> None:
     print(TEXT + "\n")
     rows = [
-        [f"engine {k + 2}", number(together), number(alone)]
+        [f"{k + 2}", number(together), number(alone)]
         for k, (together, alone) in enumerate(zip(*_errors(found).values(), strict=True))
     ]
-    heads = ("", "together\ncycles", "alone\ncycles")
+    heads = ("engine", "together\ncycles", "alone\ncycles")
     legend = {"together": "exchange with all sites", "alone": "the same learner, which hears nobody"}
     show.sheet(Sheet(f"Typical error of {SITES} sites (RMSE), Auto", heads, rows, legend=legend))
     print(f"Together the error is {number(100 * (1 - found.ratio))} % less than alone.")
     if picture is not None:
         print(f"Picture: {picture}")
-    print("Where it hardly helps: domkl run three-stations. Your own data: domkl run --data FILE --target COLUMN")
+    print("Where it hardly helps: domkl run three-stations")
+    print("Your own data: domkl run --data FILE --target COLUMN")
 
 
 def _errors(found: FleetRun) -> dict[str, list[float]]:

@@ -1,7 +1,7 @@
 """The shipped fleet: a hundred turbofan engines that were run to failure, simulated by NASA.
 
-See `datasets/data/README.md` for its origin. An engine has a remaining life at each cycle, which is known only
-when it has failed. A new engine's is capped: nothing shows yet that it wears.
+See `datasets/data/README.md` for its origin. How many cycles an engine has left is known when it has
+failed. A new engine's are capped: nothing shows yet that it wears.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The demo: ten sites run engines to failure, and predict how many cycles each has left.
 
-Labels of a life come all at once, when it has ended. Every site runs its k-th engine to failure; then all learn
-what it showed, in rounds in step, and begin with the next one. One who shares needs nine engines fewer.
+Labels of a life come all at once, when it has ended. Every site runs its k-th engine to failure; then all
+learn what it showed, in rounds in step, and begin with the next one.
 """
 
 from __future__ import annotations
