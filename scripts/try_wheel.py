@@ -15,7 +15,7 @@ took = time.perf_counter() - start
 
 import numpy as np  # noqa: E402
 
-from domkl.engines import native  # noqa: E402
+from domkl import engines  # noqa: E402
 
 rng = np.random.default_rng(0)
 X = rng.uniform(size=(3, 200, 2))
@@ -28,5 +28,5 @@ numpy = float(subprocess.check_output([sys.executable, "-c", "import time; t = t
 folder = Path(domkl.__file__).parent
 size = sum(each.stat().st_size for each in folder.rglob("*") if each.suffix != ".pyc") / 1e6
 where = f"{platform.machine()} {'-'.join(platform.libc_ver()) or 'musl'}, Python {platform.python_version()}"
-engine = "native" if native.is_there() else "numpy"
+engine = "native" if engines.available() is not None else "numpy"
 print(f"{where}: {engine} engine, {size:.1f} MB installed, imports in {took:.2f} s, {numpy:.2f} s of them NumPy")
