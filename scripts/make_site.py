@@ -1,7 +1,7 @@
 """Build the site in build/site from the Markdown of this repository, and follow every link in it, offline.
 
-Pages stay where they are; the site gets copies, so that links between them hold here and there. Links to sources
-become plain text, as the site has none of them.
+Pages stay where they are; the site gets copies, so that links between them hold here and there. Links to
+sources become plain text, as the site has none of them.
 """
 
 from __future__ import annotations
