@@ -4,7 +4,7 @@
     python benchmarks/ablate.py --only "trust;echo" --seeds 0 --streams weather
 
 Parts are removed by patches of the classes, made here; the learner itself has no switches. Size 400, float32,
-the network only. Kept in results/ablate.json: column -> part -> stream -> seed -> error without it over the
+the network only, in NumPy. Kept in results/ablate.json: column -> part -> stream -> seed -> error without it over the
 error with it (above 1 the part helps), and under "whole" the error with everything and the parts among `ACTS`
 that had anything to do. What is there is not run again: name another --column for another learner.
 """
@@ -208,7 +208,7 @@ def error(name: str, seed: int) -> float:
     c = case(name)
     settings = domkl.Auto(size=SIZE, seed=seed, start=float(c.y[:, 0].mean()))
     A = c.A if c.A.any() else "path"
-    run = domkl.simulate(c.X, c.y, A, model=settings, delay=c.delay, dtype=np.float32)
+    run = domkl.simulate(c.X, c.y, A, model=settings, delay=c.delay, dtype=np.float32, engine="numpy")
     return score(run.y_hat.reshape(c.y.shape), c.y)
 
 

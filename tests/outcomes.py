@@ -10,6 +10,7 @@ from domkl.datasets import Split
 from domkl.lab import experiment, trial
 from domkl.lab.experiment import Experiment
 from domkl.lab.trial import Source
+from domkl.learning.auto import EXPERT_NAMES
 from domkl.learning.kernels import gaussian
 from domkl.learning.settings import Auto, KernelSpec, Paper, RateSpec
 from problems import streams
@@ -35,7 +36,7 @@ def made(graph="ring", J=5, T=60, names=(), model=None, notes=(), **split):
 def with_experts(outcome, n=30, seed=0):
     """The same with weights of experts: the last one has none in the first rounds."""
     J, T = outcome.run.y_hat.shape
-    path = np.random.default_rng(seed).dirichlet(np.arange(1, 7), size=(n, J))
+    path = np.random.default_rng(seed).dirichlet(1 + np.arange(len(EXPERT_NAMES)), size=(n, J))
     path[: n // 5, :, -1] = 0
     path /= path.sum(-1, keepdims=True)
     rounds = np.linspace(0, T - 1, n).astype(int)

@@ -446,3 +446,33 @@ def test_devices_that_lost_news_end_on_one_scale(first, T):
     links = {"a": "b", "b": "a"}
     _, (a, b) = exchange(X, y, links, size=16, is_lost=lambda t: first <= t < first + 40)
     assert scale_of(a) == scale_of(b) > 0
+
+
+def test_a_label_may_come_after_the_first_neighbour_did():
+    alone = domkl.Learner(domkl.Auto(size=50), name="a", inputs=1)
+    for x in np.random.default_rng(0).uniform(size=(20, 1)):
+        alone.observe(x, x[0])
+    foreseen = alone.predict([0.5])
+    alone.join("b")
+    alone.observe([0.5], 0.5)
+    assert abs(foreseen - 0.5) < 0.1
+    assert abs(alone.predict([0.5]) - 0.5) < 0.1
+
+
+def test_parameters_do_not_jump_when_neighbours_leave():
+    model, names, rng = domkl.Auto(size=50), "abcd", np.random.default_rng(1)
+    hub = domkl.Learner(model, list(names), name="hub", inputs=1)
+    rim = {name: domkl.Learner(model, ["hub"], name=name, inputs=1) for name in names}
+    sizes = []
+    for t in range(120):
+        if t == 110:
+            for name in names[1:]:
+                hub.leave(name)
+        there = [name for name in names if hub.knows(name)]
+        out = {name: one.observe(x := rng.uniform(size=1), x[0]) for name, one in rim.items()}
+        sent = hub.observe(x := rng.uniform(size=1), x[0])
+        for name in there:
+            hub.receive(name, out[name])
+            rim[name].receive("hub", sent)
+        sizes.append(float(np.linalg.norm(sent.theta)))
+    assert max(sizes[110:]) < 1.1 * sizes[109]

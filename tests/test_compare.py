@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 import sys
@@ -17,9 +19,9 @@ import problems
 from domkl import cli
 from domkl.datasets import Table
 from domkl.lab import compare, experiment, trial
+from domkl.lab.central import AdaRaker, Vaw
 from domkl.lab.compare import Contender, Result
 from domkl.lab.experiment import Experiment
-from domkl.lab.rivals import AdaRaker, Vaw
 from domkl.learning import kernels
 from domkl.learning.settings import KernelSpec
 
@@ -41,8 +43,17 @@ def document(capsys, *argv):
     return json.loads(out.out), out.err
 
 
-def test_the_table_has_ours_and_theirs(capsys):
-    found, err = document(capsys, *FEW)
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """What the first rounds of the stations give: the document, standard error, and the folder of files."""
+    folder, out, err = tmp_path_factory.mktemp("few") / "new", io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        assert cli.main([*FEW, "--out", str(folder), "--json"]) == 0
+    return json.loads(out.getvalue()), err.getvalue(), folder
+
+
+def test_the_table_has_ours_and_theirs(few):
+    found, err, _ = few
     rows = {row["name"]: row for row in found["rows"]}
     assert {"domkl, auto", "domkl, newton", "domkl, paper", "OMKL", "VAW on the same features"} <= set(rows)
     assert "AdaRaker on the same features" in rows
@@ -61,8 +72,8 @@ def test_the_table_has_ours_and_theirs(capsys):
     assert "OMKL" in err
 
 
-def test_networks_stand_beside_their_learners_alone(capsys):
-    found, _ = document(capsys, *FEW)
+def test_networks_stand_beside_their_learners_alone(few):
+    found, *_ = few
     split, networks = trial.prepare(experiment.load("three-stations"), 25).split, {}
     for row in found["rows"]:
         assert (row["mse_alone"] is None) == (not row["name"].startswith("domkl, "))
@@ -78,9 +89,12 @@ def test_networks_stand_beside_their_learners_alone(capsys):
         assert networks[f"domkl, {model.kind}"] == pytest.approx(mean, rel=1e-3)  # auto's is in float32
 
 
-def test_the_table_shows_alone(capsys):
+def test_the_table_shows_alone_and_what_is_not_installed_with_its_install_line(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "river", None)
     assert cli.main(FEW) == 0
     out = capsys.readouterr().out
+    install = 'River KNNRegressor: river is not installed; install it with: pip install "domkl[river]"'
+    assert f"left out: {install}" in out
     assert re.search(r"^alone +the same of a network's learners, had each its own samples", out, re.MULTILINE)
     assert [head for head in out.splitlines()[1].split() if head == "alone"] == ["alone"]
 
@@ -138,20 +152,10 @@ def test_the_data_of_an_experiment_are_compared(capsys, mine):
     assert (found["learners"], found["rounds"], found["graph"]) == (4, 5, "star")
 
 
-def test_what_is_not_installed_is_left_out_with_the_install_line(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "river", None)
-    assert cli.main(FEW) == 0
-    out = capsys.readouterr().out
-    assert (
-        'left out: River KNNRegressor: river is not installed; install it with: pip install "domkl[river]"'
-        in out
-    )
-
-
-def test_the_figure_goes_where_it_is_told(capsys, tmp_path):
-    found, _ = document(capsys, *FEW, "--out", str(tmp_path / "new"))
-    assert found["files"] == [str(tmp_path / "new" / f"compare.{end}") for end in ("png", "csv", "tex", "md")]
-    assert (tmp_path / "new" / "compare.png").read_bytes().startswith(b"\x89PNG")
+def test_the_figure_goes_where_it_is_told(few):
+    found, _, folder = few
+    assert found["files"] == [str(folder / f"compare.{end}") for end in ("png", "csv", "tex", "md")]
+    assert (folder / "compare.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def assert_in_balance(learners):
 
 
 @pytest.mark.parametrize("device", problems.DEVICES, ids=str)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     problems.graphs(most=5),
     st.sampled_from([0.0, 0.1, 0.5, 0.95]),

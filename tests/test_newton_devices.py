@@ -106,8 +106,7 @@ def test_learners_have_the_simulators_bits_whatever_is_forgotten(engine, data):
 
 
 @every_engine
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize(("dtype", "loss"), [(np.float64, "squared"), (np.float32, "logistic")])
 @pytest.mark.parametrize(("memory", "hedge"), [(None, "messages"), (30, "neighbours")])
 def test_bits_agree_beyond_the_waiting_terms_and_what_is_forgotten(engine, dtype, loss, memory, hedge):
     X, y = problems.streams(4, 110, 2, classify=loss == "logistic")
@@ -192,8 +191,7 @@ def test_a_neighbour_that_has_not_sent_yet_does_not_pull(engine, step):
 
 
 @every_engine
-@pytest.mark.parametrize("payload", ["float64", "float16"])
-@pytest.mark.parametrize("memory", [None, 25])
+@pytest.mark.parametrize(("payload", "memory"), [("float64", 25), ("float16", None)])
 def test_a_file_goes_on_with_the_same_bits_from_any_round(engine, payload, memory):
     X, y = problems.streams(3, 80, 2)
     options = {"payload": payload, "memory": memory, "engine": engine}
@@ -299,11 +297,11 @@ def test_learners_of_another_step_or_memory_do_not_understand_each_other():
 
 @every_engine
 def test_a_network_that_lost_messages_comes_back_to_the_undisturbed_one(engine):
-    X, y = problems.streams(3, 400, 2)
+    X, y = problems.streams(3, 200, 2)
     rng = np.random.default_rng(0)
     calm, rough = (network(nx.complete_graph(3), engine=engine) for _ in range(2))
-    play(calm, X, y, range(400))
-    play(rough, X, y, range(400), lambda t, a, b: t >= 300 or rng.random() < 0.7)
+    play(calm, X, y, range(200))
+    play(rough, X, y, range(200), lambda t, a, b: t >= 130 or rng.random() < 0.7)
     size = np.abs(calm[0].state.theta).max()
     for a, b in zip(calm, rough, strict=True):
         assert np.abs(a.state.theta - b.state.theta).max() < 0.05 * size

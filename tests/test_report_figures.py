@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -37,11 +38,13 @@ def test_nothing_is_cut_off_at_the_edges(outcome):
         assert box.x1 <= figures.WIDTH
 
 
-def test_figures_are_the_same_every_time(stations, tmp_path):
+def test_figures_are_the_same_every_time_and_leave_matplotlib_as_it_was(stations, tmp_path):
+    before = dict(matplotlib.rcParams)
     first = report.write(stations, tmp_path / "a")
     again = report.write(stations, tmp_path / "b")
     assert [p.read_bytes() for p in first] == [p.read_bytes() for p in again]
     assert not list(tmp_path.glob("*/.*"))
+    assert dict(matplotlib.rcParams) == before
 
 
 def test_graph_of_a_hundred_learners_has_no_names():
@@ -117,11 +120,3 @@ def test_figures_of_classes_count_the_wrong_ones():
     drawn, alt, _ = figures.draw_graph(classes)
     assert "%" in alt
     assert drawn.axes[1].get_ylabel() == "wrong classes, %"
-
-
-def test_matplotlib_is_left_as_it_was(stations, tmp_path):
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
-    report.write(stations, tmp_path)
-    assert dict(matplotlib.rcParams) == before

@@ -93,14 +93,11 @@ def opened(feed: Feed | RunFeed, listen: str) -> Server:
 
 
 @contextlib.contextmanager
-def of_run(listen: str | None, chosen: Experiment, source: Source) -> Iterator[Watch | None]:
+def of_run(listen: str, chosen: Experiment, source: Source) -> Iterator[Watch]:
     """While a simulation runs: what it calls after each round.
 
     At a terminal the page then stays until Ctrl-C, which must not be caught by anybody else by then.
     """
-    if listen is None:
-        yield None
-        return
     watching = RunWatch(chosen, source)
     with opened(watching.feed, listen) as server:
         yield watching

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import sys
 from pathlib import Path
@@ -79,7 +80,8 @@ def run(args: argparse.Namespace) -> None:
     chosen = dataclasses.replace(chosen, graphs=(args.graph or chosen.graphs[0],))
     _check_places(args, chosen)
     what = f"{plural(len(source.split.names), 'learner')}, {source.name}"
-    with live.of_run(args.live, chosen, source) as watch:
+    page = live.of_run(args.live, chosen, source) if args.live else contextlib.nullcontext()
+    with page as watch:
         with show.interruptible() as stopped:
             with show.progress(what) as bar:
                 outcome = trial.carry_out(chosen, source, stopped.after(bar), watch)

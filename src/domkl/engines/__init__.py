@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..base import checks
 from ..base.errors import InputError
-from ..base.types import Array
+from ..base.types import Array, Float
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
+from ..learning.model import Model, ModelMaker
 from ..learning.second_order import Diagonal, Inverse
+from ..learning.settings import Auto
 from .arrays import NumpyDevice, NumpyEngine
 from .base import Setting
 
@@ -151,6 +153,15 @@ def make_device(
     return NumpyDevice(V, deg, rates, loss, step, memory)
 
 
+def make_rows(name: str, settings: ModelMaker, J: int, d: int, dtype: Float, threads: int = 1) -> Model:
+    """J rows of any model, by the engine's name: native where an engine has its rounds."""
+    if isinstance(settings, Auto) and name != "mpi" and chosen(name) == "native":
+        from .native_auto import NativeAuto
+
+        return NativeAuto.make(settings, J, d, dtype, threads)
+    return settings.make(J, d, dtype)
+
+
 def guard(name: str) -> AbstractContextManager[None]:
     """Around all that an engine does: where processes wait for each other, an error in one ends all."""
     if name != "mpi":
@@ -173,6 +184,7 @@ __all__ = [
     "make",
     "make_device",
     "make_inverse",
+    "make_rows",
     "refuse_choice",
     "resume_inverse",
 ]

@@ -43,6 +43,7 @@ class OnlineRows:
         self.rows = connected(settings, checks.count("d", d), self.network, dtype)
         self.n = 0  # rounds learnt
         self._seen: Any = None  # the last prediction
+        self._key = b""  # and what it is of
 
     @classmethod
     def of(cls, final: Final) -> OnlineRows:
@@ -76,8 +77,9 @@ class OnlineRows:
         prediction, labels = self._predict(X), checks.finite("y", checks.floats("y", y))
         checks.shape("y", labels, (self.rows.J,), "give one label for each learner")
         labels = losses.labels(self.rows.loss, labels)
-        outgoing = self.rows.learn(prediction, labels)
-        self.rows.merge(self.network.exchange_round(self.rows, outgoing))
+        if not self.rows.learn_alone(prediction, labels):
+            outgoing = self.rows.learn(prediction, labels)
+            self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         self._seen = None
         self.n += 1
         return np.asarray(prediction.y_hat - labels)
@@ -124,12 +126,12 @@ class OnlineRows:
         return made
 
     def _predict(self, X: npt.ArrayLike) -> Any:
-        rows = checks.floats("X", X)
-        form = (self.rows.J, self.d)
-        checks.shape("X", rows, form, "every sample needs the same inputs")
-        checks.finite_or_missing("X", rows)
-        if self._seen is None or not np.array_equal(self._seen.x, rows, equal_nan=True):
-            self._seen = self.rows.predict(rows.copy())
+        rows, form = checks.floats("X", X), (self.rows.J, self.d)
+        key = rows.tobytes()
+        if self._seen is None or self._key != key or rows.shape != form:
+            checks.shape("X", rows, form, "every sample needs the same inputs")
+            checks.finite_or_missing("X", rows)
+            self._seen, self._key = self.rows.predict(rows.copy()), key
         return self._seen
 
 
@@ -210,4 +212,6 @@ class SingleRows:
 
 def _finite(x: Array) -> Array:
     """Inputs that are infinite, or too large to be squared, count as missing."""
+    if x @ x <= checks.LARGEST:  # all are, which is known sooner so
+        return x
     return np.where(np.abs(x) <= checks.LARGEST, x, np.nan)

@@ -34,8 +34,7 @@ from ..learning.first_order import Rates
 from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
 from ..simulator import simulate
 from . import trial
-from .central import omkl
-from .rivals import AdaRaker, Vaw
+from .central import AdaRaker, Vaw, omkl
 from .sheet import Sheet, least_of
 from .trial import Source, scaled
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
+from .. import engines
 from ..base import checks
 from ..base.checks import need
 from ..base.errors import DataError, InputError
@@ -70,14 +71,14 @@ class HandedAuto:
     def row(self, inputs: int | None, dtype: Float, engine: str, exchange: Exchange) -> Model:
         """A device that begins where the model ends, with its scale for good; so must its whole network."""
         _check_taught(self.inputs, inputs)
-        row = self.start(dtype)
+        row = self.start(dtype, engine)
         row.must_match = "model file, dtype and payload"
         row.identity = digest(row.identity, row.scale.number, row.consensus.theta)
         return row
 
-    def start(self, dtype: Float = np.float64) -> AutoRows:
+    def start(self, dtype: Float = np.float64, engine: str = "auto") -> AutoRows:
         """The row itself."""
-        made = cast(AutoRows, self.settings.make(1, self.inputs, dtype))
+        made = cast(AutoRows, engines.make_rows(engine, self.settings, 1, self.inputs, dtype))
         made.restore(as_precise(self.rows, made))
         return made
 

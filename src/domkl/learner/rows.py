@@ -35,8 +35,9 @@ def row_of(
         engines.refuse_choice(engine)
     d = _count(getattr(maker, "inputs", None) if inputs is None else inputs)
     make = IN_ENGINES.get(getattr(maker, "kind", ""))
-    made: Model = maker.make(1, d, dtype) if make is None else make(maker, d, engine, dtype, exchange)
-    return made
+    if make is not None:
+        return make(maker, d, engine, dtype, exchange)
+    return engines.make_rows(engine, maker, 1, d, dtype)
 
 
 def _count(inputs: int | None) -> int:

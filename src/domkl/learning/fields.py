@@ -49,13 +49,16 @@ def field(
 
 
 class Concept:
-    """Owns the arrays that its class declares, one row a device; subclasses compute with them."""
+    """Owns the arrays that its class declares, one row a device; subclasses compute with them.
+
+    What happens now and then changes them in place: native code may be at work on the same ones.
+    """
 
     FIELDS: ClassVar[tuple[Field, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         declared = [(name, value) for name, value in vars(cls).items() if isinstance(value, Field)]
-        cls.FIELDS = tuple(value._replace(name=name) for name, value in declared)
+        cls.FIELDS += tuple(value._replace(name=name) for name, value in declared)
 
     def allocate(self, dtype: Any, **sizes: int) -> None:
         """Make every array with its first value; `sizes` gives the letters of the shapes."""
@@ -78,7 +81,7 @@ class Concept:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`; what no model can have is refused with an `InputError`."""
         for field in self.FIELDS:
-            setattr(self, field.name, self._checked(field, state.get(field.name)))
+            getattr(self, field.name)[...] = self._checked(field, state.get(field.name))
 
     def _checked(self, field: Field, value: Any) -> Array:
         found, shape, kind = np.asarray(value), self.shape_of(field), self.kind_of(field)

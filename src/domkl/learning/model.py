@@ -63,6 +63,14 @@ class Each(NamedTuple):
     round: int  # ours
 
 
+class Predictions(NamedTuple):
+    """What was predicted in B rounds."""
+
+    y_hat: Array  # (J, B)
+    alone: Array  # (J, B) as `Model.alone`
+    models: Array  # (J, B, P) as `Model.models`
+
+
 class Model(ABC):
     """J rows of a model; subclass it and write what is abstract, the rest has defaults.
 
@@ -113,6 +121,15 @@ class Model(ABC):
     @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave; the inverse of `state`, to the last bit."""
+
+    def learn_alone(self, prediction: Any, y: Array) -> bool:
+        """The rest of a round where nobody has neighbours, at once; False where it needs an exchange."""
+        return False
+
+    def rounds(self, X: Array, y: Array) -> Predictions | None:
+        """Rounds (J, B, d) with labels (J, B) where nobody has neighbours, at once; None where they need
+        `predict`, `learn`, an exchange and `merge` each."""
+        return None
 
     @property
     def weights(self) -> Array:

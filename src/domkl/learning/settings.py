@@ -25,6 +25,7 @@ from .first_order import Rates, check_step
 from .losses import Loss
 
 if TYPE_CHECKING:
+    from .auto import AutoRows
     from .model import Model
 
 #: The most parameters of `Auto`: time and memory grow with the square, 20,000 take about 2 GB a learner.
@@ -176,11 +177,11 @@ class Auto:
         """The loss as an object."""
         return losses.get(self.loss)._replace(bounds=self.bounds)
 
-    def make(self, J: int, d: int, dtype: Float) -> Model:
-        """J rows for samples of d inputs, called 0, 1 .. until they are connected."""
+    def make(self, J: int, d: int, dtype: Float, kind: type[AutoRows] | None = None) -> Model:
+        """J rows for samples of d inputs, called 0, 1 .. until they are connected; of a `kind` if given."""
         from .auto import AutoRows
 
-        made = AutoRows(self, d, range(J), np.zeros(J), np.zeros(J), dtype)
+        made = (kind or AutoRows)(self, d, range(J), np.zeros(J), np.zeros(J), dtype)
         alike = {name: value for name, value in describe(self).items() if name not in self.OWN}
         made.identity, made.must_match = f"{alike} {d} {np.dtype(dtype)}", "model, inputs, dtype and payload"
         return made

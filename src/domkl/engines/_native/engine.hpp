@@ -92,6 +92,10 @@ template <class T> class Inverses {
     virtual void save(T* half, T* terms) = 0;
     // Inverse of `save`, from terms (n, used, K) that are all in use.
     virtual void restore(const T* half, const T* terms, int64_t used) = 0;
+    // The same of one matrix, whose terms are its own; `save` returns how many are in use.
+    virtual void replace(int64_t i, const T* from) = 0;
+    virtual int save(int64_t i, T* half, T* terms) = 0;
+    virtual void restore(int64_t i, const T* half, const T* terms, int64_t used) = 0;
     // Number of terms that fit beside a matrix before they are subtracted.
     virtual int capacity() const = 0;
     // Number of terms that are not yet subtracted.

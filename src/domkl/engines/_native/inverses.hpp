@@ -59,6 +59,15 @@ template <class T> class InverseArray final : public Inverses<T> {
         for (auto& one : matrices) one.restore(half, terms, used), half += K * (K + 1) / 2, terms += used * K;
     }
 
+    void replace(int64_t i, const T* from) override { matrices[i].replace(from); }
+    int save(int64_t i, T* half, T* terms) override {
+        matrices[i].save(half, terms);
+        return matrices[i].pending();
+    }
+    void restore(int64_t i, const T* half, const T* terms, int64_t used) override {
+        matrices[i].restore(half, terms, used);
+    }
+
     Inverse<T>& operator[](int64_t i) { return matrices[i]; }
 
     int capacity() const override { return Inverse<T>::capacity(K); }

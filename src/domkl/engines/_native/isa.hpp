@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "auto/round.hpp"
 #include "engine.hpp"
 
 namespace domkl {
@@ -23,16 +24,21 @@ template <class T> struct Factories {
     decltype(&baseline::make_network<T>) network;
     decltype(&baseline::make_device<T>) device;
     decltype(&baseline::make_inverses<T>) inverses;
+    decltype(&baseline::make_round<T>) round;
 };
 
 // The implementations of an instruction set, which this processor must run.
 template <class T> Factories<T> factories(const std::string& isa) {
     require_isa(isa);
 #if defined(DOMKL_X86)
-    if (isa == "avx512") return {avx512::make_network<T>, avx512::make_device<T>, avx512::make_inverses<T>};
-    if (isa == "avx2") return {avx2::make_network<T>, avx2::make_device<T>, avx2::make_inverses<T>};
+    if (isa == "avx512")
+        return {avx512::make_network<T>, avx512::make_device<T>, avx512::make_inverses<T>,
+                avx512::make_round<T>};
+    if (isa == "avx2")
+        return {avx2::make_network<T>, avx2::make_device<T>, avx2::make_inverses<T>, avx2::make_round<T>};
 #endif
-    return {baseline::make_network<T>, baseline::make_device<T>, baseline::make_inverses<T>};
+    return {baseline::make_network<T>, baseline::make_device<T>, baseline::make_inverses<T>,
+            baseline::make_round<T>};
 }
 
 }  // namespace domkl

@@ -42,5 +42,6 @@ NB_MODULE(_engine, m) {
     declare_networks(m);
     declare_inverses(m);
     declare_devices(m);
+    declare_rounds(m);
     declare_limits(m);
 }

@@ -42,6 +42,7 @@ struct Rates {
 void declare_networks(nb::module_& m);
 void declare_inverses(nb::module_& m);
 void declare_devices(nb::module_& m);
+void declare_rounds(nb::module_& m);
 void declare_limits(nb::module_& m);
 
 }  // namespace domkl

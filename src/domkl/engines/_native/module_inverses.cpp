@@ -95,6 +95,22 @@ template <class T> void InversesHandle<T>::resume(In<T> half, In<T> terms) {
     matrices->restore(half.data(), terms.data(), used);
 }
 
+template <class T> void InversesHandle<T>::put(int64_t i, In<T> from) {
+    check_one(i, from.size(), K * K);
+    matrices->replace(i, from.data());
+}
+
+template <class T> int InversesHandle<T>::keep_one(int64_t i, Out<T> half, Out<T> terms) const {
+    check_one(i, half.size(), K * (K + 1) / 2), check_one(i, terms.size(), matrices->capacity() * K);
+    return matrices->save(i, half.data(), terms.data());
+}
+
+template <class T> void InversesHandle<T>::resume_one(int64_t i, In<T> half, In<T> terms) {
+    const int64_t used = int64_t(terms.size()) / K;
+    check_one(i, half.size(), K * (K + 1) / 2), check_one(i, terms.size(), used * K);
+    matrices->restore(i, half.data(), terms.data(), used);
+}
+
 template <class T> static void declare(nb::module_& m, const char* name) {
     using I = InversesHandle<T>;
     nb::class_<I>(m, name)
@@ -108,6 +124,9 @@ template <class T> static void declare(nb::module_& m, const char* name) {
         .def("replace", &I::replace)
         .def("keep", &I::keep)
         .def("resume", &I::resume)
+        .def("put", &I::put)
+        .def("keep_one", &I::keep_one)
+        .def("resume_one", &I::resume_one)
         .def("waiting", &I::waiting)
         .def("used", &I::used);
 }

@@ -78,10 +78,9 @@ class Inverse(Concept):
         self.base[row] = (matrix + matrix.T) / 2
         self.U[row], self.n[row] = 0, 0
 
-    def whole(self, rows: Any = slice(None)) -> Array:
-        """Q itself, of all rows (J, K, K) or of one (K, K)."""
-        U = self.U[rows]
-        return np.asarray(self.base[rows] - U @ U.swapaxes(-1, -2))
+    def whole(self, row: int) -> Array:
+        """Q itself, of one row. (K, K)"""
+        return np.asarray(self.base[row] - self.U[row] @ self.U[row].T)
 
 
 def ridge_inverse(Z: Array, h: float, tau: float) -> Array:

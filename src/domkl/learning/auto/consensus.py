@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +42,7 @@ class Consensus(Concept):
     rho : how hard neighbours pull at each other.
     eta : the ridge, divided by one more than the number of neighbours. A device without any pulls itself.
     leak : part of every dual that is lost when it moves, so that a lie does not stay in it.
+    inverse : what makes the matrices.
     steps : how often a device repeats its step after learning all samples again, as if neighbours agreed.
 
     Examples
@@ -81,10 +83,11 @@ class Consensus(Concept):
         eta: float = 0.01,
         leak: float = 0.01,
         steps: int = 8,
+        inverse: Callable[[int, int, Any], Inverse] = Inverse,
     ) -> None:
         self.rho, self.eta, self.leak, self.steps = rho, eta, leak, steps
         self.allocate(dtype, J=len(weight), m=m, K=K)
-        self.Q = Inverse(len(weight), K, dtype)
+        self.Q = inverse(len(weight), K, dtype)
         self.begin(weight, degree)
 
     def begin(self, weight: Array, degree: Array) -> None:
@@ -93,8 +96,8 @@ class Consensus(Concept):
         self.Q.begin(self.tau)
 
     def _weigh(self, weight: Array, degree: Array) -> None:
-        self.degree, self.weight = np.array(degree, np.float64), np.where(degree > 0, weight, 1.0)
-        self.tau = (self.eta / (degree + 1) + self.rho * self.weight).astype(self.dtype)
+        self.degree[:], self.weight[:] = degree, np.where(degree > 0, weight, 1.0)
+        self.tau[:] = self.eta / (degree + 1) + self.rho * self.weight
 
     def solve(self, z: Array) -> Solved:
         """One pass over Q for a sample. (J, K)"""
@@ -177,7 +180,8 @@ class Consensus(Concept):
     def take_back(self, moves: Array) -> None:
         """Take moves of edges' duals out of lam. (J, m, K)"""
         back = (self.rho / 2 * moves).astype(self.dtype)
-        self.lam, self.side = self.lam - back, self.side + back
+        self.lam -= back
+        self.side += back
 
     def rebuild(self, row: int, Z: Array, y: Array, h: float) -> Array:
         """Let a row learn these samples only, (n, K) and (n, m); returns its leave-one-out errors. (n, m)"""
@@ -200,18 +204,23 @@ class Consensus(Concept):
     def adopt(self, theta: Array) -> None:
         """Go on from other parameters (J, m, K), as if the neighbours had sent them too."""
         pull = at((self.rho * self.weight).astype(self.dtype), theta)
-        self.theta = theta.astype(self.dtype)
-        self.near, self.side = self.theta, pull * self.theta - self.lam
+        self.theta[:] = self.near[:] = theta
+        self.side[:] = pull * self.theta - self.lam
 
     def reweigh(self, weight: Array, degree: Array) -> None:
-        """Edges have other weights (J,) from now on: Q changes exactly, nothing is forgotten."""
-        before = self.tau
+        """Edges have other weights (J,) from now on: Q changes exactly, nothing is forgotten.
+
+        Who came or went pulls the next step to where the device is.
+        """
+        before, pull = self.tau.copy(), self.weight.copy()
         self._weigh(weight, degree)
+        more = (self.rho * (self.weight - pull)).astype(self.dtype)
+        self.side += at(more, self.theta) * self.theta
         for j in np.flatnonzero(before != self.tau).tolist():
             Q = np.linalg.inv(self.Q.whole(j).astype(np.float64))
             Q[np.diag_indices(len(Q))] += float(self.tau[j]) - float(before[j])
             self.Q.put(j, np.asarray(np.linalg.inv(Q)))
-            self.alone[j] = self.moment[j] @ self.Q.base[j]
+            self.alone[j] = self.moment[j] @ self.Q.whole(j)
 
 
 def _length(theta: Array) -> Array:

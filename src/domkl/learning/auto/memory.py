@@ -26,7 +26,7 @@ class Memory(Concept):
     ([[20.0], [30.0]], [3])
     """
 
-    count: npt.NDArray[Any] = field("J", "int64", low=0)  # samples learnt in all
+    count: npt.NDArray[Any] = field("J", "int64", low=0)  # samples learnt with these inputs
     useful: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since the past was given up
     fresh: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since the last alarm began
 
@@ -34,24 +34,30 @@ class Memory(Concept):
         self.size = size
         self.allocate(np.float64, J=J, d=d, m=m)
         # Twice as long as needed, so that samples move to the front only every `size` rounds.
-        self._X, self._Y, self._end = np.zeros((J, 2 * size, d)), np.zeros((J, 2 * size, m)), 0
+        self._X, self._Y = np.zeros((J, 2 * size, d)), np.zeros((J, 2 * size, m))
+        self._end = np.zeros(1, int)
+
+    @property
+    def _kept(self) -> slice:
+        end = int(self._end[0])
+        return slice(max(end - self.size, 0), end)
 
     @property
     def X(self) -> Array:
         """(J, n, d)"""
-        return self._X[:, max(self._end - self.size, 0) : self._end]
+        return self._X[:, self._kept]
 
     @property
     def Y(self) -> Array:
         """(J, n, m)"""
-        return self._Y[:, max(self._end - self.size, 0) : self._end]
+        return self._Y[:, self._kept]
 
     def add(self, x: Array, y: Array) -> None:
         """A sample of each row. (J, d), (J, m)"""
-        if self._end == self._X.shape[1]:
+        if self._end[0] == self._X.shape[1]:
             self._X[:, : self.size], self._Y[:, : self.size] = self.X.copy(), self.Y.copy()
-            self._end = self.size
-        self._X[:, self._end], self._Y[:, self._end] = x, y
+            self._end[0] = self.size
+        self._X[:, self._end[0]], self._Y[:, self._end[0]] = x, y
         self._end += 1
         for counter in (self.count, self.useful, self.fresh):
             counter += 1
@@ -63,7 +69,7 @@ class Memory(Concept):
     def forget(self, rows: npt.NDArray[np.bool_], most: int) -> None:
         """Let rows (J,) count only samples since their last alarm began, two at least and `most` at most."""
         few = np.maximum(np.minimum(np.minimum(self.useful, self.fresh), most), 2)
-        self.useful = np.where(rows, few, self.useful)
+        self.useful[rows] = few[rows]
 
     def keep(self, row: int, n: int) -> None:
         """Let only the last n samples of a row count."""
@@ -74,7 +80,7 @@ class Memory(Concept):
         more = d - self.sizes["d"]
         self._X = np.pad(self._X, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
         self.sizes["d"] = d
-        self.count = np.minimum(self.count, 1)  # scales are taken again, as for a device that begins
+        self.count[:] = np.minimum(self.count, 1)  # scales are taken again, as for a device that begins
 
     def last(self, row: int, n: int) -> tuple[Array, Array]:
         """The last n samples of a row. (1, n, d), (n, m)"""
@@ -83,7 +89,7 @@ class Memory(Concept):
 
     def correct(self, row: int, y: Array) -> None:
         """Replace the last labels of a row. (n, m)"""
-        self._Y[row, self._end - len(y) : self._end] = y
+        self._Y[row, self._end[0] - len(y) : self._end[0]] = y
 
     def state(self) -> dict[str, Any]:
         """Counts and the samples that are kept."""
@@ -95,4 +101,4 @@ class Memory(Concept):
         n = min((*np.shape(np.asarray(state.get("X"))), 0, 0)[1], self.size)
         X = self._checked(Field(f"J {n} d", missing=True, name="X"), state.get("X"))
         Y = self._checked(Field(f"J {n} m", name="Y"), state.get("Y"))
-        self._X[:, :n], self._Y[:, :n], self._end = X, Y, n
+        self._X[:, :n], self._Y[:, :n], self._end[0] = X, Y, n

@@ -3,13 +3,13 @@
 A round of J devices, each a row of every array:
 
     scale -> features -> consensus, recent -> mixer with echo -> prediction
-    label -> guard -> mixer, echo, recent.watch -> consensus.learn, recent.learn -> message
+    label -> guard, memory -> echo, mixer, recent.watch -> trust.note, consensus, recent -> scale -> message
     messages -> trust -> consensus.merge -> restart, or another scale, where it is time
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from ..fields import Concept
 from ..model import Model, Part, median
 from ..settings import Auto
 from . import explain
-from .algebra import dot, mean
+from .algebra import Inverse, dot, mean
 from .consensus import Consensus, Solved
 from .echo import Echo
 from .features import Features
@@ -33,7 +33,7 @@ from .recent import Recent
 from .scale import EXACT, Scale, Summary
 from .trust import Trust
 
-#: What is weighed by the mixer, and by that of a device which never listens; both have an echo besides.
+#: What the mixer weighs, and that of functions which use nobody's parameters; both end with an echo.
 EXPERTS = ("common", "personal", "alone", "recent", "echo")
 APART = ("alone", "own", "recent", "echo")
 FUNCTIONS = ("common", "personal", "alone", "own", "recent")
@@ -105,6 +105,7 @@ class AutoRows(Model):
 
     judges = ("theta", "scale")
     largest = 1e6
+    inverse: Callable[[int, int, Any], Inverse] = Inverse  # what makes its matrices
 
     @property
     def leak(self) -> float:  # type: ignore[override]
@@ -138,7 +139,7 @@ class AutoRows(Model):
         J, d, m, size = self.J, self.d, self.m, self.settings.size
         self.scale = Scale(names, d, m, degree > 0)
         self.features = Features(d, size, self.settings.seed, self.dtype)
-        self.consensus = Consensus(weight, degree, m, self.features.K, self.dtype)
+        self.consensus = Consensus(weight, degree, m, self.features.K, self.dtype, inverse=self.inverse)
         self.recent = Recent(J, d, m, size)
         self.trust = Trust(J, m, self.features.K, self.dtype)
         self.memory = Memory(J, d, m, self.scale.last)
@@ -224,12 +225,12 @@ class AutoRows(Model):
         return self._message()
 
     def _message(self) -> dict[str, Array]:
-        return {"theta": self.consensus.theta, "scale": self.scale.number.copy()}
+        return {"theta": self.consensus.theta.copy(), "scale": self.scale.number.copy()}
 
     def _judge(self, past: Prediction, y: Array) -> None:
         """Weigh the experts by what they predicted, and note errors for the restart."""
         missed = self.mixture.learn(y, past.whole, self.scale)
-        if not self.is_lone and past.apart is not past.whole:
+        if not self.is_lone and past.apart.experts.shape[-1] == len(APART):  # else it was lone then
             self.apart.learn(y, past.apart, self.scale)
         total = mean((self.scale.scaled(past.whole.y) - y) ** 2)
         self.recent.watch(total, missed[..., JUDGED].mean(1))
@@ -247,10 +248,14 @@ class AutoRows(Model):
         return np.asarray((sent["scale"].reshape(own.shape[0], -1) == own) & (own > 0))
 
     def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        return self.trust.judge(who, sent["theta"], self.noted(who, sent))
+
+    def noted(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        """As `same`, which is noted for `Scale.compare`."""
         alike = self.same(who, sent)
         self.heard[who] |= alike.shape[1] > 0
         self.unlike[who] |= ~alike.all(1)
-        return self.trust.judge(who, sent["theta"], alike)
+        return alike
 
     def merge(self, incoming: Mapping[str, Any]) -> None:
         begins = np.zeros(self.J, bool)
@@ -435,7 +440,7 @@ class AutoRows(Model):
         """What neighbours agree on; None before the first label."""
         if not self.is_scaled:
             return None
-        theta, lam = self.consensus.theta, self.consensus.lam
+        theta, lam = self.consensus.theta.copy(), self.consensus.lam.copy()
         return SimpleNamespace(theta=theta, lam=lam, L=np.zeros((self.J, 0)))
 
     def _concepts(self) -> dict[str, Concept]:

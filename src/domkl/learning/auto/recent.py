@@ -174,7 +174,7 @@ class Recent(Concept):
         long = self.errors[:, LONG].min(-1)
         is_better = (self.errors[:, SHORT] < self.better * long) & (long > self.rise * self.usual)
         is_better &= self.errors_age >= self.window
-        self.lasting = np.where(is_better, self.lasting + 1, 0)
+        self.lasting[:] = np.where(is_better, self.lasting + 1, 0)
         rows = self.lasting >= self.window * repeats
         if rows.any():
             self.reset(rows, "lasting", "errors_age")

@@ -237,7 +237,7 @@ class Scale(Concept):
 
     def link(self, linked: npt.NDArray[np.bool_]) -> None:
         """Which devices (J,) have neighbours."""
-        self.linked = linked
+        self.linked[:] = linked
 
     def withdraw(self, rows: npt.NDArray[np.bool_]) -> None:
         """The samples of these rows (J,) are no measure for others any more."""
@@ -357,7 +357,8 @@ class Scale(Concept):
 
     def note_targets(self, y: Array) -> None:
         """Widen the range of targets by new ones. (J, m)"""
-        self.least, self.most = np.minimum(self.least, y), np.maximum(self.most, y)
+        np.minimum(self.least, y, out=self.least)
+        np.maximum(self.most, y, out=self.most)
 
     def begin_targets(self, row: int, y: Array) -> None:
         """The range of a row's targets is that of these (n, m), whatever came before."""

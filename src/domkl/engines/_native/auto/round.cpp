@@ -1,0 +1,224 @@
+// A round of J devices, each a row of every array, in the order of `domkl.learning.auto.model`:
+//
+//     scale -> features -> consensus, recent -> mixer with echo -> prediction
+//     label -> guard -> mixer, echo, recent.watch -> consensus.learn, recent.learn
+//     messages -> consensus.merge
+#include "round.hpp"
+
+#include "../inverses.hpp"
+#include "consensus.hpp"
+#include "features.hpp"
+#include "guard.hpp"
+#include "memory.hpp"
+#include "mixer.hpp"
+#include "recent.hpp"
+#include "trust.hpp"
+
+namespace domkl::DOMKL_ISA {
+
+// The functions are common, personal, alone, own and recent; these go into each mixture, an echo besides.
+constexpr int FUNCTIONS = 5, WHOLE = 4, APART = 3;
+constexpr int IN_WHOLE[WHOLE] = {0, 1, 2, 4}, IN_APART[APART] = {2, 3, 4};
+constexpr int JUDGED[3] = {0, 2, 3};  // of the whole mixture: common, alone, recent
+
+static Sizes sizes_of(Fields& of) {
+    const auto whole = [&](const char* name) { return int64_t(of.number(name)); };
+    return {whole("J"), whole("d"), whole("m"), whole("features.K")};
+}
+
+template <class T> class NativeRound final : public Round<T> {
+  public:
+    NativeRound(Fields& of, std::shared_ptr<Inverses<T>> matrices, int threads)
+        : n(sizes_of(of)), Kp(Inverse<T>::padded(n.K)), threads(threads), is_lone(of.number("is_lone") != 0),
+          bounds_labels(of.number("bounds_labels") != 0), forgets(of.number("forgets") != 0),
+          matrices(std::move(matrices)), Q(static_cast<InverseArray<T>&>(*this->matrices)), scale(of, n),
+          map(of, n), consensus(of, n), recent(of, n), whole(of, n, "mixture", WHOLE),
+          apart(of, n, "apart", APART), guard(of, n), trust(of, n), memory(of, n),
+          columns(n.J * (1 + 2 * n.m) * Kp), found(n.J * (1 + 2 * n.m) * Kp), alone(n.J * n.m),
+          terms(n.J * recent.size()), vectors(threads * vector_scratch()),
+          numbers(threads * number_scratch()) {}
+
+    int64_t size() const override { return whole.size(n.J) + apart.size(n.J); }
+
+    bool is_scaled() const override {
+        for (int64_t j = 0; j < n.J; ++j)
+            if (!scale.is_taken(j)) return false;
+        return true;
+    }
+
+    void predict(const double* x, double* prediction) override {
+        const Mixed all = whole.parts(prediction, n.J), own = apart.parts(prediction + whole.size(n.J), n.J);
+        for_each([&](int64_t thread, int64_t j) { predict(thread, j, x + j * n.d, all, own); });
+    }
+
+    void features(T* z) const override {
+        for (int64_t j = 0; j < n.J; ++j)
+            std::copy_n(columns.data() + j * (1 + 2 * n.m) * Kp, n.K, z + j * n.K);
+    }
+
+    int learn(const double* x, const double* y, const double* past, bool has_apart) override {
+        double* values = const_cast<double*>(past);  // which `parts` only reads here
+        const Mixed all = whole.parts(values, n.J), own = apart.parts(values + whole.size(n.J), n.J);
+        memory.make_room();
+        for_each([&](int64_t thread, int64_t j) {
+            learn(thread, j, x + j * n.d, y + j * n.m, all, has_apart ? &own : nullptr);
+        });
+        memory.finish();
+        for (int64_t j = 0; j < n.J; ++j)
+            if (scale.may_publish(memory.learnt(j))) return publish;
+        return nothing;
+    }
+
+    void judge(int64_t R, const int64_t* who, int64_t count, const T* theta, const bool* able,
+               bool* used) override {
+        const int64_t room = count * (trust.scratch() + 1);
+        if (int64_t(errors.size()) < threads * room) errors = Buffer<double>(threads * room);
+        for_each(R, [&](int64_t thread, int64_t r) {
+            double* missed = errors.data() + thread * room;
+            trust.judge(who[r], count, theta + r * count * n.m * n.K, able + r * count, missed,
+                        missed + count * trust.scratch(), used + r * count);
+        });
+    }
+
+    void rest() override {
+        for_each([&](int64_t thread, int64_t j) {
+            const Solved<T> s = solved(thread, j);
+            consensus.solve(j, Q[j], s, false);
+            consensus.rest(j, s);
+        });
+    }
+
+    int merge(const Incoming<T>& incoming, bool has_learnt) override {
+        const Pulled<T> from{incoming.near, incoming.moved, incoming.mean, incoming.moving, incoming.weight};
+        for_each([&](int64_t, int64_t j) { consensus.merge(j, from); });
+        int due = nothing;
+        for (int64_t j = 0; j < n.J; ++j) {
+            if (has_learnt && guard.gives_up(j)) due |= restart;
+            if (has_learnt && forgets && recent.is_due(j, whole.echo.repeats(j))) due |= restart;
+            if (scale.may_take(j, memory.usable(j))) due |= take;
+        }
+        if (has_learnt && forgets && !(due & restart))
+            for (int64_t j = 0; j < n.J; ++j) recent.count(j);
+        return due;
+    }
+
+    Progress advance(int64_t rounds, const double* x, const double* y, double* predictions) override {
+        for (int64_t t = 0; t < rounds; x += n.J * n.d, y += n.J * n.m, predictions += size()) {
+            predict(x, predictions);
+            int due = learn(x, y, predictions, !is_lone);
+            ++t;
+            if (due == nothing) due = merge({}, true);
+            if (due != nothing) return {t, due};
+        }
+        return {rounds, nothing};
+    }
+
+  private:
+    void predict(int64_t thread, int64_t j, const double* x, const Mixed& all, const Mixed& own) {
+        const Solved<T> s = solved(thread, j);
+        const Scratch room = scratch(thread);
+        double* b = terms.data() + j * recent.size();
+        scale.inputs(j, x, room.inputs);
+        map(room.inputs, room.u, s.right);
+        consensus.solve(j, Q[j], s, true);
+        recent.terms(room.inputs.deviations, room.numbers, b);
+        for (int64_t i = 0; i < n.m; ++i) {
+            double f[FUNCTIONS], of[WHOLE + 1], low, high;
+            consensus.predict(j, i, s, f);
+            f[FUNCTIONS - 1] = recent.predict(j, i, b);
+            scale.bounds(j, i, low, high);
+            for (double& each : f) each = clipped(each, low, high);
+            for (int e = 0; e < WHOLE; ++e) of[e] = f[IN_WHOLE[e]];
+            whole.predict(j, i, of, low, high, scale, all);
+            if (is_lone) continue;
+            for (int e = 0; e < APART; ++e) of[e] = f[IN_APART[e]];
+            apart.predict(j, i, of, low, high, scale, own);
+        }
+    }
+
+    void learn(int64_t thread, int64_t j, const double* x, const double* labels, const Mixed& all,
+               const Mixed* own) {
+        const Solved<T> s = solved(thread, j);
+        const Scratch room = scratch(thread);
+        double *y = room.labels, *scaled = y + n.m, *missed = scaled + n.m;
+        const double* b = terms.data() + j * recent.size();
+        std::copy_n(labels, n.m, y);
+        if (bounds_labels) guard.bound(j, y, all.y + j * n.m, room.numbers);
+        memory.add(j, x, y);
+        scale.note_targets(j, y);
+        for (int64_t i = 0; i < n.m; ++i) scaled[i] = scale.scaled(j, i, y[i]);
+        judge(j, scaled, all, own, missed);
+        trust.note(j, s.right, scaled, s.alone);
+        consensus.learn(j, Q[j], s, scaled, 2 * whole.echo.weight(j));
+        recent.learn(j, b, scaled, room.numbers);
+    }
+
+    // Weighs the experts by what they predicted, and notes errors for the restart.
+    void judge(int64_t j, const double* y, const Mixed& all, const Mixed* own, double* missed) {
+        double total = 0, parts[3] = {};
+        whole.learn(j, y, all, scale, missed);
+        for (int64_t i = 0; i < n.m; ++i) {
+            const double error = scale.scaled(j, i, all.y[j * n.m + i]) - y[i];
+            total += error * error;
+            for (int p = 0; p < 3; ++p) parts[p] += missed[i * (WHOLE + 1) + JUDGED[p]] / double(n.m);
+        }
+        if (!is_lone && own) apart.learn(j, y, *own, scale, missed);
+        recent.watch(j, total / double(n.m), parts);
+    }
+
+    // Space for one row's numbers that nothing keeps.
+    struct Scratch {
+        T* u;
+        Inputs inputs;
+        double *labels, *numbers;
+    };
+    int64_t vector_scratch() const { return 3 * Kp + Inverse<T>::padded(map.inputs()); }
+    int64_t number_scratch() const {
+        return 3 * n.d + (2 + WHOLE + 1) * n.m + std::max(recent.scratch(), guard.scratch()) + 8;
+    }
+    Scratch scratch(int64_t thread) {
+        double *at = numbers.data() + thread * number_scratch(), *labels = at + 3 * n.d;
+        return {vectors.data() + thread * vector_scratch() + 3 * Kp, Inputs{at, at + n.d, at + 2 * n.d},
+                labels, labels + (2 + WHOLE + 1) * n.m};
+    }
+    Solved<T> solved(int64_t thread, int64_t j) {
+        const int64_t at = j * (1 + 2 * n.m) * Kp;
+        return {columns.data() + at, found.data() + at, vectors.data() + thread * vector_scratch(),
+                alone.data() + j * n.m};
+    }
+
+    template <class Work> void for_each(const Work& work) { for_each(n.J, work); }
+    template <class Work> void for_each(int64_t rows, const Work& work) {
+        if (threads > 1 && rows > 1) return pool.get(threads).run(rows, work);
+        for (int64_t j = 0; j < rows; ++j) work(0, j);
+    }
+
+    Sizes n;
+    int64_t Kp;
+    int threads;
+    bool is_lone, bounds_labels, forgets;
+    std::shared_ptr<Inverses<T>> matrices;
+    InverseArray<T>& Q;
+    Scale scale;
+    Features<T> map;
+    Consensus<T> consensus;
+    Recent recent;
+    Mixture whole, apart;
+    Guard guard;
+    Trust<T> trust;
+    Memory memory;
+    Buffer<T> columns, found, alone;  // of every row, from its prediction to its label
+    Buffer<double> terms;
+    Buffer<T> vectors;  // of every thread
+    Buffer<double> numbers, errors;
+    LazyThreadPool pool;
+};
+
+template <class T>
+std::unique_ptr<Round<T>> make_round(Fields& fields, std::shared_ptr<Inverses<T>> Q, int threads) {
+    return std::make_unique<NativeRound<T>>(fields, std::move(Q), threads);
+}
+template std::unique_ptr<Round<double>> make_round(Fields&, std::shared_ptr<Inverses<double>>, int);
+template std::unique_ptr<Round<float>> make_round(Fields&, std::shared_ptr<Inverses<float>>, int);
+
+}  // namespace domkl::DOMKL_ISA

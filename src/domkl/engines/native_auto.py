@@ -1,0 +1,315 @@
+"""`Auto` with its round in C++, in place on the arrays of its concepts; what is rare is the NumPy form's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.types import Array, Float
+from ..learning.auto.algebra import Inverse
+from ..learning.auto.consensus import Solved
+from ..learning.auto.model import LOCAL, WHOLE, AutoRows, Mixed, Prediction
+from ..learning.model import Predictions
+from ..learning.settings import Auto
+from ._native import _engine
+
+
+class Matrices(Inverse):
+    """As `Inverse`, in the extension, which stores one half of each matrix."""
+
+    def __init__(self, J: int, K: int, dtype: Any) -> None:
+        self.sizes, self.dtype = {"J": J, "K": K, "w": self.WAITING}, np.dtype(dtype)
+        make = _engine.Inverses64 if self.dtype == np.float64 else _engine.Inverses32
+        self.many = make(J, K, isa=_engine.best())
+
+    def begin(self, tau: Array) -> None:
+        self.many.diagonal(np.ascontiguousarray(1 / tau, self.dtype))
+
+    def put(self, row: int, matrix: Array) -> None:
+        self.many.put(row, np.ascontiguousarray((matrix + matrix.T) / 2, self.dtype))
+
+    def whole(self, row: int) -> Array:
+        base, terms = self._part(row)
+        return np.asarray(base - terms.T @ terms)
+
+    def _part(self, row: int) -> tuple[Array, Array]:
+        """One matrix (K, K), and the terms (n, K) that are not yet subtracted from it."""
+        K = self.sizes["K"]
+        half = np.empty(K * (K + 1) // 2, self.dtype)
+        terms = np.empty((self.many.waiting(), K), self.dtype)
+        used = self.many.keep_one(row, half, terms)
+        base, lower = np.empty((K, K), self.dtype), np.tril_indices(K)
+        base[lower] = base.T[lower] = half
+        return base, terms[:used]
+
+    def state(self) -> dict[str, Array]:
+        base, U, n = (np.zeros(self.shape_of(field), self.kind_of(field)) for field in self.FIELDS)
+        for j in range(self.sizes["J"]):
+            base[j], terms = self._part(j)
+            n[j] = len(terms)
+            U[j, :, : n[j]] = terms.T
+        return {"base": base, "U": U, "n": n}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        base, U, n = (self._checked(field, state.get(field.name)) for field in self.FIELDS)
+        lower = np.tril_indices(self.sizes["K"])
+        for j in range(self.sizes["J"]):
+            self.many.resume_one(j, base[j][lower], np.ascontiguousarray(U[j, :, : n[j]].T))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.sizes["J"], self.sizes["K"], self.dtype, self.state())
+
+
+def _restored(J: int, K: int, dtype: Any, state: Mapping[str, Any]) -> Matrices:
+    made = Matrices(J, K, dtype)
+    made.restore(state)
+    return made
+
+
+class Predicted:
+    """A `Prediction` whose parts are made if somebody asks; the extension keeps what it rests on."""
+
+    def __init__(self, rows: NativeAuto, x: Array, flat: Array) -> None:
+        self.rows, self.x, self.flat, self.has_apart = rows, x, flat, not rows.is_lone
+
+    @property
+    def y_hat(self) -> Array:
+        J, m = self.rows.J, self.rows.m
+        return self.flat[: J * m : m]
+
+    @cached_property
+    def _mixtures(self) -> tuple[Mixed, Mixed]:
+        return self.rows.mixtures(self.flat)
+
+    @property
+    def whole(self) -> Mixed:
+        return self._mixtures[0]
+
+    @property
+    def apart(self) -> Mixed:
+        return self._mixtures[self.has_apart]
+
+    @property
+    def solved(self) -> Solved:
+        """With the features alone: the extension keeps the rest."""
+        rows = self.rows
+        z = np.empty((rows.J, rows.features.K), rows.dtype)
+        rows.keep(self)
+        rows.native.features(z)
+        return Solved(z, z, z[:, None], z[:, None])
+
+
+class NativeAuto(AutoRows):
+    """J devices that learn with `Auto`: the same numbers as `AutoRows` to rounding, by the same steps."""
+
+    inverse = Matrices
+    threads = 1
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._bind()
+
+    @classmethod
+    def make(cls, settings: Auto, J: int, d: int, dtype: Float, threads: int = 1) -> NativeAuto:
+        """As `Auto.make`."""
+        made = cast(NativeAuto, settings.make(J, d, dtype, cls))
+        made.threads = min(threads, J)
+        made._bind()
+        return made
+
+    def _bind(self) -> None:
+        """Let the extension work on the arrays of now."""
+        numbers: dict[str, float] = {"J": self.J, "d": self.d, "m": self.m, "is_lone": self.is_lone}
+        numbers["largest"] = self.largest
+        numbers["bounds_labels"] = self._bounds_labels
+        numbers["forgets"] = self.settings.forgetting == "auto"
+        make = _engine.Round64 if np.dtype(self.dtype) == np.float64 else _engine.Round32
+        concepts = {**self._concepts(), "features": self.features, **numbers}
+        matrices = cast(Matrices, self.consensus.Q).many
+        self.native = make(concepts, matrices, isa=_engine.best(), threads=self.threads)
+        self._open: Predicted | None = None  # the prediction that the extension can learn from
+
+    @property
+    def is_scaled(self) -> bool:
+        return bool(self.native.is_scaled())
+
+    # A round
+
+    def predict(self, x: Array) -> Any:
+        if not self.native.is_scaled():
+            return super().predict(x)
+        made = Predicted(self, np.ascontiguousarray(x, np.float64), np.empty(self.native.size))
+        self.native.predict(made.x, made.flat)
+        self._open = made
+        return made
+
+    def keep(self, prediction: Predicted) -> None:
+        """Let the extension hold what a prediction rests on, if another one came since."""
+        if prediction is not self._open:
+            self.native.predict(prediction.x, np.empty(self.native.size))
+            self._open = prediction
+
+    def learn(self, prediction: Any, y: Array, earlier: Any = None) -> dict[str, Array]:
+        if not isinstance(prediction, Predicted):
+            self._open = None
+            return super().learn(prediction, y, earlier)
+        self._learn(prediction, y, *self._past(prediction if earlier is None else earlier))
+        return self._message()
+
+    def _learn(self, prediction: Predicted, y: Array, flat: Array, has_apart: bool) -> None:
+        self.keep(prediction)
+        if self.native.learn(prediction.x, np.ascontiguousarray(y, np.float64), flat, has_apart):
+            self._publish()
+        self._open, self.has_learnt = None, True
+
+    def _publish(self) -> None:
+        self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
+
+    def _past(self, past: Predicted | Prediction) -> tuple[Array, bool]:
+        """What was predicted, in one array, and whether that of a device alone was another one."""
+        if isinstance(past, Predicted):
+            return past.flat, past.has_apart
+        flat = np.zeros(self.native.size)
+        for to, of in zip(self.mixtures(flat), (past.whole, past.apart), strict=True):
+            if to.experts.shape == of.experts.shape:
+                for part, values in zip(to, of, strict=True):
+                    part[:] = values
+        return flat, past.apart is not past.whole
+
+    def mixtures(self, flat: Array) -> tuple[Mixed, Mixed]:
+        """The parts of such an array."""
+        found, at, form, more = [], 0, (self.J, self.m), self.J * self.m
+        for experts in (len(WHOLE) + 1, len(LOCAL) + 1):
+            for width in (1, experts, 1, 2):
+                shape = form if width == 1 else (*form, width)
+                found.append(flat[at : at + width * more].reshape(shape))
+                at += width * more
+        return Mixed(*found[:4]), Mixed(*found[4:])
+
+    def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
+        alike = self.noted(who, sent)
+        used = np.empty(alike.shape, bool)
+        theta = np.ascontiguousarray(sent["theta"], self.dtype)
+        self.native.judge(np.array(who, np.int64), theta, np.ascontiguousarray(alike), used)
+        return used
+
+    def alone(self, prediction: Any) -> Array:
+        if not isinstance(prediction, Predicted) or not prediction.has_apart:
+            return super().alone(prediction)
+        whole = self.J * self.m * (len(WHOLE) + 5)
+        return prediction.flat[whole : whole + self.J * self.m : self.m]
+
+    def models(self, prediction: Any) -> Array:
+        if not isinstance(prediction, Predicted):
+            return super().models(prediction)
+        n, experts = self.J * self.m, len(WHOLE) + 1
+        return prediction.flat[n : n * (1 + experts)].reshape(self.J, self.m, experts)[:, 0]
+
+    def rest(self) -> dict[str, Array]:
+        self._open = None
+        if self.is_scaled:
+            self.native.rest()
+        return self._message()
+
+    def merge(self, incoming: Mapping[str, Any]) -> None:
+        self._open = None
+        if not self.is_scaled:
+            return super().merge(incoming)
+        pull = incoming["theta"]
+        sums = (pull.near, pull.moved, pull.mean)
+        near, moved, mean = (np.ascontiguousarray(part, self.dtype) for part in sums)
+        moving, weight = (np.ascontiguousarray(part, np.float64) for part in (pull.moving, pull.weight))
+        self._finish(self.native.merge(near, moved, mean, moving, weight, self.has_learnt))
+        return None
+
+    def _finish(self, due: int) -> None:
+        """End a round as `merge` does, where something is due."""
+        if not due and not self.heard.any():
+            self.has_learnt = False
+            return
+        begins = self._restart() if due & _engine.RESTART else np.zeros(self.J, bool)
+        self.has_learnt = False
+        if self.heard.any():
+            self.scale.compare(self.heard, self.unlike)
+            self.heard[:] = self.unlike[:] = False
+        if due & _engine.TAKE or begins.any():
+            self._rebuild_where(begins)
+
+    # Rounds without neighbours
+
+    def learn_alone(self, prediction: Any, y: Array) -> bool:
+        if not self.is_lone:
+            return False
+        if isinstance(prediction, Predicted):
+            self._learn(prediction, y, prediction.flat, False)
+            self._close()
+        else:
+            super().learn(prediction, y)
+            super().merge({})
+        return True
+
+    def rounds(self, X: Array, y: Array) -> Predictions | None:
+        if not self.is_lone:
+            return None
+        x, y = (np.ascontiguousarray(part.swapaxes(0, 1), np.float64) for part in (X, y))
+        found, t = np.empty((len(x), self.native.size)), 0
+        while t < len(x):
+            if not self.is_scaled:
+                prediction = super().predict(x[t])
+                found[t] = self._past(prediction)[0]
+                self.learn_alone(prediction, y[t])
+                t += 1
+                continue
+            t, due = self.native.advance(x, y, found, t)
+            self.has_learnt = True
+            if due & _engine.PUBLISH:
+                self._publish()
+                self._close()
+            else:
+                self._finish(due)
+        self._open = None
+        return self._seen(found)
+
+    def _seen(self, found: Array) -> Predictions:
+        """What was predicted of the first targets, from predictions one after the other."""
+        J, m, E = self.J, self.m, len(WHOLE) + 1
+        experts = found[:, J * m : J * m * (1 + E)].reshape(-1, J, m, E)[:, :, 0]
+        y_hat = found[:, : J * m : m].T
+        return Predictions(y_hat, y_hat, experts.swapaxes(0, 1))
+
+    def _close(self) -> None:
+        self._open = None
+        self._finish(self.native.close(self.has_learnt))
+
+    # Changes after which the extension begins again
+
+    def reweigh(self, weight: Array, degree: Array) -> None:
+        super().reweigh(weight, degree)
+        self._bind()
+
+    def adopt(self, messages: Sequence[Mapping[str, Array]], share: float) -> None:
+        super().adopt(messages, share)
+        self._open = None
+
+    def grow(self, d: int) -> None:
+        super().grow(d)
+        self._bind()
+
+    def drop_samples(self) -> None:
+        super().drop_samples()
+        self._bind()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._bind()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("native", "_open")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._bind()
