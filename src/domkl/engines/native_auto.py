@@ -157,7 +157,10 @@ class NativeAuto(AutoRows):
         if not isinstance(prediction, Predicted):
             self._open = None
             return super().learn(prediction, y, earlier)
-        self._learn(prediction, y, *self._past(prediction if earlier is None else earlier))
+        flat, has_apart = self._past(prediction if earlier is None else earlier)
+        self._learn(prediction, y, flat, has_apart)
+        if has_apart and earlier is not None:
+            self._note_when_new(self.mixtures(flat)[1])
         return self._message()
 
     def _learn(self, prediction: Predicted, y: Array, flat: Array, has_apart: bool) -> None:

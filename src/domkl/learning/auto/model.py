@@ -207,17 +207,19 @@ class AutoRows(Model):
         if solved is not None and terms is not None:
             scaled = self.scale.scaled(y)
             self._judge(past, scaled)
-            own = dot(solved.z[:, None], self.consensus.alone) if earlier is None else self._own(past)
-            self.trust.note(solved.z, scaled, own - scaled)
+            self.trust.note(solved.z, scaled, dot(solved.z[:, None], self.consensus.alone) - scaled)
+            if past.apart is not past.whole and earlier is not None:
+                self._note_when_new(past.apart)
             self.consensus.learn(solved, scaled, 2 * self.mixture.echo.weight)
             self.recent.learn(terms, scaled)
         self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
         self.has_learnt = True
         return self._message()
 
-    def _own(self, past: Prediction) -> Array:
-        """What the own samples alone predicted when a sample was new, in widths of now. (J, m)"""
-        return self.scale.scaled(past.apart.experts[..., APART.index("alone")])
+    def _note_when_new(self, past: Mixed) -> None:
+        """Let trust compare neighbours with what own samples said when the sample was new: labels that come
+        late come together, and those before this one tell nearly all of it."""
+        self.trust.correct(self.scale.scaled(past.experts[..., APART.index("alone")]))
 
     def rest(self) -> dict[str, Array]:
         if self.is_scaled:

@@ -60,6 +60,11 @@ class Trust(Concept):
         self.z[J, k], self.y[J, k], self.own[J, k] = z, y, mean(own**2)
         self.age += 1
 
+    def correct(self, own: Array) -> None:
+        """Of the last sample the own function had predicted this. (J, m)"""
+        k, J = (self.age - 1) % self.window, np.arange(len(own))
+        self.own[J, k] = mean((own - self.y[J, k]) ** 2)
+
     def renew(self, row: int, Z: Array, y: Array, own: Array) -> None:
         """All samples of a row: (n, K), (n, m), and their leave-one-out errors (n, m)."""
         self.reset(row)
