@@ -2,8 +2,8 @@
 
 Beside the learners together and alone: one that sees all sites, River's adaptive random forest and LightGBM
 refitted whenever engines have failed, each with own engines only and with those of all sites. All have the
-same inputs and learn the same cycles. Forests are slow, and run in the first orders only. What is there of the
-results is kept, and only the rest is run.
+same inputs and learn the same cycles. Forests are slow, and run in the first orders only. What is there
+of the results is kept, and only the rest is run.
 
     python benchmarks/fleet.py [--orders 10] [--forests 3] [--workers 2]
 """
