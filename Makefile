@@ -7,9 +7,9 @@ SOURCES := $(wildcard src/domkl/engines/_native/*.?pp src/domkl/engines/_native/
 # The paper's data, where it lies beside the project; tests that need it are skipped otherwise.
 export DOMKL_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: demo test check docs reproduce bench chaos soak sanitize clean
+.PHONY: demo test check docs site reproduce bench chaos soak sanitize clean
 
-demo: $(VENV)/.demo  ## set up, then let three real weather stations learn together
+demo: $(VENV)/.demo  ## set up, then let ten sites learn together how long engines last
 	$(BIN)/domkl run
 
 test: $(VENV)/.dev $(VENV)/.system  ## set up, then run every test, docstring and README example
@@ -26,6 +26,10 @@ docs: $(VENV)/.dev  ## write the reference, the tables and the pictures again
 	$(BIN)/python scripts/make_reference.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python scripts/make_images.py
+
+site: $(VENV)/.dev  ## the pages as a site in build/site, with every link followed
+	$(BIN)/python -m pip install -q --disable-pip-version-check zensical==0.0.73
+	$(BIN)/python scripts/make_site.py
 
 reproduce: $(VENV)/.dev  ## the paper's tables beside the printed figures
 	$(BIN)/domkl reproduce

@@ -574,7 +574,7 @@ class AutoDevice:
             y = (y - self.center) / self.width
             self.mix(y)
             self.watch(y)
-            self.judged = [*self.judged, (self.z, y, (self.z @ self.alone - y) ** 2)][-32:]
+            self.judged = [*self.judged, (self.z, y, self.missed[2])][-32:]
             self.samples.append((self.z, y, self.how_much()))
             Q, M = self.sums()
             self.theta = Q @ (M + self.side)

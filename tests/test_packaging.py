@@ -14,6 +14,7 @@ NEEDED = (
     "domkl/lab/experiments/paper-fitted.toml",
     "domkl/lab/experiments/paper-printed.toml",
     "domkl/datasets/data/nyc_weather_2013.csv.gz",
+    "domkl/datasets/data/turbofan.csv.gz",
     "domkl/lab/paper_tables.csv",
     "domkl/lab/report/page.html",
     "domkl/watch/static/uPlot.iife.min.js",

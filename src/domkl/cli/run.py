@@ -18,20 +18,20 @@ from ..lab.experiment import Experiment
 from ..lab.trial import Outcome, Source
 from ..learning.alarms import check_rate
 from ..learning.settings import Auto
-from . import inspect, live, options, show
+from . import fleet, inspect, live, options, show
 
 DEFAULT = "three-stations"
 #: What a report is made with.
 REPORT = ("jinja2", "matplotlib")
 PREDICTIONS, MODEL = "predictions.csv", "model.domkl"
-WITHOUT_OPTIONS = "Without options, three real weather stations forecast their temperature."
+WITHOUT_OPTIONS = "Without options, ten sites predict how long their turbofan engines last."
 
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
     command = commands.add_parser(
         "run",
-        help="let a network learn; without options, three real weather stations",
+        help="let a network learn; without options, ten sites that run engines to failure",
         description=f"Let a network learn. {WITHOUT_OPTIONS} {options.SCALES}",
     )
     add = command.add_argument
@@ -39,7 +39,6 @@ def add_to(commands: Any) -> None:
         "experiment",
         nargs="?",
         metavar="EXPERIMENT",
-        default=DEFAULT,
         help="a TOML file, or the name of a shipped one",
     )
     options.add_data(add)
@@ -67,6 +66,10 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Learn, print, and write the report."""
+    if fleet.is_wanted(args):
+        fleet.run(args)
+        return
+    args.experiment = args.experiment or DEFAULT
     chosen = options.settle(args, _settings(args, experiment.load(args.experiment)))
     if args.check:
         inspect.check(chosen, args.json)

@@ -243,12 +243,11 @@ class AutoRows(Model):
         self.scale.note_targets(known)
         if solved is not None and terms is not None:
             scaled, known = self.scale.scaled(y), self.scale.scaled(known)
-            alone = dot(solved.z[:, None], self.consensus.alone)
-            self._judge(past, scaled, missing)
-            self.trust.note(solved.z, known, alone - known)
+            errors = self._judge(past, scaled, missing)[..., EXPERTS.index("alone")]
+            self.trust.note(solved.z, known, errors)
             mine = recent = scaled
             if missing is not None:
-                mine = np.where(missing, alone, scaled)
+                mine = np.where(missing, dot(solved.z[:, None], self.consensus.alone), scaled)
                 recent = np.where(missing, self.recent.predict(terms), scaled)
             self.consensus.learn(solved, mine, 2 * self.mixture.echo.weight * weight)
             self.recent.learn(terms, recent, weight)
@@ -269,20 +268,21 @@ class AutoRows(Model):
     def _message(self) -> dict[str, Array]:
         return {"theta": self.consensus.theta.copy(), "scale": self.scale.number.copy()}
 
-    def _judge(self, past: Prediction, y: Array, missing: npt.NDArray[np.bool_] | None) -> None:
-        """Weigh the experts by what they predicted, and note errors for the restart; none where a label
-        is missing."""
+    def _judge(self, past: Prediction, y: Array, missing: npt.NDArray[np.bool_] | None) -> Array:
+        """Weigh the experts by what they predicted, and note errors for the restart; none where a label is
+        missing. Returns their squared errors. (J, m, E)"""
         missed = self.mixture.learn(y, past.whole, self.scale, missing)
         if not self.is_lone and past.apart.experts.shape[-1] == len(APART):  # else it was lone then
             self.apart.learn(y, past.apart, self.scale, missing)
         total, parts = (self.scale.scaled(past.whole.y) - y) ** 2, missed[..., JUDGED].swapaxes(1, 2)
         if missing is None:
             self.recent.watch(mean(total), mean(parts))
-            return
+            return missed
         before = self.recent.state()
         total, parts = np.where(missing, np.nan, total), np.where(missing[:, None], np.nan, parts)
         self.recent.watch(mean_known(total), mean_known(parts))
         self.recent.put_back(before, missing)
+        return np.where(missing[..., None], np.nan, missed)
 
     def kept(self, prediction: Prediction) -> list[Array]:
         return [prediction.x, *prediction.whole, *prediction.apart]

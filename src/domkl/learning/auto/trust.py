@@ -20,8 +20,8 @@ class Trust(Concept):
 
         mean(l - most s) > clear standard errors of most s.
 
-    The alone function's errors are those before a sample was learnt, or, after samples were learnt again, the
-    exact leave-one-out errors: so it works from the first samples on.
+    The alone function's errors are those of what it said when a sample was new, or, after samples were learnt
+    again, the exact leave-one-out errors: so it works from the first samples on.
 
     Examples
     --------
@@ -29,7 +29,7 @@ class Trust(Concept):
     >>> from domkl.learning.auto.trust import Trust
     >>> trust = Trust(J=1, m=1, K=1)
     >>> for x in np.linspace(-1, 1, 20):
-    ...     trust.note(np.array([[x]]), np.array([[2 * x]]), np.array([[0.1]]))
+    ...     trust.note(np.array([[x]]), np.array([[2 * x]]), np.array([[0.01]]))
     >>> trust.judge([0], np.array([[[[2.0]], [[-2.0]]]]))  # two neighbours' theta
     array([[ True, False]])
     """
@@ -55,9 +55,10 @@ class Trust(Concept):
         self.allocate(dtype, J=J, m=m, K=K, w=window)
 
     def note(self, z: Array, y: Array, own: Array) -> None:
-        """A sample: features (J, K), targets and the alone function's errors (J, m), NaN where not known."""
-        k, J, squares = self.age % self.window, np.arange(len(z)), own**2
-        found = mean_known(squares) if np.isnan(squares).any() else mean(squares)
+        """A sample: features (J, K), targets and the squared errors (J, m) of what the alone function said when
+        the sample was new; NaN where not known."""
+        k, J = self.age % self.window, np.arange(len(z))
+        found = mean_known(own) if np.isnan(own).any() else mean(own)
         self.z[J, k], self.y[J, k], self.own[J, k] = z, y, found
         self.age += 1
 

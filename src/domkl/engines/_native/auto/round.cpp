@@ -18,6 +18,7 @@ namespace domkl::DOMKL_ISA {
 
 // The functions are common, personal, alone, own and recent; these go into each mixture, an echo besides.
 constexpr int FUNCTIONS = 5, WHOLE = 4, APART = 3;
+constexpr int ALONE = 2;
 constexpr int IN_WHOLE[WHOLE] = {0, 1, 2, 4}, IN_APART[APART] = {2, 3, 4};
 constexpr int JUDGED[3] = {0, 2, 3};  // of the whole mixture: common, alone, recent
 
@@ -148,7 +149,7 @@ template <class T> class NativeRound final : public Round<T> {
         scale.note_targets(j, y);
         for (int64_t i = 0; i < n.m; ++i) scaled[i] = scale.scaled(j, i, y[i]);
         judge(j, scaled, all, own, missed);
-        trust.note(j, s.right, scaled, s.alone);
+        trust.note(j, s.right, scaled, missed + ALONE, WHOLE + 1);
         consensus.learn(j, Q[j], s, scaled, 2 * whole.echo.weight(j));
         recent.learn(j, b, scaled, room.numbers);
     }
@@ -156,13 +157,13 @@ template <class T> class NativeRound final : public Round<T> {
     // Weighs the experts by what they predicted, and notes errors for the restart.
     void judge(int64_t j, const double* y, const Mixed& all, const Mixed* own, double* missed) {
         double total = 0, parts[3] = {};
-        whole.learn(j, y, all, scale, missed);
+        if (!is_lone && own) apart.learn(j, y, *own, scale, missed);
+        whole.learn(j, y, all, scale, missed);  // the errors that stay in `missed`
         for (int64_t i = 0; i < n.m; ++i) {
             const double error = scale.scaled(j, i, all.y[j * n.m + i]) - y[i];
             total += error * error;
             for (int p = 0; p < 3; ++p) parts[p] += missed[i * (WHOLE + 1) + JUDGED[p]] / double(n.m);
         }
-        if (!is_lone && own) apart.learn(j, y, *own, scale, missed);
         recent.watch(j, total / double(n.m), parts);
     }
 

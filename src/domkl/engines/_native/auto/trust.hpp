@@ -18,11 +18,12 @@ template <class T> class Trust {
         of.get("trust.age", n.J, age);
     }
 
-    // Notes a sample: features (K,), targets (m,) and what the own function says of them.
-    void note(int64_t j, const T* z, const double* y, const T* alone) const {
+    // Notes a sample: features (K,), targets (m,) and squared errors of what the alone function said when it
+    // was new, every `step` numbers one.
+    void note(int64_t j, const T* z, const double* y, const double* squares, int64_t step) const {
         const int64_t at = j * window + age[j] % window;
         double missed = 0;
-        for (int64_t i = 0; i < m; ++i) missed += (double(alone[i]) - y[i]) * (double(alone[i]) - y[i]);
+        for (int64_t i = 0; i < m; ++i) missed += squares[i * step];
         std::copy_n(z, K, z_ + at * K);
         std::copy_n(y, m, y_ + at * m);
         own[at] = missed / double(m);
