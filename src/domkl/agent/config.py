@@ -281,18 +281,27 @@ class TransportSection(_WithLogin):
 
 @dataclass(frozen=True)
 class RoundSection:
-    """[rounds]: when a round is over. Times are in seconds."""
+    """[rounds]: when a round is over. Times are in seconds.
 
-    mode: str = "sync"
+    With mode "async" nobody waits for anybody; with "sync" a round waits for the neighbours' updates, as the
+    simulator's do. Without one, only the paper's model goes in step.
+    """
+
+    mode: str = ""
     deadline: float = 5.0
     start: float = 30.0
     resend: float = 0.5
 
     def __post_init__(self) -> None:
-        checks.one_of("mode", self.mode, ("sync", "async"))
+        checks.one_of("mode", self.mode or "async", ("sync", "async"))
         checks.positive("deadline", self.deadline)
         checks.not_negative("start", self.start)
         checks.positive("resend", self.resend)
+
+    def suited(self, model: type[Any]) -> RoundSection:
+        """The same with the mode of that kind of model, where none is given."""
+        chosen = self.mode or ("sync" if issubclass(model, Paper) else "async")
+        return dataclasses.replace(self, mode=chosen)
 
 
 @dataclass(frozen=True)
@@ -494,6 +503,8 @@ class AgentConfig:
         checks.one_of("payload", self.payload, PAYLOADS)
         checks.one_of("dtype", self.dtype or "float64", ("float64", "float32"))
         self._check_inputs()
+        if self.taught is None:  # else the file tells
+            object.__setattr__(self, "rounds", self.rounds.suited(type(self.model)))
         self._check_model()
         self._check_topics()
         wrong = "[stream] journal is true without a [checkpoint] directory; expected a place for it; add one"
@@ -560,7 +571,7 @@ class AgentConfig:
         if model.has_rates:
             model.rates_at(0)  # type: ignore[union-attr]  # refuses rates that only the stream's length would tell
         wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"
-        need_that(self.rounds.mode == "sync" or getattr(model, "hedge", "") != "messages", wrong)
+        need_that(self.rounds.mode != "async" or getattr(model, "hedge", "") != "messages", wrong)
 
     def _check_topics(self) -> None:
         """Refuse topics without a place where they are, or that Zenoh does not know."""

@@ -258,6 +258,8 @@ def make(config: AgentConfig, number: int = 0) -> tuple[AgentConfig, Learner]:
         config, model = read_taught(config, config.taught)
     else:
         model, config = config.model, with_columns(config)
+    kind = KINDS[model.kind]
+    config = dataclasses.replace(config, rounds=config.rounds.suited(kind))
     learner = Learner(
         model,
         config.neighbours,
@@ -265,6 +267,6 @@ def make(config: AgentConfig, number: int = 0) -> tuple[AgentConfig, Learner]:
         inputs=config.inputs,
         exchange=Exchange(config.payload),
         number=number,
-        dtype=np.dtype(config.dtype_for(KINDS[model.kind])),
+        dtype=np.dtype(config.dtype_for(kind)),
     )
     return config, learner

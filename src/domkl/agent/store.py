@@ -145,7 +145,8 @@ class Store:
         if self._directory is None or (round, self.readings) == (self.saved, self._held):
             return False
         late = time.monotonic() - self.saving.well_at >= self.section.every_seconds
-        return late or round - self.saved >= self.section.every_rounds
+        learnt = min(round - self.saved, self.readings - self._held)  # others' rounds are no reason to save
+        return late or learnt >= self.section.every_rounds
 
     def save(self, learner: Learner) -> None:
         """Write a checkpoint, only between two rounds; one that fails is counted and tried again."""

@@ -229,6 +229,7 @@ def lay_out(
             "model": _model(experiment, split.y.shape[1]),
             "stream": {"kind": "jsonl", "path": f"{name}.jsonl"},
             "transport": {**_for(name, transport), **_addresses(transport, places, name, neighbours)},
+            "rounds": {"mode": "sync"},  # as the simulator learns, so that both can be compared
             "columns": _columns(source),
             "output": {"predictions": f"{name}.predictions.jsonl", "coverage": COVERAGE},
             **_for(name, sections or {}),

@@ -230,11 +230,13 @@ class AutoRows(Model):
         self.recent.watch(total, missed[..., JUDGED].mean(1))
 
     def kept(self, prediction: Prediction) -> list[Array]:
-        return [prediction.x, *prediction.whole, *prediction.apart]
+        apart = () if prediction.apart is prediction.whole else prediction.apart
+        return [prediction.x, *prediction.whole, *apart]
 
     def restored(self, kept: Sequence[Array]) -> Prediction:
         x, *rest = kept
-        whole, apart = Mixed(*rest[:4]), Mixed(*rest[4:])
+        whole = Mixed(*rest[:4])
+        apart = Mixed(*rest[4:]) if rest[4:] else whole  # a device without neighbours then, perhaps not now
         return Prediction(np.ascontiguousarray(x, np.float64), whole.y[:, 0], whole, apart)
 
     def same(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
