@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import random
+import signal
 import socket
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
 from brokers import MOSQUITTO, free_ports, running
 from domkl import cli
-from domkl.agent import config
+from domkl.agent import checkpoint, config
 from domkl.base.errors import InputError
 from domkl.cli import init
 from domkl.lab import fleet
@@ -242,6 +247,34 @@ def test_up_starts_the_agents_of_a_folder_until_their_files_end(here, capsys):
         "2024-01-01T00:00:00.000Z",
         "2024-01-01T01:00:00.000Z",
     ]
+
+
+def test_up_outlives_an_agent_that_dies_and_starts_it_again(here):
+    assert cli.main(["init", "north.csv", "south hill.csv", "--target", "temp", "--follow"]) == 0
+    command = [sys.executable, "-m", "domkl", "up", "agents", "--json"]
+    log = here / "agents" / "north.log"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until(lambda: '"event": "status"' in log.read_text())
+            os.kill(int((here / "agents" / "north.state" / checkpoint.LOCK).read_text()), signal.SIGKILL)
+            until(lambda: '"event": "resumed"' in log.read_text())
+            process.send_signal(signal.SIGTERM)
+            said = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
+    assert "north started again 1 time" in said
+    assert "south-hill started again" not in said
+
+
+def until(what, seconds=60.0):
+    """What something says, as soon as it says anything."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if found := what():
+                return found
+        time.sleep(0.1)
+    raise TimeoutError
 
 
 def test_up_refuses_folders_and_options_that_do_not_go_together(here, capsys):
