@@ -204,9 +204,14 @@ class Consensus(Concept):
         self.near, self.side = self.theta, pull * self.theta - self.lam
 
     def reweigh(self, weight: Array, degree: Array) -> None:
-        """Edges have other weights (J,) from now on: Q changes exactly, nothing is forgotten."""
-        before = self.tau
+        """Edges have other weights (J,) from now on: Q changes exactly, nothing is forgotten.
+
+        Who came or went pulls the next step to where the device is.
+        """
+        before, pull = self.tau, self.weight
         self._weigh(weight, degree)
+        more = (self.rho * (self.weight - pull)).astype(self.dtype)
+        self.side = self.side + at(more, self.theta) * self.theta
         for j in np.flatnonzero(before != self.tau).tolist():
             Q = np.linalg.inv(self.Q.whole(j).astype(np.float64))
             Q[np.diag_indices(len(Q))] += float(self.tau[j]) - float(before[j])

@@ -18,6 +18,13 @@ class Guard(Concept):
     more. So a label a little outside hardly changes, and one that is absurd has no effect. If most of the
     last `last` labels are outside, the world has changed: `gives_up` says so, and the guard begins again.
 
+    Parameters
+    ----------
+    reach, near : robust deviations, and ranges of the own labels, within which an error is usual.
+    window, quantile : errors that a robust deviation is of, and which of them it is taken from.
+    last : labels of which most must be outside.
+    few : errors that must be known; of labels that are learnt again, one in so many on each side is odd.
+
     Examples
     --------
     >>> import numpy as np

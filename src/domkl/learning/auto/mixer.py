@@ -14,7 +14,7 @@ from ..fields import Concept, field
 class Mixer(Concept):
     """Fixed-share Hedge, one for each target.
 
-        log w_i <- log w_i - min((e_i - min e) / (heat E), most),   w <- (1 - share) w + share / n
+        log w_i <- log w_i - min((e_i - min e) / (heat repeats E), most),   w <- (1 - share) w + share / n
 
     with e the squared errors of this sample and E the mean one of the best expert over `fade` samples: the
     temperature follows the noise, so nothing has to be known about it. First weights are equal.

@@ -3,7 +3,7 @@
 A round of J devices, each a row of every array:
 
     scale -> features -> consensus, recent -> mixer with echo -> prediction
-    label -> guard -> mixer, echo, recent.watch -> consensus.learn, recent.learn -> message
+    label -> guard, memory -> echo, mixer, recent.watch -> trust.note, consensus, recent -> scale -> message
     messages -> trust -> consensus.merge -> restart, or another scale, where it is time
 """
 
@@ -33,7 +33,7 @@ from .recent import Recent
 from .scale import EXACT, Scale, Summary
 from .trust import Trust
 
-#: What is weighed by the mixer, and by that of a device which never listens; both have an echo besides.
+#: What is weighed by the mixer, and by that of functions which use nobody's parameters; both end with an echo.
 EXPERTS = ("common", "personal", "alone", "recent", "echo")
 APART = ("alone", "own", "recent", "echo")
 FUNCTIONS = ("common", "personal", "alone", "own", "recent")
@@ -224,7 +224,7 @@ class AutoRows(Model):
     def _judge(self, past: Prediction, y: Array) -> None:
         """Weigh the experts by what they predicted, and note errors for the restart."""
         missed = self.mixture.learn(y, past.whole, self.scale)
-        if not self.is_lone and past.apart is not past.whole:
+        if not self.is_lone and past.apart.experts.shape[-1] == len(APART):  # else it was lone then
             self.apart.learn(y, past.apart, self.scale)
         total = mean((self.scale.scaled(past.whole.y) - y) ** 2)
         self.recent.watch(total, missed[..., JUDGED].mean(1))

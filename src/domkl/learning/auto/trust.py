@@ -16,11 +16,11 @@ class Trust(Concept):
     """A neighbour is used if its parameters predict the own last samples not much worse than others do.
 
     With l the squared errors of a neighbour's theta on the last `window` samples and s those of the standard,
-    the better of the own function and the best quarter of the neighbours', it is refused if
+    the better of the alone function and the neighbour a quarter down their ranking, it is refused if
 
         mean(l - most s) > clear standard errors of most s.
 
-    The own function's errors are those before a sample was learnt, or, after samples were learnt again, the
+    The alone function's errors are those before a sample was learnt, or, after samples were learnt again, the
     exact leave-one-out errors: so it works from the first samples on.
 
     Examples
@@ -55,7 +55,7 @@ class Trust(Concept):
         self.allocate(dtype, J=J, m=m, K=K, w=window)
 
     def note(self, z: Array, y: Array, own: Array) -> None:
-        """A sample: features (J, K), targets and the own function's errors (J, m)."""
+        """A sample: features (J, K), targets and the alone function's errors (J, m)."""
         k, J = self.age % self.window, np.arange(len(z))
         self.z[J, k], self.y[J, k], self.own[J, k] = z, y, mean(own**2)
         self.age += 1
