@@ -30,7 +30,11 @@ def measure(J: int, d: int, size: int) -> dict[str, float]:
         for T in (FIRST, ROUNDS)
     )
     later = (whole - first) / (ROUNDS - FIRST)
-    return {"first": round(first / FIRST, 1), "later": round(later, 1), "ratio": round(first / FIRST / later, 4)}
+    return {
+        "first": round(first / FIRST, 1),
+        "later": round(later, 1),
+        "ratio": round(first / FIRST / later, 4),
+    }
 
 
 def main() -> None:

@@ -247,3 +247,36 @@ def test_asynchronous_agents_of_auto_learn_and_end_with_a_common_scale():
         assert agent.refused.pop("implausible", 0) < 0.1 * T[j]
         agent.refused.pop("unconfirmed", 0)  # nobody waits at the start until incarnations are known
         assert not agent.refused
+
+
+def test_those_who_refuse_each_other_send_little_and_their_edge_has_no_dual():
+    """Two devices with the same inputs and opposite labels."""
+    X, y = problems.streams(2, 700, d)
+    X[1], y[1] = X[0], -y[0]
+    taken = [0, 0]
+
+    async def in_turn(j):
+        for t in range(len(X[j])):
+            while t > taken[1 - j] + 1:
+                await asyncio.sleep(0)
+            taken[j] = t
+            yield X[j, t], y[j, t]
+            await asyncio.sleep(0)
+
+    async def main():
+        agents = [
+            Agent(each, stream=aiter_of(in_turn(j), d), out=len)
+            for j, each in enumerate(configs(nx.path_graph(2), model=AUTO, rounds=RoundSection(start=5.0)))
+        ]
+        tasks = [asyncio.create_task(agent.run()) for agent in agents]
+        await until(lambda: all(agent.neighbourhood.resting for agent in agents), 60)
+        before, sent = min(taken), [agent.transport.counts.sent for agent in agents]
+        await until(lambda: min(taken) > before + 200, 60)
+        found = [agent.transport.counts.sent - had for agent, had in zip(agents, sent, strict=True)]
+        for agent in agents:
+            assert agent.summary()["neighbours_used"] == 0
+            assert not any(edge.dual.any() for edge in agent.learner._known.values())
+        await asyncio.wait_for(asyncio.gather(*tasks), 60)
+        return found
+
+    assert max(asyncio.run(main())) < 100  # hellos and status lines among them

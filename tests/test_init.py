@@ -237,7 +237,7 @@ def test_up_starts_the_agents_of_a_folder_until_their_files_end(here, capsys):
     assert cli.main(["up", "agents", "--seconds", "60", "--json"]) == 0
     said = capsys.readouterr()
     learners = json.loads(said.out)["learners"]
-    assert [(each["name"], each["round"], each["state"]) for each in learners] == [
+    assert [(each["name"], each["samples"], each["state"]) for each in learners] == [
         ("north", 40, "done"),
         ("south-hill", 40, "done"),
     ]

@@ -244,7 +244,8 @@ def test_the_files_of_agents_hold_the_model_and_no_other_learner(tmp_path, capsy
         "inputs": 15,
         "dtype": "float32" if auto else "float64",
     }
-    assert set(table) - set(plain) == {"columns", "model", "stream", "transport", "output", "checkpoint"}
+    sections = {"columns", "model", "stream", "transport", "rounds", "output", "checkpoint"}
+    assert set(table) - set(plain) == sections
     model = settings.from_table(table["model"], "JFK.toml [model]")
     paper = experiment.load("three-stations").paper
     horizon = dataclasses.replace(paper.rates, horizon=30)
@@ -316,10 +317,10 @@ def shown(view):
     return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
 
 
-def test_the_live_view_shows_errors_beside_those_alone():
+def test_the_live_view_shows_errors_beside_those_alone(tmp_path):
     chosen = experiment.load("three-stations")
     source = trial.prepare(chosen, 30)
-    network = SimpleNamespace(names=["EWR", "JFK", "LGA"], processes={})
+    network = fleet.Fleet(tmp_path, ["EWR", "JFK", "LGA"])
     view = up.View(network, chosen, source)
     known = {"round": 9, "kernel": 2, "weight": 0.5, "up": 2, "neighbours": 2, "trusted": 2, "bytes_sent": 7}
     view.status = {name: {**known, "rmse": 0.1, "rmse_alone": 0.2} for name in network.names}

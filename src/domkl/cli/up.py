@@ -366,6 +366,8 @@ BROKER = "127.0.0.1:1883"
 SETTINGS = ("size", "step", "memory")
 #: One busy machine for all: no learner should be given up because it had to wait for the processor.
 PATIENT = {"DOMKL_ROUNDS_DEADLINE": "60", "DOMKL_ROUNDS_START": "120", "DOMKL_CHECKPOINT_SYNC": "false"}
+#: Samples at a rate are gone once they were fed, so that no state helps.
+FORGETFUL = {"DOMKL_CHECKPOINT_DIRECTORY": ""}
 #: Their logs tell the page which inputs matter.
 TOLD = {"DOMKL_LOG_INPUTS": "10"}
 STATE = {"checkpoint": {"directory": "{name}.state"}}
@@ -426,7 +428,7 @@ def run(args: argparse.Namespace) -> None:
             _tell_how_to_start(args, folder, names)
             return
         start = time.monotonic()
-        network = fleet.Fleet(folder, names, environ=_environment(), rate=args.rate)
+        network = fleet.Fleet(folder, names, environ=_environment(args.rate), rate=args.rate)
         view = View(network, chosen, source)
         with live.opened(view.page.feed, args.page):
             watch(network, view, shower(args.json))
@@ -507,9 +509,10 @@ def _check(folder: Path, names: list[str]) -> None:
         load(folder / f"{name}.toml", {})
 
 
-def _environment() -> dict[str, str]:
+def _environment(rate: float | None) -> dict[str, str]:
     """Without variables that are meant for one agent: they would make all learners the same."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("DOMKL_")} | PATIENT | TOLD
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("DOMKL_")}
+    return plain | PATIENT | TOLD | ({} if rate is None else FORGETFUL)
 
 
 def _tell_how_to_start(args: argparse.Namespace, folder: Path, names: list[str]) -> None:

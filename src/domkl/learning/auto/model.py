@@ -230,13 +230,11 @@ class AutoRows(Model):
         self.recent.watch(total, missed[..., JUDGED].mean(1))
 
     def kept(self, prediction: Prediction) -> list[Array]:
-        apart = () if prediction.apart is prediction.whole else prediction.apart
-        return [prediction.x, *prediction.whole, *apart]
+        return [prediction.x, *prediction.whole, *prediction.apart]
 
     def restored(self, kept: Sequence[Array]) -> Prediction:
         x, *rest = kept
-        whole = Mixed(*rest[:4])
-        apart = Mixed(*rest[4:]) if rest[4:] else whole  # a device without neighbours then, perhaps not now
+        whole, apart = Mixed(*rest[:4]), Mixed(*rest[4:])
         return Prediction(np.ascontiguousarray(x, np.float64), whole.y[:, 0], whole, apart)
 
     def same(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
