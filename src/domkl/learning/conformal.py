@@ -40,7 +40,7 @@ class Errors:
         known = min(self.n, KEPT)
         age = (self.n - 1 - np.arange(known)) % KEPT
         weights = FADING ** age.astype(np.float64)
-        return np.array([_quantile(row[:known], weights, coverage) for row in self.misses])
+        return np.array([weighted_quantile(row[:known], weights, coverage) for row in self.misses])
 
 
 class Misses:
@@ -98,7 +98,7 @@ def bounds(
     return guesses - wide, guesses + wide
 
 
-def _quantile(errors: Array, weights: Array, coverage: float) -> float:
+def weighted_quantile(errors: Array, weights: Array, coverage: float) -> float:
     """The least error with enough weight at or below it, where one more error of weight 1 is infinite."""
     order = np.argsort(errors)
     below = np.cumsum(weights[order]) / (weights.sum() + 1)
