@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
-from .auto.mixer import Mixer
 from .conformal import FADING, KEPT, weighted_quantile
 from .fields import LARGEST, Concept, field
 from .horizon import Horizon
@@ -145,6 +145,34 @@ class Ridges(Concept):
         size, A = S[:, i, i], S.copy()
         A[:, i, i] += self.prior * size / self.n[rows, None] + 1e-9 * size.max(1, keepdims=True) + 1e-12
         self.beta[rows] = np.linalg.solve(A, self.s[rows, :, None])[..., 0]
+
+
+class Share(Concept):
+    """How much of what the model adds to the ridges is believed, at each lead.
+
+    w = sum f (y - r) / sum f^2 within [0, 1], over about `fade` labels: with r what the ridges say and f what
+    the model adds, it is the least squares' answer.
+    """
+
+    FADE = 500.0
+
+    both: Array = field("H")
+    own: Array = field("H", low=0.0)
+
+    def __init__(self, H: int) -> None:
+        self.allocate(np.float64, H=H)
+
+    @property
+    def weights(self) -> Array:
+        """1 as long as nothing is known. (H,)"""
+        return np.clip(np.where(self.own > 0, self.both / np.where(self.own > 0, self.own, 1), 1), 0, 1)
+
+    def learn(self, ridge: Array, rest: Array, y: Array) -> None:
+        """What both said of labels (H,), NaN where a lead has none."""
+        known = np.isfinite(y)
+        keep = np.where(known, 1 - 1 / self.FADE, 1)
+        self.both = keep * self.both + np.where(known, rest * (y - ridge), 0)
+        self.own = keep * self.own + np.where(known, rest**2, 0)
 
 
 class Spread(Concept):
@@ -312,11 +340,12 @@ class Forecaster:
         self.limits = least, most
         self.short, self.long, self.profile = Past(8), Past(KEPT_VALUES, 0.0 if horizon.rows else APART), Profile()
         self.ridges = Ridges(self.H, 1 + SEASONAL + 3 + future + 1 + d)
-        self.mixer, self.spread = Mixer(1, self.H, 2), Spread(self.H)
+        self.share, self.spread = Share(self.H), Spread(self.H)
         self.waiting: deque[Origin] = deque()
         self.seen = Seen()
         self.usual = np.zeros(d)  # means of the inputs
         self.gaps: deque[float] = deque([], 15)
+        self.last: Origin | None = None  # the last forecast
 
     # What is known
 
@@ -384,16 +413,16 @@ class Forecaster:
         seasonal, calendar = self._seasonal(targets), self._calendar(phases)
         profile = self.profile.at(np.append(phases, self._phase(np.array(now))))
         there, here = profile[:-1], profile[-1]
-        coming = np.empty((self.H, 0)) if ahead is None else ahead
+        coming = np.full((self.H, self.future), np.nan) if ahead is None else ahead
         own = np.concatenate([calendar, seasonal, there[:, None], coming], -1)  # of each lead
         inputs = np.concatenate([x, [last], lags, [here], own[0]])
         columns = self._columns(x, last, lags, here, own)
         ridge = last + self.ridges.predict(columns)
         naive = np.stack([np.full(self.H, last), seasonal[:, 0], seasonal[:, 2], there], -1)
         blank = np.full(self.H, np.nan)
+        said, spread, scales = np.zeros((2, self.H)), np.zeros((self.H, Spread.COLUMNS)), np.zeros((self.H, 2))
         return Origin(
-            now, inputs, columns, phases, last, ridge, naive, blank, np.stack([blank, blank]), blank.copy(),
-            np.empty((0, 0)), np.empty((0, 0)), [],
+            now, inputs, columns, phases, last, ridge, naive, blank, said, blank.copy(), spread, scales, []
         )  # fmt: skip
 
     def _last(self) -> float:
@@ -427,8 +456,9 @@ class Forecaster:
         """The forecast of each lead, where the model says `rest` (H,); it waits for its labels. (H,)"""
         origin.said[:] = origin.ridge, origin.ridge + rest
         origin.y[:] = self.mixed(origin.ridge, rest)
-        spread = self._spread_columns(origin)
-        origin = origin._replace(spread=spread, scales=self.spread.scales(origin.phases, spread), kept=list(kept))
+        origin.spread[:] = self._spread_columns(origin)
+        origin.scales[:] = self.spread.scales(origin.phases, origin.spread)
+        origin = origin._replace(kept=list(kept))
         apart = self.leads[-1] / WAITING * 2
         if not self.waiting or origin.time - self.waiting[-1].time >= apart:
             self.waiting.append(origin)
@@ -437,7 +467,7 @@ class Forecaster:
 
     def mixed(self, ridge: Array, rest: Array) -> Array:
         """What the ridges and a model that adds `rest` forecast together, within the limits. (H,)"""
-        return np.clip(ridge + self.mixer.weights[0, :, 1] * rest, *self.bounds())
+        return np.clip(ridge + self.share.weights * rest, *self.bounds())
 
     def _spread_columns(self, origin: Origin) -> Array:
         wide = math.sqrt(self.seen.variance) or 1.0
@@ -454,8 +484,48 @@ class Forecaster:
 
     def interval_of(self, coverage: float) -> tuple[Array, Array]:
         """Bounds of the last forecast that hold the label in `coverage` of all cases. (H,) each"""
+        if self.last is None:
+            raise InputError("there is no reading yet; expected one or more; call learn() first")
         wide, (low, high) = self.spread.widths(self.last.scales, coverage), self.bounds()
         return np.clip(self.last.y - wide, low, high), np.clip(self.last.y + wide, low, high)
+
+    # Files
+
+    def _concepts(self) -> dict[str, Any]:
+        names = ("seen", "short", "long", "profile", "ridges", "share", "spread")
+        return {name: getattr(self, name) for name in names}
+
+    def state(self) -> dict[str, Any]:
+        """Everything between two readings, forecasts that wait for labels among it."""
+        waiting = [*self.waiting, *([self.last] if self.last is not None else [])]
+        names = Origin._fields[:-1]
+        return {
+            **{name: concept.state() for name, concept in self._concepts().items()},
+            "gaps": np.array(self.gaps),
+            "usual": self.usual.copy(),
+            "waiting": {name: np.array([getattr(origin, name) for origin in waiting]) for name in names},
+            "kept": [np.concatenate(parts) for parts in zip(*(o.kept for o in waiting), strict=True)],
+        }
+
+    def restore(self, state: Mapping[str, Any], kept: Sequence[Array]) -> None:
+        """Inverse of `state`; `kept` are arrays as the model keeps of one row. What cannot be is a ValueError."""
+        for name, concept in self._concepts().items():
+            concept.restore(state[name])
+        gaps, waiting = state["gaps"], state["waiting"]
+        checks.array("gaps", gaps, (min(len(gaps), 15),))
+        checks.need(bool((gaps > 0).all()), "a gap between readings is not above 0")
+        checks.array("usual", state["usual"], (self.d,))
+        n = len(waiting["time"])
+        checks.need(n <= WAITING + 2, f"{n} forecasts wait")
+        like = self.look(np.zeros(self.d)) if n else None
+        for name in Origin._fields[:-1] if like is not None else ():
+            found, shape = waiting[name], (n, *np.shape(getattr(like, name)))
+            checks.need(found.dtype == np.float64 and found.shape == shape, f"{name} is {found.shape}")
+        parts = [checks.need(part.shape == (n, *one.shape[1:]) and part.dtype == one.dtype, "a kept part is odd") or part
+                 for part, one in zip(state["kept"], kept, strict=bool(n))]  # fmt: skip
+        rows = [Origin(*(waiting[name][i] for name in Origin._fields[:-1]), [part[i : i + 1] for part in parts]) for i in range(n)]
+        self.gaps, self.usual = deque(gaps.tolist(), 15), np.array(state["usual"])
+        self.waiting, self.last = deque(rows[:-1]), rows[-1] if rows else None
 
     # Labels
 
@@ -477,15 +547,8 @@ class Forecaster:
             columns[h], said[:, h], scales[h], spread[h] = origin.columns[h], origin.said[:, h], origin.scales[h], origin.spread[h]
             last[h], phases[h], forecast[h] = origin.last, origin.phases[h], origin.y[h]
         self.ridges.learn(columns, labels - last)
-        self._judge(said, labels)
+        self.share.learn(said[0], said[1] - said[0], labels)
         self.spread.learn(phases, spread, scales, forecast - labels)
-
-    def _judge(self, said: Array, labels: Array) -> None:
-        wide = float(self.seen.variance) or 1.0
-        errors = ((said - labels) ** 2).T / wide
-        known = np.isfinite(errors)
-        usual = self.mixer.errors[0].mean(-1, keepdims=True)
-        self.mixer.learn(np.where(known, errors, usual)[None], np.ones(1))
 
     def _ready(self, time: float) -> list[Origin]:
         """Rows with all labels, or whose labels will not come any more."""
