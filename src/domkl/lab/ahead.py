@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.times import iso
 from ..base.types import Array
@@ -44,6 +45,13 @@ class Series(NamedTuple):
     names: tuple[str, ...]
     table: Table
     notes: tuple[str, ...]
+
+    def first(self, rounds: int) -> Series:
+        """The first rounds alone; the inputs of later ones stay known where they are known ahead."""
+        T = min(checks.count("rounds", rounds, 2), self.rounds)
+        y = self.readings.y.copy()
+        y[:, T:] = np.nan
+        return self._replace(readings=self.readings._replace(y=y), rounds=T)
 
 
 def series_of(source: Any, columns: Columns, horizon: Horizon, *, query: str = "", future: Sequence[str] = ()) -> Series:

@@ -81,6 +81,7 @@ def simulate(
     horizon : how far ahead to forecast: "1h", "24 rows", a list, or a range "1h..24h". Then X and y are the
         readings of a series, y[j, t] belongs to the same moment as X[j, t] (NaN where a reading has no
         target), and y_hat (J, T, H) is what was forecast of y from then; its label is learnt when it comes.
+        Rounds after the last target only tell what is known ahead.
         See docs/forecast.md.
     times : of the readings, (T,) or (J, T): seconds, or NumPy's times; not needed for rows.
     future : places of the inputs that are known ahead, as a weather forecast or a price is.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,6 +176,11 @@ class Readings(NamedTuple):
     y: Array  # (J, T) NaN where a reading has no target
     future: tuple[int, ...] = ()  # inputs that are known ahead
 
+    @property
+    def rounds(self) -> int:
+        """Rounds up to the last target; later ones only tell what is known ahead."""
+        return int(np.flatnonzero(np.isfinite(self.y).any(0))[-1]) + 1
+
     def ahead(self, horizon: Horizon, t: int) -> Array | None:
         """The inputs known ahead, of the rows at the times that are forecast from round t. (J, H, future)"""
         if not self.future:
@@ -202,25 +208,34 @@ def readings(X: npt.ArrayLike, y: npt.ArrayLike, times: npt.ArrayLike | None, ho
     checks.shape("y", labels, inputs.shape[:2], "a horizon needs one target, in each round")
     if times is None and not horizon.rows:
         raise InputError('horizon is in times and no times are given; expected times= in seconds, or "24 rows"; give one')
-    when = np.arange(inputs.shape[1], dtype=float) if times is None else _seconds(times)
+    when = np.arange(inputs.shape[1], dtype=float) if times is None else seconds(times)
     when = np.broadcast_to(when, inputs.shape[:2]) if when.ndim == 1 else when
     checks.shape("times", when, inputs.shape[:2], "give a time for each round, or for each learner and round")
+    if not np.isfinite(labels).any():
+        raise InputError("y has no target at all; expected some numbers to learn from; give them")
     for name in future:
         checks.count("a column of future", name, 0, inputs.shape[2] - 1)
     return Readings(checks.finite("times", when), inputs, labels, tuple(future))
 
 
-def _seconds(times: npt.ArrayLike) -> Array:
-    """Seconds, of numbers or of NumPy's times."""
+def seconds(times: Any) -> Array:
+    """Seconds since 1970: of numbers, datetimes (in UTC if they do not say) or NumPy's times."""
     found = np.asarray(times)
+    if found.dtype.kind == "O" and found.size and isinstance(found.flat[0], datetime):
+        stamps = [_utc(each).timestamp() for each in found.flat]
+        return np.array(stamps).reshape(found.shape)
     if found.dtype.kind == "M":
         return found.astype("datetime64[ns]").astype(np.int64) / 1e9
     return checks.floats("times", found)
 
 
+def _utc(when: datetime) -> datetime:
+    return when if when.tzinfo is not None else when.replace(tzinfo=timezone.utc)
+
+
 def drive(settings: Any, readings: Readings, horizon: Horizon, graph: Graph, how: RunOptions, limits: Limits, levels: Sequence[float]) -> Run:
     """Let a network forecast streams."""
-    J, T, d = readings.X.shape
+    (J, _, d), T = readings.X.shape, readings.rounds
     rows = AheadRows(settings, horizon, d, graph, how.dtype, future=len(readings.future), limits=limits, exchange=how.exchange)
     H = len(horizon.leads)
     y_hat, alone = np.full((2, J, T, H), np.nan)
