@@ -53,8 +53,8 @@ def rounds(X, y, network, model=None, before=None):
         if before is not None:
             before(rows)
         prediction = rows.predict(X[:, t])
-        y_hat.append(prediction.y_hat)
-        rows.merge(network.exchange_round(rows, rows.learn(prediction, y[:, t])))
+        y_hat.append(prediction.y_hat[:, 0])
+        rows.merge(network.exchange_round(rows, rows.learn(prediction, y[:, t, None])))
     return np.array(y_hat), rows
 
 
@@ -243,8 +243,8 @@ def test_an_input_that_comes_late_is_used():
         if t == 100:
             rows.grow(2)
         prediction = rows.predict(x[None, : rows.d].copy())
-        errors.append(prediction.y_hat[0] - x.sum())
-        rows.merge(lone.exchange_round(rows, rows.learn(prediction, x[[0]] + x[[1]])))
+        errors.append(prediction.y_hat[0, 0] - x.sum())
+        rows.merge(lone.exchange_round(rows, rows.learn(prediction, (x[[0]] + x[[1]])[:, None])))
     assert np.mean(np.square(errors[400:])) < 0.1 * np.mean(np.square(errors[50:100]))
 
 
