@@ -143,7 +143,7 @@ def test_ghosts_that_nobody_knows_neither_silence_a_device_nor_keep_it_from_othe
 def test_what_is_explained_is_what_is_predicted():
     X, y = streams(J=3, T=60)
     _, rows = rounds(X, y, ring(J=3))
-    expected = rows.predict(X[:, 0]).y_hat
+    expected = rows.predict(X[:, 0]).y_hat[:, 0]
     found = [rows.as_function(j)[0](X[j, :1])[0] for j in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 

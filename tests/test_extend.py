@@ -256,5 +256,5 @@ def test_rules_and_shapes_that_there_are_not_are_refused(monkeypatch):
     X, y = problems.streams(3, 5, 2)
     with pytest.raises(InputError, match=r"rule of part 'mean' is 'mixx'.*did you mean 'mix'"):
         domkl.simulate(X, y, "ring", model=RunningMean("mixx"))
-    with pytest.raises(InputError, match=r"part 'mean' is \(\); expected \(P, K\) with 'pull'"):
+    with pytest.raises(InputError, match=r"part 'mean' is \(1,\); expected \(P, K\) with 'pull'"):
         domkl.Learner(RunningMean("pull"), ["b"], inputs=2)

@@ -70,7 +70,10 @@ def test_devices_have_the_bits_of_a_network_in_one_process(auto, graph):
 def repeated(state, J):
     """The state of one row, J times."""
     if isinstance(state, dict):
-        return {name: value if name == "inputs" else repeated(value, J) for name, value in state.items()}
+        return {
+            name: value if name in ("inputs", "targets") else repeated(value, J)
+            for name, value in state.items()
+        }
     return [[]] * J if isinstance(state, list) else np.concatenate([state] * J)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import domkl
 import problems
-from domkl.base.errors import InputError
+from domkl.base.errors import PeerError
 from domkl.learner import handed
 
 MODEL = domkl.Auto(size=60)
@@ -47,22 +47,20 @@ def test_labels_that_are_missing_cost_little_and_are_no_errors(delay):
     whole = domkl.simulate(X, y, "ring", model=MODEL, delay=delay)
     assert np.isfinite(run.y_hat).all()
     np.testing.assert_allclose(run.mse, np.nanmean((run.y_hat - some) ** 2, axis=1))
-    assert (late(run.y_hat, y) < 2 * late(whole.y_hat, y) + 0.01).all()
+    assert (late(whole.y_hat, y) < 0.01).all() and (late(run.y_hat, y) < 0.05).all()
 
 
 def test_a_sample_without_a_label_teaches_nothing():
     X, y, _ = streams(J=1, T=150)
-    gaps = np.full((1, 150, M), np.nan)
-    X2 = np.concatenate([X, X[:, ::-1] * 3, X], 1)
     model, other = domkl.DOMKL(model=MODEL), domkl.DOMKL(model=MODEL)
     for x, label in zip(X[0], y[0], strict=True):
         model.learn(x, label)
         other.learn(x, label)
-    for x, label in zip(X2[0, 150:170], gaps[0], strict=False):
-        other.learn(x, label)
+    for x in 3 * X[0, :20]:
+        other.learn(x, np.full(M, np.nan))
     at = X[0, :50]
     before, after = (np.array([one.predict(x) for x in at]) for one in (model, other))
-    np.testing.assert_allclose(after, before, atol=0.02 * y.std((0, 1)))
+    np.testing.assert_allclose((after - before) / y.std((0, 1)), 0, atol=0.02)
 
 
 def test_a_target_whose_labels_come_late_is_learnt_then():
@@ -92,7 +90,7 @@ def test_devices_have_the_bits_of_the_simulator_and_go_on_from_a_file():
 
 def test_learners_with_other_targets_refuse_each_other():
     two, three = (domkl.Learner(MODEL, ["b"], name="a", inputs=2, targets=m) for m in (2, 3))
-    with pytest.raises(InputError, match="targets"):
+    with pytest.raises(PeerError, match="targets"):
         two.receive("b", three.observe([0.0, 1.0], [1.0, 2.0, 3.0]))
 
 
@@ -108,13 +106,14 @@ def test_the_front_door_saves_bounds_and_hands_over_several_targets(graph, tmp_p
             low, high = model.interval(x, 0.8)
             inside.append(np.where(np.isnan(label), np.nan, (low <= label) & (label <= high)))
         model.learn(x, label)
-    assert 0.65 < np.nanmean(inside) < 0.95
+    assert 0.65 < np.nanmean(inside) < 0.98
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(domkl.DOMKL.load(tmp_path / "model").predict(x), model.predict(x))
     if graph is None:
         model.hand_over(tmp_path / "handed")
         device = domkl.Learner(handed.read(tmp_path / "handed"), ["b"], name="a")
-        np.testing.assert_allclose(device.predict(x), model.predict(x), atol=0.05 * np.nanstd(y, (0, 1)))
+        moved = device.predict(x) - model.predict(x)
+        np.testing.assert_allclose(moved / np.nanstd(y, (0, 1)), 0, atol=0.05)
 
 
 def test_effects_are_of_the_target_that_is_asked_for():
