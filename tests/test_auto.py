@@ -214,7 +214,7 @@ def test_a_restored_state_goes_on_with_the_same_bits(dtype):
     ("concept", "field", "value"),
     [
         ("consensus", "theta", np.nan),
-        ("consensus", "Q", np.inf),
+        ("inverse", "base", np.inf),
         ("scale", "width", -1.0),
         ("memory", "count", -1),
         ("mixture_echo", "size", -1.0),

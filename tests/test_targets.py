@@ -34,7 +34,8 @@ def test_three_targets_are_learnt_about_as_well_as_each_by_itself():
     X, y, _ = streams()
     run = domkl.simulate(X, y, "ring", model=MODEL)
     single = [domkl.simulate(X, y[..., k], "ring", model=MODEL) for k in range(M)]
-    assert run.y_hat.shape == y.shape and run.mse.shape == run.alone.shape == run.cv.shape == (3, M)
+    assert run.y_hat.shape == y.shape
+    assert run.mse.shape == run.alone.shape == run.cv.shape == (3, M)
     np.testing.assert_allclose(run.mse, ((run.y_hat - y) ** 2).mean(1))
     assert (late(run.y_hat, y) < 1.2 * late(np.stack([one.y_hat for one in single], -1), y)).all()
 
@@ -47,7 +48,8 @@ def test_labels_that_are_missing_cost_little_and_are_no_errors(delay):
     whole = domkl.simulate(X, y, "ring", model=MODEL, delay=delay)
     assert np.isfinite(run.y_hat).all()
     np.testing.assert_allclose(run.mse, np.nanmean((run.y_hat - some) ** 2, axis=1))
-    assert (late(whole.y_hat, y) < 0.01).all() and (late(run.y_hat, y) < 0.05).all()
+    assert (late(whole.y_hat, y) < 0.01).all()
+    assert (late(run.y_hat, y) < 0.05).all()
 
 
 def test_a_sample_without_a_label_teaches_nothing():

@@ -123,7 +123,7 @@ class OnlineRows:
         saved.check_count("n", state["n"])
         settings.check_sizes(rows)
         checks.need(rows["inputs"] == d, f"{d} inputs are {checks.short(rows['inputs'])}")
-        is_same = np.array_equal(rows["degree"], graph.deg * (graph.J > 1))
+        is_same = np.array_equal(rows["consensus"]["degree"], graph.deg * (graph.J > 1))
         checks.need(is_same, "it is of another network")
         made = cls(settings, d, graph, dtype, rows["targets"])
         saved.check_network(state["network"], graph, made.rows.parts[0].shape)

@@ -279,7 +279,7 @@ def as_precise(state: Mapping[str, Any], made: AutoRows) -> dict[str, Any]:
     """A state whose matrices, which are taught in one precision, are in that of the device."""
     found = dict(state)
     for name, concept in made._concepts().items():
-        wide = {field.name for field in concept.FIELDS if field.kind == "model"} | {"Q", "U"}
+        wide = {field.name for field in concept.FIELDS if field.kind == "model"}
         part = found[name.replace(".", "_")]
         with np.errstate(over="ignore"):  # what does not fit is refused in words
             found[name.replace(".", "_")] = {

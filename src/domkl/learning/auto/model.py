@@ -140,21 +140,19 @@ class AutoRows(Model):
         self.settings, self.J, self.m, self.dtype = settings, len(names), m, dtype
         self.d = settings.check_inputs(d)
         self.loss = settings.loss_function
-        self.degree = np.asarray(degree, np.float64)
-        self._make(names, np.asarray(weight, np.float64))
+        self._make(names, np.asarray(weight, np.float64), np.asarray(degree, np.float64))
         self.mixture, self.apart = Mixture(self.J, m, len(WHOLE)), Mixture(self.J, m, len(LOCAL))
         self.guard = Guard(self.J, m)
-        self.restarts = np.zeros(self.J, int)
         self.has_learnt = False  # in the open round
         # Whether a message came in this round, and whether one had another scale than ours.
         self.heard, self.unlike = np.zeros((2, self.J), bool)
 
-    def _make(self, names: Sequence[Hashable], weight: Array) -> None:
+    def _make(self, names: Sequence[Hashable], weight: Array, degree: Array) -> None:
         """What depends on the number of inputs."""
         J, d, m, size = self.J, self.d, self.m, self.settings.size
-        self.scale = Scale(names, d, m, self.degree > 0)
+        self.scale = Scale(names, d, m, degree > 0)
         self.features = Features(d, size, self.settings.seed, self.dtype)
-        self.consensus = Consensus(weight, self.degree, m, self.features.K, self.dtype)
+        self.consensus = Consensus(weight, degree, m, self.features.K, self.dtype)
         self.recent = Recent(J, d, m, size)
         self.trust = Trust(J, m, self.features.K, self.dtype)
         self.memory = Memory(J, d, m, self.scale.last)
@@ -171,7 +169,11 @@ class AutoRows(Model):
     @property
     def is_lone(self) -> bool:
         """Whether nobody has a neighbour, so that all experts are those of a device alone."""
-        return not self.degree.any()
+        return not self.consensus.degree.any()
+
+    @property
+    def restarts(self) -> npt.NDArray[np.int_]:  # type: ignore[override]
+        return self.consensus.restarts
 
     @property
     def _bounds_labels(self) -> bool:
@@ -357,7 +359,6 @@ class AutoRows(Model):
         self.trust.renew(j, Z[learnt], y[learnt], own[learnt] / root[learnt])
         self.recent.teach(j, root * self.recent.terms(inputs.deviations)[0], root * y)
         self.memory.keep(j, len(y))
-        self.restarts[j] += 1
 
     def _recheck(self, j: int, n: int) -> None:
         """Bound wrong labels among a row's last n; errors noted with them say nothing while they are few."""
@@ -401,8 +402,6 @@ class AutoRows(Model):
         except InputError as error:
             raise PeerError(f"{error}; fix that learner") from None
 
-    # The network and the inputs may change
-
     def connect(
         self,
         names: Sequence[Hashable],
@@ -422,24 +421,23 @@ class AutoRows(Model):
 
     def reweigh(self, weight: Array, degree: Array) -> None:
         """Edges have other weights and numbers (J,) from now on."""
-        self.degree = np.asarray(degree, np.float64)
-        self.scale.link(self.degree > 0)
-        weight = np.asarray(weight, np.float64)
+        weight, degree = np.asarray(weight, np.float64), np.asarray(degree, np.float64)
+        self.scale.link(degree > 0)
         if self.scale.number.any():
-            self.consensus.reweigh(weight, self.degree)
+            self.consensus.reweigh(weight, degree)
         else:  # nothing is learnt yet
-            self.consensus.begin(weight, self.degree)
+            self.consensus.begin(weight, degree)
 
     def grow(self, d: int) -> None:
         """Samples have d inputs from now on, the new ones last; the last samples are learnt again."""
         if d == self.d:
             return
-        if d < self.d or self.degree.any():
+        if d < self.d or not self.is_lone:
             raise InputError(f"inputs are {d}; expected {self.d}, as neighbours have; begin again")
         memory, had = self.memory, self.is_scaled
         self.settings.check_inputs(d)
-        names, weight, self.d = self.scale.names, self.consensus.weight, d
-        self._make(names, weight)
+        names, before, self.d = self.scale.names, self.consensus, d
+        self._make(names, before.weight, before.degree)
         self.memory = memory
         memory.widen(d)
         if had:
@@ -489,6 +487,7 @@ class AutoRows(Model):
         return {
             "scale": self.scale,
             "consensus": self.consensus,
+            "inverse": self.consensus.Q,
             "recent": self.recent,
             "trust": self.trust,
             "memory": self.memory,
@@ -503,18 +502,9 @@ class AutoRows(Model):
 
     def state(self) -> dict[str, Any]:
         rows = {name.replace(".", "_"): concept.state() for name, concept in self._concepts().items()}
-        sizes = {"inputs": self.d, "targets": self.m}
-        return {**sizes, "restarts": self.restarts.copy(), "degree": self.degree.copy(), **rows}
+        return {"inputs": self.d, "targets": self.m, **rows}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         for name, concept in self._concepts().items():
             concept.restore(state[name.replace(".", "_")])
-        if np.asarray(state["restarts"]).dtype.kind != "i":
-            raise InputError("restarts are no whole numbers; take another file")
-        self.restarts = np.array(state["restarts"], int)
-        degree = np.array(state["degree"], np.float64)
-        good = self.restarts.shape == degree.shape == (self.J,)
-        if not good or self.restarts.min() < 0 or not (degree >= 0).all():
-            raise InputError(f"the state is of other devices; expected {self.J}; take another file")
-        self.degree = degree
-        self.scale.link(degree > 0)
+        self.scale.link(self.consensus.degree > 0)
