@@ -61,11 +61,16 @@ def traffic(rows: int = 5000) -> Series:
         sky = kinds.setdefault(row["weather_main"], len(kinds))
         numbers = [float(row[name]) for name in ("temp", "rain_1h", "snow_1h", "clouds_all")]
         holiday = float(row["holiday"] != "None")
-        found[when] = ([*numbers, holiday, *(float(sky == k) for k in range(11))], float(row["traffic_volume"]))
+        found[when] = (
+            [*numbers, holiday, *(float(sky == k) for k in range(11))],
+            float(row["traffic_volume"]),
+        )
         if len(found) == rows:
             break
     times = sorted(found)
-    return Series(np.array(times), np.array([found[t][0] for t in times]), np.array([found[t][1] for t in times]))
+    return Series(
+        np.array(times), np.array([found[t][0] for t in times]), np.array([found[t][1] for t in times])
+    )
 
 
 def bike(rows: int = 5000) -> Series:
@@ -79,11 +84,23 @@ def bike(rows: int = 5000) -> Series:
 
 def air(rows: int = 5000) -> Series:
     """Carbon monoxide in an Italian street, beside five other sensors; hours without it are left out."""
-    names = ("PT08.S1(CO)", "C6H6(GT)", "PT08.S2(NMHC)", "NOx(GT)", "PT08.S3(NOx)", "NO2(GT)", "T", "RH", "AH")
+    names = (
+        "PT08.S1(CO)",
+        "C6H6(GT)",
+        "PT08.S2(NMHC)",
+        "NOx(GT)",
+        "PT08.S3(NOx)",
+        "NO2(GT)",
+        "T",
+        "RH",
+        "AH",
+    )
     kept = [row for row in _rows("air_quality_xlsx.csv.gz") if float(row["CO(GT)"]) != -200][:rows]
     X = np.array([[float(row[name]) for name in names] for row in kept])
     times = [_seconds(f"{row['Date']} {row['Time']}") for row in kept]
-    return Series(np.array(times), np.where(X == -200, np.nan, X), np.array([float(r["CO(GT)"]) for r in kept]))
+    return Series(
+        np.array(times), np.where(X == -200, np.nan, X), np.array([float(r["CO(GT)"]) for r in kept])
+    )
 
 
 def shop(rows: int = 5000, seed: int = 0) -> Series:
@@ -93,7 +110,9 @@ def shop(rows: int = 5000, seed: int = 0) -> Series:
     is_open = (hour >= 8) & (hour < 20) & (day < 6)
     level = 60 + 80 * (hour >= 11) * (hour < 14) + 50 * (hour >= 17) + 60 * (day == 5)
     promotion = np.repeat(rng.uniform(size=rows // 24 + 1) < 0.15, 24)[:rows]
-    warm = 15 + 10 * np.sin(2 * np.pi * t / 8766) + np.repeat(3 * rng.standard_normal(rows // 24 + 1), 24)[:rows]
+    warm = (
+        15 + 10 * np.sin(2 * np.pi * t / 8766) + np.repeat(3 * rng.standard_normal(rows // 24 + 1), 24)[:rows]
+    )
     drift = np.exp(np.cumsum(0.01 * rng.standard_normal(rows)) * 0.3)
     mean = is_open * level * (1 + 0.6 * promotion) * (1 + 0.01 * (warm - 15)) * drift
     y = rng.poisson(np.maximum(mean, 0)) * rng.lognormal(0, 0.2, rows)

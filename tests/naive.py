@@ -782,7 +782,7 @@ class AutoDevice:
     def recheck(self, n):
         """Bound the labels that lie far from the middle of most; early errors noted with them say nothing."""
         before = after = np.array(self.Y[-n:])
-        if (cut := n // 8) > 0:
+        if (cut := n // 4) > 0:
             inner, middle = np.sort(before)[cut : n - cut], np.median(before)
             error, reach = before - middle, 6 * (inner[-1] - inner[0])
             far = [0 < reach < abs(e) for e in error]

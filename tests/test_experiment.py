@@ -205,8 +205,12 @@ def test_an_outcome_holds_the_run_and_its_comparators():
     X, y = split.X.swapaxes(0, 1).reshape(-1, 2), split.y.T.ravel()
     central = domkl.omkl(X, y, kernels=V, mu=1 / 3, eta_g=1.0)
     np.testing.assert_allclose(outcome.central_mse.mean(), central.mse)
-    guesses = [simple_guesses(y, None if split.times is None else split.times[j]) for j, y in enumerate(split.y)]
-    best = [min(np.mean((each - split.y[j]) ** 2) for each in found.values()) for j, found in enumerate(guesses)]
+    guesses = [
+        simple_guesses(y, None if split.times is None else split.times[j]) for j, y in enumerate(split.y)
+    ]
+    best = [
+        min(np.mean((each - split.y[j]) ** 2) for each in found.values()) for j, found in enumerate(guesses)
+    ]
     np.testing.assert_allclose(outcome.baselines["simple guess"], best)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +40,31 @@ def add_horizon(add: Callable[..., Any]) -> None:
     add("--most", type=float, metavar="Y", help="the target is never above")
 
 
-def learn(args: argparse.Namespace, source: str, levels: tuple[float, ...]) -> tuple[Series, Run]:
-    """Read the source's series, and let a network forecast them."""
-    horizon = as_horizon(args.horizon)
-    series = ahead.series_of(
-        source,
-        options.columns(args, Columns()),
-        horizon,
-        query=getattr(args, "query", None) or "",
-        future=options.names(args.future) or (),
-    )
+def hours_of(args: argparse.Namespace) -> int | None:
+    """The one horizon of the shipped stations in hours; None where a series is forecast, or nothing."""
+    refuse_without(args)
+    if args.horizon is None or args.data is not None:
+        return None
+    found = as_horizon(args.horizon)
+    hours = [lead if found.rows else lead / 3600 for lead in found.leads]
+    return int(hours[0]) if len(hours) == 1 and hours[0] % 1 == 0 else None
+
+
+def refuse_without(args: argparse.Namespace) -> None:
+    """Refuse options of forecasts where there is no horizon."""
+    for name in ("future", "least", "most"):
+        if args.horizon is None and getattr(args, name) is not None:
+            raise InputError(f"--{name} is of forecasts; expected --horizon with it; add --horizon 1h")
+
+
+def learn(args: argparse.Namespace, source: str | None, levels: tuple[float, ...]) -> tuple[Series, Run]:
+    """Read the source's series, None for the shipped stations, and let a network forecast them."""
+    horizon, given = as_horizon(args.horizon), options.columns(args, Columns())
+    future = options.names(args.future) or ()
+    if source is None:
+        series = ahead.stations()
+    else:
+        series = ahead.series_of(source, given, horizon, query=args.query or "", future=future)
     if getattr(args, "rounds", None) is not None:
         series = series.first(args.rounds)
     chosen = options.choose_model(args, dataclasses.replace(experiment.load("three-stations"), model=Auto()))
@@ -95,8 +110,6 @@ def model_of(series: Series, run: Run) -> Forecasts:
 
 def run(args: argparse.Namespace) -> None:
     """Forecast a table's series; print the error of each lead, and write forecasts and model."""
-    if args.data is None:
-        raise InputError("--horizon with a unit is for data of your own; expected --data FILE; add it")
     if not args.no_report:
         show.check_folder(args.out)
     series, found = learn(args, args.data, ahead.LEVELS)
@@ -104,9 +117,16 @@ def run(args: argparse.Namespace) -> None:
     rows, J, T, _ = ahead.lead_rows(found), *found.y_hat.shape
     files = {} if args.no_report else _write(series, found, Path(args.out))
     if args.json:
-        about = {"data": series.table.name, "target": series.table.target, "learners": list(series.names), "rounds": T}
+        about = {
+            "data": series.table.name,
+            "target": series.table.target,
+            "learners": list(series.names),
+            "rounds": T,
+        }
         notes = [*series.notes, *map(str, series.table.faults)]
-        show.document({**about, "leads": rows, "notes": notes, "files": [str(path) for path in files.values()]})
+        show.document(
+            {**about, "leads": rows, "notes": notes, "files": [str(path) for path in files.values()]}
+        )
         return
     title = f"{series.table.name}: {series.table.target} ahead, {plural(J, 'learner')}, {plural(T, 'reading')} each"
     show.sheet(ahead.sheet(rows, title, J))
@@ -122,15 +142,9 @@ def _write(series: Series, found: Run, folder: Path) -> dict[str, Path]:
     path, told = ahead.write_predictions(found, series, folder / PREDICTIONS)
     what = "Predictions" if told == found.y_hat.shape[1] else f"Predictions (the last {told:,} readings)"
     model = model_of(series, found)
-    results.write_whole(folder / FORECAST, ahead.csv_of(_next(series, model, 0.9)).encode())
+    results.write_whole(folder / FORECAST, ahead.csv_of(ahead.forecast_rows(model, 0.9)).encode())
     model.save(folder / MODEL)
     return {what: path, "Forecast": folder / FORECAST, "Model": folder / MODEL}
-
-
-def _next(series: Series, model: Forecasts, coverage: float) -> list[dict[str, Any]]:
-    rows = model.rows
-    low, high = rows.bounds(coverage)
-    return ahead.next_rows(series, model.horizon, rows.y_hat, low, high)
 
 
 def predict(args: argparse.Namespace) -> None:
@@ -138,10 +152,32 @@ def predict(args: argparse.Namespace) -> None:
     coverage = check_coverage(args.coverage)
     if args.out is not None:
         show.check_file(args.out, "--out")
-    series, found = learn(args, args.model_or_source, ())
-    rows = _next(series, model_of(series, found), coverage)
+    series, found = learn(args, args.model_file, ())
+    rows = ahead.forecast_rows(model_of(series, found), coverage)
+    _tell(args, rows, series.table.target, coverage, plural(series.rounds, "reading"), series.notes)
+
+
+def go_on(model: Forecasts, args: argparse.Namespace, coverage: float) -> None:
+    """Forecast from a saved model's last readings; from newer ones where --data has some."""
+    if args.data is not None:
+        raise InputError(
+            "--data is given with a model that has a horizon; expected none: it forecasts from its last reading; "
+            "use `domkl predict FILE --horizon` to learn a table"
+        )
+    rows = ahead.forecast_rows(model, coverage)
+    _tell(args, rows, model.about.target, coverage, "the model's last reading", ())
+
+
+def _tell(
+    args: argparse.Namespace,
+    rows: list[dict[str, Any]],
+    target: str,
+    coverage: float,
+    after: str,
+    notes: Sequence[str],
+) -> None:
     if args.json:
-        show.document({"target": series.table.target, "coverage": coverage, "rows": rows, "notes": list(series.notes)})
+        show.document({"target": target, "coverage": coverage, "rows": rows, "notes": list(notes)})
     elif args.out is not None:
         results.write_whole(Path(args.out), ahead.csv_of(rows).encode())
     else:
@@ -149,4 +185,4 @@ def predict(args: argparse.Namespace) -> None:
     if not args.json:
         place = f": {args.out}" if args.out else ""
         bounds = f"{100 * coverage:g} % bounds"
-        print(f"domkl: {plural(len(rows), 'forecast')} with {bounds} after {plural(series.rounds, 'reading')}{place}", file=sys.stderr)
+        print(f"domkl: {plural(len(rows), 'forecast')} with {bounds} after {after}{place}", file=sys.stderr)

@@ -81,6 +81,22 @@ def load_stations(horizon: int = 6, lags: Sequence[int] = (1, 3, 24)) -> Split:
     )
 
 
+def load_readings() -> Split:
+    """What the three stations measure, hour by hour, with the temperature in °F as the target of that hour.
+
+    For forecasts: `domkl.simulate(..., horizon=..., times=split.times)`. Missing cells are NaN.
+
+    >>> split = load_readings()
+    >>> split.X.shape, split.y[0, :3].round(1).tolist()
+    ((3, 8730, 7), [39.0, 39.0, 39.0])
+    """
+    values, hours = _grid()
+    low, high, _ = np.array(list(COLUMNS.values())).T
+    good = np.where((values >= low) & (values <= high), values, np.nan)
+    times = np.tile(_seconds(hours), (len(AIRPORTS), 1))
+    return Split(good[..., 1:], good[..., 0], AIRPORTS, 0, 0, times)
+
+
 def _seconds(hours: Hours) -> Array:
     return hours.astype("datetime64[s]").astype(np.float64)
 

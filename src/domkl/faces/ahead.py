@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ class Forecasts(DOMKL):
         least: float | None = None,
         most: float | None = None,
     ) -> None:
-        super().__init__(graph, model=model)
+        super().__init__(graph, model=model, horizon=horizon)
         self.horizon, self.future = as_horizon(horizon), checks.count("future", future, least=0)
         self.limits = Limits(least, most)
         self._rows: AheadRows | None = None
@@ -65,7 +66,9 @@ class Forecasts(DOMKL):
     def from_run(cls, run: Run, y: npt.ArrayLike | None = None) -> Forecasts:
         """The network of a finished `simulate(..., horizon=...)`, which goes on; `y` is not needed."""
         if run.ahead is None:
-            raise InputError("the run has no horizon; expected simulate(..., horizon=...); use DOMKL.from_run")
+            raise InputError(
+                "the run has no horizon; expected simulate(..., horizon=...); use DOMKL.from_run"
+            )
         rows, J = run.ahead.rows, len(run.y_hat)
         device = rows.devices[0]
         graph = None if J == 1 else run.graph
@@ -99,10 +102,16 @@ class Forecasts(DOMKL):
         return self.horizon.names
 
     def __repr__(self) -> str:
-        leads = self.leads[0] if len(self.leads) == 1 else f"{plural(len(self.leads), 'lead')} up to {self.leads[-1]}"
+        leads = (
+            self.leads[0]
+            if len(self.leads) == 1
+            else f"{plural(len(self.leads), 'lead')} up to {self.leads[-1]}"
+        )
         return f"{super().__repr__()[:-1]}, forecasts {leads}>"
 
-    def learn(self, x: npt.ArrayLike, y: npt.ArrayLike, time: Any = None, ahead: npt.ArrayLike | None = None) -> None:
+    def learn(
+        self, x: npt.ArrayLike, y: npt.ArrayLike, time: Any = None, ahead: npt.ArrayLike | None = None
+    ) -> None:
         """A reading: inputs x (d,), the target y (NaN where it has none), and when: seconds or a datetime.
 
         Of a network X (J, d), y (J,), and a time for all or for each. What has become known by it is learnt,
@@ -115,7 +124,9 @@ class Forecasts(DOMKL):
         rows = self._made(inputs)
         J = len(rows.devices)
         if time is None and not self.horizon.rows:
-            raise InputError('learn() has no time; expected seconds or a datetime with each reading; give time=')
+            raise InputError(
+                "learn() has no time; expected seconds or a datetime with each reading; give time="
+            )
         when = np.zeros(J) if time is None else np.broadcast_to(seconds(time), J)
         coming = None
         if ahead is not None:
@@ -127,9 +138,13 @@ class Forecasts(DOMKL):
     def _made(self, X: Array) -> AheadRows:
         if self._rows is None:
             if X.ndim != 2:
-                raise InputError(f"x has shape {X.shape[self.graph is None :]}; expected (d,), or (J, d) of a network; reshape it")
+                raise InputError(
+                    f"x has shape {X.shape[self.graph is None :]}; expected (d,), or (J, d) of a network; reshape it"
+                )
             graph = LONE if self.graph is None else as_graph(self.graph, len(X))
-            self._rows = AheadRows(self.model, self.horizon, X.shape[1], graph, future=self.future, limits=self.limits)
+            self._rows = AheadRows(
+                self.model, self.horizon, X.shape[1], graph, future=self.future, limits=self.limits
+            )
         return self._rows
 
     @property
@@ -142,7 +157,9 @@ class Forecasts(DOMKL):
     def predict(self, x: None = None) -> Any:  # type: ignore[override]
         """The forecast of each lead from the last reading: (H,), or (J, H) of a network; one lead is a number."""
         if x is not None:
-            raise InputError("predict() has an x and the model a horizon; expected none: forecasts are of the last reading")
+            raise InputError(
+                "predict() has an x and the model a horizon; expected none: forecasts are of the last reading"
+            )
         return self._as_asked(self.rows.y_hat)
 
     def _as_asked(self, values: Array) -> Any:
@@ -189,14 +206,21 @@ class Forecasts(DOMKL):
         checks.need(type(in_rows) is bool, "its horizon is odd")
         horizon = as_horizon([f"{lead!r} {'rows' if in_rows else 's'}" for lead in map(_plain, leads)])
         least, most = state["limits"]
-        made = cls(graph, model=saved.settings_of(state), horizon=horizon, future=state["future"], least=least, most=most)
+        made = cls(
+            graph,
+            model=saved.settings_of(state),
+            horizon=horizon,
+            future=state["future"],
+            least=least,
+            most=most,
+        )
         d = checks.count("inputs", state["inputs"], least=0)
         dtype = checks.float_type(checks.one_of("dtype", state["dtype"], ("float64", "float32")))
-        rows = AheadRows(
-            made.model, horizon, d, graph or LONE, dtype, future=made.future, limits=made.limits
-        )
+        rows = AheadRows(made.model, horizon, d, graph or LONE, dtype, future=made.future, limits=made.limits)
         rows.restore(state["ahead"])
         made._rows, made.about = rows, About.of(state["about"], d)
+        J, times = len(rows.devices), [max(device.now, 0.0) + horizon.leads[-1] for device in rows.devices]
+        copy.deepcopy(rows).observe(times, np.zeros((J, d)), np.zeros(J))  # refuses now what would fail later
         return made
 
 

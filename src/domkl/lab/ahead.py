@@ -17,7 +17,9 @@ from ..base.times import iso
 from ..base.types import Array
 from ..base.words import number, plural
 from ..datasets import Table, read_table
+from ..datasets import stations as station_series
 from ..datasets.columns import Columns
+from ..faces.ahead import Forecasts
 from ..learning.horizon import Horizon
 from ..simulator import Run
 from ..simulator.ahead import Readings
@@ -54,27 +56,42 @@ class Series(NamedTuple):
         return self._replace(readings=self.readings._replace(y=y), rounds=T)
 
 
-def series_of(source: Any, columns: Columns, horizon: Horizon, *, query: str = "", future: Sequence[str] = ()) -> Series:
+def series_of(
+    source: Any, columns: Columns, horizon: Horizon, *, query: str = "", future: Sequence[str] = ()
+) -> Series:
     """Read a table as series; rows without a target stay, since their inputs count."""
     table = read_table(source, columns, query=query, unlabelled=True)
     if not table.target or not np.isfinite(table.y).any():
-        raise DataError(f"{table.name} has no value of its target; expected some to learn from; name it with --target")
+        raise DataError(
+            f"{table.name} has no value of its target; expected some to learn from; name it with --target"
+        )
     if table.labels:
         raise DataError(f"target {table.target!r} has classes; expected numbers to forecast; choose another")
     if table.times is None and not horizon.rows:
-        raise DataError(f'{table.name} has no time column; expected one for a horizon in times; say "24 rows", or --time')
+        raise DataError(
+            f'{table.name} has no time column; expected one for a horizon in times; say "24 rows", or --time'
+        )
     places = tuple(place for name in future for place in _places(table, name))
     who = table.learners or ("",) * len(table.y)
     names = tuple(dict.fromkeys(who))
     groups = [_in_time(table, np.flatnonzero([each == name for each in who])) for name in names]
     repeated = len(who) - sum(map(len, groups))
-    lasts = [int(np.flatnonzero(np.isfinite(table.y[group]))[-1]) + 1 if np.isfinite(table.y[group]).any() else 0 for group in groups]
+    lasts = [
+        int(np.flatnonzero(np.isfinite(table.y[group]))[-1]) + 1 if np.isfinite(table.y[group]).any() else 0
+        for group in groups
+    ]
     T, more = min(lasts), min(len(group) - last for group, last in zip(groups, lasts, strict=True))
     if T < 2:
         name = names[lasts.index(T)]
-        raise DataError(f"{table.name}: learner {name!r} has {plural(T, 'target')}; expected two or more; leave it out")
+        raise DataError(
+            f"{table.name}: learner {name!r} has {plural(T, 'target')}; expected two or more; leave it out"
+        )
     rows = np.stack([group[last - T : last + more] for group, last in zip(groups, lasts, strict=True)])
-    times = np.tile(np.arange(rows.shape[1], dtype=float), (len(rows), 1)) if table.times is None else table.times[rows]
+    times = (
+        np.tile(np.arange(rows.shape[1], dtype=float), (len(rows), 1))
+        if table.times is None
+        else table.times[rows]
+    )
     left = sum(lasts) - T * len(names)
     notes = [*table.notes]
     notes += [f"{plural(repeated, 'row')} left out: no time, or the time of another"] * bool(repeated)
@@ -82,12 +99,27 @@ def series_of(source: Any, columns: Columns, horizon: Horizon, *, query: str = "
     return Series(Readings(times, table.X[rows], table.y[rows], places), T, names, table, tuple(notes))
 
 
+def stations() -> Series:
+    """The series of the shipped stations."""
+    split = station_series.load_readings()
+    names = tuple(station_series.COLUMNS)[1:]
+    T = int(np.flatnonzero(np.isfinite(split.y).any(0))[-1]) + 1
+    table = Table("stations", split.X[0], split.y[0], names, "temperature", None, times=split.times[0])
+    return Series(Readings(split.times, split.X, split.y), T, split.names, table, ())
+
+
 def _places(table: Table, name: str) -> list[int]:
     """The inputs that are made of a column."""
-    found = [i for i, each in enumerate(table.feature_names) if each == name or each.startswith((f"{name}=", f"{name}:"))]
+    found = [
+        i
+        for i, each in enumerate(table.feature_names)
+        if each == name or each.startswith((f"{name}=", f"{name}:"))
+    ]
     if not found:
         known = ", ".join(table.feature_names[:8])
-        raise InputError(f"future names {name!r}, which makes no input; expected columns such as {known}; fix it")
+        raise InputError(
+            f"future names {name!r}, which makes no input; expected columns such as {known}; fix it"
+        )
     return found
 
 
@@ -107,7 +139,10 @@ def lead_rows(run: Run) -> list[dict[str, Any]]:
     simple, which = found.simple()
     rows = []
     for h, name in enumerate(found.horizon.names):
-        inside = {f"{100 * level:g}": _share(found.y[..., h], low[..., h], high[..., h]) for level, (low, high) in found.bounds.items()}
+        inside = {
+            f"{100 * level:g}": _share(found.y[..., h], low[..., h], high[..., h])
+            for level, (low, high) in found.bounds.items()
+        }
         words = sorted({row[h] for row in which})
         rows.append(
             {
@@ -141,7 +176,9 @@ def sheet(rows: list[dict[str, Any]], title: str, J: int) -> Sheet:
         inside = row["coverage"].get("90")
         alone = [number(row["rmse_alone"])] if J > 1 else []
         share = "–" if inside is None else f"{100 * inside:.1f} %"
-        cells.append([row["lead"], number(row["rmse"]), *alone, number(row["rmse_simple"]), row["simple"], share])
+        cells.append(
+            [row["lead"], number(row["rmse"]), *alone, number(row["rmse_simple"]), row["simple"], share]
+        )
     words = frozenset({0, len(heads) - 2})
     return Sheet(title, heads, cells, words=words, bold=frozenset(), spare=(), legend=LEGEND)
 
@@ -150,16 +187,15 @@ def sheet(rows: list[dict[str, Any]], title: str, J: int) -> Sheet:
 HEADS = ("learner", "made", "lead", "time", "y", "y_hat", "low", "high")
 
 
-def next_rows(series: Series, horizon: Horizon, y_hat: Array, low: Array, high: Array) -> list[dict[str, Any]]:
-    """The forecasts (J, H) from the last readings, one row for each learner and lead."""
-    T, has_times = series.rounds, series.table.times is not None
-    rows = []
-    for j, h in itertools.product(range(len(y_hat)), range(len(horizon.leads))):
-        last = float(series.readings.times[j, T - 1])
-        row: dict[str, Any] = {"learner": series.names[j]} if len(series.names) > 1 else {}
+def forecast_rows(model: Forecasts, coverage: float) -> list[dict[str, Any]]:
+    """The forecasts from the last readings with their bounds, one row for each learner and lead."""
+    (low, high), y_hat, horizon = model.rows.bounds(coverage), model.rows.y_hat, model.horizon
+    names, rows = model.learners, []
+    for j, h in itertools.product(range(len(names)), range(len(horizon.leads))):
+        row: dict[str, Any] = {"learner": str(names[j])} if len(names) > 1 else {}
         row["lead"] = horizon.names[h]
-        if has_times and not horizon.rows:
-            row["time"] = iso(last + horizon.leads[h])
+        if not horizon.rows:
+            row["time"] = iso(model.rows.devices[j].now + horizon.leads[h])
         bounds = {name: _finite(value) for name, value in (("low", low[j, h]), ("high", high[j, h]))}
         rows.append({**row, "y_hat": float(y_hat[j, h]), **bounds})
     return rows
@@ -175,7 +211,8 @@ def csv_of(rows: list[dict[str, Any]]) -> str:
     table = csv.DictWriter(text, [head for head in HEADS if head in rows[0]], lineterminator="\n")
     table.writeheader()
     table.writerows(
-        {k: results.plain(v) if isinstance(v, float) else "" if v is None else v for k, v in row.items()} for row in rows
+        {k: results.plain(v) if isinstance(v, float) else "" if v is None else v for k, v in row.items()}
+        for row in rows
     )
     return text.getvalue()
 

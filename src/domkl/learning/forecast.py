@@ -223,7 +223,9 @@ class Spread(Concept):
             self.ratios[h, :, -1] = e[:, None] / s
             self.score[h] += (np.log(s) + e[:, None] / s - self.score[h]) * 0.01
         logs = np.full(len(errors), np.nan)
-        logs[h] = np.log(np.maximum(e, 0.01 * self.whole[h]) + 1e-300) - np.log(np.maximum(self.whole[h], 1e-300))
+        logs[h] = np.log(np.maximum(e, 0.01 * self.whole[h]) + 1e-300) - np.log(
+            np.maximum(self.whole[h], 1e-300)
+        )
         logs[h[self.n[h] < 2]] = np.nan
         self.logs.learn(columns, logs)
         places = ((self.n, self.whole, h, 300), (self.day_n, self.day, (h, i % 24), 40))
@@ -338,13 +340,17 @@ class Forecaster:
         self.horizon, self.d, self.future = horizon, d, future
         self.leads, self.H = np.array(horizon.leads), len(horizon.leads)
         self.limits = least, most
-        self.short, self.long, self.profile = Past(8), Past(KEPT_VALUES, 0.0 if horizon.rows else APART), Profile()
+        self.short, self.long, self.profile = (
+            Past(8),
+            Past(KEPT_VALUES, 0.0 if horizon.rows else APART),
+            Profile(),
+        )
         self.ridges = Ridges(self.H, 1 + SEASONAL + 3 + future + 1 + d)
         self.share, self.spread = Share(self.H), Spread(self.H)
         self.waiting: deque[Origin] = deque()
         self.seen = Seen()
         self.usual = np.zeros(d)  # means of the inputs
-        self.gaps: deque[float] = deque([], 15)
+        self.gaps: deque[float] = deque(maxlen=15)
         self.last: Origin | None = None  # the last forecast
 
     # What is known
@@ -384,7 +390,9 @@ class Forecaster:
         if self.horizon.rows:
             time = self.now + 1 if self.now > NEVER else 0.0
         elif not time > self.now:
-            raise InputError(f"the reading is of time {time:.10g}; expected one after {self.now:.10g}; leave it out")
+            raise InputError(
+                f"the reading is of time {time:.10g}; expected one after {self.now:.10g}; leave it out"
+            )
         if self.now > NEVER:
             self.gaps.append(time - self.now)
         self.seen.now = np.array(time)
@@ -419,8 +427,13 @@ class Forecaster:
         columns = self._columns(x, last, lags, here, own)
         ridge = last + self.ridges.predict(columns)
         naive = np.stack([np.full(self.H, last), seasonal[:, 0], seasonal[:, 2], there], -1)
+        naive = np.where(np.isnan(naive), last, naive)
         blank = np.full(self.H, np.nan)
-        said, spread, scales = np.zeros((2, self.H)), np.zeros((self.H, Spread.COLUMNS)), np.zeros((self.H, 2))
+        said, spread, scales = (
+            np.zeros((2, self.H)),
+            np.zeros((self.H, Spread.COLUMNS)),
+            np.zeros((self.H, 2)),
+        )
         return Origin(
             now, inputs, columns, phases, last, ridge, naive, blank, said, blank.copy(), spread, scales, []
         )  # fmt: skip
@@ -439,7 +452,9 @@ class Forecaster:
 
     def _calendar(self, phases: Array) -> Array:
         turn = math.tau * phases
-        return np.stack([np.sin(7 * turn), np.cos(7 * turn), np.sin(turn), np.cos(turn)], -1) * bool(self.season)
+        return np.stack([np.sin(7 * turn), np.cos(7 * turn), np.sin(turn), np.cos(turn)], -1) * bool(
+            self.season
+        )
 
     def _columns(self, x: Array, last: float, lags: Array, here: float, own: Array) -> Array:
         """Of the ridges: values as differences to the last one, so that a level does not matter. (H, c)"""
@@ -447,7 +462,9 @@ class Forecaster:
         profile = np.where(np.isnan(values[:, -1]), last, values[:, -1])
         filled = np.where(np.isnan(values), profile[:, None], values) - last
         self.usual += np.nan_to_num(x - self.usual) / max(self.seen.n, 1)
-        common = np.concatenate([np.nan_to_num(np.array([here, *lags[:2], self.seen.mean]) - last), x - self.usual])
+        common = np.concatenate(
+            [np.nan_to_num(np.array([here, *lags[:2], self.seen.mean]) - last), x - self.usual]
+        )
         ones = np.ones((self.H, 1))
         parts = [ones, own[:, :4], filled, own[:, SEASONAL:], np.broadcast_to(common, (self.H, len(common)))]
         return np.nan_to_num(np.concatenate(parts, -1))
@@ -474,7 +491,9 @@ class Forecaster:
         level = (origin.y - self.seen.mean) / wide
         jump = np.abs(origin.y - origin.last) / wide
         ones = np.ones(self.H)
-        return np.column_stack([ones, self._calendar(origin.phases), np.tanh(level), np.tanh(level**2), np.tanh(jump)])
+        return np.column_stack(
+            [ones, self._calendar(origin.phases), np.tanh(level), np.tanh(level**2), np.tanh(jump)]
+        )
 
     def bounds(self) -> tuple[float, float]:
         """The limits of the target: as given; 0 where it was the least of many values, and often."""
@@ -507,8 +526,8 @@ class Forecaster:
             "kept": [np.concatenate(parts) for parts in zip(*(o.kept for o in waiting), strict=True)],
         }
 
-    def restore(self, state: Mapping[str, Any], kept: Sequence[Array]) -> None:
-        """Inverse of `state`; `kept` are arrays as the model keeps of one row. What cannot be is a ValueError."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`; what cannot be is a ValueError."""
         for name, concept in self._concepts().items():
             concept.restore(state[name])
         gaps, waiting = state["gaps"], state["waiting"]
@@ -521,9 +540,13 @@ class Forecaster:
         for name in Origin._fields[:-1] if like is not None else ():
             found, shape = waiting[name], (n, *np.shape(getattr(like, name)))
             checks.need(found.dtype == np.float64 and found.shape == shape, f"{name} is {found.shape}")
-        parts = [checks.need(part.shape == (n, *one.shape[1:]) and part.dtype == one.dtype, "a kept part is odd") or part
-                 for part, one in zip(state["kept"], kept, strict=bool(n))]  # fmt: skip
-        rows = [Origin(*(waiting[name][i] for name in Origin._fields[:-1]), [part[i : i + 1] for part in parts]) for i in range(n)]
+        for part in state["kept"]:
+            checks.array("a kept part", part, (n, *part.shape[1:]))
+        parts = state["kept"]
+        rows = [
+            Origin(*(waiting[name][i] for name in Origin._fields[:-1]), [part[i : i + 1] for part in parts])
+            for i in range(n)
+        ]
         self.gaps, self.usual = deque(gaps.tolist(), 15), np.array(state["usual"])
         self.waiting, self.last = deque(rows[:-1]), rows[-1] if rows else None
 
@@ -540,11 +563,18 @@ class Forecaster:
         if not due:
             return
         labels, first = np.full(self.H, np.nan), next(iter(due.values()))
-        columns, said, scales, spread = (np.zeros_like(each) for each in (first.columns, first.said, first.scales, first.spread))
+        columns, said, scales, spread = (
+            np.zeros_like(each) for each in (first.columns, first.said, first.scales, first.spread)
+        )
         last, phases, forecast = np.zeros((3, self.H))
         for h, origin in due.items():
             labels[h] = y
-            columns[h], said[:, h], scales[h], spread[h] = origin.columns[h], origin.said[:, h], origin.scales[h], origin.spread[h]
+            columns[h], said[:, h], scales[h], spread[h] = (
+                origin.columns[h],
+                origin.said[:, h],
+                origin.scales[h],
+                origin.spread[h],
+            )
             last[h], phases[h], forecast[h] = origin.last, origin.phases[h], origin.y[h]
         self.ridges.learn(columns, labels - last)
         self.share.learn(said[0], said[1] - said[0], labels)

@@ -57,7 +57,9 @@ def horizon(given: HorizonLike) -> Horizon:
         raise InputError(f"horizon is {given!r}; expected all in times or all in rows; choose one of the two")
     leads = tuple(sorted({size * UNITS.get(unit, 1.0) for size, unit in found}))
     if len(leads) > MOST:
-        raise InputError(f'horizon has {len(leads)} leads; expected {MOST} at most; add a step: "1h..24h by 6h"')
+        raise InputError(
+            f'horizon has {len(leads)} leads; expected {MOST} at most; add a step: "1h..24h by 6h"'
+        )
     return Horizon(leads, kinds == {True})
 
 
@@ -78,7 +80,9 @@ def _leads(text: str) -> list[tuple[float, str]]:
     if count < 1:
         raise InputError(f"horizon {text!r} ends before it begins; expected the nearer first; turn it round")
     if count > MOST:
-        raise InputError(f'horizon {text!r} has {count:,} leads; expected {MOST} at most; add a step: "by 6h"')
+        raise InputError(
+            f'horizon {text!r} has {count:,} leads; expected {MOST} at most; add a step: "by 6h"'
+        )
     return [(low + i * width, unit) for i in range(int(count))]
 
 
@@ -98,6 +102,8 @@ def _wrong(text: Any) -> InputError:
 
 def _named(seconds: float) -> str:
     """Seconds in the largest unit of which they are a whole number; hours up to two days."""
-    fits = [unit for unit, size in UNITS.items() if seconds % size == 0 and (unit not in "dw" or seconds > 172800)]
+    fits = [
+        unit for unit, size in UNITS.items() if seconds % size == 0 and (unit not in "dw" or seconds > 172800)
+    ]
     unit = fits[-1] if fits else "s"
     return f"{seconds / UNITS[unit]:g}{unit}"

@@ -52,7 +52,11 @@ class Guesser:
         if math.isfinite(time):
             before = self.past.nearest(time - np.array([DAY, WEEK]), 1.5 * HOUR)
             hour = int(time // HOUR) % 24
-            found |= dict(zip((YESTERDAY, WEEK_AGO), np.where(np.isnan(before), self.last, before).tolist(), strict=True))
+            found |= dict(
+                zip(
+                    (YESTERDAY, WEEK_AGO), np.where(np.isnan(before), self.last, before).tolist(), strict=True
+                )
+            )
             found[HOURLY] = float(self.sums[hour] / self.counts[hour]) if self.counts[hour] else self.last
         return found
 
@@ -67,7 +71,9 @@ def simple_guesses(
     when = np.full(len(y), np.nan) if times is None else times
     found = _of_groups(y, when, delay, np.zeros(len(y), int))
     if groups is not None and len(np.unique(groups)) > 1:
-        found |= {f"{name}, same category": value for name, value in _of_groups(y, when, delay, groups).items()}
+        found |= {
+            f"{name}, same category": value for name, value in _of_groups(y, when, delay, groups).items()
+        }
     return found
 
 

@@ -130,7 +130,9 @@ def _check_ahead(horizon: HorizonLike | None, **given: Any) -> None:
     """Refuse what only a horizon needs."""
     for name, value in given.items():
         if horizon is None and value is not None:
-            raise InputError(f'{name} is given without a horizon; expected both; add horizon="1h", or leave it out')
+            raise InputError(
+                f'{name} is given without a horizon; expected both; add horizon="1h", or leave it out'
+            )
 
 
 def _threads(model: ModelSettings | ModelMaker) -> int:

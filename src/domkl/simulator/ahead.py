@@ -55,7 +55,9 @@ class AheadRows:
         exchange: Exchange | None = None,
     ) -> None:
         if not getattr(settings, "can_go_on", False):
-            raise InputError("horizon is given with a model that is not Auto; expected domkl.Auto(...); leave one out")
+            raise InputError(
+                "horizon is given with a model that is not Auto; expected domkl.Auto(...); leave one out"
+            )
         self.settings, self.horizon, self.network = settings, horizon, Network(graph, exchange or Exchange())
         self.devices = [Forecaster(horizon, d, future, *limits) for _ in range(graph.J)]
         self.rows = connected(settings, self.devices[0].inputs, self.network, dtype, len(horizon.leads))
@@ -72,7 +74,9 @@ class AheadRows:
         is what is known of the times that are forecast.
         """
         J, d = len(self.devices), self.devices[0].d
-        when = checks.finite("times", checks.shape("times", checks.floats("times", times), (J,), "give one each"))
+        when = checks.finite(
+            "times", checks.shape("times", checks.floats("times", times), (J,), "give one each")
+        )
         inputs = checks.shape("X", checks.floats("X", X), (J, d), "every reading needs the same inputs")
         labels = checks.shape("y", checks.floats("y", y), (J,), "give the target of each device")
         checks.finite_or_missing("X", inputs)
@@ -88,9 +92,14 @@ class AheadRows:
         some = next(row for row in rows if row is not None)
         blank = some._replace(known=np.full_like(some.known, np.nan))
         taken = [row or blank for row in rows]
-        inputs, labels = np.stack([row.inputs for row in taken]), np.stack([row.known - row.ridge for row in taken])
+        inputs, labels = (
+            np.stack([row.inputs for row in taken]),
+            np.stack([row.known - row.ridge for row in taken]),
+        )
         kept = [np.concatenate(parts) for parts in zip(*(row.kept for row in taken), strict=True)]
-        outgoing = self.rows.learn(self.rows.predict(inputs), labels, self.rows.restored(kept) if kept else None)
+        outgoing = self.rows.learn(
+            self.rows.predict(inputs), labels, self.rows.restored(kept) if kept else None
+        )
         self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         self.n += 1
 
@@ -102,7 +111,9 @@ class AheadRows:
         kept = self.rows.kept(found)
         alone = self.rows.alone(found) if self.n else rest
         for j, (device, origin) in enumerate(zip(self.devices, origins, strict=True)):
-            self.y_hat[j] = device.expect(origin, rest[j], [] if kept is None else [each[j : j + 1] for each in kept])
+            self.y_hat[j] = device.expect(
+                origin, rest[j], [] if kept is None else [each[j : j + 1] for each in kept]
+            )
             if len(alone):
                 self.alone[j] = device.mixed(origin.ridge, alone[j])
 
@@ -132,11 +143,10 @@ class AheadRows:
             checks.need(state[name].shape == (J, H) and state[name].dtype == np.float64, f"{name} is odd")
         self.settings.check_sizes(state["rows"])
         checks.need(state["rows"]["inputs"] == self.devices[0].inputs, "it has other inputs")
-        kept = [each[:1] for each in self.rows.kept(self.rows.predict(np.zeros((J, self.devices[0].inputs)))) or []]
         self.rows.restore(state["rows"])
         self.network.restore(state["network"])
         for device, saved in zip(self.devices, state["devices"], strict=True):
-            device.restore(saved, kept)
+            device.restore(saved)
         self.n, self.y_hat, self.alone = state["n"], np.array(state["y_hat"]), np.array(state["alone"])
 
     def naive(self) -> Array:
@@ -200,14 +210,20 @@ class Readings(NamedTuple):
         return np.where(good[:, None], found, np.nan)
 
 
-def readings(X: npt.ArrayLike, y: npt.ArrayLike, times: npt.ArrayLike | None, horizon: Horizon, future: Sequence[int]) -> Readings:
+def readings(
+    X: npt.ArrayLike, y: npt.ArrayLike, times: npt.ArrayLike | None, horizon: Horizon, future: Sequence[int]
+) -> Readings:
     """Streams for a simulation, checked; without times only a horizon in rows is possible."""
     inputs, labels = checks.floats("X", X), checks.floats("y", y)
     if inputs.ndim != 3:
-        raise InputError(f"X has shape {inputs.shape}; expected (J, T, d): learners, rounds, inputs; reshape it")
+        raise InputError(
+            f"X has shape {inputs.shape}; expected (J, T, d): learners, rounds, inputs; reshape it"
+        )
     checks.shape("y", labels, inputs.shape[:2], "a horizon needs one target, in each round")
     if times is None and not horizon.rows:
-        raise InputError('horizon is in times and no times are given; expected times= in seconds, or "24 rows"; give one')
+        raise InputError(
+            'horizon is in times and no times are given; expected times= in seconds, or "24 rows"; give one'
+        )
     when = np.arange(inputs.shape[1], dtype=float) if times is None else seconds(times)
     when = np.broadcast_to(when, inputs.shape[:2]) if when.ndim == 1 else when
     checks.shape("times", when, inputs.shape[:2], "give a time for each round, or for each learner and round")
@@ -233,10 +249,27 @@ def _utc(when: datetime) -> datetime:
     return when if when.tzinfo is not None else when.replace(tzinfo=timezone.utc)
 
 
-def drive(settings: Any, readings: Readings, horizon: Horizon, graph: Graph, how: RunOptions, limits: Limits, levels: Sequence[float]) -> Run:
+def drive(
+    settings: Any,
+    readings: Readings,
+    horizon: Horizon,
+    graph: Graph,
+    how: RunOptions,
+    limits: Limits,
+    levels: Sequence[float],
+) -> Run:
     """Let a network forecast streams."""
     (J, _, d), T = readings.X.shape, readings.rounds
-    rows = AheadRows(settings, horizon, d, graph, how.dtype, future=len(readings.future), limits=limits, exchange=how.exchange)
+    rows = AheadRows(
+        settings,
+        horizon,
+        d,
+        graph,
+        how.dtype,
+        future=len(readings.future),
+        limits=limits,
+        exchange=how.exchange,
+    )
     H = len(horizon.leads)
     y_hat, alone = np.full((2, J, T, H), np.nan)
     bounds = {level: np.full((2, J, T, H), np.nan) for level in levels}

@@ -32,7 +32,7 @@ STOP = "stop"
 class Watched(NamedTuple):
     """What happened in B rounds, for who watches a run: one round, or a few of them with `Paper`."""
 
-    y_hat: Array  # (J, B)
+    y_hat: Array  # (J, B); (J, B, m) where labels have an axis for targets
     y: Array  # (J, B)
     alone: Array  # (J, B) predicted from own samples only; empty where the model cannot tell
     weights: Array  # (J, n) of the kernels or experts
@@ -56,7 +56,7 @@ class Run:
     """What a simulation gives back: J learners, T rounds, P kernels or models of K parameters."""
 
     y_hat: Array  # (J, T) predicted before the label was learnt; (J, T, m) where y was
-    mse: Array  # (J,) mean squared error
+    mse: Array  # (J,) mean squared error; here and below (J, m), (J, m, P) where y was (J, T, m)
     cv: Array  # (J,) consensus violation
     theta: Array  # (J, P, K) final parameters
     lam: Array  # (J, P, K) final duals

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array
+from ..fields import Concept, field
 
 
 def dot(a: Array, b: Array) -> Array:
@@ -27,12 +29,19 @@ def mean(values: Array) -> Array:
     return np.asarray(np.add.reduce(values, -1) / values.shape[-1])
 
 
+def mean_known(values: Array) -> Array:
+    """Over the last axis, of what is not NaN; -1 where nothing is known."""
+    known = ~np.isnan(values)
+    count = known.sum(-1)
+    return np.where(count, np.where(known, values, 0).sum(-1) / np.maximum(count, 1), -1.0)
+
+
 def at(rows: Array, values: Array) -> Array:
     """A flag or number of each row, shaped to multiply values (J, ...)."""
     return rows.reshape(*rows.shape, *(1,) * (values.ndim - rows.ndim))
 
 
-class Inverse:
+class Inverse(Concept):
     """J symmetric matrices Q = base - U U^T with up to `WAITING` columns in U.
 
     A round reads Q once (`times`) and lowers it by one column (`lower`); base is written only when U is full,
@@ -40,11 +49,16 @@ class Inverse:
     """
 
     WAITING = 32
+    base: Array = field("J K K", "model")
+    U: Array = field("J K w", "model")
+    n: npt.NDArray[Any] = field("J", "int64", low=0, high=WAITING - 1)  # columns of U in use; others are 0
 
     def __init__(self, J: int, K: int, dtype: Any) -> None:
-        self.base = np.zeros((J, K, K), dtype)
-        self.U = np.zeros((J, K, self.WAITING), dtype)
-        self.n = np.zeros(J, int)  # columns of U in use; the others are zero
+        self.allocate(dtype, J=J, K=K, w=self.WAITING)
+
+    def begin(self, tau: Array) -> None:
+        """All are I / tau. (J,)"""
+        self.base[:] = np.eye(self.sizes["K"]) / tau[:, None, None]
 
     def times(self, B: Array) -> Array:
         """Q B. (J, K, c)"""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.types import Array
-from ..fields import Concept, Field, field
+from ..fields import Concept, field
 from ..model import Pull
 from .algebra import Inverse, at, dot, ridge_inverse
 
@@ -65,6 +65,8 @@ class Consensus(Concept):
     near: Array = field("J m K", "model")  # mean of the neighbours' theta
     side: Array = field("J m K", "model")  # what pulls in the next step
     weight: Array = field("J", low=0.0, high=1e6)  # of all edges of a device
+    degree: Array = field("J", low=0.0)  # their number
+    restarts: npt.NDArray[Any] = field("J", "int64", low=0)  # how often samples were learnt again
     tau: Array = field("J", "model", low=0.0, high=1e6)
 
     def __init__(
@@ -88,10 +90,10 @@ class Consensus(Concept):
     def begin(self, weight: Array, degree: Array) -> None:
         """Edges have these weights (J,), and no sample was learnt."""
         self._weigh(weight, degree)
-        self.Q.base[:] = np.eye(self.sizes["K"]) / self.tau[:, None, None]
+        self.Q.begin(self.tau)
 
     def _weigh(self, weight: Array, degree: Array) -> None:
-        self.weight = np.where(degree > 0, weight, 1.0)
+        self.degree, self.weight = np.array(degree, np.float64), np.where(degree > 0, weight, 1.0)
         self.tau = (self.eta / (degree + 1) + self.rho * self.weight).astype(self.dtype)
 
     def solve(self, z: Array) -> Solved:
@@ -190,6 +192,7 @@ class Consensus(Concept):
         self.Q.put(row, Q)
         self.moment[row], self.alone[row], self.own[row], self.theta[row] = M, alone, theta, theta
         self.near[row], self.lam[row] = theta, 0
+        self.restarts[row] += 1
         self.side[row] = ridge * theta
         slack = np.maximum(1 - h * dot(Z @ Q, Z), 1e-3)
         return np.asarray((y - Z @ alone.T) / slack[:, None])
@@ -209,18 +212,6 @@ class Consensus(Concept):
             Q[np.diag_indices(len(Q))] += float(self.tau[j]) - float(before[j])
             self.Q.put(j, np.asarray(np.linalg.inv(Q)))
             self.alone[j] = self.moment[j] @ self.Q.base[j]
-
-    def state(self) -> dict[str, Any]:
-        """All arrays, and Q in its two parts, so that a restored one goes on with the same bits."""
-        return {**super().state(), "Q": self.Q.base.copy(), "U": self.Q.U.copy(), "n": self.Q.n.copy()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Inverse of `state`."""
-        super().restore(state)
-        most = Inverse.WAITING
-        self.Q.base = self._checked(Field("J K K", "model", name="Q"), state.get("Q"))
-        self.Q.U = self._checked(Field(f"J K {most}", "model", name="U"), state.get("U"))
-        self.Q.n = self._checked(Field("J", "int64", low=0, high=most - 1, name="n"), state.get("n"))
 
 
 def _length(theta: Array) -> Array:

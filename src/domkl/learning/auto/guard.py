@@ -75,7 +75,7 @@ class Guard(Concept):
 
         One that lies `reach` times the range of most of them from their middle is bounded as above.
         """
-        if (most := len(y) // (2 * self.few)) > 0:
+        if (most := len(y) // self.few) > 0:
             low, *_, high = np.sort(y, axis=0)[most : len(y) - most]
             middle, reach = np.median(y, axis=0), self.reach * (high - low)
             error = y - middle
