@@ -24,7 +24,6 @@ check: $(VENV)/.dev  ## lint, format, types, direction of imports
 
 docs: $(VENV)/.dev  ## write the reference, the tables and the pictures again
 	$(BIN)/python scripts/make_reference.py
-	$(BIN)/python scripts/make_diagrams.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python scripts/make_images.py
 

@@ -50,7 +50,7 @@ def test_a_kill_and_a_restart_give_the_same_bits(kind, payload, tmp_path):
 
 def test_a_restart_while_the_scale_is_still_taken_gives_the_same_bits(tmp_path):
     graph = nx.path_graph(3)
-    X, y = problems.streams(3, 60, d)
+    X, y = problems.streams(3, 30, d)
     for at in (5, 17):  # statistics of the common scale are under way, and known
         folder = tmp_path / str(at)
         _, y_hat = restarted(configs(graph, model=AUTO), X, y, folder, at=at, every=1)

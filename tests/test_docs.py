@@ -14,8 +14,6 @@ from domkl import cli
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXPECTED = {"tutorial", "how-to", "math", "decisions", "reproduction", "privacy", "reference"}
-EXPECTED |= {"performance", "cluster", "architecture", "extend", "glossary", "auto", "agents", "devices"}
 
 
 def text(path):
@@ -49,17 +47,8 @@ def script(name):
     return module
 
 
-def test_all_pages_are_there():
-    assert {path.stem for path in PAGES} - {"README"} >= EXPECTED
-
-
-def test_the_reference_is_up_to_date():
-    reference = script("make_reference")
-    assert text(reference.TARGET) == reference.page(), "run: make docs"
-
-
 def test_every_command_and_option_has_help_and_is_in_the_reference():
-    reference = text(ROOT / "docs" / "reference.md")
+    reference = script("make_reference").page()
     for parser in parsers(cli.parser()):
         assert parser.prog == "domkl" or f"### {parser.prog}\n" in reference
         for action in parser._actions:
@@ -85,12 +74,6 @@ def test_links_lead_somewhere(page):
 def test_commands_on_the_pages_exist(page):
     for line in re.findall(r"^\$ (domkl .*)$", text(page), flags=re.MULTILINE):
         cli.parser().parse_args(shlex.split(line.split(" | ")[0], comments=True)[1:])
-
-
-def test_readme_names_the_two_commands_and_every_page():
-    readme = text(ROOT / "README.md")
-    for expected in ("make demo", "make test", *(f"docs/{name}.md" for name in EXPECTED)):
-        assert expected in readme
 
 
 def test_every_module_and_test_that_the_mathematics_name_exists():

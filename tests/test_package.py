@@ -1,19 +1,14 @@
-"""What a user meets first: imports, names, weight, shape of the code."""
+"""What a user meets first: imports, names, weight."""
 
 from __future__ import annotations
 
-import ast
 import importlib.metadata
-import pathlib
-import statistics
 import subprocess
 import sys
 
 import pytest
 
 import domkl
-
-SOURCE = pathlib.Path(domkl.__file__).parent
 
 
 def python(code):
@@ -48,20 +43,6 @@ def test_all_public_names_exist_and_nothing_else_is_listed():
         assert getattr(domkl, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = domkl.nonsense
-
-
-def function_lengths():
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                doc = ast.get_docstring(node, clean=False)
-                yield node.end_lineno - node.lineno + 1 - (len(doc.splitlines()) if doc else 0)
-
-
-def test_functions_are_short():
-    lengths = sorted(function_lengths())
-    assert statistics.median(lengths) <= 8
-    assert lengths[int(0.9 * len(lengths))] <= 25
 
 
 def test_a_missing_extra_is_named_with_its_install_line():

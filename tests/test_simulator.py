@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import domkl
 import problems
 from domkl.base.errors import InputError
-from domkl.exchange.links import Links
+from domkl.exchange.graph import Links
 
 V = domkl.kernels.gaussian(2, D=5, sigma2=[0.3, 3.0])
 RATES = domkl.Rates(0.5, 0.5, 1.0)

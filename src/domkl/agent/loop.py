@@ -18,7 +18,7 @@ import numpy as np
 
 from ..base import checks
 from ..learning.first_order import Step
-from ..learning.weights import weight_names
+from ..learning.settings import weight_names
 from ..watch import Feed
 from . import transports
 from .config import AgentConfig

@@ -23,10 +23,10 @@ from typing import Any
 from ..base import paths
 from ..base.errors import InputError
 from ..base.extras import need
-from ..base.progress import ProgressLines
 from ..base.words import NONE, number, visible
 from ..lab.results import write_whole
 from ..lab.sheet import FORMATS, Sheet, format_of, whole
+from ..simulator import ProgressLines
 from ..simulator.results import STOP
 from ..watch.access import finite
 

@@ -36,7 +36,7 @@ from ..lab.report.facts import together_or_alone
 from ..lab.sheet import Sheet, least_of
 from ..lab.trial import Source
 from ..learning import losses, settings
-from ..learning.weights import weight_names
+from ..learning.settings import weight_names
 from . import inspect, live, options, show
 
 #: Seconds between two looks at the learners, and between two lines where there is no terminal.

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..base.types import Array
-from ..exchange.links import Links, sum_in_order
+from ..exchange.graph import Links, sum_in_order
 from ..learning import first_order, second_order
 from ..learning.first_order import Rates, State
 from ..learning.losses import Loss

@@ -23,8 +23,7 @@ import numpy.typing as npt
 from ..base.errors import Error, InputError, MissingExtra
 from ..base.extras import need
 from ..base.types import Array
-from ..exchange.graph import Graph
-from ..exchange.links import Links
+from ..exchange.graph import Graph, Links
 from .arrays import NumpyEngine
 from .base import Setting, Sums
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.types import Array
-from ..exchange.links import Links
+from ..exchange.graph import Links
 from ..learning import second_order
 from ..learning.first_order import Rates, State
 from ..learning.losses import Loss

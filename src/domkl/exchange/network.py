@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..base.types import Array
 from ..learning.model import Model
 from .combine import Flags, Neighbours
-from .duals import NetworkDuals
+from .edges import NetworkDuals
 from .graph import Graph
 from .message import Exchange, Layout, layout_of
 

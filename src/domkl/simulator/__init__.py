@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +14,6 @@ import numpy.typing as npt
 from .. import engines
 from ..base import checks
 from ..base.errors import InputError
-from ..base.progress import ProgressLines
 from ..base.types import Float
 from ..exchange.graph import GraphLike, as_graph
 from ..exchange.message import Exchange, as_exchange
@@ -24,10 +25,12 @@ from . import ahead
 from .driver import Block, drive
 from .results import Progress, Run, RunOptions, Watch, Watched
 
-__all__ = ["Block", "Progress", "Run", "Watch", "Watched", "simulate"]
+__all__ = ["Block", "Progress", "ProgressLines", "Run", "Watch", "Watched", "simulate"]
 
 #: Parameters of an `Auto` below which one thread is as fast as two, and takes two thirds of their time.
 SMALL = 600
+#: Seconds until the first line of progress, and between two.
+FIRST_LINE, LINE_EVERY = 2.0, 5.0
 
 
 def simulate(
@@ -149,3 +152,41 @@ def _check_progress(progress: Progress | bool | None) -> Progress | None:
     raise InputError(
         f"progress is {checks.short(progress)}; expected True or a function of (rounds done, T); pass one"
     )
+
+
+class ProgressLines:
+    """A line on standard error every few seconds; called with (done, total or 0 or None).
+
+    >>> now = iter([0.0, 1.0, 4.0])
+    >>> lines = ProgressLines("run", write=print, clock=lambda: next(now))
+    >>> lines(1, 100)
+    >>> lines(50, 100)
+    domkl: run: 50 of 100 (50 %), about 4 s left
+    """
+
+    def __init__(
+        self,
+        what: str,
+        write: Callable[[str], object] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.what, self.write, self.clock = what, write or _to_stderr, clock
+        self.start = clock()
+        self.due = self.start + FIRST_LINE
+
+    def __call__(self, done: int, total: int | None) -> None:
+        now = self.clock()
+        if now >= self.due:
+            self.due = now + LINE_EVERY
+            self.write(f"domkl: {self.what}: {self._words(done, total, now - self.start)}")
+
+    def _words(self, done: int, total: int | None, passed: float) -> str:
+        if not total:
+            return f"{done:,} done"
+        left = f", about {passed * (total - done) / done:.0f} s left" if 0 < done < total else ""
+        return f"{done:,} of {total:,} ({100 * done // total} %){left}"
+
+
+def _to_stderr(line: str) -> None:
+    if sys.stderr is not None:
+        print(line, file=sys.stderr, flush=True)
