@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
+from .auto.mixer import Mixer
 from .conformal import FADING, KEPT, weighted_quantile
 from .fields import LARGEST, Concept, field
 from .horizon import Horizon
@@ -32,6 +33,8 @@ NEVER = -1e15
 KEPT_VALUES, APART = 2048, 299.0
 #: Short lags come from a value that is not older than so many intervals.
 FRESH = 3.0
+#: Values that tell how large errors may be.
+EARLY = 12
 #: Forecasts that wait for labels, at most; where readings come faster, some are not learnt from.
 WAITING = 512
 #: Rows that tell a season where there are no time stamps, and the longest season.
@@ -127,7 +130,7 @@ class Ridges(Concept):
     beta: Array = field("H c")
     n: Array = field("H", low=0.0)
 
-    def __init__(self, H: int, c: int, *, fade: float = 2000.0, prior: float = 3.0) -> None:
+    def __init__(self, H: int, c: int, *, fade: float = 2000.0, prior: float = 10.0) -> None:
         self.keep, self.prior = 1 - 1 / fade, prior
         self.allocate(np.float64, H=H, c=c)
 
@@ -185,6 +188,7 @@ class Spread(Concept):
     """
 
     SHRINK = 4.0
+    FLOOR = 0.02  # the least scale, in mean errors
     COLUMNS = 8
 
     week: Array = field("H 168", low=0.0)
@@ -194,6 +198,7 @@ class Spread(Concept):
     day_n: Array = field("H 24", low=0.0)
     n: Array = field("H", low=0.0)
     score: Array = field("H 2")
+    told: Array = field("H", low=0.0)  # ratios noted
     ratios: Array = field(f"H 2 {KEPT}", low=0.0)  # the newest last
 
     def __init__(self, H: int) -> None:
@@ -204,7 +209,7 @@ class Spread(Concept):
         """Both estimates, at the phases of the week (H,) of the leads. (H, 2)"""
         h, i = np.arange(len(phases)), hour_of(phases)
         day = self._towards(self.day[h, i % 24], self.day_n[h, i % 24], self.whole)
-        hourly = np.maximum(self._towards(self.week[h, i], self.week_n[h, i], day), 0.02 * self.whole)
+        hourly = np.maximum(self._towards(self.week[h, i], self.week_n[h, i], day), self.FLOOR * self.whole)
         logs = self.logs.predict(columns) + np.log(np.maximum(self.whole, 1e-300))
         top = np.log(np.maximum(self.whole, 1e-300))
         model = np.exp(np.clip(logs, top - 4, top + 2))
@@ -217,11 +222,14 @@ class Spread(Concept):
         """Errors (H,) of forecasts for which `scales` gave this, NaN where a lead has none."""
         h = np.flatnonzero(np.isfinite(errors))
         e, i = np.abs(errors[h]), hour_of(phases[h])
-        if len(h) and (self.n[h] > 0).all():
-            s = scales[h]
-            self.ratios[h, :, :-1] = self.ratios[h, :, 1:]
-            self.ratios[h, :, -1] = e[:, None] / s
-            self.score[h] += (np.log(s) + e[:, None] / s - self.score[h]) * 0.01
+        s = scales[h]
+        self.score[h] += np.where(self.n[h] > 0, 0.01, 0)[:, None] * (np.log(s) + e[:, None] / s - self.score[h])
+        # Where the target hardly moves, as in closed hours, any bounds hold: that says nothing about other hours.
+        told = (self.n[h] > 0) & (s[:, 0] > 2 * self.FLOOR * self.whole[h])
+        rows = h[told]
+        self.ratios[rows, :, :-1] = self.ratios[rows, :, 1:]
+        self.ratios[rows, :, -1] = e[told, None] / s[told]
+        self.told[rows] += 1
         logs = np.full(len(errors), np.nan)
         logs[h] = np.log(np.maximum(e, 0.01 * self.whole[h]) + 1e-300) - np.log(
             np.maximum(self.whole[h], 1e-300)
@@ -238,7 +246,7 @@ class Spread(Concept):
         best = np.argmin(self.score, -1)
         found = np.empty(len(scales))
         for h, way in enumerate(best):
-            known = int(min(max(self.n[h] - 1, 0), KEPT))
+            known = int(min(self.told[h], KEPT))
             ages = np.arange(known - 1, -1, -1)
             ratios = self.ratios[h, way, KEPT - known :]
             found[h] = weighted_quantile(ratios, FADING**ages, coverage) * scales[h, way]
@@ -264,6 +272,8 @@ class Seen(Concept):
     variance: Array = field("", low=0.0)
     floor: Array = field("", first=LARGEST)  # the least value, and how often it was there
     often: Array = field("", low=0.0)
+    top: Array = field("", first=-LARGEST)
+    unit: Array = field("", low=0.0)  # the variance once it was known: errors are compared in it
 
     def __init__(self) -> None:
         self.allocate(np.float64)
@@ -276,6 +286,16 @@ class Seen(Concept):
         if y < self.floor:
             self.floor, self.often = np.array(y), np.array(0.0)
         self.often = self.often + (y == self.floor)
+        self.top = np.maximum(self.top, y)
+        if not self.unit and self.n >= EARLY:
+            self.unit = self.variance
+
+    def range(self) -> tuple[float, float]:
+        """What the target may be before long: as far beyond all values as a quarter of their width."""
+        if not self.n:
+            return -LARGEST, LARGEST
+        more = 0.25 * (self.top - self.floor)
+        return float(self.floor - more), float(self.top + more)
 
     @property
     def has_floor(self) -> bool:
@@ -294,7 +314,7 @@ class Origin(NamedTuple):
     ridge: Array  # (H,) what they said; the model learns the rest
     naive: Array  # (H, 4) simple guesses
     known: Array  # (H,) labels, NaN where not known
-    said: Array  # (2, H) forecasts without and with the model
+    said: Array  # (H, 2) forecasts without and with the model
     y: Array  # (H,) the forecast
     spread: Array  # (H, 8) what the spread saw
     scales: Array  # (H, 2) what it said
@@ -347,6 +367,7 @@ class Forecaster:
         )
         self.ridges = Ridges(self.H, 1 + SEASONAL + 3 + future + 1 + d)
         self.share, self.spread = Share(self.H), Spread(self.H)
+        self.mixer = Mixer(self.H, 1, 1 + len(NAIVE))
         self.waiting: deque[Origin] = deque()
         self.seen = Seen()
         self.usual = np.zeros(d)  # means of the inputs
@@ -425,12 +446,12 @@ class Forecaster:
         own = np.concatenate([calendar, seasonal, there[:, None], coming], -1)  # of each lead
         inputs = np.concatenate([x, [last], lags, [here], own[0]])
         columns = self._columns(x, last, lags, here, own)
-        ridge = last + self.ridges.predict(columns)
+        ridge = np.clip(last + self.ridges.predict(columns), *self.seen.range())
         naive = np.stack([np.full(self.H, last), seasonal[:, 0], seasonal[:, 2], there], -1)
         naive = np.where(np.isnan(naive), last, naive)
         blank = np.full(self.H, np.nan)
         said, spread, scales = (
-            np.zeros((2, self.H)),
+            np.zeros((self.H, 2)),
             np.zeros((self.H, Spread.COLUMNS)),
             np.zeros((self.H, 2)),
         )
@@ -471,8 +492,8 @@ class Forecaster:
 
     def expect(self, origin: Origin, rest: Array, kept: Sequence[Array] = ()) -> Array:
         """The forecast of each lead, where the model says `rest` (H,); it waits for its labels. (H,)"""
-        origin.said[:] = origin.ridge, origin.ridge + rest
-        origin.y[:] = self.mixed(origin.ridge, rest)
+        origin.said[:] = np.column_stack([origin.ridge, origin.ridge + rest])
+        origin.y[:] = self.mixed(origin, rest)
         origin.spread[:] = self._spread_columns(origin)
         origin.scales[:] = self.spread.scales(origin.phases, origin.spread)
         origin = origin._replace(kept=list(kept))
@@ -482,9 +503,13 @@ class Forecaster:
         self.last = origin
         return origin.y.copy()
 
-    def mixed(self, ridge: Array, rest: Array) -> Array:
-        """What the ridges and a model that adds `rest` forecast together, within the limits. (H,)"""
-        return np.clip(ridge + self.share.weights * rest, *self.bounds())
+    def mixed(self, origin: Origin, rest: Array) -> Array:
+        """What the ridges, a model that adds `rest` and the simple guesses forecast together, within the limits.
+
+        The guesses count for little once enough is known, and much before. (H,)
+        """
+        experts = np.column_stack([origin.ridge + self.share.weights * rest, origin.naive])
+        return np.clip((self.mixer.weights[:, 0] * experts).sum(-1), *self.bounds())
 
     def _spread_columns(self, origin: Origin) -> Array:
         wide = math.sqrt(self.seen.variance) or 1.0
@@ -511,7 +536,7 @@ class Forecaster:
     # Files
 
     def _concepts(self) -> dict[str, Any]:
-        names = ("seen", "short", "long", "profile", "ridges", "share", "spread")
+        names = ("seen", "short", "long", "profile", "ridges", "share", "mixer", "spread")
         return {name: getattr(self, name) for name in names}
 
     def state(self) -> dict[str, Any]:
@@ -541,7 +566,7 @@ class Forecaster:
             found, shape = waiting[name], (n, *np.shape(getattr(like, name)))
             checks.need(found.dtype == np.float64 and found.shape == shape, f"{name} is {found.shape}")
         for part in state["kept"]:
-            checks.array("a kept part", part, (n, *part.shape[1:]))
+            checks.need(part.dtype == np.float64 and len(part) == n, "a kept part is odd")
         parts = state["kept"]
         rows = [
             Origin(*(waiting[name][i] for name in Origin._fields[:-1]), [part[i : i + 1] for part in parts])
@@ -562,23 +587,28 @@ class Forecaster:
             due.update(dict.fromkeys(hits.tolist(), origin))
         if not due:
             return
-        labels, first = np.full(self.H, np.nan), next(iter(due.values()))
-        columns, said, scales, spread = (
-            np.zeros_like(each) for each in (first.columns, first.said, first.scales, first.spread)
-        )
-        last, phases, forecast = np.zeros((3, self.H))
-        for h, origin in due.items():
-            labels[h] = y
-            columns[h], said[:, h], scales[h], spread[h] = (
-                origin.columns[h],
-                origin.said[:, h],
-                origin.scales[h],
-                origin.spread[h],
-            )
-            last[h], phases[h], forecast[h] = origin.last, origin.phases[h], origin.y[h]
-        self.ridges.learn(columns, labels - last)
-        self.share.learn(said[0], said[1] - said[0], labels)
-        self.spread.learn(phases, spread, scales, forecast - labels)
+        first = next(iter(due.values()))
+        origins = [due.get(h, first) for h in range(self.H)]
+        labels = np.array([y if h in due else np.nan for h in range(self.H)])
+
+        def at(name: str) -> Array:
+            """What each lead's origin has of it."""
+            return np.array([getattr(origin, name)[h] for h, origin in enumerate(origins)])
+
+        ridge, whole = at("said").T
+        self.ridges.learn(at("columns"), labels - np.array([origin.last for origin in origins]))
+        self._weigh(np.column_stack([ridge + self.share.weights * (whole - ridge), at("naive")]), labels)
+        self.share.learn(ridge, whole - ridge, labels)
+        self.spread.learn(at("phases"), at("spread"), at("scales"), at("y") - labels)
+
+    def _weigh(self, experts: Array, labels: Array) -> None:
+        """Weigh the model and the simple guesses; where a label is missing all count as equally good."""
+        if not self.seen.unit:
+            return
+        errors = (experts - labels[:, None]) ** 2 / self.seen.unit
+        usual = self.mixer.errors[:, 0].mean(-1, keepdims=True)
+        overlap = np.clip(self.leads / self.interval, 1, 24)  # forecasts of later times err alike
+        self.mixer.learn(np.where(np.isfinite(errors), errors, usual)[:, None], overlap)
 
     def _ready(self, time: float) -> list[Origin]:
         """Rows with all labels, or whose labels will not come any more."""

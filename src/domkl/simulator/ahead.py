@@ -115,7 +115,7 @@ class AheadRows:
                 origin, rest[j], [] if kept is None else [each[j : j + 1] for each in kept]
             )
             if len(alone):
-                self.alone[j] = device.mixed(origin.ridge, alone[j])
+                self.alone[j] = device.mixed(origin, alone[j])
 
     def bounds(self, coverage: float = 0.9) -> tuple[Array, Array]:
         """Low and high of the last forecasts. (J, H) each"""
