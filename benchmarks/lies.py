@@ -143,8 +143,8 @@ class Simulation:
         for t in range(self.t, until):
             self.t = t
             prediction = self.rows.predict(self.X[:, t])
-            self.y_hat[:, t] = prediction.y_hat
-            outgoing = self.rows.learn(prediction, self.labels[:, t])
+            self.y_hat[:, t] = prediction.y_hat[:, 0]
+            outgoing = self.rows.learn(prediction, self.labels[:, t, None])
             self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         self.t = until
 

@@ -50,7 +50,7 @@ def taught_online(T=300, model=MODELS["auto"]):
     made = OnlineRows(model, D)
     X, y = samples(T)
     for x, label in zip(X, y, strict=True):
-        made.learn(x[None], label[None])
+        made.learn(x[None], label[None, None])
     return made
 
 

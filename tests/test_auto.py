@@ -55,8 +55,8 @@ def rounds(X, y, network, model=None, before=None):
         if before is not None:
             before(rows)
         prediction = rows.predict(X[:, t])
-        y_hat.append(prediction.y_hat)
-        rows.merge(network.exchange_round(rows, rows.learn(prediction, y[:, t])))
+        y_hat.append(prediction.y_hat[:, 0])
+        rows.merge(network.exchange_round(rows, rows.learn(prediction, y[:, t, None])))
     return np.array(y_hat), rows
 
 
@@ -151,7 +151,7 @@ def test_ghosts_that_nobody_knows_neither_silence_a_device_nor_keep_it_from_othe
 def test_what_is_explained_is_what_is_predicted():
     X, y = streams(J=3, T=60)
     _, rows = rounds(X, y, ring(J=3))
-    expected = rows.predict(X[:, 0]).y_hat
+    expected = rows.predict(X[:, 0]).y_hat[:, 0]
     found = [rows.as_function(j)[0](X[j, :1])[0] for j in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
@@ -248,8 +248,8 @@ def test_an_input_that_comes_late_is_used():
         if t == 100:
             rows.grow(2)
         prediction = rows.predict(x[None, : rows.d].copy())
-        errors.append(prediction.y_hat[0] - x.sum())
-        rows.merge(lone.exchange_round(rows, rows.learn(prediction, x[[0]] + x[[1]])))
+        errors.append(prediction.y_hat[0, 0] - x.sum())
+        rows.merge(lone.exchange_round(rows, rows.learn(prediction, (x[[0]] + x[[1]])[:, None])))
     assert np.mean(np.square(errors[400:])) < 0.1 * np.mean(np.square(errors[50:100]))
 
 

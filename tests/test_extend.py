@@ -26,18 +26,18 @@ class RunningMean:
 
     rule: str = "mix"
 
-    def make(self, J, d, dtype):
+    def make(self, J, d, dtype, m):
         return MeanRows(self.rule, J, d)
 
 
 class MeanRows(Model):
     def __init__(self, rule, J, d):
         self.rule, self.J, self.d = rule, J, d
-        self.mean, self.n = np.zeros(J), 0
+        self.mean, self.n = np.zeros((J, 1)), 0
 
     @property
     def parts(self):
-        return (Part("mean", (), self.rule),)
+        return (Part("mean", (1,), self.rule),)
 
     def predict(self, x):
         return SimpleNamespace(y_hat=self.mean)
@@ -63,7 +63,7 @@ class Descent:
 
     rate: float = 0.1
 
-    def make(self, J, d, dtype):
+    def make(self, J, d, dtype, m):
         return DescentRows(self.rate, J, d, dtype)
 
 
@@ -84,11 +84,11 @@ class DescentRows(Model):
 
     def predict(self, x):
         z = np.append(x, np.ones((len(x), 1)), 1).astype(self.dtype)
-        return SimpleNamespace(z=z, y_hat=np.array([t @ v for t, v in zip(self.theta[:, 0], z, strict=True)]))
+        return SimpleNamespace(z=z, y_hat=np.array([t @ v for t, v in zip(self.theta, z, strict=True)]))
 
     def learn(self, prediction, y, earlier=None):
         step = self.rate * (y - prediction.y_hat)
-        self.theta = self.theta + (step[:, None] * prediction.z)[:, None].astype(self.dtype)
+        self.theta = self.theta + (step * prediction.z)[:, None].astype(self.dtype)
         return {"theta": self.theta, "size": np.abs(self.theta).max((1, 2))}
 
     def merge(self, incoming):
@@ -256,5 +256,5 @@ def test_rules_and_shapes_that_there_are_not_are_refused(monkeypatch):
     X, y = problems.streams(3, 5, 2)
     with pytest.raises(InputError, match=r"rule of part 'mean' is 'mixx'.*did you mean 'mix'"):
         domkl.simulate(X, y, "ring", model=RunningMean("mixx"))
-    with pytest.raises(InputError, match=r"part 'mean' is \(\); expected \(P, K\) with 'pull'"):
+    with pytest.raises(InputError, match=r"part 'mean' is \(1,\); expected \(P, K\) with 'pull'"):
         domkl.Learner(RunningMean("pull"), ["b"], inputs=2)

@@ -61,16 +61,19 @@ def test_devices_have_the_bits_of_a_network_in_one_process(auto, graph):
     X, y = streams(J, T)
     for t in range(T):
         prediction = rows.predict(X[:, t])
-        rows.merge(network.exchange_round(rows, rows.learn(prediction, y[:, t])))
+        rows.merge(network.exchange_round(rows, rows.learn(prediction, y[:, t, None])))
         feed(group, graph, X[:, t], y[:, t], t)
-        np.testing.assert_allclose([member.step.y_hat for member in group], prediction.y_hat, rtol=1e-9)
+        np.testing.assert_allclose([member.step.y_hat for member in group], prediction.y_hat[:, 0], rtol=1e-9)
     assert np.abs(sum(member.state.lam for member in group)).max() < 1e-12
 
 
 def repeated(state, J):
     """The state of one row, J times."""
     if isinstance(state, dict):
-        return {name: value if name == "inputs" else repeated(value, J) for name, value in state.items()}
+        return {
+            name: value if name in ("inputs", "targets") else repeated(value, J)
+            for name, value in state.items()
+        }
     return [[]] * J if isinstance(state, list) else np.concatenate([state] * J)
 
 

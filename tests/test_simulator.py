@@ -165,7 +165,7 @@ def with_value(name, where, value):
         (good() | {"weights_every": 0.5}, "weights_every is 0.5"),
         (good() | {"graph": "paper3"}, "the graph has 5 learners but the data has 3"),
         (good() | {"rates": (1, 1, 1)}, r"rates is \(1, 1, 1\); expected domkl.Rates"),
-        (good() | {"y": np.zeros((3, 5, 2))}, "y has 2 targets; expected one"),
+        (good() | {"y": np.zeros((3, 5, 2))}, "y has 2 targets; expected one with domkl.Paper"),
         (good() | {"delta": 0.5}, "delta is 0.5 but the loss is 'squared'"),
         (good() | {"dtype": int}, "dtype is int64; expected float64 or float32"),
         (good() | {"X": np.ma.masked_less(good()["X"], 0)}, "X has masked values"),

@@ -38,14 +38,16 @@ class Setting(NamedTuple):
 class Sums(NamedTuple):
     """Sums over rounds, from which the metrics are made."""
 
-    squares: Array  # (J,) of y_hat - y
+    squares: Array  # (J,) of y_hat - y, or (J, m)
     gaps: Array  # (J,) squared, of the sum over i of f_j(x_j) - f_i(x_j)
     kernel_squares: Array  # (J, P) the same two for each kernel alone
     kernel_gaps: Array  # (J, P)
 
     @classmethod
-    def zero(cls, J: int, P: int) -> Sums:
-        return cls(np.zeros(J), np.zeros(J), np.zeros((J, P)), np.zeros((J, P)))
+    def zero(cls, *shape: int) -> Sums:
+        """Of shape (J, P), or (J, m, P)."""
+        few = shape[:-1]
+        return cls(np.zeros(few), np.zeros(few), np.zeros(shape), np.zeros(shape))
 
 
 class Past(NamedTuple):

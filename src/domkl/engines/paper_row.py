@@ -40,10 +40,10 @@ class Asked:
 
     @property
     def y_hat(self) -> Array:
-        """The prediction, in the labels' units. (1,)"""
+        """The prediction, in the labels' units. (1, 1)"""
         if self.found is None:
             self.found = self.row.device.predict(self.inside)
-        return np.array([self.row.in_units(self.found)])
+        return np.array([[self.row.in_units(self.found)]])
 
 
 class Sender:
@@ -153,9 +153,11 @@ class PaperRow(Model):
     def predict(self, x: Array) -> Asked:
         return Asked(self, x)
 
-    def learn(self, prediction: Asked, y: Array, earlier: Any = None) -> dict[str, Array]:
+    def learn(
+        self, prediction: Asked, y: Array, earlier: Any = None, weight: Array | None = None
+    ) -> dict[str, Array]:
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
-            label = float(losses.one_label(self.loss, self.from_units(float(y[0])), self.V.dtype))
+            label = float(losses.one_label(self.loss, self.from_units(float(y[0, 0])), self.V.dtype))
             observe = self.device.observe if self.near else self.device.alone
             try:
                 prediction.found, theta, L = observe(prediction.inside, label)

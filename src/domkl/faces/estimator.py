@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,8 @@ from ..learner.handed import HandedModel
 from ..learning import conformal, losses
 from ..learning.explain import Contributions, Effects, Function, Usual
 from ..learning.fields import fields_of, set_fields
+from ..learning.horizon import HorizonLike
+from ..learning.model import given
 from ..learning.settings import Auto, ModelSettings, check_model
 from ..simulator import Run
 from . import models, saved
@@ -39,8 +41,11 @@ class DOMKL:
         row for each learner.
     model : `domkl.Auto(...)`, by default `Auto()`; one device also takes `domkl.Paper(...)`: the paper's
         local step over Gaussian kernels, on inputs and labels that are scaled as they come.
+    horizon : how far ahead to forecast a series, as "1h..24h"; then samples are readings, and this is a
+        `domkl.faces.ahead.Forecasts`, which `future`, `least` and `most` are for: see docs/forecast.md.
 
-    The number of inputs is that of the first sample. They may have any scale, and NaN where one is missing.
+    The numbers of inputs and targets are those of the first sample; of m targets y is (m,), or (J, m) for a
+    network, NaN where a label is not known. Inputs may have any scale, and NaN where one is missing.
     `predict` gives the target, or for the loss "logistic" 2 P(y = +1) - 1, in [-1, 1].
 
     Examples
@@ -62,12 +67,33 @@ class DOMKL:
     [1.6, 1.6, 1.6]
     """
 
-    def __init__(self, graph: GraphLike | None = None, *, model: ModelSettings | None = None) -> None:
+    def __new__(cls, *args: Any, horizon: HorizonLike | None = None, **settings: Any) -> Any:
+        """With a horizon, a `Forecasts`."""
+        if horizon is not None and cls is DOMKL:
+            from .ahead import Forecasts
+
+            cls = Forecasts
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        graph: GraphLike | None = None,
+        *,
+        model: ModelSettings | None = None,
+        horizon: HorizonLike | None = None,
+        future: int = 0,
+        least: float | None = None,
+        most: float | None = None,
+    ) -> None:
+        if horizon is None and (future, least, most) != (0, None, None):
+            raise InputError(
+                'future, least and most are of forecasts; expected a horizon with them; add horizon="1h"'
+            )
         self.graph = graph
         self.model = models.check(model) if graph is None else _of_network(model)
         self.about = About()  # what the numbers mean, which `save` writes too
         self._learning: _OneDevice | OnlineRows | None = None
-        self._errors = conformal.Errors()
+        self._errors = conformal.Errors()  # of each learner, target by target
 
     @classmethod
     def from_run(cls, run: Run, y: npt.ArrayLike | None = None) -> DOMKL:
@@ -82,13 +108,12 @@ class DOMKL:
             )
         made = cls(final.network.graph, model=final.settings)
         made._learning = OnlineRows.of(final)
-        made._errors = conformal.Errors(final.rows.J)
+        made._errors = conformal.Errors(final.rows.J * final.rows.m)
         if y is not None:
             labels = losses.labels(final.rows.loss, checks.floats("y", y))
-            for misses in (run.y_hat - checks.shape("y", labels, run.y_hat.shape, "give those of the run")).T[
-                1:
-            ]:
-                made._errors.note(misses)
+            misses = run.y_hat - checks.shape("y", labels, run.y_hat.shape, "give those of the run")
+            for t in range(1, misses.shape[1]):
+                made._errors.note(misses[:, t].ravel())
         return made
 
     @property
@@ -120,29 +145,57 @@ class DOMKL:
             return "one device"
         return plural(len(self.learners), "learner") if self.n else "a network"
 
-    def predict(self, x: npt.ArrayLike) -> float | Array:
-        """The prediction before the label is known: a number, or one for each learner (J,)."""
-        return self._for(x).predict(x)
+    @property
+    def targets(self) -> int:
+        """How many numbers are predicted of a sample."""
+        return 1 if self._learning is None else self._learning.m
+
+    def predict(self, x: npt.ArrayLike) -> Any:
+        """The prediction before the label is known: a number, or one for each learner (J,).
+
+        Of several targets (m,), or (J, m).
+        """
+        return self._shaped(self._for(x).predict(x))
+
+    def _shaped(self, values: Array) -> Any:
+        """Numbers of each learner and target (J, m) without the axes that the caller has not."""
+        found = values if self.targets > 1 else values[:, 0]
+        if self.graph is not None:
+            return found
+        return float(found[0]) if self.targets == 1 else found[0]
 
     def learn(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
         """Learn a sample with its label, or a round of the network with its labels."""
-        learning = self._for(x)
+        labels = checks.floats("y", y)
+        has_axis = labels.ndim > (self.graph is not None)
+        learning = self._for(x, labels.shape[-1] if has_axis else 1)
         is_first = not learning.n
-        errors = learning.learn(x, y)
+        errors = learning.learn(x, self._checked(labels))
         if not is_first:  # the first error says nothing about the model
-            self._errors.note(errors)
+            self._errors.note(errors.ravel())
 
-    def interval(self, x: npt.ArrayLike, coverage: float = 0.9) -> tuple[float, float] | tuple[Array, Array]:
-        """Bounds that hold y in `coverage` of all cases: two numbers, or two for each learner (J,).
+    def _checked(self, labels: Array) -> Array:
+        """Labels of each learner and target. (J, m)"""
+        rows = () if self.graph is None else (len(self.learners),)
+        several = (self.targets,) if self.targets > 1 or labels.ndim > len(rows) else ()
+        checks.shape("y", labels, (*rows, *several), "give one label for each learner and target")
+        if self.targets == 1:
+            checks.finite("y", labels)
+        return labels.reshape(len(self.learners), self.targets)
 
+    def interval(self, x: npt.ArrayLike, coverage: float = 0.9, level: Any = None) -> Any:
+        """Bounds that hold y in `coverage` of all cases, low and high, each as `predict` gives it.
+
+        `level=90` is `coverage=0.9`; `level=[80, 95]` gives a dictionary of bounds by level.
         They come from each learner's own last errors: see `domkl.conformal`.
         """
-        middle, wide = self.predict(x), self.widths(coverage)
-        if isinstance(middle, float):
-            return middle - float(wide[0]), middle + float(wide[0])
+        if isinstance(level, Sequence):
+            return {each: self.interval(x, level=each) for each in level}
+        middle, wide = self.predict(x), self.widths(coverage if level is None else level / 100)
+        wide = self._shaped(wide.reshape(-1, self.targets))
         return middle - wide, middle + wide
 
-    def explain(self, x: npt.ArrayLike | None = None) -> Explained | list[Explained]:
+    def explain(self, x: npt.ArrayLike | None = None, target: int = 0) -> Explained | list[Explained]:
         """Which inputs matter: `Effects` overall, or `Contributions` to the prediction of x.
 
         A network gives one for each learner; x is (J, d) then. Inputs that were made from one column are one.
@@ -164,7 +217,7 @@ class DOMKL:
         names, groups = self.about.groups(learning.d)
         form = () if self.graph is None else (J,)
         samples = [None] * J if x is None else list(self._sample(x, form).reshape(J, -1))
-        found = [models.explain(learning, one, names, groups, j) for j, one in enumerate(samples)]
+        found = [models.explain(learning, one, names, groups, j, target) for j, one in enumerate(samples)]
         return found[0] if self.graph is None else found
 
     def _sample(self, x: npt.ArrayLike, rows: tuple[int, ...] = ()) -> Array:
@@ -173,7 +226,7 @@ class DOMKL:
         return np.array(checks.finite_or_missing("x", found))
 
     def widths(self, coverage: float = 0.9) -> Array:
-        """Half-width of each learner's bounds, from its last errors; infinite where few are known. (J,)"""
+        """Half-width of each learner's bounds, from its last errors; infinite where few are known. (J m,)"""
         return self._errors.width(conformal.check_coverage(coverage))
 
     def grow(self, d: int) -> None:
@@ -211,6 +264,7 @@ class DOMKL:
             **saved.settings_state(self.model),
             "graph": None if learning.graph is None else saved.graph_state(learning.graph),
             "inputs": learning.d,
+            "targets": learning.m,
             "dtype": np.dtype(learning.dtype).name,
             "rows": learning.state(),
             "errors": fields_of(self._errors),
@@ -224,7 +278,7 @@ class DOMKL:
         state = saved.read(path)
         try:
             with np.errstate(all="ignore"):  # what is not finite in the end is refused
-                return cls._of(state)
+                return cls(horizon=1)._of(state) if "horizon" in state else cls._of(state)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError) as error:
             raise saved.unusable(path, error) from None
         except (RecursionError, MemoryError):
@@ -234,14 +288,15 @@ class DOMKL:
     def _of(cls, state: Mapping[str, Any]) -> DOMKL:
         graph = None if state["graph"] is None else saved.graph_of(state["graph"])
         made, d = cls(graph, model=saved.settings_of(state)), checks.count("inputs", state["inputs"])
-        J = 1 if graph is None else graph.J
-        saved.check_errors(state["errors"], J)
+        J, m = 1 if graph is None else graph.J, checks.count("targets", state["targets"])
+        saved.check_errors(state["errors"], J * m)
         if graph is None:
-            made._learning = _OneDevice(made.model, d, state["rows"])
+            made._learning = _OneDevice(made.model, d, m, state["rows"])
         else:
             dtype = checks.float_type(checks.one_of("dtype", state["dtype"], ("float64", "float32")))
             made._learning = OnlineRows.restored(made.model, state["rows"], d, graph, dtype)
-        made._errors = conformal.Errors(J)
+        checks.need(made._learning.m == m, f"it has {m} targets")
+        made._errors = conformal.Errors(J * m)
         set_fields(made._errors, state["errors"])
         made.about = About.of(state["about"], d)
         made._try_out(np.zeros(d) if graph is None else np.zeros((J, d)))
@@ -256,17 +311,19 @@ class DOMKL:
     def _classifies(self) -> bool:
         return self.model.loss_function.classifies
 
-    def _for(self, x: npt.ArrayLike) -> _OneDevice | OnlineRows:
-        """What learns; the shape of the first sample makes it."""
-        if self._learning is None:
+    def _for(self, x: npt.ArrayLike, targets: int | None = None) -> _OneDevice | OnlineRows:
+        """What learns; the shape of the first sample makes it, and that of its labels, where it has come."""
+        learning = self._learning
+        m = targets or self.targets
+        if learning is None or (not learning.n and learning.m != m):
             shape = np.shape(x)
             if self.graph is None:
-                self._learning = _OneDevice(self.model, _inputs(shape))
+                J, learning = 1, _OneDevice(self.model, _inputs(shape), m)
             else:
                 J, d = _rows(shape)
-                self._learning = OnlineRows(self.model, d, as_graph(self.graph, J))
-                self._errors = conformal.Errors(J)
-        return self._learning
+                learning = OnlineRows(self.model, d, as_graph(self.graph, J), m=m)
+            self._learning, self._errors = learning, conformal.Errors(J * m)
+        return learning
 
 
 def _of_network(model: ModelSettings | None) -> ModelSettings:
@@ -300,8 +357,10 @@ class _OneDevice:
     graph: Graph | None = None
     dtype: Float = np.float64
 
-    def __init__(self, settings: ModelSettings, d: int, state: Mapping[str, Any] | None = None) -> None:
-        self.single, self.d, self.loss = models.make(settings), d, settings.loss_function
+    def __init__(
+        self, settings: ModelSettings, d: int, m: int = 1, state: Mapping[str, Any] | None = None
+    ) -> None:
+        self.single, self.d, self.loss = models.make(settings, m), d, settings.loss_function
         if state is None:
             self.single.grow(range(d))
         else:
@@ -314,22 +373,25 @@ class _OneDevice:
     def state(self) -> dict[str, Any]:
         return self.single.state()
 
-    def as_function(self, row: int = 0) -> tuple[Function, Usual]:
-        return self.single.as_function(row)
+    @property
+    def m(self) -> int:
+        return self.single.m
+
+    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
+        return self.single.as_function(row, target)
 
     def handed(self, names: tuple[str, ...] = ()) -> HandedModel:
         return self.single.handed(names)
 
-    def predict(self, x: npt.ArrayLike) -> float:
-        return self.single.predict(self._sample(x))
+    def predict(self, x: npt.ArrayLike) -> Array:
+        return np.reshape(self.single.predict(self._sample(x)), (1, -1))
 
-    def learn(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-        """Learn a sample; returns the error of the prediction before."""
-        sample = self._sample(x)
-        label = float(losses.one_label(self.loss, y))  # type: ignore[arg-type]
-        error = self.single.predict(sample) - label
-        self.single.learn(sample, label)
-        return error
+    def learn(self, x: npt.ArrayLike, y: Array) -> Array:
+        """Learn a sample with its labels (1, m); returns the errors of the prediction before. (1, m)"""
+        sample, labels = self._sample(x), losses.labels(self.loss, y)
+        errors = np.reshape(self.single.predict(sample), (1, -1)) - labels
+        self.single.learn(sample, given(labels))
+        return errors
 
     def grow(self, d: int) -> None:
         more = range(self.d, checks.count("d", d, least=self.d))

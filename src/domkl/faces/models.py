@@ -35,26 +35,34 @@ class Taught(Protocol):
     def d(self) -> int:
         """How many inputs a sample has."""
 
-    def as_function(self, row: int = 0) -> tuple[Function, Usual]:
-        """What learner `row` predicts, as a function of many samples, and usual values of its inputs."""
+    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
+        """What learner `row` predicts of a target, for many samples, and usual values of its inputs."""
 
     def handed(self, names: tuple[str, ...] = ()) -> HandedModel:
         """What it has learnt, without samples."""
 
 
 class Single(Taught, Protocol):
-    """A model of one target on one device; samples x (d,) have any scale, and NaN where one is missing."""
+    """A model on one device; samples x (d,) have any scale, and NaN where one is missing.
+
+    Of several targets, y and what it predicts are (m,), NaN where a label is not known.
+    """
 
     passes: ClassVar[int]  # how often it goes through a table, unless told otherwise
 
-    def predict(self, x: Array) -> float:
+    m: int  # targets
+
+    def predict(self, x: Array) -> Any:
         """The target at x; for the logistic loss 2 P(y = +1) - 1."""
 
     def score(self, x: Array) -> float:
         """The target at x; for the logistic loss the log-odds of y = +1."""
 
-    def learn(self, x: Array, y: float) -> None:
-        """Learn a sample; an x that is the array last predicted must not have changed since."""
+    def learn(self, x: Array, y: Any, weight: float = 1.0) -> None:
+        """Learn a sample, which counts as often as `weight` says.
+
+        An x that is the array last predicted must not have changed since.
+        """
 
     def predict_dict(self, x: dict[Any, Any]) -> float | None:
         """`predict` for values by key, where that is fast; None where it needs an array."""
@@ -105,9 +113,9 @@ def for_classes(model: ModelSettings | None) -> ModelSettings:
     return dataclasses.replace(settings, loss="logistic")
 
 
-def make(settings: ModelSettings) -> Single:
-    """The model of these settings, without inputs yet."""
-    made: Single = kind_of(settings)(settings)
+def make(settings: ModelSettings, m: int = 1) -> Single:
+    """The model of these settings for m targets, without inputs yet."""
+    made: Single = kind_of(settings)(settings, m)
     return made
 
 
@@ -120,6 +128,7 @@ def explain(
     names: Sequence[str] = (),
     groups: Sequence[Group] = (),
     row: int = 0,
+    target: int = 0,
 ) -> Effects | Contributions:
     """Which inputs matter to a learner: overall, or to the prediction of x (d,). See `learning.explain`."""
     refuse_untaught(model.n)
@@ -131,8 +140,8 @@ def explain(
             "input in one group, and a name for each; fix them"
         )
     if x is None:
-        return effects(*model.as_function(row), names, groups)
-    return contributions(*model.as_function(row), x, names, groups)
+        return effects(*model.as_function(row, target), names, groups)
+    return contributions(*model.as_function(row, target), x, names, groups)
 
 
 def refuse_untaught(n: int) -> None:

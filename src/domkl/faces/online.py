@@ -17,13 +17,14 @@ from ..exchange.network import Network
 from ..learner.handed import HandedAuto
 from ..learning import losses
 from ..learning.explain import Function, Usual
+from ..learning.model import given
 from ..simulator.driver import connected
 from ..simulator.results import Final
 from . import saved
 
 
 class OnlineRows:
-    """The rows of a model over a graph, a round at a time: X (J, d) and y (J,); one device has one row.
+    """The rows of a model over a graph, a round at a time: X (J, d) and y (J, m); one device has one row.
 
     Inputs may have any scale, and NaN where one is missing. `predict` gives the targets, clipped to the range
     seen, or for the logistic loss 2 P(y = +1) - 1; before any label it gives `start`.
@@ -33,14 +34,16 @@ class OnlineRows:
     >>> import domkl, numpy as np
     >>> model, rng = OnlineRows(domkl.Auto(size=200), 2), np.random.default_rng(0)
     >>> for X in rng.uniform(0, 1000, size=(300, 1, 2)):
-    ...     errors = model.learn(X, np.sin(X[:, 0] / 200) + X[:, 1] / 500)
-    >>> bool(abs(model.predict([[500.0, 500.0]])[0] - np.sin(2.5) - 1) < 0.1)
+    ...     errors = model.learn(X, np.sin(X[:, :1] / 200) + X[:, 1:] / 500)
+    >>> bool(abs(model.predict([[500.0, 500.0]])[0, 0] - np.sin(2.5) - 1) < 0.1)
     True
     """
 
-    def __init__(self, settings: Any, d: int, graph: Graph = LONE, dtype: Float = np.float64) -> None:
+    def __init__(
+        self, settings: Any, d: int, graph: Graph = LONE, dtype: Float = np.float64, m: int = 1
+    ) -> None:
         self.settings, self.network = settings, Network(graph, Exchange())
-        self.rows = connected(settings, checks.count("d", d), self.network, dtype)
+        self.rows = connected(settings, checks.count("d", d), self.network, dtype, m)
         self.n = 0  # rounds learnt
         self._seen: Any = None  # the last prediction
 
@@ -58,6 +61,11 @@ class OnlineRows:
         return self.rows.d
 
     @property
+    def m(self) -> int:
+        """How many targets it predicts."""
+        return self.rows.m
+
+    @property
     def graph(self) -> Graph:
         """Who is whose neighbour."""
         return self.network.graph
@@ -68,15 +76,16 @@ class OnlineRows:
         return self.rows.dtype
 
     def predict(self, X: npt.ArrayLike) -> Array:
-        """What to expect before the labels are known. (J, d) -> (J,)"""
+        """What to expect before the labels are known. (J, d) -> (J, m)"""
         return np.array(self._predict(X).y_hat)
 
-    def learn(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Array:
-        """A round: samples (J, d) with their labels (J,); returns the errors of the predictions. (J,)"""
-        prediction, labels = self._predict(X), checks.finite("y", checks.floats("y", y))
-        checks.shape("y", labels, (self.rows.J,), "give one label for each learner")
+    def learn(self, X: npt.ArrayLike, y: npt.ArrayLike, weight: npt.ArrayLike | None = None) -> Array:
+        """A round: samples (J, d), their labels (J, m), NaN where one is not known, and how often each counts
+        (J,); returns the errors of the predictions. (J, m)"""
+        prediction, labels = self._predict(X), checks.finite_or_missing("y", checks.floats("y", y))
+        checks.shape("y", labels, (self.rows.J, self.rows.m), "give one label for each learner and target")
         labels = losses.labels(self.rows.loss, labels)
-        outgoing = self.rows.learn(prediction, labels)
+        outgoing = self.rows.learn(prediction, labels, None, None if weight is None else np.asarray(weight))
         self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         self._seen = None
         self.n += 1
@@ -87,9 +96,9 @@ class OnlineRows:
         self.rows.grow(checks.count("d", d, least=self.d))
         self._seen = None
 
-    def as_function(self, row: int = 0) -> tuple[Function, Usual]:
+    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
         """What learner `row` predicts, as a function of many samples, and the usual values of its inputs."""
-        found: tuple[Function, Usual] = self.rows.as_function(row)
+        found: tuple[Function, Usual] = self.rows.as_function(row, target)
         return found
 
     def handed(self, names: tuple[str, ...] = ()) -> HandedAuto:
@@ -116,7 +125,7 @@ class OnlineRows:
         checks.need(rows["inputs"] == d, f"{d} inputs are {checks.short(rows['inputs'])}")
         is_same = np.array_equal(rows["consensus"]["degree"], graph.deg * (graph.J > 1))
         checks.need(is_same, "it is of another network")
-        made = cls(settings, d, graph, dtype)
+        made = cls(settings, d, graph, dtype, rows["targets"])
         saved.check_network(state["network"], graph, made.rows.parts[0].shape)
         made.n = state["n"]
         made.rows.restore(rows)
@@ -138,8 +147,8 @@ class SingleRows:
 
     passes: ClassVar[int] = 1
 
-    def __init__(self, settings: Any) -> None:
-        self.settings = settings
+    def __init__(self, settings: Any, m: int = 1) -> None:
+        self.settings, self.m = settings, m
         self.d = 0
         self.online: OnlineRows | None = None  # made with the first input
 
@@ -153,21 +162,21 @@ class SingleRows:
         """How many samples were learnt."""
         return 0 if self.online is None else self.online.n
 
-    def predict(self, x: Array) -> float:
-        """The target at x; for the logistic loss 2 P(y = +1) - 1."""
+    def predict(self, x: Array) -> Any:
+        """The target at x, of several (m,); for the logistic loss 2 P(y = +1) - 1."""
         if self.online is None:
-            return float(self.settings.start)
-        return float(self.online.predict(_finite(x)[None])[0])
+            return given(np.full((1, self.m), self.settings.start))
+        return given(self.online.predict(_finite(x)[None]))
 
     def score(self, x: Array) -> float:
         """The target at x; for the logistic loss the log-odds of y = +1."""
         found = self.predict(x)
         return losses.log_odds(found) if self.settings.loss_function.classifies else found
 
-    def learn(self, x: Array, y: float) -> None:
-        """Learn a sample."""
+    def learn(self, x: Array, y: Any, weight: float = 1.0) -> None:
+        """Learn a sample, which counts as often as `weight` says."""
         if self.online is not None:
-            self.online.learn(_finite(x)[None], [y])
+            self.online.learn(_finite(x)[None], np.reshape(y, (1, -1)), [weight])
 
     def predict_dict(self, x: dict[Any, Any]) -> float | None:
         """None: it needs an array."""
@@ -183,12 +192,12 @@ class SingleRows:
         if self.online is not None:
             self.online.grow(d)
         elif d:
-            self.online = OnlineRows(self.settings, d)
+            self.online = OnlineRows(self.settings, d, m=self.m)
         self.d = d
 
-    def as_function(self, row: int = 0) -> tuple[Function, Usual]:
+    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
         """What it predicts, as a function of many samples, and the usual values of its inputs."""
-        return self._taught.as_function(row)
+        return self._taught.as_function(row, target)
 
     def handed(self, names: tuple[str, ...] = ()) -> HandedAuto:
         """What it has learnt, without samples."""
@@ -201,6 +210,7 @@ class SingleRows:
     def restore(self, state: Mapping[str, Any], d: int) -> None:
         """Inverse of `state`, of d inputs; what cannot be such is refused with a ValueError."""
         self.online, self.d = OnlineRows.restored(self.settings, state, d), d
+        self.m = self.online.rows.m
 
     @property
     def _taught(self) -> OnlineRows:

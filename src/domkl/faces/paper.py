@@ -123,7 +123,10 @@ class SinglePaper:
     check = staticmethod(check)
     _placed: Array | None
 
-    def __init__(self, settings: Paper) -> None:
+    m = 1
+
+    def __init__(self, settings: Paper, m: int = 1) -> None:
+        settings.refuse_targets(m)
         check(settings)
         assert settings.kernels is None or isinstance(settings.kernels, KernelSpec)
         self.spec = settings.kernels or KernelSpec()
@@ -166,8 +169,10 @@ class SinglePaper:
         self._place(x)
         return self.y_mean + self.y_scale * self._predict(self._z)
 
-    def learn(self, x: Array, y: float) -> None:
+    def learn(self, x: Array, y: float, weight: float = 1.0) -> None:
         """Learn a sample; an x that is the array last predicted must not have changed since."""
+        if weight != 1:
+            raise InputError(f"a sample weighs {weight:g}; expected 1 with domkl.Paper; use domkl.Auto")
         if not abs(y) <= checks.LARGEST:
             checks.finite("y", checks.floats("y", y))
         self._rows[self.waiting], self._ys[self.waiting] = x, y
@@ -190,7 +195,7 @@ class SinglePaper:
         arrays = self.V, kept.theta, kept.L, kept.q, self._mean, self._factor
         return HandedPaper(*arrays, self.y_mean, self.y_scale, self.loss.name, self.rates, names)
 
-    def as_function(self, row: int = 0) -> tuple[Function, Usual]:
+    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
         """What it predicts, as a function of many samples, and usual values of its inputs: normal ones."""
         kept = self._keep()
         assert kept is not None  # there are samples

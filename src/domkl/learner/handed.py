@@ -59,6 +59,11 @@ class HandedAuto:
         return int(self.rows["inputs"])
 
     @property
+    def targets(self) -> int:
+        """How many targets it predicts."""
+        return int(self.rows["targets"])
+
+    @property
     def loss(self) -> str:
         """The name of its loss."""
         return self.settings.loss
@@ -77,7 +82,7 @@ class HandedAuto:
 
     def start(self, dtype: Float = np.float64) -> AutoRows:
         """The row itself."""
-        made = cast(AutoRows, self.settings.make(1, self.inputs, dtype))
+        made = cast(AutoRows, self.settings.make(1, self.inputs, dtype, self.targets))
         made.restore(as_precise(self.rows, made))
         return made
 
@@ -103,6 +108,7 @@ class HandedPaper:
     """A taught model of kind "paper": kernels, parameters, and the scale that was learnt."""
 
     kind: ClassVar[str] = "paper"
+    targets: ClassVar[int] = 1
 
     V: Array  # (P, D, d)
     theta: Array  # (P, 2D)

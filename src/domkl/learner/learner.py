@@ -41,7 +41,7 @@ from ..exchange.message import (
 from ..learning import losses
 from ..learning.explain import Effects, Function, Usual, effects
 from ..learning.first_order import Step
-from ..learning.model import Each, ModelMaker, Part
+from ..learning.model import Each, ModelMaker, Part, given
 from ..learning.settings import Auto, ModelSettings
 from . import schema
 from .handed import HandedModel
@@ -76,6 +76,8 @@ class Learner:
     name : what its neighbours call it. Learners that know each other's names agree, edge by edge, on the
         rounds that moved their duals, whatever is lost; `Paper` learners that lose nothing may do without.
     inputs : of a sample; `Paper` with given frequencies knows it.
+    targets : how many numbers are predicted, by default one. Of several, `predict` gives and `observe` takes
+        an array (m,), in which NaN is a label that is not known.
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; the same at every learner.
     number : of this learner's life; one that starts again without its state needs a new one.
     engine, dtype : as in `domkl.simulate`; with the same engine, the bits are the simulator's. A handed
@@ -106,6 +108,7 @@ class Learner:
         *,
         name: Hashable = None,
         inputs: int | None = None,
+        targets: int | None = None,
         exchange: Exchange | None = None,
         number: int = 0,
         engine: str = "auto",
@@ -114,9 +117,9 @@ class Learner:
         self.model: Any = Auto() if model is None else model
         self.exchange, self.engine, self.dtype = as_exchange(exchange), engine, checks.float_type(dtype)
         self.name, self.round = name, 0
-        self._row = row_of(self.model, inputs, self.dtype, name, engine, self.exchange)
+        self._row = row_of(self.model, inputs, targets, self.dtype, name, engine, self.exchange)
         self._layout = Layout(self._row.parts)
-        identity = self._row.identity or f"{self.model!r} {self._row.d} {self.dtype}"
+        identity = self._row.identity or f"{self.model!r} {self._row.d} {self._row.m} {self.dtype}"
         self.fingerprint = digest(identity, self.exchange.payload)
         self._known = {neighbour: self._edge(number) for neighbour in distinct(neighbours)}
         self._degrees: dict[Hashable, int] = {}  # of the neighbours, as they sent them
@@ -151,6 +154,11 @@ class Learner:
         return Shapes(self._layout.shape, self._layout.sizes[1], self._row.columns)
 
     @property
+    def targets(self) -> int:
+        """How many numbers it predicts."""
+        return self._row.m
+
+    @property
     def weights(self) -> Array:
         """Weights of its kernels (`Paper`) or experts (`Auto`)."""
         return np.asarray(self._row.weights[0])
@@ -174,12 +182,12 @@ class Learner:
             return None
         return effects(*found, names or [f"x{i}" for i in range(d)], [[i] for i in range(d)])
 
-    def as_function(self) -> tuple[Function, Usual] | None:
-        """What it predicts now, for many samples at once, and usual values of its inputs; None as `explain`.
+    def as_function(self, target: int = 0) -> tuple[Function, Usual] | None:
+        """What it predicts of a target now, for many samples, and usual values of inputs; None as `explain`.
 
         Both hold the parameters of now, and may be called in another thread while it learns on.
         """
-        found: tuple[Function, Usual] | None = self._row.as_function(0)
+        found: tuple[Function, Usual] | None = self._row.as_function(0, target)
         return found
 
     @property
@@ -194,8 +202,8 @@ class Learner:
 
     # Samples
 
-    def predict(self, x: npt.ArrayLike) -> float:
-        """The network's function, as this learner knows it, at x.
+    def predict(self, x: npt.ArrayLike) -> Any:
+        """The network's function, as this learner knows it, at x: a number, or one for each target (m,).
 
         It is remembered until the label comes: experts are judged by what they predicted then.
         """
@@ -207,11 +215,11 @@ class Learner:
             self._asked[key] = kept
             if len(self._asked) > MOST_ASKED:
                 del self._asked[next(iter(self._asked))]
-        return float(found.y_hat[0])
+        return given(found.y_hat)
 
-    def ask(self, x: npt.ArrayLike) -> float:
+    def ask(self, x: npt.ArrayLike) -> Any:
         """The same for whoever wants to know, at any time: nothing is remembered, and no label is awaited."""
-        return float(self._row.predict(self._row.sample(x)[None].copy()).y_hat[0])
+        return given(self._row.predict(self._row.sample(x)[None].copy()).y_hat)
 
     def _predict(self, sample: Array) -> Any:
         key = sample.tobytes()
@@ -219,24 +227,24 @@ class Learner:
             self._seen = key, self._row.predict(sample[None].copy())
         return self._seen[1]
 
-    def observe(self, x: npt.ArrayLike, y: float) -> Update:
+    def observe(self, x: npt.ArrayLike, y: npt.ArrayLike) -> Update:
         """Predict, learn from (x, y), and return the update for the neighbours; closes a round that is open.
 
         A label that comes late is observed when it comes: `step.y_hat` is then what the learner predicts at
         that moment, not what `predict` gave when x was new.
         """
         row = self._row
-        sample, label = row.sample(x), losses.one_label(row.loss, y)
+        sample, label = row.sample(x), losses.one_sample(row.loss, y, row.m)[None]
         if self._pending is not None:
             self.close()
         prediction, weights = self._predict(sample), self.weights
         kept = self._asked.pop(prediction.x.tobytes(), None) if self._asked else None
         earlier = None if kept is None else row.restored(kept)
         alone = row.alone(prediction if earlier is None else earlier)
-        outgoing = row.learn(prediction, label[None], earlier)
+        outgoing = row.learn(prediction, label, earlier)
         self._followed = 0
-        about = float(prediction.y_hat[0]), weights, float(alone[0]) if len(alone) else None
-        self._last = self.round, self.name, float(label), *about
+        about = given(prediction.y_hat), weights, given(alone) if len(alone) else None
+        self._last = self.round, self.name, given(label), *about
         return self._opened(outgoing)
 
     def follow(self) -> Update | None:
@@ -701,7 +709,7 @@ class Learner:
                 "model": schema.about(self.model),
                 "fingerprint": self.fingerprint,
                 "name": self.name,
-                "targets": 1,
+                "targets": self.targets,
                 "round": self.round,
                 "restarts": self._restarts,
                 "neighbours": [[name, edge.state()] for name, edge in self._known.items()],

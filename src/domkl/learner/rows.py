@@ -22,21 +22,34 @@ IN_ENGINES: dict[str, Callable[..., Model]] = {Paper.kind: PaperRow}
 
 
 def row_of(
-    settings: Any, inputs: int | None, dtype: Float, name: Hashable, engine: str, exchange: Exchange
+    settings: Any,
+    inputs: int | None,
+    targets: int | None,
+    dtype: Float,
+    name: Hashable,
+    engine: str,
+    exchange: Exchange,
 ) -> Model:
     """The row of a learner with these settings, or that begins with a taught model (`learner.handed`)."""
     if name is None and getattr(settings, "needs_name", False):
         raise InputError("name is not given; expected one with model Auto(); pass name=")
     taught: Callable[..., Model] | None = getattr(settings, "row", None)
     if taught is not None:
-        return taught(inputs, dtype, engine, exchange)
+        row = taught(inputs, dtype, engine, exchange)
+        if targets not in (None, row.m):
+            raise InputError(f"targets is {targets}; expected {row.m}, as taught; leave it out")
+        return row
     maker = check_model(settings)
     if not getattr(maker, "has_engines", False):
         engines.refuse_choice(engine)
     d = _count(getattr(maker, "inputs", None) if inputs is None else inputs)
+    m = checks.count("targets", 1 if targets is None else targets)
     make = IN_ENGINES.get(getattr(maker, "kind", ""))
-    made: Model = maker.make(1, d, dtype) if make is None else make(maker, d, engine, dtype, exchange)
-    return made
+    if make is None:
+        made: Model = maker.make(1, d, dtype, m)
+        return made
+    maker.refuse_targets(m)
+    return make(maker, d, engine, dtype, exchange)
 
 
 def _count(inputs: int | None) -> int:

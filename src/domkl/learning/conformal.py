@@ -31,7 +31,7 @@ class Errors:
         self.n = 0
 
     def note(self, miss: npt.ArrayLike) -> None:
-        """Add the error of one prediction of each stream. (J,)"""
+        """Add the error of one prediction of each stream (J,), NaN where it is not known."""
         self.misses[:, self.n % KEPT] = np.abs(miss)
         self.n += 1
 
@@ -40,7 +40,10 @@ class Errors:
         known = min(self.n, KEPT)
         age = (self.n - 1 - np.arange(known)) % KEPT
         weights = FADING ** age.astype(np.float64)
-        return np.array([_quantile(row[:known], weights, coverage) for row in self.misses])
+        rows, seen = self.misses[:, :known], ~np.isnan(self.misses[:, :known])
+        return np.array(
+            [weighted_quantile(row[s], weights[s], coverage) for row, s in zip(rows, seen, strict=True)]
+        )
 
 
 class Misses:
@@ -98,7 +101,7 @@ def bounds(
     return guesses - wide, guesses + wide
 
 
-def _quantile(errors: Array, weights: Array, coverage: float) -> float:
+def weighted_quantile(errors: Array, weights: Array, coverage: float) -> float:
     """The least error with enough weight at or below it, where one more error of weight 1 is infinite."""
     order = np.argsort(errors)
     below = np.cumsum(weights[order]) / (weights.sum() + 1)

@@ -96,6 +96,13 @@ class Concept:
             )
         return np.array(found)
 
+    def put_back(self, before: Mapping[str, Array], missing: Any) -> None:
+        """Give targets (J, m) that are missing, and rows without any other, the state of before."""
+        rows = missing.all(1)
+        for field in self.FIELDS:
+            at = missing if field.shape.startswith("J m") else rows
+            getattr(self, field.name)[at] = before[field.name][at]
+
     def reset(self, rows: Any, *names: str) -> None:
         """Give rows the first values of some fields, or of all."""
         for field in self.FIELDS:

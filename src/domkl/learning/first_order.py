@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -85,11 +85,11 @@ class Step(NamedTuple):
 
     t: int
     j: object  # the learner's name
-    y: float
-    y_hat: float  # predicted before y was learnt
+    y: Any  # a number, or one for each of several targets (m,)
+    y_hat: Any  # predicted before y was learnt
     q: Array  # (P,) the weights that made the prediction
     #: Predicted from own samples only when the sample was new; None for models that cannot tell.
-    alone: float | None = None
+    alone: Any = None
 
 
 def init(V: Array, leading: tuple[int, ...] = ()) -> State:

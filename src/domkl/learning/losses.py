@@ -95,18 +95,18 @@ def get(loss: str | Loss) -> Loss:
 def labels(loss: Loss, y: Array, name: str = "y") -> Array:
     """Labels in the form that `loss` needs: unchanged for regression, -1 or +1 for classification.
 
-    Labels outside the bounds of `loss` are refused.
+    Labels outside the bounds of `loss` are refused; NaN is a label that is not known.
     """
     if not loss.classifies:
         return y if loss.bounds is None else _inside(*loss.bounds, y, name)
-    bad = ~np.isin(y, (-1.0, 0.0, 1.0))
+    bad = ~(np.isin(y, (-1.0, 0.0, 1.0)) | np.isnan(y))
     if bad.any():
         found = y[bad].flat[0] if y.ndim else y[()]
         raise InputError(
             f"{name} holds the label {found:g}; expected -1 and +1 (or 0 and 1) for the logistic loss; "
             "map the classes to -1 and +1"
         )
-    return np.where(y > 0, 1.0, -1.0).astype(y.dtype)
+    return np.where(np.isnan(y), y, np.where(y > 0, 1.0, -1.0)).astype(y.dtype)
 
 
 def _inside(low: float, high: float, y: Array, name: str) -> Array:
@@ -139,6 +139,14 @@ def one_label(loss: Loss, y: float, dtype: npt.DTypeLike = np.float64) -> Array:
     """A single label, checked, in the form that `loss` needs. ()"""
     label = checks.finite("y", checks.floats("y", y, dtype))
     return labels(loss, checks.shape("y", label, (), "give one label at a time"))
+
+
+def one_sample(loss: Loss, y: npt.ArrayLike, m: int) -> Array:
+    """The labels of a sample, a number or one for each of m targets, NaN where one is not known. (m,)"""
+    if m == 1:
+        return one_label(loss, np.reshape(y, ()) if np.shape(y) == (1,) else y).reshape(1)  # type: ignore[arg-type]
+    label = checks.shape("y", checks.floats("y", y), (m,), "give one label for each target, NaN for none")
+    return labels(loss, checks.finite_or_missing("y", label))
 
 
 def log_odds(prediction: float) -> float:

@@ -1,8 +1,8 @@
 """The contract of a model: what a runner (`domkl.simulate`, `domkl.Learner`) asks of it.
 
     model.connect(names, near, weight, degree)  # who the rows are, and who their neighbours
-    prediction = model.predict(x)            # x (J, d): what is known before the label
-    outgoing = model.learn(prediction, y, earlier)  # the local step; one message a row, part by part
+    prediction = model.predict(x)            # x (J, d): what is known before the label, y_hat (J, m)
+    outgoing = model.learn(prediction, y, earlier)  # y (J, m); one message a row, part by part
     model.merge(incoming)                    # what the exchange made of the neighbours' messages
     model.state(), model.restore(state)      # everything it knows between two rounds, by name
 
@@ -71,6 +71,7 @@ class Model(ABC):
 
     J: int
     d: int
+    m: int = 1  # targets
     dtype: Float = np.float64  # of the first part that is pulled; messages hold float64 otherwise
     loss: Loss = losses.squared()  # what labels must be
     largest: float = math.inf  # the most that a parameter may be when it is sent
@@ -88,13 +89,17 @@ class Model(ABC):
 
     @abstractmethod
     def predict(self, x: Array) -> Any:
-        """Predict samples (J, d); the result has `y_hat` (J,) and whatever `learn` needs again."""
+        """Predict samples (J, d); the result has `y_hat` (J, m) and whatever `learn` needs again."""
 
     @abstractmethod
-    def learn(self, prediction: Any, y: Array, earlier: Any = None) -> dict[str, Array]:
-        """The local step with labels (J,); returns each part (J, *shape).
+    def learn(
+        self, prediction: Any, y: Array, earlier: Any = None, weight: Array | None = None
+    ) -> dict[str, Array]:
+        """The local step with labels (J, m); returns each part (J, *shape).
 
-        `earlier`: what was predicted when the sample was new, if that is rounds ago.
+        A label may be NaN where m > 1, or where a stream has gaps: it is not known, and moves nothing.
+        `earlier`: what was predicted when the sample was new, if that is rounds ago. `weight` (J,): how often
+        each sample counts, if not once; models need not take it.
         """
 
     def rest(self) -> dict[str, Array] | None:
@@ -125,19 +130,19 @@ class Model(ABC):
         return None
 
     def models(self, prediction: Any) -> Array:
-        """Predictions of each of P kernels or models by itself. (J, P)"""
-        return np.asarray(prediction.y_hat)[:, None]
+        """Predictions of each of P kernels or models by itself. (J, m, P)"""
+        return np.asarray(prediction.y_hat)[..., None]
 
     def alone(self, prediction: Any) -> Array:
-        """What the learners would predict had they never listened; empty where that is not known. (J,)"""
+        """What the learners would predict had they never listened; empty where that is not known. (J, m)"""
         return np.empty(0)
 
     def gaps(self, prediction: Any, around: Array) -> Array:
-        """Sum over neighbours i of f_j(x_j) - f_i(x_j), NaN where that is not known. (J, P)
+        """Sum over neighbours i of f_j(x_j) - f_i(x_j), NaN where that is not known. (J, m, P)
 
         `around` (J, J) is true for learners and their neighbours.
         """
-        return np.full((self.J, 1), np.nan)
+        return np.full((self.J, self.m, 1), np.nan)
 
     def sample(self, x: npt.ArrayLike) -> Array:
         """One sample, checked. (d,)"""
@@ -195,8 +200,8 @@ class Model(ABC):
         """Move one row's parameters a share of the way to the median of its own and the neighbours'."""
         return
 
-    def as_function(self, row: int) -> Any:
-        """What a row predicts for many samples at once, and usual inputs; None if it cannot tell."""
+    def as_function(self, row: int, target: int = 0) -> Any:
+        """What a row predicts of a target for many samples, and usual inputs; None if it cannot tell."""
         return None
 
     def grow(self, d: int) -> None:
@@ -215,8 +220,17 @@ class Model(ABC):
 class ModelMaker(Protocol):
     """Settings of a model: a frozen dataclass, whose repr is part of the learners' fingerprint."""
 
-    def make(self, J: int, d: int, dtype: Float) -> Model:
-        """J rows for samples of d inputs."""
+    def make(self, J: int, d: int, dtype: Float, m: int) -> Model:
+        """J rows for samples of d inputs and m targets."""
+
+
+def given(values: Array) -> Any:
+    """What one row says of each target (1, m): a number where there is one, else (m,).
+
+    >>> given(np.ones((1, 1))), given(np.ones((1, 2)))
+    (1.0, array([1., 1.]))
+    """
+    return float(values[0, 0]) if values.shape[1] == 1 else values[0].copy()
 
 
 def median(own: Array, others: Sequence[Array]) -> Array:

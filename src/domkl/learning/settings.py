@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: The most parameters of `Auto`: time and memory grow with the square, 20,000 take about 2 GB a learner.
 MOST_SIZE = 20_000
+#: What learners of an `Auto` must have in common.
+ALIKE = "model, inputs, targets, dtype and payload"
 #: The most inputs of `Auto`: 4096 take 5 ms a sample and 0.2 GB, and a message of their scale 0.7 MB.
 MOST_INPUTS = 4096
 #: The most frequencies that are drawn, P D d: 1 GiB of them.
@@ -176,18 +178,19 @@ class Auto:
         """The loss as an object."""
         return losses.get(self.loss)._replace(bounds=self.bounds)
 
-    def make(self, J: int, d: int, dtype: Float) -> Model:
-        """J rows for samples of d inputs, called 0, 1 .. until they are connected."""
+    def make(self, J: int, d: int, dtype: Float, m: int = 1) -> Model:
+        """J rows for samples of d inputs and m targets, called 0, 1 .. until they are connected."""
         from .auto import AutoRows
 
-        made = AutoRows(self, d, range(J), np.zeros(J), np.zeros(J), dtype)
+        made = AutoRows(self, d, range(J), np.zeros(J), np.zeros(J), dtype, m)
         alike = {name: value for name, value in describe(self).items() if name not in self.OWN}
-        made.identity, made.must_match = f"{alike} {d} {np.dtype(dtype)}", "model, inputs, dtype and payload"
+        made.identity, made.must_match = f"{alike} {d} {m} {np.dtype(dtype)}", ALIKE
         return made
 
     def check_sizes(self, rows: Mapping[str, Any]) -> None:
         """Raise ValueError unless a state's arrays are as large as it says; `restore` checks the rest."""
-        d, K = rows["inputs"], rows["consensus"]["theta"].shape[-1]
+        d, (m, K) = rows["inputs"], rows["consensus"]["theta"].shape[-2:]
+        checks.need(type(rows["targets"]) is int and rows["targets"] == m > 0, f"it has {m} targets")
         good = type(d) is int and self.check_inputs(d) == rows["scale"]["mean"].shape[-1]
         checks.need(good, f"it has {d} inputs")
         checks.need(self.size - 1 <= K <= self.size, f"size is {self.size} with {K} parameters")
@@ -307,6 +310,12 @@ class Paper:
         if self.kernels is None or isinstance(self.kernels, KernelSpec):
             return (self.kernels or KernelSpec()).draw(d, trial)
         return kernels.check(self.kernels, d, np.asarray(self.kernels).dtype)
+
+    @staticmethod
+    def refuse_targets(m: int) -> None:
+        """Refuse more targets than one."""
+        if m != 1:
+            raise InputError(f"y has {m} targets; expected one with domkl.Paper; use domkl.Auto for several")
 
     @property
     def inputs(self) -> int | None:

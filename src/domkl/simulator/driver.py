@@ -6,6 +6,7 @@ of `learning.model`. A kind of settings that an engine computes by whole blocks 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias, cast
@@ -26,8 +27,10 @@ from ..learning.model import Model, ModelMaker
 from ..learning.settings import Paper
 from .results import STOP, Final, Run, RunOptions, Watched
 
-#: A block of rounds: X (J, B, d) and y (J, B).
+#: A block of rounds: X (J, B, d) and y (J, B), or (J, B, m) of m targets.
 Block: TypeAlias = "tuple[Array, Array]"
+#: What is left of the shape of labels: nothing where there is one target, else (m,).
+Targets: TypeAlias = "tuple[int, ...]"
 #: More rounds than any block has.
 ALL = 1 << 30
 
@@ -41,11 +44,15 @@ class Stepper(Protocol):
 
     @property
     def sums(self) -> Sums:
-        """Over the rounds so far."""
+        """Over the rounds so far, of each target: (J, m) and (J, m, P)."""
+
+    @property
+    def labels(self) -> Array:
+        """How many labels of each target there were. (J, m)"""
 
     @property
     def alone(self) -> Array:
-        """The same of squared errors of who never listens; empty where that is not known. (J,)"""
+        """The sum of squared errors of who never listens; empty where that is not known. (J, m)"""
 
     @property
     def trust(self) -> Array:
@@ -64,7 +71,7 @@ class Stepper(Protocol):
         """theta, lam and L, as far as the model shows them and they are wanted."""
 
     def checked(self, X: Array, y: Array, first: int) -> Block:
-        """A block that begins with round `first`, refused as a whole if it can be known to be wrong."""
+        """A block from round `first` on, y (J, B, m), refused as a whole if it is known to be wrong."""
 
     def advance(self, X: Array, y: Array, first: int) -> Watched:
         """Go through rounds."""
@@ -82,21 +89,25 @@ def drive(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
     with engines.guard(how.engine if kind in BY_BLOCKS else "auto"):
         blocks, (J, T, d), targets = open_stream(X, y, dtype, how.delay)
         network = as_graph(graph, J)
-        steps = make(model, network, d, T, how)
-        y_hat, path = _go_through(steps, blocks, (J, T, d), how)
-        return _run(steps, network, y_hat.reshape(*y_hat.shape, *targets), path, how.every)
+        steps = make(model, network, d, T, how, math.prod(targets))
+        y_hat, path = _go_through(steps, blocks, (J, T, d), targets, how)
+        return _run(steps, network, y_hat, path, how.every, targets)
 
 
 def _go_through(
-    steps: Stepper, blocks: Iterator[Block], form: tuple[int, int, int], how: RunOptions
+    steps: Stepper, blocks: Iterator[Block], form: tuple[int, int, int], targets: Targets, how: RunOptions
 ) -> tuple[Array, list[Array]]:
-    """Every round's predictions (J, T), and the weights of every so many rounds.
+    """Every round's predictions (J, T, *targets), and the weights of every so many rounds.
 
     Blocks are cut into pieces that suit the stepper, the weights' path and who follows.
     """
     predictions, path, done, (J, T, d) = list[Array](), list[Array](), 0, form
     for X, y in blocks:
         checks.shape("X", X, (J, X.shape[1], d), "all blocks need the same form")
+        checks.shape("y", y, (*X.shape[:2], *targets), "all blocks need the same form")
+        if not targets:  # a label that is not known has to be asked for: else NaN is a fault in the data
+            checks.finite("y", y, done)
+        y = y.reshape(*X.shape[:2], -1)
         X, y = steps.checked(X, y, done)
         start = 0
         while start < X.shape[1]:
@@ -104,7 +115,7 @@ def _go_through(
                 path.append(steps.weights.copy())
             until = how.every - done % how.every if how.every else ALL
             piece = slice(start, start + min(steps.most_rounds, until))
-            seen = steps.advance(X[:, piece], y[:, piece], done)
+            seen = _as_given(steps.advance(X[:, piece], y[:, piece], done), targets)
             predictions.append(seen.y_hat)
             start += seen.y_hat.shape[1]
             done += seen.y_hat.shape[1]
@@ -115,35 +126,42 @@ def _go_through(
     return np.concatenate(predictions, axis=1), path
 
 
-def _run(steps: Stepper, graph: Graph, y_hat: Array, path: list[Array], every: int) -> Run:
+def _as_given(seen: Watched, targets: Targets) -> Watched:
+    """With an axis for targets where the labels had one."""
+    y_hat, y, alone = (values.reshape(*values.shape[:2], *targets) for values in seen[:3])
+    return seen._replace(y_hat=y_hat, y=y, alone=alone)
+
+
+def _run(steps: Stepper, graph: Graph, y_hat: Array, path: list[Array], every: int, targets: Targets) -> Run:
     T, sums, weights = y_hat.shape[1], steps.sums, steps.weights
+    labels, form = np.maximum(steps.labels, 1), (graph.J, *targets)
     theta, lam, L = steps.parameters
     sent, in_bytes = steps.traffic(T)
     return Run(
         y_hat=y_hat,
-        mse=sums.squares / T,
-        cv=sums.gaps / T,
+        mse=(sums.squares / labels).reshape(form),
+        cv=(sums.gaps / T).reshape(form),
         theta=theta,
         lam=lam,
         L=L,
         q=weights,
-        kernel_mse=sums.kernel_squares / T,
-        kernel_cv=sums.kernel_gaps / T,
+        kernel_mse=(sums.kernel_squares / labels[..., None]).reshape(*form, -1),
+        kernel_cv=(sums.kernel_gaps / T).reshape(*form, -1),
         q_path=np.array(path) if path else np.empty((0, *weights.shape)),
         q_rounds=np.arange(len(path)) * max(1, every),
         graph=graph,
         sent=sent,
         bytes=in_bytes,
-        alone=steps.alone / T,
+        alone=(steps.alone / labels).reshape(form) if len(steps.alone) else steps.alone,
         trust=steps.trust,
         final=steps.final,
     )
 
 
-def connected(settings: ModelMaker, d: int, network: Network, dtype: Float) -> Model:
+def connected(settings: ModelMaker, d: int, network: Network, dtype: Float, m: int = 1) -> Model:
     """A model with a row for each learner of a graph."""
     graph, near = network.graph, network.neighbours
-    made = settings.make(graph.J, d, dtype)
+    made = settings.make(graph.J, d, dtype, m)
     names = [[graph.names[i] for i in others] for others in graph.neighbours]
     made.connect(graph.names, names, near.weight, near.deg)
     return made
@@ -152,11 +170,12 @@ def connected(settings: ModelMaker, d: int, network: Network, dtype: Float) -> M
 class Rounds:
     """Any model, round by round through its contract; samples wait for labels that come late."""
 
-    def __init__(self, settings: ModelMaker, graph: Graph, d: int, T: int, how: RunOptions) -> None:
+    def __init__(self, settings: ModelMaker, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
         self.settings, self.how, self.network = settings, how, Network(graph, how.exchange)
-        self.model = connected(settings, d, self.network, how.dtype)
+        self.model = connected(settings, d, self.network, how.dtype, m)
         self.most_rounds = 1 if how.is_followed else ALL
-        self.sums, self.alone = Sums.zero(graph.J, 1), np.zeros(graph.J)
+        form = (graph.J, m)
+        self.sums, self.labels, self.alone = Sums.zero(*form, 1), np.zeros(form), np.zeros(form)
         self.waiting: deque[tuple[Array, Any, Array]] = deque()
         self.learnt = 0
 
@@ -187,7 +206,7 @@ class Rounds:
 
     def checked(self, X: Array, y: Array, first: int) -> Block:
         checks.finite_or_missing("X", X)
-        return X, losses.labels(self.model.loss, checks.finite("y", y, first))
+        return X, losses.labels(self.model.loss, checks.finite_or_missing("y", y))
 
     def advance(self, X: Array, y: Array, first: int) -> Watched:
         weights = self.model.weights
@@ -209,12 +228,16 @@ class Rounds:
         return prediction.y_hat, alone
 
     def _count(self, prediction: Any, y: Array) -> Array:
-        """Add up errors and gaps; what own samples only predicted."""
+        """Add up errors, of labels that are known, and gaps; what own samples only predicted."""
         gaps, each = self.model.gaps(prediction, self.network.around), self.model.models(prediction)
-        found = (prediction.y_hat - y) ** 2, gaps.mean(-1) ** 2, (each - y[:, None]) ** 2, gaps**2
+        known = ~np.isnan(y)
+        missed = np.where(known, prediction.y_hat - y, 0)
+        each = np.where(known[..., None], each - y[..., None], 0)
+        found = missed**2, gaps.mean(-1) ** 2, each**2, gaps**2
         self.sums = Sums(*(total + more for total, more in zip(self.sums, found, strict=True)))
+        self.labels = self.labels + known
         alone = self.model.alone(prediction)
-        self.alone = self.alone + (alone - y) ** 2 if len(alone) else alone
+        self.alone = self.alone + np.where(known, alone - y, 0) ** 2 if len(alone) else alone
         return alone
 
 
@@ -223,8 +246,10 @@ class PaperBlocks:
 
     alone, trust, final = np.empty(0), np.empty((0, 0)), None
 
-    def __init__(self, settings: Paper, graph: Graph, d: int, T: int, how: RunOptions) -> None:
+    def __init__(self, settings: Paper, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
+        settings.refuse_targets(m)
         _refuse_cycles(settings.hedge, graph)
+        self.labels = np.zeros((graph.J, 1))
         self.setting = Setting(
             V=kernels.check(settings.draw(d), d, how.dtype),
             graph=graph,
@@ -249,7 +274,7 @@ class PaperBlocks:
 
     @property
     def sums(self) -> Sums:
-        return self.engine.sums
+        return Sums(*(values[:, None] for values in self.engine.sums))
 
     @property
     def weights(self) -> Array:
@@ -272,7 +297,8 @@ class PaperBlocks:
 
     def advance(self, X: Array, y: Array, first: int) -> Watched:
         rows = self.engine.rows  # a part of the network leaves the others' streams unread
-        mine, labels = (X, y) if rows is None else (X[rows], y[rows])
+        self.labels = self.labels + X.shape[1]
+        mine, labels = (X, y[..., 0]) if rows is None else (X[rows], y[rows][..., 0])
         checks.finite("X", mine, first, rows)
         labels = losses.labels(self.setting.loss, checks.finite("y", labels, first, rows))
         with np.errstate(over="ignore", invalid="ignore"):  # reported below, in one line
@@ -282,7 +308,7 @@ class PaperBlocks:
                 f"predictions overflowed after round {first}; expected x and y of moderate size; "
                 "scale them, for example to [0, 1]"
             )
-        return Watched(y_hat, y, np.empty((0, 0)), self.engine.q)
+        return Watched(y_hat[..., None], y, np.empty((len(y_hat), 0)), self.engine.q)
 
 
 def _refuse_cycles(rule: str, graph: Graph) -> None:
@@ -306,20 +332,15 @@ def open_stream(
         first = next(blocks, None)
         if first is None:
             raise InputError("X holds no block; expected blocks of rounds; give at least one")
-        return _again(first, blocks), (first[0].shape[0], 0, first[0].shape[2]), ()
+        return _again(first, blocks), (first[0].shape[0], 0, first[0].shape[2]), first[1].shape[2:]
     whole, labels = checks.floats("X", cast(Array, X), dtype), checks.floats("y", y, dtype)
-    targets = labels.shape[2:]
-    if labels.ndim == 3 and targets == (1,):
-        labels = labels[..., 0]
-    elif labels.ndim == 3:
-        raise InputError(f"y has {targets[0]} targets; expected one; run a network for each of them")
     _check_shapes(whole, labels)
     if delay >= whole.shape[1]:
         raise InputError(
             f"delay is {delay} in {whole.shape[1]} rounds, so no label is learnt; "
             "expected more rounds than delay; give more"
         )
-    return iter([(whole, labels)]), (whole.shape[0], whole.shape[1], whole.shape[2]), targets
+    return iter([(whole, labels)]), (whole.shape[0], whole.shape[1], whole.shape[2]), labels.shape[2:]
 
 
 def _checked(blocks: Iterator[Block], dtype: Float) -> Iterator[Block]:
@@ -340,4 +361,5 @@ def _check_shapes(X: Array, y: Array) -> None:
             f"X has shape {X.shape}; expected (J, T, d): learners, rounds, features; "
             "see domkl.datasets for splitting one table over learners"
         )
-    checks.shape("y", y, X.shape[:2], "give one label for each sample of X")
+    targets = y.shape[2:3] if y.ndim == 3 and y.shape[2] else ()
+    checks.shape("y", y, (*X.shape[:2], *targets), "give a label, or (m,) of them, for each sample of X")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from ..learning.alarms import Judgement, judge_all
 from ..learning.auto import AutoRows
 from ..learning.settings import Auto
 
+if TYPE_CHECKING:
+    from .ahead import Ahead
+
 Progress: TypeAlias = Callable[[int, int], object]
 #: What `progress` returns to end a run after the rounds that are done.
 STOP = "stop"
@@ -29,7 +32,7 @@ STOP = "stop"
 class Watched(NamedTuple):
     """What happened in B rounds, for who watches a run: one round, or a few of them with `Paper`."""
 
-    y_hat: Array  # (J, B)
+    y_hat: Array  # (J, B); (J, B, m) where labels have an axis for targets
     y: Array  # (J, B)
     alone: Array  # (J, B) predicted from own samples only; empty where the model cannot tell
     weights: Array  # (J, n) of the kernels or experts
@@ -53,7 +56,7 @@ class Run:
     """What a simulation gives back: J learners, T rounds, P kernels or models of K parameters."""
 
     y_hat: Array  # (J, T) predicted before the label was learnt; (J, T, m) where y was
-    mse: Array  # (J,) mean squared error
+    mse: Array  # (J,) mean squared error; here and below (J, m), (J, m, P) where y was (J, T, m)
     cv: Array  # (J,) consensus violation
     theta: Array  # (J, P, K) final parameters
     lam: Array  # (J, P, K) final duals
@@ -73,6 +76,8 @@ class Run:
     trust: Array = field(default_factory=lambda: np.empty((0, 0)))
     #: the learners themselves, where `keep_model` asked for them: see `domkl.DOMKL.from_run`
     final: Final | None = field(default=None, repr=False)
+    #: labels, simple guesses and bounds of a run with a horizon: see `domkl.simulator.ahead.Ahead`
+    ahead: Ahead | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         J, T = self.y_hat.shape[:2]

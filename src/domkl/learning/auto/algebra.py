@@ -29,6 +29,13 @@ def mean(values: Array) -> Array:
     return np.asarray(np.add.reduce(values, -1) / values.shape[-1])
 
 
+def mean_known(values: Array) -> Array:
+    """Over the last axis, of what is not NaN; -1 where nothing is known."""
+    known = ~np.isnan(values)
+    count = known.sum(-1)
+    return np.where(count, np.where(known, values, 0).sum(-1) / np.maximum(count, 1), -1.0)
+
+
 def at(rows: Array, values: Array) -> Array:
     """A flag or number of each row, shaped to multiply values (J, ...)."""
     return rows.reshape(*rows.shape, *(1,) * (values.ndim - rows.ndim))

@@ -20,12 +20,12 @@ def usual(rows: AutoRows, row: int) -> explain.Usual:
     return lambda parts: explain.quantile(values, parts)
 
 
-def function(rows: AutoRows, row: int) -> explain.Function:
-    """What device `row` predicts of its first target, for any number of samples (n, d).
+def function(rows: AutoRows, row: int, only: int = 0) -> explain.Function:
+    """What device `row` predicts of target `only`, for any number of samples (n, d).
 
     It holds the parameters of now: it may be asked in another thread while the learner goes on.
     """
-    at, only = slice(row, row + 1), 0  # the first target
+    at = slice(row, row + 1)
     scale, weights = rows.scale, rows.mixture.mixer.weights[row, only]
     columns = rows.consensus.functions(row)[only]  # (3, K)
     beta, expected = rows.recent.beta[row, only].copy(), float(rows.mixture.echo.predict()[row, only])

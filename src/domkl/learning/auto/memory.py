@@ -35,6 +35,7 @@ class Memory(Concept):
         self.allocate(np.float64, J=J, d=d, m=m)
         # Twice as long as needed, so that samples move to the front only every `size` rounds.
         self._X, self._Y, self._end = np.zeros((J, 2 * size, d)), np.zeros((J, 2 * size, m)), 0
+        self._W = np.zeros((J, 2 * size))
 
     @property
     def X(self) -> Array:
@@ -46,12 +47,12 @@ class Memory(Concept):
         """(J, n, m)"""
         return self._Y[:, max(self._end - self.size, 0) : self._end]
 
-    def add(self, x: Array, y: Array) -> None:
-        """A sample of each row. (J, d), (J, m)"""
+    def add(self, x: Array, y: Array, weight: npt.ArrayLike = 1.0) -> None:
+        """A sample of each row, (J, d) and (J, m), and how much it counts (J,)."""
         if self._end == self._X.shape[1]:
             self._X[:, : self.size], self._Y[:, : self.size] = self.X.copy(), self.Y.copy()
-            self._end = self.size
-        self._X[:, self._end], self._Y[:, self._end] = x, y
+            self._W[:, : self.size], self._end = self._W[:, self.size :].copy(), self.size
+        self._X[:, self._end], self._Y[:, self._end], self._W[:, self._end] = x, y, weight
         self._end += 1
         for counter in (self.count, self.useful, self.fresh):
             counter += 1
@@ -81,18 +82,24 @@ class Memory(Concept):
         n = min(n, self.X.shape[1])
         return self.X[row : row + 1, self.X.shape[1] - n :], self.Y[row, self.Y.shape[1] - n :]
 
+    def weights(self, row: int, n: int) -> Array:
+        """How much each of the last n samples of a row counts. (n,)"""
+        return self._W[row, max(self._end - min(n, self.size), 0) : self._end]
+
     def correct(self, row: int, y: Array) -> None:
         """Replace the last labels of a row. (n, m)"""
         self._Y[row, self._end - len(y) : self._end] = y
 
     def state(self) -> dict[str, Any]:
         """Counts and the samples that are kept."""
-        return {**super().state(), "X": self.X.copy(), "Y": self.Y.copy()}
+        W = self._W[:, max(self._end - self.size, 0) : self._end].copy()
+        return {**super().state(), "X": self.X.copy(), "Y": self.Y.copy(), "W": W}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`."""
         super().restore(state)
         n = min((*np.shape(np.asarray(state.get("X"))), 0, 0)[1], self.size)
         X = self._checked(Field(f"J {n} d", missing=True, name="X"), state.get("X"))
-        Y = self._checked(Field(f"J {n} m", name="Y"), state.get("Y"))
-        self._X[:, :n], self._Y[:, :n], self._end = X, Y, n
+        Y = self._checked(Field(f"J {n} m", missing=True, name="Y"), state.get("Y"))
+        W = self._checked(Field(f"J {n}", low=0.0, name="W"), state.get("W"))
+        self._X[:, :n], self._Y[:, :n], self._W[:, :n], self._end = X, Y, W, n

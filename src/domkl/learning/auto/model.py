@@ -22,7 +22,7 @@ from ..fields import Concept
 from ..model import Model, Part, median
 from ..settings import Auto
 from . import explain
-from .algebra import dot, mean
+from .algebra import dot, mean, mean_known
 from .consensus import Consensus, Solved
 from .echo import Echo
 from .features import Features
@@ -54,11 +54,15 @@ class Prediction(NamedTuple):
     """What is known before the label."""
 
     x: Array  # (J, d)
-    y_hat: Array  # (J,) of the first target
     whole: Mixed
     apart: Mixed  # of the experts that use no neighbour's parameters: what the device would predict alone
     solved: Solved | None = None  # None before the first label
     terms: Array | None = None
+
+    @property
+    def y_hat(self) -> Array:
+        """The prediction of each target. (J, m)"""
+        return self.whole.y
 
 
 class Mixture:
@@ -79,12 +83,22 @@ class Mixture:
             scale.unscaled((w * f).sum(-1)), center + width * f, scale.unscaled(mixed), self.echo.last * width
         )
 
-    def learn(self, y: Array, past: Mixed, scale: Scale) -> Array:
-        """Labels (J, m) in widths; returns the experts' squared errors. (J, m, E)"""
+    def learn(
+        self, y: Array, past: Mixed, scale: Scale, missing: npt.NDArray[np.bool_] | None = None
+    ) -> Array:
+        """Labels (J, m) in widths; returns the experts' squared errors. (J, m, E)
+
+        Where a label is `missing` (J, m) nothing is noted.
+        """
+        both = (self.mixer, self.echo)
+        before = None if missing is None else [concept.state() for concept in both]
         center, width = scale.center[..., None], scale.width[..., None]
         self.echo.learn(y - scale.scaled(past.before_echo), past.last / width)
         missed = ((past.experts - center) / width - y[..., None]) ** 2
         self.mixer.learn(missed, self.echo.repeats)
+        if before is not None:
+            for concept, state in zip(both, before, strict=True):
+                concept.put_back(state, missing)
         return np.asarray(missed)
 
     def rescale(self, rows: Any, factor: Array) -> None:
@@ -167,7 +181,7 @@ class AutoRows(Model):
 
     @property
     def weights(self) -> Array:
-        return np.asarray(self.mixture.mixer.weights[:, 0])
+        return np.asarray(self.mixture.mixer.weights.mean(1))
 
     @property
     def columns(self) -> int:  # type: ignore[override]
@@ -186,32 +200,54 @@ class AutoRows(Model):
         f = np.clip(f, low[..., None], high[..., None])
         whole = self.mixture.predict(f[..., WHOLE], low, high, self.scale)
         apart = whole if self.is_lone else self.apart.predict(f[..., LOCAL], low, high, self.scale)
-        return Prediction(x, whole.y[:, 0], whole, apart, solved, terms)
+        return Prediction(x, whole, apart, solved, terms)
 
     def _first(self, x: Array) -> Prediction:
         y, last = np.full((self.J, self.m), self.settings.start), np.zeros((self.J, self.m, 2))
         whole, apart = (
             Mixed(y, np.repeat(y[..., None], n + 1, -1), y, last) for n in (len(WHOLE), len(LOCAL))
         )
-        return Prediction(x, y[:, 0], whole, apart)
+        return Prediction(x, whole, apart)
 
-    def learn(self, prediction: Prediction, y: Array, earlier: Prediction | None = None) -> dict[str, Array]:
-        y = np.asarray(y, np.float64).reshape(self.J, self.m)
+    def learn(
+        self,
+        prediction: Prediction,
+        y: Array,
+        earlier: Prediction | None = None,
+        weight: Array | None = None,
+    ) -> dict[str, Array]:
+        y = np.asarray(y, np.float64)
         past = prediction if earlier is None else earlier
         solved, terms = prediction.solved, prediction.terms
+        weight = np.ones(self.J) if weight is None else weight
+        missing = np.isnan(y) if np.isnan(y).any() else None
+        if missing is not None:
+            weight = weight * self._is_enough(missing)
+            y = np.where(missing, past.whole.y, y)
         if solved is not None and self._bounds_labels:
             y = self.guard.bound(y, past.whole.y)
-        self.memory.add(prediction.x, y)
-        self.scale.note_targets(y)
+        known = y if missing is None else np.where(missing, np.nan, y)
+        self.memory.add(prediction.x, np.where(weight[:, None] > 0, y, known), weight)
+        self.scale.note_targets(known)
         if solved is not None and terms is not None:
-            scaled = self.scale.scaled(y)
-            self._judge(past, scaled)
-            self.trust.note(solved.z, scaled, dot(solved.z[:, None], self.consensus.alone) - scaled)
-            self.consensus.learn(solved, scaled, 2 * self.mixture.echo.weight)
-            self.recent.learn(terms, scaled)
+            scaled, known = self.scale.scaled(y), self.scale.scaled(known)
+            alone = dot(solved.z[:, None], self.consensus.alone)
+            self._judge(past, scaled, missing)
+            self.trust.note(solved.z, known, alone - known)
+            mine = recent = scaled
+            if missing is not None:
+                mine = np.where(missing, alone, scaled)
+                recent = np.where(missing, self.recent.predict(terms), scaled)
+            self.consensus.learn(solved, mine, 2 * self.mixture.echo.weight * weight)
+            self.recent.learn(terms, recent, weight)
         self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
         self.has_learnt = True
         return self._message()
+
+    def _is_enough(self, missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Whether rows (J,) have a label, and of each target that is missing had one before."""
+        never = self.scale.least > self.scale.most
+        return np.asarray(~(missing.all(1) | (missing & never).any(1)))
 
     def rest(self) -> dict[str, Array]:
         if self.is_scaled:
@@ -221,21 +257,27 @@ class AutoRows(Model):
     def _message(self) -> dict[str, Array]:
         return {"theta": self.consensus.theta, "scale": self.scale.number.copy()}
 
-    def _judge(self, past: Prediction, y: Array) -> None:
-        """Weigh the experts by what they predicted, and note errors for the restart."""
-        missed = self.mixture.learn(y, past.whole, self.scale)
+    def _judge(self, past: Prediction, y: Array, missing: npt.NDArray[np.bool_] | None) -> None:
+        """Weigh the experts by what they predicted, and note errors for the restart; none where a label
+        is missing."""
+        missed = self.mixture.learn(y, past.whole, self.scale, missing)
         if not self.is_lone and past.apart.experts.shape[-1] == len(APART):  # else it was lone then
-            self.apart.learn(y, past.apart, self.scale)
-        total = mean((self.scale.scaled(past.whole.y) - y) ** 2)
-        self.recent.watch(total, missed[..., JUDGED].mean(1))
+            self.apart.learn(y, past.apart, self.scale, missing)
+        total, parts = (self.scale.scaled(past.whole.y) - y) ** 2, missed[..., JUDGED].swapaxes(1, 2)
+        if missing is None:
+            self.recent.watch(mean(total), mean(parts))
+            return
+        before = self.recent.state()
+        total, parts = np.where(missing, np.nan, total), np.where(missing[:, None], np.nan, parts)
+        self.recent.watch(mean_known(total), mean_known(parts))
+        self.recent.put_back(before, missing)
 
     def kept(self, prediction: Prediction) -> list[Array]:
         return [prediction.x, *prediction.whole, *prediction.apart]
 
     def restored(self, kept: Sequence[Array]) -> Prediction:
         x, *rest = kept
-        whole, apart = Mixed(*rest[:4]), Mixed(*rest[4:])
-        return Prediction(np.ascontiguousarray(x, np.float64), whole.y[:, 0], whole, apart)
+        return Prediction(np.ascontiguousarray(x, np.float64), Mixed(*rest[:4]), Mixed(*rest[4:]))
 
     def same(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         own = self.scale.number[who][:, None]
@@ -277,8 +319,8 @@ class AutoRows(Model):
         """Restart the recent model where errors have risen; which rows (J,) are to forget all else."""
         repeats, memory = self.mixture.echo.repeats, self.memory
         for j, n in self.recent.alarms(repeats):
-            inputs, y = self._last(j, n)
-            self.recent.teach(j, self.recent.terms(inputs.deviations)[0], y)
+            inputs, y, root = self._last(j, n)
+            self.recent.teach(j, root * self.recent.terms(inputs.deviations)[0], root * y)
             memory.note_alarm(j, n)
             self.mixture.mixer.favour(j, EXPERTS.index("recent"))
             self.apart.mixer.favour(j, APART.index("recent"))
@@ -300,30 +342,35 @@ class AutoRows(Model):
         for j in np.flatnonzero(taken | begins).tolist():
             self._rebuild(j, int(memory.useful[j]))
 
-    def _last(self, j: int, n: int) -> tuple[Any, Array]:
-        """The last n samples of a row, measured: inputs (1, n, d) and targets (n, m)."""
+    def _last(self, j: int, n: int) -> tuple[Any, Array, Array]:
+        """The last n samples of a row, measured: inputs (1, n, d), targets (n, m), and what to multiply them
+        with so that they weigh as they should (n, 1)."""
         x, y = self.memory.last(j, n)
-        rows = slice(j, j + 1)
-        return self.scale.inputs(x, rows), self.scale.scaled(y[None], rows)[0]
+        rows, root = slice(j, j + 1), np.sqrt(self.memory.weights(j, n))[:, None]
+        return self.scale.inputs(x, rows), np.where(root > 0, self.scale.scaled(y[None], rows)[0], 0), root
 
     def _rebuild(self, j: int, n: int) -> None:
         """Let a row know its last n samples only, in its scale; its edges start again."""
         if self._bounds_labels:
             self._recheck(j, n)
-        inputs, y = self._last(j, n)
-        Z = self.features(inputs)[0]
-        own = self.consensus.rebuild(j, Z, y, 2 * float(self.mixture.echo.weight[j]))
-        self.trust.renew(j, Z, y, own)
-        self.recent.teach(j, self.recent.terms(inputs.deviations)[0], y)
+        inputs, y, root = self._last(j, n)
+        Z, learnt = self.features(inputs)[0], root[:, 0] > 0
+        own = self.consensus.rebuild(j, root * Z, root * y, 2 * float(self.mixture.echo.weight[j]))
+        self.trust.renew(j, Z[learnt], y[learnt], own[learnt] / root[learnt])
+        self.recent.teach(j, root * self.recent.terms(inputs.deviations)[0], root * y)
         self.memory.keep(j, len(y))
 
     def _recheck(self, j: int, n: int) -> None:
         """Bound wrong labels among a row's last n; errors noted with them say nothing while they are few."""
-        before = self.memory.last(j, n)[1].copy()
-        after = self.guard.recheck(j, before)
-        if self.memory.count[j] <= self.scale.early and (before != after).any():
-            self._forget_errors(j, after)
-        self.memory.correct(j, after)
+        labels = self.memory.last(j, n)[1].copy()
+        known = ~np.isnan(labels).any(1)
+        if not known.any():
+            return
+        before = labels[known]
+        labels[known] = self.guard.recheck(j, before)
+        if self.memory.count[j] <= self.scale.early and (before != labels[known]).any():
+            self._forget_errors(j, labels)
+        self.memory.correct(j, labels)
 
     def _forget_errors(self, j: int, y: Array) -> None:
         """What a row has noted of errors says nothing any more; y (n, m) are its labels."""
@@ -394,8 +441,8 @@ class AutoRows(Model):
         self.memory = memory
         memory.widen(d)
         if had:
-            self.scale.note_targets(memory.Y.min(1))
-            self.scale.note_targets(memory.Y.max(1))
+            self.scale.note_targets(np.fmin.reduce(memory.Y, 1))
+            self.scale.note_targets(np.fmax.reduce(memory.Y, 1))
             self.scale.publish(memory.count, memory.X, memory.Y)
             self._rebuild_where(np.ones(self.J, bool))
 
@@ -407,23 +454,26 @@ class AutoRows(Model):
 
     # What it shows
 
-    def as_function(self, row: int) -> Any:
-        return (explain.function(self, row), explain.usual(self, row)) if self.is_scaled else None
+    def as_function(self, row: int, target: int = 0) -> Any:
+        return (explain.function(self, row, target), explain.usual(self, row)) if self.is_scaled else None
 
     def alone(self, prediction: Prediction) -> Array:
-        return prediction.apart.y[:, 0]
+        return prediction.apart.y
 
     def models(self, prediction: Prediction) -> Array:
-        return prediction.whole.experts[:, 0]
+        return prediction.whole.experts
 
     def gaps(self, prediction: Prediction, around: Array) -> Array:
-        """Of the common function of the first target; learners on another scale count as alike. (J, 1)"""
-        if prediction.solved is None:
-            return np.zeros((self.J, 1))
-        scores = prediction.solved.z @ self.consensus.theta[:, 0].T  # (J, J) of j's sample by i's parameters
-        same = np.asarray(around, bool) & (self.scale.number[:, None] == self.scale.number)
-        apart = np.where(same, scores.diagonal()[:, None] - scores, 0).sum(1)
-        return np.asarray(apart * self.scale.width[:, 0], np.float64)[:, None]
+        """Of the common function; learners on another scale count as alike. (J, m, 1)"""
+        found = np.zeros((self.J, self.m, 1))
+        if prediction.solved is not None:
+            same = np.asarray(around, bool) & (self.scale.number[:, None] == self.scale.number)
+            for k in range(self.m):
+                # (J, J) of j's sample by i's parameters
+                scores = prediction.solved.z @ self.consensus.theta[:, k].T
+                apart = np.where(same, scores.diagonal()[:, None] - scores, 0).sum(1)
+                found[:, k, 0] = apart * self.scale.width[:, k]
+        return found
 
     @property
     def parameters(self) -> Any:
@@ -452,7 +502,7 @@ class AutoRows(Model):
 
     def state(self) -> dict[str, Any]:
         rows = {name.replace(".", "_"): concept.state() for name, concept in self._concepts().items()}
-        return {"inputs": self.d, **rows}
+        return {"inputs": self.d, "targets": self.m, **rows}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         for name, concept in self._concepts().items():

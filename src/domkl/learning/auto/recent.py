@@ -121,14 +121,14 @@ class Recent(Concept):
         """What it says of terms (J, k). -> (J, m)"""
         return dot(b[:, None], self.beta)
 
-    def learn(self, b: Array, y: Array) -> None:
-        """Take a sample: terms (J, k) and targets (J, m) in widths."""
-        keep = 1 - 1 / self.fade
+    def learn(self, b: Array, y: Array, weight: npt.ArrayLike = 1.0) -> None:
+        """Take a sample: terms (J, k), targets (J, m) in widths, and how much it counts (J,)."""
+        keep, h = 1 - 1 / self.fade, np.reshape(2 * np.asarray(weight), (-1, 1, 1))
         self.age += 1
         missed = mean((self.predict(b) - y) ** 2)
         self.noise = self.noise + (missed - self.noise) / np.minimum(self.age, self.window)
-        self.S = keep * self.S + 2 * b[:, :, None] * b[:, None, :]
-        self.s = keep * self.s + 2 * y[:, :, None] * b[:, None, :]
+        self.S = keep * self.S + h * b[:, :, None] * b[:, None, :]
+        self.s = keep * self.s + h * y[:, :, None] * b[:, None, :]
         self._solve(slice(None))
 
     def teach(self, row: int, B: Array, y: Array) -> None:

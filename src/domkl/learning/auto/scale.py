@@ -356,12 +356,13 @@ class Scale(Concept):
         self.bottom[j], self.top[j] = low[d:], high[d:]
 
     def note_targets(self, y: Array) -> None:
-        """Widen the range of targets by new ones. (J, m)"""
-        self.least, self.most = np.minimum(self.least, y), np.maximum(self.most, y)
+        """Widen the range of targets by new ones (J, m), NaN where one is missing."""
+        self.least, self.most = np.fmin(self.least, y), np.fmax(self.most, y)
 
     def begin_targets(self, row: int, y: Array) -> None:
         """The range of a row's targets is that of these (n, m), whatever came before."""
-        self.least[row], self.most[row] = y.min(0), y.max(0)
+        self.least[row] = np.fmin.reduce(y, 0, initial=LARGEST)
+        self.most[row] = np.fmax.reduce(y, 0, initial=-LARGEST)
 
     # Use
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...base.types import Array
 from ..fields import Concept, field
-from .algebra import mean
+from .algebra import mean, mean_known
 
 
 class Trust(Concept):
@@ -35,7 +35,7 @@ class Trust(Concept):
     """
 
     z: Array = field("J w K", "model")
-    y: Array = field("J w m")
+    y: Array = field("J w m", missing=True)
     own: Array = field("J w", first=-1.0, low=-1.0)  # squared errors alone, -1 where unused
     age: npt.NDArray[Any] = field("J", "int64", low=0)
 
@@ -55,9 +55,10 @@ class Trust(Concept):
         self.allocate(dtype, J=J, m=m, K=K, w=window)
 
     def note(self, z: Array, y: Array, own: Array) -> None:
-        """A sample: features (J, K), targets and the alone function's errors (J, m)."""
-        k, J = self.age % self.window, np.arange(len(z))
-        self.z[J, k], self.y[J, k], self.own[J, k] = z, y, mean(own**2)
+        """A sample: features (J, K), targets and the alone function's errors (J, m), NaN where not known."""
+        k, J, squares = self.age % self.window, np.arange(len(z)), own**2
+        found = mean_known(squares) if np.isnan(squares).any() else mean(squares)
+        self.z[J, k], self.y[J, k], self.own[J, k] = z, y, found
         self.age += 1
 
     def renew(self, row: int, Z: Array, y: Array, own: Array) -> None:
@@ -77,7 +78,8 @@ class Trust(Concept):
         """
         R, n, m, K = theta.shape
         f = self.z[who] @ theta.reshape(R, n * m, K).swapaxes(1, 2)  # (R, w, n m)
-        missed = ((f.reshape(R, -1, n, m) - self.y[who][:, :, None]) ** 2).mean(-1)  # (R, w, n)
+        missed = (f.reshape(R, -1, n, m) - self.y[who][:, :, None]) ** 2
+        missed = mean_known(missed) if np.isnan(self.y[who]).any() else missed.mean(-1)  # (R, w, n)
         seen = self.own[who] >= 0
         count = np.maximum(seen.sum(1), 1)[:, None]
         missed = np.where(seen[..., None], missed, 0)

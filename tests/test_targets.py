@@ -1,0 +1,133 @@
+"""Several targets: columns of one right-hand side, from the simulator to files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import domkl
+import problems
+from domkl.base.errors import PeerError
+from domkl.learner import handed
+
+MODEL = domkl.Auto(size=60)
+M = 3
+
+
+def streams(J=3, T=200, gaps=0.0):
+    """Inputs (J, T, 2) and targets (J, T, 3) of quite different sizes, and the same with labels missing."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(J, T, 2))
+    a, b = X[..., 0], X[..., 1]
+    y = np.stack([np.sin(a) + b, 1e4 + 1e3 * a * b, 1e-3 * (a - b)], -1)
+    y += 0.05 * y.std((0, 1)) * rng.standard_normal(y.shape)
+    return X, y, np.where(rng.uniform(size=y.shape) < gaps, np.nan, y)
+
+
+def late(y_hat, y):
+    """Squared errors of the second half, in variances of the targets. (m,)"""
+    half = y.shape[1] // 2
+    return ((y_hat - y)[:, half:] ** 2).mean((0, 1)) / y.var((0, 1))
+
+
+def test_three_targets_are_learnt_about_as_well_as_each_by_itself():
+    X, y, _ = streams()
+    run = domkl.simulate(X, y, "ring", model=MODEL)
+    single = [domkl.simulate(X, y[..., k], "ring", model=MODEL) for k in range(M)]
+    assert run.y_hat.shape == y.shape
+    assert run.mse.shape == run.alone.shape == run.cv.shape == (3, M)
+    np.testing.assert_allclose(run.mse, ((run.y_hat - y) ** 2).mean(1))
+    assert (late(run.y_hat, y) < 1.2 * late(np.stack([one.y_hat for one in single], -1), y)).all()
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_labels_that_are_missing_cost_little_and_are_no_errors(delay):
+    X, y, some = streams(T=300, gaps=0.3)
+    some[1] = np.where(np.arange(300)[:, None] % 2, np.nan, y[1])  # a learner with half of the samples
+    run = domkl.simulate(X, some, "ring", model=MODEL, delay=delay)
+    whole = domkl.simulate(X, y, "ring", model=MODEL, delay=delay)
+    assert np.isfinite(run.y_hat).all()
+    np.testing.assert_allclose(run.mse, np.nanmean((run.y_hat - some) ** 2, axis=1))
+    assert (late(whole.y_hat, y) < 0.01).all()
+    assert (late(run.y_hat, y) < 0.05).all()
+
+
+def test_a_sample_without_a_label_teaches_nothing():
+    X, y, _ = streams(J=1, T=150)
+    model, other = domkl.DOMKL(model=MODEL), domkl.DOMKL(model=MODEL)
+    for x, label in zip(X[0], y[0], strict=True):
+        model.learn(x, label)
+        other.learn(x, label)
+    for x in 3 * X[0, :20]:
+        other.learn(x, np.full(M, np.nan))
+    at = X[0, :50]
+    before, after = (np.array([one.predict(x) for x in at]) for one in (model, other))
+    np.testing.assert_allclose((after - before) / y.std((0, 1)), 0, atol=0.02)
+
+
+def test_a_target_whose_labels_come_late_is_learnt_then():
+    X, y, _ = streams(J=2, T=400)
+    some = y.copy()
+    some[:, :150, 1] = np.nan
+    run = domkl.simulate(X, some, "path", model=MODEL)
+    assert late(run.y_hat, y)[1] < 0.1
+
+
+def test_devices_have_the_bits_of_the_simulator_and_go_on_from_a_file():
+    X, _, y = streams(T=60, gaps=0.2)
+    run = domkl.simulate(X, y, "ring", model=MODEL)
+    near = domkl.graph.as_graph("ring", J=3).neighbours
+    learners = [domkl.Learner(MODEL, near[j], name=j, inputs=2, targets=M) for j in range(3)]
+    for t in range(60):
+        if t == 30:
+            arrays, meta = learners[1].save()
+            learners[1] = domkl.Learner(MODEL, near[1], name=1, inputs=2, targets=M)
+            learners[1].load(arrays, meta)
+        updates = [one.observe(X[j, t], y[j, t]) for j, one in enumerate(learners)]
+        np.testing.assert_array_equal([one.step.y_hat for one in learners], run.y_hat[:, t])
+        for j, one in enumerate(learners):
+            for i in near[j]:
+                one.receive(i, updates[i])
+
+
+def test_learners_with_other_targets_refuse_each_other():
+    two, three = (domkl.Learner(MODEL, ["b"], name="a", inputs=2, targets=m) for m in (2, 3))
+    with pytest.raises(PeerError, match="targets"):
+        two.receive("b", three.observe([0.0, 1.0], [1.0, 2.0, 3.0]))
+
+
+@pytest.mark.parametrize("graph", [None, "ring"])
+def test_the_front_door_saves_bounds_and_hands_over_several_targets(graph, tmp_path):
+    X, _, y = streams(T=120, gaps=0.1)
+    samples = (X[0], y[0]) if graph is None else (X.swapaxes(0, 1), y.swapaxes(0, 1))
+    model = domkl.DOMKL(graph, model=MODEL)
+    inside = []
+    for t, (x, label) in enumerate(zip(*samples, strict=True)):
+        assert np.shape(model.predict(x)) == (np.shape(label) if t else np.shape(label)[:-1])
+        if t > 60:
+            low, high = model.interval(x, 0.8)
+            inside.append(np.where(np.isnan(label), np.nan, (low <= label) & (label <= high)))
+        model.learn(x, label)
+    assert 0.65 < np.nanmean(inside) < 0.98
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(domkl.DOMKL.load(tmp_path / "model").predict(x), model.predict(x))
+    if graph is None:
+        model.hand_over(tmp_path / "handed")
+        device = domkl.Learner(handed.read(tmp_path / "handed"), ["b"], name="a")
+        moved = device.predict(x) - model.predict(x)
+        np.testing.assert_allclose(moved / np.nanstd(y, (0, 1)), 0, atol=0.05)
+
+
+def test_effects_are_of_the_target_that_is_asked_for():
+    rng = np.random.default_rng(0)
+    model = domkl.DOMKL(model=MODEL)
+    for x in rng.uniform(size=(150, 2)):
+        model.learn(x, [5 * x[0], 3 * x[1]])
+    assert [model.explain(target=k).rows()[0]["input"] for k in range(2)] == ["x0", "x1"]
+
+
+def test_one_target_has_the_same_bits_whether_its_labels_have_an_axis_or_not():
+    X, y = problems.streams(3, 60, 2)
+    flat, deep = (domkl.simulate(X, labels, "ring", model=MODEL) for labels in (y, y[..., None]))
+    for name in ("y_hat", "mse", "alone", "cv"):
+        np.testing.assert_array_equal(getattr(deep, name)[..., 0], getattr(flat, name))
