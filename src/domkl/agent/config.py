@@ -23,6 +23,7 @@ from ..datasets.encoder import Encoder
 from ..datasets.readers import queries
 from ..exchange.message import PAYLOADS
 from ..learning import alarms, conformal, settings
+from ..learning.horizon import Horizon, horizon
 from ..learning.settings import Auto, ModelSettings, Paper
 from ..watch import Access
 from ..watch.access import SHORTEST
@@ -123,6 +124,7 @@ class StreamSection(_WithLogin):
     high: tuple[float, ...] = ()
     target_low: float | None = None
     target_high: float | None = None
+    horizon: str = ""  # forecast the target's values to come: "1h", "1h..24h", "30min,6h", "24 rows"
     journal: bool = False
     dead_letters: str | None = None  # file of refused rows; "" nowhere; None beside the checkpoints
 
@@ -134,6 +136,8 @@ class StreamSection(_WithLogin):
         self._goes_with(key, self.kind == "topic", "kind is topic")
         wrong = f"follow is true and kind is {self.kind}; expected a file or a database; leave follow out"
         need_that(not self.follow or self.kind in STORED, wrong)
+        if self.horizon:
+            horizon(self.horizon)  # refuses what is none
         self._check_database()
         self._check_topics()
         self._check_broker()
@@ -512,6 +516,11 @@ class AgentConfig:
         self.http.check_tls(self.transport)
 
     @property
+    def horizon(self) -> Horizon | None:
+        """How far ahead it forecasts; None where it predicts what belongs to the inputs."""
+        return horizon(self.stream.horizon) if self.stream.horizon else None
+
+    @property
     def taught(self) -> str | None:
         """The file of a model that was taught before, where [model] names one."""
         return getattr(self.model, "path", None)
@@ -570,6 +579,14 @@ class AgentConfig:
         need_that(self.output.alarm_rate is None or not classifies, wrong)
         if model.has_rates:
             model.rates_at(0)  # type: ignore[union-attr]  # refuses rates that only the stream's length would tell
+        if stream.horizon:
+            wrong = "[stream] horizon is given with [model] {}; expected kind auto of numbers; leave horizon out"
+            kind = "path" if self.taught else getattr(model, "kind", "auto")
+            need_that(kind == "auto" and not classifies, wrong.format(kind if kind != "auto" else "loss logistic"))
+            wrong = "[stream] horizon is given with [rounds] mode sync; expected async; leave mode out"
+            need_that(self.rounds.mode != "sync", wrong)
+            wrong = "[stream] horizon is given with [output] alarm_rate; expected one of them; leave one out"
+            need_that(self.output.alarm_rate is None, wrong)
         wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"
         need_that(self.rounds.mode != "async" or getattr(model, "hedge", "") != "messages", wrong)
 
@@ -621,7 +638,7 @@ class AgentConfig:
         out, is_guest = self.output, bool(self.stream.broker)
         state = f"{out.topic}/state" if is_guest else f"{self._own}{STATE}"
         about = out.topic, state, is_guest, out.unit, out.device_class, out.discovery_prefix
-        return Device(self.network, self.name, self.target, *about)
+        return Device(self.network, self.name, self.target, *about, bool(self.stream.horizon))
 
     @property
     def entities(self) -> dict[str, bool]:

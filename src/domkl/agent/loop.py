@@ -20,9 +20,11 @@ import numpy as np
 
 from ..base import checks
 from ..learning.first_order import Step
+from ..learning.forecast import Origin
 from ..learning.settings import weight_names
 from ..watch import Feed
 from . import transports
+from .ahead import Ahead
 from .config import AgentConfig
 from .logs import Refused, tell
 from .making import keep_columns, make
@@ -111,11 +113,15 @@ class Progress:
 
     def account(self, y: float, y_hat: float, step: Step | None = None) -> None:
         """It was learnt, and this had been predicted; `step` has what own samples only predicted."""
+        alone = None if step is None or step.alone is None else y - self._in_unit(step.alone)
+        self.note_errors(y - self._in_unit(y_hat), alone)
+
+    def note_errors(self, missed: float, alone: float | None) -> None:
+        """By how much a prediction was wrong, and by how much it had been with own samples only."""
         self.samples += 1
-        self._error = self._moved(self._error, y - self._in_unit(y_hat))
-        if step is not None and step.alone is not None:
-            before = 0.0 if self._alone is None else self._alone
-            self._alone = self._moved(before, y - self._in_unit(step.alone))
+        self._error = self._moved(self._error, missed)
+        if alone is not None:
+            self._alone = self._moved(0.0 if self._alone is None else self._alone, alone)
 
     @classmethod
     def of(cls, config: AgentConfig, scaling: Scaling) -> Progress:
@@ -191,6 +197,8 @@ class Agent:
         keep_columns(given, config)
         self.transport = transport or transports.make(config.transport_settings())
         self.store = Store.of(config)
+        ahead = config.horizon
+        self.ahead = self.store.ahead = None if ahead is None else Ahead(ahead, config.inputs)
         restored, graph = self._restore(), self.store.graph
         names = self.store.names if graph else config.neighbours
         near = Neighbourhood(self.learner, config.rounds, names, graph, self.store.addresses, restored)
@@ -323,7 +331,7 @@ class Agent:
 
         Where nobody waits it is predicted before anything that takes long.
         """
-        is_early = reading.x is not None and not self.neighbourhood.in_step
+        is_early = reading.x is not None and not self.neighbourhood.in_step and self.ahead is None
         found = self._guarded(reading, self._predict) if is_early else None
         self._between_rounds()
         self.store.take(reading)
@@ -345,9 +353,14 @@ class Agent:
             self.rows.note(fault_of(error), reading.index, *(reading.source or (None, reading)))
             return None
 
-    def _predict(self, reading: Reading) -> tuple[Any, float]:
-        """The inputs and their prediction, or those that wait for this label."""
+    def _predict(self, reading: Reading) -> tuple[Any, Any]:
+        """The inputs and their prediction, or those that wait for this label; forecasts that it makes known."""
         x, round = reading.x, self.learner.round + (self.learner.waiting and not self.neighbourhood.in_step)
+        if self.ahead is not None:
+            found = self.ahead.forecast(self.learner, reading)
+            self.predictions.write_ahead(reading, round, found, self.ahead)
+            self.progress.note_prediction(reading)
+            return found.rows, None
         if x is None:
             waited = self.store.take_label(str(reading.id))
             if waited is None:
@@ -361,9 +374,12 @@ class Agent:
             self.store.expect_label(reading.id, x, y_hat)
         return x, y_hat
 
-    def _use(self, x: Any, y_hat: float, reading: Reading) -> None:
+    def _use(self, x: Any, y_hat: Any, reading: Reading) -> None:
         """Open a round if there is a label."""
-        if reading.y is not None:
+        if self.ahead is not None:
+            for row in x:
+                self._learn_ahead(self.ahead, row)
+        elif reading.y is not None:
             self._learn(x, reading.y, y_hat)
             self.predictions.label(reading)
         self.rows.note_used()
@@ -378,6 +394,15 @@ class Agent:
         self.progress.account(y, y_hat, self.learner.step)
         if update.round:  # the first error says nothing about the learner
             self.store.errors.note(y - y_hat)
+
+    def _learn_ahead(self, ahead: Ahead, row: Origin) -> None:
+        """A round for a forecast whose labels are known."""
+        self._opened_at = time.monotonic()
+        self.progress.start_round(self._opened_at)
+        update, missed, alone = ahead.learn(self.learner, row)
+        self._is_open = True
+        self.store.remember(update.round, self.messages.send(update), self._durable())
+        self.progress.note_errors(missed, alone)
 
     def _close_or_ask(self) -> None:
         """Close the round that has just been opened, or ask for what it misses."""

@@ -23,7 +23,9 @@ from ..datasets.encoder import Encoder
 from ..exchange.message import Exchange
 from ..faces.estimator import DOMKL
 from ..learner import Learner, handed
+from ..learner.rows import digest
 from ..learner.handed import HandedModel
+from ..learning.forecast import Forecaster
 from ..learning.settings import KINDS
 from .config import LONGEST_ROW, STORED, TABLES, AgentConfig
 from .logs import tell
@@ -260,13 +262,17 @@ def make(config: AgentConfig, number: int = 0) -> tuple[AgentConfig, Learner]:
         model, config = config.model, with_columns(config)
     kind = KINDS[model.kind]
     config = dataclasses.replace(config, rounds=config.rounds.suited(kind))
+    ahead = config.horizon
     learner = Learner(
         model,
         config.neighbours,
         name=config.name,
-        inputs=config.inputs,
+        inputs=config.inputs if ahead is None else Forecaster(ahead, config.inputs).inputs,
+        targets=None if ahead is None else len(ahead.leads),
         exchange=Exchange(config.payload),
         number=number,
         dtype=np.dtype(config.dtype_for(kind)),
     )
+    if ahead is not None:  # those of other leads learn something else
+        learner.fingerprint = digest(learner.fingerprint, ahead)
     return config, learner

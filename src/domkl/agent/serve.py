@@ -179,7 +179,7 @@ class Explaining:
     def __init__(self, config: AgentConfig) -> None:
         columns, encoder = encoding_of(config.columns, config.takes_missing)
         about = About() if encoder is None else About(encoder.inputs, columns=columns)
-        self.is_possible = 0 < config.inputs <= explain.MOST_INPUTS
+        self.is_possible = 0 < config.inputs <= explain.MOST_INPUTS and config.horizon is None
         self._answers, self._rate = 0 < config.inputs <= MOST_ASKED, Rate(A_SECOND, burst=3)
         self._named = about.groups(config.inputs)
         self._span = Scaling.of(config.stream, config.inputs).target_span
@@ -349,7 +349,8 @@ def service_of(agent: Agent, address: tuple[str, int]) -> Service:
         publish=http.publish,
         alarming=config.output.alarm_rate is not None,
     )
-    asking = Asking(config, agent.learner, agent.predictions) if http.publish == "full" else None
+    answers = http.publish == "full" and config.horizon is None  # forecasts are of the last reading only
+    asking = Asking(config, agent.learner, agent.predictions) if answers else None
     who: dict[str, Any]
     who = {"access": http.access(), "tls": http.context(config.transport)} if http.listen else {}
     service = Service(address, agent.status, agent.metrics, feed=feed, predict=asking, **who)
