@@ -580,9 +580,13 @@ class AgentConfig:
         if model.has_rates:
             model.rates_at(0)  # type: ignore[union-attr]  # refuses rates that only the stream's length would tell
         if stream.horizon:
-            wrong = "[stream] horizon is given with [model] {}; expected kind auto of numbers; leave horizon out"
+            wrong = (
+                "[stream] horizon is given with [model] {}; expected kind auto of numbers; leave horizon out"
+            )
             kind = "path" if self.taught else getattr(model, "kind", "auto")
-            need_that(kind == "auto" and not classifies, wrong.format(kind if kind != "auto" else "loss logistic"))
+            need_that(
+                kind == "auto" and not classifies, wrong.format(kind if kind != "auto" else "loss logistic")
+            )
             wrong = "[stream] horizon is given with [rounds] mode sync; expected async; leave mode out"
             need_that(self.rounds.mode != "sync", wrong)
             wrong = "[stream] horizon is given with [output] alarm_rate; expected one of them; leave one out"

@@ -23,8 +23,8 @@ from ..datasets.encoder import Encoder
 from ..exchange.message import Exchange
 from ..faces.estimator import DOMKL
 from ..learner import Learner, handed
-from ..learner.rows import digest
 from ..learner.handed import HandedModel
+from ..learner.rows import digest
 from ..learning.forecast import Forecaster
 from ..learning.settings import KINDS
 from .config import LONGEST_ROW, STORED, TABLES, AgentConfig

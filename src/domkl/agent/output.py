@@ -343,7 +343,9 @@ class Predictions:
         if reading.time is not None:
             record["time"] = iso(reading.time, "milliseconds")
         curve = self._curve(reading, found, ahead)
-        nearest: dict[str, Any] = {key: curve[0][key] for key in ("lead", "y_hat", "low", "high") if key in curve[0]}
+        nearest: dict[str, Any] = {
+            key: curve[0][key] for key in ("lead", "y_hat", "low", "high") if key in curve[0]
+        }
         record |= {"target": self._target, **nearest, "forecast": curve}
         if reading.y is not None:
             record["now"] = self._scaling.original(reading.y)

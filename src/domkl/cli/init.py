@@ -152,7 +152,11 @@ def add_to(commands: Any) -> None:
     add("--folder", default=FOLDER, metavar="DIR", help="a new folder for the files (default: %(default)s)")
     add("--target", metavar="COLUMN", help="what to predict")
     text = "forecast its values to come, so far ahead: 1h, 1h..24h, 30min,6h, 24 rows"
-    add("--horizon", metavar="H", help=f"{text} (default: the value that belongs to a reading's other columns)")
+    add(
+        "--horizon",
+        metavar="H",
+        help=f"{text} (default: the value that belongs to a reading's other columns)",
+    )
     add("--features", metavar="A,B", help="columns to predict from (default: all others)")
     add("--drop", metavar="A,B", help="columns to leave out")
     add("--time", metavar="COLUMN", help="when a reading was, or two columns: date,time (default: guessed)")
