@@ -148,12 +148,13 @@ def test_somebody_at_a_terminal_is_asked(here, capsys, monkeypatch):
         def isatty(self):
             return True
 
-    answers = iter(["north.csv", "temp"])
+    answers = iter(["north.csv", "temp", "2 rows"])
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("builtins.input", lambda question: next(answers))
     assert cli.main(["init"]) == 0
     assert "agents has 1 device that predicts temp from when, humid, site:" in capsys.readouterr().out
-    assert config.load(here / "agents" / "north.toml", {}).target == "temp"
+    found = config.load(here / "agents" / "north.toml", {})
+    assert (found.target, found.horizon.names) == ("temp", ("2 rows",))
 
 
 def test_values_are_toml_whatever_they_hold(tmp_path):

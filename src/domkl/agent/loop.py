@@ -354,7 +354,7 @@ class Agent:
             return None
 
     def _predict(self, reading: Reading) -> tuple[Any, Any]:
-        """The inputs and their prediction, or those that wait for this label; with a horizon what is known now."""
+        """The inputs and their prediction, or those that wait for this label; what is known of forecasts."""
         x, round = reading.x, self.learner.round + (self.learner.waiting and not self.neighbourhood.in_step)
         if self.ahead is not None:
             found = self.ahead.forecast(self.learner, reading)

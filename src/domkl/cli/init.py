@@ -356,6 +356,8 @@ def _ask(args: argparse.Namespace) -> None:
         args.topic = input("Topics, + stands for any name [sensors/+]: ").split() or ["sensors/+"]
         args.user = args.user or input("User at the broker (empty: none): ").strip() or None
     args.target = args.target or input("Column to predict: ").strip()
+    ahead = "How far ahead, such as 1h or 1h..24h (empty: what belongs to the other columns): "
+    args.horizon = args.horizon or input(ahead).strip() or None
 
 
 def _tell(args: argparse.Namespace, folder: Path, names: list[str], columns: Columns) -> None:
