@@ -4,8 +4,8 @@
 
 A reading's time runs from its publication until its prediction is back from the broker. `alone` are the same
 three agents without neighbours; `alike` are neighbours that learn the same from the same inputs, `unlike`
-neighbours of which one has the opposite labels, so that messages are refused. Cases take turns, and their times
-count together: the machine's speed changes.
+neighbours of which one has the opposite labels, so that messages are refused. Cases take turns and their
+times count together, as the speed of a machine changes.
 """
 
 from __future__ import annotations
