@@ -106,7 +106,7 @@ def test_bounds_hold_what_they_should_in_each_state():
 def test_a_limit_is_kept_and_only_found_where_it_is_one():
     times, X, y = series(200)
     stated = run(times, X, y - 10, "1h", least=0.0, most=3.0).y_hat
-    assert stated.min() >= 0 and stated.max() <= 3
+    assert 0 <= stated.min() <= stated.max() <= 3
     device = Forecaster(horizon("1h"), 0)
     for hour in range(300):
         device.observe(HOUR * hour, 40.0 + hour % 5)
