@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import domkl
+from domkl import cli
 from domkl.base.errors import InputError
 from domkl.learning.forecast import Forecaster
 from domkl.learning.horizon import horizon
@@ -210,3 +211,30 @@ def test_wrong_use_is_refused():
         domkl.DOMKL(least=0)
     with pytest.raises(InputError, match="no time; expected"):
         domkl.DOMKL(horizon="1h").learn([1.0], 2.0)
+
+
+def test_a_raw_file_becomes_its_next_hours_with_bounds(tmp_path, capsys):
+    """Rows after the last target tell what is known ahead."""
+    _, X, y = series(72)
+    days = [f"2024-05-{1 + t // 24:02} {t % 24:02}:00" for t in range(75)]
+    lines = [
+        f"{when},{X[0, t, 0] if t < 72 else 0.5},{y[0, t] if t < 72 else ''}" for t, when in enumerate(days)
+    ]
+    (tmp_path / "shop.csv").write_text("\n".join(["time,promotion,demand", *lines]))
+    options = ["--target", "demand", "--horizon", "1h..3h", "--future", "promotion", "--size", "40"]
+    assert cli.main(["predict", str(tmp_path / "shop.csv"), *options]) == 0
+    heads, *rows = capsys.readouterr().out.splitlines()
+    assert heads == "lead,time,y_hat,low,high"
+    assert [row.split(",")[:2] for row in rows] == [
+        [f"{h + 1}h", f"2024-05-04T0{h}:00:00Z"] for h in range(3)
+    ]
+    assert all(low < y_hat < high for y_hat, low, high in (map(float, row.split(",")[2:]) for row in rows))
+    assert (
+        cli.main(
+            ["run", "--data", str(tmp_path / "shop.csv"), *options, "--out", str(tmp_path / "r"), "--json"]
+        )
+        == 0
+    )
+    capsys.readouterr()
+    assert cli.main(["predict", str(tmp_path / "r" / "model.domkl")]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == rows
