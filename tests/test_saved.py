@@ -160,7 +160,7 @@ def test_a_model_of_tiny_or_huge_labels_is_saved_and_loaded(tmp_path, size):
 
 @pytest.mark.parametrize(
     ("where", "value"),
-    [("recent age", -5), ("memory count", -1), ("consensus n", 10**6), ("scale number", -1)],
+    [("recent age", -5), ("memory count", -1), ("inverse n", 10**6), ("scale number", -1)],
 )
 def test_counts_that_cannot_be_are_refused(tmp_path, where, value):
     one, _, _ = model("auto, network, early")

@@ -33,7 +33,7 @@ def add_horizon(add: Callable[..., Any]) -> None:
     add(
         "--horizon",
         metavar="H",
-        help='how far ahead to forecast: 1h, "24 rows", 1h,6h or 1h..24h (of the shipped stations also: hours)',
+        help='how far ahead to forecast: 1h, "24 rows", 1h,6h or 1h..24h (stations: also hours)',
     )
     add("--future", metavar="A,B", help="columns that are known ahead, such as a forecast of the weather")
     add("--least", type=float, metavar="Y", help="the target is never below (0 is found where it holds)")
@@ -128,7 +128,8 @@ def run(args: argparse.Namespace) -> None:
             {**about, "leads": rows, "notes": notes, "files": [str(path) for path in files.values()]}
         )
         return
-    title = f"{series.table.name}: {series.table.target} ahead, {plural(J, 'learner')}, {plural(T, 'reading')} each"
+    who = f"{plural(J, 'learner')}, {plural(T, 'reading')} each"
+    title = f"{series.table.name}: {series.table.target} ahead, {who}"
     show.sheet(ahead.sheet(rows, title, J))
     console = show.console()
     for note in (*series.notes, *(f"refused {fault}" for fault in series.table.faults)):
@@ -161,7 +162,7 @@ def go_on(model: Forecasts, args: argparse.Namespace, coverage: float) -> None:
     """Forecast from a saved model's last readings; from newer ones where --data has some."""
     if args.data is not None:
         raise InputError(
-            "--data is given with a model that has a horizon; expected none: it forecasts from its last reading; "
+            "--data is given with a model that has a horizon; expected none, as it goes on by itself; "
             "use `domkl predict FILE --horizon` to learn a table"
         )
     rows = ahead.forecast_rows(model, coverage)

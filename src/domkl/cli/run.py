@@ -169,11 +169,8 @@ def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
     """The experiment with the options' values in place of its own."""
     if args.data is not None and args.experiment == DEFAULT:
         chosen = dataclasses.replace(chosen, model=Auto())  # the file's size was chosen for the stations
-    given = {
-        name: value
-        for name, value in (("horizon", ahead.hours_of(args)), ("split", args.split))
-        if value is not None
-    }
+    pairs = (("horizon", ahead.hours_of(args)), ("split", args.split))
+    given: dict[str, Any] = {name: value for name, value in pairs if value is not None}
     chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, **given))
     return options.choose_model(args, chosen)
 

@@ -139,7 +139,7 @@ class Forecasts(DOMKL):
         if self._rows is None:
             if X.ndim != 2:
                 raise InputError(
-                    f"x has shape {X.shape[self.graph is None :]}; expected (d,), or (J, d) of a network; reshape it"
+                    f"x has shape {X.shape[self.graph is None :]}; expected (d,), or (J, d); reshape it"
                 )
             graph = LONE if self.graph is None else as_graph(self.graph, len(X))
             self._rows = AheadRows(
@@ -155,7 +155,7 @@ class Forecasts(DOMKL):
         return self._rows
 
     def predict(self, x: None = None) -> Any:  # type: ignore[override]
-        """The forecast of each lead from the last reading: (H,), or (J, H) of a network; one lead is a number."""
+        """The forecast of each lead from the last reading: (H,), or (J, H); of one lead a number."""
         if x is not None:
             raise InputError(
                 "predict() has an x and the model a horizon; expected none: forecasts are of the last reading"
@@ -183,7 +183,7 @@ class Forecasts(DOMKL):
         raise InputError("the model has a horizon; expected DOMKL() without, to explain; leave horizon out")
 
     def save(self, path: Any) -> None:
-        """Write everything to a file, readings that wait for labels among it; `DOMKL.load` goes on from it."""
+        """Write everything to a file, what waits for labels among it; `DOMKL.load` goes on from it."""
         rows = self.rows
         saved.refuse_untaught(self.n)
         state = {

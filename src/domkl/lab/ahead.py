@@ -1,4 +1,4 @@
-"""Forecasts of a user's own table: its series by learner, a run over them, and what people want to know of it."""
+"""Forecasts of a user's own table: its series by learner, a run over them, and its errors by lead."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_LINES = 200_000
 LEGEND = {
     "RMSE": "root of the mean squared error of forecasts made before their label",
     "alone": "the same, had each learner its own readings only",
-    "simple guess": "the least RMSE of: last value, same time yesterday, same time last week, mean of the hour",
+    "simple guess": "the least RMSE of: last value, same time yesterday or last week, mean of the hour",
     "in 90 %": "share of labels inside of the bounds that are to hold 90 %",
 }
 
@@ -102,6 +102,7 @@ def series_of(
 def stations() -> Series:
     """The series of the shipped stations."""
     split = station_series.load_readings()
+    assert split.times is not None
     names = tuple(station_series.COLUMNS)[1:]
     T = int(np.flatnonzero(np.isfinite(split.y).any(0))[-1]) + 1
     table = Table("stations", split.X[0], split.y[0], names, "temperature", None, times=split.times[0])

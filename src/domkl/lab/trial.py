@@ -415,7 +415,7 @@ def _guesses(source: Source, loss: Loss) -> dict[str, Array]:
 
 
 def _categories(source: Source) -> NDArray[np.int_] | None:
-    """Which of the values of its categories each sample has, as one number (J, T); None where they are too many."""
+    """The categories of each sample as one number (J, T); None where there are none, or too many."""
     columns, (J, T, _) = source.columns, source.split.X.shape
     named = [] if columns is None else [f"{name}=" for name in columns.categories]
     places = [i for i, each in enumerate(source.inputs) if each.startswith(tuple(named))] if named else []

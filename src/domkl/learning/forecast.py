@@ -187,8 +187,8 @@ class Spread(Concept):
     the last |e| / s times s, as in `learning.conformal`.
     """
 
-    SHRINK = 4.0
-    FLOOR = 0.02  # the least scale, in mean errors
+    SHRINK = 1.0
+    FLOOR = 0.01  # the least scale, in mean errors
     COLUMNS = 8
 
     week: Array = field("H 168", low=0.0)
@@ -213,19 +213,23 @@ class Spread(Concept):
         logs = self.logs.predict(columns) + np.log(np.maximum(self.whole, 1e-300))
         top = np.log(np.maximum(self.whole, 1e-300))
         model = np.exp(np.clip(logs, top - 4, top + 2))
-        return np.maximum(np.stack([hourly, model], -1), 1e-12)
+        return np.asarray(np.maximum(np.stack([hourly, model], -1), 1e-12))
 
     def _towards(self, mean: Array, n: Array, other: Array) -> Array:
-        return np.asarray((n * mean + self.SHRINK * other) / (n + self.SHRINK))
+        """A mean of n errors, drawn towards another by the weight of `SHRINK` errors, as logarithms."""
+        least = np.maximum(0.1 * self.FLOOR * self.whole, 1e-300)
+        logs = n * np.log(np.maximum(mean, least)) + self.SHRINK * np.log(np.maximum(other, least))
+        return np.asarray(np.exp(logs / (n + self.SHRINK)))
 
     def learn(self, phases: Array, columns: Array, scales: Array, errors: Array) -> None:
         """Errors (H,) of forecasts for which `scales` gave this, NaN where a lead has none."""
         h = np.flatnonzero(np.isfinite(errors))
         e, i = np.abs(errors[h]), hour_of(phases[h])
         s = scales[h]
-        self.score[h] += np.where(self.n[h] > 0, 0.01, 0)[:, None] * (np.log(s) + e[:, None] / s - self.score[h])
-        # Where the target hardly moves, as in closed hours, any bounds hold: that says nothing about other hours.
-        told = (self.n[h] > 0) & (s[:, 0] > 2 * self.FLOOR * self.whole[h])
+        score = np.log(s / np.maximum(self.whole[h, None], 1e-300)) + np.minimum(e[:, None] / s, 20)
+        self.score[h] += np.where(self.n[h] > EARLY, 0.01, 0)[:, None] * (score - self.score[h])
+        # Where the target hardly moves, as in closed hours, any bounds hold: that says nothing of others.
+        told = (self.n[h] > 1) & (s[:, 0] > 2 * self.FLOOR * self.whole[h])
         rows = h[told]
         self.ratios[rows, :, :-1] = self.ratios[rows, :, 1:]
         self.ratios[rows, :, -1] = e[told, None] / s[told]
@@ -249,7 +253,7 @@ class Spread(Concept):
             known = int(min(self.told[h], KEPT))
             ages = np.arange(known - 1, -1, -1)
             ratios = self.ratios[h, way, KEPT - known :]
-            found[h] = weighted_quantile(ratios, FADING**ages, coverage) * scales[h, way]
+            found[h] = weighted_quantile(ratios, FADING ** ages.astype(np.float64), coverage) * scales[h, way]
         return found
 
     def state(self) -> dict[str, Any]:
@@ -300,7 +304,7 @@ class Seen(Concept):
     @property
     def has_floor(self) -> bool:
         """Whether 0 is the least of all values, and was there often enough to be a limit."""
-        return bool(self.floor == 0 and self.often >= max(5, 0.01 * self.n))
+        return float(self.floor) == 0 and float(self.often) >= max(5.0, 0.01 * float(self.n))
 
 
 class Origin(NamedTuple):
@@ -482,13 +486,13 @@ class Forecaster:
         values = own[:, 4:SEASONAL]
         profile = np.where(np.isnan(values[:, -1]), last, values[:, -1])
         filled = np.where(np.isnan(values), profile[:, None], values) - last
-        self.usual += np.nan_to_num(x - self.usual) / max(self.seen.n, 1)
+        self.usual += np.nan_to_num(x - self.usual) / max(float(self.seen.n), 1.0)
         common = np.concatenate(
             [np.nan_to_num(np.array([here, *lags[:2], self.seen.mean]) - last), x - self.usual]
         )
         ones = np.ones((self.H, 1))
         parts = [ones, own[:, :4], filled, own[:, SEASONAL:], np.broadcast_to(common, (self.H, len(common)))]
-        return np.nan_to_num(np.concatenate(parts, -1))
+        return np.asarray(np.nan_to_num(np.concatenate(parts, -1)))
 
     def expect(self, origin: Origin, rest: Array, kept: Sequence[Array] = ()) -> Array:
         """The forecast of each lead, where the model says `rest` (H,); it waits for its labels. (H,)"""
@@ -501,15 +505,15 @@ class Forecaster:
         if not self.waiting or origin.time - self.waiting[-1].time >= apart:
             self.waiting.append(origin)
         self.last = origin
-        return origin.y.copy()
+        return np.array(origin.y)
 
     def mixed(self, origin: Origin, rest: Array) -> Array:
-        """What the ridges, a model that adds `rest` and the simple guesses forecast together, within the limits.
+        """What ridges, a model that adds `rest` and simple guesses forecast together, within the limits.
 
         The guesses count for little once enough is known, and much before. (H,)
         """
         experts = np.column_stack([origin.ridge + self.share.weights * rest, origin.naive])
-        return np.clip((self.mixer.weights[:, 0] * experts).sum(-1), *self.bounds())
+        return np.asarray(np.clip((self.mixer.weights[:, 0] * experts).sum(-1), *self.bounds()))
 
     def _spread_columns(self, origin: Origin) -> Array:
         wide = math.sqrt(self.seen.variance) or 1.0
@@ -569,7 +573,9 @@ class Forecaster:
             checks.need(part.dtype == np.float64 and len(part) == n, "a kept part is odd")
         parts = state["kept"]
         rows = [
-            Origin(*(waiting[name][i] for name in Origin._fields[:-1]), [part[i : i + 1] for part in parts])
+            Origin._make(
+                [*(waiting[name][i] for name in Origin._fields[:-1]), [part[i : i + 1] for part in parts]]
+            )
             for i in range(n)
         ]
         self.gaps, self.usual = deque(gaps.tolist(), 15), np.array(state["usual"])

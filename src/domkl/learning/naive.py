@@ -26,8 +26,9 @@ class Guesser:
     >>> guesser = Guesser()
     >>> for hour in range(48):
     ...     guesser.learn(3600.0 * hour, hour)
-    >>> guesser.guess(48 * 3600.0)
-    {'last value': 47.0, 'mean so far': 23.5, 'same time yesterday': 24.0, 'same time last week': 47.0, 'mean of the hour': 12.0}
+    >>> found = guesser.guess(48 * 3600.0)
+    >>> found["last value"], found["same time yesterday"], found["mean of the hour"]
+    (47.0, 24.0, 12.0)
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,7 @@ class Guesser:
 def simple_guesses(
     y: Array, times: Array | None = None, delay: int = 0, groups: npt.NDArray[np.int_] | None = None
 ) -> dict[str, Array]:
-    """Each simple guess of one learner's labels (T,), of those known so far; with groups, of one's own group too.
+    """Each simple guess of one learner's labels (T,), of those known so far; also of its own group's.
 
     `delay` as in `simulate`; times (T,) in seconds; groups (T,) are numbers of categories.
     """

@@ -70,8 +70,8 @@ class AheadRows:
     ) -> None:
         """A reading of each device: its time, inputs (J, d) and target (J,), NaN where it has none.
 
-        Learns what has become known by it, then forecasts: `y_hat` and `alone`, (J, H). `ahead` (J, H, future)
-        is what is known of the times that are forecast.
+        Learns what has become known by it, then forecasts: `y_hat` and `alone`, (J, H). What is known of the
+        times that are forecast is `ahead` (J, H, future).
         """
         J, d = len(self.devices), self.devices[0].d
         when = checks.finite(
@@ -151,7 +151,11 @@ class AheadRows:
 
     def naive(self) -> Array:
         """Simple guesses of the same, in the order of `learning.forecast.NAIVE`. (J, H, 4)"""
-        return np.stack([device.last.naive for device in self.devices])
+        return np.stack([origin.naive for origin in self.origins()])
+
+    def origins(self) -> list[Origin]:
+        """What the last forecasts were made from; there must have been a reading."""
+        return [device.last for device in self.devices if device.last is not None]
 
 
 class Ahead(NamedTuple):
@@ -170,7 +174,7 @@ class Ahead(NamedTuple):
             return np.asarray(np.nansum(missed**2, 1) / np.isfinite(missed).sum(1))
 
     def simple(self) -> tuple[Array, tuple[tuple[str, ...], ...]]:
-        """The mean squared error of the best simple guess of each learner and lead (J, H), and which it is."""
+        """The mean squared error of the best simple guess of each learner and lead (J, H), and its name."""
         errors = np.stack([self.errors(self.naive[..., k]) for k in range(len(NAIVE))], -1)
         best = np.where(np.isnan(errors), np.inf, errors).argmin(-1)
         return errors.min(-1, initial=np.inf, where=np.isfinite(errors)), tuple(
@@ -278,7 +282,7 @@ def drive(
     for t in range(T):
         rows.observe(readings.times[:, t], readings.X[:, t], readings.y[:, t], readings.ahead(horizon, t))
         y_hat[:, t], alone[:, t], naive[:, t] = rows.y_hat, rows.alone, rows.naive()
-        labels.append([device.last.known for device in rows.devices])  # filled in as labels come
+        labels.append([origin.known for origin in rows.origins()])  # filled in as labels come
         for level, (low, high) in bounds.items():
             low[:, t], high[:, t] = rows.bounds(level)
         if how.progress is not None and how.progress(t + 1, T) == STOP:

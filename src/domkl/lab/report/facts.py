@@ -354,8 +354,8 @@ METHODS = {
     "paper": "learners of the paper (DOMKL), each with its own data and its neighbours' messages",
     "OMKL": "one central learner with the paper's kernels that sees everybody's data",
     "best kernel": "lowest error of any single kernel at that learner, known only in hindsight",
-    "simple guess": "the best for each learner of: last known label, same time yesterday or last week, mean of "
-    "the hour, mean so far; of all labels and of those with the same categories",
+    "simple guess": "the best for each learner of: last known label, same time yesterday or last week, mean "
+    "of the hour, mean so far; of all labels and of those with the same categories",
 }
 
 
