@@ -120,7 +120,7 @@ class MessageHandler:
         payload = self.learner.exchange.payload
         sent = wire.encode_update(update, self.identity.incarnation, durable, payload)
         self._sent += 1
-        is_rare = self._sent % RARE == 0
+        is_rare = self._sent % RARE == 0 and bool(self.neighbourhood.peers)
         if is_rare or self.neighbourhood.is_heard:
             self.transport.publish(self._rare if is_rare else self._theta, sent)
         return sent

@@ -232,7 +232,7 @@ class Neighbourhood:
     @property
     def is_heard(self) -> bool:
         """Whether a neighbour wants all of our messages."""
-        return self.in_step or not self.peers or not all(peer.rests for peer in self.peers.values())
+        return not all(peer.rests for peer in self.peers.values())
 
     def used(self, now: float) -> list[str]:
         """The neighbours that are up and whose messages are mostly used."""
