@@ -43,7 +43,7 @@ def sections(deadline=60.0, every=50, payload="float64", **more):
     """What a scenario adds to every configuration."""
     return {
         "payload": payload,
-        "rounds": {"deadline": deadline, "start": 30.0, "resend": 0.2, **more},
+        "rounds": {"mode": "sync", "deadline": deadline, "start": 30.0, "resend": 0.2, **more},
         "checkpoint": {"directory": "{name}.ckpt", "every_rounds": every, "sync": False},
     }
 

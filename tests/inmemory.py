@@ -30,7 +30,7 @@ def config(name, neighbours=(), **options):
     given = {
         "model": PAPER,
         "dtype": "float64",
-        "rounds": RoundSection(deadline=5.0, start=5.0, resend=0.1),
+        "rounds": RoundSection("sync", deadline=5.0, start=5.0, resend=0.1),
         "transport": TransportSection(kind="memory"),
         "inputs": d,
         **options,

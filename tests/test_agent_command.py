@@ -62,7 +62,7 @@ def test_check_prints_what_was_understood(file, capsys):
     assert (
         'dtype = "float32" [model] kind = "auto", size = 64, loss = "squared", seed = 0, start = 0.0' in said
     )
-    assert '[rounds] mode = "sync", deadline = 5.0, start = 30.0, resend = 0.5' in said
+    assert '[rounds] mode = "async", deadline = 5.0, start = 30.0, resend = 0.5' in said
     assert lines[-1] == "fingerprint 0123456789abcdef: the same at every learner"
 
 

@@ -44,7 +44,7 @@ def test_the_least_a_file_must_say(tmp_path):
         Auto(),
         "stdin",
     )
-    assert (found.rounds.mode, found.checkpoint.directory, found.http.address) == ("sync", None, None)
+    assert (found.rounds.mode, found.checkpoint.directory, found.http.address) == ("async", None, None)
 
 
 def test_a_model_is_the_settings_object_of_python(tmp_path):

@@ -31,7 +31,7 @@ from inmemory import (
     y_hats,
 )
 
-QUICK = RoundSection(deadline=0.3, start=0.5, resend=0.05)
+QUICK = RoundSection("sync", deadline=0.3, start=0.5, resend=0.05)
 PAUSE = 0.004
 
 
@@ -56,7 +56,7 @@ def test_a_latecomer_starts_from_what_its_neighbour_knows():
     X, y = problems.streams(2, 300, d)
 
     async def main():
-        rounds = RoundSection(deadline=0.3, start=0.2, resend=0.05)
+        rounds = RoundSection("sync", deadline=0.3, start=0.2, resend=0.05)
         old = agent_of(config("a", ["b"], rounds=rounds), X[0], y[0])
         new = agent_of(config("b", ["a"], rounds=rounds), X[1, :60], y[1, :60])
         first = asyncio.create_task(old.run())
@@ -245,4 +245,38 @@ def test_asynchronous_agents_of_auto_learn_and_end_with_a_common_scale():
         assert np.mean((last - y[j, T[j] // 2 : T[j]]) ** 2) < 0.1 * y.var()
         # One that has seen few samples may be of no use to another for a few messages.
         assert agent.refused.pop("implausible", 0) < 0.1 * T[j]
+        agent.refused.pop("unconfirmed", 0)  # nobody waits at the start until incarnations are known
         assert not agent.refused
+
+
+def test_those_who_refuse_each_other_send_little_and_their_edge_has_no_dual():
+    """Two devices with the same inputs and opposite labels."""
+    X, y = problems.streams(2, 700, d)
+    X[1], y[1] = X[0], -y[0]
+    taken = [0, 0]
+
+    async def in_turn(j):
+        for t in range(len(X[j])):
+            while t > taken[1 - j] + 1:
+                await asyncio.sleep(0)
+            taken[j] = t
+            yield X[j, t], y[j, t]
+            await asyncio.sleep(0)
+
+    async def main():
+        agents = [
+            Agent(each, stream=aiter_of(in_turn(j), d), out=len)
+            for j, each in enumerate(configs(nx.path_graph(2), model=AUTO, rounds=RoundSection(start=5.0)))
+        ]
+        tasks = [asyncio.create_task(agent.run()) for agent in agents]
+        await until(lambda: all(agent.neighbourhood.resting for agent in agents), 60)
+        before, sent = min(taken), [agent.transport.counts.sent for agent in agents]
+        await until(lambda: min(taken) > before + 200, 60)
+        found = [agent.transport.counts.sent - had for agent, had in zip(agents, sent, strict=True)]
+        for agent in agents:
+            assert agent.summary()["neighbours_used"] == 0
+            assert not any(edge.dual.any() for edge in agent.learner._known.values())
+        await asyncio.wait_for(asyncio.gather(*tasks), 60)
+        return found
+
+    assert max(asyncio.run(main())) < 100  # hellos and status lines among them

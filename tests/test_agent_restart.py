@@ -182,7 +182,7 @@ def stopped(folder, **options):
     [
         ({"model": paper(hedge="local")}, "kernels, rates, loss, step, hedge and payload"),
         ({"payload": "float32"}, "kernels, rates, loss, step, hedge and payload"),
-        ({"model": AUTO}, "model, inputs, dtype and payload"),
+        ({"model": AUTO}, "model, inputs, targets, dtype and payload"),
     ],
 )
 def test_the_state_of_another_learner_is_refused_in_one_line(tmp_path, changes, use):

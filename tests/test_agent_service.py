@@ -31,6 +31,9 @@ LOOPBACK = ("127.0.0.1", 0)
 
 SNAPSHOT = {
     "rounds": 12,
+    "backlog": 3,
+    "backlog_age_seconds": 1.5,
+    "neighbours_used": 1,
     "rounds_incomplete": 1,
     "samples": 13,
     "readings_used": 14,

@@ -172,7 +172,7 @@ def test_predictions_have_bounds_that_hold_the_label_as_often_as_asked():
 
 def test_a_learner_whose_neighbours_never_come_goes_on_alone():
     X, y = problems.streams(1, 90, d)
-    rounds = RoundSection(deadline=0.2, start=0.2, resend=0.1)
+    rounds = RoundSection("sync", deadline=0.2, start=0.2, resend=0.1)
     for model in (PAPER, AUTO):
         (agent,), y_hat = run_all([config("a", ["b", "c"], model=model, rounds=rounds)], X, y)
         alone = domkl.simulate(X, y, nx.empty_graph(1), model=model)

@@ -47,7 +47,7 @@ def run_json(capsys, *argv):
 def test_run_learns_the_shipped_stations_and_writes_a_report(here, capsys):
     assert cli.main(["run", "--rounds", "60"]) == 0
     out = capsys.readouterr().out
-    for expected in ("EWR", "JFK", "LGA", "OMKL", "as it is now", "domkl-report"):
+    for expected in ("EWR", "JFK", "LGA", "OMKL", "simple guess", "domkl-report"):
         assert expected in out
     page = (here / "domkl-report" / "index.html").read_text(encoding="utf-8")
     assert "EWR" in page
@@ -211,7 +211,8 @@ def test_every_option_sets_its_field_or_is_refused(option, kind):
         (["run", "--split", "random"], ["split is 'random' for the stations"]),
         (["run", "--missing", "drop"], ["--missing is for a file"]),
         (["run", "--learners", "4"], ["--learners is for a file"]),
-        (["run", *MINE, "--horizon", "3"], ["--horizon is for the shipped stations"]),
+        (["run", *MINE, "--horizon", "soon"], ["horizon is 'soon'", "1h..24h"]),
+        (["run", *MINE, "--least", "0"], ["--least is of forecasts", "--horizon"]),
         (["run", *MINE, "--drop", "site", "--learners", "0"], ["learners is 0"]),
         (["run", *MINE, "--learner-column", "site", "--learners", "7"], ["--learners", "--learner-column"]),
         (["run", *MINE, "--learner-column", "site", "--split", "random"], ["--split", "--learner-column"]),

@@ -43,7 +43,7 @@ def test_shapes_and_names():
     split = load_stations()
     assert split.X.shape == (3, 8700, 15)
     assert split.y.shape == persistence().shape == (3, 8700)
-    assert (split.names, split.delay, split.left_out) == (("EWR", "JFK", "LGA"), 6, 90)
+    assert (split.names, split.delay, split.left_out) == (("EWR", "JFK", "LGA"), 5, 90)
     assert len(feature_names()) == 15
     assert load_stations(12, lags=()).X.shape == (3, 8718, 12)
     assert load_stations(12, lags=(2,)).X.shape[1] == persistence(12, lags=(2,)).shape[1]

@@ -88,7 +88,7 @@ def test_learners_find_each_other_on_a_local_network(tmp_path):
     for name, (_, log), process in zip("ab", done, started, strict=True):
         assert process.returncode == 0, log
         last = json.loads(log.splitlines()[-1])
-        assert (last["up"], last["round"]) == (1, 30), log
+        assert (last["up"], last["samples"]) == (1, 30), log
         assert len((tmp_path / f"{name}.out").read_text().splitlines()) == 30
 
 

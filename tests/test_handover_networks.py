@@ -148,7 +148,7 @@ def config(file, name, neighbours, **options):
         neighbours=tuple(neighbours),
         model=Handed(str(file)),
         dtype="float64",
-        rounds=RoundSection(deadline=5.0, start=5.0, resend=0.1),
+        rounds=RoundSection("sync", deadline=5.0, start=5.0, resend=0.1),
         transport=TransportSection(kind="memory"),
         **options,
     )

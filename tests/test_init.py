@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import random
+import signal
 import socket
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
 from brokers import MOSQUITTO, free_ports, running
 from domkl import cli
-from domkl.agent import config
+from domkl.agent import checkpoint, config
 from domkl.base.errors import InputError
 from domkl.cli import init
 from domkl.lab import fleet
@@ -143,12 +148,13 @@ def test_somebody_at_a_terminal_is_asked(here, capsys, monkeypatch):
         def isatty(self):
             return True
 
-    answers = iter(["north.csv", "temp"])
+    answers = iter(["north.csv", "temp", "2 rows"])
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("builtins.input", lambda question: next(answers))
     assert cli.main(["init"]) == 0
     assert "agents has 1 device that predicts temp from when, humid, site:" in capsys.readouterr().out
-    assert config.load(here / "agents" / "north.toml", {}).target == "temp"
+    found = config.load(here / "agents" / "north.toml", {})
+    assert (found.target, found.horizon.names) == ("temp", ("2 rows",))
 
 
 def test_values_are_toml_whatever_they_hold(tmp_path):
@@ -232,7 +238,7 @@ def test_up_starts_the_agents_of_a_folder_until_their_files_end(here, capsys):
     assert cli.main(["up", "agents", "--seconds", "60", "--json"]) == 0
     said = capsys.readouterr()
     learners = json.loads(said.out)["learners"]
-    assert [(each["name"], each["round"], each["state"]) for each in learners] == [
+    assert [(each["name"], each["samples"], each["state"]) for each in learners] == [
         ("north", 40, "done"),
         ("south-hill", 40, "done"),
     ]
@@ -242,6 +248,34 @@ def test_up_starts_the_agents_of_a_folder_until_their_files_end(here, capsys):
         "2024-01-01T00:00:00.000Z",
         "2024-01-01T01:00:00.000Z",
     ]
+
+
+def test_up_outlives_an_agent_that_dies_and_starts_it_again(here):
+    assert cli.main(["init", "north.csv", "south hill.csv", "--target", "temp", "--follow"]) == 0
+    command = [sys.executable, "-m", "domkl", "up", "agents", "--json"]
+    log = here / "agents" / "north.log"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until(lambda: '"event": "status"' in log.read_text())
+            os.kill(int((here / "agents" / "north.state" / checkpoint.LOCK).read_text()), signal.SIGKILL)
+            until(lambda: '"event": "resumed"' in log.read_text())
+            process.send_signal(signal.SIGTERM)
+            said = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
+    assert "north started again 1 time" in said
+    assert "south-hill started again" not in said
+
+
+def until(what, seconds=60.0):
+    """What something says, as soon as it says anything."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if found := what():
+                return found
+        time.sleep(0.1)
+    raise TimeoutError
 
 
 def test_up_refuses_folders_and_options_that_do_not_go_together(here, capsys):

@@ -102,7 +102,7 @@ def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_
     first, *others = done.stderr.splitlines()  # 34 rounds may be over before the first line of progress
     assert re.fullmatch(r"Page: http://127\.0\.0\.1:\d+/", first)
     assert all(
-        re.match(r" +\d+ s  (starting 3 learners|round \d+ of 34, RMSE )", line) for line in others[:1]
+        re.match(r" +\d+ s  (starting 3 learners|round \d+ of 35, RMSE )", line) for line in others[:1]
     )
     assert list((tmp_path / "tmp").iterdir()) == []
 
@@ -123,7 +123,7 @@ def test_over_mqtt_and_at_a_rate_with_a_live_view_on_a_terminal(environ, tmp_pat
     for expected in (
         "4/4 neighbours up",
         "σ² =",
-        "of 54, RMSE",
+        "of 55, RMSE",
         "(alone –)",
         "alone",
         "B/s",
@@ -244,7 +244,8 @@ def test_the_files_of_agents_hold_the_model_and_no_other_learner(tmp_path, capsy
         "inputs": 15,
         "dtype": "float32" if auto else "float64",
     }
-    assert set(table) - set(plain) == {"columns", "model", "stream", "transport", "output", "checkpoint"}
+    sections = {"columns", "model", "stream", "transport", "rounds", "output", "checkpoint"}
+    assert set(table) - set(plain) == sections
     model = settings.from_table(table["model"], "JFK.toml [model]")
     paper = experiment.load("three-stations").paper
     horizon = dataclasses.replace(paper.rates, horizon=30)
@@ -316,14 +317,14 @@ def shown(view):
     return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
 
 
-def test_the_live_view_shows_errors_beside_those_alone():
+def test_the_live_view_shows_errors_beside_those_alone(tmp_path):
     chosen = experiment.load("three-stations")
     source = trial.prepare(chosen, 30)
-    network = SimpleNamespace(names=["EWR", "JFK", "LGA"], processes={})
+    network = fleet.Fleet(tmp_path, ["EWR", "JFK", "LGA"])
     view = up.View(network, chosen, source)
     known = {"round": 9, "kernel": 2, "weight": 0.5, "up": 2, "neighbours": 2, "trusted": 2, "bytes_sent": 7}
     view.status = {name: {**known, "rmse": 0.1, "rmse_alone": 0.2} for name in network.names}
-    assert "round 9 of 24, RMSE 13 °F (alone 26 °F), 6/6 neighbours up" in view.line
+    assert "round 9 of 25, RMSE 13 °F (alone 26 °F), 6/6 neighbours up" in view.line
     assert "EWR 9 13.0 26.0 2/2 2 alone 50 % 7 B" in shown(view)
     view.status["LGA"]["rmse_alone"] = None
     assert "(alone –)" in view.line

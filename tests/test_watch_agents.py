@@ -15,7 +15,14 @@ import pytest
 
 import inmemory
 from domkl.agent import certs, serve
-from domkl.agent.config import AgentConfig, HttpSection, LogSection, OutputSection, TransportSection
+from domkl.agent.config import (
+    AgentConfig,
+    HttpSection,
+    LogSection,
+    OutputSection,
+    RoundSection,
+    TransportSection,
+)
 from domkl.agent.loop import Agent
 from domkl.agent.serve import service_of
 from domkl.base.errors import InputError
@@ -39,6 +46,7 @@ def config(name, neighbours=(), model=MODELS["auto"], **http):
         model=model,
         columns=Columns(target="flow", features=("u", "v")),
         transport=TransportSection(kind="memory"),
+        rounds=RoundSection("sync"),  # so that an agent is ready when it has its neighbours
         output=OutputSection(unit="l/s"),
         http=HttpSection(**http),
     )

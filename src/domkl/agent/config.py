@@ -25,6 +25,7 @@ from ..datasets.encoder import Encoder
 from ..datasets.readers import queries
 from ..exchange.message import PAYLOADS
 from ..learning import alarms, conformal, settings
+from ..learning.horizon import Horizon, horizon
 from ..learning.settings import Auto, ModelSettings, Paper
 from ..watch import Access
 from ..watch.feed import LEVELS as PUBLISHED
@@ -126,6 +127,7 @@ class StreamSection(_WithLogin):
     high: tuple[float, ...] = ()
     target_low: float | None = None
     target_high: float | None = None
+    horizon: str = ""  # forecast the target's values to come: "1h", "1h..24h", "30min,6h", "24 rows"
     journal: bool = False
     dead_letters: str | None = None  # file of refused rows; "" nowhere; None beside the checkpoints
 
@@ -139,6 +141,8 @@ class StreamSection(_WithLogin):
         self._goes_with(key, self.kind == "topic", "kind is topic")
         wrong = f"follow is true and kind is {self.kind}; expected a file or a database; leave follow out"
         need(not self.follow or self.kind in STORED, wrong)
+        if self.horizon:
+            horizon(self.horizon)  # refuses what is none
         self._check_database()
         self._check_topics()
         self._check_broker()
@@ -287,18 +291,27 @@ class TransportSection(_WithLogin):
 
 @dataclass(frozen=True)
 class RoundSection:
-    """[rounds]: when a round is over. Times are in seconds."""
+    """[rounds]: when a round is over. Times are in seconds.
 
-    mode: str = "sync"
+    With mode "async" nobody waits for anybody; with "sync" a round waits for the neighbours' updates, as the
+    simulator's do. Without one, only the paper's model goes in step.
+    """
+
+    mode: str = ""
     deadline: float = 5.0
     start: float = 30.0
     resend: float = 0.5
 
     def __post_init__(self) -> None:
-        checks.one_of("mode", self.mode, ("sync", "async"))
+        checks.one_of("mode", self.mode or "async", ("sync", "async"))
         checks.positive("deadline", self.deadline)
         checks.not_negative("start", self.start)
         checks.positive("resend", self.resend)
+
+    def suited(self, model: type[Any]) -> RoundSection:
+        """The same with the mode of that kind of model, where none is given."""
+        chosen = self.mode or ("sync" if issubclass(model, Paper) else "async")
+        return dataclasses.replace(self, mode=chosen)
 
 
 @dataclass(frozen=True)
@@ -502,11 +515,18 @@ class AgentConfig:
         checks.one_of("payload", self.payload, PAYLOADS)
         checks.one_of("dtype", self.dtype or "float64", ("float64", "float32"))
         self._check_inputs()
+        if self.taught is None:  # else the file tells
+            object.__setattr__(self, "rounds", self.rounds.suited(type(self.model)))
         self._check_model()
         self._check_topics()
         wrong = "[stream] journal is true without a [checkpoint] directory; expected a place for it; add one"
         need(not self.stream.journal or self.checkpoint.directory is not None, wrong)
         self.http.check_tls(self.transport)
+
+    @property
+    def horizon(self) -> Horizon | None:
+        """How far ahead it forecasts; None where it predicts what belongs to the inputs."""
+        return horizon(self.stream.horizon) if self.stream.horizon else None
 
     @property
     def taught(self) -> str | None:
@@ -567,8 +587,18 @@ class AgentConfig:
         need(self.output.alarm_rate is None or not classifies, wrong)
         if model.has_rates:
             model.rates_at(0)  # type: ignore[union-attr]  # refuses rates that only the stream's length would tell
+        if stream.horizon:
+            wrong = (
+                "[stream] horizon is given with [model] {}; expected kind auto of numbers; leave horizon out"
+            )
+            kind = "path" if self.taught else getattr(model, "kind", "auto")
+            need(kind == "auto" and not classifies, wrong.format(kind if kind != "auto" else "loss logistic"))
+            wrong = "[stream] horizon is given with [rounds] mode sync; expected async; leave mode out"
+            need(self.rounds.mode != "sync", wrong)
+            wrong = "[stream] horizon is given with [output] alarm_rate; expected one of them; leave one out"
+            need(self.output.alarm_rate is None, wrong)
         wrong = "[rounds] mode is async with [model] hedge messages; expected another hedge; choose local"
-        need(self.rounds.mode == "sync" or getattr(model, "hedge", "") != "messages", wrong)
+        need(self.rounds.mode != "async" or getattr(model, "hedge", "") != "messages", wrong)
 
     def _check_topics(self) -> None:
         """Refuse topics without a place where they are, or that Zenoh does not know."""
@@ -619,7 +649,7 @@ class AgentConfig:
         out, is_guest = self.output, bool(self.stream.broker)
         state = f"{out.topic}/state" if is_guest else f"{self._own}{STATE}"
         about = out.topic, state, is_guest, out.unit, out.device_class, out.discovery_prefix
-        return Device(self.network, self.name, self.target, *about)
+        return Device(self.network, self.name, self.target, *about, bool(self.stream.horizon))
 
     @property
     def entities(self) -> dict[str, bool]:

@@ -21,6 +21,8 @@ ENTITIES = {
     "high": ("sensor", "{{ value_json.get('high') }}"),
     "alarm": ("binary_sensor", "{{ {true: 'ON', false: 'OFF'}.get(value_json.get('alarm'), '') }}"),
 }
+#: The forecast of each lead, as an attribute.
+CURVE = "{{ {'lead': value_json.lead, 'forecast': value_json.forecast} | tojson }}"
 #: The learner's state is JSON while it runs, and plain "lost" when the broker found it gone.
 AVAILABLE = "{{ 'online' if value_json is defined and value_json.state in ['init', 'ready'] else 'offline' }}"
 
@@ -38,6 +40,7 @@ class Device:
     unit: str = ""
     device_class: str = ""
     prefix: str = PREFIX
+    has_curve: bool = False  # there is a horizon: its forecasts are an attribute
 
     @property
     def id(self) -> str:
@@ -77,6 +80,8 @@ class Device:
         }
         if component == "binary_sensor":
             return {**config, "device_class": "problem"}
+        if entity == "predicted" and self.has_curve:
+            config |= {"json_attributes_topic": self.predictions, "json_attributes_template": CURVE}
         given = {"unit_of_measurement": self.unit, "device_class": self.device_class}
         return {**config, "state_class": "measurement"} | {k: v for k, v in given.items() if v}
 

@@ -7,20 +7,24 @@ takes readings and opens rounds, `_receive` handles messages, `_watch` checks de
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import math
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..base import checks
 from ..learning.first_order import Step
+from ..learning.forecast import Origin
 from ..learning.settings import weight_names
 from ..watch import Feed
 from . import transports
+from .ahead import Ahead
 from .config import AgentConfig
 from .logs import Refused, tell
 from .making import keep_columns, make
@@ -60,6 +64,7 @@ async def race(*ways: Coroutine[Any, Any, None]) -> None:
 
 
 LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 #: Samples over which the error is averaged.
 ROLLING = 200
 #: The largest error that counts, also for what is no number; the square of a larger one would overflow.
@@ -84,6 +89,23 @@ class Progress:
         #: Called with the seconds of each round, by whoever wants them.
         self.on_round: Callable[[float], object] | None = None
         self._began_at = self._started_at = 0.0
+        #: Called with the seconds from each reading's arrival to its prediction, by whoever wants them.
+        self.on_prediction: Callable[[float], object] | None = None
+        self._lags: deque[float] = deque(maxlen=ROLLING)
+
+    def note_prediction(self, reading: Reading) -> None:
+        """It was predicted just now."""
+        if reading.arrived is None:
+            return
+        self._lags.append(max(0.0, time.time() - reading.arrived))
+        if self.on_prediction is not None:
+            self.on_prediction(self._lags[-1])
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds from a reading's arrival to its prediction, of which 99 % of the last are shorter."""
+        lags = sorted(self._lags.copy())
+        return lags[(99 * (len(lags) - 1) + 99) // 100] if lags else None
 
     def start_round(self, now: float) -> None:
         """A sample is about to be learnt."""
@@ -91,11 +113,15 @@ class Progress:
 
     def account(self, y: float, y_hat: float, step: Step | None = None) -> None:
         """It was learnt, and this had been predicted; `step` has what own samples only predicted."""
+        alone = None if step is None or step.alone is None else y - self._in_unit(step.alone)
+        self.note_errors(y - self._in_unit(y_hat), alone)
+
+    def note_errors(self, missed: float, alone: float | None) -> None:
+        """By how much a prediction was wrong, and by how much it had been with own samples only."""
         self.samples += 1
-        self._error = self._moved(self._error, y - self._in_unit(y_hat))
-        if step is not None and step.alone is not None:
-            before = 0.0 if self._alone is None else self._alone
-            self._alone = self._moved(before, y - self._in_unit(step.alone))
+        self._error = self._moved(self._error, missed)
+        if alone is not None:
+            self._alone = self._moved(0.0 if self._alone is None else self._alone, alone)
 
     @classmethod
     def of(cls, config: AgentConfig, scaling: Scaling) -> Progress:
@@ -142,6 +168,10 @@ READING = "reading"
 ERRORS = ("rmse_rolling", "rmse_alone_rolling", "kernel_weight")
 #: Weights in a status line.
 MOST_WEIGHTS = 32
+#: Seconds of work after which messages are received although more readings are ready, where nobody waits.
+TURN = 0.02
+#: Seconds after which a reading that waits makes an agent no longer ready.
+LATE = 10.0
 
 
 class Agent:
@@ -167,6 +197,8 @@ class Agent:
         keep_columns(given, config)
         self.transport = transport or transports.make(config.transport_settings())
         self.store = Store.of(config)
+        ahead = config.horizon
+        self.ahead = self.store.ahead = None if ahead is None else Ahead(ahead, config.inputs)
         restored, graph = self._restore(), self.store.graph
         names = self.store.names if graph else config.neighbours
         near = Neighbourhood(self.learner, config.rounds, names, graph, self.store.addresses, restored)
@@ -224,10 +256,25 @@ class Agent:
     # Readings
 
     async def _work(self) -> None:
-        await self._meet()
+        if self._may_wait:
+            await self._meet()
         self._save()  # before the first update is sent: after a restart it must be the same learner
         self.status.ready = True
         self.messages.publish_state("ready")
+        meeting = asyncio.create_task(asyncio.sleep(0) if self._may_wait else self._meet())
+        try:
+            await self._learn_all()
+            await meeting
+        finally:
+            meeting.cancel()
+        await self._part()
+
+    @property
+    def _may_wait(self) -> bool:
+        """Whether readings wait for neighbours at the start: those of a file that ends have no haste."""
+        return self.neighbourhood.in_step or self.config.stream.ends
+
+    async def _learn_all(self) -> None:
         for reading in self.store.noted():
             await self._learn_from(reading)
         self.stream = self.stream or self._open_stream()
@@ -239,23 +286,26 @@ class Agent:
         finally:
             if isinstance(self.stream, Stream):
                 await self.stream.aclose()
-        await self._part()
 
     async def _learn_from(self, reading: Reading) -> None:
         """Take a reading, and those that are ready after it; returns when no round is open."""
         if not self._stopping.is_set():
             self._go_on(reading)
+        if not self.neighbourhood.in_step:
+            await asyncio.sleep(0)
         while self.neighbourhood.waits or self._stopping.is_set():  # in the end until we are cancelled
             self._over = asyncio.get_running_loop().create_future()
             await self._over
 
     def _go_on(self, reading: Reading | None = None) -> None:
         """Take readings until a round stays open or none is ready; each saves a turn of the event loop."""
+        start = time.monotonic()
         self._is_going_on = True  # whoever ends a round meanwhile leaves the next reading to us
         try:
             while reading is not None:
                 self._take(reading)
-                reading = None if self.neighbourhood.waits else self._ready()
+                is_turn_over = not self.neighbourhood.in_step and time.monotonic() - start > TURN
+                reading = None if self.neighbourhood.waits or is_turn_over else self._ready()
         finally:
             self._is_going_on = False
         if not self.neighbourhood.waits and self._over is not None and not self._over.done():
@@ -279,36 +329,62 @@ class Agent:
         return stream_of(self.config, store.readings, origin=store.origin, messages=messages)
 
     def _take(self, reading: Reading) -> None:
-        """Use a reading, or refuse it whatever is wrong with it; either way the next is another."""
+        """Use a reading, or refuse it whatever is wrong with it; either way the next is another.
+
+        Where nobody waits it is predicted before anything that takes long.
+        """
+        is_early = reading.x is not None and not self.neighbourhood.in_step and self.ahead is None
+        found = self._guarded(reading, self._predict) if is_early else None
         self._between_rounds()
         self.store.take(reading)
+        if not is_early:
+            found = self._guarded(reading, self._predict)
+        if found is not None:
+            self._guarded(reading, functools.partial(self._use, *found))
+        if self._is_open:
+            self._close_or_ask()
+
+    def _guarded(self, reading: Reading, step: Callable[[Reading], T]) -> T | None:
+        """What a step says of a reading; None if it refuses it."""
         try:
-            self._use(reading)
-            self.rows.note_used()
+            return step(reading)
         except OSError:  # of the place that predictions are written to, not of the reading
             raise
         except Exception as error:
             self._is_open = self.neighbourhood.waits
             self.rows.note(fault_of(error), reading.index, *(reading.source or (None, reading)))
-        if self._is_open:
-            self._close_or_ask()
+            return None
 
-    def _use(self, reading: Reading) -> None:
-        """Predict, and open a round if there is a label."""
-        x, y = reading.x, reading.y
-        if x is not None:
-            y_hat = self.learner.predict(x)
-            self.predictions.write(reading, self.learner.round, y_hat)
-            if y is None and reading.id is not None:
-                self.store.expect_label(reading.id, x, y_hat)
-        elif (waited := self.store.take_label(str(reading.id))) is not None:
-            x, y_hat = waited
-            self.predictions.write_label(reading, self.learner.round, y_hat)
-        else:
-            raise RowRefused("label without input", f"no x with id {reading.id!r} waits for its label")
-        if y is not None:
-            self._learn(x, y, y_hat)
+    def _predict(self, reading: Reading) -> tuple[Any, Any]:
+        """The inputs and their prediction, or those that wait for this label; what is known of forecasts."""
+        x, round = reading.x, self.learner.round + (self.learner.waiting and not self.neighbourhood.in_step)
+        if self.ahead is not None:
+            found = self.ahead.forecast(self.learner, reading)
+            self.predictions.write_ahead(reading, round, found, self.ahead)
+            self.progress.note_prediction(reading)
+            return found.rows, None
+        if x is None:
+            waited = self.store.take_label(str(reading.id))
+            if waited is None:
+                raise RowRefused("label without input", f"no x with id {reading.id!r} waits for its label")
+            self.predictions.write_label(reading, round, waited[1])
+            return waited
+        y_hat = self.learner.predict(x)
+        self.predictions.write(reading, round, y_hat)
+        self.progress.note_prediction(reading)
+        if reading.y is None and reading.id is not None:
+            self.store.expect_label(reading.id, x, y_hat)
+        return x, y_hat
+
+    def _use(self, x: Any, y_hat: Any, reading: Reading) -> None:
+        """Open a round if there is a label."""
+        if self.ahead is not None:
+            for row in x:
+                self._learn_ahead(self.ahead, row)
+        elif reading.y is not None:
+            self._learn(x, reading.y, y_hat)
             self.predictions.label(reading)
+        self.rows.note_used()
 
     def _learn(self, x: Any, y: float, y_hat: float) -> None:
         self._opened_at = time.monotonic()
@@ -320,6 +396,15 @@ class Agent:
         self.progress.account(y, y_hat, self.learner.step)
         if update.round:  # the first error says nothing about the learner
             self.store.errors.note(y - y_hat)
+
+    def _learn_ahead(self, ahead: Ahead, row: Origin) -> None:
+        """A round for a forecast whose labels are known."""
+        self._opened_at = time.monotonic()
+        self.progress.start_round(self._opened_at)
+        update, missed, alone = ahead.learn(self.learner, row)
+        self._is_open = True
+        self.store.remember(update.round, self.messages.send(update), self._durable())
+        self.progress.note_errors(missed, alone)
 
     def _close_or_ask(self) -> None:
         """Close the round that has just been opened, or ask for what it misses."""
@@ -347,6 +432,7 @@ class Agent:
         changed = self.neighbourhood.update(self.store.readings)
         if changed or self.store.due(self.learner.round):
             self._save()
+        self.messages.rest()
         if following:
             self.messages.follow(before, self.peers)
             self.messages.publish_state("ready")
@@ -369,6 +455,8 @@ class Agent:
         faults = [self.messages.check_name(now), self.store.saving.fault, self.store.noting.fault]
         faults += [*self.predictions.faults, self.topics.fault]
         faults += [self.stream.fault] if isinstance(self.stream, Stream) else []
+        waiting, age = self.backlog
+        faults += [f"{waiting} readings wait, the oldest for {age:.0f} s"] if age > LATE else []
         self.status.faults = tuple(filter(None, faults))
         if self.store.saving.retry_due and not self.neighbourhood.waits:
             self._save()
@@ -454,13 +542,22 @@ class Agent:
     def _keep_up(self) -> None:
         """Where nobody waits for anybody, go through the rounds of neighbours that have more readings."""
         near = self.neighbourhood
-        if near.in_step or near.done or not self.status.ready or self._stopping.is_set():
+        if near.in_step or near.done or not near.started or self._stopping.is_set():
             return
         update = self.learner.follow()
         if update is not None:
             self.store.remember(update.round, self.messages.send(update), self._durable())
 
     # What it tells others
+
+    @property
+    def backlog(self) -> tuple[int, float]:
+        """How many readings wait, and for how many seconds the oldest does; may be asked in any thread."""
+        stream = self.stream
+        taken, at = stream.backlog if isinstance(stream, Stream) else (0, 0.0)
+        waiting, oldest = self.topics.readings.backlog
+        first = at if taken else oldest if waiting else time.time()
+        return taken + waiting, 0.0 if self.config.stream.ends else max(0.0, time.time() - first)
 
     def lost_readings(self) -> int:
         """Messages that came while too many waited to be learnt."""
@@ -480,6 +577,9 @@ class Agent:
             "up": sum(peer.is_up(now, 3.0) for peer in self.peers.values()),
             "neighbours": len(self.peers),
             "trusted": sum(part > 0.5 for part in self.learner.trust.values()),
+            "neighbours_used": len(self.neighbourhood.used(now)),
+            "backlog": self.backlog[0],
+            "lag": self.progress.lag,
             "trust": [self.learner.trust.get(name) for name in self.peers],
             "weights": [round(float(weight), 4) for weight in q[:MOST_WEIGHTS]],
             "rounds_incomplete": self.neighbourhood.incomplete,
@@ -521,6 +621,9 @@ class Agent:
             "rmse_alone": self.progress.rmse_alone,
             "weights": [[name, float(weight)] for name, weight in zip(names, weights, strict=False)],
             "neighbours": near,
+            "neighbours_used": len(self.neighbourhood.used(now)),
+            "backlog": self.backlog[0],
+            "lag": self.progress.lag,
             "messages_sent": counts.sent,
             "bytes_sent": counts.sent_bytes,
             "bytes_received": counts.received_bytes,
@@ -544,10 +647,13 @@ class Agent:
             "samples": self.progress.samples,
             "readings_used": self.rows.used,
             "readings_refused": rows,
+            "backlog": self.backlog[0],
+            "backlog_age_seconds": self.backlog[1],
             "dead_letters_lost": self.rows.letters.lost,
             **{name: value for name, value in errors.items() if value is not None},
             "neighbour_up": {name: float(peer.is_up(now, 3.0)) for name, peer in peers.items()},
             "neighbour_trust": {str(name): part for name, part in dict(self.learner.trust).items()},
+            "neighbours_used": len(self.neighbourhood.used(now)),
             "neighbour_age_seconds": {name: now - peer.received_at for name, peer in peers.items()},
             "bytes_sent": counts.sent_bytes,
             "bytes_received": counts.received_bytes,
@@ -564,6 +670,9 @@ class Agent:
         hidden = ERRORS if self.config.http.publish == "counts" else ()
         return {name: value for name, value in found.items() if name not in hidden}
 
-    def show_on(self, feed: Feed, on_round: Callable[[float], object]) -> None:
-        """Show predictions and the state on a live page, and tell the seconds of each round."""
-        self.predictions.feed, self.progress.on_round = feed, on_round
+    def show_on(
+        self, feed: Feed, on_round: Callable[[float], object], on_prediction: Callable[[float], object]
+    ) -> None:
+        """Show predictions and the state on a live page, and tell how long rounds and predictions take."""
+        self.predictions.feed = feed
+        self.progress.on_round, self.progress.on_prediction = on_round, on_prediction

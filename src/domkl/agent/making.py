@@ -24,6 +24,8 @@ from ..exchange.message import Exchange
 from ..faces.estimator import DOMKL
 from ..learner import Learner, files, handed
 from ..learner.handed import HandedModel
+from ..learner.rows import digest
+from ..learning.forecast import Forecaster
 from ..learning.settings import KINDS
 from .config import LONGEST_ROW, STORED, TABLES, AgentConfig
 from .logs import tell
@@ -256,13 +258,19 @@ def make(config: AgentConfig, number: int = 0) -> tuple[AgentConfig, Learner]:
         config, model = read_taught(config, config.taught)
     else:
         model, config = config.model, with_columns(config)
+    kind = KINDS[model.kind]
+    config = dataclasses.replace(config, rounds=config.rounds.suited(kind))
+    ahead = config.horizon
     learner = Learner(
         model,
         config.neighbours,
         name=config.name,
-        inputs=config.inputs,
+        inputs=config.inputs if ahead is None else Forecaster(ahead, config.inputs).inputs,
+        targets=None if ahead is None else len(ahead.leads),
         exchange=Exchange(config.payload),
         number=number,
-        dtype=np.dtype(config.dtype_for(KINDS[model.kind])),
+        dtype=np.dtype(config.dtype_for(kind)),
     )
+    if ahead is not None:  # those of other leads learn something else
+        learner.fingerprint = digest(learner.fingerprint, ahead)
     return config, learner

@@ -28,6 +28,9 @@ from .transports import Transport, security, sender_of
 from .transports.base import Message
 from .transports.names import CHANNELS, OPERATOR, ROOT, STATE, STATUS, is_topic
 
+#: Every so many updates go to those, too, who have not used any for long.
+RARE = 32
+
 #: The least time between two requests to a neighbour, or two answers, in seconds.
 PAUSE = 0.02
 #: Seconds between two hellos, at most.
@@ -40,8 +43,13 @@ STATE_EVERY = 10.0
 class MessageHandler:
     """Sends and receives for an agent: to and from its neighbours, its operator and others' topics.
 
-    Its own topics are `domkl/<network>/<name>/` and then theta (updates), hello (its round, and which updates
-    it misses), to/<neighbour> (updates that one missed), state, status (see `gossip`).
+    Its own topics are `domkl/<network>/<name>/` and then theta (updates), rare (every `RARE`th of them),
+    hello (its round, and which updates it misses), to/<neighbour> (updates that one missed), state, status
+    (see `gossip`).
+
+    **Edges rest** where nobody waits and messages are refused. Who could use none of a neighbour's last
+    messages reads `rare` only, says so in its hello, and listens again when one of those is good. Who is
+    heard by nobody sends nothing else. A dual needs two who listen: neither end moves that of a resting edge.
     """
 
     def __init__(
@@ -58,7 +66,8 @@ class MessageHandler:
         self.neighbourhood, self.transport, self.refused = neighbourhood, transport, refused
         self.identity = Identity(config.name, store.starts)
         self._prefix, self._fingerprint = f"{ROOT}/{transport.settings.network}", learner.fingerprint
-        self._theta = self._topic(self.name, "theta")
+        self._theta, self._rare = self._topic(self.name, "theta"), self._topic(self.name, "rare")
+        self._sent, self._resting = 0, frozenset[str]()
         self._decoder = wire.Decoder.of(learner.shapes, learner.fingerprint)
         self.hello_at = time.monotonic()  # when the last hello was sent
         self._is_hello_due = False
@@ -82,7 +91,7 @@ class MessageHandler:
             self.transport.subscribe(topic)
 
     def _topics_of(self, names: Iterable[str]) -> list[str]:
-        channels = (("theta",), ("hello",), ("to", self.name), (STATUS,))
+        channels = (("theta",), ("rare",), ("hello",), ("to", self.name), (STATUS,))
         return [self._topic(name, *channel) for name in sorted(names) for channel in channels]
 
     # Sent
@@ -97,18 +106,37 @@ class MessageHandler:
         about: dict[str, Any] = {"done": near.done, "graph": near.graph, "ended": near.ended()}
         about |= {"wants": wants, "edges": edges, **near.incarnations(self.hello_at)}
         mine = self.identity.incarnation
+        about["rests"] = sorted(self._resting)
         hello = wire.Hello(self._fingerprint, mine, learner.round, durable, **about)
         self.transport.publish(self._topic(self.name, "hello"), wire.encode(hello))
         if self.hello_at - self._state_at > STATE_EVERY:
             self.publish_state(self._state)
 
     def send(self, update: Update) -> bytes:
-        """Send an update to all neighbours; returns its bytes."""
+        """Send an update to all neighbours that listen now; returns its bytes."""
         durable = self.store.durable(update.round)
         payload = self.learner.exchange.payload
         sent = wire.encode_update(update, self.identity.incarnation, durable, payload)
-        self.transport.publish(self._theta, sent)
+        self._sent += 1
+        is_rare = self._sent % RARE == 0 and bool(self.neighbourhood.peers)
+        if is_rare or self.neighbourhood.is_heard:
+            self.transport.publish(self._rare if is_rare else self._theta, sent)
         return sent
+
+    def rest(self) -> None:
+        """Listen less to neighbours whose messages cannot be used, and again to those whose can."""
+        near = self.neighbourhood
+        before, self._resting = self._resting, near.resting
+        for name in self._resting - before:
+            self.transport.unsubscribe(self._topic(name, "theta"))
+        for name in before - self._resting:
+            if name in near.peers:
+                self.transport.subscribe(self._topic(name, "theta"))
+        if self._resting != before:
+            tell(LOG, logging.INFO, "neighbours that are hardly listened to", names=sorted(self._resting))
+            self._hello_soon()
+        deaf = {name for name, peer in near.peers.items() if peer.rests}
+        self.learner.resting = frozenset(self._resting | deaf)
 
     def is_hello_due(self, now: float) -> bool:
         """Whether it is time for the next regular hello, or one could not be sent at once."""
@@ -252,7 +280,9 @@ class MessageHandler:
 
     def _receive_hello(self, peer: Peer, hello: wire.Hello) -> None:
         ended_at, ours = hello.round if hello.done else None, self.name
-        self.neighbourhood.receive_hello(peer, ended_at, hello.edges.get(ours), hello.ended.get(ours))
+        is_heard = ours not in hello.rests
+        about = hello.edges.get(ours), hello.ended.get(ours), not is_heard
+        self.neighbourhood.receive_hello(peer, ended_at, *about)
         wanted = hello.wants.get(self.name)
         if wanted is not None and peer.may_be_answered(time.monotonic(), PAUSE / 2):
             self._send_again(peer.name, self.store.since(wanted, AT_ONCE))

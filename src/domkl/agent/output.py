@@ -28,6 +28,7 @@ from ..base.times import iso
 from ..learning.alarms import Alarms
 from ..learning.conformal import Errors
 from ..watch import Feed
+from .ahead import Ahead, Forecast
 from .config import OutputSection
 from .logs import Attempts, tell
 from .sources import without_waiting
@@ -356,6 +357,36 @@ class Predictions:
         """Write what is thought of a label that comes after its prediction, where alarms are on."""
         if self._alarms.are_on:
             self._send(self._record(reading, round, y_hat))
+
+    def write_ahead(self, reading: Reading, round: int, found: Forecast, ahead: Ahead) -> None:
+        """Write the forecast of each lead; what is said beside the curve is of the nearest one."""
+        record: dict[str, Any] = {"index": reading.index, "round": round}
+        if reading.time is not None:
+            record["time"] = iso(reading.time, "milliseconds")
+        curve = self._curve(reading, found, ahead)
+        nearest: dict[str, Any] = {
+            key: curve[0][key] for key in ("lead", "y_hat", "low", "high") if key in curve[0]
+        }
+        record |= {"target": self._target, **nearest, "forecast": curve}
+        if reading.y is not None:
+            record["now"] = self._scaling.original(reading.y)
+        self._send(record)
+        for index, y in found.told if self.feed is not None else ():
+            self.feed.truth(str(self.feed.own), index, self._scaling.original(y))  # type: ignore[union-attr]
+
+    def _curve(self, reading: Reading, found: Forecast, ahead: Ahead) -> list[dict[str, Any]]:
+        original, leads = self._scaling.original, ahead.horizon
+        curve = [
+            {"lead": name, "y_hat": original(float(y))} for name, y in zip(leads.names, found.y, strict=True)
+        ]
+        if reading.time is not None and not leads.rows:
+            for point, seconds in zip(curve, leads.leads, strict=True):
+                point["time"] = iso(reading.time + seconds, "seconds")
+        if self._coverage is not None:
+            for point, *bounds in zip(curve, *ahead.bounds(self._coverage), strict=True):
+                known = [original(float(each)) if math.isfinite(each) else None for each in bounds]
+                point["low"], point["high"] = known
+        return curve
 
     def _send(self, record: dict[str, Any]) -> None:
         self._out(record)

@@ -69,6 +69,8 @@ def reached_by_others(round: int, rounds: list[int]) -> bool:
     return len(rounds) > 1 and round <= reached_by_most(rounds) + SLACK
 
 
+#: Messages in a row that were not used after which a neighbour's edge rests.
+PATIENCE = 32
 #: The longest time, in seconds, for which a neighbour that is lost repeatedly is not waited for.
 LONGEST_PENALTY = 60.0
 
@@ -89,6 +91,7 @@ class Peer:
     done: int | None = None  # the round at which its stream ended
     holds: bool = False  # our edge was in use there when its stream ended
     knows: bool = False  # it was informed that our stream has ended
+    rests: bool = False  # it hardly listens to us, as it could not use our messages
     latest: Update | None = None
     direct: int = -1  # the round of the last update that was not resent
     received_at: float = field(default_factory=time.monotonic)
@@ -101,7 +104,7 @@ class Peer:
     def note_message(self, incarnation: Incarnation, round: int, here: int) -> None:
         """Record that it is up, and the round in its message; we are at round `here`."""
         if incarnation != self.incarnation:  # it was restarted, perhaps at an earlier round
-            self.incarnation, self.done = incarnation, None
+            self.incarnation, self.done, self.rests = incarnation, None, False
             self.forget()
         self.claimed, self.received_at, self.met = round, time.monotonic(), True
         if round <= here + 1:
@@ -215,6 +218,30 @@ class Neighbourhood:
         if self._wanted is None and not self.cut_off and self._is_unchanged():
             return False  # which is so in nearly every round
         return self._follow_graph() | self._drop_gone() | self._join_ready() | self._catch_up(learnt)
+
+    # Edges that rest
+
+    @property
+    def resting(self) -> frozenset[str]:
+        """The neighbours to whom we hardly listen, as none of their last messages could be used."""
+        if self.in_step:
+            return frozenset()
+        unused = self.learner.unused
+        return frozenset(name for name in self.peers if unused.get(name, 0) >= PATIENCE)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether a neighbour wants all of our messages."""
+        return not all(peer.rests for peer in self.peers.values())
+
+    def used(self, now: float) -> list[str]:
+        """The neighbours that are up and whose messages are mostly used."""
+        trust, resting = self.learner.trust, self.resting
+        return [
+            name
+            for name, peer in list(self.peers.items())
+            if peer.is_up(now, 3.0) and trust.get(name, 1.0) > 0.5 and name not in resting
+        ]
 
     def _is_unchanged(self) -> bool:
         """Whether all neighbours are up, have an edge, and are at our round."""
@@ -330,9 +357,13 @@ class Neighbourhood:
         if held is not None and self.learner.knows(peer.name):
             self.learner.meet(peer.name, held)
 
-    def receive_hello(self, peer: Peer, ended_at: int | None, held: Held | None, ended: int | None) -> None:
-        """Take a hello: where its stream ended, our edge as it sees it, and where it knows ours to end."""
+    def receive_hello(
+        self, peer: Peer, ended_at: int | None, held: Held | None, ended: int | None, rests: bool
+    ) -> None:
+        """Take a hello: where its stream ended, our edge as it sees it, where it knows ours to end, and
+        whether it hardly listens to us."""
         peer.note_end(ended_at, held is not None, self.done and ended == self.learner.round)
+        peer.rests = rests
         self.agree(peer, held)
 
     def receive(self, peer: Peer, update: Update) -> None:
@@ -383,20 +414,26 @@ class Neighbourhood:
     def wants_of_missing(self, now: float) -> dict[str, int]:
         """From which round on we need updates of neighbours that are up but whose updates do not arrive:
         their last, or ours if that is earlier, as a later answer looks as if the earlier ones were gone."""
-        last = {name: max(0, peer.round - 1) for name, peer in self.peers.items() if peer.lacks_updates(now)}
+        lacking = {name: peer for name, peer in self.peers.items() if peer.lacks_updates(now)}
+        last = {name: max(0, lacking[name].round - 1) for name in lacking.keys() - self.resting}
         most = self.learner.round if self.in_step else max(last.values(), default=0)
         return {name: min(most, round) for name, round in last.items()}
 
     def start(self) -> None:
-        """Mark silent neighbours as lost; if we are new, start at the round that most of all have reached."""
+        """Mark silent neighbours as lost; if we are new, start at the round that most of all have reached.
+
+        Where nobody waits we may have learnt meanwhile: then only if that is far ahead.
+        """
+        self.settle()
         for peer in self.peers.values():
             if not peer.met:
                 tell(LOG, logging.WARNING, "neighbour absent", neighbour=peer.name)
                 peer.lost = True
         up = [peer.latest.round if peer.latest else peer.round for peer in self._learning()]
         to = first_round(up, sum(peer.done is None for peer in self.peers.values()) - len(up))
-        if self.is_new and to > 0:
-            self.learner.adopt(self._updates_near(to))
+        here = self.learner.round
+        if to > here if self.is_new else not self.restored and to > here + AT_ONCE:
+            self.learner.adopt(self._updates_near(to), share=to / (to + here))
             self.learner.skip_to(to + 1)
             tell(LOG, logging.INFO, "started at the round of the others", round=self.learner.round)
         self.started = True

@@ -61,6 +61,8 @@ METRICS = {
     "samples": Metric("counter", "Samples learnt."),
     "readings_used": Metric("counter", "Rows of the stream that were used."),
     "readings_refused": Metric("counter", "Rows of the stream that could not be used.", "reason"),
+    "backlog": Metric("gauge", "Readings that have arrived and wait."),
+    "backlog_age_seconds": Metric("gauge", "Time since the oldest of them arrived; 0 for a file that ends."),
     "dead_letters_lost": Metric("counter", "Refused rows that could not be written to the dead-letter file."),
     "rmse_rolling": Metric(
         "gauge", "Root mean squared error of the last 200 predictions, in the target's unit."
@@ -68,6 +70,7 @@ METRICS = {
     "rmse_alone_rolling": Metric("gauge", "The same of predictions from own samples only."),
     "neighbour_up": Metric("gauge", "1 if the neighbour's messages arrive in time.", "neighbour"),
     "neighbour_trust": Metric("gauge", "Part of the neighbour's recent messages that was used.", "neighbour"),
+    "neighbours_used": Metric("gauge", "Neighbours that are up and whose messages are mostly used."),
     "neighbour_age_seconds": Metric("gauge", "Time since the neighbour's last message.", "neighbour"),
     "bytes_sent": Metric("counter", "Bytes handed to the transport."),
     "bytes_received": Metric("counter", "Bytes received from the transport."),
@@ -111,6 +114,11 @@ class Service(Server):
         about = "Time from a sample to the end of its round."
         #: A histogram: call its `observe` with the seconds of each round.
         self.round_seconds = client.Histogram("domkl_round_seconds", about, buckets=BOUNDS, registry=registry)
+        about = "Time from a reading's arrival to its prediction."
+        #: The same of each prediction.
+        self.prediction_seconds = client.Histogram(
+            "domkl_prediction_seconds", about, buckets=BOUNDS, registry=registry
+        )
 
         def metrics(_: Request) -> Answer:
             return Answer(HTTPStatus.OK, client.generate_latest(registry), client.CONTENT_TYPE_LATEST)
@@ -180,7 +188,7 @@ class Explaining:
     def __init__(self, config: AgentConfig) -> None:
         columns, encoder = encoding_of(config.columns, config.takes_missing)
         about = About() if encoder is None else About(encoder.inputs, columns=columns)
-        self.is_possible = 0 < config.inputs <= explain.MOST_INPUTS
+        self.is_possible = 0 < config.inputs <= explain.MOST_INPUTS and config.horizon is None
         self._answers, self._rate = 0 < config.inputs <= MOST_ASKED, Rate(A_SECOND, burst=3)
         self._named = about.groups(config.inputs)
         self._span = Scaling.of(config.stream, config.inputs).target_span
@@ -352,11 +360,12 @@ def service_of(agent: Agent, address: tuple[str, int]) -> Service:
         publish=http.publish,
         alarming=config.output.alarm_rate is not None,
     )
-    asking = Asking(config, agent.learner, agent.predictions) if http.publish == "full" else None
+    answers = http.publish == "full" and config.horizon is None  # forecasts are of the last reading only
+    asking = Asking(config, agent.learner, agent.predictions) if answers else None
     who: dict[str, Any]
     who = {"access": http.access(), "tls": http.context(config.transport)} if http.listen else {}
     service = Service(address, agent.status, agent.metrics, feed=feed, predict=asking, **who)
-    agent.show_on(feed, service.round_seconds.observe)
+    agent.show_on(feed, service.round_seconds.observe, service.prediction_seconds.observe)
     logs.tell(LOG, logging.INFO, "serving the page, health and metrics", page=service.url)
     return service
 

@@ -28,6 +28,7 @@ from ..base.types import Array
 from ..learner import Learner, files, schema
 from ..learning.conformal import Errors
 from . import checkpoint
+from .ahead import Ahead
 from .checkpoint import Journal, Lock
 from .config import AgentConfig, CheckpointSection
 from .logs import Attempts
@@ -57,6 +58,7 @@ class Store:
         self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and its prediction
         self.alarms = ReadingAlarms(alarm_rate)
         self.errors = Errors()  # of predictions, in the scaled unit of the labels
+        self.ahead: Ahead | None = None  # forecasts that wait for labels, where there is a horizon
         self.readings = 0  # the number of the next reading
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
         self.addresses: dict[str, tuple[str, ...]] = {}  # where those listen
@@ -145,7 +147,8 @@ class Store:
         if self._directory is None or (round, self.readings) == (self.saved, self._held):
             return False
         late = time.monotonic() - self.saving.well_at >= self.section.every_seconds
-        return late or round - self.saved >= self.section.every_rounds
+        learnt = min(round - self.saved, self.readings - self._held)  # others' rounds are no reason to save
+        return late or learnt >= self.section.every_rounds
 
     def save(self, learner: Learner) -> None:
         """Write a checkpoint, only between two rounds; one that fails is counted and tried again."""
@@ -176,6 +179,7 @@ class Store:
                 "origin": json.dumps(self.origin),
                 "starts": self.starts,
                 "history": [[r, np.frombuffer(self.history[r], np.uint8)] for r in rounds],
+                "ahead": None if self.ahead is None else self.ahead.state(),
                 "waiting": [[id, x, y_hat] for id, (x, y_hat) in self.waiting.items()],
             },
         )
@@ -254,6 +258,8 @@ class Store:
         self.errors.misses, self.errors.n = state["errors"]["last"], state["errors"]["count"]
         self.history = {round: sent.tobytes() for round, sent in state["history"]}
         self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
+        if self.ahead is not None:
+            self.ahead.restore(state["ahead"])
         self.readings, self.origin = state["readings"], json.loads(state["origin"])
         self.saved, self._held = round, self.readings
         graph = state["graph"]

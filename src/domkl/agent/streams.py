@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
+import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -88,6 +89,7 @@ class Reading:
     id: str | None = None
     source: tuple[int, Any] | None = field(default=None, compare=False, repr=False)  # line, row as it came
     time: float | None = None  # seconds since 1970
+    arrived: float | None = field(default=None, compare=False)  # when it came here, in seconds since 1970
 
 
 class Stream(AsyncIterator[Reading]):
@@ -121,6 +123,7 @@ class Stream(AsyncIterator[Reading]):
         self._batches, self._parse, self._begin = batches, parse, first + checks.count("skip", skip, 0)
         self._tail = tail
         self._parsed: Iterator[Reading] = iter(())
+        self._left, self._arrived = 0, 0.0  # of the rows that came last: how many wait, and when they came
         self._readings = self._run()
 
     def __anext__(self) -> Awaitable[Reading]:
@@ -129,6 +132,11 @@ class Stream(AsyncIterator[Reading]):
     def ready(self) -> Reading | None:
         """The next reading if it is there already, else None."""
         return next(self._parsed, None)
+
+    @property
+    def backlog(self) -> tuple[int, float]:
+        """How many of the rows that came last wait, and when they came, in seconds since 1970."""
+        return self._left, self._arrived
 
     @property
     def fault(self) -> str:
@@ -160,12 +168,15 @@ class Stream(AsyncIterator[Reading]):
                 self._parse.is_header(item)
         self.index = start if fresh else self.index + len(batch)
         rows = [found for each in fresh if (found := self._numbered(each)) is not None]
+        item = batch[0][1] if batch else None
+        self._left, self._arrived = len(rows), item.at if isinstance(item, Message) else time.time()
         whole = [row.x for _, row, _ in rows if row.x is not None]
         X = iter(self.scaling.x(np.array(whole, dtype=np.float64).reshape(-1, len(self.scaling.low))))
         for index, row, source in rows:
             x = None if row.x is None else next(X)
             y = None if row.y is None else self.scaling.y(row.y)
-            yield Reading(index, x, y, row.id, source, row.time)
+            self._left -= 1
+            yield Reading(index, x, y, row.id, source, row.time, self._arrived)
 
     def _numbered(self, source: tuple[int, Any]) -> tuple[int, Row, tuple[int, Any]] | None:
         """A row with its number. Every line of a file takes one; of what is live, what is a reading."""

@@ -228,6 +228,15 @@ class Readings(asyncio.Queue["Message | None"]):
         self.bytes -= 0 if item is None else len(item.payload)
         return item
 
+    @property
+    def backlog(self) -> tuple[int, float]:
+        """How many wait, and when the oldest came, in seconds since 1970; may be asked in any thread."""
+        try:
+            oldest = self._queue[0]  # type: ignore[attr-defined]
+        except IndexError:
+            return 0, 0.0
+        return self.qsize(), 0.0 if oldest is None else oldest.at
+
     def full(self) -> bool:
         return super().full() or self.bytes >= MOST_BYTES
 

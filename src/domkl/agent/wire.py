@@ -104,6 +104,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", rename=_SHORT):
     ended: Wants = {}  # the neighbours whose streams have ended, and at which rounds
     incarnations: KnownIncarnations = {}  # of the neighbours
     rivals: Names = []  # neighbours under whose names two agents send
+    rests: Names = []  # neighbours to whom the sender hardly listens
 
 
 class Again(msgspec.Struct, frozen=True, tag="again", rename=_SHORT):

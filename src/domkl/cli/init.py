@@ -26,6 +26,7 @@ from ..datasets.readers import queries
 from ..lab import fleet
 from ..lab.fleet import DeviceFile
 from ..learning import alarms, conformal
+from ..learning.horizon import horizon
 from . import options, show
 from .options import SECRET
 
@@ -150,6 +151,12 @@ def add_to(commands: Any) -> None:
     add("--query", metavar="SELECT", help="rows of a database to read (default: its only table)")
     add("--folder", default=FOLDER, metavar="DIR", help="a new folder for the files (default: %(default)s)")
     add("--target", metavar="COLUMN", help="what to predict")
+    text = "forecast its values to come, so far ahead: 1h, 1h..24h, 30min,6h, 24 rows"
+    add(
+        "--horizon",
+        metavar="H",
+        help=f"{text} (default: the value that belongs to a reading's other columns)",
+    )
     add("--features", metavar="A,B", help="columns to predict from (default: all others)")
     add("--drop", metavar="A,B", help="columns to leave out")
     add("--time", metavar="COLUMN", help="when a reading was, or two columns: date,time (default: guessed)")
@@ -200,6 +207,8 @@ def run(args: argparse.Namespace) -> None:
     if not args.target:
         raise InputError("no target is given; expected the column to predict; add --target COLUMN")
     conformal.check_coverage(args.coverage)
+    if args.horizon:
+        horizon(args.horizon)
     given = options.columns(args, Columns())
     password, network = None, ""
     if args.files:
@@ -216,6 +225,8 @@ def run(args: argparse.Namespace) -> None:
         **({} if rate is None else {"alarm_rate": rate}),
         **({"home_assistant": True} if args.home_assistant else {}),
     }
+    if args.horizon:
+        made = [each._replace(stream={**each.stream, "horizon": args.horizon}) for each in made]
     port = fleet.free_from(fleet.PORT, len(made)) if args.port is None else args.port
     texts = fleet.device_files(made, columns, args.graph, common, port, network)
     fleet.write_folder(folder, texts, None if args.password_file else password)
@@ -345,6 +356,8 @@ def _ask(args: argparse.Namespace) -> None:
         args.topic = input("Topics, + stands for any name [sensors/+]: ").split() or ["sensors/+"]
         args.user = args.user or input("User at the broker (empty: none): ").strip() or None
     args.target = args.target or input("Column to predict: ").strip()
+    ahead = "How far ahead, such as 1h or 1h..24h (empty: what belongs to the other columns): "
+    args.horizon = args.horizon or input(ahead).strip() or None
 
 
 def _tell(args: argparse.Namespace, folder: Path, names: list[str], columns: Columns) -> None:

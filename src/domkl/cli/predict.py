@@ -19,11 +19,12 @@ from ..base.times import iso
 from ..base.types import Array
 from ..base.words import number, plural
 from ..datasets import Columns, Table
+from ..faces.ahead import Forecasts
 from ..faces.estimator import DOMKL
 from ..lab import results
 from ..lab.sheet import as_csv
 from ..learning import conformal
-from . import show
+from . import ahead, options, show
 
 #: What is written of every row; time, learner, class and label only where there are some.
 HEADS = ("row", "time", "learner", "y", "y_hat", "low", "high", "class")
@@ -33,12 +34,20 @@ BEST = 0.9
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    text = "predict new rows with a model that `domkl run` or DOMKL.save() wrote"
-    command = commands.add_parser("predict", help=text, description=f"{text[0].upper()}{text[1:]}.")
+    text = "predict new rows with a saved model, or what comes next in a series"
+    more = (
+        "With --horizon the file is a series: it is learnt, and what comes after its last target is forecast."
+    )
+    command = commands.add_parser("predict", help=text, description=f"{text[0].upper()}{text[1:]}. {more}")
     add = command.add_argument
-    add("model", metavar="MODEL", help="a file such as domkl-report/model.domkl")
-    add("--data", required=True, metavar="SOURCE", help="new rows, with the columns of the old; as in run")
-    add("--query", default="", metavar="SELECT", help="rows of a database to read (default: its only table)")
+    add(
+        "model_file", metavar="FILE", help="a model such as domkl-report/model.domkl; with --horizon, a table"
+    )
+    add("--data", metavar="SOURCE", help="new rows, with the columns of the old; as in run")
+    options.add_columns(add)
+    ahead.add_horizon(add)
+    add("--graph", help="which learners are neighbours, with --learner-column (default: ring)")
+    options.add_model(add)
     add("--learner", metavar="NAME", help="whose model to use (default: the learner column's, else the best)")
     text = "share of labels that bounds are to hold (default: %(default)s)"
     add("--coverage", type=float, default=0.9, metavar="C", help=text)
@@ -49,13 +58,22 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, predict, write."""
-    model, coverage = DOMKL.load(args.model), conformal.check_coverage(args.coverage)
+    ahead.refuse_without(args)
+    if args.horizon is not None:
+        ahead.predict(args)
+        return
+    model, coverage = DOMKL.load(args.model_file), conformal.check_coverage(args.coverage)
+    if isinstance(model, Forecasts):
+        ahead.go_on(model, args, coverage)
+        return
+    if args.data is None:
+        raise InputError("no rows to predict are given; expected --data SOURCE, or --horizon; add one")
     if args.out is not None:
         show.check_file(args.out, "--out")
-        for given in filter(os.path.exists, (args.model, args.data)):
+        for given in filter(os.path.exists, (args.model_file, args.data)):
             if os.path.exists(args.out) and os.path.samefile(args.out, given):
                 raise InputError(f"--out is {given}, which is read; expected another file; choose one")
-    table = rows_of(model, args.model, args.data, args.query)
+    table = rows_of(model, args.model_file, args.data, args.query or "")
     who = learners_of(model, table, args.learner)
     with show.progress(f"predicting {plural(len(table.X), 'row')}") as bar:
         y_hat, wide = _predict(model, table.X, who, coverage, bar)

@@ -18,7 +18,7 @@ from ..lab.experiment import Experiment
 from ..lab.trial import Outcome, Source
 from ..learning.alarms import check_rate
 from ..learning.settings import Auto
-from . import fleet, inspect, live, options, show
+from . import ahead, fleet, inspect, live, options, show
 
 DEFAULT = "three-stations"
 #: What a report is made with.
@@ -42,7 +42,7 @@ def add_to(commands: Any) -> None:
         help="a TOML file, or the name of a shipped one",
     )
     options.add_data(add)
-    add("--horizon", type=int, metavar="HOURS", help="hours ahead to forecast, for the shipped stations")
+    ahead.add_horizon(add)
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     options.add_model(add)
@@ -70,6 +70,10 @@ def run(args: argparse.Namespace) -> None:
         fleet.run(args)
         return
     args.experiment = args.experiment or DEFAULT
+    hours = ahead.hours_of(args)
+    if args.horizon is not None and hours is None:
+        ahead.run(args)
+        return
     chosen = options.settle(args, _settings(args, experiment.load(args.experiment)))
     if args.check:
         inspect.check(chosen, args.json)
@@ -170,13 +174,13 @@ def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
     """The experiment with the options' values in place of its own."""
     if args.data is not None and args.experiment == DEFAULT:
         chosen = dataclasses.replace(chosen, model=Auto())  # the file's size was chosen for the stations
-    given = {name: getattr(args, name) for name in ("horizon", "split") if getattr(args, name) is not None}
+    pairs = (("horizon", ahead.hours_of(args)), ("split", args.split))
+    given: dict[str, Any] = {name: value for name, value in pairs if value is not None}
     chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, **given))
     return options.choose_model(args, chosen)
 
 
 def _source(args: argparse.Namespace, chosen: Experiment) -> Source:
-    is_own = bool(chosen.data.path)
-    if args.horizon is not None and (is_own or chosen.data.names[0] != "stations"):
-        raise InputError("--horizon is for the shipped stations; expected no other data; leave it out")
+    if args.horizon is not None and (chosen.data.path or chosen.data.names[0] != "stations"):
+        raise InputError("--horizon is for the stations or --data FILE; expected one of them; leave it out")
     return trial.prepare(chosen, args.rounds)

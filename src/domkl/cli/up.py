@@ -82,6 +82,8 @@ class Statuses:
 
     #: Where the whole story is.
     logs = "--folder DIR keeps all logs"
+    #: Whether learners that die are started again, and the others go on meanwhile.
+    outlives = True
     title = ""
     legend: Mapping[str, str] = LEGEND
 
@@ -94,13 +96,20 @@ class Statuses:
 
     def look(self) -> None:
         """Read the status lines that the learners logged since the last look."""
-        ended = [name for name in self.network.names if self.network.processes[name].poll()]
+        if self.outlives:
+            self.network.revive()
+        ended = self.network.dead
         for name, before in self.status.items():
             status = self.network.status(name)
             if before and status is not before:
                 self.speed[name] = _speed(before, status)
             self.status[name] = status
         self.dead = ended
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the others cannot go on either."""
+        return bool(self.dead) and not self.outlives
 
     @property
     def line(self) -> str:
@@ -113,7 +122,14 @@ class Statuses:
         return (
             f"{seconds}  round {min(status['round'] for status in known)}{self.of_rounds}, "
             f"{self.errors(known)}, {up}/{all_} neighbours up, {show.size(sum(self.speed.values()))}/s"
+            f"{''.join(f', {each}' for each in self.starts)}"
         )
+
+    @property
+    def starts(self) -> list[str]:
+        """Who was started again, and how often."""
+        counts = {name: each.count for name, each in self.network.revivals.items() if each.count}
+        return [f"{name} started again {plural(count, 'time')}" for name, count in counts.items()]
 
     @property
     def of_rounds(self) -> str:
@@ -173,8 +189,14 @@ class View(Statuses):
 
     def __init__(self, network: Fleet, chosen: Experiment, source: Source) -> None:
         super().__init__(network, dict.fromkeys(network.names, chosen.model))
+        self.outlives = network.rate is None  # else samples were lost, and nothing can be compared
         self.chosen, self.source, self.title = chosen, source, chosen.title or chosen.name
         self.page = live.FleetPage(network, chosen, source)
+
+    @property
+    def has_failed(self) -> bool:
+        """Rounds in step need everybody."""
+        return super().has_failed or bool(self.network.given_up)
 
     def look(self) -> None:
         """The same, also for the page."""
@@ -234,13 +256,14 @@ def watch(network: Fleet, view: Statuses, shown: contextlib.AbstractContextManag
     with Stops() as stops:
         with network, shown as display:
             network.start()
-            while network.running and not stops.number and not view.dead:
+            while not network.is_over and not stops.number and not view.has_failed:
                 time.sleep(LOOK)
                 view.look()
                 display(view)
         stops.exit_if_signalled()
-    if view.dead:
-        _give_up(network, view.dead[0], view.logs)
+    failed = network.given_up if view.outlives else view.dead
+    if failed:
+        _give_up(network, failed[0], view.logs)
 
 
 def _give_up(network: Fleet, name: str, logs: str) -> NoReturn:
@@ -324,9 +347,13 @@ class FolderView(Statuses):
 
     def facts(self, name: str) -> dict[str, Any]:
         """How a learner does, for programs."""
-        keys = ("round", "samples", "rmse", "rmse_alone", "up", "neighbours", "bytes_sent", "state")
+        keys = (
+            *("round", "samples", "rmse", "rmse_alone", "up", "neighbours", "neighbours_used", "backlog"),
+            *("lag", "bytes_sent", "state"),
+        )
         status = self.status[name]
-        return {"name": name, **{key: status.get(key) for key in keys}}
+        starts = self.network.revivals[name].count
+        return {"name": name, **{key: status.get(key) for key in keys}, "started_again": starts}
 
     def errors(self, known: list[dict[str, Any]]) -> str:
         """That of each learner, in its target's own unit."""
@@ -338,7 +365,9 @@ BROKER = "127.0.0.1:1883"
 #: Options of models that this command has.
 SETTINGS = ("size", "step", "memory")
 #: One busy machine for all: no learner should be given up because it had to wait for the processor.
-PATIENT = {"DOMKL_ROUNDS_DEADLINE": "60", "DOMKL_ROUNDS_START": "120", "DOMKL_CHECKPOINT_DIRECTORY": ""}
+PATIENT = {"DOMKL_ROUNDS_DEADLINE": "60", "DOMKL_ROUNDS_START": "120", "DOMKL_CHECKPOINT_SYNC": "false"}
+#: Samples at a rate are gone once they were fed, so that no state helps.
+FORGETFUL = {"DOMKL_CHECKPOINT_DIRECTORY": ""}
 #: Their logs tell the page which inputs matter.
 TOLD = {"DOMKL_LOG_INPUTS": "10"}
 STATE = {"checkpoint": {"directory": "{name}.state"}}
@@ -399,7 +428,7 @@ def run(args: argparse.Namespace) -> None:
             _tell_how_to_start(args, folder, names)
             return
         start = time.monotonic()
-        network = fleet.Fleet(folder, names, environ=_environment(), rate=args.rate)
+        network = fleet.Fleet(folder, names, environ=_environment(args.rate), rate=args.rate)
         view = View(network, chosen, source)
         with live.opened(view.page.feed, args.page):
             watch(network, view, shower(args.json))
@@ -480,9 +509,10 @@ def _check(folder: Path, names: list[str]) -> None:
         load(folder / f"{name}.toml", {})
 
 
-def _environment() -> dict[str, str]:
+def _environment(rate: float | None) -> dict[str, str]:
     """Without variables that are meant for one agent: they would make all learners the same."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("DOMKL_")} | PATIENT | TOLD
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("DOMKL_")}
+    return plain | PATIENT | TOLD | ({} if rate is None else FORGETFUL)
 
 
 def _tell_how_to_start(args: argparse.Namespace, folder: Path, names: list[str]) -> None:

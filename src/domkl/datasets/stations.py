@@ -2,7 +2,8 @@
 
 Hourly weather of Newark (EWR), Kennedy (JFK) and La Guardia (LGA) in 2013; see
 `domkl/data/README.md` for its origin. Each airport is a learner. At each hour it
-forecasts the temperature `horizon` hours later, and learns the truth as late.
+forecasts the temperature `horizon` hours later, and learns the truth of that hour before it
+forecasts from it.
 
 Nothing comes from the future: cells missing or implausible take the last value
 seen, and every feature is scaled to [0, 1] with fixed bounds, below, not with the
@@ -62,7 +63,7 @@ def load_stations(horizon: int = 6, lags: Sequence[int] = (1, 3, 24)) -> Split:
 
     >>> split = load_stations(horizon=6)
     >>> split.X.shape, split.y.shape, split.names, split.delay
-    ((3, 8700, 15), (3, 8700), ('EWR', 'JFK', 'LGA'), 6)
+    ((3, 8700, 15), (3, 8700), ('EWR', 'JFK', 'LGA'), 5)
     >>> to_degrees(split.y[:, 0]).round(2).tolist()
     [24.98, 23.0, 24.08]
     """
@@ -75,9 +76,25 @@ def load_stations(horizon: int = 6, lags: Sequence[int] = (1, 3, 24)) -> Split:
         y[:, start + horizon : start + horizon + T],
         AIRPORTS,
         len(AIRPORTS) * (len(hours) - T),
-        horizon,
+        horizon - 1,  # the temperature of now is an input: what was forecast for now is learnt before
         np.tile(_seconds(hours[start + horizon : start + horizon + T]), (len(AIRPORTS), 1)),
     )
+
+
+def load_readings() -> Split:
+    """What the three stations measure, hour by hour, with the temperature in °F as the target of that hour.
+
+    For forecasts: `domkl.simulate(..., horizon=..., times=split.times)`. Missing cells are NaN.
+
+    >>> split = load_readings()
+    >>> split.X.shape, split.y[0, :3].round(1).tolist()
+    ((3, 8730, 7), [39.0, 39.0, 39.0])
+    """
+    values, hours = _grid()
+    low, high, _ = np.array(list(COLUMNS.values())).T
+    good = np.where((values >= low) & (values <= high), values, np.nan)
+    times = np.tile(_seconds(hours), (len(AIRPORTS), 1))
+    return Split(good[..., 1:], good[..., 0], AIRPORTS, 0, 0, times)
 
 
 def _seconds(hours: Hours) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..learner.handed import HandedModel
 from ..learning import conformal, losses
 from ..learning.explain import Contributions, Effects, Function, Usual
 from ..learning.fields import fields_of, set_fields
+from ..learning.horizon import HorizonLike
 from ..learning.model import given
 from ..learning.settings import Auto, ModelSettings, check_model
 from ..simulator import Run
@@ -40,6 +41,8 @@ class DOMKL:
         row for each learner.
     model : `domkl.Auto(...)`, by default `Auto()`; one device also takes `domkl.Paper(...)`: the paper's
         local step over Gaussian kernels, on inputs and labels that are scaled as they come.
+    horizon : how far ahead to forecast a series, as "1h..24h"; then samples are readings, and this is a
+        `domkl.faces.ahead.Forecasts`, which `future`, `least` and `most` are for: see docs/forecast.md.
 
     The numbers of inputs and targets are those of the first sample; of m targets y is (m,), or (J, m) for a
     network, NaN where a label is not known. Inputs may have any scale, and NaN where one is missing.
@@ -64,7 +67,28 @@ class DOMKL:
     [1.6, 1.6, 1.6]
     """
 
-    def __init__(self, graph: GraphLike | None = None, *, model: ModelSettings | None = None) -> None:
+    def __new__(cls, *args: Any, horizon: HorizonLike | None = None, **settings: Any) -> Any:
+        """With a horizon, a `Forecasts`."""
+        if horizon is not None and cls is DOMKL:
+            from .ahead import Forecasts
+
+            cls = Forecasts
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        graph: GraphLike | None = None,
+        *,
+        model: ModelSettings | None = None,
+        horizon: HorizonLike | None = None,
+        future: int = 0,
+        least: float | None = None,
+        most: float | None = None,
+    ) -> None:
+        if horizon is None and (future, least, most) != (0, None, None):
+            raise InputError(
+                'future, least and most are of forecasts; expected a horizon with them; add horizon="1h"'
+            )
         self.graph = graph
         self.model = models.check(model) if graph is None else _of_network(model)
         self.about = About()  # what the numbers mean, which `save` writes too
@@ -159,12 +183,15 @@ class DOMKL:
             checks.finite("y", labels)
         return labels.reshape(len(self.learners), self.targets)
 
-    def interval(self, x: npt.ArrayLike, coverage: float = 0.9) -> tuple[Any, Any]:
+    def interval(self, x: npt.ArrayLike, coverage: float = 0.9, level: Any = None) -> Any:
         """Bounds that hold y in `coverage` of all cases, low and high, each as `predict` gives it.
 
+        `level=90` is `coverage=0.9`; `level=[80, 95]` gives a dictionary of bounds by level.
         They come from each learner's own last errors: see `domkl.conformal`.
         """
-        middle, wide = self.predict(x), self.widths(coverage)
+        if isinstance(level, Sequence):
+            return {each: self.interval(x, level=each) for each in level}
+        middle, wide = self.predict(x), self.widths(coverage if level is None else level / 100)
         wide = self._shaped(wide.reshape(-1, self.targets))
         return middle - wide, middle + wide
 
@@ -251,7 +278,7 @@ class DOMKL:
         state = saved.read(path)
         try:
             with np.errstate(all="ignore"):  # what is not finite in the end is refused
-                return cls._of(state)
+                return cls(horizon=1)._of(state) if "horizon" in state else cls._of(state)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError) as error:
             raise saved.unusable(path, error) from None
         except (RecursionError, MemoryError):

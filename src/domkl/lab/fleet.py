@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import re
 import shutil
@@ -230,6 +231,7 @@ def lay_out(
             "model": _model(experiment, split.y.shape[1]),
             "stream": {"kind": "jsonl", "path": f"{name}.jsonl"},
             "transport": {**_for(name, transport), **_addresses(transport, places, name, neighbours)},
+            "rounds": {"mode": "sync"},  # as the simulator learns, so that both can be compared
             "columns": _columns(source),
             "output": {"predictions": f"{name}.predictions.jsonl", "coverage": COVERAGE},
             **_for(name, sections or {}),
@@ -328,6 +330,41 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
+#: Seconds from a learner's death to its next start, at first and at most, and after which one runs well.
+PAUSE, LONGEST_PAUSE, WELL = 1.0, 60.0, 10.0
+#: Starts in a row that none survived so long; then it is given up.
+MOST_STARTS = 8
+#: The exit code of who refuses its settings or its data, as it would again.
+REFUSED = 2
+
+
+class Revival:
+    """When a learner whose process died is started again: after 1, 2, 4, ... seconds, and from 1 on if it ran
+    well in between. One that ended or refused to run is not."""
+
+    def __init__(self) -> None:
+        self.count = 0  # of starts after the first
+        self._died, self._started_at, self._due = 0, 0.0, math.inf
+
+    def note_start(self, now: float) -> None:
+        self.count += self._due < math.inf
+        self._started_at, self._due = now, math.inf
+
+    def is_due(self, code: int | None, now: float) -> bool:
+        """Whether to start it now; `code` is its process's exit code, None while it runs."""
+        if code in (None, 0, REFUSED):
+            return False
+        if self._due == math.inf:
+            self._died = 0 if now - self._started_at > WELL else self._died
+            self._died += 1
+            self._due = now + min(PAUSE * 2 ** (self._died - 1), LONGEST_PAUSE)
+        return now >= self._due and not self.is_given_up(code)
+
+    def is_given_up(self, code: int | None) -> bool:
+        """Whether it has failed and will not be started again."""
+        return code == REFUSED or (code not in (None, 0) and self._died > MOST_STARTS)
+
+
 class Fleet:
     """The processes of the learners laid out in a folder; a context manager that stops them on exit."""
 
@@ -352,6 +389,7 @@ class Fleet:
         self._feeders: list[threading.Thread] = []
         self._read: dict[str, int] = dict.fromkeys(names, 0)
         self._last: dict[str, dict[str, Any]] = {}
+        self.revivals = {name: Revival() for name in names}
         self.inputs: dict[str, dict[str, Any]] = {}  # which matter, as learners have logged last
 
     def __enter__(self) -> Fleet:
@@ -369,6 +407,7 @@ class Fleet:
                 agent = [sys.executable, "-m", "domkl", "agent", f"{name}.toml"]
                 command = [*self.prefix.get(name, ()), *agent]
                 stdin = subprocess.DEVNULL if self.rate is None else subprocess.PIPE
+                self.revivals[name].note_start(time.monotonic())
                 self.processes[name] = subprocess.Popen(
                     command, stdin=stdin, stderr=log, cwd=self.folder, env=self.environ
                 )
@@ -386,6 +425,29 @@ class Fleet:
                     return
                 pipe.write(sample)
                 pipe.flush()
+
+    def revive(self) -> None:
+        """Start again whoever died, if it is time to."""
+        now = time.monotonic()
+        for name, process in self.processes.items():
+            if not self._stopped.is_set() and self.revivals[name].is_due(process.poll(), now):
+                self.start(name)
+
+    @property
+    def dead(self) -> list[str]:
+        """The learners whose processes have failed, and may be started again."""
+        return [name for name, process in self.processes.items() if process.poll()]
+
+    @property
+    def given_up(self) -> list[str]:
+        """Those of them that will not."""
+        return [name for name in self.dead if self.revivals[name].is_given_up(self.processes[name].poll())]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody runs, and nobody will."""
+        will_run = not self._stopped.is_set() and set(self.dead) - set(self.given_up)
+        return not self.running and not will_run
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send a signal to one learner."""

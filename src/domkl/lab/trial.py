@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import datasets
 from ..base import checks
@@ -27,7 +27,7 @@ from ..datasets.dataset import START
 from ..datasets.readers import Fault
 from ..datasets.table import filled
 from ..exchange.graph import LONE, Graph, as_graph, build
-from ..learning import conformal, kernels, losses
+from ..learning import conformal, kernels, losses, naive
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
 from ..learning.settings import ModelSettings, Paper
@@ -52,7 +52,6 @@ class Source(NamedTuple):
     split: Split
     unit: str = ""  # of the labels, where they have one
     scale: float = 1.0  # a squared error times this is in that unit squared
-    baselines: Mapping[str, Array] = MappingProxyType({})  # predictions to compare with, (J, T)
     dropped: int = 0  # rows without a target, or with missing cells where these are not wanted
     faults: tuple[Fault, ...] = ()  # rows that were refused, and why
     target: str = ""
@@ -200,9 +199,11 @@ def cut(source: Source, rounds: int | None) -> Source:
     whole = source.split
     times = None if whole.times is None else whole.times[:, :T]
     split = dataclasses.replace(whole, X=whole.X[:, :T], y=whole.y[:, :T], times=times)
-    return source._replace(split=split, baselines={k: v[:, :T] for k, v in source.baselines.items()})
+    return source._replace(split=split)
 
 
+#: Samples of a category, on average, of which a guess is made.
+FEWEST = 20
 #: Share of labels that bounds are to hold.
 COVERAGE = 0.9
 
@@ -281,10 +282,9 @@ def _stations(experiment: Experiment) -> Source:
             )
     if experiment.learners not in (None, len(stations.AIRPORTS)):
         raise InputError(f"learners is {experiment.learners} for the stations; expected 3; leave it out")
-    forecast = {"as it is now": stations.persistence(spec.horizon)}
     degrees = stations.HOT - stations.COLD
     split, target = datasets.load_stations(spec.horizon), f"temperature in {spec.horizon} hours"
-    source = Source("stations", split, "°F", degrees**2, forecast, origin=stations.COLD)
+    source = Source("stations", split, "°F", degrees**2, origin=stations.COLD)
     return source._replace(target=target, inputs=stations.feature_names())
 
 
@@ -404,22 +404,25 @@ def centralised(paper: Paper, spec: OmklSpec, split: Split) -> Array:
 
 
 def _guesses(source: Source, loss: Loss) -> dict[str, Array]:
-    """Mean squared errors of guesses that need no learner. (J,) each"""
-    y = losses.labels(loss, source.split.y)
-    guesses = {"mean so far": _running_mean(y, source.split.delay), **source.baselines}
-    guesses.setdefault("as it is now", _last_known(y, source.split.delay))
-    return {name: ((guess - y) ** 2).mean(1) for name, guess in guesses.items()}
+    """Mean squared error of the simple guess that is best for each learner, in hindsight. (J,)"""
+    split, y = source.split, losses.labels(loss, source.split.y)
+    groups, best = _categories(source), []
+    for j, labels in enumerate(y):
+        times = None if split.times is None else split.times[j]
+        guesses = naive.simple_guesses(labels, times, split.delay, None if groups is None else groups[j])
+        best.append(min(float(((guess - labels) ** 2).mean()) for guess in guesses.values()))
+    return {"simple guess": np.array(best)}
 
 
-def _running_mean(y: Array, delay: int) -> Array:
-    """The mean of each learner's labels that are known so far. (J, T)"""
-    means = np.cumsum(y, axis=1) / np.arange(1, y.shape[1] + 1)
-    return np.concatenate([np.zeros((len(y), delay + 1)), means], axis=1)[:, : y.shape[1]]
-
-
-def _last_known(y: Array, delay: int) -> Array:
-    """The last of each learner's labels that is known. (J, T)"""
-    return np.concatenate([np.zeros((len(y), delay + 1)), y], axis=1)[:, : y.shape[1]]
+def _categories(source: Source) -> NDArray[np.int_] | None:
+    """The categories of each sample as one number (J, T); None where there are none, or too many."""
+    columns, (J, T, _) = source.columns, source.split.X.shape
+    named = [] if columns is None else [f"{name}=" for name in columns.categories]
+    places = [i for i, each in enumerate(source.inputs) if each.startswith(tuple(named))] if named else []
+    if not places:
+        return None
+    values, groups = np.unique(source.split.X[..., places].reshape(J * T, -1), axis=0, return_inverse=True)
+    return groups.reshape(J, T) if len(values) <= T / FEWEST else None
 
 
 def _notes(graph: Graph, source: Source) -> tuple[str, ...]:

@@ -57,6 +57,8 @@ MOST_FAULTS = 64
 REWEIGHED = 64
 #: Messages over which trust in a neighbour is averaged.
 TRUST = 100
+#: How much a message in another scale counts as refused: one scale for all may still be found.
+UNLIKE = 0.125
 #: Rounds after which the dual of an edge whose ends are out of step, so that it rests, is dropped.
 REST = 8
 #: Predictions that are kept until their labels come.
@@ -137,6 +139,11 @@ class Learner:
         self.implausible: list[Hashable] = []
         #: Part of about the last `TRUST` messages of each neighbour that was believed.
         self.trust: dict[Hashable, float] = {}
+        #: The last messages of each neighbour in a row that were not used; in another scale they count less.
+        self.unused: dict[Hashable, float] = {}
+        #: Neighbours whose edge rests, as one end hardly listens to the other; set by who sends messages.
+        #: What comes of them pulls all the same, but no dual moves: the other end's does not either.
+        self.resting: frozenset[Hashable] = frozenset()
         self._is_weighed = False  # whether the model knows the degrees of now
         self._judged: dict[Hashable, int] = {}  # messages that trust is an average of
         self._connect()
@@ -247,12 +254,13 @@ class Learner:
 
         A device with fewer samples than its neighbours calls it after `receive` and sends what it returns: so
         both ends of an edge step in the same round, and what others learn arrives before the next sample.
-        Only neighbours that are mostly believed are followed, `EARLIEST` times between two samples at most:
-        rounds that somebody invents cost no more.
+        Only neighbours that are mostly believed are followed, and between two samples only when they are 1,
+        2, 4, 8, ... rounds ahead: so the slowest device sends little more than it has samples, and rounds
+        that somebody invents cost no more.
         """
         believed = [box for name, box in self._inbox.items() if 2 * self.trust.get(name, 1.0) > 1]
         newest = max((t for box in believed for t in box if t <= LAST_SKIP), default=NEVER)
-        if newest < self.round + (self._pending is not None) or self._followed == EARLIEST:
+        if newest < self.round + 2**self._followed:
             return None
         if self._pending is not None:
             self.close()
@@ -496,6 +504,9 @@ class Learner:
         for name, is_used in zip([*parts], map(bool, used), strict=True):
             if found[name]:
                 self._note_trust(name, is_used)
+            self.unused[name] = (
+                0.0 if is_used else self.unused.get(name, 0.0) + (1 if found[name] else UNLIKE)
+            )
             if not is_used:
                 backs.append(self._refuse(name, arrived[name], found[name]))
                 del parts[name]
@@ -536,7 +547,8 @@ class Learner:
                 back = edge.reset(next_number(edge.number), edge.theirs, edge.seen)
                 backs += [] if back is None else [back]
             agrees = self.name is None or (held is not None and edge.agrees(held))
-            moves.append(update.round == self.round and same[name] and agrees)
+            is_awake = name not in self.resting
+            moves.append(update.round == self.round and same[name] and agrees and is_awake)
         return moves, backs
 
     def _combined(
@@ -614,6 +626,7 @@ class Learner:
         for update in self._inbox.pop(neighbour, {}).values():
             self._drop(update, neighbour)
         self.trust.pop(neighbour, None)
+        self.unused.pop(neighbour, None)
         self._known = {name: edge for name, edge in self._known.items() if name != neighbour}
         self._degrees.pop(neighbour, None)
         self._connect()

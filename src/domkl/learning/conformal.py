@@ -41,7 +41,9 @@ class Errors:
         age = (self.n - 1 - np.arange(known)) % KEPT
         weights = FADING ** age.astype(np.float64)
         rows, seen = self.misses[:, :known], ~np.isnan(self.misses[:, :known])
-        return np.array([_quantile(row[s], weights[s], coverage) for row, s in zip(rows, seen, strict=True)])
+        return np.array(
+            [weighted_quantile(row[s], weights[s], coverage) for row, s in zip(rows, seen, strict=True)]
+        )
 
 
 class Misses:
@@ -99,7 +101,7 @@ def bounds(
     return guesses - wide, guesses + wide
 
 
-def _quantile(errors: Array, weights: Array, coverage: float) -> float:
+def weighted_quantile(errors: Array, weights: Array, coverage: float) -> float:
     """The least error with enough weight at or below it, where one more error of weight 1 is infinite."""
     order = np.argsort(errors)
     below = np.cumsum(weights[order]) / (weights.sum() + 1)

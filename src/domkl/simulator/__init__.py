@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +15,13 @@ from .. import engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Float
-from ..exchange.graph import GraphLike
+from ..exchange.graph import GraphLike, as_graph
 from ..exchange.message import Exchange, as_exchange
+from ..learning.horizon import HorizonLike
+from ..learning.horizon import horizon as as_horizon
 from ..learning.model import ModelMaker
 from ..learning.settings import Auto, ModelSettings, check_model
+from . import ahead
 from .driver import Block, drive
 from .results import Progress, Run, RunOptions, Watch, Watched
 
@@ -45,6 +49,12 @@ def simulate(
     progress: Progress | bool | None = None,
     keep_model: bool = False,
     watch: Watch | None = None,
+    horizon: HorizonLike | None = None,
+    times: npt.ArrayLike | None = None,
+    future: Sequence[int] = (),
+    levels: Sequence[float] = (),
+    least: float | None = None,
+    most: float | None = None,
 ) -> Run:
     """Let a network of J learners learn for T rounds, in this process.
 
@@ -73,6 +83,15 @@ def simulate(
     keep_model : keep the learners themselves, for `domkl.DOMKL.from_run`; they take memory. `Auto` only.
     watch : called with a `Watched`, what happened in each round, or with `Paper` in a few of them; for pages
         and files that follow a run.
+    horizon : how far ahead to forecast: "1h", "24 rows", a list, or a range "1h..24h". Then X and y are the
+        readings of a series, y[j, t] belongs to the same moment as X[j, t] (NaN where a reading has no
+        target), and y_hat (J, T, H) is what was forecast of y from then; its label is learnt when it comes.
+        Rounds after the last target only tell what is known ahead.
+        See docs/forecast.md.
+    times : of the readings, (T,) or (J, T): seconds, or NumPy's times; not needed for rows.
+    future : places of the inputs that are known ahead, as a weather forecast or a price is.
+    levels : coverages, such as 0.9, for which `run.ahead.bounds` is wanted.
+    least, most : limits of the target, for forecasts and bounds.
 
     Examples
     --------
@@ -85,6 +104,7 @@ def simulate(
     True
     """
     model = check_model(Auto() if model is None else model)
+    _check_ahead(horizon, times=times, future=future or None, levels=levels or None, least=least, most=most)
     if not getattr(model, "has_engines", False):
         engines.refuse_choice(engine, threads)
     how = RunOptions(
@@ -103,7 +123,21 @@ def simulate(
         raise InputError(
             "keep_model is given; expected model=domkl.Auto(...), with messages as they are; leave it out"
         )
-    return drive(model, X, y, graph, how)
+    if horizon is None:
+        return drive(model, X, y, graph, how)
+    leads = as_horizon(horizon)
+    streams = ahead.readings(cast(npt.ArrayLike, X), cast(npt.ArrayLike, y), times, leads, future)
+    network = as_graph(graph, len(streams.X))
+    return ahead.drive(model, streams, leads, network, how, ahead.Limits(least, most), levels)
+
+
+def _check_ahead(horizon: HorizonLike | None, **given: Any) -> None:
+    """Refuse what only a horizon needs."""
+    for name, value in given.items():
+        if horizon is None and value is not None:
+            raise InputError(
+                f'{name} is given without a horizon; expected both; add horizon="1h", or leave it out'
+            )
 
 
 def _threads(model: ModelSettings | ModelMaker) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from ..learning import conformal
 from ..learning.alarms import Judgement, judge_all
 from ..learning.auto import AutoRows
 from ..learning.settings import Auto
+
+if TYPE_CHECKING:
+    from .ahead import Ahead
 
 Progress: TypeAlias = Callable[[int, int], object]
 #: What `progress` returns to end a run after the rounds that are done.
@@ -73,6 +76,8 @@ class Run:
     trust: Array = field(default_factory=lambda: np.empty((0, 0)))
     #: the learners themselves, where `keep_model` asked for them: see `domkl.DOMKL.from_run`
     final: Final | None = field(default=None, repr=False)
+    #: labels, simple guesses and bounds of a run with a horizon: see `domkl.simulator.ahead.Ahead`
+    ahead: Ahead | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         J, T = self.y_hat.shape[:2]

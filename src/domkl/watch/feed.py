@@ -93,7 +93,7 @@ LEVELS = ("full", "errors", "counts")
 #: Fields of a status that are shown, besides the errors and weights that a level may withhold.
 COUNTS = (
     *("state", "round", "samples", "messages_sent", "bytes_sent", "bytes_received", "refused"),
-    *("rows_refused", "faults", "via", "neighbours"),
+    *("rows_refused", "faults", "via", "neighbours", "neighbours_used", "backlog", "lag"),
 )
 COLUMNS = ("index", "time", "y_hat", "low", "high", "y", "alarm")
 

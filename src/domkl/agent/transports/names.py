@@ -27,7 +27,7 @@ LOST = b"lost"
 #: The channel on which learners tell neighbours how they, and those they have heard of, are.
 STATUS = "status"
 #: All channels on which neighbours send messages to each other.
-CHANNELS = ("theta", "hello", "to", STATUS)
+CHANNELS = ("theta", "rare", "hello", "to", STATUS)
 
 #: What a client of a broker of others says there while it is connected, and what the broker says then.
 HERE, GONE = b"online", b"offline"

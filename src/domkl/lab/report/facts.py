@@ -349,15 +349,13 @@ MOST_LINKS, MOST_VALUES = 30, 4
 #: Errors that differ by a smaller share are called the same.
 SAME = 0.005
 ALONE_WORDS = "the same learners without neighbours"
-#: Guesses that need no learner.
-SIMPLE = ("mean so far", "as it is now")
 METHODS = {
     "auto": "learners of domkl.Auto, each with its own data and its neighbours' messages",
     "paper": "learners of the paper (DOMKL), each with its own data and its neighbours' messages",
     "OMKL": "one central learner with the paper's kernels that sees everybody's data",
     "best kernel": "lowest error of any single kernel at that learner, known only in hindsight",
-    "mean so far": "predicts the mean of the learner's labels known so far",
-    "as it is now": "predicts that nothing changes until then",
+    "simple guess": "the best for each learner of: last known label, same time yesterday or last week, mean "
+    "of the hour, mean so far; of all labels and of those with the same categories",
 }
 
 
@@ -383,16 +381,13 @@ def sentence(facts: Document) -> str:
 def headline(facts: Document) -> str:
     """The title, and how much better or worse than the best simple guess the learners are."""
     title, network = str(facts["title"] or facts["experiment"]), facts["network"]
-    simple = {name: network["baselines"].get(name) for name in SIMPLE}
-    known = {name: mse for name, mse in simple.items() if mse is not None}
-    if not known or network["mse"] is None:
+    ours, best = network["mse"], network["baselines"].get("simple guess")
+    if best is None or ours is None:
         return title
-    name = min(known, key=lambda each: known[each])
-    ours, best = network["mse"], known[name]
     if not has_classes(facts):
         ours, best = math.sqrt(ours), math.sqrt(best)
     words = difference(ours, best)
-    return f"{title}: {words} {'as' if words.startswith('the') else 'than'} “{name}”, the best simple guess"
+    return f"{title}: {words} {'as' if words.startswith('the') else 'than'} the best simple guess"
 
 
 def verdict(facts: Document) -> str:

@@ -117,7 +117,10 @@ function tiles(rows, own) {
   if (own && state.publish !== "counts") {
     made.push(tile(`Error of ${own.name}`, [shown(own.rmse), own.rmse === null ? "" : unit], "RMSE of the last 200"));
     const alone = against(own.rmse, own.rmse_alone);
-    if (alone) made.push(tile("Learning together", alone.text, `error ${alone.than} with own samples only (${shown(own.rmse_alone)})`, alone.kind));
+    const near = own.neighbours || [];
+    const used = near.filter((each) => each.up !== false && (each.trust ?? 1) > 0.5).length;
+    if (near.length && !(own.neighbours_used ?? used)) made.push(tile("Learning together", "not used", "its neighbours are silent, or their messages are refused"));
+    else if (alone) made.push(tile("Learning together", alone.text, `error ${alone.than} with own samples only (${shown(own.rmse_alone)})`, alone.kind));
     const best = [["no change", own.no_change], ["mean so far", own.mean]].filter(([, e]) => Number.isFinite(e)).sort((a, b) => a[1] - b[1])[0];
     const simple = best ? against(own.rmse, best[1]) : null;
     if (simple) made.push(tile("Beside a simple guess", simple.text, `error ${simple.than} “${best[0]}” (${shown(best[1])})`, simple.kind));

@@ -1,0 +1,189 @@
+"""`domkl run --horizon` and `domkl predict SOURCE --horizon`: forecasts of a user's own series."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import InputError
+from ..base.words import plural
+from ..datasets import Columns
+from ..exchange.graph import LONE, Graph
+from ..faces.ahead import Forecasts
+from ..faces.saved import About
+from ..lab import ahead, experiment, results, trial
+from ..lab.ahead import Series
+from ..learning.conformal import check_coverage
+from ..learning.horizon import Horizon
+from ..learning.horizon import horizon as as_horizon
+from ..learning.settings import Auto
+from ..simulator import Run, simulate
+from . import options, show
+
+#: Files of a run.
+PREDICTIONS, FORECAST, MODEL = "predictions.csv", "forecast.csv", "model.domkl"
+
+
+def add_horizon(add: Callable[..., Any]) -> None:
+    """Declare the options of forecasts."""
+    add(
+        "--horizon",
+        metavar="H",
+        help='how far ahead to forecast: 1h, "24 rows", 1h,6h or 1h..24h (stations: also hours)',
+    )
+    add("--future", metavar="A,B", help="columns that are known ahead, such as a forecast of the weather")
+    add("--least", type=float, metavar="Y", help="the target is never below (0 is found where it holds)")
+    add("--most", type=float, metavar="Y", help="the target is never above")
+
+
+def hours_of(args: argparse.Namespace) -> int | None:
+    """The one horizon of the shipped stations in hours; None where a series is forecast, or nothing."""
+    refuse_without(args)
+    if args.horizon is None or args.data is not None:
+        return None
+    found = as_horizon(args.horizon)
+    hours = [lead if found.rows else lead / 3600 for lead in found.leads]
+    return int(hours[0]) if len(hours) == 1 and hours[0] % 1 == 0 else None
+
+
+def refuse_without(args: argparse.Namespace) -> None:
+    """Refuse options of forecasts where there is no horizon."""
+    for name in ("future", "least", "most"):
+        if args.horizon is None and getattr(args, name) is not None:
+            raise InputError(f"--{name} is of forecasts; expected --horizon with it; add --horizon 1h")
+
+
+def learn(args: argparse.Namespace, source: str | None, levels: tuple[float, ...]) -> tuple[Series, Run]:
+    """Read the source's series, None for the shipped stations, and let a network forecast them."""
+    horizon, given = as_horizon(args.horizon), options.columns(args, Columns())
+    future = options.names(args.future) or ()
+    if source is None:
+        series = ahead.stations()
+    else:
+        series = ahead.series_of(source, given, horizon, query=args.query or "", future=future)
+    if getattr(args, "rounds", None) is not None:
+        series = series.first(args.rounds)
+    chosen = options.choose_model(args, dataclasses.replace(experiment.load("three-stations"), model=Auto()))
+    with show.progress(f"forecasting {series.table.name}") as bar:
+        run = _simulated(series, horizon, chosen.model, graph_of(args, series), levels, args, bar)
+    return series, run
+
+
+def graph_of(args: argparse.Namespace, series: Series) -> Graph:
+    """Who is whose neighbour."""
+    if len(series.names) == 1:
+        return LONE
+    return trial.network(getattr(args, "graph", None) or "ring", series.names)
+
+
+def _simulated(
+    series: Series, horizon: Horizon, model: Any, graph: Graph, levels: tuple[float, ...], args: Any, bar: Any
+) -> Run:
+    whole = series.readings
+    return simulate(
+        whole.X,
+        whole.y,
+        graph,
+        model=model,
+        horizon=horizon,
+        times=whole.times,
+        future=whole.future,
+        levels=levels,
+        least=args.least,
+        most=args.most,
+        dtype=model.precision,
+        progress=bar,
+    )
+
+
+def model_of(series: Series, run: Run) -> Forecasts:
+    """The network of a run, with what its numbers mean."""
+    table = series.table
+    model = Forecasts.from_run(run)
+    model.about = About(table.feature_names, table.target, "", table.columns)
+    return model
+
+
+def run(args: argparse.Namespace) -> None:
+    """Forecast a table's series; print the error of each lead, and write forecasts and model."""
+    if not args.no_report:
+        show.check_folder(args.out)
+    series, found = learn(args, args.data, ahead.LEVELS)
+    assert found.ahead is not None
+    rows, J, T, _ = ahead.lead_rows(found), *found.y_hat.shape
+    files = {} if args.no_report else _write(series, found, Path(args.out))
+    if args.json:
+        about = {
+            "data": series.table.name,
+            "target": series.table.target,
+            "learners": list(series.names),
+            "rounds": T,
+        }
+        notes = [*series.notes, *map(str, series.table.faults)]
+        show.document(
+            {**about, "leads": rows, "notes": notes, "files": [str(path) for path in files.values()]}
+        )
+        return
+    who = f"{plural(J, 'learner')}, {plural(T, 'reading')} each"
+    title = f"{series.table.name}: {series.table.target} ahead, {who}"
+    show.sheet(ahead.sheet(rows, title, J))
+    console = show.console()
+    for note in (*series.notes, *(f"refused {fault}" for fault in series.table.faults)):
+        console.print(f"  {note}", soft_wrap=True, markup=False)
+    for name, path in files.items():
+        console.print(f"{name}: {path}", soft_wrap=True, markup=False)
+
+
+def _write(series: Series, found: Run, folder: Path) -> dict[str, Path]:
+    """Past forecasts, the next ones, and the model."""
+    path, told = ahead.write_predictions(found, series, folder / PREDICTIONS)
+    what = "Predictions" if told == found.y_hat.shape[1] else f"Predictions (the last {told:,} readings)"
+    model = model_of(series, found)
+    results.write_whole(folder / FORECAST, ahead.csv_of(ahead.forecast_rows(model, 0.9)).encode())
+    model.save(folder / MODEL)
+    return {what: path, "Forecast": folder / FORECAST, "Model": folder / MODEL}
+
+
+def predict(args: argparse.Namespace) -> None:
+    """Learn a table's series, and forecast what comes next."""
+    coverage = check_coverage(args.coverage)
+    if args.out is not None:
+        show.check_file(args.out, "--out")
+    series, found = learn(args, args.model_file, ())
+    rows = ahead.forecast_rows(model_of(series, found), coverage)
+    _tell(args, rows, series.table.target, coverage, plural(series.rounds, "reading"), series.notes)
+
+
+def go_on(model: Forecasts, args: argparse.Namespace, coverage: float) -> None:
+    """Forecast from a saved model's last readings; from newer ones where --data has some."""
+    if args.data is not None:
+        raise InputError(
+            "--data is given with a model that has a horizon; expected none, as it goes on by itself; "
+            "use `domkl predict FILE --horizon` to learn a table"
+        )
+    rows = ahead.forecast_rows(model, coverage)
+    _tell(args, rows, model.about.target, coverage, "the model's last reading", ())
+
+
+def _tell(
+    args: argparse.Namespace,
+    rows: list[dict[str, Any]],
+    target: str,
+    coverage: float,
+    after: str,
+    notes: Sequence[str],
+) -> None:
+    if args.json:
+        show.document({"target": target, "coverage": coverage, "rows": rows, "notes": list(notes)})
+    elif args.out is not None:
+        results.write_whole(Path(args.out), ahead.csv_of(rows).encode())
+    else:
+        sys.stdout.write(ahead.csv_of(rows))
+    if not args.json:
+        place = f": {args.out}" if args.out else ""
+        bounds = f"{100 * coverage:g} % bounds"
+        print(f"domkl: {plural(len(rows), 'forecast')} with {bounds} after {after}{place}", file=sys.stderr)

@@ -1,0 +1,240 @@
+"""Forecasts: nothing of the future, labels at their own time, times and not rows, bounds that hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import domkl
+from domkl import cli
+from domkl.base.errors import InputError
+from domkl.learning.forecast import Forecaster
+from domkl.learning.horizon import horizon
+from domkl.simulator.ahead import AheadRows
+
+AUTO, HOUR = domkl.Auto(size=40), 3600.0
+
+
+def series(T=240, seed=0, J=1):
+    """Hourly readings (J, T) with a day and noise, and an input that helps."""
+    rng = np.random.default_rng(seed)
+    X, t = rng.uniform(size=(J, T, 1)), np.arange(T)
+    return HOUR * t, X, 10 + 5 * np.sin(2 * np.pi * t / 24) + X[..., 0] + 0.3 * rng.standard_normal((J, T))
+
+
+def run(times, X, y, leads="1h..3h", **options):
+    graph = "path" if len(X) > 1 else [[0]]
+    return domkl.simulate(X, y, graph, model=AUTO, horizon=leads, times=times, **options)
+
+
+def test_nothing_comes_from_the_future():
+    times, X, y = series(J=2)
+    t = 180
+    other_X, other_y, later = X.copy(), y.copy(), times.copy()
+    other_X[:, t + 1 :] += 7
+    other_y[:, t + 1 :] *= -3
+    later[t + 1 :] += np.arange(len(times) - t - 1) * 100.0
+    one, two = run(times, X, y, levels=(0.9,)), run(later, other_X, other_y, levels=(0.9,))
+    np.testing.assert_array_equal(one.y_hat[:, : t + 1], two.y_hat[:, : t + 1])
+    np.testing.assert_array_equal(one.ahead.bounds[0.9][0][:, : t + 1], two.ahead.bounds[0.9][0][:, : t + 1])
+    np.testing.assert_array_equal(one.ahead.naive[:, : t + 1], two.ahead.naive[:, : t + 1])
+    assert (one.y_hat[:, t + 1 :] != two.y_hat[:, t + 1 :]).all()
+
+
+def test_labels_are_those_of_the_time_that_was_forecast():
+    times, X, y = series(60)
+    found = run(times, X, y).ahead
+    for h in range(3):
+        np.testing.assert_array_equal(found.y[0, : -h - 1, h], y[0, h + 1 :])
+        assert np.isnan(found.y[0, -h - 1 :, h]).all()
+
+
+def test_a_label_is_learnt_before_its_hour_forecasts():
+    """A reading that changes everything is known to the forecast made from it."""
+    devices = AheadRows(AUTO, horizon("1h"), 1)
+    for hour in range(50):
+        devices.observe([HOUR * hour], [[0.0]], [float(hour % 2)])
+    learnt = devices.n
+    devices.observe([HOUR * 50], [[0.0]], [0.0])
+    assert devices.n == learnt + 1
+
+
+def test_forecasts_beat_simple_guesses_of_a_series_with_an_input():
+    times, X, y = series(500, J=2)
+    y[:, 1:] += 2 * X[:, :-1, 0]  # what is measured now tells of the next hour
+    found = run(times, X, y, "1h")
+    late = [found.y_hat[:, 300:, 0], *np.moveaxis(found.ahead.naive[:, 300:, 0], -1, 0)]
+    ours, *guesses = (np.nanmean((each - found.ahead.y[:, 300:, 0]) ** 2) for each in late)
+    assert ours < 0.8 * min(guesses)
+
+
+def test_gaps_and_other_times_do_not_shift_lags():
+    """A fifth of the rows is missing: errors stay those of a whole series, since times count."""
+    times, X, y = series(600)
+    kept = np.random.default_rng(1).uniform(size=600) > 0.2
+    whole, gaps = run(times, X, y, "6h"), run(times[kept], X[:, kept], y[:, kept], "6h")
+    errors = [float(each.ahead.errors(each.y_hat)[0, 0]) for each in (whole, gaps)]
+    assert errors[1] < 1.3 * errors[0]
+
+
+def test_rows_without_times_find_their_season():
+    rng, t = np.random.default_rng(0), np.arange(1100)
+    device = Forecaster(horizon("5 rows"), 0)
+    for y in 4 * (t % 17 > 8) + 0.2 * rng.standard_normal(1100):
+        device.observe(0.0, float(y))
+        device.expect(device.look(np.empty(0)), np.zeros(1))
+    assert device.season == 17
+    seen = device.look(np.empty(0)).naive[0]
+    assert abs(seen[1] - 4 * ((1099 + 5) % 17 > 8)) < 1
+
+
+def test_bounds_hold_what_they_should_in_each_state():
+    """Closed at night: the noise is a tenth. Bounds are near 0 then, and never below."""
+    rng, t = np.random.default_rng(0), np.arange(24 * 60)
+    is_open = (t % 24 >= 8) & (t % 24 < 20)
+    y = np.where(is_open, rng.gamma(4, 10, len(t)), 0.0)
+    found = run(HOUR * t, np.zeros((1, len(t), 0)), y[None], "1h,6h", levels=(0.8,))
+    for level, (low, high) in found.ahead.bounds.items():
+        assert (low[np.isfinite(low)] >= -1e-9)[-1000:].all()
+        for h, lead in enumerate((1, 6)):
+            inside = ((low <= found.ahead.y) & (found.ahead.y <= high))[0, 500:-6, h]
+            state = is_open[500 + lead : len(t) - 6 + lead]
+            assert abs(inside[state].mean() - level) < 0.05
+            width = (high - low)[0, 500:-6, h]
+            assert width[~state].mean() < 0.3 * width[state].mean()
+
+
+def test_a_limit_is_kept_and_only_found_where_it_is_one():
+    times, X, y = series(200)
+    stated = run(times, X, y - 10, "1h", least=0.0, most=3.0).y_hat
+    assert 0 <= stated.min() <= stated.max() <= 3
+    device = Forecaster(horizon("1h"), 0)
+    for hour in range(300):
+        device.observe(HOUR * hour, 40.0 + hour % 5)
+    assert device.bounds() == (-np.inf, np.inf)
+
+
+def test_what_is_known_ahead_is_seen():
+    times, X, y = series(420)
+    promotion = np.repeat(np.random.default_rng(3).uniform(size=(1, 60)) < 0.3, 7, axis=1).astype(float)
+    X, y = np.concatenate([X, promotion[..., None]], -1), y + 8 * promotion
+    blind, told = run(times, X, y, "12h"), run(times, X, y, "12h", future=(1,))
+    errors = [float(np.nanmean((each.y_hat - each.ahead.y)[0, 300:] ** 2)) for each in (blind, told)]
+    assert errors[1] < 0.5 * errors[0]
+
+
+@pytest.mark.parametrize("graph", [None, "path"])
+def test_a_saved_model_goes_on_with_the_same_bits(tmp_path, graph):
+    times, X, y = series(120, J=2)
+    one = domkl.DOMKL(graph, horizon="1h..3h", model=AUTO)
+    rows = slice(None) if graph else 0
+    for t in range(100):
+        one.learn(X[rows, t], y[rows, t], time=times[t])
+    one.save(tmp_path / "m.domkl")
+    other = domkl.DOMKL.load(tmp_path / "m.domkl")
+    assert repr(one) == repr(other)
+    np.testing.assert_array_equal(one.predict(), other.predict())
+    for t in range(100, 120):
+        for model in (one, other):
+            model.learn(X[rows, t], y[rows, t], time=times[t])
+        np.testing.assert_array_equal(one.predict(), other.predict())
+    for level, found in one.interval(level=[50, 80]).items():
+        np.testing.assert_array_equal(found, other.interval(level=level))
+
+
+def test_a_device_has_the_bits_of_the_simulator():
+    times, X, y = series(150)
+    model, found = domkl.DOMKL(horizon="1h..3h", model=AUTO), []
+    for t in range(150):
+        model.learn(X[0, t], y[0, t], time=times[t])
+        found.append(model.predict())
+    np.testing.assert_array_equal(run(times, X, y).y_hat[0], found)
+
+
+def test_readings_without_a_target_and_late_ones():
+    times, X, y = series(200)
+    y[0, 50:60] = np.nan
+    assert np.isfinite(run(times, X, y).y_hat).all()
+    model = domkl.DOMKL(horizon="1h", model=AUTO)
+    model.learn([1.0], 2.0, time=100.0)
+    with pytest.raises(InputError, match="of time 50; expected one after 100"):
+        model.learn([1.0], 2.0, time=50.0)
+
+
+def test_what_waits_is_bounded_where_readings_are_fast():
+    device = Forecaster(horizon("1h"), 0)
+    for i in range(8000, 10000):
+        device.observe(0.5 * i, float(i % 7))
+        device.expect(device.look(np.empty(0)), np.zeros(1))
+    assert len(device.waiting) < 520
+
+
+@pytest.mark.parametrize(
+    ("given", "leads", "rows"),
+    [
+        ("1h", [3600], False),
+        ("24 rows", [24], True),
+        (24, [24], True),
+        (["1h", "30 min"], [1800, 3600], False),
+        ("1h..3h", [3600, 7200, 10800], False),
+        ("1h..1d by 6h", [3600, 25200, 46800, 68400], False),
+    ],
+)
+def test_horizons_as_people_write_them(given, leads, rows):
+    assert (list(horizon(given).leads), horizon(given).rows) == (leads, rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("soon", "horizon is 'soon'; expected a time"),
+        ("1h,2", "all in times or all in rows"),
+        ("0h", "horizon is '0h'"),
+        ("5h..1h", "ends before it begins"),
+        ("1s..1w", "604,800 leads; expected 336 at most"),
+    ],
+)
+def test_other_horizons_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        horizon(given)
+
+
+def test_wrong_use_is_refused():
+    times, X, y = series(60)
+    with pytest.raises(InputError, match="no times are given"):
+        run(None, X, y)
+    with pytest.raises(InputError, match="times is given without a horizon"):
+        domkl.simulate(X, y, [[0]], times=times)
+    with pytest.raises(InputError, match="not Auto"):
+        domkl.simulate(X, y, [[0]], model=domkl.Paper(rates=domkl.Rates(1, 1, 1)), horizon="1h", times=times)
+    with pytest.raises(InputError, match="future, least and most"):
+        domkl.DOMKL(least=0)
+    with pytest.raises(InputError, match="no time; expected"):
+        domkl.DOMKL(horizon="1h").learn([1.0], 2.0)
+
+
+def test_a_raw_file_becomes_its_next_hours_with_bounds(tmp_path, capsys):
+    """Rows after the last target tell what is known ahead."""
+    _, X, y = series(72)
+    days = [f"2024-05-{1 + t // 24:02} {t % 24:02}:00" for t in range(75)]
+    lines = [
+        f"{when},{X[0, t, 0] if t < 72 else 0.5},{y[0, t] if t < 72 else ''}" for t, when in enumerate(days)
+    ]
+    (tmp_path / "shop.csv").write_text("\n".join(["time,promotion,demand", *lines]))
+    options = ["--target", "demand", "--horizon", "1h..3h", "--future", "promotion", "--size", "40"]
+    assert cli.main(["predict", str(tmp_path / "shop.csv"), *options]) == 0
+    heads, *rows = capsys.readouterr().out.splitlines()
+    assert heads == "lead,time,y_hat,low,high"
+    assert [row.split(",")[:2] for row in rows] == [
+        [f"{h + 1}h", f"2024-05-04T0{h}:00:00Z"] for h in range(3)
+    ]
+    assert all(low < y_hat < high for y_hat, low, high in (map(float, row.split(",")[2:]) for row in rows))
+    assert (
+        cli.main(
+            ["run", "--data", str(tmp_path / "shop.csv"), *options, "--out", str(tmp_path / "r"), "--json"]
+        )
+        == 0
+    )
+    capsys.readouterr()
+    assert cli.main(["predict", str(tmp_path / "r" / "model.domkl")]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == rows
