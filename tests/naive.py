@@ -416,7 +416,7 @@ class AutoDevice:
         self.tau = self.ETA / (len(self.edge) + 1) + self.RHO * self.weight
         self.X, self.Y = [], []  # the last 512 samples
         self.count = self.useful = self.fresh = 0
-        self.known, self.news, self.changed, self.unlike = {}, {}, False, False
+        self.known, self.news, self.changed, self.unlike = {}, {}, False, 0
         self.number, self.width, self.least, self.most = b"", 1.0, 1e150, -1e150
         K, end = self.drawn.K, {"number": 0, "theirs": 0, "moved": None, "before": None, "hoping": False}
         self.theta = self.near = self.side = np.zeros(K)
@@ -470,7 +470,7 @@ class AutoDevice:
         """Take the scale of what is known, when it is time; whether it is another."""
         n, power = self.useful, 2 ** int(np.log2(self.useful))
         lag = min(power // 2, 16) if self.edge else 0
-        due, later = n == power + lag, n % 4 == 0 and self.unlike
+        due, later = n == power + lag, self.unlike > 0 and self.unlike & (self.unlike - 1) == 0
         news = self.changed and (due or later or not self.number)
         if not (news or (due and n <= 528) or begins):
             return False
@@ -483,7 +483,7 @@ class AutoDevice:
         self.changed = False
         if table.tobytes() == self.number:
             return False
-        self.number, self.unlike, d = table.tobytes(), False, self.d
+        self.number, d = table.tobytes(), self.d
         self.mean, self.deviation, low, high = (row[:d] for row in table[:4])
         self.span, self.quantiles = high - low, table[4:, :d]
         wide = table[3, d] - table[2, d]
@@ -652,7 +652,8 @@ class AutoDevice:
     def listen(self, heard, t):
         """Messages {neighbour: (theta, number of its scale, its end of the edge)} of round t."""
         alike = {i: theta for i, (theta, number, _) in heard.items() if number == self.number != b""}
-        self.unlike = self.unlike or len(alike) < len(heard)
+        if heard:
+            self.unlike = self.unlike + 1 if len(alike) < len(heard) else 0
         used = self.trusted(alike)
         pull, seen = np.zeros_like(self.theta), []
         for i, (theta, _, held) in heard.items():

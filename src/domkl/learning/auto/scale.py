@@ -151,7 +151,7 @@ class Scale(Concept):
     least: Array = field("J m", first=LARGEST)  # the range of the own targets
     most: Array = field("J m", first=-LARGEST)
     number: Array = field("J", low=0, high=EXACT)  # 0: no scale yet; equal numbers are equal scales
-    unlike: npt.NDArray[Any] = field("J", "int64", low=0)  # rounds with a neighbour's other scale, since ours
+    unlike: npt.NDArray[Any] = field("J", "int64", low=0)  # rounds with a neighbour's other scale, until all are alike
     is_late: npt.NDArray[Any] = field("J", "bool", low=0, high=1)
     changed: npt.NDArray[Any] = field("J", "bool", low=0, high=1)  # known is more than the scale is made of
     heard: npt.NDArray[Any] = field("J", "bool", 1.0, low=0, high=1)  # a message came since it last published
@@ -257,10 +257,10 @@ class Scale(Concept):
         """Note which rows (J,) had a message in this round, and which one with another scale.
 
         Messages were lost there: everything known is passed on again, in the first, second, fourth, eighth ..
-        such round since the last scale.
+        such round until all are alike; and so often a scale is taken of what is new.
         """
         self.heard |= heard
-        self.unlike += unlike
+        self.unlike[:] = np.where(unlike, self.unlike + 1, np.where(heard, 0, self.unlike))
         again = unlike & (self.unlike & (self.unlike - 1) == 0)
         for j in np.flatnonzero(again):
             self.news[j] = dict(self.known[j])
@@ -281,7 +281,7 @@ class Scale(Concept):
             return none
         power = 1 << np.maximum(np.frexp(counts.astype(float))[1] - 1, 0)
         lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
-        later = (self.unlike > 0) & (4 * counts % self.spread == 0)  # messages were lost, or somebody is new
+        later = (self.unlike > 0) & (self.unlike & (self.unlike - 1) == 0)  # lost messages were told again
         due = counts == power + lag
         rows = (self.changed & (due | later | (self.number == 0))) | (
             due & (counts <= self.last + self.spread)
@@ -353,7 +353,7 @@ class Scale(Concept):
         mean, deviation, low, high, quantiles = table[0], table[1], table[2], table[3], table[4:]
         d, tiny = self.sizes["d"], 1e-200
         varies = (high - low > tiny) & (deviation > tiny)
-        self.number[j], self.unlike[j], self.usable[j] = number, 0, varies[:d]
+        self.number[j], self.usable[j] = number, varies[:d]
         self.mean[j], self.low[j], self.quantiles[j] = mean[:d], low[:d], quantiles[:, :d]
         self.deviation[j] = np.where(varies, deviation, 1)[:d]
         self.span[j] = np.where(varies, high - low, 1)[:d]

@@ -90,9 +90,7 @@ class Scale {
         int64_t power = 1;
         while (2 * power <= count) power *= 2;
         const int64_t lag = linked[j] ? std::min(power / 2, spread) : 0;
-        const bool later = 4 * count % spread == 0;  // where a neighbour has another one
-        const bool due = count == power + lag, is_first = number[j] == 0;
-        return (changed[j] && (due || later || is_first)) || (due && count <= last + spread);
+        return changed[j] || (count == power + lag && count <= last + spread);
     }
 
   private:
