@@ -4,9 +4,9 @@
     python benchmarks/ablate.py --only "trust;echo" --seeds 0 --streams weather
 
 Parts are removed by patches of the classes, made here; the learner itself has no switches. Size 400, float32,
-the network only, in NumPy. Kept in results/ablate.json: column -> part -> stream -> seed -> error without it over the
-error with it (above 1 the part helps), and under "whole" the error with everything and the parts among `ACTS`
-that had anything to do. What is there is not run again: name another --column for another learner.
+the network only, in NumPy. Kept in results/ablate.json: column -> part -> stream -> seed -> error without it
+over the error with it (above 1 the part helps), and under "whole" the error with everything and the parts
+among `ACTS` that had anything to do. What is there is not run again: name another --column for that.
 """
 
 from __future__ import annotations

@@ -153,8 +153,8 @@ class Alone(NamedTuple):
 
     settings: domkl.Auto
 
-    def make(self, J: int, d: int, dtype: Any) -> AutoRows:
-        return Lonely(self.settings, d, range(J), np.zeros(J), np.zeros(J), dtype)
+    def make(self, J: int, d: int, dtype: Any, m: int = 1) -> AutoRows:
+        return Lonely(self.settings, d, range(J), np.zeros(J), np.zeros(J), dtype, m)
 
 
 def run(case: Case, model: domkl.Auto, with_links: bool) -> domkl.Run:

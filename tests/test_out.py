@@ -165,7 +165,7 @@ def test_ctrl_c_keeps_what_was_done(here):
         "y",
         "--json",
         "--size",
-        "100",
+        "2000",
     ]
     run = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     line = run.stderr.readline()  # progress without a terminal

@@ -85,7 +85,7 @@ def test_devices_have_the_numbers_of_the_simulator_and_go_on_from_a_file():
             learners[1] = domkl.Learner(MODEL, near[1], name=1, inputs=2, targets=M)
             learners[1].load(arrays, meta)
         updates = [one.observe(X[j, t], y[j, t]) for j, one in enumerate(learners)]
-        # Rounds with missing labels are computed in NumPy, which differs by rounding: other rounds here and there.
+        # Rounds with missing labels are computed in NumPy, which differs by rounding.
         np.testing.assert_allclose([one.step.y_hat for one in learners], run.y_hat[:, t], rtol=1e-9)
         for j, one in enumerate(learners):
             for i in near[j]:
@@ -160,7 +160,7 @@ def test_devices_of_classes_have_the_bits_of_the_simulator():
     learners = [domkl.Learner(model, near[j], name=j, inputs=2, targets=4) for j in range(3)]
     for t in range(40):
         updates = [one.observe(X[j, t], y[j, t]) for j, one in enumerate(learners)]
-        # Rounds with missing labels are computed in NumPy, which differs by rounding: other rounds here and there.
+        # Rounds with missing labels are computed in NumPy, which differs by rounding.
         np.testing.assert_allclose([one.step.y_hat for one in learners], run.y_hat[:, t], rtol=1e-9)
         for j, one in enumerate(learners):
             for i in near[j]:

@@ -30,7 +30,7 @@ class Ahead:
     >>> from domkl import Auto
     >>> from domkl.learning.horizon import horizon
     >>> ahead = Ahead(horizon("1h..3h"), inputs=1)
-    >>> learner = Learner(Auto(size=60), inputs=ahead.device.inputs, targets=3)
+    >>> learner = Learner(Auto(size=60), name="a", inputs=ahead.device.inputs, targets=3)
     >>> for hour in range(200):
     ...     found = ahead.forecast(learner, Reading(hour, np.zeros(1), hour % 24, time=3600.0 * hour))
     ...     for row in found.rows:

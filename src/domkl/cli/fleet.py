@@ -25,7 +25,11 @@ What an engine showed is known when it has failed. Sites exchange parameters, ne
 
 def is_wanted(args: argparse.Namespace) -> bool:
     """Whether the command was given without anything that names data, a network or a model."""
-    others = [name for name, value in vars(args).items() if value and name not in (*OPTIONS, *ALWAYS)]
+    others = [
+        name
+        for name, value in vars(args).items()
+        if value is not None and value is not False and name not in (*OPTIONS, *ALWAYS)
+    ]
     if args.experiment == NAME and others:
         raise InputError(
             f"--{others[0].replace('_', '-')} is given with {NAME}; expected --out, --json or --no-report; "

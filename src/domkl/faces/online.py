@@ -194,7 +194,7 @@ class SingleRows:
     def learn(self, x: Array, y: Any, weight: float = 1.0) -> None:
         """Learn a sample, which counts as often as `weight` says."""
         if self.online is not None:
-            self.online.learn(_finite(x)[None], np.reshape(y, (1, -1)), [weight])
+            self.online.learn(_finite(x)[None], np.reshape(y, (1, -1)), None if weight == 1 else [weight])
 
     def predict_dict(self, x: dict[Any, Any]) -> float | None:
         """None: it needs an array."""

@@ -219,8 +219,8 @@ def _csv(sheet: Sheet) -> str:
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
     """Rows as CSV. What a spreadsheet would compute, as a learner may be called, has an apostrophe before it.
 
-    >>> as_csv([["=HYPERLINK(1)", "-0.5", -1, "a,b"]])
-    '\'=HYPERLINK(1),-0.5,-1,"a,b"\\n'
+    >>> print(as_csv([["=HYPERLINK(1)", "-0.5", -1, "a,b"]]), end="")
+    '=HYPERLINK(1),-0.5,-1,"a,b"
     """
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator="\n").writerows(map(_inert, row) for row in rows)

@@ -106,7 +106,7 @@ def _predict(model: Model, engines: list[Engine]) -> list[Array]:
     longest = max(len(each.y) for each in engines)
     rows = [np.minimum(np.arange(longest), len(each.y) - 1) for each in engines]
     X = np.stack([each.X[at] for each, at in zip(engines, rows, strict=True)])  # (J, T, d)
-    y_hat = np.stack([model.predict(X[:, t]).y_hat for t in range(longest)], axis=1)
+    y_hat = np.stack([model.predict(X[:, t]).y_hat[:, 0] for t in range(longest)], axis=1)
     return [row[: len(each.y)] for row, each in zip(y_hat, engines, strict=True)]
 
 
@@ -118,7 +118,7 @@ def _learn(model: Model, network: Network, engines: list[Engine], rng: np.random
     # Experts and neighbours are judged by what they said of this engine before any of its life was known.
     earlier = [model.predict(X[:, t]) for t in range(LEARNT)]
     for t in range(LEARNT):
-        outgoing = model.learn(model.predict(X[:, t]), y[:, t], earlier[t])
+        outgoing = model.learn(model.predict(X[:, t]), y[:, [t]], earlier[t])
         model.merge(network.exchange_round(model, outgoing))
 
 

@@ -70,8 +70,9 @@ class Stepper(Protocol):
     def parameters(self) -> tuple[Array, Array, Array]:
         """theta, lam and L, as far as the model shows them and they are wanted."""
 
-    def checked(self, X: Array, y: Array, first: int) -> Block:
-        """A block from round `first` on, y (J, B, m), refused as a whole if it is known to be wrong."""
+    def checked(self, X: Array, y: Array, first: int, is_flat: bool) -> Block:
+        """A block from round `first` on, y (J, B, m), refused as a whole if it is known to be wrong; NaN is,
+        where labels had no axis for targets (`is_flat`): one that is not known has to be asked for."""
 
     def advance(self, X: Array, y: Array, first: int) -> Watched:
         """Go through rounds."""
@@ -108,10 +109,8 @@ def _go_through(
     for X, y in blocks:
         checks.shape("X", X, (J, X.shape[1], d), "all blocks need the same form")
         checks.shape("y", y, (*X.shape[:2], *targets), "all blocks need the same form")
-        if not targets:  # a label that is not known has to be asked for: else NaN is a fault in the data
-            checks.finite("y", y, done)
         y = y.reshape(*X.shape[:2], -1)
-        X, y = steps.checked(X, y, done)
+        X, y = steps.checked(X, y, done, not targets)
         start = 0
         while start < X.shape[1]:
             if how.every and done % how.every == 0:
@@ -217,8 +216,10 @@ class Rounds:
     def traffic(self, T: int) -> tuple[float, float]:
         return self.network.sent / T, self.network.bytes / T
 
-    def checked(self, X: Array, y: Array, first: int) -> Block:
+    def checked(self, X: Array, y: Array, first: int, is_flat: bool) -> Block:
         checks.finite_or_missing("X", X)
+        if is_flat:
+            checks.finite("y", y[..., 0], first)
         return X, losses.labels(self.model.loss, checks.finite_or_missing("y", y))
 
     def advance(self, X: Array, y: Array, first: int) -> Watched:
@@ -317,7 +318,7 @@ class PaperBlocks:
         payload, shared = np.dtype(setting.exchange.payload).itemsize, 0 if setting.hedge == "local" else P
         return float(2 * P * D + shared), 2.0 * P * D * payload + 8 * shared
 
-    def checked(self, X: Array, y: Array, first: int) -> Block:
+    def checked(self, X: Array, y: Array, first: int, is_flat: bool) -> Block:
         """As it is: pieces are checked when they are read, since a stream may be larger than memory."""
         return X, y
 

@@ -151,7 +151,9 @@ class Scale(Concept):
     least: Array = field("J m", first=LARGEST)  # the range of the own targets
     most: Array = field("J m", first=-LARGEST)
     number: Array = field("J", low=0, high=EXACT)  # 0: no scale yet; equal numbers are equal scales
-    unlike: npt.NDArray[Any] = field("J", "int64", low=0)  # rounds with a neighbour's other scale, until all are alike
+    unlike: npt.NDArray[Any] = field(
+        "J", "int64", low=0
+    )  # rounds with a neighbour's other scale, until all are alike
     is_late: npt.NDArray[Any] = field("J", "bool", low=0, high=1)
     changed: npt.NDArray[Any] = field("J", "bool", low=0, high=1)  # known is more than the scale is made of
     heard: npt.NDArray[Any] = field("J", "bool", 1.0, low=0, high=1)  # a message came since it last published
