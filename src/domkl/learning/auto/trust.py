@@ -55,8 +55,8 @@ class Trust(Concept):
         self.allocate(dtype, J=J, m=m, K=K, w=window)
 
     def note(self, z: Array, y: Array, own: Array) -> None:
-        """A sample: features (J, K), targets (J, m), and squared errors of what the alone function said when it
-        was new (J, m); NaN where not known."""
+        """A sample: features (J, K), targets (J, m) and squared errors (J, m) of what the alone function said
+        when it was new; NaN where not known."""
         k, J = self.age % self.window, np.arange(len(z))
         found = mean_known(own) if np.isnan(own).any() else mean(own)
         self.z[J, k], self.y[J, k], self.own[J, k] = z, y, found
