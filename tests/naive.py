@@ -470,7 +470,7 @@ class AutoDevice:
         """Take the scale of what is known, when it is time; whether it is another."""
         n, power = self.useful, 2 ** int(np.log2(self.useful))
         lag = min(power // 2, 16) if self.edge else 0
-        due, later = n == power + lag, self.unlike > 0 and self.unlike & (self.unlike - 1) == 0
+        due, later = n == power + lag, n > 16 and self.unlike > 0 and self.unlike & (self.unlike - 1) == 0
         news = self.changed and (due or later or not self.number)
         if not (news or (due and n <= 528) or begins):
             return False

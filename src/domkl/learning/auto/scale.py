@@ -283,7 +283,7 @@ class Scale(Concept):
             return none
         power = 1 << np.maximum(np.frexp(counts.astype(float))[1] - 1, 0)
         lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
-        later = (self.unlike > 0) & (self.unlike & (self.unlike - 1) == 0)  # lost messages were told again
+        later = (counts > self.spread) & (self.unlike > 0) & (self.unlike & (self.unlike - 1) == 0)
         due = counts == power + lag
         rows = (self.changed & (due | later | (self.number == 0))) | (
             due & (counts <= self.last + self.spread)
