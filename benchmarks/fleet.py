@@ -57,7 +57,7 @@ def seen_by_all(seed: int) -> list[float]:
         rows = [rows[i] for i in rng.permutation(len(rows))]
         earlier = [model.predict(x[None]) for x, _ in rows]
         for (x, y), before in zip(rows, earlier, strict=True):
-            outgoing = model.learn(model.predict(x[None]), np.array([y]), before)
+            outgoing = model.learn(model.predict(x[None]), np.array([[y]]), before)
             model.merge(network.exchange_round(model, outgoing))
     return errors(predicted, sites)
 
