@@ -64,9 +64,7 @@ def _print(found: FleetRun, picture: Path | None) -> None:
     legend = {"together": "exchange with all sites", "alone": "the same learner, which hears nobody"}
     show.sheet(Sheet(f"Typical error of {SITES} sites (RMSE), Auto", heads, rows, legend=legend))
     print(f"Together the error is {number(100 * (1 - found.ratio))} % less than alone.")
-    print(
-        "Another order of the engines gives another figure: docs/results.md has ten, and this is one of the best."
-    )
+    print("This order of the engines is one of the best of ten: see docs/results.md.")
     if picture is not None:
         print(f"Picture: {picture}")
     print("Where it hardly helps: domkl run three-stations")
