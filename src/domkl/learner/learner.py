@@ -57,8 +57,6 @@ MOST_FAULTS = 64
 REWEIGHED = 64
 #: Messages over which trust in a neighbour is averaged.
 TRUST = 100
-#: How much a message in another scale counts as refused: one scale for all may still be found.
-UNLIKE = 0.125
 #: Rounds after which the dual of an edge whose ends are out of step, so that it rests, is dropped.
 REST = 8
 #: Predictions that are kept until their labels come.
@@ -139,8 +137,8 @@ class Learner:
         self.implausible: list[Hashable] = []
         #: Part of about the last `TRUST` messages of each neighbour that was believed.
         self.trust: dict[Hashable, float] = {}
-        #: The last messages of each neighbour in a row that were not used; in another scale they count less.
-        self.unused: dict[Hashable, float] = {}
+        #: The last messages of each neighbour in a row, in our scale, that were not believed.
+        self.unused: dict[Hashable, int] = {}
         #: Neighbours whose edge rests, as one end hardly listens to the other; set by who sends messages.
         #: What comes of them pulls all the same, but no dual moves: the other end's does not either.
         self.resting: frozenset[Hashable] = frozenset()
@@ -504,9 +502,8 @@ class Learner:
         for name, is_used in zip([*parts], map(bool, used), strict=True):
             if found[name]:
                 self._note_trust(name, is_used)
-            self.unused[name] = (
-                0.0 if is_used else self.unused.get(name, 0.0) + (1 if found[name] else UNLIKE)
-            )
+            is_refused = found[name] and not is_used  # those in another scale have news of it to tell
+            self.unused[name] = self.unused.get(name, 0) + 1 if is_refused else 0
             if not is_used:
                 backs.append(self._refuse(name, arrived[name], found[name]))
                 del parts[name]
