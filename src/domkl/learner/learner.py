@@ -252,13 +252,12 @@ class Learner:
 
         A device with fewer samples than its neighbours calls it after `receive` and sends what it returns: so
         both ends of an edge step in the same round, and what others learn arrives before the next sample.
-        Only neighbours that are mostly believed are followed, and between two samples only when they are 1,
-        2, 4, 8, ... rounds ahead: so the slowest device sends little more than it has samples, and rounds
-        that somebody invents cost no more.
+        Only neighbours that are mostly believed are followed, `EARLIEST` times between two samples at most:
+        rounds that somebody invents cost no more.
         """
         believed = [box for name, box in self._inbox.items() if 2 * self.trust.get(name, 1.0) > 1]
         newest = max((t for box in believed for t in box if t <= LAST_SKIP), default=NEVER)
-        if newest < self.round + 2**self._followed:
+        if newest < self.round + (self._pending is not None) or self._followed == EARLIEST:
             return None
         if self._pending is not None:
             self.close()
