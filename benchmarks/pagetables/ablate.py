@@ -16,7 +16,6 @@ WORDS = {
     "common": "expert common",
     "personal": "expert personal",
     "alone": "expert alone",
-    "own": "expert own",
     "recent": "expert recent",
     "echo": "expert echo",
     "trust": "trust: all on the same scale are believed",
@@ -36,6 +35,7 @@ WORDS = {
     "links": "links: the same learner, each device by itself",
 }
 GUARDS = {
+    "own": "expert own (against neighbours that are wrong elsewhere)",
     "label guard": "label guard (against wrong labels)",
     "trimmed": "trimmed summaries (against lies)",
     "suits": "own scale where the joint one does not suit (against lies)",
