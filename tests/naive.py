@@ -419,7 +419,7 @@ class AutoDevice:
         self.known, self.news, self.changed, self.unlike = {}, {}, False, 0
         self.number, self.width, self.least, self.most = b"", 1.0, 1e150, -1e150
         K, end = self.drawn.K, {"number": 0, "theirs": 0, "moved": None, "before": None, "hoping": False}
-        self.theta = self.near = self.side = np.zeros(K)
+        self.theta = self.near = self.own = self.side = np.zeros(K)
         self.ends = {i: {**end, "dual": np.zeros(K), "settled": np.zeros(K)} for i in self.edge}
         self.samples, self.judged = [], []
         self.past, self.large, self.low_y, self.high_y = [], [], 1e150, -1e150  # of the guard
@@ -428,7 +428,7 @@ class AutoDevice:
 
     def forget_errors(self):
         """First values of mixer, echo and recent."""
-        self.log, self.expert_errors, self.mixed_age = np.zeros(5), np.zeros(5), 0
+        self.log, self.expert_errors, self.mixed_age = np.zeros(6), np.zeros(6), 0
         self.echoes, self.last, self.gain, self.r = [], np.zeros(2), np.zeros(2), 0.0
         self.noise, self.recent_age, self.usual = 0.02, 0, 0.0
         self.lately, self.beta, self.variance = [], 0.0, 0.005  # a variance for each group, later
@@ -530,7 +530,7 @@ class AutoDevice:
 
     def weights(self):
         w = np.exp(self.log - max(self.log))
-        return 0.995 * w / sum(w) + 0.005 / 5
+        return 0.995 * w / sum(w) + 0.005 / 6
 
     def predict(self, x):
         self.x = x
@@ -541,7 +541,7 @@ class AutoDevice:
         Q, M = self.sums()
         alone = self.alone = Q @ M
         personal = z @ alone + self.tau * (Q @ z) @ self.theta
-        f = np.array([z @ self.near, personal, z @ alone, np.sum(b * self.beta)])
+        f = np.array([z @ self.near, personal, z @ alone, z @ self.own, np.sum(b * self.beta)])
         low, high = min(self.least, self.bottom), max(self.most, self.top)
         low, high = (low - self.center) / self.width, (high - self.center) / self.width
         f, w = np.clip(f, low, high), self.weights()
@@ -578,6 +578,7 @@ class AutoDevice:
             self.samples.append((self.z, y, self.how_much()))
             Q, M = self.sums()
             self.theta = Q @ (M + self.side)
+            self.own = Q @ (M + self.RHO * self.weight * self.own)
             self.recent_age += 1
             missed = (np.sum(self.b * self.beta) - y) ** 2
             self.noise += (missed - self.noise) / min(self.recent_age, 30)
@@ -623,7 +624,7 @@ class AutoDevice:
 
     def watch(self, y):
         """Page's test on the prediction's error, and the errors of common, alone and recent."""
-        total, parts = ((self.y_hat - self.center) / self.width - y) ** 2, self.missed[[0, 2, 3]]
+        total, parts = ((self.y_hat - self.center) / self.width - y) ** 2, self.missed[[0, 2, 4]]
         self.level_age += 1
         if self.level_age > 30:
             self.excess = max(self.excess + min(total / max(self.level, 1e-12), 10) - 2, 0)
@@ -734,7 +735,7 @@ class AutoDevice:
             self.lately = [(b, y) for _, b, y in self.again(n)]
             self.fit_recent()
             self.fresh = n
-            self.log = np.log(self.weights() / 2 + np.array([0, 0, 0, 0.5, 0]))
+            self.log = np.log(self.weights() / 2 + np.array([0, 0, 0, 0, 0.5, 0]))
         long = min(self.compared[:2])
         better = self.compared[2] < 0.75 * long and long > 1.5 * self.usual and self.compared_age >= 30
         self.lasting = self.lasting + 1 if better else 0
@@ -765,7 +766,7 @@ class AutoDevice:
         alone = v = Q @ M
         for _ in range(8):
             v = Q @ (M + self.RHO * self.weight * v)
-        self.theta = self.near = v
+        self.theta = self.own = self.near = v
         self.side = self.RHO * self.weight * v
         for end in self.ends.values():
             drop(end, number=end["number"] + 1)

@@ -96,7 +96,7 @@ def test_a_latecomer_of_auto_takes_the_scale_of_the_others_and_learns_from_them(
     asyncio.run(main())
     alone = domkl.simulate(X[2:, :20], y[2:, :20], nx.empty_graph(1), model=AUTO).y_hat
     mine, apart = (np.mean((found - y[2, :20])[0, 2:] ** 2) for found in (y_hats([out[:20]]), alone))
-    assert mine < 0.5 * apart
+    assert mine < 0.6 * apart
 
 
 # Another graph

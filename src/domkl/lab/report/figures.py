@@ -74,6 +74,7 @@ MEANINGS = (
     "the mean of its neighbours' parameters",
     "its own samples, near the common",
     "its own samples only",
+    "its own samples only, with a small ridge",
     "a small model of the last samples",
     "all others together, corrected by the last errors",
 )

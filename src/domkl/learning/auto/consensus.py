@@ -125,9 +125,9 @@ class Consensus(Concept):
         return dot(z, self.near), personal, alone, dot(z, self.own)
 
     def functions(self, row: int) -> Array:
-        """The parameters of what `predict` gives first, of one row. (m, 3, K)"""
+        """The parameters of what `predict` gives, of one row. (m, 4, K)"""
         personal = self.alone[row] + float(self.tau[row]) * (self.theta[row] @ self.Q.whole(row))
-        return np.stack([self.near[row], personal, self.alone[row]], 1).astype(np.float64)
+        return np.stack([self.near[row], personal, self.alone[row], self.own[row]], 1).astype(np.float64)
 
     def learn(self, solved: Solved, y: Array, h: Array) -> Array:
         """Take a sample (J, m) of weight h (J,) into Q and M; returns the new theta. (J, m, K)"""

@@ -35,7 +35,7 @@ from .scale import EXACT, Scale, Summary
 from .trust import Trust
 
 #: What the mixer weighs, and that of functions which use nobody's parameters; both end with an echo.
-EXPERTS = ("common", "personal", "alone", "recent", "echo")
+EXPERTS = ("common", "personal", "alone", "own", "recent", "echo")
 APART = ("alone", "own", "recent", "echo")
 FUNCTIONS = ("common", "personal", "alone", "own", "recent")
 WHOLE, LOCAL = ([FUNCTIONS.index(name) for name in names[:-1]] for names in (EXPERTS, APART))
