@@ -62,7 +62,7 @@ def reading():
 name = "{name}"
 neighbours = ["{other}"]
 model = {{kind = "auto", size = 60}}
-rounds = {{deadline = 5.0, start = 5.0}}
+rounds = {{mode = "sync", deadline = 5.0, start = 5.0}}
 stream = {{kind = "jsonl", path = "{work}/{name}.jsonl"}}
 columns = {{target = "y"}}
 transport = {{kind = "memory"}}
