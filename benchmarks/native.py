@@ -84,7 +84,7 @@ def of_online(size, engine, n):
 
     def one(t):
         model.predict(X[t : t + 1])
-        model.learn(X[t : t + 1], y[t : t + 1])
+        model.learn(X[t : t + 1], y[t : t + 1, None])
 
     return each(one, FIRST if engine == "auto" else FEW, n)
 
