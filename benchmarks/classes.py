@@ -1,7 +1,7 @@
 """How often domkl is right about several classes, beside River's forest and boosting that is fitted again.
 
     python benchmarks/classes.py                     what is measured already is kept
-    python benchmarks/classes.py --anew --seeds 3 --json
+    python benchmarks/classes.py --again --seeds 3 --json
 
 Covertype (seven classes) and a made stream that drifts (four) lie in DOMKL_DATA/streams, in their own order;
 the ten digits are scikit-learn's, in an order that a seed draws. Every sample is predicted, then learnt, and
@@ -136,10 +136,10 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Accuracy with several classes.")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--anew", action="store_true", help="measure again what is there")
+    parser.add_argument("--again", action="store_true", help="measure again what is there")
     parser.add_argument("--json", action="store_true", help="the rows as JSON instead of a table")
     args = parser.parse_args()
-    rows = [] if args.anew or not RESULTS.exists() else json.loads(RESULTS.read_text())
+    rows = [] if args.again or not RESULTS.exists() else json.loads(RESULTS.read_text())
     for row in measure(args.seeds, list(rows)):
         rows.append(row)
         RESULTS.write_text(json.dumps(rows, indent=1) + "\n")

@@ -93,7 +93,7 @@ def forest(X: Any, y: Any, before: Any) -> Any:
 
 
 def refitted(fit: Callable[..., Any], seed: int, pooled: bool) -> list[float]:
-    """A rival taught anew when the k-th engines have failed, with own ones or with those of all sites."""
+    """A rival fitted again when the k-th engines have failed, with own ones or with those of all sites."""
     sites, rng = sites_of(seed), np.random.default_rng(seed)
     picked = [[turbofan._spread(len(each.y), rng) for each in site] for site in sites]
     predicted: list[list[Any]] = [[np.zeros(len(site[0].y))] for site in sites]

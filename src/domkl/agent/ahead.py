@@ -25,7 +25,7 @@ class Forecast(NamedTuple):
 
 
 class Ahead:
-    """The forecasts of one device, with those that wait for labels; the learner is told what it may learn.
+    """The forecasts of one device, with those that wait for labels; the caller gives them to its learner.
 
     >>> from domkl import Auto
     >>> from domkl.learning.horizon import horizon

@@ -302,7 +302,7 @@ class NativeAuto(AutoRows):
         self._open = None
         self._finish(self.native.close(self.has_learnt))
 
-    # Changes after which the extension begins again
+    # Changes after which the extension needs the new arrays
 
     def reweigh(self, weight: Array, degree: Array) -> None:
         super().reweigh(weight, degree)
