@@ -249,18 +249,18 @@ def test_asynchronous_agents_of_auto_learn_and_end_with_a_common_scale():
         assert not agent.refused
 
 
-def test_those_who_refuse_each_other_send_little_and_their_edge_has_no_dual():
-    """Two devices with the same inputs and opposite labels."""
-    X, y = problems.streams(2, 700, d)
-    X[1], y[1] = X[0], -y[0]
-    taken = [0, 0]
+def test_an_edge_of_no_use_rests_without_a_dual_and_wakes_when_it_is_of_use():
+    """Two devices with the same inputs and opposite labels, until both see the same."""
+    X, y = problems.streams(2, 4000, d)
+    X[1], y[1] = X[0], y[0]
+    taken, sign = [0, 0], [1, -1]
 
     async def in_turn(j):
         for t in range(len(X[j])):
             while t > taken[1 - j] + 1:
                 await asyncio.sleep(0)
             taken[j] = t
-            yield X[j, t], y[j, t]
+            yield X[j, t], sign[j] * y[j, t]
             await asyncio.sleep(0)
 
     async def main():
@@ -276,7 +276,15 @@ def test_those_who_refuse_each_other_send_little_and_their_edge_has_no_dual():
         for agent in agents:
             assert agent.summary()["neighbours_used"] == 0
             assert not any(edge.dual.any() for edge in agent.learner._known.values())
-        await asyncio.wait_for(asyncio.gather(*tasks), 60)
-        return found
+        sign[1] = 1
+        await until(lambda: not any(agent.neighbourhood.resting for agent in agents), 60)
+        woken = min(taken)
+        await until(lambda: all(agent.summary()["neighbours_used"] for agent in agents), 60)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return found, woken - before
 
-    assert max(asyncio.run(main())) < 100  # hellos and status lines among them
+    found, rounds = asyncio.run(main())
+    assert max(found) < 100  # hellos and status lines among them
+    assert rounds < 600
