@@ -428,7 +428,7 @@ class AutoDevice:
 
     def forget_errors(self):
         """First values of mixer, echo and recent."""
-        self.log, self.expert_errors, self.mixed_age = np.zeros(6), np.zeros(6), 0
+        self.log, self.expert_errors, self.mixed_age = np.zeros(5), np.zeros(5), 0
         self.echoes, self.last, self.gain, self.r = [], np.zeros(2), np.zeros(2), 0.0
         self.noise, self.recent_age, self.usual = 0.02, 0, 0.0
         self.lately, self.beta, self.variance = [], 0.0, 0.005  # a variance for each group, later
@@ -530,7 +530,7 @@ class AutoDevice:
 
     def weights(self):
         w = np.exp(self.log - max(self.log))
-        return 0.995 * w / sum(w) + 0.005 / 6
+        return 0.995 * w / sum(w) + 0.005 / 5
 
     def predict(self, x):
         self.x = x
@@ -540,8 +540,7 @@ class AutoDevice:
         z, b = self.z, self.b = self.measured(x)
         Q, M = self.sums()
         alone = self.alone = Q @ M
-        personal = z @ alone + self.tau * (Q @ z) @ self.theta
-        f = np.array([z @ self.near, personal, z @ alone, z @ self.own, np.sum(b * self.beta)])
+        f = np.array([z @ self.near, z @ alone, z @ self.own, np.sum(b * self.beta)])
         low, high = min(self.least, self.bottom), max(self.most, self.top)
         low, high = (low - self.center) / self.width, (high - self.center) / self.width
         f, w = np.clip(f, low, high), self.weights()
@@ -574,7 +573,7 @@ class AutoDevice:
             y = (y - self.center) / self.width
             self.mix(y)
             self.watch(y)
-            self.judged = [*self.judged, (self.z, y, self.missed[2])][-32:]
+            self.judged = [*self.judged, (self.z, y, self.missed[1])][-32:]
             self.samples.append((self.z, y, self.how_much()))
             Q, M = self.sums()
             self.theta = Q @ (M + self.side)
@@ -624,7 +623,7 @@ class AutoDevice:
 
     def watch(self, y):
         """Page's test on the prediction's error, and the errors of common, alone and recent."""
-        total, parts = ((self.y_hat - self.center) / self.width - y) ** 2, self.missed[[0, 2, 4]]
+        total, parts = ((self.y_hat - self.center) / self.width - y) ** 2, self.missed[[0, 1, 3]]
         self.level_age += 1
         if self.level_age > 30:
             self.excess = max(self.excess + min(total / max(self.level, 1e-12), 10) - 2, 0)
@@ -735,7 +734,7 @@ class AutoDevice:
             self.lately = [(b, y) for _, b, y in self.again(n)]
             self.fit_recent()
             self.fresh = n
-            self.log = np.log(self.weights() / 2 + np.array([0, 0, 0, 0, 0.5, 0]))
+            self.log = np.log(self.weights() / 2 + np.array([0, 0, 0, 0.5, 0]))
         long = min(self.compared[:2])
         better = self.compared[2] < 0.75 * long and long > 1.5 * self.usual and self.compared_age >= 30
         self.lasting = self.lasting + 1 if better else 0

@@ -410,7 +410,7 @@ def weight_names(model: Any, count: int | None = None) -> list[str]:
 
     >>> from domkl import Auto, Paper
     >>> weight_names(Auto())[:3], weight_names(Paper())[0], weight_names(None, count=2)
-    (['common', 'personal', 'alone'], 'σ² = 0.0001', ['kernel 1', 'kernel 2'])
+    (['common', 'alone', 'own'], 'σ² = 0.0001', ['kernel 1', 'kernel 2'])
     """
     named = getattr(model, "weight_names", None)
     names: list[str] = [] if named is None else named()

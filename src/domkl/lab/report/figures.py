@@ -72,7 +72,6 @@ ADAPTIVE = (
 #: What the experts of `Auto` predict with, in the order of `EXPERT_NAMES`.
 MEANINGS = (
     "the mean of its neighbours' parameters",
-    "its own samples, near the common",
     "its own samples only",
     "its own samples only, with a small ridge",
     "a small model of the last samples",

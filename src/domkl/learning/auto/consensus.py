@@ -1,4 +1,4 @@
-"""Consensus: one matrix a device, from which the common, the own and the personal function are read."""
+"""Consensus: one matrix a device, from which the common function and two of its own are read."""
 
 from __future__ import annotations
 
@@ -32,10 +32,6 @@ class Consensus(Concept):
         lam   += rho/2 sum w_i (theta - theta_i)                     which sum to zero over a network
         alone  = Q M                                                 own samples only
         own   <- Q (M + rho w own)                                   own samples, with the small ridge eta
-        personal . z = alone . z + tau (Q z) . theta
-
-    The personal function is the ridge regression of own samples around theta instead of around zero: the
-    network's function where own samples say nothing, one's own where they do.
 
     Parameters
     ----------
@@ -117,17 +113,14 @@ class Consensus(Concept):
         found = self.Q.times(np.ascontiguousarray(right.swapaxes(1, 2)))
         return np.ascontiguousarray(found.swapaxes(1, 2))
 
-    def predict(self, solved: Solved) -> tuple[Array, Array, Array, Array]:
-        """What the common, the personal, the alone and the own function say. (J, m) each"""
-        z, u = solved.z[:, None], solved.u[:, None]
-        alone = dot(z, self.alone)
-        personal = alone + at(self.tau, alone) * dot(u, self.theta)
-        return dot(z, self.near), personal, alone, dot(z, self.own)
+    def predict(self, z: Array) -> tuple[Array, Array, Array]:
+        """What the common, the alone and the own function say of features (J, K). (J, m) each"""
+        z = z[:, None]
+        return dot(z, self.near), dot(z, self.alone), dot(z, self.own)
 
     def functions(self, row: int) -> Array:
-        """The parameters of what `predict` gives, of one row. (m, 4, K)"""
-        personal = self.alone[row] + float(self.tau[row]) * (self.theta[row] @ self.Q.whole(row))
-        return np.stack([self.near[row], personal, self.alone[row], self.own[row]], 1).astype(np.float64)
+        """The parameters of what `predict` gives, of one row. (m, 3, K)"""
+        return np.stack([self.near[row], self.alone[row], self.own[row]], 1).astype(np.float64)
 
     def learn(self, solved: Solved, y: Array, h: Array) -> Array:
         """Take a sample (J, m) of weight h (J,) into Q and M; returns the new theta. (J, m, K)"""

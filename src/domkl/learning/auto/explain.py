@@ -27,7 +27,7 @@ def function(rows: AutoRows, row: int, only: int = 0) -> explain.Function:
     """
     at = slice(row, row + 1)
     scale, weights = rows.scale, rows.mixture.mixer.weights[row, only]
-    columns = rows.consensus.functions(row)[only]  # (4, K)
+    columns = rows.consensus.functions(row)[only]  # (3, K)
     beta, expected = rows.recent.beta[row, only].copy(), float(rows.mixture.echo.predict()[row, only])
     measure, features, terms = copy.copy(scale), rows.features, rows.recent.terms
     for field in scale.FIELDS:

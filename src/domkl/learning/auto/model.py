@@ -35,9 +35,9 @@ from .scale import EXACT, Scale, Summary
 from .trust import Trust
 
 #: What the mixer weighs, and that of functions which use nobody's parameters; both end with an echo.
-EXPERTS = ("common", "personal", "alone", "own", "recent", "echo")
+EXPERTS = ("common", "alone", "own", "recent", "echo")
 APART = ("alone", "own", "recent", "echo")
-FUNCTIONS = ("common", "personal", "alone", "own", "recent")
+FUNCTIONS = ("common", "alone", "own", "recent")
 WHOLE, LOCAL = ([FUNCTIONS.index(name) for name in names[:-1]] for names in (EXPERTS, APART))
 JUDGED = [EXPERTS.index(name) for name in ("common", "alone", "recent")]
 
@@ -197,7 +197,7 @@ class AutoRows(Model):
         inputs = self.scale.inputs(x)
         solved = self.consensus.solve(self.features(inputs))
         terms = self.recent.terms(inputs.deviations)
-        f = np.stack([*self.consensus.predict(solved), self.recent.predict(terms)], -1).astype(np.float64)
+        f = np.stack([*self.consensus.predict(solved.z), self.recent.predict(terms)], -1).astype(np.float64)
         low, high = self.scale.bounds()
         f = np.clip(f, low[..., None], high[..., None])
         whole = self.mixture.predict(f[..., WHOLE], low, high, self.scale)

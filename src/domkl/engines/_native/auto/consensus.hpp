@@ -5,7 +5,6 @@
 //     lam   += rho/2 sum w_i (theta - theta_i)
 //     alone  = Q M                                                 own samples only
 //     own   <- Q (M + rho w own)                                   own samples, with the small ridge eta
-//     personal . z = alone . z + tau (Q z) . theta
 #pragma once
 #include "../inverse.hpp"
 #include "fields.hpp"
@@ -38,7 +37,6 @@ template <class T> class Consensus {
         of.get("consensus.near", n.J * m * K, near);
         of.get("consensus.side", n.J * m * K, side);
         of.get("consensus.weight", n.J, weight);
-        of.get("consensus.tau", n.J, tau);
     }
 
     // One pass over Q for the sample whose features are the first column. `with`: of a round with one.
@@ -59,15 +57,14 @@ template <class T> class Consensus {
         }
     }
 
-    // What the common, the personal, the alone and the own function say of a target. (4,)
+    // What the common, the alone and the own function say of a target. (3,)
     void predict(int64_t j, int64_t i, const Solved<T>& s, double* f) const {
-        const T *z = s.right, *u = s.found;
+        const T* z = s.right;
         const int64_t at = (j * m + i) * K;
         s.alone[i] = dot_loose(z, alone + at, K);
         f[0] = dot_loose(z, near + at, K);
-        f[1] = s.alone[i] + tau[j] * dot_loose(u, theta + at, K);
-        f[2] = s.alone[i];
-        f[3] = dot_loose(z, own + at, K);
+        f[1] = s.alone[i];
+        f[2] = dot_loose(z, own + at, K);
     }
 
     // Takes a sample, targets (m,) of weight h, into Q and M.
@@ -123,7 +120,7 @@ template <class T> class Consensus {
     int64_t m, K, Kp;
     double rho;
     T largest;  // that is sent, to oneself if there are no neighbours
-    T *moment, *alone, *own, *theta, *lam, *near, *side, *tau;
+    T *moment, *alone, *own, *theta, *lam, *near, *side;
     double* weight;
 };
 

@@ -16,11 +16,11 @@
 
 namespace domkl::DOMKL_ISA {
 
-// The functions are common, personal, alone, own and recent; these go into each mixture, an echo besides.
-constexpr int FUNCTIONS = 5, WHOLE = 5, APART = 3;
-constexpr int ALONE = 2;
-constexpr int IN_WHOLE[WHOLE] = {0, 1, 2, 3, 4}, IN_APART[APART] = {2, 3, 4};
-constexpr int JUDGED[3] = {0, 2, 4};  // of the whole mixture: common, alone, recent
+// The functions are common, alone, own and recent; these go into each mixture, an echo besides.
+constexpr int FUNCTIONS = 4, WHOLE = 4, APART = 3;
+constexpr int ALONE = 1;
+constexpr int IN_WHOLE[WHOLE] = {0, 1, 2, 3}, IN_APART[APART] = {1, 2, 3};
+constexpr int JUDGED[3] = {0, 1, 3};  // of the whole mixture: common, alone, recent
 
 static Sizes sizes_of(Fields& of) {
     const auto whole = [&](const char* name) { return int64_t(of.number(name)); };
