@@ -1,17 +1,22 @@
-"""What each part of `Auto` is worth: the error without it over that with it, on the streams of `judge.py`.
+"""What each part of `Auto` is worth: the error without it over the error with it.
 
-    python benchmarks/ablate.py                             all parts, seeds 0, 1 and 2
+    python benchmarks/ablate.py                             all parts on the streams of judge.py, three seeds
     python benchmarks/ablate.py --only "trust;echo" --seeds 0 --streams weather
+    python benchmarks/ablate.py --only "trust;trimmed" --harms
 
 Parts are removed by patches of the classes, made here; the learner itself has no switches. Size 400, float32,
-the network only, in NumPy. Kept in results/ablate.json: column -> part -> stream -> seed -> error without it
-over the error with it (above 1 the part helps), and under "whole" the error with everything and the parts
-among `ACTS` that had anything to do. What is there is not run again: name another --column for that.
+the network only, in NumPy. Harms are attacks of lies.py, from their first round on, and wrong labels of
+outliers.py: five on a ring, size 200, the stream "made".
+
+Kept in results/ablate.json: column -> part -> stream -> seed -> error without it over the error with it
+(above 1 the part helps), and under "whole" the error with everything and the parts among `ACTS` that had
+anything to do. What is there is not run again: name another --column for that.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import time
@@ -22,11 +27,14 @@ from typing import Any
 from unittest.mock import patch
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import lies
 import numpy as np
+import outliers
 from judge import case, names, score
 
 import domkl
 from domkl.learning.auto import model
+from domkl.learning.auto.consensus import Consensus
 from domkl.learning.auto.echo import Echo
 from domkl.learning.auto.features import Features
 from domkl.learning.auto.guard import Guard
@@ -122,6 +130,11 @@ def replay(most: int) -> Patches:
     return [(AutoRows, "_rebuild_where", new_where), (AutoRows, "_rebuild", new_rebuild)]
 
 
+def no_recheck(self: Guard, row: int, y: Any) -> Any:
+    self.least[row], self.most[row] = y.min(0), y.max(0)
+    return y
+
+
 CORRELATION: Patches = [
     (Echo, "weight", property(lambda self: np.ones(len(self.age)))),
     (Echo, "repeats", property(lambda self: np.ones(len(self.age)))),
@@ -144,6 +157,13 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
         (Guard, "bound", lambda self, y, y_hat: y),
         (Guard, "recheck", lambda self, row, y: y),
     ],
+    "recheck": lambda: [(Guard, "recheck", no_recheck)],
+    "leak": lambda: always(Consensus, "leak", 0.0),
+    "bounded pull": lambda: [(AutoRows, "bound", lambda self, own, others: others)],
+    "leave-one-out": lambda: [(Trust, "renew", lambda self, row, Z, y, own: self.reset(row))],
+    "favour": lambda: [(Mixer, "favour", lambda self, row, expert: None)],
+    "forgotten errors": lambda: [(AutoRows, "_forget_errors", lambda self, j, y: None)],
+    "steps": lambda: always(Consensus, "steps", 0),
     "early scales": lambda: scales_only_at(64, 512),
     "half of the early scales": lambda: scales_only_at(1, 8, 64, 512),
     "replay": lambda: replay(64),
@@ -184,9 +204,9 @@ def whole(name: str, seed: int) -> dict[str, Any]:
 
 def matters(what: str, name: str, acts: list[str]) -> bool:
     """Whether a part is in use on a stream; where it is not, the ratio is 1 without a run."""
+    if what in ACTS or name in HARMS:
+        return what in acts or what not in ACTS
     J, _, d = case(name).X.shape
-    if what in ACTS:
-        return what in acts
     if what == "pairs":
         return Recent(1, d, 1, SIZE).pairs is not None
     if what == "linear":
@@ -200,15 +220,46 @@ def patched(patches: Patches) -> Iterator[None]:
     with ExitStack() as stack:
         for cls, name, value in patches + FASTER:
             stack.enter_context(patch.object(cls, name, value, create=True))
+        simulate = functools.partial(domkl.simulate, engine="numpy")
+        stack.enter_context(patch.object(domkl, "simulate", simulate))
+        lies.honest.cache_clear()
         yield
+
+
+ATTACKS = (
+    *("sign flipped", "noise", "alternating", "copy with a bias", "slow scaling", "now and then"),
+    *("hidden from the last 32", "early: sign flipped", "early: hidden from the last 32", "labels flipped"),
+    *("own summary x 4", "own summary x 1000", "own summary shifted", "own summary narrow"),
+    *("20 ghosts x 100", "others' summaries x 100", "ever newer summaries"),
+)
+#: Wrong labels: when and by how many ranges, or which 5 % of them, or the other unit.
+LABELS = (*("3 100", "8 100", "60 1e+06"), *outliers.MANY, *outliers.UNITS)
+HARMS = (*ATTACKS, *(f"labels {what}" for what in LABELS))
+
+
+def harmed(name: str, seed: int) -> float:
+    """The error where somebody lies, of the honest ones, or where labels are wrong, over true ones."""
+    if name in ATTACKS:
+        attack = lies.Case("ring", "made", name, seed)
+        return float(lies.attacked(attack)[:, max(attack.span[0], 1) :].mean())
+    case, what = outliers.Case("made", seed), name.removeprefix("labels ")
+    labels = {**case.one([int(what.split()[0])] if what in LABELS[:3] else []), **case.many(), **case.unit()}
+    true = labels[what] if what in outliers.UNITS else case.y
+    squares = case.errors([labels[what]], [true])[0][:, 1:]
+    if what in outliers.UNITS:  # in the first unit, from the change on
+        squares = squares[:, outliers.ROUNDS // 2 :]
+        squares[0] /= outliers.UNITS[what][1] ** 2
+    return float(squares.mean())
 
 
 def error(name: str, seed: int) -> float:
     """Of the network on one stream, as `judge.measure` has it."""
+    if name in HARMS:
+        return harmed(name, seed)
     c = case(name)
     settings = domkl.Auto(size=SIZE, seed=seed, start=float(c.y[:, 0].mean()))
     A = c.A if c.A.any() else "path"
-    run = domkl.simulate(c.X, c.y, A, model=settings, delay=c.delay, dtype=np.float32, engine="numpy")
+    run = domkl.simulate(c.X, c.y, A, model=settings, delay=c.delay, dtype=np.float32)
     return score(run.y_hat.reshape(c.y.shape), c.y)
 
 
@@ -220,9 +271,11 @@ def main() -> None:
     options.add_argument("--seeds", default="0,1,2")
     options.add_argument("--streams", default="")
     options.add_argument("--column", default="now")
+    options.add_argument("--harms", action="store_true", help="lies and wrong labels, not streams")
     args = options.parse_args()
+    chosen = args.streams.split(",") if args.streams else HARMS if args.harms else names()
     for seed in args.seeds.split(","):
-        for name in args.streams.split(",") if args.streams else names():
+        for name in chosen:
             for what in args.only.split(";"):
                 measure(args.column, what, name, seed)
 
