@@ -140,7 +140,7 @@ PARAMETERS: dict[str, Lie] = {
 }
 EARLY = {
     f"early: {name}": PARAMETERS[name]
-    for name in ("sign flipped", "noise", "copy with a bias", "hidden from the last 32")
+    for name in ("theta = 1e6", "sign flipped", "noise", "copy with a bias", "hidden from the last 32")
 }
 
 

@@ -658,25 +658,19 @@ class AutoDevice:
         pull, seen = np.zeros_like(self.theta), []
         for i, (theta, _, held) in heard.items():
             moves = self.settle(self.ends[i], held, i not in used)
-            given = self.near_by(theta) if i in used else self.theta
+            given = theta if i in used else self.theta
             pull = pull + self.edge[i] * given
             seen += [(self.edge[i], given)] if i in used else []
             end = self.ends[i]
             end["settled"] = end["dual"]
             if moves:
-                end["dual"] = 0.99 * end["dual"] + self.RHO / 2 * self.edge[i] * (self.theta - given)
+                end["dual"] = end["dual"] + self.RHO / 2 * self.edge[i] * (self.theta - given)
                 end.update(before=end["moved"], moved=t, hoping=True)
         if not heard:
             pull = self.weight * self.theta
         lam = sum([end["dual"] for end in self.ends.values()], np.zeros_like(self.theta))
         self.side = self.RHO / 2 * (self.weight * self.theta + pull) - lam
         self.near = sum(w * v for w, v in seen) / sum(w for w, _ in seen) if seen else self.theta
-
-    def near_by(self, theta):
-        """No further away than twice the smaller of both is large."""
-        reach = 2 * min(np.linalg.norm(theta), np.linalg.norm(self.theta))
-        gap = theta - self.theta
-        return self.theta + gap * min(1, reach / max(np.linalg.norm(gap), 1e-30))
 
     def trusted(self, thetas):
         """Neighbours whose parameters miss own samples no more than twice the standard does."""
@@ -719,7 +713,7 @@ class AutoDevice:
             self.noise, self.level, self.usual = (factor**2 * v for v in (self.noise, self.level, self.usual))
             self.compared = self.compared * factor**2
             if not 1 / 16 <= factor <= 16:
-                self.begin_errors(self.Y[-self.useful :])
+                self.forget_errors()
         if taken or begins:
             self.learn_again()
 
@@ -769,17 +763,10 @@ class AutoDevice:
         self.side = self.RHO * self.weight * v
         for end in self.ends.values():
             drop(end, number=end["number"] + 1)
-        self.judged = [(z, y, ((y - z @ alone) / max(1 - h * z @ Q @ z, 1e-3)) ** 2) for z, _, y in samples][
-            -32:
-        ]
+        self.judged = [(z, y, ((y - z @ alone) / max(1 - h * z @ Q @ z, 1e-3)) ** 2) for z, _, y in samples]
+        self.judged = self.judged[-32:]
         self.lately = [(b, y) for _, b, y in samples]
         self.fit_recent()
-
-    def begin_errors(self, y):
-        """Errors noted so far say nothing any more."""
-        self.forget_errors()
-        self.past, self.large = [], []
-        self.least, self.most = min(y), max(y)
 
     def recheck(self, n):
         """Bound the labels that lie far from the middle of most; early errors noted with them say nothing."""
@@ -792,7 +779,7 @@ class AutoDevice:
             after[far] = middle + error[far] * (reach / abs(error[far])) ** 2
         self.low_y, self.high_y = min(after), max(after)
         if self.count <= 64 and (before != after).any():
-            self.begin_errors(after)
+            self.forget_errors()
         self.Y[-n:] = after.tolist()
 
 

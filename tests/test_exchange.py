@@ -132,7 +132,7 @@ def test_a_pull_is_a_weighted_sum_over_neighbours(graph, seed, screened):
     linked = Neighbours.of(as_graph(graph))
     received = theta[linked.senders]
     if screened:
-        received = domkl.Exchange(screen=near_by).screened(None, linked.rows, theta, received)
+        received = domkl.Exchange(screen=near_by).screened(linked.rows, theta, received)
     found = linked.pull(theta, received, moves[linked.senders])
     for j, near in enumerate(problems.neighbours_of(graph)):
         seen = near_by(theta[j], theta[near]) if screened else theta[near]

@@ -51,19 +51,11 @@ class Edge:
         """Whether both ends have the same numbers: neither has reset the edge without the other."""
         return held.mine == self.theirs and held.theirs == self.number
 
-    def move(self, round: int, by: Array, hoping: bool, leak: float = 0.0) -> None:
-        """The dual's step of a round, whose array it takes; `hoping`: it is not confirmed yet.
-
-        `leak`: the part that it loses.
-        """
+    def move(self, round: int, by: Array, hoping: bool) -> None:
+        """The dual's step of a round, whose array it takes; `hoping`: it is not confirmed yet."""
         self.settled = self.dual if hoping else None
-        kept = self.dual - self.leaked(leak) if leak else self.dual
-        self.dual = np.add(kept, by, out=by)
+        self.dual = np.add(self.dual, by, out=by)
         self.moved, self.before = round, self.moved
-
-    def leaked(self, leak: float) -> Array:
-        """That part of the dual."""
-        return np.asarray(self.dual.dtype.type(leak) * self.dual)
 
     def settle(self, held: Held, known: int) -> Array | None:
         """Compare with the moves that are in force at the other end, up to round `known`.
@@ -204,20 +196,12 @@ class NetworkDuals:
         self.ends.moved[which] = self.ends.before[which] = NEVER
         self.hoping &= ~which
 
-    def leaked(self, moving: Flags, leak: float) -> Array | None:
-        """What every learner loses of the duals that move in this round. (J, P, K)"""
-        if not (leak and self.dual.any()):
-            return None
-        lost = np.where(moving[:, None, None], self.dual.dtype.type(leak) * self.dual, 0)
-        return self._summed(lost.astype(self.dual.dtype))
-
-    def move(self, moving: Flags, own: Array, received: Array, leak: float = 0.0) -> None:
+    def move(self, moving: Flags, own: Array, received: Array) -> None:
         """The duals' step of a round, from the own (J, P, K) and the received parameters (E, P, K)."""
         if self.dual.shape != received.shape:
             self.dual = np.zeros_like(received)
         by = np.asarray(self.weight[:, None, None], own.dtype) * (own[self.rows] - received)
-        kept = self.dual - self.dual.dtype.type(leak) * self.dual if leak else self.dual
-        self.settled, dual = self.dual, kept + by
+        self.settled, dual = self.dual, self.dual + by
         self.dual = dual if moving.all() else np.where(moving[:, None, None], dual, self.dual)
         moved, before = self.ends.moved, self.ends.before
         before[moving], moved[moving] = moved[moving], self.round

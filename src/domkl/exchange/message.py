@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import InputError, PeerError
 from ..base.types import Array
-from ..learning.model import Model, Part
+from ..learning.model import Part
 from .combine import RULES, Screen
 from .edges import Held
 
@@ -48,15 +48,10 @@ class Exchange:
         """Whether messages are used just as they are."""
         return self.payload == "float64" and self.screen is None
 
-    def screened(self, model: Model, rows: npt.NDArray[np.intp], own: Array, received: Array) -> Array:
-        """What ends of edges (E,) of these rows make of the parameters that they received. (E, P, K)
-
-        By the screen, receiver by receiver, or by the model's own bound where none was given.
-        """
-        if not len(rows):
-            return received
+    def screened(self, rows: npt.NDArray[np.intp], own: Array, received: Array) -> Array:
+        """What ends of edges (E,) of these rows make of the parameters that they received. (E, P, K)"""
         if self.screen is None:
-            return model.bound(own[rows], received)
+            return received
         found: Array = received.copy()
         for j in np.unique(rows).tolist():
             found[rows == j] = self.screen(own[j], received[rows == j])

@@ -96,12 +96,9 @@ class Network:
         back, moving = duals.settle(refused)
         if back is not None:
             model.take_back(back)
-        lost = duals.leaked(moving, model.leak)
-        if lost is not None:
-            model.take_back(lost)
         received = self._received(model, layout, own, sent, refused)
         incoming = self.neighbours.combine(layout.parts, own, received, moving, ~refused)
-        duals.move(moving, own[name], received[name], model.leak)
+        duals.move(moving, own[name], received[name])
         return incoming
 
     def _refused(self, model: Model, sent: Mapping[str, Array]) -> Flags:
@@ -130,7 +127,7 @@ class Network:
             for name, values in found.items():
                 values[refused] = own[name][near.rows[refused]]
         for part in layout.wide:
-            found[part.name] = self.exchange.screened(model, near.rows, own[part.name], found[part.name])
+            found[part.name] = self.exchange.screened(near.rows, own[part.name], found[part.name])
         return found
 
     @property

@@ -471,17 +471,13 @@ class Learner:
         moves, more = self._settle(arrived, parts, same)
         if backs or more:
             self._row.take_back(np.asarray(sum(backs + more))[None])
-        leak = self._row.leak
-        lost = [e.leaked(leak) for e, is_moving in zip(self._known.values(), moves, strict=True) if is_moving]
-        if leak and any(part.any() for part in lost):
-            self._row.take_back(np.asarray(sum(lost))[None])
         if not self._is_weighed:
             self._connect()  # first: what is learnt again in `merge` has these weights
         incoming, moved = self._combined(own, arrived, parts, moves)
         self._row.merge(incoming)
         for edge, by in zip(self._known.values(), moved, strict=True):
             if by is not None:
-                edge.move(self.round, by, self.name is not None, leak)
+                edge.move(self.round, by, self.name is not None)
         self._restart_edges()
 
     def _believe(
@@ -584,7 +580,7 @@ class Learner:
         }
         for part in self._layout.wide if theirs else ():
             rows, name = np.zeros(len(theirs), np.intp), part.name
-            found[name] = self.exchange.screened(self._row, rows, mine[name], found[name])
+            found[name] = self.exchange.screened(rows, mine[name], found[name])
         return found
 
     def _values(self, part: Part, received: Array, is_used: npt.NDArray[np.bool_]) -> list[Array | None]:

@@ -83,7 +83,6 @@ class Model(ABC):
     dtype: Float = np.float64  # of the first part that is pulled; messages hold float64 otherwise
     loss: Loss = losses.squared()  # what labels must be
     largest: float = math.inf  # the most that a parameter may be when it is sent
-    leak: float = 0.0  # part of an edge's dual that is lost whenever it moves
     judges: tuple[str, ...] = ()  # the parts of a message by which `believes` may refuse it
     restarts: npt.NDArray[np.int_] = np.zeros(1, int)  # (J,) how often a row's parameters have started again
     columns: int = 0  # of a summary in its news
@@ -187,13 +186,6 @@ class Model(ABC):
     def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         """Whether R learners use the messages of n neighbours each, by parts (R, n, *shape). (R, n)"""
         return np.ones(next(iter(sent.values())).shape[:2], bool)
-
-    def bound(self, own: Array, others: Array) -> Array:
-        """What learners with parameters (E, P, K) make of a neighbour's (E, P, K) before they are combined.
-
-        Both ends of an edge must come to the same distance.
-        """
-        return others
 
     def news(self) -> list[dict[Hashable, Any]]:
         """What each row passes on in this round besides its message; most models have nothing."""

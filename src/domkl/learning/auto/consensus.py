@@ -37,7 +37,6 @@ class Consensus(Concept):
     ----------
     rho : how hard neighbours pull at each other.
     eta : the ridge, divided by one more than the number of neighbours. A device without any pulls itself.
-    leak : part of every dual that is lost when it moves, so that a lie does not stay in it.
     inverse : what makes the matrices.
     steps : how often a device repeats its step after learning all samples again, as if neighbours agreed.
 
@@ -77,11 +76,10 @@ class Consensus(Concept):
         *,
         rho: float = 0.4,
         eta: float = 0.01,
-        leak: float = 0.01,
         steps: int = 8,
         inverse: Callable[[int, int, Any], Inverse] = Inverse,
     ) -> None:
-        self.rho, self.eta, self.leak, self.steps = rho, eta, leak, steps
+        self.rho, self.eta, self.steps = rho, eta, steps
         self.allocate(dtype, J=len(weight), m=m, K=K)
         self.Q = inverse(len(weight), K, dtype)
         self.begin(weight, degree)
@@ -155,21 +153,6 @@ class Consensus(Concept):
         self.side = (half * (weight * self.theta + near)).astype(kind) - self.lam
         self.near = pull.mean.astype(kind)
 
-    @staticmethod
-    def near_by(own: Array, others: Array) -> Array:
-        """Others' parameters (E, m, K), no further from the own (E, m, K) than twice the smaller of both.
-
-        So whatever a neighbour sends, it pulls no harder than the own function can bear.
-        """
-        gaps = others - own
-        reach, far = 2 * np.minimum(_length(own), _length(others)), _length(gaps)
-        is_far = far > reach
-        if is_far.any():
-            others = others.copy()
-            part = (reach[is_far] / far[is_far]).astype(own.dtype)
-            others[is_far] = own[is_far] + part[:, None, None] * gaps[is_far]
-        return others
-
     def take_back(self, moves: Array) -> None:
         """Take moves of edges' duals out of lam. (J, m, K)"""
         back = (self.rho / 2 * moves).astype(self.dtype)
@@ -218,8 +201,3 @@ class Consensus(Concept):
             Q[np.diag_indices(len(Q))] += float(self.tau[j]) - float(before[j])
             self.Q.put(j, np.asarray(np.linalg.inv(Q)))
             self.alone[j] = self.moment[j] @ self.Q.whole(j)
-
-
-def _length(theta: Array) -> Array:
-    """Of each one's parameters. (E, m, K) -> (E,)"""
-    return np.asarray(np.sqrt(dot(theta, theta).astype(np.float64).sum(-1)))

@@ -122,13 +122,6 @@ class AutoRows(Model):
     largest = 1e6
     inverse: Callable[[int, int, Any], Inverse] = Inverse  # what makes its matrices
 
-    @property
-    def leak(self) -> float:  # type: ignore[override]
-        return self.consensus.leak
-
-    def bound(self, own: Array, others: Array) -> Array:
-        return self.consensus.near_by(own, others)
-
     def __init__(
         self,
         settings: Auto,
@@ -354,7 +347,7 @@ class AutoRows(Model):
             self.recent.rescale(rows, (factor**2).mean(-1))
             far = self.scale.fits**2  # errors in a scale so unlike the new one say nothing
             for j in rows[((factor < far) | (factor > 1 / far)).any(-1)].tolist():
-                self._forget_errors(j, memory.last(j, int(memory.useful[j]))[1])
+                self._forget_errors(j)
         for j in np.flatnonzero(taken | begins).tolist():
             self._rebuild(j, int(memory.useful[j]))
 
@@ -385,16 +378,14 @@ class AutoRows(Model):
         before = labels[known]
         labels[known] = self.guard.recheck(j, before)
         if self.memory.count[j] <= self.scale.early and (before != labels[known]).any():
-            self._forget_errors(j, labels)
+            self._forget_errors(j)
         self.memory.correct(j, labels)
 
-    def _forget_errors(self, j: int, y: Array) -> None:
-        """What a row has noted of errors says nothing any more; y (n, m) are its labels."""
+    def _forget_errors(self, j: int) -> None:
+        """What a row has noted of errors says nothing any more."""
         for concept in (self.mixture.mixer, self.mixture.echo, self.apart.mixer, self.apart.echo):
             concept.reset(j)
         self.recent.reset(j)
-        self.guard.reset(j, "errors", "large", "age")
-        self.scale.begin_targets(j, y)
 
     # News of scales
 

@@ -383,11 +383,6 @@ class Scale(Concept):
         np.fmin(self.least, y, out=self.least)
         np.fmax(self.most, y, out=self.most)
 
-    def begin_targets(self, row: int, y: Array) -> None:
-        """The range of a row's targets is that of these (n, m), whatever came before."""
-        self.least[row] = np.fmin.reduce(y, 0, initial=LARGEST)
-        self.most[row] = np.fmax.reduce(y, 0, initial=-LARGEST)
-
     # Use
 
     def inputs(self, x: Array, rows: Any = slice(None)) -> Inputs:
