@@ -135,6 +135,18 @@ def no_recheck(self: Guard, row: int, y: Any) -> Any:
     return y
 
 
+def first_sample(self: Scale, row: int, own: Any, count: int, made: Any) -> Any:
+    """As `Scale._joint`, with all that are known from the first sample on."""
+    return joint(self, row, own, max(count, 2), made)
+
+
+def with_argument(cls: type, name: str, value: Any) -> Patches:
+    """The class with another value of an argument of its constructor."""
+    begin = cls.__init__  # type: ignore[misc]
+    return [(cls, "__init__", lambda self, *args, **more: begin(self, *args, **{**more, name: value}))]
+
+
+joint = Scale._joint
 CORRELATION: Patches = [
     (Echo, "weight", property(lambda self: np.ones(len(self.age)))),
     (Echo, "repeats", property(lambda self: np.ones(len(self.age)))),
@@ -157,6 +169,13 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
         (Guard, "bound", lambda self, y, y_hat: y),
         (Guard, "recheck", lambda self, row, y: y),
     ],
+    "spread": lambda: always(Scale, "spread", 0),
+    "first sample": lambda: [(Scale, "_joint", first_sample)],
+    "told again": lambda: [(Scale, "compare", lambda self, heard, unlike: None)],
+    "share": lambda: always(Mixer, "share", 1e-12),
+    "most": lambda: always(Mixer, "most", 1e9),
+    "few inputs": lambda: with_argument(Features, "sees", (0,)),
+    "bandwidths": lambda: with_argument(Features, "variances", (0.3,)),
     "recheck": lambda: [(Guard, "recheck", no_recheck)],
     "leave-one-out": lambda: [(Trust, "renew", lambda self, row, Z, y, own: self.reset(row))],
     "forgotten errors": lambda: [(AutoRows, "_forget_errors", lambda self, j: None)],
@@ -239,7 +258,7 @@ def harmed(name: str, seed: int) -> float:
     """The error where somebody lies, of the honest ones, or where labels are wrong, over true ones."""
     if name in ATTACKS:
         attack = lies.Case("ring", "made", name, seed)
-        return float(lies.attacked(attack)[:, max(attack.span[0], 1) :].mean())
+        return float(lies.attacked(attack)[:, max(attack.span[0], 1) : attack.last].mean())
     case, what = outliers.Case("made", seed), name.removeprefix("labels ")
     labels = {**case.one([int(what.split()[0])] if what in LABELS[:3] else []), **case.many(), **case.unit()}
     true = labels[what] if what in outliers.UNITS else case.y

@@ -423,7 +423,7 @@ class AutoDevice:
         self.ends = {i: {**end, "dual": np.zeros(K), "settled": np.zeros(K)} for i in self.edge}
         self.samples, self.judged = [], []
         self.past, self.large, self.low_y, self.high_y = [], [], 1e150, -1e150  # of the guard
-        self.alarms, self.given_up, self.is_late = 0, 0, False
+        self.alarms, self.given_up, self.withdrawn = 0, 0, False
         self.forget_errors()
 
     def forget_errors(self):
@@ -586,7 +586,7 @@ class AutoDevice:
         power = self.count & (self.count - 1) == 0
         if (
             power
-            and not self.is_late
+            and not self.withdrawn
             and (self.count <= 64 or self.count == 512 or (self.count < 512 and not self.edge))
         ):
             self.join({self.name: Summary.of(self.own_values(512), self.count)})
@@ -678,7 +678,7 @@ class AutoDevice:
             return set(thetas)
         own = np.array([one for _, _, one in self.judged])
         missed = {i: np.array([(z @ v - y) ** 2 for z, y, _ in self.judged]) for i, v in thetas.items()}
-        good = sorted(missed.values(), key=np.mean)[(len(missed) - 1) // 4]
+        good = min(missed.values(), key=np.mean)
         standard = good if np.mean(good) < np.mean(own) else own
         more = {i: one - 2 * standard for i, one in missed.items()}
         reach = 1.5 * 2 * np.std(standard) / np.sqrt(len(own)) + 1e-6
@@ -740,7 +740,7 @@ class AutoDevice:
             self.useful = max(min(self.useful, self.fresh, 200), 2)
         if 2 * (sum(self.large) - 1) > 16:
             self.past, self.large, self.low_y, self.high_y = [], [], 1e150, -1e150
-            self.useful, begins, self.is_late = 2, True, True
+            self.useful, begins, self.withdrawn = 2, True, True
         self.given_up += int(begins)
         return begins
 

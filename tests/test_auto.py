@@ -117,21 +117,10 @@ def test_what_is_known_of_others_is_a_join():
     def known(order):
         scale = Scale(["me"], 1, 1, [True])
         for k in order:
-            scale.hear(0, news[k], 100)
+            scale.hear(0, news[k])
         return {name: one.key() for name, one in scale.known[0].items()}
 
     assert known(range(9)) == known([8, 3, 3, 0, 5, 1, 7, 2, 6, 4, 4]) != known(range(8))
-
-
-def test_of_neighbours_only_their_own_word_counts():
-    true, false = (Summary.of(np.random.default_rng(0).normal(size=(n, 2)), n) for n in (2, 512))
-    scale = Scale(["me"], 1, 1, [True])
-    scale.near = [("a", "b")]
-    scale.hear(0, {"a": true, "b": false, "far": true}, 1, sender="a")
-    assert scale.known[0].keys() == {"a", "far"}
-    scale.hear(0, {"a": false, "b": true}, 1, sender="b")
-    assert scale.known[0]["a"] is scale.known[0]["b"] is true
-    assert not scale.is_late.any()
 
 
 def test_ghosts_that_nobody_knows_neither_silence_a_device_nor_keep_it_from_others():
@@ -141,7 +130,7 @@ def test_ghosts_that_nobody_knows_neither_silence_a_device_nor_keep_it_from_othe
     rows = AutoRows(domkl.Auto(size=SIZE), 2, network.graph.names, near.weight, near.deg)
     rows.connect(network.graph.names, [[(j - 1) % 4, (j + 1) % 4] for j in range(4)], near.weight, near.deg)
     for j in range(4):
-        rows.hear(j, {f"ghost {k}": ghost for k in range(20)}, (j + 1) % 4)
+        rows.hear(j, {f"ghost {k}": ghost for k in range(20)})
     lied, _ = rounds(X, y, network, rows)
     without, _ = rounds(X, y, ring(J=4))
     assert len(set(rows.scale.number)) == 1

@@ -75,7 +75,7 @@ class Network:
             self._take_back(model, outgoing[name] - own[name], incoming[name].moving)
         for j, news in enumerate(model.news()):
             for i in self.graph.neighbours[j] if news else ():
-                model.hear(i, news, self.graph.names[j])
+                model.hear(i, news)
             self.bytes += sum(one.nbytes for one in news.values()) / self.graph.J
         return incoming
 

@@ -357,7 +357,7 @@ class Learner:
         if update.round in box:
             return False
         if not self._is_near(update.round) and not self._is_newest(neighbour, update):
-            self._drop(update, neighbour)
+            self._drop(update)
             return False
         box[update.round] = update
         self._tidy(neighbour, update)
@@ -387,12 +387,12 @@ class Learner:
         keep = newest.round if newest is not None and newest.round in others else max(others, default=None)
         for t in others:
             if t != keep:
-                self._drop(box.pop(t), neighbour)
+                self._drop(box.pop(t))
 
-    def _drop(self, update: Update, sender: Hashable = None) -> None:
+    def _drop(self, update: Update) -> None:
         """Do without an update, but not without its news."""
         if update.news:
-            self._row.hear(0, update.news, sender)
+            self._row.hear(0, update.news)
 
     def _without_us(self, update: Update) -> bool:
         """Whether the neighbour ended the round before this update without ours."""
@@ -443,7 +443,7 @@ class Learner:
             return box.pop(self.round)
         newest = max(box, default=NEVER)
         for t in [t for t in box if t < self.round or (is_alone and t < newest)]:
-            self._drop(update := box.pop(t), neighbour)
+            self._drop(update := box.pop(t))
             if t == newest and (t > edge.seen or self._incarnation(update) not in (None, edge.theirs)):
                 return update
         return box[newest] if newest > max(edge.seen, self.round) else None
@@ -465,7 +465,7 @@ class Learner:
             if name not in self._degrees or self.round % REWEIGHED == 0:
                 self._degrees[name], before = max(1, update.degree), self._degrees.get(name)
                 self._is_weighed = self._is_weighed and self._degrees[name] == before
-            self._drop(update, name)
+            self._drop(update)
         parts = {name: self._unpacked(update) for name, update in arrived.items()}
         same, backs = self._believe(arrived, parts)
         moves, more = self._settle(arrived, parts, same)
@@ -616,7 +616,7 @@ class Learner:
         self._refuse_open()
         self._row.take_back(self._known[neighbour].dual[None])
         for update in self._inbox.pop(neighbour, {}).values():
-            self._drop(update, neighbour)
+            self._drop(update)
         self.trust.pop(neighbour, None)
         self.unused.pop(neighbour, None)
         self._known = {name: edge for name, edge in self._known.items() if name != neighbour}

@@ -191,8 +191,8 @@ class Model(ABC):
         """What each row passes on in this round besides its message; most models have nothing."""
         return []
 
-    def hear(self, row: int, news: Mapping[Hashable, Any], sender: Hashable = None) -> None:
-        """What a neighbour of a row passed on; None where it is not known which one."""
+    def hear(self, row: int, news: Mapping[Hashable, Any]) -> None:
+        """What a neighbour of a row passed on."""
         return
 
     def connect(

@@ -393,9 +393,9 @@ class AutoRows(Model):
         """What each row passes on in this round of what it knows of others' samples, mostly nothing."""
         return self.scale.outgoing()
 
-    def hear(self, row: int, news: Mapping[Hashable, Summary], sender: Hashable = None) -> None:
+    def hear(self, row: int, news: Mapping[Hashable, Summary]) -> None:
         """What a neighbour of this row passed on."""
-        self.scale.hear(row, news, int(self.memory.count[row]), sender)
+        self.scale.hear(row, news)
 
     def check(self, message: Mapping[str, Array], news: Mapping[Hashable, Any]) -> None:
         number = float(message["scale"][0])

@@ -154,9 +154,8 @@ class Scale(Concept):
     unlike: npt.NDArray[Any] = field(
         "J", "int64", low=0
     )  # rounds with a neighbour's other scale, until all are alike
-    is_late: npt.NDArray[Any] = field("J", "bool", low=0, high=1)
+    withdrawn: npt.NDArray[Any] = field("J", "bool", low=0, high=1)  # own samples are no measure for others
     changed: npt.NDArray[Any] = field("J", "bool", low=0, high=1)  # known is more than the scale is made of
-    heard: npt.NDArray[Any] = field("J", "bool", 1.0, low=0, high=1)  # a message came since it last published
 
     def __init__(
         self,
@@ -179,7 +178,6 @@ class Scale(Concept):
         self.allocate(np.float64, J=J, d=d, m=m, q=QUANTILES)
         self.known: list[dict[Hashable, Summary]] = [{} for _ in range(J)]
         self.news: list[dict[Hashable, Summary]] = [{} for _ in range(J)]  # since the last message
-        self.own: list[Array | None] = [None] * J  # quantiles of the own samples, by which others are judged
         self.near: Sequence[Sequence[Hashable]] = [()] * J  # the names of each one's neighbours
 
     # Summaries
@@ -189,42 +187,20 @@ class Scale(Concept):
         if counts.min() > self.last:
             return
         power = (counts > 0) & (counts & (counts - 1) == 0) & (counts <= self.last)
-        due = power & ((counts <= self.early) | (counts == self.last) | ~self.linked) & ~self.is_late
+        due = power & ((counts <= self.early) | (counts == self.last) | ~self.linked) & ~self.withdrawn
         for j in np.flatnonzero(due).tolist():
             summary = Summary.of(np.concatenate([X[j], Y[j]], -1), int(counts[j]))
-            self.own[j] = summary.table()[2:]
-            self._join(j, {self.names[j]: summary})
-            self.heard[j] = False
+            self.hear(j, {self.names[j]: summary})
 
-    def hear(
-        self, row: int, news: Mapping[Hashable, Summary], count: int = 0, sender: Hashable = None
-    ) -> None:
-        """Join what a neighbour of this row passed on; of the row itself that is from an earlier life.
-
-        Where the `sender` is known, other neighbours' samples are taken from nobody but themselves.
-        """
-        known, near = self.known[row], self.near[row]
-        others = () if sender is None else {*near} - {sender}
-        self._join(row, {name: one for name, one in news.items() if name not in others})
-        final = sum(known[name].samples == self.last for name in near if name in known)
-        if 2 * count < self.last and 2 * final > len(near):
-            self.is_late[row] = True  # the others' scale is made; news of our own would make all begin again
-
-    def _join(self, row: int, news: Mapping[Hashable, Summary]) -> None:
+    def hear(self, row: int, news: Mapping[Hashable, Summary]) -> None:
+        """Join what is new to a row; of the row itself a neighbour may have news from an earlier life."""
         known = self.known[row]
         for name, new in news.items():
-            is_known = name in known
-            if (not is_known and len(known) < self.limit) or (
-                is_known and self._rank(row, new) > self._rank(row, known[name])
-            ):
+            old = known.get(name)
+            is_newer = old is not None and (new.samples, new.key()) > (old.samples, old.key())
+            if is_newer or (old is None and len(known) < self.limit):
                 known[name] = self.news[row][name] = new
                 self.changed[row] = True
-
-    def _rank(self, row: int, one: Summary) -> tuple[int, bool, bytes]:
-        """The highest of several summaries of a device is kept: the newest, and of two that claim to be of as
-        many samples, one of which is a lie, the one that suits the own samples."""
-        own = self.own[row]
-        return one.samples, own is None or self._suits(one.table()[2:], own), one.key()
 
     def outgoing(self) -> list[dict[Hashable, Summary]]:
         """What each row passes on in its next message, each piece once."""
@@ -248,12 +224,12 @@ class Scale(Concept):
 
     def withdraw(self, rows: npt.NDArray[np.bool_]) -> None:
         """The samples of these rows (J,) are no measure for others any more."""
-        self.is_late |= rows
+        self.withdrawn |= rows
 
     def keep(self) -> None:
         """Keep the scale for good, and nothing that it was made of."""
         self.known = [{} for _ in self.names]
-        self.is_late[:], self.changed[:] = True, False
+        self.withdrawn[:], self.changed[:] = True, False
 
     def compare(self, heard: npt.NDArray[np.bool_], unlike: npt.NDArray[np.bool_]) -> None:
         """Note which rows (J,) had a message in this round, and which one with another scale.
@@ -261,7 +237,6 @@ class Scale(Concept):
         Messages were lost there: everything known is passed on again, in the first, second, fourth, eighth ..
         such round until all are alike; and so often a scale is taken of what is new.
         """
-        self.heard |= heard
         self.unlike[:] = np.where(unlike, self.unlike + 1, np.where(heard, 0, self.unlike))
         again = unlike & (self.unlike & (self.unlike - 1) == 0)
         for j in np.flatnonzero(again):
@@ -288,7 +263,6 @@ class Scale(Concept):
         rows = (self.changed & (due | later | (self.number == 0))) | (
             due & (counts <= self.last + self.spread)
         )
-        rows &= self.heard | ~self.linked | (self.number == 0)
         rows |= begins
         rows &= np.array([len(known) > 0 for known in self.known]) & (counts > 0)
         made: dict[bytes, tuple[int, Array]] = {}
@@ -309,7 +283,7 @@ class Scale(Concept):
         if count == 1 and min((one.samples for one in near.values()), default=1) == 1:
             known = {self.names[row]: known.get(self.names[row], own), **near}
         number, table = self._pooled(known, made)
-        if count > 1 and not self._suits(table[4:], mine):
+        if not self._suits(table[4:], mine):
             known = {name: one for name, one in known.items() if self._suits(one.table()[2:], mine)}
             number, table = self._pooled(known or {self.names[row]: own}, made)
         return number, table
@@ -368,7 +342,6 @@ class Scale(Concept):
         super().widen_targets(m)
         self.least[:, m - more :] = self.most[:, m - more :] = 0
         self.known = [{name: one.widened(more) for name, one in row.items()} for row in self.known]
-        self.own = [None if own is None else np.pad(own, ((0, 0), (0, more))) for own in self.own]
         self.repeat()
 
     def keep_sign(self, k: int) -> None:
@@ -432,8 +405,6 @@ class Scale(Concept):
         if len(known) != len(self.names) or any(len(row) > self.limit for row in known):
             raise InputError(f"known has {len(known)} rows; expected {len(self.names)}; take another file")
         self.known = [{name: Summary.check(one, columns, self.last) for name, *one in row} for row in known]
-        mine = [row.get(name) for row, name in zip(self.known, self.names, strict=True)]
-        self.own = [None if one is None else one.table()[2:] for one in mine]
         self.repeat()
 
 
