@@ -24,7 +24,7 @@ from domkl.lab.report import page as made_page
 from domkl.lab.report import terminal
 from domkl.lab.report.page import inputs
 from domkl.lab.trial import Source
-from domkl.learning.settings import Auto, Paper, describe
+from domkl.models.settings import Auto, Paper, describe
 from outcomes import OUTCOMES, made, paper
 
 VOID = {"meta", "img", "br"}

@@ -13,8 +13,8 @@ import pytest
 
 from domkl.base import toml
 from domkl.base.errors import DataError, InputError
-from domkl.learning import settings
-from domkl.learning.settings import Auto, KernelSpec, Paper, RateSpec
+from domkl.models import settings
+from domkl.models.settings import Auto, KernelSpec, Paper, RateSpec
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -126,7 +126,7 @@ def test_settings_need_numpy_alone():
 import sys
 for name in ("msgspec", "tomli", "rich", "safetensors"):
     sys.modules[name] = None
-from domkl.learning import settings
+from domkl.models import settings
 print(settings.from_table({"kind": "paper", "rates": {"horizon": 4}}, "f [model]").rates_at(0).rho)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

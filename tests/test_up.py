@@ -28,7 +28,7 @@ from domkl.agent.serve import Explaining
 from domkl.base import toml
 from domkl.cli import live, up
 from domkl.lab import experiment, fleet, trial
-from domkl.learning import settings
+from domkl.models import settings
 
 pytest.importorskip("zenoh")
 

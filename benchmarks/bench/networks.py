@@ -26,7 +26,7 @@ from domkl.engines import Setting
 from domkl.exchange.graph import Graph, as_graph
 from domkl.learning import kernels, losses
 from domkl.learning.first_order import Rates
-from domkl.learning.settings import Paper
+from domkl.models.settings import Paper
 from domkl.simulator import simulate
 
 #: What is taken for the last cache where the system does not tell.

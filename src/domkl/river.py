@@ -21,7 +21,7 @@ from .faces.classes import hand_over, refuse_interval
 from .learning.alarms import Alarms
 from .learning.conformal import Misses
 from .learning.explain import Contributions
-from .learning.settings import ModelSettings
+from .models.settings import ModelSettings
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -35,8 +35,9 @@ from ..lab.fleet import Fleet
 from ..lab.report.facts import together_or_alone
 from ..lab.sheet import Sheet, least_of
 from ..lab.trial import Source
-from ..learning import losses, settings
-from ..learning.settings import weight_names
+from ..learning import losses
+from ..models import settings
+from ..models.settings import weight_names
 from . import inspect, live, options, show
 
 #: Seconds between two looks at the learners, and between two lines where there is no terminal.

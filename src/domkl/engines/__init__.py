@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..base import checks
 from ..base.errors import InputError
-from ..base.types import Array, Float
+from ..base.types import Array
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
-from ..learning.model import Model, ModelMaker
 from ..learning.second_order import Diagonal, Inverse
-from ..learning.settings import Auto
 from .arrays import NumpyDevice, NumpyEngine
 from .base import Setting
 
@@ -153,18 +151,6 @@ def make_device(
     return NumpyDevice(V, deg, rates, loss, step, memory)
 
 
-def make_rows(
-    name: str, settings: ModelMaker, J: int, d: int, dtype: Float, m: int = 1, threads: int = 1
-) -> Model:
-    """J rows of any model, by the engine's name: native where an engine has its rounds."""
-    has_native = isinstance(settings, Auto) and settings.loss != "classes"
-    if has_native and name != "mpi" and chosen(name) == "native":
-        from .native_auto import NativeAuto
-
-        return NativeAuto.make(cast(Auto, settings), J, d, dtype, m, threads)
-    return settings.make(J, d, dtype, m)
-
-
 def guard(name: str) -> AbstractContextManager[None]:
     """Around all that an engine does: where processes wait for each other, an error in one ends all."""
     if name != "mpi":
@@ -187,7 +173,6 @@ __all__ = [
     "make",
     "make_device",
     "make_inverse",
-    "make_rows",
     "refuse_choice",
     "resume_inverse",
 ]

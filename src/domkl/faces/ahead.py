@@ -16,7 +16,7 @@ from ..base.words import plural
 from ..exchange.graph import LONE, GraphLike, as_graph
 from ..learning.horizon import HorizonLike
 from ..learning.horizon import horizon as as_horizon
-from ..learning.settings import ModelSettings
+from ..models.settings import ModelSettings
 from ..simulator import Run
 from ..simulator.ahead import AheadRows, Limits, seconds
 from . import saved

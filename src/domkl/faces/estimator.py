@@ -16,13 +16,13 @@ from ..base.types import Array, Float
 from ..base.words import plural
 from ..exchange.graph import Graph, GraphLike, as_graph
 from ..learner import handed
-from ..learner.handed import HandedModel
 from ..learning import conformal, losses
 from ..learning.explain import Contributions, Effects, Function, Usual
 from ..learning.fields import fields_of, set_fields
 from ..learning.horizon import HorizonLike
 from ..learning.model import given
-from ..learning.settings import Auto, ModelSettings, check_model
+from ..models.handed import HandedModel
+from ..models.settings import Auto, ModelSettings, check_model
 from ..simulator import Run
 from . import models, saved
 from .online import OnlineRows

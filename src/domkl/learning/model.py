@@ -71,6 +71,16 @@ class Predictions(NamedTuple):
     models: Array  # (J, B, m, P) as `Model.models`
 
 
+class Watched(NamedTuple):
+    """What happened in B rounds, for who watches a run: one round, or a few of them with `Paper`."""
+
+    y_hat: Array  # (J, B); (J, B, m) where labels have an axis for targets
+    y: Array  # (J, B)
+    alone: Array  # (J, B) predicted from own samples only; empty where the model cannot tell
+    weights: Array  # (J, n) of the kernels or experts
+    model: Any = None  # the learners themselves, after they learnt from y; not with `Paper`
+
+
 class Model(ABC):
     """J rows of a model; subclass it and write what is abstract, the rest has defaults.
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from ...base.types import Array
 from ...base.words import column, number, percent, plural, with_unit
-from ...learning import losses, settings
+from ...learning import losses
 from ...learning.losses import Loss
-from ...learning.settings import KernelSpec
+from ...models import settings
+from ...models.settings import KernelSpec
 from ..trial import Outcome
 
 Document: TypeAlias = "dict[str, Any]"

@@ -21,7 +21,6 @@ from ...base.types import Array, Float
 from ..fields import Concept
 from ..losses import probabilities
 from ..model import Model, Part, median
-from ..settings import Auto
 from . import explain
 from .algebra import Inverse, dot, mean, mean_known
 from .consensus import Consensus, Solved
@@ -124,7 +123,7 @@ class AutoRows(Model):
 
     def __init__(
         self,
-        settings: Auto,
+        settings: Any,
         d: int,
         names: Sequence[Hashable] = ("",),
         weight: Array = np.zeros(1),  # noqa: B008

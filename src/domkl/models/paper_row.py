@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,16 @@ from .. import engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
+from ..engines.base import DeviceState
 from ..exchange.edges import NEVER
 from ..exchange.message import Exchange, check_within, most_parameter, within
 from ..learning import first_order, kernels, losses
 from ..learning import hedge as hedging
 from ..learning.first_order import State
 from ..learning.model import Each, Model, Part, median
-from ..learning.settings import Paper
-from .base import DeviceState
+
+if TYPE_CHECKING:
+    from .settings import Paper
 
 #: A neighbour's parameters may predict so many times the largest label that we have seen.
 REACH = 1e3
