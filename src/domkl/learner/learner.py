@@ -42,7 +42,7 @@ from ..exchange.message import (
 from ..learning import losses
 from ..learning.explain import Effects, Function, Usual, effects
 from ..learning.first_order import Step
-from ..learning.model import Each, Model, ModelMaker, Part, given
+from ..learning.model import Around, Each, Model, ModelMaker, Part, given
 from ..models.handed import HandedModel
 from ..models.settings import Auto, Means, ModelSettings, check_model, make_rows
 from . import schema
@@ -685,7 +685,7 @@ class Learner:
         degrees = np.array([self._degrees.get(name, n) for name in self._known], np.float64)
         self._near = Neighbours(np.array([n], np.float64), [list(range(n))], degrees)
         self._is_weighed = True
-        self._row.connect([self.name], [self.neighbours], self._near.weight, self._near.deg)
+        self._row.connect(Around([self.name], [self.neighbours], self._near.weight, self._near.deg))
         self._seen = None
 
     def _count_restarts(self) -> int:

@@ -1,6 +1,6 @@
 """The contract of a model: what a runner (`domkl.simulate`, `domkl.Learner`) asks of it.
 
-    model.connect(names, near, weight, degree)  # who the rows are, and who their neighbours
+    model.connect(around)                    # who the rows are, and who their neighbours
     prediction = model.predict(x)            # x (J, d): what is known before the label, y_hat (J, m)
     outgoing = model.learn(prediction, y, earlier)  # y (J, m); one message a row, part by part
     model.merge(incoming)                    # what the exchange made of the neighbours' messages
@@ -61,6 +61,15 @@ class Each(NamedTuple):
     moves: list[bool]  # with whom duals move
     acked: list[int]  # the last of our rounds that each neighbour had when it sent that
     round: int  # ours
+
+
+class Around(NamedTuple):
+    """Who the rows of a model are, and who is around them."""
+
+    names: Sequence[Hashable]
+    near: Sequence[Sequence[Hashable]]  # the neighbours of each
+    weight: Array  # (J,) of their edges, in sum
+    degree: Array  # (J,) how many there are
 
 
 class Predictions(NamedTuple):
@@ -205,14 +214,8 @@ class Model(ABC):
         """What a neighbour of a row passed on; None where it is not known which one."""
         return
 
-    def connect(
-        self,
-        names: Sequence[Hashable],
-        near: Sequence[Sequence[Hashable]],
-        weight: Array,
-        degree: Array,
-    ) -> None:
-        """Names of the rows and of their neighbours, and their edges' weights, in sum, and number (J,)."""
+    def connect(self, around: Around) -> None:
+        """Tell the rows who they are and who their neighbours, at the start and when these change."""
         return
 
     def adopt(self, messages: Sequence[Mapping[str, Array]], share: float) -> None:

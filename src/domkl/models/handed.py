@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from ..base import checks
 from ..base.checks import need
@@ -17,9 +16,9 @@ from ..engines.base import DeviceState
 from ..exchange.message import digest
 from ..learning.auto import AutoRows
 from ..learning.first_order import Rates
-from ..learning.model import Model
+from ..learning.model import Around, Model
 from .paper_row import PaperRow
-from .settings import Auto, Means, Paper, from_table
+from .settings import PLAIN, Auto, Means, Paper, from_table
 
 #: Where a scaled input is cut off.
 FAR = 1e6
@@ -64,7 +63,7 @@ class HandedAuto:
         row.identity = digest(row.identity, row.scale.number, row.consensus.theta)
         return row
 
-    def start(self, dtype: Float = np.float64, means: Means = Means()) -> AutoRows:  # noqa: B008
+    def start(self, dtype: Float = np.float64, means: Means = PLAIN) -> AutoRows:
         """The row itself."""
         made = cast(AutoRows, self.settings.make(1, self.inputs, dtype, self.targets, means))
         made.restore(as_precise(self.rows, made))
@@ -157,24 +156,15 @@ class _PaperRow(PaperRow):
         numbers = handed.y_mean, handed.y_scale, handed.loss, handed.rates
         self.identity = digest(self.identity, *numbers, *arrays)
 
-    def connect(
-        self,
-        names: Sequence[Hashable],
-        near: Sequence[Sequence[Hashable]],
-        weight: Array,
-        degree: Array,
-    ) -> None:
+    def connect(self, around: Around) -> None:
         is_new = self._is_new
-        super().connect(names, near, weight, degree)
+        super().connect(around)
         if is_new:
             taught = self.handed.theta, self.handed.L, self.handed.q
             theta, L, q = (np.asarray(value, self.V.dtype) for value in taught)
             self.start_from(DeviceState(theta, np.zeros_like(theta), L, q))
 
-    def sample(self, x: npt.ArrayLike) -> Array:
-        array = checks.floats("x", x)
-        checks.shape("x", array, self.handed.mean.shape, "every sample needs the inputs that were taught")
-        return checks.finite_or_missing("x", array)
+    sample = Model.sample  # with NaN where an input is missing
 
     def inside(self, x: Array) -> Array:
         z = (x - self.handed.mean) * self.handed.factor

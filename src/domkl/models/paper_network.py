@@ -30,17 +30,12 @@ class PaperNetwork:
         self.setting = Setting(
             V=kernels.check(settings.draw(d), d, how.dtype),
             graph=graph,
-            rates=settings.rates_at(T),
-            loss=settings.loss_function,
-            hedge=settings.hedge,
+            how=settings.algorithm(T),
             delay=how.delay,
             keep_state=how.keep_state,
             one_block=not how.keep_state and T > 0 and not how.every,
             threads=how.threads,
-            step=settings.step,
-            memory=settings.memory,
             exchange=how.exchange,
-            bounds_labels=settings.outliers == "bound",
         )
         self.engine = engines.make(how.engine, self.setting)
         is_followed = how.is_followed and not self.setting.one_block
@@ -63,7 +58,10 @@ class PaperNetwork:
         (P, D, _), setting = self.setting.V.shape, self.setting
         if setting.graph.J == 1:
             return 0.0, 0.0
-        payload, shared = np.dtype(setting.exchange.payload).itemsize, 0 if setting.hedge == "local" else P
+        payload, shared = (
+            np.dtype(setting.exchange.payload).itemsize,
+            0 if setting.how.hedge == "local" else P,
+        )
         return float(2 * P * D + shared), 2.0 * P * D * payload + 8 * shared
 
     def checked(self, X: Array, y: Array, first: int, is_flat: bool) -> tuple[Array, Array]:
@@ -75,7 +73,7 @@ class PaperNetwork:
         self.labels = self.labels + X.shape[1]
         mine, labels = (X, y[..., 0]) if rows is None else (X[rows], y[rows][..., 0])
         checks.finite("X", mine, first, rows)
-        labels = losses.labels(self.setting.loss, checks.finite("y", labels, first, rows))
+        labels = losses.labels(self.setting.how.loss, checks.finite("y", labels, first, rows))
         with np.errstate(over="ignore", invalid="ignore"):  # reported below, in one line
             y_hat = self.engine.advance(mine, labels)
         if not np.isfinite(y_hat).all():

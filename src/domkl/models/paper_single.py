@@ -312,7 +312,7 @@ class SinglePaper:
         if not self.V.shape[2]:
             return
         V = kernels.check(self.V, dtype=np.float32)
-        self._device = engines.make_device("auto", V, 0, self.rates, self.loss, "local")
+        self._device = engines.make_device("auto", V, 0, engines.Algorithm(self.rates, self.loss, "local"))
         if kept is not None:
             self._device.resume(kept, [])
         self._predict, self._learn = _predict_with(self._device), _learn_with(self._device)

@@ -28,6 +28,7 @@ from ..learning import hedge, kernels, losses
 from ..learning.first_order import Rates, check_step
 from ..learning.losses import Loss
 from ..learning.model import Model, ModelMaker
+from ..learning.paper import Algorithm
 
 #: The most parameters of `Auto`: time and memory grow with the square, 20,000 take about 2 GB a learner.
 MOST_SIZE = 20_000
@@ -121,6 +122,10 @@ class Means(NamedTuple):
     exchange: Exchange = Exchange()
 
 
+#: What suits everywhere.
+PLAIN = Means()
+
+
 class Settings:
     """What the settings of all models here have in common: they are equal if they are written alike."""
 
@@ -211,7 +216,7 @@ class Auto(Settings):
     def _loss(self) -> Loss:
         return losses.classes() if self.loss == "classes" else losses.get(self.loss)
 
-    def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = Means("numpy")) -> Model:  # noqa: B008
+    def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = PLAIN) -> Model:
         """J rows for samples of d inputs and m targets, called 0, 1 .. until they are connected."""
         from ..learning.auto import AutoRows
 
@@ -342,7 +347,7 @@ class Paper(Settings):
             return (self.kernels or KernelSpec()).draw(d, trial)
         return kernels.check(self.kernels, d, np.asarray(self.kernels).dtype)
 
-    def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = Means()) -> Model:  # noqa: B008
+    def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = PLAIN) -> Model:
         """The row of one device; those of a network are `network`."""
         from .paper_row import PaperRow
 
@@ -387,6 +392,11 @@ class Paper(Settings):
         spec = KernelSpec() if self.kernels is None else self.kernels
         return [f"σ² = {number(each)}" for each in spec.sigma2] if isinstance(spec, KernelSpec) else []
 
+    def algorithm(self, T: int) -> Algorithm:
+        """How learners step on a stream of T rounds."""
+        how = self.hedge, self.step, self.memory, self.outliers == "bound"
+        return Algorithm(self.rates_at(T), self.loss_function, *how)
+
     def rates_at(self, T: int) -> Rates:
         """The rates for a stream of T rounds (0 where its length is unknown)."""
         if isinstance(self.rates, Rates):
@@ -413,7 +423,7 @@ def make_rows(
     d: int,
     dtype: Float,
     m: int = 1,
-    means: Means = Means(),  # noqa: B008
+    means: Means = PLAIN,
 ) -> Model:
     """J rows of any model; one that has engines is told by what means."""
     make: Callable[..., Model] = settings.make

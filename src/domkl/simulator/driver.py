@@ -23,8 +23,8 @@ from ..engines.base import Sums
 from ..exchange.graph import Graph, GraphLike, as_graph
 from ..exchange.network import Network
 from ..learning import losses
-from ..learning.model import Model, ModelMaker, Predictions, Watched
-from ..models.settings import Means, make_rows
+from ..learning.model import Around, Model, ModelMaker, Predictions, Watched
+from ..models.settings import PLAIN, Means, make_rows
 from .results import STOP, Final, Run, RunOptions
 
 #: A block of rounds: X (J, B, d) and y (J, B), or (J, B, m) of m targets.
@@ -166,13 +166,13 @@ def connected(
     network: Network,
     dtype: Float,
     m: int = 1,
-    means: Means = Means(),  # noqa: B008
+    means: Means = PLAIN,
 ) -> Model:
     """A model with a row for each learner of a graph."""
     graph, near = network.graph, network.neighbours
     made = make_rows(settings, graph.J, d, dtype, m, means)
     names = [[graph.names[i] for i in others] for others in graph.neighbours]
-    made.connect(graph.names, names, near.weight, near.deg)
+    made.connect(Around(graph.names, names, near.weight, near.deg))
     return made
 
 
