@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -160,23 +160,15 @@ class Forecasts(DOMKL):
             raise InputError(
                 "predict() has an x and the model a horizon; expected none: forecasts are of the last reading"
             )
-        return self._as_asked(self.rows.y_hat)
-
-    def _as_asked(self, values: Array) -> Any:
-        found = values.copy() if self.targets > 1 else values[:, 0]
-        if self.graph is not None:
-            return found
-        return float(found[0]) if self.targets == 1 else found[0]
+        return self._shaped(self.rows.y_hat.copy())
 
     def interval(self, x: None = None, coverage: float = 0.9, level: Any = None) -> Any:  # type: ignore[override]
-        """Bounds of the last forecasts, low and high, each as `predict` gives it.
+        """Bounds of the last forecasts, low and high, each as `predict` gives it; `level` as of `DOMKL`."""
+        return super().interval(x, coverage, level)  # type: ignore[arg-type]
 
-        `level=90` is `coverage=0.9`; `level=[80, 95]` gives a dictionary of bounds by level.
-        """
-        if isinstance(level, Sequence):
-            return {each: self.interval(level=each) for each in level}
-        low, high = self.rows.bounds(coverage if level is None else float(level) / 100)
-        return self._as_asked(low), self._as_asked(high)
+    def _bounds(self, x: Any, coverage: float) -> Any:
+        low, high = self.rows.bounds(coverage)
+        return self._shaped(low), self._shaped(high)
 
     def explain(self, x: Any = None, target: int = 0) -> Any:
         """Not known of a model with a horizon."""

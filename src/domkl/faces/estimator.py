@@ -191,8 +191,11 @@ class DOMKL:
         """
         if isinstance(level, Sequence):
             return {each: self.interval(x, level=each) for each in level}
-        middle, wide = self.predict(x), self.widths(coverage if level is None else level / 100)
-        wide = self._shaped(wide.reshape(-1, self.targets))
+        return self._bounds(x, coverage if level is None else level / 100)
+
+    def _bounds(self, x: npt.ArrayLike, coverage: float) -> Any:
+        wide = self._shaped(self.widths(coverage).reshape(-1, self.targets))
+        middle = self.predict(x)
         return middle - wide, middle + wide
 
     def explain(self, x: npt.ArrayLike | None = None, target: int = 0) -> Explained | list[Explained]:
