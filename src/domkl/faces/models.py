@@ -87,7 +87,7 @@ class Single(Taught, Protocol):
 
 def kind_of(model: Any) -> type[Any]:
     """The class of what learns with these settings on one device, a `Single`."""
-    own = getattr(model, "single", None)
+    own = getattr(model, "single_class", None)
     return SingleRows if own is None else cast(type[Any], own())
 
 

@@ -45,7 +45,7 @@ def read(path: str | os.PathLike[str]) -> HandedModel:
     arrays, meta = _intact(path)
     try:
         state = schema.read("model", arrays, meta)
-        found: HandedModel = KINDS[state["kind"]].handed().of(state)
+        found: HandedModel = KINDS[state["kind"]].handed_class().of(state)
         return found
     except DataError as error:  # of another schema, or a newer version
         raise DataError(f"{path} cannot be used as a model: {error}") from None

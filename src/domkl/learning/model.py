@@ -244,7 +244,10 @@ class Model(ABC):
 
 
 class ModelMaker(Protocol):
-    """Settings of a model: a frozen dataclass, whose repr is part of the learners' fingerprint."""
+    """Settings of a model: a frozen dataclass, whose repr is part of the learners' fingerprint.
+
+    They say more about the model where it is not as most: see docs/architecture.md.
+    """
 
     def make(self, J: int, d: int, dtype: Float, m: int) -> Model:
         """J rows for samples of d inputs and m targets."""

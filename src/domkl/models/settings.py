@@ -250,7 +250,7 @@ class Auto(Settings):
         return checks.count("the number of inputs", d, most=MOST_INPUTS)
 
     @staticmethod
-    def handed() -> type[Any]:
+    def handed_class() -> type[Any]:
         """What a taught model is in a file."""
         from .handed import HandedAuto
 
@@ -348,14 +348,14 @@ class Paper(Settings):
         return kernels.check(self.kernels, d, np.asarray(self.kernels).dtype)
 
     def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = PLAIN) -> Model:
-        """The row of one device; those of a network are `network`."""
+        """The row of one device; those of a network are in `make_network`."""
         from .paper_row import PaperRow
 
         self.refuse_targets(m)
         checks.count("J", J, most=1)
         return PaperRow(self, d, means.engine, dtype, means.exchange)
 
-    def network(self, graph: Graph, d: int, T: int, how: Any, m: int) -> Any:
+    def make_network(self, graph: Graph, d: int, T: int, how: Any, m: int) -> Any:
         """A whole network, which an engine computes by blocks of rounds: a `simulator.driver.Stepper`."""
         from .paper_network import PaperNetwork
 
@@ -363,14 +363,14 @@ class Paper(Settings):
         return PaperNetwork(self, graph, d, T, how)
 
     @staticmethod
-    def single() -> type[Any]:
+    def single_class() -> type[Any]:
         """One device that grows inputs and scales them: a `faces.Single`."""
         from .paper_single import SinglePaper
 
         return SinglePaper
 
     @staticmethod
-    def handed() -> type[Any]:
+    def handed_class() -> type[Any]:
         """What a taught model is in a file."""
         from .handed import HandedPaper
 

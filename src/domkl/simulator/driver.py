@@ -1,7 +1,7 @@
 """One driver for every model: it goes through a stream by blocks of rounds, and collects what happened.
 
 A `Stepper` advances a network by a block. `Rounds` is that of any model: round by round, through the contract
-of `learning.model`. Settings whose networks an engine computes by blocks make another by their `network`.
+of `learning.model`. Settings whose networks an engine computes by blocks have another: `make_network`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Stepper(Protocol):
 
 def drive(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
     """Let a network learn a stream."""
-    by_blocks: Callable[..., Stepper] | None = getattr(model, "network", None)
+    by_blocks: Callable[..., Stepper] | None = getattr(model, "make_network", None)
     make = by_blocks or partial(Rounds, model)
     # A model that takes raw inputs measures them before it rounds them.
     dtype = np.float64 if getattr(model, "takes_raw", True) else how.dtype
