@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, content):
     ],
 )
 def test_a_description_is_the_table_of_the_same_model(model):
-    assert settings.from_table(settings.describe(model), "f [model]") == model
+    assert settings.from_table(model.table, "f [model]") == model
 
 
 @pytest.mark.parametrize(

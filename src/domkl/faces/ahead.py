@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
 from ..base.words import plural
-from ..exchange.graph import LONE, GraphLike, as_graph
+from ..exchange.graph import LONE, Graph, GraphLike, as_graph
 from ..learning.horizon import HorizonLike
 from ..learning.horizon import horizon as as_horizon
 from ..models.settings import ModelSettings
@@ -82,9 +82,8 @@ class Forecasts(DOMKL):
         return 0 if self._rows is None else self._rows.n
 
     @property
-    def learners(self) -> tuple[Hashable, ...]:
-        """The learners' names; of one device its place, 0."""
-        return (0,) if self.graph is None or self._rows is None else self._rows.network.graph.names
+    def _network(self) -> Graph | None:
+        return None if self.graph is None or self._rows is None else self._rows.network.graph
 
     @property
     def d(self) -> int | None:
@@ -174,22 +173,15 @@ class Forecasts(DOMKL):
         """Not known of a model with a horizon."""
         raise InputError("the model has a horizon; expected DOMKL() without, to explain; leave horizon out")
 
-    def save(self, path: Any) -> None:
-        """Write everything to a file, what waits for labels among it; `DOMKL.load` goes on from it."""
-        rows = self.rows
-        saved.refuse_untaught(self.n)
-        state = {
-            **saved.settings_state(self.model),
-            "graph": None if self.graph is None else saved.graph_state(rows.network.graph),
+    def _state(self) -> dict[str, Any]:
+        rows = self.rows  # what waits for labels is among it
+        return {
             "horizon": {"leads": np.array(self.horizon.leads), "rows": self.horizon.rows},
             "future": self.future,
             "limits": list(self.limits),
-            "inputs": rows.devices[0].d,
             "dtype": np.dtype(rows.rows.dtype).name,
             "ahead": rows.state(),
-            "about": self.about.state(),
         }
-        saved.write(path, state)
 
     @classmethod
     def _of(cls, state: Mapping[str, Any]) -> Forecasts:

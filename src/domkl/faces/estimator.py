@@ -124,8 +124,12 @@ class DOMKL:
     @property
     def learners(self) -> tuple[Hashable, ...]:
         """The learners' names; of one device its place, 0."""
-        graph = None if self._learning is None else self._learning.graph
-        return (0,) if graph is None else graph.names
+        return (0,) if self._network is None else self._network.names
+
+    @property
+    def _network(self) -> Graph | None:
+        """Who is whose neighbour, once that is known; None of one device."""
+        return None if self._learning is None else self._learning.graph
 
     @property
     def d(self) -> int | None:
@@ -261,19 +265,19 @@ class DOMKL:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, samples among it, with which `load` goes on with the same bits."""
         saved.refuse_untaught(self.n)
+        graph = None if self._network is None else saved.graph_state(self._network)
+        state = {**saved.settings_state(self.model), "graph": graph, "inputs": self.d, **self._state()}
+        saved.write(path, {**state, "about": self.about.state()})
+
+    def _state(self) -> dict[str, Any]:
         learning = self._learning
         assert learning is not None
-        state = {
-            **saved.settings_state(self.model),
-            "graph": None if learning.graph is None else saved.graph_state(learning.graph),
-            "inputs": learning.d,
+        return {
             "targets": learning.m,
             "dtype": np.dtype(learning.dtype).name,
             "rows": learning.state(),
             "errors": fields_of(self._errors),
-            "about": self.about.state(),
         }
-        saved.write(path, state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DOMKL:

@@ -128,7 +128,7 @@ def unusable(path: str | os.PathLike[str], error: Exception) -> DataError:
 def settings_state(model: ModelSettings) -> dict[str, Any]:
     """A model's settings."""
     plain = replace(model, loss=model.loss_function.name)  # a loss that was given as an object, by its name
-    return {"model": settings.describe(plain)}
+    return {"model": plain.table}
 
 
 def settings_of(state: Mapping[str, Any]) -> ModelSettings:

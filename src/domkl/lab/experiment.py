@@ -123,7 +123,7 @@ class Experiment:
             "graphs": list(self.graphs),
             "learners": self.learners,
             "trials": self.trials,
-            "model": settings.describe(self.model),
+            "model": self.model.table,
             "omkl": dataclasses.asdict(self.omkl),
         }
 

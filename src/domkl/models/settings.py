@@ -126,6 +126,7 @@ class Means(NamedTuple):
 PLAIN = Means()
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Settings:
     """What the settings of all models here have in common: they are equal if they are written alike."""
 
@@ -133,7 +134,7 @@ class Settings:
 
     def __repr__(self) -> str:
         texts = []
-        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+        for each in dataclasses.fields(self):
             value = getattr(self, each.name)
             if isinstance(value, np.ndarray):
                 texts.append(f"{each.name}=<frequencies {value.shape}>")
@@ -149,8 +150,21 @@ class Settings:
 
     @property
     def table(self) -> dict[str, Any]:
-        """As JSON and TOML hold it."""
-        return describe(self)
+        """As JSON and TOML hold them; of given frequencies, their fingerprint."""
+        about: dict[str, Any] = {"kind": self.kind}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, KernelSpec | RateSpec | Rates):
+                value = {key: _plain(v) for key, v in dataclasses.asdict(value).items() if v is not None}
+            elif isinstance(value, Loss):
+                value = {"name": value.name, "reg": value.reg, "delta": value.delta}
+            elif isinstance(value, tuple):
+                value = _plain(value)
+            elif isinstance(value, np.ndarray):
+                value = {"fingerprint": kernels.fingerprint(value), "shape": list(value.shape)}
+            if value is not None:
+                about[field.name] = value
+        return about
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -431,24 +445,6 @@ def make_rows(
         return make(J, d, dtype, m, means)
     engines.refuse_choice(means.engine)
     return make(J, d, dtype, m)
-
-
-def describe(model: Any) -> dict[str, Any]:
-    """A model's settings as JSON and TOML hold them; of given frequencies, their fingerprint."""
-    about: dict[str, Any] = {"kind": model.kind}
-    for field in dataclasses.fields(model):
-        value = getattr(model, field.name)
-        if isinstance(value, KernelSpec | RateSpec | Rates):
-            value = {key: _plain(v) for key, v in dataclasses.asdict(value).items() if v is not None}
-        elif isinstance(value, Loss):
-            value = {"name": value.name, "reg": value.reg, "delta": value.delta}
-        elif isinstance(value, tuple):
-            value = _plain(value)
-        elif isinstance(value, np.ndarray):
-            value = {"fingerprint": kernels.fingerprint(value), "shape": list(value.shape)}
-        if value is not None:
-            about[field.name] = value
-    return about
 
 
 def _plain(value: Any) -> Any:
