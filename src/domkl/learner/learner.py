@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -148,7 +149,8 @@ class Learner:
 
     def _make_row(self, inputs: int | None, targets: int | None) -> Model:
         """The row of these settings, or one that begins with a taught model."""
-        model = check_model(self.model)
+        model = self.model
+        make = getattr(model, "make_row", None) or partial(make_rows, check_model(model), 1)
         if self.name is None and getattr(model, "needs_name", False):
             raise InputError("name is not given; expected one with model Auto(); pass name=")
         d = getattr(model, "inputs", None) if inputs is None else inputs
@@ -156,7 +158,8 @@ class Learner:
         if d is None:
             raise InputError("inputs is not given; expected the number of inputs of a sample; pass inputs=")
         form = checks.count("inputs", d), self.dtype, checks.count("targets", m)
-        return make_rows(model, 1, *form, Means(self.engine, 1, self.exchange))
+        row: Model = make(*form, Means(self.engine, 1, self.exchange))
+        return row
 
     # What it knows
 

@@ -29,7 +29,6 @@ class HandedAuto:
     """A taught model of kind "auto": the state of one row."""
 
     kind: ClassVar[str] = "auto"
-    has_engines: ClassVar[bool] = True
     needs_name: ClassVar[bool] = True
 
     settings: Auto
@@ -55,7 +54,7 @@ class HandedAuto:
         """What its weights belong to."""
         return self.settings.weight_names()
 
-    def make(self, J: int, d: int, dtype: Float, m: int, means: Means) -> Model:
+    def make_row(self, d: int, dtype: Float, m: int, means: Means) -> Model:
         """A device that begins where the model ends, with its scale for good; so must its whole network."""
         _check_taught(self, d, m)
         row = self.start(dtype, means)
@@ -91,7 +90,6 @@ class HandedPaper:
     """A taught model of kind "paper": kernels, parameters, and the scale that was learnt."""
 
     kind: ClassVar[str] = "paper"
-    has_engines: ClassVar[bool] = True
     targets: ClassVar[int] = 1
 
     V: Array  # (P, D, d)
@@ -113,7 +111,7 @@ class HandedPaper:
         """How many inputs a sample has."""
         return len(self.mean)
 
-    def make(self, J: int, d: int, dtype: Float, m: int, means: Means) -> Model:
+    def make_row(self, d: int, dtype: Float, m: int, means: Means) -> Model:
         """A device that begins where the model ends, in the precision that it was taught in."""
         _check_taught(self, d, m)
         return _PaperRow(self, means)

@@ -428,7 +428,9 @@ def check_model(model: Any) -> Any:
     """`model` itself if it is a model's settings: `Auto`, `Paper`, or an object that makes a model's rows."""
     if callable(getattr(model, "make", None)) and not isinstance(model, type):
         return model
-    raise InputError(f"model is {model!r}; expected domkl.Auto(...) or domkl.Paper(...); write one of them")
+    raise InputError(
+        f"model is {checks.short(model)}; expected domkl.Auto(...) or domkl.Paper(...); write one of them"
+    )
 
 
 def make_rows(

@@ -228,10 +228,10 @@ class Rounds:
         if found is not None:
             self.learnt += X.shape[1]
             self._count_all(found, y)
-            return Watched(found.y_hat, y, found.alone, weights, cast(Any, self.model))
+            return Watched(found.y_hat, y, found.alone, weights, self.model)
         rounds = [self._round(X[:, t], y[:, t]) for t in range(X.shape[1])]
         y_hat, alone = (np.stack(values, axis=1) for values in zip(*rounds, strict=True))
-        return Watched(y_hat, y, alone, weights, cast(Any, self.model))
+        return Watched(y_hat, y, alone, weights, self.model)
 
     def _round(self, x: Array, y: Array) -> tuple[Array, Array]:
         """What is predicted, and what would be from own samples only; learn what has become known."""
