@@ -76,11 +76,12 @@ def common():
 def of_online(size, engine, n):
     """One device through the rows of the faces, in float32."""
     from domkl.faces.online import OnlineRows
+    from domkl.models.settings import Means
 
     X, y = bike()
     model = OnlineRows(domkl.Auto(size=size), X.shape[1], dtype=np.float32)
     if engine == "numpy":
-        model.rows = domkl.Auto(size=size).make(1, X.shape[1], np.float32)
+        model.rows = domkl.Auto(size=size).make(1, X.shape[1], np.float32, 1, Means("numpy"))
 
     def one(t):
         model.predict(X[t : t + 1])

@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 import brokers
 import faults
 from domkl.lab import fleet
-from domkl.learning.settings import KernelSpec
+from domkl.models.settings import KernelSpec
 
 FIRST = 10_000
 SMALL = KernelSpec(D=4, sigma2=(1.0, 4.0))

@@ -15,7 +15,7 @@ from domkl.datasets import Split
 from domkl.lab import fleet, trial
 from domkl.lab.experiment import Experiment
 from domkl.learner import schema
-from domkl.learning.settings import KernelSpec
+from domkl.models.settings import KernelSpec
 
 KERNELS = KernelSpec(D=20, sigma2=(0.3, 3.0))
 RATES = domkl.Rates(rho=0.5, eta=0.5, eta_g=1.0)

@@ -13,7 +13,7 @@ from domkl.agent.config import CheckpointSection, RoundSection, TransportSection
 from domkl.agent.streams import Reading, aiter_of
 from domkl.agent.transports import Hub, sender_of
 from domkl.learner import schema
-from domkl.learning.settings import KernelSpec
+from domkl.models.settings import KernelSpec
 
 RATES = domkl.Rates(rho=0.5, eta=0.5, eta_g=1.0)
 PAPER = domkl.Paper(kernels=KernelSpec(D=10, sigma2=(0.3, 3.0)), rates=RATES)

@@ -20,7 +20,7 @@ from domkl.agent import Agent
 from domkl.agent.config import LONGEST_ROW, StreamSection
 from domkl.agent.rows import DeadLetters
 from domkl.datasets.columns import Columns
-from domkl.learning.settings import KernelSpec
+from domkl.models.settings import KernelSpec
 from inmemory import config, together, until
 
 RATES = domkl.Rates(rho=0.5, eta=0.5, eta_g=1.0)

@@ -12,7 +12,7 @@ from domkl.lab.experiment import Experiment
 from domkl.lab.trial import Source
 from domkl.learning.auto import EXPERT_NAMES
 from domkl.learning.kernels import gaussian
-from domkl.learning.settings import Auto, KernelSpec, Paper, RateSpec
+from domkl.models.settings import Auto, KernelSpec, Paper, RateSpec
 from problems import streams
 
 ODD_NAMES = ("<b>&\"'", "Zürich 気象台", "a$x_1$", "[bold]x[/bold]", "a name that goes on and on and on")

@@ -20,7 +20,7 @@ from domkl.agent import Agent, AgentConfig
 from domkl.agent.config import CheckpointSection, RoundSection, StreamSection, TransportSection
 from domkl.agent.streams import Reading
 from domkl.base.errors import InputError
-from domkl.learning.settings import Auto, Paper, RateSpec
+from domkl.models.settings import Auto, Paper, RateSpec
 
 HOUR = 3600.0
 #: A Wednesday at noon.

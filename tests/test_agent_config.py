@@ -14,7 +14,7 @@ from domkl.base import toml
 from domkl.base.errors import DataError, InputError
 from domkl.datasets.columns import Columns
 from domkl.learning.first_order import Rates
-from domkl.learning.settings import Auto, KernelSpec, Paper, RateSpec
+from domkl.models.settings import Auto, KernelSpec, Paper, RateSpec
 
 LEAST = 'network = "net"\nname = "a"\ninputs = 2\n'
 RATES = "[model.rates]\nhorizon = 100\n"

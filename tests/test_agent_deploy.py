@@ -15,7 +15,7 @@ import pytest
 from domkl.agent import config
 from domkl.agent.config import AgentConfig
 from domkl.base import toml
-from domkl.learning.settings import Auto, KernelSpec, Paper, RateSpec
+from domkl.models.settings import Auto, KernelSpec, Paper, RateSpec
 
 DEPLOY = pathlib.Path(__file__).parent.parent / "deploy"
 needs_checkout = pytest.mark.skipif(not DEPLOY.is_dir(), reason="not a checkout")

@@ -21,7 +21,7 @@ from domkl.agent.serve import METRICS, Service, service_of
 from domkl.agent.streams import open_stream
 from domkl.base.errors import InputError
 from domkl.learning.first_order import Rates
-from domkl.learning.settings import Auto, Paper
+from domkl.models.settings import Auto, Paper
 from domkl.watch import server as page_server
 from domkl.watch.server import Handler
 

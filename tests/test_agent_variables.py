@@ -7,7 +7,7 @@ import pytest
 from domkl.agent import config
 from domkl.base.errors import InputError
 from domkl.learning.first_order import Rates
-from domkl.learning.settings import Auto, KernelSpec, Paper, RateSpec
+from domkl.models.settings import Auto, KernelSpec, Paper, RateSpec
 
 LEAST = 'network = "net"\nname = "a"\ninputs = 2\n'
 PAPER = '[model]\nkind = "paper"\n[model.rates]\nhorizon = 100\n'

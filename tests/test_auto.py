@@ -14,6 +14,7 @@ from domkl.exchange.message import Exchange
 from domkl.exchange.network import Network
 from domkl.learning.auto import AutoRows
 from domkl.learning.auto.scale import Scale, Summary
+from domkl.learning.model import Around
 
 SIZE = 80
 
@@ -128,7 +129,8 @@ def test_ghosts_that_nobody_knows_neither_silence_a_device_nor_keep_it_from_othe
     ghost = Summary.of(1e4 * np.random.default_rng(1).normal(size=(512, 3)), 512)
     network, near = ring(J=4), ring(J=4).neighbours
     rows = AutoRows(domkl.Auto(size=SIZE), 2, network.graph.names, near.weight, near.deg)
-    rows.connect(network.graph.names, [[(j - 1) % 4, (j + 1) % 4] for j in range(4)], near.weight, near.deg)
+    others = [[(j - 1) % 4, (j + 1) % 4] for j in range(4)]
+    rows.connect(Around(network.graph.names, others, near.weight, near.deg))
     for j in range(4):
         rows.hear(j, {f"ghost {k}": ghost for k in range(20)})
     lied, _ = rounds(X, y, network, rows)

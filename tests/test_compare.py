@@ -23,7 +23,7 @@ from domkl.lab.central import AdaRaker, Vaw
 from domkl.lab.compare import Contender, Result
 from domkl.lab.experiment import Experiment
 from domkl.learning import kernels
-from domkl.learning.settings import KernelSpec
+from domkl.models.settings import KernelSpec
 
 FEW = ["compare", "--rounds", "25"]
 

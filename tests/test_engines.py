@@ -92,7 +92,7 @@ def test_every_instruction_set_and_every_width(isa, dtype, D):
     X, y = problems.streams(4, 60, 3)
     V = domkl.kernels.check(domkl.kernels.gaussian(3, D=D, sigma2=[0.3, 3.0]), dtype=dtype)
     graph, rates = domkl.graph.named("ring", 4), domkl.Rates(0.5, 0.5, 1.0)
-    engine = NativeEngine(engines.Setting(V, graph, rates, domkl.losses.squared(), "neighbours", 0), isa)
+    engine = NativeEngine(engines.Setting(V, graph, engines.Algorithm(rates, domkl.losses.squared())), isa)
     y_hat = engine.advance(X.astype(dtype), y.astype(dtype))
     slow = problems.simulate_paper(X, y, graph, kernels=V, rates=rates, engine="numpy")
     np.testing.assert_allclose(y_hat, slow.y_hat, atol=1e-12 if dtype == np.float64 else 2e-5)

@@ -77,7 +77,7 @@ def test_rounding_halves_the_bytes_and_keeps_duals_that_cancel(name):
 @pytest.mark.parametrize("engine", ["native", "mpi"])
 def test_engines_that_send_messages_as_they_are_refuse_others(engine, exchange):
     graph = domkl.graph.named("ring", 3)
-    setting = engines.Setting(V, graph, RATES, losses.squared(), "neighbours", 0, exchange=exchange)
+    setting = engines.Setting(V, graph, engines.Algorithm(RATES, losses.squared()), exchange=exchange)
     with pytest.raises(
         InputError, match=f"engine '{engine}' takes messages and labels as they are; expected 'auto'"
     ) as error:

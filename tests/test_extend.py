@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import domkl
+import inmemory
 import problems
 from domkl.base.errors import DataError, InputError, PeerError
 from domkl.exchange.combine import RULES
-from domkl.learning.model import Model, Part
+from domkl.learning.model import Around, Model, Part
+from domkl.simulator.driver import Rounds
 
 
 @dataclass(frozen=True)
@@ -258,3 +260,46 @@ def test_rules_and_shapes_that_there_are_not_are_refused(monkeypatch):
         domkl.simulate(X, y, "ring", model=RunningMean("mixx"))
     with pytest.raises(InputError, match=r"part 'mean' is \(1,\); expected \(P, K\) with 'pull'"):
         domkl.Learner(RunningMean("pull"), ["b"], inputs=2)
+
+
+@dataclass(frozen=True)
+class InBlocks(RunningMean):
+    """The same, over a network by what it brings itself: five rounds at once."""
+
+    def make_network(self, graph, d, T, how, m):
+        made = Rounds(self, graph, d, T, how, m)
+        made.most_rounds = 5
+        return made
+
+
+def test_settings_bring_what_learns_a_network_by_blocks():
+    X, y = problems.streams(3, 12, 2)
+    plain, pieces = domkl.simulate(X, y, "ring", model=RunningMean()), []
+    run = domkl.simulate(X, y, "ring", model=InBlocks(), watch=lambda seen: pieces.append(seen.y.shape[1]))
+    assert pieces == [5, 5, 2]
+    assert np.array_equal(run.y_hat, plain.y_hat)
+
+
+@pytest.mark.parametrize("model", [domkl.Auto(size=16), inmemory.PAPER, RunningMean(), Descent()])
+def test_all_settings_make_rows_alike(model):
+    rows = model.make(1, 3, np.float64, 1)
+    rows.connect(Around(["a"], [["b"]], np.ones(1), np.ones(1)))
+    prediction = rows.predict(np.full((1, 3), 0.5))
+    assert prediction.y_hat.shape == (1, 1)
+    sent = rows.learn(prediction, np.ones((1, 1)))
+    assert {part.name: (1, *part.shape) for part in rows.parts} == {
+        name: np.shape(v) for name, v in sent.items()
+    }
+
+
+def test_settings_are_equal_if_they_are_written_alike():
+    frequencies = domkl.kernels.gaussian(2, 3)
+    alike = [
+        domkl.Paper(kernels=frequencies),
+        domkl.Paper(kernels=frequencies.copy()),
+        domkl.Auto(),
+        domkl.Auto(),
+    ]
+    assert len(set(alike)) == 2
+    assert domkl.Paper() not in alike
+    assert domkl.Auto(bounds=(0, 1)) != domkl.Auto()

@@ -206,6 +206,16 @@ def test_what_cannot_be_handed_over_is_refused_in_one_line(tmp_path, model, mess
 
 
 @pytest.mark.parametrize("kind", MODELS)
+def test_a_handed_model_is_for_devices_alone(tmp_path, kind):
+    taught, (X, y) = read_back(taught_in_river(kind, T=100), tmp_path), samples(9)
+    with pytest.raises(InputError, match=r"expected domkl.Auto\(...\) or domkl.Paper\(...\); write one"):
+        domkl.simulate(X[None], y[None], "complete", model=taught)
+    for given in ({"inputs": 9}, {"targets": 2}):
+        with pytest.raises(InputError, match="as taught; leave it out"):
+            domkl.Learner(taught, name="a", **given)
+
+
+@pytest.mark.parametrize("kind", MODELS)
 def test_handing_over_changes_nothing_in_the_model(tmp_path, kind):
     one, other = taught_in_river(kind, T=110), taught_in_river(kind, T=110)
     one.hand_over(tmp_path / "a.model")

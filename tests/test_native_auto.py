@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import domkl
-from domkl.engines import available, make_rows
+from domkl.engines import available
 from domkl.exchange.graph import as_graph
 from domkl.exchange.message import Exchange
 from domkl.exchange.network import Network
@@ -18,6 +18,7 @@ if available():
     pytest.skip("the native engine was not built", allow_module_level=True)
 
 from domkl.engines.native_auto import NativeAuto
+from domkl.models.settings import Means, make_rows
 
 
 def rounds(kind, settings, X, y, graph="ring", delay=0, dtype=np.float64, each=None):
@@ -101,4 +102,4 @@ def test_a_state_goes_on_with_the_same_bits_and_moves_to_numpy():
 
 def test_the_engine_is_chosen():
     for engine, kind in (("auto", NativeAuto), ("native", NativeAuto), ("numpy", AutoRows)):
-        assert type(make_rows(engine, domkl.Auto(size=16), 1, 1, np.float64)) is kind
+        assert type(make_rows(domkl.Auto(size=16), 1, 1, np.float64, 1, Means(engine))) is kind

@@ -24,7 +24,7 @@ from domkl.lab.report import page as made_page
 from domkl.lab.report import terminal
 from domkl.lab.report.page import inputs
 from domkl.lab.trial import Source
-from domkl.learning.settings import Auto, Paper, describe
+from domkl.models.settings import Auto, Paper
 from outcomes import OUTCOMES, made, paper
 
 VOID = {"meta", "img", "br"}
@@ -106,7 +106,7 @@ def test_document_holds_the_numbers_of_the_outcome(outcome):
 
 def test_document_holds_the_model_as_set_and_as_used(outcome):
     facts, model = report.document(outcome), outcome.experiment.model
-    assert facts["model"] == describe(model)
+    assert facts["model"] == model.table
     assert facts["loss"] == model.loss_function.name
     if model.kind == "auto":
         assert facts["rates"] is facts["kernels"] is None

@@ -148,7 +148,7 @@ def test_every_instruction_set_and_every_width(isa, dtype, D):
     X, y = problems.streams(4, 40, 3)
     V = domkl.kernels.check(domkl.kernels.gaussian(3, D=D, sigma2=[0.3, 3.0]), dtype=dtype)
     graph = domkl.graph.named("ring", 4)
-    setting = engines.Setting(V, graph, RATES, losses.squared(), "neighbours", 0, step="newton")
+    setting = engines.Setting(V, graph, engines.Algorithm(RATES, losses.squared(), step="newton"))
     engine = NativeEngine(setting, isa=isa)
     y_hat = engine.advance(X.astype(dtype), y.astype(dtype))
     slow = problems.simulate_paper(X, y, "ring", kernels=V, rates=RATES, engine="numpy", step="newton")
@@ -229,7 +229,7 @@ def test_wrong_steps_are_refused_in_one_line(wrong, message):
 
 def test_an_engine_without_the_step_is_refused():
     graph = domkl.graph.named("ring", 3)
-    setting = engines.Setting(V, graph, RATES, losses.squared(), "neighbours", 0, step="newton")
+    setting = engines.Setting(V, graph, engines.Algorithm(RATES, losses.squared(), step="newton"))
     for make in (engines.make_inverse, lambda name: engines.make(name, setting)):
         with pytest.raises(InputError, match="'mpi' has no second-order step; expected"):
             make("mpi")

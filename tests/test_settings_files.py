@@ -13,8 +13,8 @@ import pytest
 
 from domkl.base import toml
 from domkl.base.errors import DataError, InputError
-from domkl.learning import settings
-from domkl.learning.settings import Auto, KernelSpec, Paper, RateSpec
+from domkl.models import settings
+from domkl.models.settings import Auto, KernelSpec, Paper, RateSpec
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, content):
     ],
 )
 def test_a_description_is_the_table_of_the_same_model(model):
-    assert settings.from_table(settings.describe(model), "f [model]") == model
+    assert settings.from_table(model.table, "f [model]") == model
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_settings_need_numpy_alone():
 import sys
 for name in ("msgspec", "tomli", "rich", "safetensors"):
     sys.modules[name] = None
-from domkl.learning import settings
+from domkl.models import settings
 print(settings.from_table({"kind": "paper", "rates": {"horizon": 4}}, "f [model]").rates_at(0).rho)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,7 +16,7 @@ from domkl.agent.config import OutputSection, StreamSection, TransportSection
 from domkl.agent.transports import TransportSettings, make
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
-from domkl.learning.settings import Auto
+from domkl.models.settings import Auto
 from inmemory import Agent, until
 from nets import needs_mosquitto
 

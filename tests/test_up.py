@@ -28,7 +28,7 @@ from domkl.agent.serve import Explaining
 from domkl.base import toml
 from domkl.cli import live, up
 from domkl.lab import experiment, fleet, trial
-from domkl.learning import settings
+from domkl.models import settings
 
 pytest.importorskip("zenoh")
 
@@ -325,10 +325,10 @@ def test_the_live_view_shows_errors_beside_those_alone(tmp_path):
     known = {"round": 9, "kernel": 2, "weight": 0.5, "up": 2, "neighbours": 2, "trusted": 2, "bytes_sent": 7}
     view.status = {name: {**known, "rmse": 0.1, "rmse_alone": 0.2} for name in network.names}
     assert "round 9 of 25, RMSE 13 °F (alone 26 °F), 6/6 neighbours up" in view.line
-    assert "EWR 9 13.0 26.0 2/2 2 alone 50 % 7 B" in shown(view)
+    assert "EWR 9 13.0 26.0 2/2 2 own 50 % 7 B" in shown(view)
     view.status["LGA"]["rmse_alone"] = None
     assert "(alone –)" in view.line
-    assert "LGA 9 13.0 – 2/2 2 alone 50 % 7 B" in shown(view)
+    assert "LGA 9 13.0 – 2/2 2 own 50 % 7 B" in shown(view)
     view.status["JFK"] = {}
     assert "JFK starting – – – – – –" in shown(view)
 

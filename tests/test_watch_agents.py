@@ -30,7 +30,7 @@ from domkl.base.secret import plain
 from domkl.datasets.columns import Columns
 from domkl.learning.auto import EXPERT_NAMES
 from domkl.learning.first_order import Rates
-from domkl.learning.settings import Auto, Paper
+from domkl.models.settings import Auto, Paper
 
 pytest.importorskip("prometheus_client")
 LOOPBACK = ("127.0.0.1", 0)

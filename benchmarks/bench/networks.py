@@ -26,7 +26,7 @@ from domkl.engines import Setting
 from domkl.exchange.graph import Graph, as_graph
 from domkl.learning import kernels, losses
 from domkl.learning.first_order import Rates
-from domkl.learning.settings import Paper
+from domkl.models.settings import Paper
 from domkl.simulator import simulate
 
 #: What is taken for the last cache where the system does not tell.
@@ -213,8 +213,8 @@ def run_here(network: BenchNetwork) -> dict[str, Any]:
     once = lambda: simulate(X, y, graph, model=model, dtype=X.dtype.type, **options)  # noqa: E731
     seconds = min(timed(once)[1] for _ in range(network.repeats))
     peak = peak_bytes()
-    rates, loss = Rates.paper(T), losses.get("squared")
-    setting = Setting(V.astype(X.dtype), graph, rates, loss, "neighbours", 0, network.keep_state)
+    how = engines.Algorithm(Rates.paper(T), losses.get("squared"))
+    setting = Setting(V.astype(X.dtype), graph, how, keep_state=network.keep_state)
     set_up = min(timed(lambda: engines.make("auto", setting))[1] for _ in range(network.repeats))
     return {
         "seconds": seconds,

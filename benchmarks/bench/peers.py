@@ -10,7 +10,7 @@ from domkl.base.types import Array
 from domkl.cli.bench import Act
 from domkl.learning import kernels
 from domkl.learning.first_order import Rates
-from domkl.learning.settings import KernelSpec, Paper
+from domkl.models.settings import KernelSpec, Paper
 
 INSTALL = "pip install -r benchmarks/requirements.txt"
 

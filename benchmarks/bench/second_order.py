@@ -25,7 +25,7 @@ from domkl.cli import bench
 from domkl.cli.bench import EngineRun, Trial
 from domkl.learning import first_order, kernels, losses, second_order
 from domkl.learning.first_order import Rates
-from domkl.learning.settings import Paper
+from domkl.models.settings import Paper
 from domkl.simulator import simulate
 
 LOOPS = ("fma", "sincos", "read")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .learner import Learner
     from .learning import alarms, conformal, explain, hedge, kernels, losses, metrics
     from .learning.first_order import Rates, State, Step
-    from .learning.settings import Auto, KernelSpec, Paper, RateSpec
+    from .models.settings import Auto, KernelSpec, Paper, RateSpec
     from .simulator import Run, simulate
 
 __version__ = "0.1.0"
@@ -31,7 +31,7 @@ _HOMES = {
     "lab.central": ("CentralRun", "omkl"),
     "learner": ("Learner",),
     "learning.first_order": ("Rates", "State", "Step"),
-    "learning.settings": ("Auto", "KernelSpec", "Paper", "RateSpec"),
+    "models.settings": ("Auto", "KernelSpec", "Paper", "RateSpec"),
     "simulator": ("Run", "simulate"),
 }
 _MODULES = {

@@ -21,7 +21,7 @@ from .faces.classes import hand_over, refuse_interval
 from .learning.alarms import Alarms
 from .learning.conformal import Misses
 from .learning.explain import Contributions
-from .learning.settings import ModelSettings
+from .models.settings import ModelSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +96,23 @@ def _rows(X: pd.DataFrame) -> list[dict[Hashable, Any]]:
     return [dict(zip(names, row, strict=True)) for row in X.to_numpy()]
 
 
-class MultiKernelRegressor(base.MiniBatchRegressor):
+class _Tables:
+    """Tables, row by row."""
+
+    _dtype: Any = None  # of predictions
+
+    def predict_many(self: Any, X: pd.DataFrame) -> pd.Series:
+        """`predict_one` of every row."""
+        Series: Any = need("pandas", "river").Series
+        return Series([self.predict_one(x) for x in _rows(X)], index=X.index, dtype=self._dtype)
+
+    def learn_many(self: Any, X: pd.DataFrame, y: pd.Series) -> None:
+        """`learn_one` of every row, in order."""
+        for x, label in zip(_rows(X), y, strict=True):
+            self.learn_one(x, label)
+
+
+class MultiKernelRegressor(_Tables, base.MiniBatchRegressor):
     """Online regression with many kernels at once, weighed by how well they predict.
 
     Parameters
@@ -117,6 +133,8 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
     MAE: 0.27...
     """
+
+    _dtype = float
 
     def __init__(self, model: ModelSettings | None = None) -> None:
         self.model = model
@@ -164,16 +182,6 @@ class MultiKernelRegressor(base.MiniBatchRegressor):
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
         faces.hand_over(path, self._model, self._columns.names)
-
-    def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """`predict_one` of every row."""
-        Series: Any = need("pandas", "river").Series
-        return Series([self.predict_one(x) for x in _rows(X)], index=X.index, dtype=float)
-
-    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
-        """`learn_one` of every row, in order."""
-        for x, label in zip(_rows(X), y, strict=True):
-            self.learn_one(x, label)
 
 
 class MultiKernelMultiRegressor(base.MultiTargetRegressor):
@@ -238,7 +246,7 @@ class MultiKernelMultiRegressor(base.MultiTargetRegressor):
         self._model.learn(values, np.array(labels), w)
 
 
-class MultiKernelClassifier(base.MiniBatchClassifier):
+class MultiKernelClassifier(_Tables, base.MiniBatchClassifier):
     """Online classification with many kernels at once; classes may appear at any time.
 
     With `Auto` all classes share a matrix, so that many cost little more than one; with `Paper` more than two
@@ -296,16 +304,6 @@ class MultiKernelClassifier(base.MiniBatchClassifier):
         return DataFrame(
             [self.predict_proba_one(x) for x in _rows(X)], index=X.index, columns=list(self._model.classes)
         )
-
-    def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """`predict_one` of every row."""
-        Series: Any = need("pandas", "river").Series
-        return Series([self.predict_one(x) for x in _rows(X)], index=X.index)
-
-    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
-        """`learn_one` of every row, in order."""
-        for x, label in zip(_rows(X), y, strict=True):
-            self.learn_one(x, label)
 
 
 class AlarmDetector(base.SupervisedAnomalyDetector):

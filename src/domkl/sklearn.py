@@ -20,7 +20,7 @@ from .faces import Single
 from .faces.classes import hand_over, refuse_interval
 from .learning.conformal import Misses
 from .learning.explain import Contributions
-from .learning.settings import ModelSettings
+from .models.settings import ModelSettings
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin

@@ -24,9 +24,10 @@ from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
 from ..datasets.readers import queries
 from ..exchange.message import PAYLOADS
-from ..learning import alarms, conformal, settings
+from ..learning import alarms, conformal
 from ..learning.horizon import Horizon, horizon
-from ..learning.settings import Auto, ModelSettings, Paper
+from ..models import settings
+from ..models.settings import Auto, ModelSettings, Paper
 from ..watch import Access
 from ..watch.feed import LEVELS as PUBLISHED
 from .homeassistant import PREFIX, Device

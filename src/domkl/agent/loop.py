@@ -21,7 +21,7 @@ import numpy as np
 from ..base import checks
 from ..learning.first_order import Step
 from ..learning.forecast import Origin
-from ..learning.settings import weight_names
+from ..models.settings import weight_names
 from ..watch import Feed
 from . import transports
 from .ahead import Ahead

@@ -20,13 +20,12 @@ from ..base.errors import DataError, InputError
 from ..datasets import guess, readers, table
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
-from ..exchange.message import Exchange
+from ..exchange.message import Exchange, digest
 from ..faces.estimator import DOMKL
 from ..learner import Learner, files, handed
-from ..learner.handed import HandedModel
-from ..learner.rows import digest
 from ..learning.forecast import Forecaster
-from ..learning.settings import KINDS
+from ..models.handed import HandedModel
+from ..models.settings import KINDS
 from .config import LONGEST_ROW, STORED, TABLES, AgentConfig
 from .logs import tell
 from .rows import RowRefused, cells_of, header_of, text_of

@@ -173,3 +173,8 @@ def hint(value: str, allowed: Iterable[str]) -> str:
     listed = ", ".join(name[:LONGEST_SHOWN] for name in names[:MOST_SHOWN])
     more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
     return f"expected one of {listed}{more}; {meant}"
+
+
+def tally(name: str, value: Any) -> None:
+    """Raise ValueError unless this counts rounds or samples."""
+    need(type(value) is int and 0 <= value <= 2**53, f"{name} is {short(value)}")

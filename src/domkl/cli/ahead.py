@@ -20,7 +20,7 @@ from ..lab.ahead import Series
 from ..learning.conformal import check_coverage
 from ..learning.horizon import Horizon
 from ..learning.horizon import horizon as as_horizon
-from ..learning.settings import Auto
+from ..models.settings import Auto
 from ..simulator import Run, simulate
 from . import options, show
 

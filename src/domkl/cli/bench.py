@@ -33,7 +33,7 @@ from ..lab.sheet import Sheet, least_of
 from ..learner import Learner
 from ..learning import kernels
 from ..learning.first_order import Rates
-from ..learning.settings import Paper
+from ..models.settings import Paper
 from ..simulator import simulate
 from . import show
 

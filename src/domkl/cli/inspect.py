@@ -13,7 +13,7 @@ from ..datasets.guess import ColumnView, Guess
 from ..datasets.readers import Fault, Raw
 from ..lab.experiment import Experiment
 from ..lab.sheet import Sheet
-from ..learning.settings import MOST_INPUTS
+from ..models.settings import MOST_INPUTS
 from . import options, show
 
 #: Rows that are read unless told otherwise.

@@ -23,7 +23,7 @@ from ..learning import explain
 from ..learning.auto import AutoRows
 from ..learning.auto import explain as learnt
 from ..learning.explain import Function, Usual
-from ..learning.settings import ModelSettings, weight_names
+from ..models.settings import ModelSettings, weight_names
 from ..simulator import Watch, Watched
 from ..watch import Feed, RunFeed, Server
 

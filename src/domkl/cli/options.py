@@ -20,8 +20,8 @@ from ..datasets.dataset import SPLITS
 from ..datasets.readers import queries
 from ..lab.experiment import Experiment
 from ..lab.trial import Source, titled
-from ..learning.settings import KINDS as MODELS
-from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper, RateSpec
+from ..models.settings import KINDS as MODELS
+from ..models.settings import Auto, KernelSpec, ModelSettings, Paper, RateSpec
 
 HOW = "interleaved"
 SCALES = (

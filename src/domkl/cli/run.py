@@ -17,7 +17,7 @@ from ..lab import experiment, report, results, trial
 from ..lab.experiment import Experiment
 from ..lab.trial import Outcome, Source
 from ..learning.alarms import check_rate
-from ..learning.settings import Auto
+from ..models.settings import Auto
 from . import ahead, fleet, inspect, live, options, show
 
 DEFAULT = "three-stations"

@@ -16,7 +16,7 @@ from ..datasets.line_protocol import Line, LineError, Value, parse
 from ..faces.estimator import DOMKL
 from ..learning import conformal
 from ..learning.alarms import Alarms, check_rate
-from ..learning.settings import Auto
+from ..models.settings import Auto
 from .options import names
 
 #: Bytes of a line; longer ones pass through unread.

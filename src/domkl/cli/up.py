@@ -35,8 +35,8 @@ from ..lab.fleet import Fleet
 from ..lab.report.facts import together_or_alone
 from ..lab.sheet import Sheet, least_of
 from ..lab.trial import Source
-from ..learning import losses, settings
-from ..learning.settings import weight_names
+from ..learning import losses
+from ..models.settings import weight_names
 from . import inspect, live, options, show
 
 #: Seconds between two looks at the learners, and between two lines where there is no terminal.
@@ -556,7 +556,7 @@ def _about(chosen: Experiment, source: Source, linked: graph.Graph) -> dict[str,
         "rounds": int(source.split.y.shape[1]),
         "delay": int(source.split.delay),
         "graph": {"name": chosen.graphs[0], "note": linked.note, "edges": edges},
-        "model": settings.describe(chosen.model),
+        "model": chosen.model.table,
     }
 
 

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..base import checks
 from ..base.errors import InputError
-from ..base.types import Array, Float
-from ..learning.first_order import Rates
-from ..learning.losses import Loss
-from ..learning.model import Model, ModelMaker
+from ..base.types import Array
+from ..learning.paper import Algorithm
 from ..learning.second_order import Diagonal, Inverse
-from ..learning.settings import Auto
 from .arrays import NumpyDevice, NumpyEngine
 from .base import Setting
 
@@ -66,14 +63,14 @@ def chosen(name: str) -> str:
 
 def make(name: str, setting: Setting) -> Engine:
     """The engine of a whole network, by name."""
-    if not setting.exchange.is_plain or setting.bounds_labels:
+    if not setting.exchange.is_plain or setting.how.bounds_labels:
         _refuse_unless_numpy(name)
         return NumpyEngine(setting)
-    if name == "mpi" and setting.step == "first":
+    if name == "mpi" and not setting.how.is_second:
         from .mpi import MpiEngine
 
         return MpiEngine(setting)
-    if chosen_for(name, setting.step) == "native":
+    if chosen_for(name, setting.how.step) == "native":
         from .native import NativeEngine
 
         return NativeEngine(setting)
@@ -127,42 +124,19 @@ def chosen_for(name: str, step: str) -> str:
     return chosen(name)
 
 
-def make_device(
-    name: str,
-    V: Array,
-    deg: int,
-    rates: Rates,
-    loss: Loss,
-    hedge: str,
-    step: str = "first",
-    memory: float | None = None,
-    bounds_labels: bool = False,
-) -> Device:
+def make_device(name: str, V: Array, deg: int, how: Algorithm) -> Device:
     """The engine of one learner with `deg` neighbours, by name."""
     if name == "mpi":
         raise InputError(
             "engine 'mpi' is for simulate(); expected auto, native or numpy for a learner; use one"
         )
-    if bounds_labels:
+    if how.bounds_labels:
         _refuse_unless_numpy(name)
-        return NumpyDevice(V, deg, rates, loss, step, memory, bounds_labels)
-    if chosen(name) == "native":
+    elif chosen(name) == "native":
         from .native import NativeDevice
 
-        return NativeDevice(V, deg, rates, loss, hedge, step, memory)
-    return NumpyDevice(V, deg, rates, loss, step, memory)
-
-
-def make_rows(
-    name: str, settings: ModelMaker, J: int, d: int, dtype: Float, m: int = 1, threads: int = 1
-) -> Model:
-    """J rows of any model, by the engine's name: native where an engine has its rounds."""
-    has_native = isinstance(settings, Auto) and settings.loss != "classes"
-    if has_native and name != "mpi" and chosen(name) == "native":
-        from .native_auto import NativeAuto
-
-        return NativeAuto.make(cast(Auto, settings), J, d, dtype, m, threads)
-    return settings.make(J, d, dtype, m)
+        return NativeDevice(V, deg, how)
+    return NumpyDevice(V, deg, how)
 
 
 def guard(name: str) -> AbstractContextManager[None]:
@@ -176,6 +150,7 @@ def guard(name: str) -> AbstractContextManager[None]:
 
 __all__ = [
     "NAMES",
+    "Algorithm",
     "Device",
     "Engine",
     "NumpyDevice",
@@ -187,7 +162,6 @@ __all__ = [
     "make",
     "make_device",
     "make_inverse",
-    "make_rows",
     "refuse_choice",
     "resume_inverse",
 ]

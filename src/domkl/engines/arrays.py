@@ -14,9 +14,8 @@ import numpy as np
 from ..base.types import Array
 from ..exchange.graph import Links, sum_in_order
 from ..learning import first_order, second_order
-from ..learning.first_order import Rates, State
-from ..learning.losses import Loss
-from ..learning.paper import PaperPrediction, PaperRows
+from ..learning.first_order import State
+from ..learning.paper import Algorithm, PaperPrediction, PaperRows
 from .base import DeviceState, Past, Setting, Sums
 
 #: Puts rows of neighbours that other processes hold below one's own: (J, ...) -> (J + ghosts, ...).
@@ -42,8 +41,7 @@ class NumpyEngine:
         self.links = Links(setting.graph) if links is None else links
         self.share = share
         self.deg = self.links.deg.astype(setting.V.dtype)
-        how = setting.rates, setting.loss, setting.step, setting.memory, setting.bounds_labels
-        self.model = PaperRows(setting.V, self.links.deg, *how)
+        self.model = PaperRows(setting.V, self.links.deg, setting.how)
         self.near = share(self.model.now.theta, self.model.now.q)  # with those of neighbours elsewhere
         self.sums = Sums.zero(len(self.deg), len(setting.V))
         self.messages = np.zeros((len(self.links.source), len(setting.V)), setting.V.dtype)
@@ -96,7 +94,7 @@ class NumpyEngine:
     def _learn(self, prediction: PaperPrediction, y: Array) -> None:
         theta, L = self.model.learn(prediction, y)
         sent = self.setting.exchange.outgoing(theta)
-        near, *losses = self.share(sent, L) if self.setting.hedge == "neighbours" else self.share(sent)
+        near, *losses = self.share(sent, L) if self.setting.how.hedge == "neighbours" else self.share(sent)
         self.model.merge(self._sum(sent, near), self._total(L, *losses))
         if sent is not theta:  # neighbours have the rounded parameters, so the duals must too
             self.model.take_back(self.deg[:, None, None] * (theta - sent))
@@ -111,7 +109,7 @@ class NumpyEngine:
 
     def _total(self, L: Array, losses: Array | None = None) -> Array:
         """The losses that enter Hedge's exponent, (J, P); with messages, also those of the next round."""
-        if self.setting.hedge == "local":
+        if self.setting.how.hedge == "local":
             return L
         if losses is not None:
             return L + self.links.sum(losses)
@@ -129,20 +127,11 @@ class NumpyDevice:
 
     native = None  # nothing of it is compiled
 
-    def __init__(
-        self,
-        V: Array,
-        deg: int,
-        rates: Rates,
-        loss: Loss,
-        step: str,
-        memory: float | None,
-        bounds_labels: bool = False,
-    ) -> None:
-        self.V, self.deg, self.rates, self.loss = V, deg, rates, loss
+    def __init__(self, V: Array, deg: int, how: Algorithm) -> None:
+        self.V, self.deg, self.rates, self.loss = V, deg, how.rates, how.loss
         self.takes = V.dtype  # what its samples must be
         self.unit = 1.0  # what it keeps of the duals, times this, is lam
-        self.rows = PaperRows(V, np.array([deg]), rates, loss, step, memory, bounds_labels)
+        self.rows = PaperRows(V, np.array([deg]), how)
         self.last = [self.rows.now.theta[0]] * deg  # what was last received of each neighbour
         self._prediction: PaperPrediction | None = None
 

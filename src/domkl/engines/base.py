@@ -17,6 +17,7 @@ from ..learning.auto.guard import Guard
 from ..learning.fields import prove_semidefinite
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
+from ..learning.paper import Algorithm
 
 
 class Setting(NamedTuple):
@@ -24,17 +25,12 @@ class Setting(NamedTuple):
 
     V: Array  # (P, D, d); its dtype is what the engine computes in
     graph: Graph
-    rates: Rates
-    loss: Loss
-    hedge: str
-    delay: int
+    how: Algorithm
+    delay: int = 0
     keep_state: bool = True
     one_block: bool = False  # all rounds come at once, and nothing is asked in between
     threads: int = 1
-    step: str = "first"
-    memory: float | None = None  # with step="newton": about how many past samples count
     exchange: Exchange = Exchange()
-    bounds_labels: bool = False  # with step="newton": whether labels that cannot be believed are bounded
 
 
 class Sums(NamedTuple):

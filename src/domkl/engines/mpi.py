@@ -184,9 +184,9 @@ def _refuse_other_arguments(comm: Any, setting: Setting) -> None:
 
 
 def _fingerprint(setting: Setting) -> bytes:
-    loss = setting.loss
-    plain = (setting.V.shape, setting.V.dtype, setting.rates, loss.name, loss.reg, loss.delta)
-    known = blake2b(repr((*plain, setting.hedge, setting.delay, setting.keep_state)).encode())
+    how, loss = setting.how, setting.how.loss
+    plain = (setting.V.shape, setting.V.dtype, how.rates, loss.name, loss.reg, loss.delta)
+    known = blake2b(repr((*plain, how.hedge, setting.delay, setting.keep_state)).encode())
     near = np.fromiter(chain.from_iterable(setting.graph.neighbours), np.intp)
     for values in (setting.V, setting.graph.deg, near):
         known.update(values.tobytes())

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from ..base.types import Array
 from ..exchange.graph import Links
 from ..learning import second_order
-from ..learning.first_order import Rates, State
-from ..learning.losses import Loss
+from ..learning.first_order import State
+from ..learning.paper import Algorithm
 from ._native import _engine
 from .base import DeviceState, Past, Setting, Sums
 
@@ -21,8 +21,9 @@ from .base import DeviceState, Past, Setting, Sums
 BLOCK_BYTES = 64_000_000
 
 
-def native_rates(rates: Rates, loss: Loss, hedge: str, mu: float = 0.0) -> _engine.Rates:
-    return _engine.Rates(rates.rho, rates.eta, rates.eta_g, mu, loss.name, loss.delta, loss.reg, hedge)
+def native_rates(how: Algorithm, mu: float = 0.0) -> _engine.Rates:
+    rates, loss = how.rates, how.loss
+    return _engine.Rates(rates.rho, rates.eta, rates.eta_g, mu, loss.name, loss.delta, loss.reg, how.hedge)
 
 
 class NativeEngine:
@@ -34,8 +35,8 @@ class NativeEngine:
     rows = None  # it reads the streams of all learners
 
     def __init__(self, setting: Setting, isa: str | None = None, mu: float = 0.0) -> None:
-        second = setting.step == "newton"
-        self.memory = None if setting.memory is None else 1 + setting.memory
+        how = setting.how
+        self.memory = None if how.memory is None else 1 + how.memory
         # Whoever forgets is asked for its matrices in between.
         setting = setting._replace(one_block=setting.one_block and self.memory is None)
         self.setting = setting
@@ -43,7 +44,7 @@ class NativeEngine:
         self.sums = Sums.zero(graph.J, len(V))
         self.start = 0
         self.past = np.empty((graph.J, 0, V.shape[2]), V.dtype), np.empty((graph.J, 0), V.dtype)
-        self.c = second_order.SecondOrderPulls.of(graph.deg.astype(V.dtype), setting.rates, setting.loss).c
+        self.c = second_order.SecondOrderPulls.of(graph.deg.astype(V.dtype), how.rates, how.loss).c
         self.pace = second_order.pace(self.memory or 1, 2 * V.shape[1])
         make = _engine.Network64 if V.dtype == np.float64 else _engine.Network32
         self.network = make(
@@ -51,8 +52,8 @@ class NativeEngine:
             np.concatenate([[0], np.cumsum(graph.deg)]).astype(np.int64),
             links.source.astype(np.int64),
             links.reverse.astype(np.int64),
-            native_rates(setting.rates, setting.loss, setting.hedge, mu),
-            newton=second,
+            native_rates(how, mu),
+            newton=how.is_second,
             keep=not setting.one_block,
             threads=setting.threads,
             isa=isa or _engine.best(),
@@ -229,33 +230,24 @@ class NativeInverse(second_order.Inverse):
 class NativeDevice:
     """One learner; its numbers are those of a `NativeEngine`, to the last bit."""
 
-    def __init__(
-        self,
-        V: Array,
-        deg: int,
-        rates: Rates,
-        loss: Loss,
-        hedge: str,
-        step: str = "first",
-        memory: float | None = None,
-    ) -> None:
+    def __init__(self, V: Array, deg: int, how: Algorithm) -> None:
+        rates, loss = how.rates, how.loss
         self.shape = (V.shape[0], 2 * V.shape[1])
         self.dtype, self.takes = V.dtype, np.dtype(np.float64)
         self.deg, self.rates, self.loss, self.samples = deg, rates, loss, 0
         make = _engine.Device64 if V.dtype == np.float64 else _engine.Device32
-        second = step == "newton"
-        given = np.ascontiguousarray(V), deg, native_rates(rates, loss, hedge)
-        self.native = make(*given, newton=second, isa=_engine.best())
+        given = np.ascontiguousarray(V), deg, native_rates(how)
+        self.native = make(*given, newton=how.is_second, isa=_engine.best())
         self.predict, self.observe = self.native.predict, self.native.observe
         self.q: Array = np.full(len(V), 1 / len(V))
         self.everyone = np.ones(deg, dtype=bool)
         self.inverse: NativeInverse | None = None
-        if second:
+        if how.is_second:
             self.inverse = NativeInverse.of(self.native.inverses(), self.shape, self.dtype)
         # Of the first-order step the extension keeps lam / c, c the coefficient of |v|^2 / 2 in the problem.
-        self.unit = 1.0 if second else rates.eta + rates.rho * deg + 2 * loss.reg
+        self.unit = 1.0 if how.is_second else rates.eta + rates.rho * deg + 2 * loss.reg
         self.c = second_order.SecondOrderPulls.of(np.full(1, deg, self.dtype), rates, loss).c[0]
-        self.memory = None if memory is None else 1 + memory
+        self.memory = None if how.memory is None else 1 + how.memory
         self.pace = second_order.pace(self.memory or 1, self.shape[1])
 
     def alone(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:

@@ -9,12 +9,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..base.types import Array, Float
+from ..base.types import Array
 from ..learning.auto.algebra import Inverse
 from ..learning.auto.consensus import Solved
 from ..learning.auto.model import LOCAL, WHOLE, AutoRows, Mixed, Prediction
 from ..learning.model import Predictions
-from ..learning.settings import Auto
 from ._native import _engine
 
 
@@ -115,19 +114,11 @@ class NativeAuto(AutoRows):
     """J devices that learn with `Auto`: the same numbers as `AutoRows` to rounding, by the same steps."""
 
     inverse = Matrices
-    threads = 1
 
-    def __init__(self, *given: Any, **more: Any) -> None:
+    def __init__(self, *given: Any, threads: int = 1, **more: Any) -> None:
         super().__init__(*given, **more)
+        self.threads = min(threads, self.J)
         self._bind()
-
-    @classmethod
-    def make(cls, settings: Auto, J: int, d: int, dtype: Float, m: int = 1, threads: int = 1) -> NativeAuto:
-        """As `Auto.make`."""
-        made = cast(NativeAuto, settings.make(J, d, dtype, m, cls))
-        made.threads = min(threads, J)
-        made._bind()
-        return made
 
     def _bind(self) -> None:
         """Let the extension work on the arrays of now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -203,3 +204,11 @@ def _check_array(neighbour: Hashable, what: str, value: Array | None, expected: 
         raise PeerError(
             f"{what} of {neighbour!r} is not {expected} finite numbers; expected that; fix that learner"
         )
+
+
+def digest(*values: Any) -> str:
+    """Sixteen hexadecimal digits of settings and arrays."""
+    made = hashlib.sha256()
+    for value in values:
+        made.update(value.tobytes() if isinstance(value, np.ndarray) else f"{value} ".encode())
+    return made.hexdigest()[:16]

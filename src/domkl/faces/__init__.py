@@ -7,9 +7,9 @@ model.predict(x), model.learn(x, y)   # x (d,) may hold NaN where a value is mis
 
 from __future__ import annotations
 
+from ..models.paper_single import digest
 from .classes import Classes, classifier
 from .models import Single, explain, for_numbers, hand_over, kind_of, make, mean_part, refuse_one_target
-from .paper import digest
 
 __all__ = [
     "Classes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,10 @@ from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
 from ..base.words import plural
-from ..exchange.graph import LONE, GraphLike, as_graph
+from ..exchange.graph import LONE, Graph, GraphLike, as_graph
 from ..learning.horizon import HorizonLike
 from ..learning.horizon import horizon as as_horizon
-from ..learning.settings import ModelSettings
+from ..models.settings import ModelSettings
 from ..simulator import Run
 from ..simulator.ahead import AheadRows, Limits, seconds
 from . import saved
@@ -82,9 +82,8 @@ class Forecasts(DOMKL):
         return 0 if self._rows is None else self._rows.n
 
     @property
-    def learners(self) -> tuple[Hashable, ...]:
-        """The learners' names; of one device its place, 0."""
-        return (0,) if self.graph is None or self._rows is None else self._rows.network.graph.names
+    def _network(self) -> Graph | None:
+        return None if self.graph is None or self._rows is None else self._rows.network.graph
 
     @property
     def d(self) -> int | None:
@@ -160,44 +159,29 @@ class Forecasts(DOMKL):
             raise InputError(
                 "predict() has an x and the model a horizon; expected none: forecasts are of the last reading"
             )
-        return self._as_asked(self.rows.y_hat)
-
-    def _as_asked(self, values: Array) -> Any:
-        found = values.copy() if self.targets > 1 else values[:, 0]
-        if self.graph is not None:
-            return found
-        return float(found[0]) if self.targets == 1 else found[0]
+        return self._shaped(self.rows.y_hat.copy())
 
     def interval(self, x: None = None, coverage: float = 0.9, level: Any = None) -> Any:  # type: ignore[override]
-        """Bounds of the last forecasts, low and high, each as `predict` gives it.
+        """Bounds of the last forecasts, low and high, each as `predict` gives it; `level` as of `DOMKL`."""
+        return super().interval(x, coverage, level)  # type: ignore[arg-type]
 
-        `level=90` is `coverage=0.9`; `level=[80, 95]` gives a dictionary of bounds by level.
-        """
-        if isinstance(level, Sequence):
-            return {each: self.interval(level=each) for each in level}
-        low, high = self.rows.bounds(coverage if level is None else float(level) / 100)
-        return self._as_asked(low), self._as_asked(high)
+    def _bounds(self, x: Any, coverage: float) -> Any:
+        low, high = self.rows.bounds(coverage)
+        return self._shaped(low), self._shaped(high)
 
     def explain(self, x: Any = None, target: int = 0) -> Any:
         """Not known of a model with a horizon."""
         raise InputError("the model has a horizon; expected DOMKL() without, to explain; leave horizon out")
 
-    def save(self, path: Any) -> None:
-        """Write everything to a file, what waits for labels among it; `DOMKL.load` goes on from it."""
-        rows = self.rows
-        saved.refuse_untaught(self.n)
-        state = {
-            **saved.settings_state(self.model),
-            "graph": None if self.graph is None else saved.graph_state(rows.network.graph),
+    def _state(self) -> dict[str, Any]:
+        rows = self.rows  # what waits for labels is among it
+        return {
             "horizon": {"leads": np.array(self.horizon.leads), "rows": self.horizon.rows},
             "future": self.future,
             "limits": list(self.limits),
-            "inputs": rows.devices[0].d,
             "dtype": np.dtype(rows.rows.dtype).name,
             "ahead": rows.state(),
-            "about": self.about.state(),
         }
-        saved.write(path, state)
 
     @classmethod
     def _of(cls, state: Mapping[str, Any]) -> Forecasts:

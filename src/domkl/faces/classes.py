@@ -12,9 +12,10 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.types import Array
-from ..learner.handed import HandedModel, input_names, refuse_untaught, write
+from ..learner.handed import input_names, refuse_untaught, write
 from ..learning.losses import log_odds, probability
-from ..learning.settings import ModelSettings
+from ..models.handed import HandedModel
+from ..models.settings import ModelSettings
 from .models import Single, for_classes, kind_of, make
 from .online import SingleRows
 

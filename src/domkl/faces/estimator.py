@@ -16,13 +16,13 @@ from ..base.types import Array, Float
 from ..base.words import plural
 from ..exchange.graph import Graph, GraphLike, as_graph
 from ..learner import handed
-from ..learner.handed import HandedModel
 from ..learning import conformal, losses
 from ..learning.explain import Contributions, Effects, Function, Usual
 from ..learning.fields import fields_of, set_fields
 from ..learning.horizon import HorizonLike
 from ..learning.model import given
-from ..learning.settings import Auto, ModelSettings, check_model
+from ..models.handed import HandedModel
+from ..models.settings import Auto, ModelSettings, check_model
 from ..simulator import Run
 from . import models, saved
 from .online import OnlineRows
@@ -124,8 +124,12 @@ class DOMKL:
     @property
     def learners(self) -> tuple[Hashable, ...]:
         """The learners' names; of one device its place, 0."""
-        graph = None if self._learning is None else self._learning.graph
-        return (0,) if graph is None else graph.names
+        return (0,) if self._network is None else self._network.names
+
+    @property
+    def _network(self) -> Graph | None:
+        """Who is whose neighbour, once that is known; None of one device."""
+        return None if self._learning is None else self._learning.graph
 
     @property
     def d(self) -> int | None:
@@ -191,8 +195,11 @@ class DOMKL:
         """
         if isinstance(level, Sequence):
             return {each: self.interval(x, level=each) for each in level}
-        middle, wide = self.predict(x), self.widths(coverage if level is None else level / 100)
-        wide = self._shaped(wide.reshape(-1, self.targets))
+        return self._bounds(x, coverage if level is None else level / 100)
+
+    def _bounds(self, x: npt.ArrayLike, coverage: float) -> Any:
+        wide = self._shaped(self.widths(coverage).reshape(-1, self.targets))
+        middle = self.predict(x)
         return middle - wide, middle + wide
 
     def explain(self, x: npt.ArrayLike | None = None, target: int = 0) -> Explained | list[Explained]:
@@ -258,19 +265,19 @@ class DOMKL:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, samples among it, with which `load` goes on with the same bits."""
         saved.refuse_untaught(self.n)
+        graph = None if self._network is None else saved.graph_state(self._network)
+        state = {**saved.settings_state(self.model), "graph": graph, "inputs": self.d, **self._state()}
+        saved.write(path, {**state, "about": self.about.state()})
+
+    def _state(self) -> dict[str, Any]:
         learning = self._learning
         assert learning is not None
-        state = {
-            **saved.settings_state(self.model),
-            "graph": None if learning.graph is None else saved.graph_state(learning.graph),
-            "inputs": learning.d,
+        return {
             "targets": learning.m,
             "dtype": np.dtype(learning.dtype).name,
             "rows": learning.state(),
             "errors": fields_of(self._errors),
-            "about": self.about.state(),
         }
-        saved.write(path, state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DOMKL:

@@ -10,18 +10,17 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
 from ..base.errors import InputError
 from ..base.types import Array
 from ..learner import handed
-from ..learner.handed import HandedModel
 from ..learning.explain import Contributions, Effects, Function, Group, Usual, contributions, effects
-from ..learning.settings import Auto, ModelSettings, Paper, check_model
+from ..models.handed import HandedModel
+from ..models.settings import Auto, ModelSettings, check_model
 from .online import SingleRows
-from .paper import SinglePaper
 
 
 class Taught(Protocol):
@@ -86,13 +85,10 @@ class Single(Taught, Protocol):
         """Inverse of `state`, of d inputs; what cannot be such is refused with a ValueError."""
 
 
-#: Models of one device by kind of settings; all others go through the contract of their rows.
-SINGLES: dict[str, type[Any]] = {Paper.kind: SinglePaper}
-
-
 def kind_of(model: Any) -> type[Any]:
     """The class of what learns with these settings on one device, a `Single`."""
-    return SINGLES.get(getattr(model, "kind", ""), SingleRows)
+    own = getattr(model, "single_class", None)
+    return SingleRows if own is None else cast(type[Any], own())
 
 
 def check(model: ModelSettings | None) -> ModelSettings:

@@ -15,11 +15,11 @@ from ..base.types import Array, Float
 from ..exchange.graph import LONE, Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
-from ..learner.handed import HandedAuto
 from ..learning import losses
 from ..learning.auto import AutoRows
 from ..learning.explain import Function, Usual
 from ..learning.model import given
+from ..models.handed import HandedAuto
 from ..simulator.driver import connected
 from ..simulator.results import Final
 from . import saved
@@ -137,7 +137,7 @@ class OnlineRows:
         Sizes are checked before anything is made of them; of the learners `restore` checks every field.
         """
         rows = state["rows"]
-        saved.check_count("n", state["n"])
+        checks.tally("n", state["n"])
         settings.check_sizes(rows)
         checks.need(rows["inputs"] == d, f"{d} inputs are {checks.short(rows['inputs'])}")
         is_same = np.array_equal(rows["consensus"]["degree"], graph.deg * (graph.J > 1))

@@ -25,13 +25,11 @@ from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
 from ..exchange.graph import Graph, build
 from ..learner import files, schema
-from ..learning import settings
 from ..learning.conformal import KEPT
-from ..learning.settings import ModelSettings
+from ..models import settings
+from ..models.settings import ModelSettings
 
 SCHEMA = "estimator"
-#: The largest whole number: counts of rounds and samples.
-MOST = 2**53
 #: The longest text about a model, and how many inputs may have names.
 LONGEST, MOST_NAMES = 10_000, 1_000_000
 
@@ -130,7 +128,7 @@ def unusable(path: str | os.PathLike[str], error: Exception) -> DataError:
 def settings_state(model: ModelSettings) -> dict[str, Any]:
     """A model's settings."""
     plain = replace(model, loss=model.loss_function.name)  # a loss that was given as an object, by its name
-    return {"model": settings.describe(plain)}
+    return {"model": plain.table}
 
 
 def settings_of(state: Mapping[str, Any]) -> ModelSettings:
@@ -159,11 +157,6 @@ def graph_of(state: Mapping[str, Any]) -> Graph:
     return build(names, [(names[a], names[b]) for a, b in edges.tolist()])
 
 
-def check_count(name: str, value: Any) -> None:
-    """Raise ValueError unless this counts rounds or samples."""
-    checks.need(type(value) is int and 0 <= value <= MOST, f"{name} is {checks.short(value)}")
-
-
 def check_network(state: Mapping[str, Any], graph: Graph, shape: tuple[int, ...]) -> None:
     """Raise ValueError unless this is the state of the links of a graph, with duals of that shape.
 
@@ -180,7 +173,7 @@ def check_network(state: Mapping[str, Any], graph: Graph, shape: tuple[int, ...]
     checks.array("used", state["used"], (graph.J, graph.J))
     checks.array("restarts", duals["restarts"], (graph.J,))
     for name, value in (("round", duals["round"]), ("judged", state["judged"])):
-        check_count(name, value)
+        checks.tally(name, value)
     for name in ("sent", "bytes"):
         checks.need(0 <= float(state[name]) <= checks.LARGEST, f"{name} is {checks.short(state[name])}")
 
@@ -189,7 +182,7 @@ def check_errors(state: Mapping[str, Any], J: int) -> None:
     """Raise ValueError unless these are the last errors of J learners."""
     checks.array("misses", np.nan_to_num(state["misses"], posinf=np.inf), (J, KEPT))  # NaN is not known
     checks.need(not (state["misses"] < 0).any(), "an absolute error is below 0")
-    check_count("n", state["n"])
+    checks.tally("n", state["n"])
 
 
 def refuse_untaught(n: int) -> None:

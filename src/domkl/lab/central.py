@@ -77,7 +77,7 @@ def _native(V: Array, X: Array, y: Array, mu: float, eta_g: float, loss: Loss, d
     """A network of one learner whose local step is plain gradient descent."""
     from ..engines.native import NativeEngine
 
-    setting = engines.Setting(V, LONE, Rates(1.0, 1.0, eta_g), loss, "local", delay)
+    setting = engines.Setting(V, LONE, engines.Algorithm(Rates(1.0, 1.0, eta_g), loss, "local"), delay)
     engine = NativeEngine(setting, mu=mu)
     blocks = range(0, len(y), engine.most_rounds)
     parts = [engine.advance(X[None, t : t + blocks.step], y[None, t : t + blocks.step]) for t in blocks]

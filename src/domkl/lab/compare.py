@@ -31,7 +31,7 @@ from ..base.words import digits
 from ..exchange.graph import LONE, Graph
 from ..learning import kernels, losses
 from ..learning.first_order import Rates
-from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
+from ..models.settings import Auto, KernelSpec, ModelSettings, Paper
 from ..simulator import simulate
 from . import trial
 from .central import AdaRaker, Vaw, omkl

@@ -13,9 +13,9 @@ from ..base.errors import InputError
 from ..datasets.columns import Columns
 from ..datasets.dataset import SPLITS, X_SCALES, Y_SCALES
 from ..datasets.readers.queries import anchored, is_database, name_of
-from ..learning import settings
 from ..learning.first_order import Rates
-from ..learning.settings import Auto, KernelSpec, ModelSettings, Paper
+from ..models import settings
+from ..models.settings import Auto, KernelSpec, ModelSettings, Paper
 
 #: The experiments that come with the package.
 SHIPPED = Path(__file__).parent / "experiments"
@@ -123,7 +123,7 @@ class Experiment:
             "graphs": list(self.graphs),
             "learners": self.learners,
             "trials": self.trials,
-            "model": settings.describe(self.model),
+            "model": self.model.table,
             "omkl": dataclasses.asdict(self.omkl),
         }
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from ..base.errors import InputError
 from ..base.secret import plain
 from ..datasets.columns import Columns
-from ..learning.settings import KernelSpec, RateSpec
+from ..models.settings import KernelSpec, RateSpec
 from .experiment import Experiment
 from .trial import Source, network
 

@@ -29,7 +29,7 @@ from ..datasets import Dataset
 from ..exchange.graph import paper
 from ..learning import metrics
 from ..learning.metrics import exponent
-from ..learning.settings import KernelSpec, Paper
+from ..models.settings import KernelSpec, Paper
 from ..simulator import simulate
 from .central import omkl
 from .experiment import Experiment

@@ -30,7 +30,7 @@ from ..exchange.graph import LONE, Graph, as_graph, build
 from ..learning import conformal, kernels, losses, naive
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
-from ..learning.settings import ModelSettings, Paper
+from ..models.settings import ModelSettings, Paper
 from ..simulator import Progress, Run, Watch, simulate
 from .central import omkl
 from .experiment import DataSpec, Experiment, OmklSpec

@@ -19,7 +19,7 @@ from ..exchange.graph import LONE, GraphLike, as_graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning.model import Model
-from ..learning.settings import Auto
+from ..models.settings import Auto
 from ..simulator import Progress
 from ..simulator.driver import connected
 

@@ -10,203 +10,25 @@ quantiles of every input and of the target; it holds no sample. It is not privat
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .. import engines
-from ..base import budget, checks
-from ..base.checks import need
+from ..base import budget
 from ..base.errors import DataError, InputError
-from ..base.types import Array, Float
-from ..engines.base import DeviceState
-from ..engines.paper_row import PaperRow
-from ..exchange.message import Exchange
-from ..learning.auto import AutoRows
-from ..learning.first_order import Rates
-from ..learning.model import Model
-from ..learning.settings import Auto, Paper, describe, from_table
+from ..models.handed import HandedModel
+from ..models.settings import KINDS
 from . import files, schema
-from .rows import digest
 
 #: Samples after which a scale may be kept for good.
 ENOUGH = 64
-#: Where a scaled input is cut off.
-FAR = 1e6
 
 
 class SavedModel(DataError):
     """A file is of DOMKL.save() or `domkl run`, and not of hand_over()."""
-
-
-@dataclass(frozen=True)
-class HandedAuto:
-    """A taught model of kind "auto": the state of one row."""
-
-    kind: ClassVar[str] = "auto"
-    needs_name: ClassVar[bool] = True
-
-    settings: Auto
-    rows: Mapping[str, Any]
-    names: tuple[str, ...] = ()  # of the inputs in their order; none where they had none
-
-    @property
-    def inputs(self) -> int:
-        """How many inputs a sample has."""
-        return int(self.rows["inputs"])
-
-    @property
-    def targets(self) -> int:
-        """How many targets it predicts."""
-        return int(self.rows["targets"])
-
-    @property
-    def loss(self) -> str:
-        """The name of its loss."""
-        return self.settings.loss
-
-    def weight_names(self) -> list[str]:
-        """What its weights belong to."""
-        return self.settings.weight_names()
-
-    def row(self, inputs: int | None, dtype: Float, engine: str, exchange: Exchange) -> Model:
-        """A device that begins where the model ends, with its scale for good; so must its whole network."""
-        _check_taught(self.inputs, inputs)
-        row = self.start(dtype, engine)
-        row.must_match = "model file, dtype and payload"
-        row.identity = digest(row.identity, row.scale.number, row.consensus.theta)
-        return row
-
-    def start(self, dtype: Float = np.float64, engine: str = "auto") -> AutoRows:
-        """The row itself."""
-        made = cast(AutoRows, engines.make_rows(engine, self.settings, 1, self.inputs, dtype, self.targets))
-        made.restore(as_precise(self.rows, made))
-        return made
-
-    def state(self) -> dict[str, Any]:
-        """Everything in it, by name."""
-        return {"settings": describe(self.settings), "rows": self.rows}
-
-    @classmethod
-    def of(cls, state: Mapping[str, Any]) -> HandedAuto:
-        """Inverse of `state`; what cannot be such is refused."""
-        settings = from_table(state["settings"], "[model]")
-        assert settings.kind == cls.kind
-        made = cls(cast(Auto, settings), state["rows"])
-        made.settings.check_sizes(made.rows)
-        taught = made.start()
-        y_hat = taught.predict(taught.scale.mean).y_hat
-        checks.finite("its prediction", y_hat)  # refuses now what would fail later
-        return replace(made, names=_check_names(state["names"], made.inputs))
-
-
-@dataclass(frozen=True)
-class HandedPaper:
-    """A taught model of kind "paper": kernels, parameters, and the scale that was learnt."""
-
-    kind: ClassVar[str] = "paper"
-    targets: ClassVar[int] = 1
-
-    V: Array  # (P, D, d)
-    theta: Array  # (P, 2D)
-    L: Array  # (P,)
-    q: Array  # (P,)
-    mean: Array  # (d,) of the inputs
-    factor: Array  # (d,) what their distances from it are multiplied with
-    y_mean: float
-    y_scale: float
-    loss: str
-    rates: Rates
-    names: tuple[str, ...] = ()
-
-    ARRAYS: ClassVar[tuple[str, ...]] = ("V", "theta", "L", "q", "mean", "factor")
-
-    @property
-    def inputs(self) -> int:
-        """How many inputs a sample has."""
-        return len(self.mean)
-
-    def row(self, inputs: int | None, dtype: Float, engine: str, exchange: Exchange) -> Model:
-        """A device that begins where the model ends, in the precision that it was taught in."""
-        _check_taught(self.inputs, inputs)
-        return _PaperRow(self, engine, exchange)
-
-    def state(self) -> dict[str, Any]:
-        """Everything in it, by name."""
-        arrays = {name: getattr(self, name) for name in self.ARRAYS}
-        rates = [self.rates.rho, self.rates.eta, self.rates.eta_g]
-        return {**arrays, "y_mean": self.y_mean, "y_scale": self.y_scale, "loss": self.loss, "rates": rates}
-
-    @classmethod
-    def of(cls, state: Mapping[str, Any]) -> HandedPaper:
-        """Inverse of `state`; refused unless kernels, parameters and scale go together."""
-        P, D, d = state["V"].shape
-        need(min(P, D, d) > 0, "it has no kernels")
-        shapes = (P, D, d), (P, 2 * D), (P,), (P,), (d,), (d,)
-        for name, shape in zip(cls.ARRAYS, shapes, strict=True):
-            checks.array(name, state[name], shape)
-        need(bool((state["q"] >= 0).all() and (state["factor"] >= 0).all()), "a weight or factor is below 0")
-        need(abs(float(state["y_mean"])) <= checks.LARGEST, f"y_mean is {state['y_mean']}")
-        need(checks.NARROWEST < float(state["y_scale"]) <= checks.LARGEST, f"y_scale is {state['y_scale']}")
-        need(state["loss"] in ("squared", "logistic"), f"loss is {checks.short(state['loss'])}")
-        plain = {name: state[name] for name in (*cls.ARRAYS, "y_mean", "y_scale", "loss")}
-        return cls(**plain, rates=Rates(*state["rates"]), names=_check_names(state["names"], d))
-
-
-class _PaperRow(PaperRow):
-    """Starts where the model ends; inputs and labels are in the units that the model was taught in.
-
-    An input that is NaN counts as its mean.
-    """
-
-    must_match = "model file and payload"
-
-    def __init__(self, handed: HandedPaper, engine: str, exchange: Exchange) -> None:
-        settings = Paper(kernels=handed.V, rates=handed.rates, loss=handed.loss, hedge="local")
-        super().__init__(settings, handed.inputs, engine, np.float32, exchange)
-        self.handed = handed
-        arrays = (np.ascontiguousarray(getattr(handed, name), np.float64) for name in handed.ARRAYS)
-        numbers = handed.y_mean, handed.y_scale, handed.loss, handed.rates
-        self.identity = digest(self.identity, *numbers, *arrays)
-
-    def connect(
-        self,
-        names: Sequence[Hashable],
-        near: Sequence[Sequence[Hashable]],
-        weight: Array,
-        degree: Array,
-    ) -> None:
-        is_new = self._is_new
-        super().connect(names, near, weight, degree)
-        if is_new:
-            taught = self.handed.theta, self.handed.L, self.handed.q
-            theta, L, q = (np.asarray(value, self.V.dtype) for value in taught)
-            self.start_from(DeviceState(theta, np.zeros_like(theta), L, q))
-
-    def sample(self, x: npt.ArrayLike) -> Array:
-        array = checks.floats("x", x)
-        checks.shape("x", array, self.handed.mean.shape, "every sample needs the inputs that were taught")
-        return checks.finite_or_missing("x", array)
-
-    def inside(self, x: Array) -> Array:
-        z = (x - self.handed.mean) * self.handed.factor
-        return np.clip(np.where(np.isnan(z), 0.0, z), -FAR, FAR).astype(self.device.takes)
-
-    def in_units(self, y: float) -> float:
-        return self.handed.y_mean + self.handed.y_scale * y
-
-    def from_units(self, y: float) -> float:
-        return (y - self.handed.y_mean) / self.handed.y_scale
-
-
-HandedModel: TypeAlias = "HandedAuto | HandedPaper"
-KINDS: dict[str, type[HandedAuto] | type[HandedPaper]] = {
-    each.kind: each for each in (HandedAuto, HandedPaper)
-}
 
 
 def write(path: str | os.PathLike[str], model: HandedModel) -> None:
@@ -223,7 +45,8 @@ def read(path: str | os.PathLike[str]) -> HandedModel:
     arrays, meta = _intact(path)
     try:
         state = schema.read("model", arrays, meta)
-        return KINDS[state["kind"]].of(state)
+        found: HandedModel = KINDS[state["kind"]].handed_class().of(state)
+        return found
     except DataError as error:  # of another schema, or a newer version
         raise DataError(f"{path} cannot be used as a model: {error}") from None
     except (LookupError, TypeError, AttributeError):
@@ -260,34 +83,6 @@ def _unusable(path: str | os.PathLike[str], reason: str) -> DataError:
         f"{path} cannot be used as a model: {fact}; expected a file of hand_over() or DOMKL.save(); "
         "write it again"
     )
-
-
-def _check_taught(taught: int, inputs: int | None) -> None:
-    """Refuse other inputs than those that were taught."""
-    if inputs not in (None, taught):
-        raise InputError(f"inputs is {inputs}; expected {taught}, as taught; leave it out")
-
-
-def _check_names(names: Any, inputs: int) -> tuple[str, ...]:
-    """Names of inputs: none, or a different one for each."""
-    found = tuple(names)
-    need(not found or len(set(found)) == len(found) == inputs, f"{inputs} inputs have {len(found)} names")
-    need(all(isinstance(name, str) for name in found), "a name is no text")
-    return found
-
-
-def as_precise(state: Mapping[str, Any], made: AutoRows) -> dict[str, Any]:
-    """A state whose matrices, which are taught in one precision, are in that of the device."""
-    found = dict(state)
-    for name, concept in made._concepts().items():
-        wide = {field.name for field in concept.FIELDS if field.kind == "model"}
-        part = found[name.replace(".", "_")]
-        with np.errstate(over="ignore"):  # what does not fit is refused in words
-            found[name.replace(".", "_")] = {
-                key: value.astype(made.dtype) if key in wide and value.dtype.kind == "f" else value
-                for key, value in part.items()
-            }
-    return found
 
 
 def refuse_untaught(n: int) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,17 +36,17 @@ from ..exchange.message import (
     as_exchange,
     check_update,
     check_within,
+    digest,
     most_parameter,
     within,
 )
 from ..learning import losses
 from ..learning.explain import Effects, Function, Usual, effects
 from ..learning.first_order import Step
-from ..learning.model import Each, ModelMaker, Part, given
-from ..learning.settings import Auto, ModelSettings
+from ..learning.model import Around, Each, Model, ModelMaker, Part, given
+from ..models.handed import HandedModel
+from ..models.settings import Auto, Means, ModelSettings, check_model, make_rows
 from . import schema
-from .handed import HandedModel
-from .rows import digest, row_of
 
 #: How many rounds ahead of ours all updates are kept; more would let a peer fill our memory.
 EARLIEST = 64
@@ -117,7 +118,7 @@ class Learner:
         self.model: Any = Auto() if model is None else model
         self.exchange, self.engine, self.dtype = as_exchange(exchange), engine, checks.float_type(dtype)
         self.name, self.round = name, 0
-        self._row = row_of(self.model, inputs, targets, self.dtype, name, engine, self.exchange)
+        self._row = self._make_row(inputs, targets)
         self._layout = Layout(self._row.parts)
         identity = self._row.identity or f"{self.model!r} {self._row.d} {self._row.m} {self.dtype}"
         self.fingerprint = digest(identity, self.exchange.payload)
@@ -145,6 +146,20 @@ class Learner:
         self._is_weighed = False  # whether the model knows the degrees of now
         self._judged: dict[Hashable, int] = {}  # messages that trust is an average of
         self._connect()
+
+    def _make_row(self, inputs: int | None, targets: int | None) -> Model:
+        """The row of these settings, or one that begins with a taught model."""
+        model = self.model
+        make = getattr(model, "make_row", None) or partial(make_rows, check_model(model), 1)
+        if self.name is None and getattr(model, "needs_name", False):
+            raise InputError("name is not given; expected one with model Auto(); pass name=")
+        d = getattr(model, "inputs", None) if inputs is None else inputs
+        m = getattr(model, "targets", 1) if targets is None else targets
+        if d is None:
+            raise InputError("inputs is not given; expected the number of inputs of a sample; pass inputs=")
+        form = checks.count("inputs", d), self.dtype, checks.count("targets", m)
+        row: Model = make(*form, Means(self.engine, 1, self.exchange))
+        return row
 
     # What it knows
 
@@ -673,7 +688,7 @@ class Learner:
         degrees = np.array([self._degrees.get(name, n) for name in self._known], np.float64)
         self._near = Neighbours(np.array([n], np.float64), [list(range(n))], degrees)
         self._is_weighed = True
-        self._row.connect([self.name], [self.neighbours], self._near.weight, self._near.deg)
+        self._row.connect(Around([self.name], [self.neighbours], self._near.weight, self._near.deg))
         self._seen = None
 
     def _count_restarts(self) -> int:

@@ -1,6 +1,6 @@
 """The contract of a model: what a runner (`domkl.simulate`, `domkl.Learner`) asks of it.
 
-    model.connect(names, near, weight, degree)  # who the rows are, and who their neighbours
+    model.connect(around)                    # who the rows are, and who their neighbours
     prediction = model.predict(x)            # x (J, d): what is known before the label, y_hat (J, m)
     outgoing = model.learn(prediction, y, earlier)  # y (J, m); one message a row, part by part
     model.merge(incoming)                    # what the exchange made of the neighbours' messages
@@ -63,12 +63,31 @@ class Each(NamedTuple):
     round: int  # ours
 
 
+class Around(NamedTuple):
+    """Who the rows of a model are, and who is around them."""
+
+    names: Sequence[Hashable]
+    near: Sequence[Sequence[Hashable]]  # the neighbours of each
+    weight: Array  # (J,) of their edges, in sum
+    degree: Array  # (J,) how many there are
+
+
 class Predictions(NamedTuple):
     """What was predicted in B rounds."""
 
     y_hat: Array  # (J, B, m)
     alone: Array  # (J, B, m) as `Model.alone`
     models: Array  # (J, B, m, P) as `Model.models`
+
+
+class Watched(NamedTuple):
+    """What happened in B rounds, for who watches a run: one round, or a few of them with `Paper`."""
+
+    y_hat: Array  # (J, B); (J, B, m) where labels have an axis for targets
+    y: Array  # (J, B)
+    alone: Array  # (J, B) predicted from own samples only; empty where the model cannot tell
+    weights: Array  # (J, n) of the kernels or experts
+    model: Any = None  # the learners themselves, after they learnt from y; not with `Paper`
 
 
 class Model(ABC):
@@ -195,14 +214,8 @@ class Model(ABC):
         """What a neighbour of a row passed on."""
         return
 
-    def connect(
-        self,
-        names: Sequence[Hashable],
-        near: Sequence[Sequence[Hashable]],
-        weight: Array,
-        degree: Array,
-    ) -> None:
-        """Names of the rows and of their neighbours, and their edges' weights, in sum, and number (J,)."""
+    def connect(self, around: Around) -> None:
+        """Tell the rows who they are and who their neighbours, at the start and when these change."""
         return
 
     def adopt(self, messages: Sequence[Mapping[str, Array]], share: float) -> None:
@@ -231,7 +244,10 @@ class Model(ABC):
 
 
 class ModelMaker(Protocol):
-    """Settings of a model: a frozen dataclass, whose repr is part of the learners' fingerprint."""
+    """Settings of a model: a frozen dataclass, whose repr is part of the learners' fingerprint.
+
+    They say more about the model where it is not as most: see docs/architecture.md.
+    """
 
     def make(self, J: int, d: int, dtype: Float, m: int) -> Model:
         """J rows for samples of d inputs and m targets."""

@@ -13,6 +13,22 @@ from .first_order import Rates
 from .losses import Loss
 
 
+class Algorithm(NamedTuple):
+    """How learners of `domkl.Paper` step, whatever computes them."""
+
+    rates: Rates
+    loss: Loss
+    hedge: str = "neighbours"
+    step: str = "first"
+    memory: float | None = None  # with step="newton": about how many past samples count
+    bounds_labels: bool = False  # with step="newton": whether labels that cannot be believed are bounded
+
+    @property
+    def is_second(self) -> bool:
+        """Whether the step is of second order."""
+        return self.step == "newton"
+
+
 class PaperPrediction(NamedTuple):
     """A sample before its label is known."""
 
@@ -45,27 +61,15 @@ class PaperRows:
     ----------
     V : frequencies (P, D, d); its dtype is computed in.
     deg : number of neighbours of each learner (J,).
-    step, memory : as in `domkl.Paper`.
-    bounds_labels : whether labels that cannot be believed are bounded.
     """
 
-    def __init__(
-        self,
-        V: Array,
-        deg: Array,
-        rates: Rates,
-        loss: Loss,
-        step: str = "first",
-        memory: float | None = None,
-        bounds_labels: bool = False,
-    ) -> None:
-        self.guard = Guard(len(deg), 1) if bounds_labels else None
-        self.V, self.rates, self.loss = V, rates, loss
-        self.memory, self.samples = None if memory is None else 1 + memory, 0
-        self.is_second = step == "newton"
+    def __init__(self, V: Array, deg: Array, how: Algorithm) -> None:
+        self.guard = Guard(len(deg), 1) if how.bounds_labels else None
+        self.V, self.rates, self.loss, self.is_second = V, how.rates, how.loss, how.is_second
+        self.memory, self.samples = None if how.memory is None else 1 + how.memory, 0
         deg = deg.astype(V.dtype)
-        self.pulls = first_order.Pulls.of(deg, rates, loss)
-        self.second_pulls = second_order.SecondOrderPulls.of(deg, rates, loss)
+        self.pulls = first_order.Pulls.of(deg, how.rates, how.loss)
+        self.second_pulls = second_order.SecondOrderPulls.of(deg, how.rates, how.loss)
         self.now: first_order.State | second_order.SecondOrderState
         if self.is_second:
             self.resume(second_order.init(len(V), 2 * V.shape[1], self.second_pulls))

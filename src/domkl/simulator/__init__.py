@@ -19,11 +19,11 @@ from ..exchange.graph import GraphLike, as_graph
 from ..exchange.message import Exchange, as_exchange
 from ..learning.horizon import HorizonLike
 from ..learning.horizon import horizon as as_horizon
-from ..learning.model import ModelMaker
-from ..learning.settings import Auto, ModelSettings, check_model
+from ..learning.model import ModelMaker, Watched
+from ..models.settings import Auto, ModelSettings, check_model
 from . import ahead
 from .driver import Block, drive
-from .results import Progress, Run, RunOptions, Watch, Watched
+from .results import Progress, Run, RunOptions, Watch
 
 __all__ = ["Block", "Progress", "ProgressLines", "Run", "Watch", "Watched", "simulate"]
 

@@ -137,7 +137,7 @@ class AheadRows:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`, of devices that were made alike; what cannot be such is a ValueError."""
         J, H = self.y_hat.shape
-        checks.need(type(state["n"]) is int and 0 <= state["n"] <= 2**53, "n is no count")
+        checks.tally("n", state["n"])
         checks.need(len(state["devices"]) == J, "it has other devices")
         for name in ("y_hat", "alone"):
             checks.need(state[name].shape == (J, H) and state[name].dtype == np.float64, f"{name} is odd")

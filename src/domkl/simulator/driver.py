@@ -1,7 +1,7 @@
 """One driver for every model: it goes through a stream by blocks of rounds, and collects what happened.
 
 A `Stepper` advances a network by a block. `Rounds` is that of any model: round by round, through the contract
-of `learning.model`. A kind of settings that an engine computes by whole blocks has its own in `BY_BLOCKS`.
+of `learning.model`. Settings whose networks an engine computes by blocks have another: `make_network`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -18,14 +19,13 @@ from .. import engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
-from ..engines import Setting
 from ..engines.base import Sums
 from ..exchange.graph import Graph, GraphLike, as_graph
 from ..exchange.network import Network
-from ..learning import kernels, losses
-from ..learning.model import Model, ModelMaker, Predictions
-from ..learning.settings import Paper
-from .results import STOP, Final, Run, RunOptions, Watched
+from ..learning import losses
+from ..learning.model import Around, Model, ModelMaker, Predictions, Watched
+from ..models.settings import PLAIN, Means, make_rows
+from .results import STOP, Final, Run, RunOptions
 
 #: A block of rounds: X (J, B, d) and y (J, B), or (J, B, m) of m targets.
 Block: TypeAlias = "tuple[Array, Array]"
@@ -83,17 +83,17 @@ class Stepper(Protocol):
 
 def drive(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
     """Let a network learn a stream."""
-    kind = getattr(model, "kind", "")
-    make: Callable[..., Stepper] = BY_BLOCKS.get(kind, Rounds)
+    by_blocks: Callable[..., Stepper] | None = getattr(model, "make_network", None)
+    make = by_blocks or partial(Rounds, model)
     # A model that takes raw inputs measures them before it rounds them.
     dtype = np.float64 if getattr(model, "takes_raw", True) else how.dtype
-    with engines.guard(how.engine if kind in BY_BLOCKS else "auto"):
+    with engines.guard(how.engine if by_blocks else "auto"):
         if getattr(model, "loss", None) == "classes" and y is not None and np.ndim(y) == 2:
             labels = checks.finite("y", checks.floats("y", y))
             y = losses.one_hot(labels, int(labels.max(initial=0)) + 1)
         blocks, (J, T, d), targets = open_stream(X, y, dtype, how.delay)
         network = as_graph(graph, J)
-        steps = make(model, network, d, T, how, math.prod(targets))
+        steps = make(network, d, T, how, math.prod(targets))
         y_hat, path = _go_through(steps, blocks, (J, T, d), targets, how)
         return _run(steps, network, y_hat, path, how.every, targets)
 
@@ -166,14 +166,13 @@ def connected(
     network: Network,
     dtype: Float,
     m: int = 1,
-    engine: str = "auto",
-    threads: int = 1,
+    means: Means = PLAIN,
 ) -> Model:
     """A model with a row for each learner of a graph."""
     graph, near = network.graph, network.neighbours
-    made = engines.make_rows(engine, settings, graph.J, d, dtype, m, threads)
+    made = make_rows(settings, graph.J, d, dtype, m, means)
     names = [[graph.names[i] for i in others] for others in graph.neighbours]
-    made.connect(graph.names, names, near.weight, near.deg)
+    made.connect(Around(graph.names, names, near.weight, near.deg))
     return made
 
 
@@ -182,7 +181,8 @@ class Rounds:
 
     def __init__(self, settings: ModelMaker, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
         self.settings, self.how, self.network = settings, how, Network(graph, how.exchange)
-        self.model = connected(settings, d, self.network, how.dtype, m, how.engine, how.threads)
+        means = Means(how.engine, how.threads, how.exchange)
+        self.model = connected(settings, d, self.network, how.dtype, m, means)
         self.is_plain = not how.delay and how.exchange.is_plain
         by_blocks = self.is_plain and graph.J == 1
         self.most_rounds = (min(256, max(1, T // 200)) if by_blocks else 1) if how.is_followed else ALL
@@ -228,10 +228,10 @@ class Rounds:
         if found is not None:
             self.learnt += X.shape[1]
             self._count_all(found, y)
-            return Watched(found.y_hat, y, found.alone, weights, cast(Any, self.model))
+            return Watched(found.y_hat, y, found.alone, weights, self.model)
         rounds = [self._round(X[:, t], y[:, t]) for t in range(X.shape[1])]
         y_hat, alone = (np.stack(values, axis=1) for values in zip(*rounds, strict=True))
-        return Watched(y_hat, y, alone, weights, cast(Any, self.model))
+        return Watched(y_hat, y, alone, weights, self.model)
 
     def _round(self, x: Array, y: Array) -> tuple[Array, Array]:
         """What is predicted, and what would be from own samples only; learn what has become known."""
@@ -266,88 +266,6 @@ class Rounds:
         alone = self.model.alone(prediction)
         self.alone = self.alone + np.where(known, alone - y, 0) ** 2 if len(alone) else alone
         return alone
-
-
-class PaperBlocks:
-    """The paper's learners, by whole blocks of rounds in an engine."""
-
-    alone, trust, final = np.empty(0), np.empty((0, 0)), None
-
-    def __init__(self, settings: Paper, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
-        settings.refuse_targets(m)
-        _refuse_cycles(settings.hedge, graph)
-        self.labels = np.zeros((graph.J, 1))
-        self.setting = Setting(
-            V=kernels.check(settings.draw(d), d, how.dtype),
-            graph=graph,
-            rates=settings.rates_at(T),
-            loss=settings.loss_function,
-            hedge=settings.hedge,
-            delay=how.delay,
-            keep_state=how.keep_state,
-            one_block=not how.keep_state and T > 0 and not how.every,
-            threads=how.threads,
-            step=settings.step,
-            memory=settings.memory,
-            exchange=how.exchange,
-            bounds_labels=settings.outliers == "bound",
-        )
-        self.engine = engines.make(how.engine, self.setting)
-        self.pace = max(1, T // 100) if how.is_followed and not self.setting.one_block else ALL
-
-    @property
-    def most_rounds(self) -> int:
-        return min(self.engine.most_rounds, self.pace)
-
-    @property
-    def sums(self) -> Sums:
-        return Sums(*(values[:, None] for values in self.engine.sums))
-
-    @property
-    def weights(self) -> Array:
-        return self.engine.q
-
-    @property
-    def parameters(self) -> tuple[Array, Array, Array]:
-        return *self.engine.state(), self.engine.L
-
-    def traffic(self, T: int) -> tuple[float, float]:
-        (P, D, _), setting = self.setting.V.shape, self.setting
-        if setting.graph.J == 1:
-            return 0.0, 0.0
-        payload, shared = np.dtype(setting.exchange.payload).itemsize, 0 if setting.hedge == "local" else P
-        return float(2 * P * D + shared), 2.0 * P * D * payload + 8 * shared
-
-    def checked(self, X: Array, y: Array, first: int, is_flat: bool) -> Block:
-        """As it is: pieces are checked when they are read, since a stream may be larger than memory."""
-        return X, y
-
-    def advance(self, X: Array, y: Array, first: int) -> Watched:
-        rows = self.engine.rows  # a part of the network leaves the others' streams unread
-        self.labels = self.labels + X.shape[1]
-        mine, labels = (X, y[..., 0]) if rows is None else (X[rows], y[rows][..., 0])
-        checks.finite("X", mine, first, rows)
-        labels = losses.labels(self.setting.loss, checks.finite("y", labels, first, rows))
-        with np.errstate(over="ignore", invalid="ignore"):  # reported below, in one line
-            y_hat = self.engine.advance(mine, labels)
-        if not np.isfinite(y_hat).all():
-            raise InputError(
-                f"predictions overflowed after round {first}; expected x and y of moderate size; "
-                "scale them, for example to [0, 1]"
-            )
-        return Watched(y_hat[..., None], y, np.empty((len(y_hat), 0)), self.engine.q)
-
-
-def _refuse_cycles(rule: str, graph: Graph) -> None:
-    if rule == "messages" and not graph.is_tree:
-        raise InputError(
-            'hedge="messages" counts losses again on a graph with cycles; expected a tree; '
-            'use hedge="neighbours" or another graph'
-        )
-
-
-#: Steppers by kind of settings, where an engine takes whole blocks; all others go round by round.
-BY_BLOCKS: dict[str, Callable[..., Stepper]] = {Paper.kind: PaperBlocks}
 
 
 def open_stream(

@@ -19,7 +19,8 @@ from ..exchange.network import Network
 from ..learning import conformal
 from ..learning.alarms import Judgement, judge_all
 from ..learning.auto import AutoRows
-from ..learning.settings import Auto
+from ..learning.model import Watched
+from ..models.settings import Auto
 
 if TYPE_CHECKING:
     from .ahead import Ahead
@@ -27,16 +28,6 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int, int], object]
 #: What `progress` returns to end a run after the rounds that are done.
 STOP = "stop"
-
-
-class Watched(NamedTuple):
-    """What happened in B rounds, for who watches a run: one round, or a few of them with `Paper`."""
-
-    y_hat: Array  # (J, B); (J, B, m) where labels have an axis for targets
-    y: Array  # (J, B)
-    alone: Array  # (J, B) predicted from own samples only; empty where the model cannot tell
-    weights: Array  # (J, n) of the kernels or experts
-    model: AutoRows | None = None  # the learners themselves, after they learnt from y; not with `Paper`
 
 
 Watch: TypeAlias = Callable[[Watched], object]

@@ -11,9 +11,9 @@ import numpy as np
 
 from ...base.types import Array
 from ...base.words import column, number, percent, plural, with_unit
-from ...learning import losses, settings
+from ...learning import losses
 from ...learning.losses import Loss
-from ...learning.settings import KernelSpec
+from ...models.settings import KernelSpec
 from ..trial import Outcome
 
 Document: TypeAlias = "dict[str, Any]"
@@ -98,7 +98,7 @@ def _setting(outcome: Outcome) -> Document:
         "scale": float(outcome.scale),
         "rounds": int(outcome.split.y.shape[1]),
         "delay": int(outcome.split.delay),
-        "model": settings.describe(experiment.model),
+        "model": experiment.model.table,
         "loss": _loss(outcome).name,
         "reg": float(_loss(outcome).reg),
         "rates": None if rates is None else {name: float(value) for name, value in vars(rates).items()},
@@ -117,7 +117,7 @@ def _kernels(outcome: Outcome) -> Document | None:
     if model is None:
         return None
     used = dataclasses.replace(model, kernels=KernelSpec()) if model.kernels is None else model
-    return {**settings.describe(used)["kernels"], "fingerprint": outcome.fingerprint}
+    return {**used.table["kernels"], "fingerprint": outcome.fingerprint}
 
 
 def _learner(outcome: Outcome, j: int) -> Document:

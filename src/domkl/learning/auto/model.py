@@ -20,8 +20,7 @@ from ...base.errors import InputError, PeerError
 from ...base.types import Array, Float
 from ..fields import Concept
 from ..losses import probabilities
-from ..model import Model, Part, median
-from ..settings import Auto
+from ..model import Around, Model, Part, median
 from . import explain
 from .algebra import Inverse, dot, mean, mean_known
 from .consensus import Consensus, Solved
@@ -124,7 +123,7 @@ class AutoRows(Model):
 
     def __init__(
         self,
-        settings: Auto,
+        settings: Any,
         d: int,
         names: Sequence[Hashable] = ("",),
         weight: Array = np.zeros(1),  # noqa: B008
@@ -409,15 +408,9 @@ class AutoRows(Model):
         except InputError as error:
             raise PeerError(f"{error}; fix that learner") from None
 
-    def connect(
-        self,
-        names: Sequence[Hashable],
-        near: Sequence[Sequence[Hashable]],
-        weight: Array,
-        degree: Array,
-    ) -> None:
-        self.scale.connect(names, near)
-        self.reweigh(weight, degree)
+    def connect(self, around: Around) -> None:
+        self.scale.connect(around.names, around.near)
+        self.reweigh(around.weight, around.degree)
 
     def adopt(self, messages: Sequence[Mapping[str, Array]], share: float) -> None:
         """Towards those with our scale; one without samples takes theirs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,16 @@ from .. import engines
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
+from ..engines.base import DeviceState
 from ..exchange.edges import NEVER
 from ..exchange.message import Exchange, check_within, most_parameter, within
 from ..learning import first_order, kernels, losses
 from ..learning import hedge as hedging
 from ..learning.first_order import State
-from ..learning.model import Each, Model, Part, median
-from ..learning.settings import Paper
-from .base import DeviceState
+from ..learning.model import Around, Each, Model, Part, median
+
+if TYPE_CHECKING:
+    from .settings import Paper
 
 #: A neighbour's parameters may predict so many times the largest label that we have seen.
 REACH = 1e3
@@ -91,11 +93,10 @@ class PaperRow(Model):
     def __init__(self, settings: Paper, d: int, engine: str, dtype: Float, exchange: Exchange) -> None:
         self.V = kernels.check(settings.draw(d), dtype=dtype)
         self.d, self.dtype, self.exchange = d, self.V.dtype.type, exchange
-        self.rates, self.loss, self.hedge = settings.rates_at(0), settings.loss_function, settings.hedge
-        self.step, self.memory = settings.step, settings.memory
-        self.bounds_labels = settings.outliers == "bound"
+        self.how = settings.algorithm(0)
+        self.rates, self.loss, self.hedge = self.how[:3]
         # Where messages or labels are changed the simulator computes in NumPy, and so must its devices.
-        changes = self.bounds_labels or not exchange.is_plain
+        changes = self.how.bounds_labels or not exchange.is_plain
         self.engine = "numpy" if engine == "auto" and changes else engine
         self.identity = self._identity()
         self.near: dict[Hashable, Sender] = {}
@@ -107,14 +108,13 @@ class PaperRow(Model):
         self._backs: list[Array] = []  # to be taken out of the duals when the round is over
 
     def _identity(self) -> str:
-        loss = self.loss
+        loss, memory = self.loss, self.how.memory
         text = f"{kernels.fingerprint(self.V)} {self.V.dtype} {self.rates} {loss.name} {loss.reg!r} "
         text += f"{loss.delta!r} {self.hedge}"
-        return text + (f" newton {self.memory and float(self.memory)!r}" if self.step == "newton" else "")
+        return text + (f" newton {memory and float(memory)!r}" if self.how.is_second else "")
 
     def _make_device(self) -> engines.Device:
-        setting = self.V, len(self.near), self.rates, self.loss, self.hedge
-        return engines.make_device(self.engine, *setting, self.step, self.memory, self.bounds_labels)
+        return engines.make_device(self.engine, self.V, len(self.near), self.how)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -246,19 +246,13 @@ class PaperRow(Model):
 
     # Neighbours
 
-    def connect(
-        self,
-        names: Sequence[Hashable],
-        near: Sequence[Sequence[Hashable]],
-        weight: Array,
-        degree: Array,
-    ) -> None:
+    def connect(self, around: Around) -> None:
         """A device for as many neighbours as there are now, with the same state."""
-        if not self._is_new and list(near[0]) == list(self.near):
+        if not self._is_new and list(around.near[0]) == list(self.near):
             return
         state = self.device.keep()  # like a missing one, a new one does not pull before it sends
         theta = state.theta if not self._is_new else np.zeros_like(state.theta)
-        self.near = {name: self.near.get(name) or Sender(theta, len(self.V)) for name in near[0]}
+        self.near = {name: self.near.get(name) or Sender(theta, len(self.V)) for name in around.near[0]}
         if self._is_new:  # exactly what a network's engine starts with
             self._is_new, self.device = False, self._make_device()
         else:

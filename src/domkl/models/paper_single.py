@@ -14,14 +14,13 @@ from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
 from ..engines.base import DeviceState
-from ..learner.handed import FAR, HandedPaper
 from ..learning import first_order, kernels
 from ..learning.explain import Function, Usual
 from ..learning.fields import fields_of, set_fields
 from ..learning.first_order import Rates
 from ..learning.losses import probability
-from ..learning.settings import MOST_FREQUENCIES, KernelSpec, Paper
-from . import saved
+from .handed import FAR, HandedPaper
+from .settings import MOST_FREQUENCIES, KernelSpec, Paper
 
 #: The standard deviation that inputs get: with it the paper's bandwidths lie on both sides of typical
 #: distances for one input as well as for a hundred.
@@ -313,7 +312,7 @@ class SinglePaper:
         if not self.V.shape[2]:
             return
         V = kernels.check(self.V, dtype=np.float32)
-        self._device = engines.make_device("auto", V, 0, self.rates, self.loss, "local")
+        self._device = engines.make_device("auto", V, 0, engines.Algorithm(self.rates, self.loss, "local"))
         if kept is not None:
             self._device.resume(kept, [])
         self._predict, self._learn = _predict_with(self._device), _learn_with(self._device)
@@ -375,7 +374,7 @@ def _check_state(spec: KernelSpec, state: Mapping[str, Any], d: int) -> None:
     checks.need(isinstance(rows, np.ndarray) and rows.shape == (n, d), f"rows is not of shape {(n, d)}")
     checks.finite_or_missing("rows", rows)  # inputs may be missing
     for name in ("learnt", "waiting", "due"):
-        saved.check_count(name, state[name])
+        checks.tally(name, state[name])
     checks.need(n < state["due"] <= WAITING, f"{n} samples wait")
     mean, scale = float(state["y_mean"]), float(state["y_scale"])
     checks.need(abs(mean) <= checks.LARGEST and 0 < scale <= checks.LARGEST, "its labels have no scale")

@@ -11,22 +11,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import engines
 from ..base import checks, toml
 from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..base.words import number
-from . import hedge, kernels, losses
-from .first_order import Rates, check_step
-from .losses import Loss
-
-if TYPE_CHECKING:
-    from .auto import AutoRows
-    from .model import Model
+from ..exchange.graph import Graph
+from ..exchange.message import Exchange
+from ..learning import hedge, kernels, losses
+from ..learning.first_order import Rates, check_step
+from ..learning.losses import Loss
+from ..learning.model import Model, ModelMaker
+from ..learning.paper import Algorithm
 
 #: The most parameters of `Auto`: time and memory grow with the square, 20,000 take about 2 GB a learner.
 MOST_SIZE = 20_000
@@ -112,8 +114,61 @@ class RateSpec:
         return dataclasses.replace(Rates.paper(horizon or 1, self.kappa, self.kappa_g), **chosen)
 
 
-@dataclass(frozen=True, repr=False)
-class Auto:
+class Means(NamedTuple):
+    """By what means rows are computed; a model of one's own is not told."""
+
+    engine: str = "auto"
+    threads: int = 1
+    exchange: Exchange = Exchange()
+
+
+#: What suits everywhere.
+PLAIN = Means()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Settings:
+    """What the settings of all models here have in common: they are equal if they are written alike."""
+
+    kind: ClassVar[str]
+
+    def __repr__(self) -> str:
+        texts = []
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, np.ndarray):
+                texts.append(f"{each.name}=<frequencies {value.shape}>")
+            elif value != each.default:
+                texts.append(f"{each.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(texts)})"
+
+    def __eq__(self, other: object) -> bool:
+        return self.table == getattr(other, "table", None)
+
+    def __hash__(self) -> int:
+        return hash(repr(self.table))
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """As JSON and TOML hold them; of given frequencies, their fingerprint."""
+        about: dict[str, Any] = {"kind": self.kind}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, KernelSpec | RateSpec | Rates):
+                value = {key: _plain(v) for key, v in dataclasses.asdict(value).items() if v is not None}
+            elif isinstance(value, Loss):
+                value = {"name": value.name, "reg": value.reg, "delta": value.delta}
+            elif isinstance(value, tuple):
+                value = _plain(value)
+            elif isinstance(value, np.ndarray):
+                value = {"fingerprint": kernels.fingerprint(value), "shape": list(value.shape)}
+            if value is not None:
+                about[field.name] = value
+        return about
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Auto(Settings):
     """The learner with nothing to tune; see docs/auto.md.
 
     Parameters
@@ -158,9 +213,6 @@ class Auto:
     outliers: str = "bound"
     bounds: tuple[float, float] | None = None
 
-    def __repr__(self) -> str:
-        return _shown(self)
-
     def __post_init__(self) -> None:
         checks.one_of("outliers", self.outliers, ("bound", "keep"))
         checks.count("size", self.size, least=16, most=MOST_SIZE)
@@ -171,11 +223,6 @@ class Auto:
         object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, self._loss()))
 
     @property
-    def table(self) -> dict[str, Any]:
-        """As JSON and TOML hold it."""
-        return describe(self)
-
-    @property
     def loss_function(self) -> Loss:
         """The loss as an object."""
         return self._loss()._replace(bounds=self.bounds)
@@ -183,13 +230,17 @@ class Auto:
     def _loss(self) -> Loss:
         return losses.classes() if self.loss == "classes" else losses.get(self.loss)
 
-    def make(self, J: int, d: int, dtype: Float, m: int = 1, kind: type[AutoRows] | None = None) -> Model:
-        """J rows for samples of d inputs and m targets, called 0, 1 .. until they are connected; of a `kind`
-        if given."""
-        from .auto import AutoRows
+    def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = PLAIN) -> Model:
+        """J rows for samples of d inputs and m targets, called 0, 1 .. until they are connected."""
+        from ..learning.auto import AutoRows
 
-        made = (kind or AutoRows)(self, d, range(J), np.zeros(J), np.zeros(J), dtype, m)
-        alike = {name: value for name, value in describe(self).items() if name not in self.OWN}
+        kind: Callable[..., AutoRows] = AutoRows
+        if self.loss != "classes" and means.engine != "mpi" and engines.chosen(means.engine) == "native":
+            from ..engines.native_auto import NativeAuto
+
+            kind = partial(NativeAuto, threads=means.threads)
+        made = kind(self, d, range(J), np.zeros(J), np.zeros(J), dtype, m)
+        alike = {name: value for name, value in self.table.items() if name not in self.OWN}
         made.identity, made.must_match = f"{alike} {d} {m} {np.dtype(dtype)}", ALIKE
         return made
 
@@ -203,7 +254,7 @@ class Auto:
 
     def weight_names(self) -> list[str]:
         """What its weights belong to: experts."""
-        from .auto import EXPERT_NAMES
+        from ..learning.auto import EXPERT_NAMES
 
         return list(EXPERT_NAMES)
 
@@ -212,9 +263,16 @@ class Auto:
         """`d` itself if a sample may have so many inputs."""
         return checks.count("the number of inputs", d, most=MOST_INPUTS)
 
+    @staticmethod
+    def handed_class() -> type[Any]:
+        """What a taught model is in a file."""
+        from .handed import HandedAuto
+
+        return HandedAuto
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Paper:
+class Paper(Settings):
     """The paper's learner: one online ADMM for each kernel of a dictionary, and Hedge over the kernels.
 
     Parameters
@@ -253,9 +311,6 @@ class Paper:
     outliers: str = "keep"
     bounds: tuple[float, float] | None = None
 
-    def __repr__(self) -> str:
-        return _shown(self)
-
     def __post_init__(self) -> None:
         if self.kernels is not None and not isinstance(self.kernels, KernelSpec):
             dtype = np.result_type(self.kernels) if isinstance(self.kernels, np.ndarray) else np.float64
@@ -277,17 +332,6 @@ class Paper:
                 "outliers is 'bound'; expected step='newton' and targets that are no classes with it; "
                 "leave outliers out"
             )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Paper) and describe(self) == describe(other)
-
-    def __hash__(self) -> int:
-        return hash(repr(describe(self)))
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """As JSON and TOML hold it."""
-        return describe(self)
 
     @property
     def loss_function(self) -> Loss:
@@ -317,6 +361,35 @@ class Paper:
             return (self.kernels or KernelSpec()).draw(d, trial)
         return kernels.check(self.kernels, d, np.asarray(self.kernels).dtype)
 
+    def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = PLAIN) -> Model:
+        """The row of one device; those of a network are in `make_network`."""
+        from .paper_row import PaperRow
+
+        self.refuse_targets(m)
+        checks.count("J", J, most=1)
+        return PaperRow(self, d, means.engine, dtype, means.exchange)
+
+    def make_network(self, graph: Graph, d: int, T: int, how: Any, m: int) -> Any:
+        """A whole network, which an engine computes by blocks of rounds: a `simulator.driver.Stepper`."""
+        from .paper_network import PaperNetwork
+
+        self.refuse_targets(m)
+        return PaperNetwork(self, graph, d, T, how)
+
+    @staticmethod
+    def single_class() -> type[Any]:
+        """One device that grows inputs and scales them: a `faces.Single`."""
+        from .paper_single import SinglePaper
+
+        return SinglePaper
+
+    @staticmethod
+    def handed_class() -> type[Any]:
+        """What a taught model is in a file."""
+        from .handed import HandedPaper
+
+        return HandedPaper
+
     @staticmethod
     def refuse_targets(m: int) -> None:
         """Refuse more targets than one."""
@@ -333,6 +406,11 @@ class Paper:
         spec = KernelSpec() if self.kernels is None else self.kernels
         return [f"σ² = {number(each)}" for each in spec.sigma2] if isinstance(spec, KernelSpec) else []
 
+    def algorithm(self, T: int) -> Algorithm:
+        """How learners step on a stream of T rounds."""
+        how = self.hedge, self.step, self.memory, self.outliers == "bound"
+        return Algorithm(self.rates_at(T), self.loss_function, *how)
+
     def rates_at(self, T: int) -> Rates:
         """The rates for a stream of T rounds (0 where its length is unknown)."""
         if isinstance(self.rates, Rates):
@@ -340,47 +418,35 @@ class Paper:
         return (self.rates or RateSpec()).at(T)
 
 
-def _shown(model: Any) -> str:
-    """A model's settings that are not the defaults; of frequencies, how many."""
-    texts = []
-    for each in dataclasses.fields(model):
-        value = getattr(model, each.name)
-        if isinstance(value, np.ndarray):
-            texts.append(f"{each.name}=<frequencies {value.shape}>")
-        elif value != each.default:
-            texts.append(f"{each.name}={value!r}")
-    return f"{type(model).__name__}({', '.join(texts)})"
-
-
-#: Any model's settings.
+#: Settings of the models here.
 ModelSettings: TypeAlias = "Auto | Paper"
+#: What files and the command line call them.
 KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
 
 
 def check_model(model: Any) -> Any:
     """`model` itself if it is a model's settings: `Auto`, `Paper`, or an object that makes a model's rows."""
-    is_maker = callable(getattr(model, "make", None)) and not isinstance(model, type)
-    if is_maker or type(model) in KINDS.values():
+    if callable(getattr(model, "make", None)) and not isinstance(model, type):
         return model
-    raise InputError(f"model is {model!r}; expected domkl.Auto(...) or domkl.Paper(...); write one of them")
+    raise InputError(
+        f"model is {checks.short(model)}; expected domkl.Auto(...) or domkl.Paper(...); write one of them"
+    )
 
 
-def describe(model: ModelSettings) -> dict[str, Any]:
-    """A model's settings as JSON and TOML hold them; of given frequencies, their fingerprint."""
-    about: dict[str, Any] = {"kind": model.kind}
-    for field in dataclasses.fields(model):
-        value = getattr(model, field.name)
-        if isinstance(value, KernelSpec | RateSpec | Rates):
-            value = {key: _plain(v) for key, v in dataclasses.asdict(value).items() if v is not None}
-        elif isinstance(value, Loss):
-            value = {"name": value.name, "reg": value.reg, "delta": value.delta}
-        elif isinstance(value, tuple):
-            value = _plain(value)
-        elif isinstance(value, np.ndarray):
-            value = {"fingerprint": kernels.fingerprint(value), "shape": list(value.shape)}
-        if value is not None:
-            about[field.name] = value
-    return about
+def make_rows(
+    settings: ModelMaker,
+    J: int,
+    d: int,
+    dtype: Float,
+    m: int = 1,
+    means: Means = PLAIN,
+) -> Model:
+    """J rows of any model; one that has engines is told by what means."""
+    make: Callable[..., Model] = settings.make
+    if getattr(settings, "has_engines", False):
+        return make(J, d, dtype, m, means)
+    engines.refuse_choice(means.engine)
+    return make(J, d, dtype, m)
 
 
 def _plain(value: Any) -> Any:
