@@ -140,12 +140,6 @@ def first_sample(self: Scale, row: int, own: Any, count: int, made: Any) -> Any:
     return joint(self, row, own, max(count, 2), made)
 
 
-def with_argument(cls: type, name: str, value: Any) -> Patches:
-    """The class with another value of an argument of its constructor."""
-    begin = cls.__init__  # type: ignore[misc]
-    return [(cls, "__init__", lambda self, *args, **more: begin(self, *args, **{**more, name: value}))]
-
-
 joint = Scale._joint
 CORRELATION: Patches = [
     (Echo, "weight", property(lambda self: np.ones(len(self.age)))),
@@ -172,10 +166,6 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "spread": lambda: always(Scale, "spread", 0),
     "first sample": lambda: [(Scale, "_joint", first_sample)],
     "told again": lambda: [(Scale, "compare", lambda self, heard, unlike: None)],
-    "share": lambda: always(Mixer, "share", 1e-12),
-    "most": lambda: always(Mixer, "most", 1e9),
-    "few inputs": lambda: with_argument(Features, "sees", (0,)),
-    "bandwidths": lambda: with_argument(Features, "variances", (0.3,)),
     "recheck": lambda: [(Guard, "recheck", no_recheck)],
     "leave-one-out": lambda: [(Trust, "renew", lambda self, row, Z, y, own: self.reset(row))],
     "forgotten errors": lambda: [(AutoRows, "_forget_errors", lambda self, j: None)],
