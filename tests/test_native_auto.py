@@ -19,12 +19,22 @@ if available():
 
 from domkl.engines.native_auto import NativeAuto
 from domkl.models.settings import Means, make_rows
+from domkl.simulator.driver import connected
 
 
-def rounds(kind, settings, X, y, graph="ring", delay=0, dtype=np.float64, each=None):
+class Liars(Network):
+    """Device 0 sends another sign."""
+
+    def delivered(self, own):
+        theta = own["theta"].copy()
+        theta[0] *= -1
+        return {**own, "theta": theta}
+
+
+def rounds(kind, settings, X, y, graph="ring", delay=0, dtype=np.float64, each=None, network=Network):
     """Every round's predictions, whole and apart (T, 2, J, m), and the rows."""
     J, T, d = X.shape
-    network = Network(as_graph(graph, J), Exchange())
+    network = network(as_graph(graph, J), Exchange())
     near = network.neighbours
     rows = kind(settings, d, network.graph.names, near.weight, near.deg, dtype, y.shape[2])
     found, waiting = [], []
@@ -69,6 +79,85 @@ def test_it_predicts_what_numpy_does(seed):
     np.testing.assert_allclose(found, expected, rtol=0, atol=close * np.ptp(y))
     assert native.restarts.tolist() == numpy.restarts.tolist()
     assert native.restarts.min() > 0
+
+
+def test_it_does_not_believe_whom_numpy_does_not():
+    X, y = stream(2, 4, 200, 3, 1)
+    expected, numpy = rounds(AutoRows, domkl.Auto(size=60), X, y, "complete", network=Liars)
+    found, native = rounds(NativeAuto, domkl.Auto(size=60), X, y, "complete", network=Liars)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.ptp(y))
+    np.testing.assert_allclose(native.consensus.lam, numpy.consensus.lam, atol=1e-9)
+
+
+def simulated(engine, X, y, graph, pieces=(), dtype=np.float64, threads=1):
+    """A network's stream in pieces of so many rounds, or round by round: predictions, those alone and gaps
+    (T, 3, J, m), the rows and the network."""
+    network = Network(as_graph(graph, len(X)), Exchange())
+    rows = connected(domkl.Auto(size=60), X.shape[2], network, dtype, y.shape[2], Means(engine, threads))
+    found, start = [], 0
+    for piece in pieces:
+        seen = rows.rounds(X[:, start : start + piece], y[:, start : start + piece], network)
+        found += [*np.stack([seen.y_hat, seen.alone, seen.gaps[..., 0]]).transpose(2, 0, 1, 3)]
+        start += piece
+    for t in range(start, X.shape[1]):
+        prediction = rows.predict(X[:, t])
+        gaps = rows.gaps(prediction, network.around)[..., 0]
+        found.append([prediction.y_hat, rows.alone(prediction), gaps])
+        rows.merge(network.exchange_round(rows, rows.learn(prediction, y[:, t])))
+    return np.array(found), rows, network
+
+
+def turning(seed, J, m):
+    """A stream in which nobody can believe device 0 for a while."""
+    X, y = stream(seed, J, 330, 3, m)
+    y[0, 100:140] *= -1
+    return X, y
+
+
+@pytest.mark.parametrize("loss", ["squared", "classes"])
+@pytest.mark.parametrize("J", [1, 3])
+def test_missing_labels_weights_and_classes_are_learnt_as_in_numpy(J, loss):
+    X, y = stream(7, J, 250, 3, 3)
+    rng = np.random.default_rng(0)
+    y = np.eye(3)[y.argmax(-1)] if loss == "classes" else y
+    y[rng.random(y.shape) < 0.2] = np.nan
+    y[0, 50:60] = np.nan
+    weights = rng.integers(0, 3, (250, J)).astype(float)
+    found = []
+    for engine in ("numpy", "native"):
+        network = Network(as_graph("path", J), Exchange())
+        rows = connected(domkl.Auto(size=60, loss=loss), 3, network, np.float64, 3, Means(engine))
+        for t in range(250):
+            prediction = rows.predict(X[:, t])
+            found.append(prediction.y_hat)
+            weight = weights[t] if t > 150 else None
+            rows.merge(network.exchange_round(rows, rows.learn(prediction, y[:, t], None, weight)))
+    expected, found = np.reshape(found, (2, -1))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.nanmax(np.abs(y)))
+
+
+@pytest.mark.parametrize(("graph", "J", "m"), [("ring", 5, 1), ("complete", 7, 2), ("star", 4, 1)])
+def test_a_network_at_once_is_that_of_numpy(graph, J, m):
+    X, y = turning(J, J, m)
+    expected, numpy, slow = simulated("numpy", X, y, graph)
+    found, native, fast = simulated("native", X, y, graph, [1, 99, 230])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.ptp(y))
+    np.testing.assert_allclose(native.consensus.lam, numpy.consensus.lam, atol=1e-9)
+    np.testing.assert_allclose(fast.duals.dual, slow.duals.dual, atol=1e-8)
+    assert fast.used.tolist() == slow.used.tolist()
+    assert 0 < np.nanmin(fast.trust) < 1
+    assert (fast.judged, fast.sent, fast.bytes) == (slow.judged, slow.sent, slow.bytes)
+    assert [ends.tolist() for ends in fast.duals.ends] == [ends.tolist() for ends in slow.duals.ends]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_network_at_once_has_the_bits_of_messages_in_numpy(dtype):
+    X, y = turning(3, 4, 2)
+    y[np.random.default_rng(0).random(y.shape) < 0.1] = np.nan
+    expected, alike, _ = simulated("native", X, y, "complete", dtype=dtype)
+    found, rows, _ = simulated("native", X, y, "complete", [40] * 8, dtype=dtype, threads=2)
+    assert found[:, :2].tolist() == expected[:, :2].tolist()
+    assert rows.consensus.lam.tolist() == alike.consensus.lam.tolist()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -18,12 +18,16 @@ LARGEST = 1e100
 NARROWEST = 1e-200
 #: Characters of a value that an error shows.
 LONGEST_SHOWN = 80
+#: What most arrays are already.
+DOUBLE = np.dtype(np.float64)
 #: Names that an error lists: those of a file may be many.
 MOST_SHOWN = 40
 
 
 def floats(name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Array:
     """`value` as a float array, or an error that names `name`."""
+    if type(value) is np.ndarray and value.dtype is DOUBLE and dtype is np.float64:
+        return value
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"{name} has masked values; expected numbers only; fill or drop them first")
     try:
@@ -47,7 +51,7 @@ def float_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 def finite_or_missing(name: str, value: Array) -> Array:
     """`value` itself if no number in it is infinite or too large to square; NaN is a missing one."""
-    if _fits(value):  # without NaN, which is usual
+    if fits(value):  # without NaN, which is usual
         return value
     if np.isinf(value).any():
         raise InputError(
@@ -59,8 +63,13 @@ def finite_or_missing(name: str, value: Array) -> Array:
     return value
 
 
-def _fits(value: Array) -> bool:
+def fits(value: Array) -> bool:
     """Whether all of it is a number of at most `LARGEST`, up or down."""
+    # A sum of squares below that has no larger terms; for a sample it takes a tenth of the time.
+    if value.flags.c_contiguous:
+        flat = value.reshape(-1)
+        if float(flat.dot(flat)) <= LARGEST * LARGEST:
+            return True
     return float(value.max(initial=0.0)) <= LARGEST and float(value.min(initial=0.0)) >= -LARGEST
 
 
@@ -78,7 +87,7 @@ def finite(name: str, value: Array, first: int = 0, learners: npt.NDArray[np.int
     `first` is the round that a block (J, B, ...) begins with, `learners` are its rows where they are not
     all, so that the place is reported in the whole stream.
     """
-    if _fits(value):
+    if fits(value):
         return value
     where = [int(i) for i in np.argwhere(~(np.abs(value, dtype=np.float64) <= LARGEST))[0]]
     found = value[tuple(where)]

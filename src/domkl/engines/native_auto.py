@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.types import Array
+from ..exchange.network import Network
 from ..learning.auto.algebra import Inverse
 from ..learning.auto.consensus import Solved
 from ..learning.auto.model import LOCAL, WHOLE, AutoRows, Mixed, Prediction
@@ -82,11 +83,7 @@ class Predicted:
 
     def __init__(self, rows: NativeAuto, x: Array, flat: Array) -> None:
         self.rows, self.x, self.flat, self.has_apart = rows, x, flat, not rows.is_lone
-
-    @property
-    def y_hat(self) -> Array:
-        J, m = self.rows.J, self.rows.m
-        return self.flat[: J * m].reshape(J, m)
+        self.y_hat = flat[: rows.J * rows.m].reshape(rows.J, rows.m)
 
     @cached_property
     def _mixtures(self) -> tuple[Mixed, Mixed]:
@@ -122,15 +119,20 @@ class NativeAuto(AutoRows):
 
     def _bind(self) -> None:
         """Let the extension work on the arrays of now."""
+        self._is_lone = not self.consensus.degree.any()
         numbers: dict[str, float] = {"J": self.J, "d": self.d, "m": self.m, "is_lone": self.is_lone}
         numbers["largest"] = self.largest
-        numbers["bounds_labels"] = self._bounds_labels
+        numbers["bounds_labels"], numbers["has_classes"] = self._bounds_labels, self.loss.name == "classes"
         numbers["forgets"] = self.settings.forgetting == "auto"
         make = _engine.Round64 if np.dtype(self.dtype) == np.float64 else _engine.Round32
         concepts = {**self._concepts(), "features": self.features, **numbers}
         matrices = cast(Matrices, self.consensus.Q).many
         self.native = make(concepts, matrices, isa=_engine.best(), threads=self.threads)
         self._open: Predicted | None = None  # the prediction that the extension can learn from
+
+    @property
+    def is_lone(self) -> bool:
+        return self._is_lone
 
     @property
     def is_scaled(self) -> bool:
@@ -155,19 +157,21 @@ class NativeAuto(AutoRows):
     def learn(
         self, prediction: Any, y: Array, earlier: Any = None, weight: Array | None = None
     ) -> dict[str, Array]:
-        if isinstance(prediction, Predicted) and weight is None and not np.isnan(y).any():
-            self._learn(prediction, y, *self._past(prediction if earlier is None else earlier))
+        if isinstance(prediction, Predicted):
+            past = self._past(prediction if earlier is None else earlier)
+            self._learn(prediction, y, *past, weight)
             return self._message()
-        if isinstance(prediction, Predicted):  # weights and missing labels are for the NumPy form
-            earlier = prediction if earlier is None else earlier
-            prediction = super().predict(prediction.x)
         sent = super().learn(prediction, y, earlier, weight)
         self._bind()
         return sent
 
-    def _learn(self, prediction: Predicted, y: Array, flat: Array, has_apart: bool) -> None:
+    def _learn(
+        self, prediction: Predicted, y: Array, flat: Array, has_apart: bool, weight: Array | None = None
+    ) -> None:
         self.keep(prediction)
-        if self.native.learn(prediction.x, np.ascontiguousarray(y, np.float64), flat, has_apart):
+        y = np.ascontiguousarray(y, np.float64)
+        weight = weight if weight is None else np.ascontiguousarray(weight, np.float64)
+        if self.native.learn(prediction.x, y, weight, flat, has_apart):
             self._publish()
         self._open, self.has_learnt = None, True
 
@@ -196,8 +200,6 @@ class NativeAuto(AutoRows):
         return Mixed(*found[:4]), Mixed(*found[4:])
 
     def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
-        if np.isnan(self.trust.y).any():  # missing labels are for the NumPy form
-            return super().believes(who, sent)
         alike = self.noted(who, sent)
         used = np.empty(alike.shape, bool)
         theta = np.ascontiguousarray(sent["theta"], self.dtype)
@@ -236,7 +238,7 @@ class NativeAuto(AutoRows):
 
     def _finish(self, due: int) -> None:
         """End a round as `merge` does, where something is due."""
-        if not due and not self.heard.any():
+        if not due and (self._is_lone or not self.heard.any()):
             self.has_learnt = False
             return
         begins = self._restart() if due & _engine.RESTART else np.zeros(self.J, bool)
@@ -247,10 +249,10 @@ class NativeAuto(AutoRows):
         if due & _engine.TAKE or begins.any():
             self._rebuild_where(begins)
 
-    # Rounds without neighbours
+    # Rounds at once
 
     def learn_alone(self, prediction: Any, y: Array) -> bool:
-        if not self.is_lone or np.isnan(y).any():
+        if not self.is_lone:
             return False
         if isinstance(prediction, Predicted):
             self._learn(prediction, y, prediction.flat, False)
@@ -260,34 +262,65 @@ class NativeAuto(AutoRows):
             super().merge({})
         return True
 
-    def rounds(self, X: Array, y: Array) -> Predictions | None:
-        if not self.is_lone or np.isnan(y).any():
+    def rounds(self, X: Array, y: Array, network: Network | None = None) -> Predictions | None:
+        if network is None and not self.is_lone:
             return None
         x, y = (np.ascontiguousarray(part.swapaxes(0, 1), np.float64) for part in (X, y))
-        found, t = np.empty((len(x), self.native.size)), 0
+        found, gaps, t = np.empty((len(x), self.native.size)), np.zeros(y.shape), 0
         while t < len(x):
-            if not self.is_scaled:
-                prediction = super().predict(x[t])
+            if self._has_news(network):
+                prediction = self.predict(x[t])
                 found[t] = self._past(prediction)[0]
-                self.learn_alone(prediction, y[t])
+                if network is not None:
+                    gaps[t] = self.gaps(prediction, network.around)[..., 0]
+                if not self.learn_alone(prediction, y[t]):
+                    self._exchange(network, self.learn(prediction, y[t]))
                 t += 1
-                continue
-            t, due = self.native.advance(x, y, found, t)
-            self.has_learnt = True
-            if due & _engine.PUBLISH:
-                self._publish()
-                self._close()
             else:
-                self._finish(due)
+                t = self._advance(x, y, found, gaps, t, network)
         self._open = None
-        return self._seen(found)
+        return self._seen(found, gaps)
 
-    def _seen(self, found: Array) -> Predictions:
+    def _has_news(self, network: Network | None) -> bool:
+        """Whether the coming round is unlike others: without a scale that all neighbours have, or with news
+        of one."""
+        if self.is_lone or network is None:
+            return not self.is_scaled
+        number, near = self.scale.number, network.neighbours
+        is_alike = bool((number[near.rows] == number[near.senders]).all())
+        return not self.is_scaled or any(self.scale.news) or not is_alike
+
+    def _advance(self, x: Array, y: Array, found: Array, gaps: Array, t: int, network: Any) -> int:
+        """Rounds in the extension, from round t on, until something is due; then that."""
+        first = t
+        if not self.is_lone:
+            self.native.link({"consensus": self.consensus, "largest": self.largest, **network.opened(self)})
+        t, due = self.native.advance(x, y, found, gaps, t)
+        self.has_learnt, is_open = True, bool(due & _engine.PUBLISH)
+        if not self.is_lone:
+            network.count(self, t - first - is_open)
+            if t - first > is_open:
+                self.scale.compare(self.consensus.degree > 0, np.zeros(self.J, bool))
+        if not is_open:
+            self._finish(due)
+            return t
+        self._publish()
+        if self.is_lone:
+            self._close()
+        else:
+            self._exchange(network, self._message())
+        return t
+
+    def _exchange(self, network: Any, outgoing: Mapping[str, Array]) -> None:
+        self.merge(network.exchange_round(self, outgoing))
+
+    def _seen(self, found: Array, gaps: Array) -> Predictions:
         """What was predicted, from predictions one after the other."""
         J, m, E = self.J, self.m, len(WHOLE) + 1
         experts = found[:, J * m : J * m * (1 + E)].reshape(-1, J, m, E)
-        y_hat = found[:, : J * m].reshape(-1, J, m).swapaxes(0, 1)
-        return Predictions(y_hat, y_hat, experts.swapaxes(0, 1))
+        apart = 0 if self.is_lone else J * m * (E + 4)
+        y_hat, alone = (found[:, k : k + J * m].reshape(-1, J, m).swapaxes(0, 1) for k in (0, apart))
+        return Predictions(y_hat, alone, experts.swapaxes(0, 1), gaps[..., None].swapaxes(0, 1))
 
     def _close(self) -> None:
         self._open = None

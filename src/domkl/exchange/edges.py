@@ -7,6 +7,7 @@ neighbour received its own. The neighbour's next update shows that; if it did no
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -196,10 +197,14 @@ class NetworkDuals:
         self.ends.moved[which] = self.ends.before[which] = NEVER
         self.hoping &= ~which
 
+    def begin(self, shape: tuple[int, ...], dtype: Any) -> None:
+        """Make room for duals of this shape, where there is none."""
+        if self.dual.shape[1:] != shape:
+            self.dual, self.settled = np.zeros((2, len(self.rows), *shape), dtype)
+
     def move(self, moving: Flags, own: Array, received: Array) -> None:
         """The duals' step of a round, from the own (J, P, K) and the received parameters (E, P, K)."""
-        if self.dual.shape != received.shape:
-            self.dual = np.zeros_like(received)
+        self.begin(received.shape[1:], received.dtype)
         by = np.asarray(self.weight[:, None, None], own.dtype) * (own[self.rows] - received)
         self.settled, dual = self.dual, self.dual + by
         self.dual = dual if moving.all() else np.where(moving[:, None, None], dual, self.dual)
@@ -210,8 +215,9 @@ class NetworkDuals:
 
     def state(self) -> dict[str, Any]:
         """Everything between two rounds, by name."""
-        own = {name: getattr(self, name) for name in self.FIELDS}
-        return {**own, "ends": self.ends._asdict()}
+        own = {name: copy.copy(getattr(self, name)) for name in self.FIELDS}
+        ends = {name: values.copy() for name, values in self.ends._asdict().items()}
+        return {**own, "ends": ends}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`, over the same graph."""

@@ -62,8 +62,7 @@ class Network:
         layout, own = layout_of(model.parts), dict(outgoing)
         for part in layout.wide:
             own[part.name] = self.exchange.outgoing(outgoing[part.name], model.largest)
-        if self.graph.J > 1:
-            self._count(layout)
+        self._count(layout, 1)
         sent = self.delivered(own)
         if model.judges and self.graph.J > 1:
             incoming = self._combine_judged(model, layout, own, sent)
@@ -151,8 +150,24 @@ class Network:
         for name in self.COUNTS:
             setattr(self, name, state[name])
 
-    def _count(self, layout: Layout) -> None:
+    def opened(self, model: Model) -> dict[str, Any]:
+        """What an engine that exchanges messages by itself works on, in place, from this round on."""
+        duals = self.duals
+        duals.restart(model.restarts)
+        duals.begin(model.parts[0].shape, model.dtype)
+        parts = {"network": self, "near": self.neighbours, "duals": duals, "ends": duals.ends}
+        return {"E": len(duals.rows), **parts}
+
+    def count(self, model: Model, rounds: int) -> None:
+        """That engine has been through so many rounds."""
+        self.duals.round += rounds
+        self.judged += rounds
+        self._count(layout_of(model.parts), rounds)
+
+    def _count(self, layout: Layout, rounds: int) -> None:
+        if self.graph.J == 1:
+            return
         wide, small = layout.sizes
         more = 1  # the degree
-        self.sent += wide + small + more
-        self.bytes += wide * np.dtype(self.exchange.payload).itemsize + 8 * (small + more)
+        self.sent += rounds * (wide + small + more)
+        self.bytes += rounds * (wide * np.dtype(self.exchange.payload).itemsize + 8 * (small + more))

@@ -391,12 +391,12 @@ class _OneDevice:
         return self.single.handed(names)
 
     def predict(self, x: npt.ArrayLike) -> Array:
-        return np.reshape(self.single.predict(self._sample(x)), (1, -1))
+        return np.array(self.single.predict(self._sample(x)), ndmin=2)
 
     def learn(self, x: npt.ArrayLike, y: Array) -> Array:
         """Learn a sample with its labels (1, m); returns the errors of the prediction before. (1, m)"""
         sample, labels = self._sample(x), losses.labels(self.loss, y)
-        errors = np.reshape(self.single.predict(sample), (1, -1)) - labels
+        errors = np.array(self.single.predict(sample), ndmin=2) - labels
         self.single.learn(sample, given(labels))
         return errors
 

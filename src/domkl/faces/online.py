@@ -88,8 +88,7 @@ class OnlineRows:
         prediction, labels = self._predict(X), checks.finite_or_missing("y", checks.floats("y", y))
         checks.shape("y", labels, (self.rows.J, self.rows.m), "give one label for each learner and target")
         labels = losses.labels(self.rows.loss, labels)
-        plain = weight is None and not np.isnan(labels).any()
-        if not (plain and self.rows.learn_alone(prediction, labels)):
+        if weight is not None or not self.rows.learn_alone(prediction, labels):
             counts = None if weight is None else np.asarray(weight)
             outgoing = self.rows.learn(prediction, labels, None, counts)
             self.rows.merge(self.network.exchange_round(self.rows, outgoing))
@@ -194,7 +193,7 @@ class SingleRows:
     def learn(self, x: Array, y: Any, weight: float = 1.0) -> None:
         """Learn a sample, which counts as often as `weight` says."""
         if self.online is not None:
-            self.online.learn(_finite(x)[None], np.reshape(y, (1, -1)), None if weight == 1 else [weight])
+            self.online.learn(_finite(x)[None], np.array(y, ndmin=2), None if weight == 1 else [weight])
 
     def predict_dict(self, x: dict[Any, Any]) -> float | None:
         """None: it needs an array."""
@@ -248,6 +247,4 @@ class SingleRows:
 
 def _finite(x: Array) -> Array:
     """Inputs that are infinite, or too large to be squared, count as missing."""
-    if np.abs(x).max() <= checks.LARGEST:
-        return x
-    return np.where(np.abs(x) <= checks.LARGEST, x, np.nan)
+    return x if checks.fits(x) else np.where(np.abs(x) <= checks.LARGEST, x, np.nan)

@@ -78,6 +78,7 @@ class Predictions(NamedTuple):
     y_hat: Array  # (J, B, m)
     alone: Array  # (J, B, m) as `Model.alone`
     models: Array  # (J, B, m, P) as `Model.models`
+    gaps: Array  # (J, B, m, P) as `Model.gaps`
 
 
 class Watched(NamedTuple):
@@ -149,9 +150,10 @@ class Model(ABC):
         """The rest of a round where nobody has neighbours, at once; False where it needs an exchange."""
         return False
 
-    def rounds(self, X: Array, y: Array) -> Predictions | None:
-        """Rounds (J, B, d) with labels (J, B, m) where nobody has neighbours, at once; None where they need
-        `predict`, `learn`, an exchange and `merge` each."""
+    def rounds(self, X: Array, y: Array, network: Any = None) -> Predictions | None:
+        """Rounds (J, B, d) with labels (J, B, m) at once, over a network whose messages all arrive as they
+        are, None where nobody has neighbours; None where they need `predict`, `learn`, an exchange and
+        `merge` each."""
         return None
 
     @property

@@ -184,8 +184,8 @@ class Rounds:
         means = Means(how.engine, how.threads, how.exchange)
         self.model = connected(settings, d, self.network, how.dtype, m, means)
         self.is_plain = not how.delay and how.exchange.is_plain
-        by_blocks = self.is_plain and graph.J == 1
-        self.most_rounds = (min(256, max(1, T // 200)) if by_blocks else 1) if how.is_followed else ALL
+        pace = min(256, max(1, T // 200)) if self.is_plain else 1
+        self.most_rounds = pace if how.is_followed else ALL
         form = (graph.J, m)
         self.sums, self.labels, self.alone = Sums.zero(*form, 1), np.zeros(form), np.zeros(form)
         self.waiting: deque[tuple[Array, Any, Array]] = deque()
@@ -224,7 +224,7 @@ class Rounds:
 
     def advance(self, X: Array, y: Array, first: int) -> Watched:
         weights = self.model.weights
-        found = self.model.rounds(X, y) if self.is_plain else None
+        found = self.model.rounds(X, y, self.network) if self.is_plain else None
         if found is not None:
             self.learnt += X.shape[1]
             self._count_all(found, y)
@@ -247,12 +247,14 @@ class Rounds:
         return prediction.y_hat, alone
 
     def _count_all(self, found: Predictions, y: Array) -> None:
-        """The same for rounds without neighbours, who have no gaps."""
-        squares = ((found.y_hat - y) ** 2).sum(1), ((found.models - y[..., None]) ** 2).sum(1)
-        more = squares[0], 0.0, squares[1], 0.0
+        """The same for rounds that were gone through at once."""
+        known, gaps = ~np.isnan(y), found.gaps
+        missed = np.where(known, found.y_hat - y, 0)
+        each = np.where(known[..., None], found.models - y[..., None], 0)
+        more = ((part**2).sum(1) for part in (missed, gaps.mean(-1), each, gaps))
         self.sums = Sums(*(total + part for total, part in zip(self.sums, more, strict=True)))
-        self.labels = self.labels + y.shape[1]
-        self.alone = self.alone + ((found.alone - y) ** 2).sum(1)
+        self.labels = self.labels + known.sum(1)
+        self.alone = self.alone + (np.where(known, found.alone - y, 0) ** 2).sum(1)
 
     def _count(self, prediction: Any, y: Array) -> Array:
         """Add up errors, of labels that are known, and gaps; what own samples only predicted."""

@@ -1,4 +1,6 @@
 // Rounds of `Auto` for Python: they work in place on the arrays of its concepts, which they keep alive.
+#include <nanobind/stl/optional.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,9 +67,10 @@ template <class T> class RoundHandle {
         check(x, J * d), check(prediction, size());
         round->predict(x.data(), prediction.data());
     }
-    int learn(In<double> x, In<double> y, In<double> past, bool has_apart) {
+    int learn(In<double> x, In<double> y, std::optional<In<double>> weight, In<double> past, bool has_apart) {
         check(x, J * d), check(y, J * m), check(past, size());
-        return round->learn(x.data(), y.data(), past.data(), has_apart);
+        if (weight) check(*weight, J);
+        return round->learn(x.data(), y.data(), weight ? weight->data() : nullptr, past.data(), has_apart);
     }
     // Arrays are (R,), (R, n, m, K), (R, n) and (R, n).
     void judge(In<int64_t> who, In<T> theta, In<bool> able, Out<bool> used) {
@@ -88,16 +91,22 @@ template <class T> class RoundHandle {
         return round->merge({near.data(), moved.data(), mean.data(), moving.data(), weight.data()},
                             has_learnt);
     }
-    nb::tuple advance(In<double> x, In<double> y, Out<double> predictions, int64_t first) {
+    void link(nb::dict network) {
+        PythonFields fields(network);
+        round->link(fields);
+        linked = std::move(fields.kept);
+    }
+    nb::tuple advance(In<double> x, In<double> y, Out<double> predictions, Out<double> gaps, int64_t first) {
         require(x.ndim() == 3 && x.size() > 0, "x must be (n, J, d)");
         const int64_t n = int64_t(x.shape(0));
-        check(x, n * J * d), check(y, n * J * m), check(predictions, n * size());
+        check(x, n * J * d), check(y, n * J * m), check(predictions, n * size()), check(gaps, n * J * m);
         require(first >= 0 && first < n, "the first round is not in the block");
-        const Progress done = round->advance(n - first, x.data() + first * J * d, y.data() + first * J * m,
-                                             predictions.data() + first * size());
+        const Progress done =
+            round->advance(n - first, x.data() + first * J * d, y.data() + first * J * m,
+                           predictions.data() + first * size(), gaps.data() + first * J * m);
         return nb::make_tuple(first + done.rounds, done.due);
     }
-    int close(bool has_learnt) { return round->merge({}, has_learnt); }
+    int close(bool has_learnt) { return round->close(has_learnt); }
 
   private:
     template <class A> static void check(const A& array, int64_t size) {
@@ -106,7 +115,7 @@ template <class T> class RoundHandle {
 
     int64_t J, d, m, K;
     std::unique_ptr<Round<T>> round;
-    std::vector<nb::object> kept;
+    std::vector<nb::object> kept, linked;
 };
 
 template <class T> static void declare(nb::module_& m, const char* name) {
@@ -117,11 +126,12 @@ template <class T> static void declare(nb::module_& m, const char* name) {
         .def_prop_ro("size", &R::size)
         .def("is_scaled", &R::is_scaled)
         .def("predict", &R::predict)
-        .def("learn", &R::learn)
+        .def("learn", &R::learn, "x"_a, "y"_a, "weight"_a.none(), "past"_a, "has_apart"_a)
         .def("judge", &R::judge)
         .def("rest", &R::rest)
         .def("features", &R::features)
         .def("merge", &R::merge)
+        .def("link", &R::link)
         .def("advance", &R::advance)
         .def("close", &R::close);
 }

@@ -173,7 +173,7 @@ class Consensus(Concept):
         self.moment[row], self.alone[row], self.own[row], self.theta[row] = M, alone, theta, theta
         self.near[row], self.lam[row] = theta, 0
         self.restarts[row] += 1
-        self.side[row] = ridge * theta
+        self.side[row] = ridge * self.theta[row]
         slack = np.maximum(1 - h * dot(Z @ Q, Z), 1e-3)
         return np.asarray((y - Z @ alone.T) / slack[:, None])
 

@@ -7,16 +7,10 @@
 //     own   <- Q (M + rho w own)                                   own samples, with the small ridge eta
 #pragma once
 #include "../inverse.hpp"
-#include "fields.hpp"
+#include "combine.hpp"
 #include "numbers.hpp"
 
 namespace domkl::DOMKL_ISA {
-
-// What neighbours sent, as the rule "pull" combines it: sums and the mean (J, m, K), weights (J,).
-template <class T> struct Pulled {
-    const T *near, *moved, *mean;
-    const double *moving, *weight;
-};
 
 // What one pass over Q gave for a sample, and scratch for it: arrays of Kp numbers, zero beyond K.
 template <class T> struct Solved {
@@ -46,15 +40,20 @@ template <class T> class Consensus {
             const int64_t at = (j * m + i) * K;
             T *common = s.right + (1 + i) * Kp, *next = s.right + (1 + m + i) * Kp;
             for (int64_t k = 0; k < K; ++k) common[k] = moment[at + k] + side[at + k];
-            for (int64_t k = 0; k < K; ++k) next[k] = moment[at + k] + pull * own[at + k];
+            for (int64_t k = 0; k < K; ++k) next[k] = pull * own[at + k];  // rounded, as `side` is
+            for (int64_t k = 0; k < K; ++k) next[k] = moment[at + k] + next[k];
         }
-        for (int64_t c = !with, left = 2 * m + with; left > 0;) {
+        // A device that was never linked has its own function in common: these columns are the same.
+        const T *common = s.right + Kp, *next = common + m * Kp;
+        const bool is_alone = with && std::memcmp(common, next, m * Kp * sizeof(T)) == 0;
+        for (int64_t c = !with, left = (is_alone ? m : 2 * m) + with; left > 0;) {
             const bool two = left == 2 || left == 4;  // as `Inverse` takes two or three at once
             const T* x = s.right + c * Kp;
             if (two) Q.template multiply<2>(x, s.found + c * Kp, s.rest);
             else Q.template multiply<3>(x, s.found + c * Kp, s.rest);
             c += 3 - two, left -= 3 - two;
         }
+        if (is_alone) std::copy_n(s.found + Kp, m * Kp, s.found + (1 + m) * Kp);
     }
 
     // What the common, the alone and the own function say of a target. (3,)
@@ -95,19 +94,19 @@ template <class T> class Consensus {
     // Ends the round with what neighbours sent; a device without any pulls itself.
     void merge(int64_t j, const Pulled<T>& from) const {
         const T half = T(rho / 2);
-        for (int64_t at = j * m * K; at < (j + 1) * m * K; at += K) {
-            if (!from.near || !(from.weight[j] > 0)) {
-                const T by = T(weight[j]);
-                for (int64_t k = at; k < at + K; ++k)
-                    side[k] = half * (by * theta[k] + by * theta[k]) - lam[k];
-                for (int64_t k = at; k < at + K; ++k) near[k] = clipped(theta[k], -largest, largest);
-                continue;
-            }
-            const T by = T(from.weight[j]), moving = T(from.moving[j]);
-            for (int64_t k = at; k < at + K; ++k) lam[k] += half * (moving * theta[k] - from.moved[k]);
-            for (int64_t k = at; k < at + K; ++k) side[k] = half * (by * theta[k] + from.near[k]) - lam[k];
-            std::copy_n(from.mean + at, K, near + at);
+        const int64_t size = m * K, at = j * size;
+        const T *own = theta + at, *others = from.near;
+        T *l = lam + at, *to = side + at;
+        if (!(from.weight > 0)) {
+            const T by = T(weight[j]);
+            for (int64_t k = 0; k < size; ++k) to[k] = half * (by * own[k] + by * own[k]) - l[k];
+            for (int64_t k = 0; k < size; ++k) near[at + k] = clipped(own[k], -largest, largest);
+            return;
         }
+        const T by = T(from.weight), moving = T(from.moving);
+        for (int64_t k = 0; k < size; ++k) l[k] += half * (moving * own[k] - from.moved[k]);
+        for (int64_t k = 0; k < size; ++k) to[k] = half * (by * own[k] + others[k]) - l[k];
+        std::copy_n(from.mean, size, near + at);
     }
 
   private:

@@ -51,11 +51,15 @@ class Echo {
         l[1] += (error - l[1]) / few;
         l[0] = error;
     }
-    // Ends a sample: the correlation of one error with the next, over all targets.
-    void count(int64_t j) const {
-        double total = 0;
-        for (int64_t at = j * m; at < (j + 1) * m; ++at) total += pairs[at] / std::max(size[at], 1e-12);
-        r[j] = clipped(total / double(m), 0.0, most);
+    // The correlation of one error of a target with the next, with this one.
+    double correlation(int64_t j, int64_t i, double error) const {
+        const int64_t at = j * m + i;
+        error = clipped(error, -2.0, 2.0);
+        return (keep * pairs[at] + error * last[2 * at]) / std::max(keep * size[at] + error * error, 1e-12);
+    }
+    // Ends a sample, with the sum of that over all targets.
+    void count(int64_t j, double correlations) const {
+        r[j] = clipped(correlations / double(m), 0.0, most);
         ++age[j];
     }
 

@@ -27,11 +27,11 @@ class Memory {
         }
         *end = size;
     }
-    // Adds a sample of a row, (d,) and (m,).
-    void add(int64_t j, const double* x, const double* y) const {
+    // Adds a sample of a row, (d,) and (m,), and how much it counts.
+    void add(int64_t j, const double* x, const double* y, double weight) const {
         std::copy_n(x, d, X + (2 * j * size + *end) * d);
         std::copy_n(y, m, Y + (2 * j * size + *end) * m);
-        W[2 * j * size + *end] = 1;
+        W[2 * j * size + *end] = weight;
         ++count[j], ++useful[j], ++fresh[j];
     }
     // All rows have added one.

@@ -93,19 +93,25 @@ class Mixture {
     }
 
     // Weighs the experts by what they predicted of targets (m,) in widths; missed (m, n): squared errors.
-    void learn(int64_t j, const double* y, const Mixed& past, const Scale& scale, double* missed) const {
+    // Where a label is `missing` (m,) nothing is noted.
+    void learn(int64_t j, const double* y, const bool* missing, const Mixed& past, const Scale& scale,
+               double* missed) const {
+        double correlations = 0;
         for (int64_t i = 0; i < m; ++i) {
             const int64_t at = j * m + i;
             const double width = scale.width(j, i);
             const double before[2] = {past.last[2 * at] / width, past.last[2 * at + 1] / width};
-            echo.learn(j, i, y[i] - scale.scaled(j, i, past.before_echo[at]), before);
+            const double error = y[i] - scale.scaled(j, i, past.before_echo[at]);
+            correlations += echo.correlation(j, i, error);
+            if (!missing[i]) echo.learn(j, i, error, before);
             for (int e = 0; e < n; ++e) {
-                const double error = scale.scaled(j, i, past.experts[at * n + e]) - y[i];
-                missed[i * n + e] = error * error;
+                const double away = scale.scaled(j, i, past.experts[at * n + e]) - y[i];
+                missed[i * n + e] = away * away;
             }
         }
-        echo.count(j), mixer.count(j);
-        for (int64_t i = 0; i < m; ++i) mixer.learn(j, i, missed + i * n, echo.repeats(j));
+        echo.count(j, correlations), mixer.count(j);
+        for (int64_t i = 0; i < m; ++i)
+            if (!missing[i]) mixer.learn(j, i, missed + i * n, echo.repeats(j));
     }
 
     Mixer mixer;

@@ -63,8 +63,8 @@ class Recent {
         return dot_loose(b, beta + (j * m + i) * k, k);
     }
 
-    // Takes a sample: terms b (k,) and targets (m,) in widths; `scratch` as above.
-    void learn(int64_t j, const double* b, const double* y, double* scratch) const {
+    // Takes a sample: terms b (k,), targets (m,) in widths, and how much it counts; `scratch` as above.
+    void learn(int64_t j, const double* b, const double* y, double weight, double* scratch) const {
         double missed = 0;
         for (int64_t i = 0; i < m; ++i) {
             const double error = predict(j, i, b) - y[i];
@@ -73,8 +73,8 @@ class Recent {
         ++age[j];
         noise[j] += (missed / double(m) - noise[j]) / double(std::min(age[j], window));
         double* row = S + j * k * k;
-        for (int64_t p = 0; p < k; ++p, row += k) fade(row, 2 * b[p], b);
-        for (int64_t i = 0; i < m; ++i) fade(s + (j * m + i) * k, 2 * y[i], b);
+        for (int64_t p = 0; p < k; ++p, row += k) fade(row, 2 * weight * b[p], b);
+        for (int64_t i = 0; i < m; ++i) fade(s + (j * m + i) * k, 2 * weight * y[i], b);
         solve(j, scratch);
     }
 

@@ -17,7 +17,7 @@ struct Progress {
     int due;
 };
 
-// What a neighbourhood sent, combined: null where nobody has neighbours.
+// What a neighbourhood sent, combined.
 template <class T> struct Incoming {
     const T *near, *moved, *mean;   // (J, m, K)
     const double *moving, *weight;  // (J,)
@@ -35,20 +35,27 @@ template <class T> class Round {
     virtual void predict(const double* x, double* prediction) = 0;
     // Writes the features (J, K) of the samples that were predicted last.
     virtual void features(T* z) const = 0;
-    // Learns the samples that were predicted last with targets (J, m); `past`: what was predicted of them
-    // when they were new, and whether the mixture apart was, by experts of its own. Returns what is due.
-    virtual int learn(const double* x, const double* y, const double* past, bool has_apart) = 0;
+    // Learns the samples that were predicted last with targets (J, m), NaN where one is missing, and how much
+    // each counts (J,), or null; `past`: what was predicted of them when they were new, and whether the
+    // mixture apart was, by experts of its own. Returns what is due.
+    virtual int learn(const double* x, const double* y, const double* weight, const double* past,
+                      bool has_apart) = 0;
     // Whether rows `who` (R,) use what n neighbours each sent, `theta` (R, n, m, K); `able` and `used` are
     // (R, n), as in `Trust`.
     virtual void judge(int64_t R, const int64_t* who, int64_t n, const T* theta, const bool* able,
                        bool* used) = 0;
     // The step of a round without a sample.
     virtual void rest() = 0;
-    // Goes through rounds of devices without neighbours, samples (n, J, d) with targets (n, J, m), until
-    // something is due; writes all predictions (n, size).
-    virtual Progress advance(int64_t n, const double* x, const double* y, double* predictions) = 0;
+    // From now on `advance` exchanges messages over this network.
+    virtual void link(Fields& network) = 0;
+    // Goes through rounds, samples (n, J, d) with targets (n, J, m), until something is due; writes all
+    // predictions (n, size), and gaps (n, J, m): how far devices are from their neighbours.
+    virtual Progress advance(int64_t n, const double* x, const double* y, double* predictions,
+                             double* gaps) = 0;
     // Ends a round, in which a sample was learnt or not. Returns what is due.
     virtual int merge(const Incoming<T>& incoming, bool has_learnt) = 0;
+    // The same where nobody has neighbours.
+    virtual int close(bool has_learnt) = 0;
 };
 
 #define DOMKL_DECLARE_ROUND(ISA)                                                                       \

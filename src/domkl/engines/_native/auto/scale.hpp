@@ -74,13 +74,13 @@ class Scale {
         high = scaled(j, target, std::max(most[at], top[at]));
     }
 
-    // Widens the range of the own targets (m,).
-    void note_targets(int64_t j, const double* y) const {
-        for (int64_t i = 0; i < m; ++i) {
-            least[j * m + i] = std::min(least[j * m + i], y[i]);
-            most[j * m + i] = std::max(most[j * m + i], y[i]);
-        }
+    // Widens the range of an own target.
+    void note_target(int64_t j, int64_t i, double y) const {
+        least[j * m + i] = std::min(least[j * m + i], y);
+        most[j * m + i] = std::max(most[j * m + i], y);
     }
+    // Whether there was a label of a target.
+    bool has_target(int64_t j, int64_t i) const { return least[j * m + i] <= most[j * m + i]; }
 
     // Whether a row that has learnt so many samples may have a summary to publish.
     bool may_publish(int64_t count) const { return count > 0 && count <= last && (count & (count - 1)) == 0; }

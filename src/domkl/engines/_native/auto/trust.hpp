@@ -19,28 +19,31 @@ template <class T> class Trust {
     }
 
     // Notes a sample: features (K,), targets (m,) and squared errors of what the alone function said when it
-    // was new, every `step` numbers one.
-    void note(int64_t j, const T* z, const double* y, const double* squares, int64_t step) const {
+    // was new, every `step` numbers one; of those that are not `missing` (m,).
+    void note(int64_t j, const T* z, const double* y, const bool* missing, const double* squares,
+              int64_t step) const {
         const int64_t at = j * window + age[j] % window;
-        double missed = 0;
-        for (int64_t i = 0; i < m; ++i) missed += squares[i * step];
+        double missed = 0, known = 0;
+        for (int64_t i = 0; i < m; ++i) {
+            y_[at * m + i] = missing[i] ? NAN : y[i];
+            if (!missing[i]) missed += squares[i * step], ++known;
+        }
         std::copy_n(z, K, z_ + at * K);
-        std::copy_n(y, m, y_ + at * m);
-        own[at] = missed / double(m);
+        own[at] = known > 0 ? missed / known : -1;
         ++age[j];
     }
 
     // Numbers of scratch that `judge` needs for a neighbour.
     int64_t scratch() const { return window; }
 
-    // Whether a row uses what n neighbours each sent, `theta` (n, m, K); `able`: those whose parameters
-    // mean the same here. With l the squared errors of a neighbour on the last samples and s those of the
-    // standard, the better of the own function and the best neighbour, one is refused if
+    // Whether a row uses what n neighbours each sent, `theta` (n,) of (m, K) each; `able`: those whose
+    // parameters mean the same here. With l the squared errors of a neighbour on the last samples and s those
+    // of the standard, the better of the own function and the best neighbour, one is refused if
     //
     //     mean(l - most s) > clear standard errors of most s
     //
     // Scratch: `missed` (n, window) and `means` (n,).
-    void judge(int64_t j, int64_t n, const T* theta, const bool* able, double* missed, double* means,
+    void judge(int64_t j, int64_t n, const T* const* theta, const bool* able, double* missed, double* means,
                bool* used) const {
         const double* mine = own + j * window;
         int64_t count = 0, others = 0;
@@ -50,7 +53,7 @@ template <class T> class Trust {
         const double seen = double(std::max<int64_t>(count, 1));
         for (int64_t i = 0; i < n; ++i) {
             others += able[i];
-            means[i] = errors(j, theta + i * m * K, mine, missed + i * window) / seen;
+            means[i] = errors(j, theta[i], mine, missed + i * window) / seen;
         }
         if (others == 0) return void(std::fill_n(used, n, false));
         const int64_t best = lowest(n, means, able);
@@ -76,11 +79,13 @@ template <class T> class Trust {
             missed[w] = 0;
             if (!(mine[w] >= 0)) continue;
             const int64_t at = j * window + w;
+            double known = 0;
             for (int64_t i = 0; i < m; ++i) {
+                if (std::isnan(y_[at * m + i])) continue;
                 const double error = double(dot_loose(z_ + at * K, theta + i * K, K)) - y_[at * m + i];
-                missed[w] += error * error / double(m);
+                missed[w] += error * error, ++known;
             }
-            total += missed[w];
+            total += missed[w] /= known;
         }
         return total;
     }
