@@ -180,12 +180,13 @@ class DOMKL:
 
     def _checked(self, labels: Array) -> Array:
         """Labels of each learner and target. (J, m)"""
-        rows = () if self.graph is None else (len(self.learners),)
-        several = (self.targets,) if self.targets > 1 or labels.ndim > len(rows) else ()
+        J, m = len(self.learners), self.targets
+        rows = () if self.graph is None else (J,)
+        several = (m,) if m > 1 or labels.ndim > len(rows) else ()
         checks.shape("y", labels, (*rows, *several), "give one label for each learner and target")
-        if self.targets == 1:
+        if m == 1:
             checks.finite("y", labels)
-        return labels.reshape(len(self.learners), self.targets)
+        return labels.reshape(J, m)
 
     def interval(self, x: npt.ArrayLike, coverage: float = 0.9, level: Any = None) -> Any:
         """Bounds that hold y in `coverage` of all cases, low and high, each as `predict` gives it.
@@ -372,6 +373,8 @@ class _OneDevice:
             self.single.grow(range(d))
         else:
             self.single.restore(state, d)
+        self._last = np.empty(0), np.empty(0)  # the last sample and what was predicted of it
+        self._key: bytes | None = None  # while that is still so
 
     @property
     def n(self) -> int:
@@ -391,23 +394,30 @@ class _OneDevice:
         return self.single.handed(names)
 
     def predict(self, x: npt.ArrayLike) -> Array:
-        return np.array(self.single.predict(self._sample(x)), ndmin=2)
+        return self._predict(x)[1].copy()
 
     def learn(self, x: npt.ArrayLike, y: Array) -> Array:
         """Learn a sample with its labels (1, m); returns the errors of the prediction before. (1, m)"""
-        sample, labels = self._sample(x), losses.labels(self.loss, y)
-        errors = np.array(self.single.predict(sample), ndmin=2) - labels
+        sample, y_hat = self._predict(x)
+        labels = losses.labels(self.loss, y)
+        self._key = None
         self.single.learn(sample, given(labels))
-        return errors
+        return y_hat - labels
 
     def grow(self, d: int) -> None:
         more = range(self.d, checks.count("d", d, least=self.d))
         if more:
             self.single.grow(more)
-            self.d = d
+            self.d, self._key = d, None
 
-    def _sample(self, x: npt.ArrayLike) -> Array:
+    def _predict(self, x: npt.ArrayLike) -> tuple[Array, Array]:
+        """A sample, copied as the caller may change x, and what is predicted of it (1, m)."""
         sample = checks.floats("x", x)
         checks.shape("x", sample, (self.d,), "every sample needs the same inputs; see grow()")
-        checks.finite_or_missing("x", sample)
-        return np.array(sample)  # a copy: the caller may change x
+        key = sample.tobytes()
+        if key != self._key:
+            checks.finite_or_missing("x", sample)
+            sample = np.array(sample)
+            self._last = sample, np.array(self.single.predict(sample), ndmin=2)
+            self._key = key
+        return self._last

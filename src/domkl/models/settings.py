@@ -235,7 +235,7 @@ class Auto(Settings):
         from ..learning.auto import AutoRows
 
         kind: Callable[..., AutoRows] = AutoRows
-        if self.loss != "classes" and means.engine != "mpi" and engines.chosen(means.engine) == "native":
+        if means.engine != "mpi" and engines.chosen(means.engine) == "native":
             from ..engines.native_auto import NativeAuto
 
             kind = partial(NativeAuto, threads=means.threads)
