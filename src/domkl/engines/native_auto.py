@@ -272,7 +272,7 @@ class NativeAuto(AutoRows):
                 prediction = self.predict(x[t])
                 found[t] = self._past(prediction)[0]
                 if network is not None:
-                    gaps[t] = self.gaps(prediction, network.around)[..., 0]
+                    gaps[t] = self.gaps(prediction, *network.neighbours.ends)[..., 0]
                 if not self.learn_alone(prediction, y[t]):
                     self._exchange(network, self.learn(prediction, y[t]))
                 t += 1

@@ -49,12 +49,10 @@ class Network:
 
     def __init__(self, graph: Graph, exchange: Exchange) -> None:
         self.graph, self.exchange, self.neighbours = graph, exchange, Neighbours.of(graph)
-        self.around = np.eye(graph.J, dtype=bool)  # (J, J) each learner with its neighbours
-        for j, others in enumerate(graph.neighbours):
-            self.around[j, list(others)] = True
         self.duals = NetworkDuals(self.neighbours)
         self._groups = _by_degree(graph, self.duals.rows.tolist())
-        self.used, self.judged = np.zeros((graph.J, graph.J)), 0  # messages used, and rounds
+        # Messages that each end of an edge used, and rounds.
+        self.used, self.judged = np.zeros(len(self.duals.rows)), 0
         self.sent = self.bytes = 0.0  # numbers and bytes that a learner has sent to each neighbour
 
     def exchange_round(self, model: Model, outgoing: Mapping[str, Array]) -> dict[str, Any]:
@@ -91,7 +89,7 @@ class Network:
         duals.restart(model.restarts)
         refused = self._refused(model, sent)
         self.judged += 1
-        np.add.at(self.used, (duals.rows, duals.senders), ~refused)
+        self.used += ~refused
         back, moving = duals.settle(refused)
         if back is not None:
             model.take_back(back)
@@ -130,10 +128,9 @@ class Network:
         return found
 
     @property
-    def trust(self) -> Array:
-        """Part of the rounds in which each learner used each neighbour's message; NaN without a link."""
-        linked = self.around & ~np.eye(self.graph.J, dtype=bool)
-        return np.where(linked, self.used / self.judged, np.nan) if self.judged else np.empty((0, 0))
+    def believed(self) -> Array:
+        """Part of the rounds in which each end of an edge used its message. (E,)"""
+        return self.used / self.judged if self.judged else np.empty(0)
 
     def _take_back(self, model: Model, rounded: Array, moving: Array) -> None:
         """Neighbours have theta as it was sent, rounded or clipped, and so must the duals that move."""

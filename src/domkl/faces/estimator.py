@@ -394,7 +394,7 @@ class _OneDevice:
         return self.single.handed(names)
 
     def predict(self, x: npt.ArrayLike) -> Array:
-        return self._predict(x)[1].copy()
+        return np.array(self._predict(x)[1])
 
     def learn(self, x: npt.ArrayLike, y: Array) -> Array:
         """Learn a sample with its labels (1, m); returns the errors of the prediction before. (1, m)"""
@@ -402,7 +402,7 @@ class _OneDevice:
         labels = losses.labels(self.loss, y)
         self._key = None
         self.single.learn(sample, given(labels))
-        return y_hat - labels
+        return np.asarray(y_hat - labels)
 
     def grow(self, d: int) -> None:
         more = range(self.d, checks.count("d", d, least=self.d))

@@ -170,7 +170,7 @@ def check_network(state: Mapping[str, Any], graph: Graph, shape: tuple[int, ...]
         is_blank = duals[name].shape == (E, 0, 0)
         checks.array(name, duals[name], (E, 0, 0) if is_blank else (E, *shape))
     checks.need(duals["hoping"].shape == (E,) and duals["hoping"].dtype == bool, "hoping is no truth value")
-    checks.array("used", state["used"], (graph.J, graph.J))
+    checks.array("used", state["used"], (E,))
     checks.array("restarts", duals["restarts"], (graph.J,))
     for name, value in (("round", duals["round"]), ("judged", state["judged"])):
         checks.tally(name, value)

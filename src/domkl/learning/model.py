@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from ..base.errors import InputError
 from ..base.types import Array, Float
 from . import losses
 from .losses import Loss
+
+#: Places of rows.
+Index: TypeAlias = "npt.NDArray[np.intp]"
 
 
 class Part(NamedTuple):
@@ -174,10 +177,10 @@ class Model(ABC):
         """What the learners would predict had they never listened; empty where that is not known. (J, m)"""
         return np.empty(0)
 
-    def gaps(self, prediction: Any, around: Array) -> Array:
+    def gaps(self, prediction: Any, rows: Index, senders: Index) -> Array:
         """Sum over neighbours i of f_j(x_j) - f_i(x_j), NaN where that is not known. (J, m, P)
 
-        `around` (J, J) is true for learners and their neighbours.
+        `rows` and `senders` (E,) are j and i of each end of an edge.
         """
         return np.full((self.J, self.m, 1), np.nan)
 

@@ -9,6 +9,7 @@ A setting that a model does not have is refused, never ignored.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -230,10 +231,34 @@ class Auto(Settings):
     def _loss(self) -> Loss:
         return losses.classes() if self.loss == "classes" else losses.get(self.loss)
 
+    def memory(self, J: int, d: int, m: int = 1, dtype: Float = np.float64, degree: float = 2) -> int:
+        """About how many bytes J learners take that have so many neighbours each, in C++.
+
+        Half of a symmetric matrix and 13 m + 64 vectors of `size` numbers each, about 1,000 samples, and what
+        is known of at most 1024 others. In NumPy matrices are whole: twice as much.
+
+        >>> from domkl import Auto
+        >>> f"{Auto().memory(J=1, d=12, dtype='float32') / 1e6:.1f} MB"
+        '2.6 MB'
+        """
+        size, vectors = self.size, 2 * 32 + (9 + 2 * degree) * m
+        doubles = 1024 * (d + m + 1) + (size / 7) ** 2 + 18 * d + 8 * min(J, 1024)
+        each = np.dtype(dtype).itemsize * size * (size / 2 + vectors) + 8 * doubles
+        return int(J * each + np.dtype(dtype).itemsize * 2 * d * size)
+
+    def _check_memory(self, J: int, d: int, dtype: Float, m: int) -> None:
+        wanted, there = self.memory(J, d, m, dtype), _machine_bytes()
+        if wanted > there:
+            raise InputError(
+                f"{J:,} learners of size {self.size:,} take about {wanted / 1e9:.1f} GB; expected at most "
+                f"{there / 1e9:.1f} GB, the memory of this machine; choose a smaller size, or fewer learners"
+            )
+
     def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = PLAIN) -> Model:
         """J rows for samples of d inputs and m targets, called 0, 1 .. until they are connected."""
         from ..learning.auto import AutoRows
 
+        self._check_memory(J, self.check_inputs(d), dtype, m)
         kind: Callable[..., AutoRows] = AutoRows
         if means.engine != "mpi" and engines.chosen(means.engine) == "native":
             from ..engines.native_auto import NativeAuto
@@ -261,7 +286,12 @@ class Auto(Settings):
     @staticmethod
     def check_inputs(d: int) -> int:
         """`d` itself if a sample may have so many inputs."""
-        return checks.count("the number of inputs", d, most=MOST_INPUTS)
+        if checks.count("the number of inputs", d) > MOST_INPUTS:
+            raise InputError(
+                f"there are {d:,} inputs; expected at most {MOST_INPUTS:,}; leave some out, or project them, "
+                "for instance with sklearn.random_projection"
+            )
+        return int(d)
 
     @staticmethod
     def handed_class() -> type[Any]:
@@ -447,6 +477,14 @@ def make_rows(
         return make(J, d, dtype, m, means)
     engines.refuse_choice(means.engine)
     return make(J, d, dtype, m)
+
+
+def _machine_bytes() -> float:
+    """Memory of this machine; infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
 
 
 def _plain(value: Any) -> Any:

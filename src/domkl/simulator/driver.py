@@ -55,7 +55,7 @@ class Stepper(Protocol):
         """The sum of squared errors of who never listens; empty where that is not known. (J, m)"""
 
     @property
-    def trust(self) -> Array:
+    def believed(self) -> Array:
         """As in `Run`."""
 
     @property
@@ -155,7 +155,7 @@ def _run(steps: Stepper, graph: Graph, y_hat: Array, path: list[Array], every: i
         sent=sent,
         bytes=in_bytes,
         alone=(steps.alone / labels).reshape(form) if len(steps.alone) else steps.alone,
-        trust=steps.trust,
+        believed=steps.believed,
         final=steps.final,
     )
 
@@ -196,8 +196,8 @@ class Rounds:
         return self.model.weights
 
     @property
-    def trust(self) -> Array:
-        return self.network.trust
+    def believed(self) -> Array:
+        return self.network.believed
 
     @property
     def parameters(self) -> tuple[Array, Array, Array]:
@@ -258,7 +258,7 @@ class Rounds:
 
     def _count(self, prediction: Any, y: Array) -> Array:
         """Add up errors, of labels that are known, and gaps; what own samples only predicted."""
-        gaps, each = self.model.gaps(prediction, self.network.around), self.model.models(prediction)
+        gaps, each = self.model.gaps(prediction, *self.network.neighbours.ends), self.model.models(prediction)
         known = ~np.isnan(y)
         missed = np.where(known, prediction.y_hat - y, 0)
         each = np.where(known[..., None], each - y[..., None], 0)

@@ -20,7 +20,7 @@ from ...base.errors import InputError, PeerError
 from ...base.types import Array, Float
 from ..fields import Concept
 from ..losses import probabilities
-from ..model import Around, Model, Part, median
+from ..model import Around, Index, Model, Part, median
 from . import explain
 from .algebra import Inverse, dot, mean, mean_known
 from .consensus import Consensus, Solved
@@ -38,6 +38,8 @@ EXPERTS = ("common", "alone", "own", "recent", "echo")
 APART = ("alone", "own", "recent", "echo")
 FUNCTIONS = ("common", "alone", "own", "recent")
 WHOLE, LOCAL = ([FUNCTIONS.index(name) for name in names[:-1]] for names in (EXPERTS, APART))
+#: Ends of edges that are gone through at once, as copies of parameters take memory.
+AT_ONCE = 1024
 JUDGED = [EXPERTS.index(name) for name in ("common", "alone", "recent")]
 
 
@@ -479,17 +481,17 @@ class AutoRows(Model):
     def models(self, prediction: Prediction) -> Array:
         return prediction.whole.experts
 
-    def gaps(self, prediction: Prediction, around: Array) -> Array:
+    def gaps(self, prediction: Prediction, rows: Index, senders: Index) -> Array:
         """Of the common function; learners on another scale count as alike. (J, m, 1)"""
-        found = np.zeros((self.J, self.m, 1))
+        found = np.zeros((self.J, self.m))
         if prediction.solved is not None:
-            same = np.asarray(around, bool) & (self.scale.number[:, None] == self.scale.number)
-            for k in range(self.m):
-                # (J, J) of j's sample by i's parameters
-                scores = prediction.solved.z @ self.consensus.theta[:, k].T
-                apart = np.where(same, scores.diagonal()[:, None] - scores, 0).sum(1)
-                found[:, k, 0] = apart * self.scale.width[:, k]
-        return found
+            z, theta, number = prediction.solved.z, self.consensus.theta, self.scale.number
+            own, same = dot(z[:, None], theta), number[rows] == number[senders]
+            for k in range(0, len(rows), AT_ONCE):
+                here = slice(k, k + AT_ONCE)
+                j, i = rows[here][same[here]], senders[here][same[here]]
+                np.add.at(found, j, own[j] - dot(z[j][:, None], theta[i]))
+        return (found * self.scale.width)[..., None]
 
     @property
     def parameters(self) -> Any:

@@ -197,6 +197,8 @@ class Scale(Concept):
         known = self.known[row]
         for name, new in news.items():
             old = known.get(name)
+            if old is new:
+                continue
             is_newer = old is not None and (new.samples, new.key()) > (old.samples, old.key())
             if is_newer or (old is None and len(known) < self.limit):
                 known[name] = self.news[row][name] = new
