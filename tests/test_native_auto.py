@@ -101,7 +101,7 @@ def simulated(engine, X, y, graph, pieces=(), dtype=np.float64, threads=1):
         start += piece
     for t in range(start, X.shape[1]):
         prediction = rows.predict(X[:, t])
-        gaps = rows.gaps(prediction, *network.neighbours.ends)[..., 0]
+        gaps = network.gaps(rows, prediction)[..., 0]
         found.append([prediction.y_hat, rows.alone(prediction), gaps])
         rows.merge(network.exchange_round(rows, rows.learn(prediction, y[:, t])))
     return np.array(found), rows, network

@@ -65,11 +65,6 @@ class Neighbours:
         self.weight = self.sums(np.ones(len(self.rows)))  # (J,) of all edges
         self.own = 1 - self._added([(slot, slot.mixing) for slot in self.slots], np.zeros(len(deg)))
 
-    @property
-    def ends(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Who receives at each end of an edge, and from whom. (E,), (E,)"""
-        return self.rows, self.senders
-
     @classmethod
     def of(cls, graph: Graph) -> Neighbours:
         """Those of a whole network."""

@@ -129,10 +129,7 @@ class NetworkDuals:
     def __init__(self, near: Neighbours) -> None:
         self.near = near
         self.rows, self.senders, self.weight = near.rows, near.senders, near.weights
-        where = {
-            pair: e for e, pair in enumerate(zip(self.rows.tolist(), self.senders.tolist(), strict=True))
-        }
-        self.other = np.array([where[i, j] for j, i in where], np.intp)  # the other end of each edge
+        self.other = self._others()  # the other end of each edge
         E = len(self.rows)
         self.ends = Ends(*np.zeros((2, E), np.int64), *np.full((2, E), NEVER, np.int64))
         self.dual: Array = np.zeros((E, 0, 0))
@@ -140,6 +137,15 @@ class NetworkDuals:
         self.hoping = np.zeros(E, bool)  # whether the other end has still to confirm that
         self.round = 0
         self.restarts = np.zeros(len(near.deg), int)
+
+    def _others(self) -> npt.NDArray[np.intp]:
+        pairs = zip(self.rows.tolist(), self.senders.tolist(), strict=True)
+        where = {pair: e for e, pair in enumerate(pairs)}
+        return np.array([where[i, j] for j, i in where], np.intp)
+
+    def held(self) -> Ends:
+        """What the other ends say of themselves."""
+        return self.ends.at(self.other)
 
     def restart(self, restarts: npt.NDArray[np.int_]) -> None:
         """Where a row's parameters have started again (J,), so do its duals; the other ends learn of it by a
@@ -154,7 +160,7 @@ class NetworkDuals:
 
         Returns what every learner takes back from its duals (J, P, K), if anything, and whose move. (E,)
         """
-        ends, held = self.ends, self.ends.at(self.other)
+        ends, held = self.ends, self.held()
         renamed = ~refused & (held.number != ends.theirs)
         undone = self._undone(held, refused | renamed)
         dropped = (refused | renamed) & (ends.moved != NEVER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,17 +27,17 @@ class Group(NamedTuple):
     ends: npt.NDArray[np.intp]  # (R, n) which ends of edges these are
 
 
-def _by_degree(graph: Graph, rows: list[int]) -> list[Group]:
+def _by_degree(neighbours: Sequence[Sequence[int]], rows: list[int]) -> list[Group]:
     """`rows`: whose each end of an edge is, in the order in which learners have their neighbours."""
-    ends: list[list[int]] = [[] for _ in range(graph.J)]
+    ends: list[list[int]] = [[] for _ in neighbours]
     for e, row in enumerate(rows):
         ends[row].append(e)
     groups = []
-    for n in sorted(set(map(len, graph.neighbours)) - {0}):
-        alike = [j for j, others in enumerate(graph.neighbours) if len(others) == n]
+    for n in sorted(set(map(len, neighbours)) - {0}):
+        alike = [j for j, others in enumerate(neighbours) if len(others) == n]
         size = max(1, AT_ONCE // n)
         for who in (alike[k : k + size] for k in range(0, len(alike), size)):
-            near, own = ([each[j] for j in who] for each in (graph.neighbours, ends))
+            near, own = ([each[j] for j in who] for each in (neighbours, ends))
             groups.append(Group(who, np.array(near), np.array(own)))
     return groups
 
@@ -48,12 +48,30 @@ class Network:
     COUNTS: ClassVar = ("used", "judged", "sent", "bytes")
 
     def __init__(self, graph: Graph, exchange: Exchange) -> None:
-        self.graph, self.exchange, self.neighbours = graph, exchange, Neighbours.of(graph)
-        self.duals = NetworkDuals(self.neighbours)
-        self._groups = _by_degree(graph, self.duals.rows.tolist())
+        self.graph, self.exchange = graph, exchange
+        #: Names of all whose messages are here, and of each row which of these are its neighbours.
+        self.names, self.near = self._who()
+        self.neighbours = self._neighbours()
+        self.duals = self._duals()
+        self._groups = _by_degree(self.near, self.duals.rows.tolist())
         # Messages that each end of an edge used, and rounds.
         self.used, self.judged = np.zeros(len(self.duals.rows)), 0
         self.sent = self.bytes = 0.0  # numbers and bytes that a learner has sent to each neighbour
+
+    def _who(self) -> tuple[Sequence[Hashable], Sequence[Sequence[int]]]:
+        return self.graph.names, self.graph.neighbours
+
+    def _neighbours(self) -> Neighbours:
+        return Neighbours.of(self.graph)
+
+    def _duals(self) -> NetworkDuals:
+        return NetworkDuals(self.neighbours)
+
+    def gaps(self, model: Model, prediction: Any) -> Array:
+        """How far learners are from their neighbours on their own samples. (J, m, P)"""
+        sent = self.delivered(model.message())
+        theirs = {name: values[self.neighbours.senders] for name, values in sent.items()}
+        return model.gaps(prediction, self.neighbours.rows, theirs)
 
     def exchange_round(self, model: Model, outgoing: Mapping[str, Array]) -> dict[str, Any]:
         """Combine the messages of a round; duals move as far as neighbours receive."""
@@ -70,11 +88,17 @@ class Network:
         if layout.theta is not None:
             name = layout.theta.name
             self._take_back(model, outgoing[name] - own[name], incoming[name].moving)
-        for j, news in enumerate(model.news()):
-            for i in self.graph.neighbours[j] if news else ():
-                model.hear(i, news)
-            self.bytes += sum(one.nbytes for one in news.values()) / self.graph.J
+        self.bytes += self._spread(model) / self.graph.J
         return incoming
+
+    def _spread(self, model: Model) -> int:
+        """Pass on news to neighbours; how many bytes all learners had of it."""
+        sent = 0
+        for j, news in enumerate(model.news()):
+            for i in self.near[j] if news else ():
+                model.hear(i, news)
+            sent += sum(one.nbytes for one in news.values())
+        return sent
 
     def delivered(self, own: dict[str, Array]) -> dict[str, Array]:
         """What neighbours receive of everybody's message: the same, unless a subclass lets somebody lie."""

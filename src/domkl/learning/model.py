@@ -177,10 +177,14 @@ class Model(ABC):
         """What the learners would predict had they never listened; empty where that is not known. (J, m)"""
         return np.empty(0)
 
-    def gaps(self, prediction: Any, rows: Index, senders: Index) -> Array:
+    def message(self) -> dict[str, Array]:
+        """What would be sent now, of a model that tells `gaps`."""
+        return {}
+
+    def gaps(self, prediction: Any, rows: Index, theirs: Mapping[str, Array]) -> Array:
         """Sum over neighbours i of f_j(x_j) - f_i(x_j), NaN where that is not known. (J, m, P)
 
-        `rows` and `senders` (E,) are j and i of each end of an edge.
+        `rows` (E,) is j of each end of an edge, `theirs` (E, ...) are the parts of i's `message`.
         """
         return np.full((self.J, self.m, 1), np.nan)
 

@@ -169,10 +169,10 @@ def connected(
     means: Means = PLAIN,
 ) -> Model:
     """A model with a row for each learner of a graph."""
-    graph, near = network.graph, network.neighbours
-    made = make_rows(settings, graph.J, d, dtype, m, means)
-    names = [[graph.names[i] for i in others] for others in graph.neighbours]
-    made.connect(Around(graph.names, names, near.weight, near.deg))
+    near, J = network.neighbours, len(network.near)
+    made = make_rows(settings, J, d, dtype, m, means)
+    names = [[network.names[i] for i in others] for others in network.near]
+    made.connect(Around(network.names[:J], names, near.weight, near.deg))
     return made
 
 
@@ -258,7 +258,7 @@ class Rounds:
 
     def _count(self, prediction: Any, y: Array) -> Array:
         """Add up errors, of labels that are known, and gaps; what own samples only predicted."""
-        gaps, each = self.model.gaps(prediction, *self.network.neighbours.ends), self.model.models(prediction)
+        gaps, each = self.network.gaps(self.model, prediction), self.model.models(prediction)
         known = ~np.isnan(y)
         missed = np.where(known, prediction.y_hat - y, 0)
         each = np.where(known[..., None], each - y[..., None], 0)

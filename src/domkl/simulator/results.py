@@ -86,7 +86,8 @@ class Run:
         if not len(self.believed):
             return np.empty((0, 0))
         found = np.full((self.graph.J, self.graph.J), np.nan)
-        found[Neighbours.of(self.graph).ends] = self.believed
+        near = Neighbours.of(self.graph)
+        found[near.rows, near.senders] = self.believed
         return found
 
     def to_frame(self, y: npt.ArrayLike | None = None) -> Any:

@@ -38,8 +38,6 @@ EXPERTS = ("common", "alone", "own", "recent", "echo")
 APART = ("alone", "own", "recent", "echo")
 FUNCTIONS = ("common", "alone", "own", "recent")
 WHOLE, LOCAL = ([FUNCTIONS.index(name) for name in names[:-1]] for names in (EXPERTS, APART))
-#: Ends of edges that are gone through at once, as copies of parameters take memory.
-AT_ONCE = 1024
 JUDGED = [EXPERTS.index(name) for name in ("common", "alone", "recent")]
 
 
@@ -247,7 +245,7 @@ class AutoRows(Model):
             self.recent.learn(terms, recent, weight)
         self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
         self.has_learnt = True
-        return self._message()
+        return self.message()
 
     def _is_enough(self, missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Whether rows (J,) have a label, and of each target that is missing had one before."""
@@ -257,9 +255,9 @@ class AutoRows(Model):
     def rest(self) -> dict[str, Array]:
         if self.is_scaled:
             self.consensus.rest()
-        return self._message()
+        return self.message()
 
-    def _message(self) -> dict[str, Array]:
+    def message(self) -> dict[str, Array]:
         return {"theta": self.consensus.theta.copy(), "scale": self.scale.number.copy()}
 
     def _judge(self, past: Prediction, y: Array, missing: npt.NDArray[np.bool_] | None) -> Array:
@@ -481,16 +479,14 @@ class AutoRows(Model):
     def models(self, prediction: Prediction) -> Array:
         return prediction.whole.experts
 
-    def gaps(self, prediction: Prediction, rows: Index, senders: Index) -> Array:
+    def gaps(self, prediction: Prediction, rows: Index, theirs: Mapping[str, Array]) -> Array:
         """Of the common function; learners on another scale count as alike. (J, m, 1)"""
         found = np.zeros((self.J, self.m))
         if prediction.solved is not None:
-            z, theta, number = prediction.solved.z, self.consensus.theta, self.scale.number
-            own, same = dot(z[:, None], theta), number[rows] == number[senders]
-            for k in range(0, len(rows), AT_ONCE):
-                here = slice(k, k + AT_ONCE)
-                j, i = rows[here][same[here]], senders[here][same[here]]
-                np.add.at(found, j, own[j] - dot(z[j][:, None], theta[i]))
+            z = prediction.solved.z
+            apart = dot(z[:, None], self.consensus.theta)[rows] - dot(z[rows][:, None], theirs["theta"])
+            same = self.scale.number[rows] == theirs["scale"]
+            np.add.at(found, rows[same], apart[same])
         return (found * self.scale.width)[..., None]
 
     @property
