@@ -66,11 +66,11 @@ def make(name: str, setting: Setting) -> Engine:
     if not setting.exchange.is_plain or setting.how.bounds_labels:
         _refuse_unless_numpy(name)
         return NumpyEngine(setting)
-    if name == "mpi" and not setting.how.is_second:
+    if name == "mpi":
         from .mpi import MpiEngine
 
         return MpiEngine(setting)
-    if chosen_for(name, setting.how.step) == "native":
+    if chosen(name) == "native":
         from .native import NativeEngine
 
         return NativeEngine(setting)
@@ -95,7 +95,7 @@ def refuse_choice(engine: str, threads: int | None = None) -> None:
 
 def make_inverse(name: str, threads: int = 1) -> Diagonal:
     """What makes the matrices of a second-order state, by the engine's name."""
-    if chosen_for(name, "newton") == "native":
+    if chosen_for_one(name) == "native":
         from .native import NativeInverse
 
         return partial(NativeInverse.diagonal, threads=threads)
@@ -115,24 +115,21 @@ def resume_inverse(half: Array, terms: Array, used: int, threads: int) -> Invers
     return Inverse.of_halves(half, terms)
 
 
-def chosen_for(name: str, step: str) -> str:
-    """What `name` means for a local step; "mpi" has the first-order step alone."""
-    if name == "mpi" and step != "first":
+def chosen_for_one(name: str) -> str:
+    """What `name` means in one process."""
+    if name == "mpi":
         raise InputError(
-            "engine 'mpi' has no second-order step; expected auto, native or numpy; use engine='auto'"
+            "engine 'mpi' is for simulate(); expected auto, native or numpy for a learner; use one"
         )
     return chosen(name)
 
 
 def make_device(name: str, V: Array, deg: int, how: Algorithm) -> Device:
     """The engine of one learner with `deg` neighbours, by name."""
-    if name == "mpi":
-        raise InputError(
-            "engine 'mpi' is for simulate(); expected auto, native or numpy for a learner; use one"
-        )
+    one = chosen_for_one(name)
     if how.bounds_labels:
         _refuse_unless_numpy(name)
-    elif chosen(name) == "native":
+    elif one == "native":
         from .native import NativeDevice
 
         return NativeDevice(V, deg, how)
@@ -157,7 +154,7 @@ __all__ = [
     "Setting",
     "available",
     "chosen",
-    "chosen_for",
+    "chosen_for_one",
     "guard",
     "make",
     "make_device",

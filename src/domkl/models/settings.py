@@ -260,7 +260,7 @@ class Auto(Settings):
 
         self._check_memory(J, self.check_inputs(d), dtype, m)
         kind: Callable[..., AutoRows] = AutoRows
-        if means.engine != "mpi" and engines.chosen(means.engine) == "native":
+        if engines.chosen_for_one(means.engine) == "native":
             from ..engines.native_auto import NativeAuto
 
             kind = partial(NativeAuto, threads=means.threads)

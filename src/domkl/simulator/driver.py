@@ -84,10 +84,10 @@ class Stepper(Protocol):
 def drive(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
     """Let a network learn a stream."""
     by_blocks: Callable[..., Stepper] | None = getattr(model, "make_network", None)
-    make = by_blocks or partial(Rounds, model)
+    make = by_blocks or partial(_rounds_of(how.engine), model)
     # A model that takes raw inputs measures them before it rounds them.
     dtype = np.float64 if getattr(model, "takes_raw", True) else how.dtype
-    with engines.guard(how.engine if by_blocks else "auto"):
+    with engines.guard(how.engine):
         if getattr(model, "loss", None) == "classes" and y is not None and np.ndim(y) == 2:
             labels = checks.finite("y", checks.floats("y", y))
             y = losses.one_hot(labels, int(labels.max(initial=0)) + 1)
@@ -96,6 +96,15 @@ def drive(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
         steps = make(network, d, T, how, math.prod(targets))
         y_hat, path = _go_through(steps, blocks, (J, T, d), targets, how)
         return _run(steps, network, y_hat, path, how.every, targets)
+
+
+def _rounds_of(engine: str) -> Callable[..., Stepper]:
+    """What goes through the rounds of a model that no engine has by blocks."""
+    if engine != "mpi":
+        return Rounds
+    from .ranks import RankRounds
+
+    return RankRounds
 
 
 def _go_through(
@@ -179,14 +188,23 @@ def connected(
 class Rounds:
     """Any model, round by round through its contract; samples wait for labels that come late."""
 
-    def __init__(self, settings: ModelMaker, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
-        self.settings, self.how, self.network = settings, how, Network(graph, how.exchange)
+    def __init__(
+        self,
+        settings: ModelMaker,
+        graph: Graph,
+        d: int,
+        T: int,
+        how: RunOptions,
+        m: int,
+        network: Network | None = None,  # of a part of the graph; by default all of it
+    ) -> None:
+        self.settings, self.how, self.network = settings, how, network or Network(graph, how.exchange)
         means = Means(how.engine, how.threads, how.exchange)
         self.model = connected(settings, d, self.network, how.dtype, m, means)
-        self.is_plain = not how.delay and how.exchange.is_plain
+        self.is_plain = network is None and not how.delay and how.exchange.is_plain
         pace = min(256, max(1, T // 200)) if self.is_plain else 1
         self.most_rounds = pace if how.is_followed else ALL
-        form = (graph.J, m)
+        form = (self.model.J, m)
         self.sums, self.labels, self.alone = Sums.zero(*form, 1), np.zeros(form), np.zeros(form)
         self.waiting: deque[tuple[Array, Any, Array]] = deque()
         self.learnt = 0
