@@ -100,6 +100,10 @@ def test_no_secret_of_a_file_is_shown(tmp_path, capsys):
         '[output]\nurl = ["https://h/s3cret"]',
         '[output]\nurl = "http://example.org/s3cret"',
         '[output]\nurl = "https://[/s3cret"',
+        '[output]\nurl = "https://h:s3cret/x"',
+        '[stream]\npath = "POSTGRESQL://u:s3cret@h/db"',
+        '[stream]\npath = "postgresql+psycopg://u:s3cret@h/db"',
+        '[stream]\npath = "postgresql:/u:s3cret@h/db"',
         "[http]\ntoken = 333",
         '[http]\ntoken = "s3cret"',
         '[transport]\nconnect = ["u:s3cret@h:1"]',
@@ -279,6 +283,10 @@ def test_a_toml_key_of_fifty_thousand_dots(tmp_path):
     for text in ("a." * 50_000 + "b = 1", "[" + "a." * 50_000 + "b]", "x = {" + "a . " * 50_000 + "b = 1}"):
         file.write_text(text)
         quickly(lambda: toml.read(file, "settings", "agent"), "more than 256 dots")
+    deep = "a." * 50_000  # between two quotes of which the first ends a text of several lines
+    for quotes in ('"', "'"):
+        file.write_text(f"x = {{a = {3 * quotes}\n{3 * quotes}, {deep}b = 1, c = {2 * quotes}}}")
+        quickly(lambda: toml.read(file, "settings", "agent"), "line 2: more than 256 dots")
     file.write_text(f'x = ["{"." * 9000}", "1.2.3.4"]  # {"." * 9000}\n')
     assert toml.read(file, "settings", "agent")["x"][1] == "1.2.3.4"
     file.write_text("#" * 2**19)
@@ -326,6 +334,26 @@ def test_a_small_parquet_file_of_many_rows(tmp_path):
             writer.write_table(batch)
     assert path.stat().st_size < 2**16
     quickly(lambda: readers.read(str(path), Columns()), "more than 10,000,000 rows")
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_small_parquet_file_whose_cells_share_one_text(tmp_path, is_nested):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, count = tmp_path / "a.parquet", 20_000
+    cells = arrow.DictionaryArray.from_arrays(arrow.array(np.zeros(count, np.int32)), ["a" * 2**20])
+    if is_nested:
+        cells = arrow.ListArray.from_arrays(arrow.array(np.arange(0, count + 1, 10), arrow.int32()), cells)
+    for how in ({"store_schema": False, "dictionary_pagesize_limit": 2**30}, {}):
+        parquet.write_table(arrow.table({"x": cells}), path, compression="zstd", **how)
+        assert path.stat().st_size < 2**14
+        quickly(lambda: readers.read(str(path), Columns()), "more than 1,073,741,824 bytes")
+
+
+def test_lists_in_a_parquet_file_count_as_their_cells(tmp_path, small):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.table({"x": [[1.0] * 90] * 1000}), path)
+    quickly(lambda: readers.read(str(path), Columns()), "more than 50,000 cells")
 
 
 def wide(tmp_path):

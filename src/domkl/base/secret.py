@@ -38,10 +38,11 @@ class Secret(str):
         """
         try:
             parts = urlsplit(plain(url))
-            host = parts.netloc.rpartition("@")[2]
+            port = "" if parts.port is None else f":{parts.port}"
+            host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         except ValueError:
             return cls(url)
-        return cls(url, f"{parts.scheme}://{host}/{HIDDEN}" if parts.scheme and host else HIDDEN)
+        return cls(url, f"{parts.scheme}://{host}{port}/{HIDDEN}" if parts.scheme and host else HIDDEN)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, str) and plain(self) == plain(other)
