@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
+import domkl
 from domkl.agent import config as configs
 from domkl.agent.config import AgentConfig, HttpSection, OutputSection, StreamSection, TransportSection
 from domkl.agent.loop import Status
@@ -27,6 +28,7 @@ from domkl.cli import main
 from domkl.datasets import readers
 from domkl.datasets.columns import Columns
 from domkl.datasets.table import read_table
+from domkl.learner import files
 from domkl.watch import Access, Feed, Server
 from test_watch_server import ask, following
 
@@ -423,6 +425,28 @@ def test_files_of_settings_that_have_no_end(tmp_path):
     quickly(http.access, "more than 262,144 bytes")
 
 
+# Numbers are proven before they are used
+
+
+@pytest.mark.parametrize(
+    ("ending", "value"),
+    [("consensus.tau", 1e-8), ("memory.W", 1e80), ("memory.Y", np.nan), ("recent.variance", 0.0)],
+)
+def test_a_saved_model_with_a_number_that_would_fail_later_is_refused(tmp_path, ending, value):
+    path, model, rng = tmp_path / "a.domkl", domkl.DOMKL(model=domkl.Auto(size=60)), np.random.default_rng(0)
+    for x in rng.uniform(size=(100, 2)):
+        model.predict(x)
+        model.learn(x, x[0])
+    model.save(path)
+    domkl.DOMKL.load(path)
+    arrays, meta = files.unseal(path.read_bytes())
+    name = next(name for name in arrays if name.endswith(ending))
+    arrays[name] = np.full_like(arrays[name], value)
+    path.write_bytes(files.seal(arrays, meta))
+    with pytest.raises(DataError, match=ending.split(".")[1]):
+        domkl.DOMKL.load(path)
+
+
 # What leaves is harmless, and leaves once
 
 
@@ -531,8 +555,6 @@ def test_an_agent_that_is_killed_writes_each_prediction_once(tmp_path):
 
 @pytest.mark.parametrize("round", [2**51, 2**51 + 1, 2**52 - 1])
 def test_a_round_near_the_end_of_their_range_leads_nobody_there(round):
-
-    import domkl
 
     one, other = (domkl.Learner(domkl.Auto(size=40), [n], name=m, inputs=1) for n, m in ("ba", "ab"))
     update = other.observe([0.5], 1.0)
