@@ -37,7 +37,7 @@ from ..lab.sheet import Sheet, least_of
 from ..lab.trial import Source
 from ..learning import losses
 from ..models.settings import weight_names
-from . import inspect, live, options, show
+from . import declare, inspect, live, options, show
 
 #: Seconds between two looks at the learners, and between two lines where there is no terminal.
 LOOK, LINE = 0.2, 1.0
@@ -377,36 +377,23 @@ TRAFFIC = ("messages_sent", "bytes_sent", "bytes_received", "rounds_incomplete")
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "run a whole network on this machine, a process for each learner"
-    command = commands.add_parser("up", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    add = command.add_argument
-    add(
-        "experiment",
-        nargs="?",
-        metavar="WHAT",
-        help="an experiment's TOML file or name (default: three-stations), or a folder of domkl init",
-    )
+    add = declare(commands, "up", text, run)
+    text = "an experiment's TOML file or name (default: three-stations), or a folder of domkl init"
+    add("experiment", nargs="?", metavar="WHAT", help=text)
     options.add_data(add)
     add("--seconds", type=float, metavar="S", help="stop the agents of a folder after so long")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
-    add(
-        "--transport", choices=["zenoh", "mqtt"], default="zenoh", help="how messages travel (default: zenoh)"
-    )
+    text = "how messages travel (default: zenoh)"
+    add("--transport", choices=["zenoh", "mqtt"], default="zenoh", help=text)
     add("--broker", metavar="HOST:PORT", help=f"with --transport mqtt (default: {BROKER})")
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
     options.add_model(add, SETTINGS)
     add("--folder", metavar="DIR", help="keep configurations, streams, logs and predictions there")
     add("--no-start", action="store_true", help="write the folder, start nothing")
-    add(
-        "--rate", type=float, metavar="R", help="samples a second for each learner (default: all it can take)"
-    )
-    add(
-        "--page",
-        default=live.ANYWHERE,
-        metavar="HOST:PORT",
-        help="where a page shows the network while it learns (default: a free port)",
-    )
-    add("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=run)
+    text = "samples a second for each learner (default: all it can take)"
+    add("--rate", type=float, metavar="R", help=text)
+    text = "where a page shows the network while it learns (default: a free port)"
+    add("--page", default=live.ANYWHERE, metavar="HOST:PORT", help=text)
 
 
 def run(args: argparse.Namespace) -> None:
