@@ -195,7 +195,7 @@ def read_json(name: str, text: str, columns: Columns, max_rows: int | None = Non
     if not text.strip():
         return Raw(name, {}, [], problems=(("the file is empty", "expected JSON"),), format="JSON")
     if _is_lines(text):
-        return _lines(name, text, columns, max_rows)
+        return read_lines(name, text, columns, max_rows)
     try:
         whole = json.loads(text)
     except _BAD as error:
@@ -213,7 +213,8 @@ def _is_lines(text: str) -> bool:
         return first.lstrip().startswith("{") and "\n{" in rest.replace("\n ", "")  # a bad first line
 
 
-def _lines(name: str, text: str, columns: Columns, max_rows: int | None) -> Raw:
+def read_lines(name: str, text: str, columns: Columns, max_rows: int | None) -> Raw:
+    """Rows from JSON lines, also from a single one."""
     faults, spent = Faults(), Spent(name)
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
