@@ -255,7 +255,7 @@ class Store:
 
     def _restore(self, state: dict[str, Any], round: int) -> None:
         self.alarms.restore(state["alarms"])
-        self.errors.misses, self.errors.n = state["errors"]["last"], state["errors"]["count"]
+        self.errors.restore(state["errors"]["last"], state["errors"]["count"])
         self.history = {round: sent.tobytes() for round, sent in state["history"]}
         self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
         if self.ahead is not None:
