@@ -256,7 +256,7 @@ class Store:
     def _restore(self, state: dict[str, Any], round: int) -> None:
         self.alarms.restore(state["alarms"])
         self.errors.restore(state["errors"]["last"], state["errors"]["count"])
-        self.history = {round: sent.tobytes() for round, sent in state["history"]}
+        self.history = {operator.index(round): sent.tobytes() for round, sent in state["history"]}
         self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
         if self.ahead is not None:
             self.ahead.restore(state["ahead"])

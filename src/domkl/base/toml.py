@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from . import budget, checks, paths
+from . import budget, checks, places
 from .errors import DataError, InputError
 from .secret import Secret
 
@@ -41,7 +41,7 @@ def read(path: Path, what: str, extra: str) -> Toml:
         _refuse_deep(path, text)
         found: Toml = _reader(extra).loads(text)
     except OSError as error:
-        remedy = paths.near_file(path) or "fix its path or permissions"
+        remedy = places.near_file(path) or "fix its path or permissions"
         raise DataError(f"{path} cannot be read ({error.strerror}); expected {what}; {remedy}") from None
     except DataError:
         raise

@@ -15,9 +15,8 @@ import numpy as np
 from .. import datasets
 from ..base import checks
 from ..base.errors import DataError, InputError
-from ..base.times import iso
 from ..base.types import Array
-from ..base.words import number, plural
+from ..base.words import iso, number, plural
 from ..datasets import Columns, Table
 from ..faces.ahead import Forecasts
 from ..faces.estimator import DOMKL

@@ -28,7 +28,7 @@ from ...base import budget, checks
 from ...base.budget import Spent
 from ...base.errors import DataError, InputError
 from ...base.extras import need
-from ...base.paths import near_file
+from ...base.places import near_file
 from ..columns import Columns
 from . import queries
 from .rows import Fault, Faults, Raw, flattened, from_rows, quickened, without
