@@ -49,11 +49,6 @@ from .transports.names import (
     sender_of,
 )
 
-__all__ = [
-    *("AgentConfig", "CheckpointSection", "Handed", "HttpSection", "LogSection", "OutputSection"),
-    *("RoundSection", "StreamSection", "TransportSection", "keys", "load"),
-]
-
 #: Sources that are read again after a restart: files of lines, and tables that are read as a whole.
 LINES, TABLES = ("csv", "jsonl"), ("parquet", "database")
 STORED = (*LINES, *TABLES)

@@ -196,9 +196,8 @@ class Agent:
         self.config = config
         keep_columns(given, config)
         self.transport = transport or transports.make(config.transport_settings())
-        self.store = Store.of(config)
-        ahead = config.horizon
-        self.ahead = self.store.ahead = None if ahead is None else Ahead(ahead, config.inputs)
+        self.ahead = None if config.horizon is None else Ahead(config.horizon, config.inputs)
+        self.store = Store.of(config, self.ahead)
         restored, graph = self._restore(), self.store.graph
         names = self.store.names if graph else config.neighbours
         near = Neighbourhood(self.learner, config.rounds, names, graph, self.store.addresses, restored)
@@ -277,7 +276,10 @@ class Agent:
     async def _learn_all(self) -> None:
         for reading in self.store.noted():
             await self._learn_from(reading)
-        self.stream = self.stream or self._open_stream()
+        store, messages = self.store, self.topics.readings
+        self.stream = self.stream or stream_of(
+            self.config, store.readings, origin=store.origin, messages=messages
+        )
         if isinstance(self.stream, Stream):
             self.stream.refused = self.rows
         try:
@@ -323,10 +325,6 @@ class Agent:
         if self._stopping.is_set() or not isinstance(self.stream, Stream):
             return None
         return self.stream.ready()
-
-    def _open_stream(self) -> Stream:
-        store, messages = self.store, self.topics.readings
-        return stream_of(self.config, store.readings, origin=store.origin, messages=messages)
 
     def _take(self, reading: Reading) -> None:
         """Use a reading, or refuse it whatever is wrong with it; either way the next is another.
@@ -442,10 +440,11 @@ class Agent:
     def _save(self) -> None:
         self.neighbourhood.settle()
         self.predictions.flush()  # what is saved as learnt is not predicted again after a restart
-        if isinstance(self.stream, Stream):
-            self.store.hold_origin(self.stream.origin_at(self.store.readings))
         near, starts = self.neighbourhood, self.messages.identity.incarnation.starts
-        self.store.hold(starts, near.graph, list(near.peers), near.addresses)
+        stream, origin = self.stream, self.store.origin
+        if isinstance(stream, Stream):
+            origin = stream.origin_at(self.store.readings)
+        self.store.hold(starts, near.graph, list(near.peers), near.addresses, origin)
         self.store.forget(self._durable())
         self.store.save(self.learner)
 

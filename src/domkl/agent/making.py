@@ -149,15 +149,12 @@ def read_taught(config: AgentConfig, path: str) -> tuple[AgentConfig, HandedMode
         config = _with_inputs(config, path, model)
     except handed.SavedModel:
         config, model = _saved(config, path)
-    if config.output.alarm_rate is not None and _loss_of(model) == "logistic":
+    loss = getattr(model, "settings", model).loss
+    if config.output.alarm_rate is not None and loss == "logistic":
         raise InputError(
             f"[output] alarm_rate is given and {path} learns classes; expected numbers; leave it out"
         )
     return config, model
-
-
-def _loss_of(model: Any) -> str:
-    return str(getattr(model, "settings", model).loss)
 
 
 def _saved(config: AgentConfig, path: str) -> tuple[AgentConfig, HandedModel]:
