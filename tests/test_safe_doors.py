@@ -553,6 +553,29 @@ def test_an_agent_that_is_killed_writes_each_prediction_once(tmp_path):
     assert found == [*range(700)]
 
 
+def test_a_followed_file_without_a_state_is_predicted_once_too(tmp_path):
+    import asyncio
+
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i / 9},{i % 5}\n" for i in range(30)))
+    file, out = tmp_path / "a.toml", tmp_path / "out.jsonl"
+    file.write_text(
+        'inputs = 1\nmodel.size = 40\n[stream]\npath = "a.csv"\nfollow = true\n'
+        '[checkpoint]\ndirectory = ""\n[output]\npredictions = "out.jsonl"\n'
+    )
+
+    async def run():
+        agent = domkl.agent.Agent(configs.load(file))
+        running, end = asyncio.create_task(agent.run()), time.monotonic() + 20
+        while agent.progress.samples < 30 and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        agent.stop()
+        await running
+
+    for _ in range(2):
+        asyncio.run(run())
+        assert [json.loads(line)["index"] for line in out.read_text().splitlines()] == [*range(30)]
+
+
 @pytest.mark.parametrize("round", [2**51, 2**51 + 1, 2**52 - 1])
 def test_a_round_near_the_end_of_their_range_leads_nobody_there(round):
 
