@@ -447,6 +447,38 @@ def test_a_saved_model_with_a_number_that_would_fail_later_is_refused(tmp_path, 
         domkl.DOMKL.load(path)
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [(("errors", "count"), None), (("errors", "count"), 2**63), (("history", 0, 0), "x"), ("array", None)],
+)
+def test_a_checkpoint_with_a_number_that_would_fail_later_is_refused(tmp_path, path, value):
+    import asyncio
+
+    from domkl.agent import Agent, checkpoint
+
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i / 9},{i % 5}\n" for i in range(30)))
+    file, folder = tmp_path / "a.toml", tmp_path / "a.state"
+    file.write_text(
+        'inputs = 1\nmodel.size = 40\n[stream]\npath = "a.csv"\n'
+        '[checkpoint]\ndirectory = "a.state"\n[output]\npredictions = ""\n'
+    )
+    asyncio.run(Agent(configs.load(file)).run())
+    found = checkpoint.load(folder)
+    arrays, meta = dict(found.arrays), copy.deepcopy(found.meta)
+    if path == "array":
+        arrays["agent.errors.last"] = np.zeros(3)
+    else:
+        inside = meta["agent"]["state"]["fields"]
+        *outer, last = path
+        for name in outer:
+            inside = inside[name]
+            inside = inside["fields"] if isinstance(inside, dict) and "fields" in inside else inside
+        inside[last] = value
+    checkpoint.save(folder, found.round, arrays, meta, sync=False)
+    with pytest.raises(DataError):
+        Agent(configs.load(file))
+
+
 # What leaves is harmless, and leaves once
 
 

@@ -49,19 +49,12 @@ PAIRS = ("kind", "path")
 
 def add_data(add: Callable[..., Any]) -> None:
     """Declare the options that every command with --data has."""
-    add(
-        "--data",
-        metavar="SOURCE",
-        help="data of your own: a CSV, JSON, JSON lines or Parquet file (.gz too), - for standard input, "
-        "sqlite:FILE or postgresql://...",
-    )
+    text = "data of your own: a CSV, JSON, JSON lines or Parquet file (.gz too), - for standard input, "
+    add("--data", metavar="SOURCE", help=f"{text}sqlite:FILE or postgresql://...")
     add_columns(add)
     add("--learners", type=int, metavar="J", help="how many learners share the rows (default: one)")
-    add(
-        "--split",
-        metavar="HOW",
-        help=f"how rows are divided: {', '.join(SPLITS)} (default: {HOW} for --data)",
-    )
+    text = f"how rows are divided: {', '.join(SPLITS)} (default: {HOW} for --data)"
+    add("--split", metavar="HOW", help=text)
     add("--check", action="store_true", help="only show what each column becomes and all that is wrong")
 
 
@@ -73,30 +66,19 @@ def add_columns(add: Callable[..., Any]) -> None:
     add("--drop", metavar="A,B", help="columns to leave out, in --data")
     add("--time", metavar="COLUMN", help="when a row was, or two columns: date,time (default: guessed)")
     add("--learner-column", metavar="COLUMN", help="which learner a row belongs to, in --data")
-    add(
-        "--kind",
-        metavar="COLUMN=KIND",
-        action="append",
-        help=f"what a column is: {', '.join(KINDS)}; time:dmy, time:mdy, time:ms or time:%%d/%%m/%%y say how "
-        "a time is written (default: guessed)",
-    )
+    text = f"what a column is: {', '.join(KINDS)}; time:dmy, time:mdy, time:ms or time:%%d/%%m/%%y say how "
+    add("--kind", metavar="COLUMN=KIND", action="append", help=f"{text}a time is written (default: guessed)")
     add("--path", metavar="COLUMN=PATH", action="append", help="where a column is in nested JSON: a.0.b")
     add("--records", metavar="PATH", help="where the rows are in a JSON document")
-    add(
-        "--class",
-        dest="one_class",
-        metavar="NAME",
-        help="predict this class of the target against all others",
-    )
+    text = "predict this class of the target against all others"
+    add("--class", dest="one_class", metavar="NAME", help=text)
     add("--na", metavar="A,B", help="further words for a missing cell")
     add("--decimal", metavar="MARK", help="decimal mark of numbers: . or , (default: guessed)")
     add("--separator", metavar="MARK", help="of CSV cells: one character, or space (default: guessed)")
-    add(
-        "--missing",
-        metavar="HOW",
-        help="missing inputs: auto (default) leaves them to the model; error, drop the row, or mean of the "
-        "cells above",
+    text = (
+        "missing inputs: auto (default) leaves them to the model; error, drop the row, or mean of those above"
     )
+    add("--missing", metavar="HOW", help=text)
 
 
 def settle(args: argparse.Namespace, chosen: Experiment) -> Experiment:
@@ -222,11 +204,8 @@ OPTIONS = {
 
 def add_model(add: Callable[..., Any], names: Iterable[str] = OPTIONS) -> None:
     """Declare --model and the options of these names."""
-    add(
-        "--model",
-        choices=list(MODELS),
-        help="auto: nothing to tune; paper: the paper's learner (default: the experiment's, else auto)",
-    )
+    text = "auto: nothing to tune; paper: the paper's learner (default: the experiment's, else auto)"
+    add("--model", choices=list(MODELS), help=text)
     for option in map(OPTIONS.__getitem__, names):
         text = option.help if option.auto and option.paper else f"{option.help} ({_owner(option)} only)"
         metavar = option.name.upper().replace("-", "_")
