@@ -19,6 +19,7 @@ from ..datasets.dataset import SPLITS
 from ..datasets.readers import queries
 from ..lab.experiment import Experiment
 from ..lab.trial import Source, titled
+from ..learning.horizon import horizon
 from ..models.settings import KINDS as MODELS
 from ..models.settings import Auto, KernelSpec, ModelSettings, Paper, RateSpec
 
@@ -163,6 +164,35 @@ def need_data(args: argparse.Namespace, *options: str) -> None:
 def names(text: str | None) -> tuple[str, ...] | None:
     """Columns that are given as one text, with commas between."""
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def add_horizon(add: Callable[..., Any]) -> None:
+    """Declare the options of forecasts."""
+    add(
+        "--horizon",
+        metavar="H",
+        help='how far ahead to forecast: 1h, "24 rows", 1h,6h or 1h..24h (stations: also hours)',
+    )
+    add("--future", metavar="A,B", help="columns that are known ahead, such as a forecast of the weather")
+    add("--least", type=float, metavar="Y", help="the target is never below (0 is found where it holds)")
+    add("--most", type=float, metavar="Y", help="the target is never above")
+
+
+def hours_of(args: argparse.Namespace) -> int | None:
+    """The one horizon of the shipped stations in hours; None where a series is forecast, or nothing."""
+    refuse_without(args)
+    if args.horizon is None or args.data is not None:
+        return None
+    found = horizon(args.horizon)
+    hours = [lead if found.rows else lead / 3600 for lead in found.leads]
+    return int(hours[0]) if len(hours) == 1 and hours[0] % 1 == 0 else None
+
+
+def refuse_without(args: argparse.Namespace) -> None:
+    """Refuse options of forecasts where there is no horizon."""
+    for name in ("future", "least", "most"):
+        if args.horizon is None and getattr(args, name) is not None:
+            raise InputError(f"--{name} is of forecasts; expected --horizon with it; add --horizon 1h")
 
 
 class Option(NamedTuple):
