@@ -6,7 +6,7 @@
 
 Parts are removed by patches of the classes, made here; the learner itself has no switches. Size 400, float32,
 the network only; parts in `IN_NUMPY` are native otherwise, and are compared with NumPy. Harms are attacks of
-lies.py, from their first round on, and wrong labels of outliers.py: five on a ring, size 200, the stream "made".
+lies.py, from their first round on, and wrong labels of outliers.py: five on a ring, size 200, stream "made".
 
 Kept in results/ablate.json: column -> part -> stream -> seed -> error without it over the error with it
 (above 1 the part helps), and under "whole" the error with everything. What is there is not run again: name
