@@ -6,14 +6,12 @@ Every engine is made from a `Setting` and advanced by blocks of rounds; all give
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
 from ..learning.paper import Algorithm
-from ..learning.second_order import Diagonal, Inverse
 from .arrays import NumpyDevice, NumpyEngine
 from .base import Setting
 
@@ -93,28 +91,6 @@ def refuse_choice(engine: str, threads: int | None = None) -> None:
             raise InputError(f"{name} is {given!r}; expected none for a model of your own; leave it out")
 
 
-def make_inverse(name: str, threads: int = 1) -> Diagonal:
-    """What makes the matrices of a second-order state, by the engine's name."""
-    if chosen_for(name, "newton") == "native":
-        from .native import NativeInverse
-
-        return partial(NativeInverse.diagonal, threads=threads)
-    return Inverse.diagonal
-
-
-def resume_inverse(half: Array, terms: Array, used: int, threads: int) -> Inverse:
-    """A pickled native inverse, on a machine with or without the native engine.
-
-    `half` is (..., K (K + 1) / 2), row by row; `used` of the terms (..., n, K) wait.
-    """
-    terms = terms[..., :used, :]
-    if chosen("auto") == "native":
-        from .native import NativeInverse
-
-        return NativeInverse.resumed(half, terms, threads)
-    return Inverse.of_halves(half, terms)
-
-
 def chosen_for(name: str, step: str) -> str:
     """What `name` means for a local step; "mpi" has the first-order step alone."""
     if name == "mpi" and step != "first":
@@ -161,7 +137,5 @@ __all__ = [
     "guard",
     "make",
     "make_device",
-    "make_inverse",
     "refuse_choice",
-    "resume_inverse",
 ]
