@@ -20,10 +20,15 @@ def test_a_sample_that_overflows_leaves_the_inverse_as_it_was(dtype):
     pulls = second_order.SecondOrderPulls.of(np.asarray(1.0, dtype), RATES, losses.get("squared"))
     state = second_order.init(2, 6, pulls)
     z, f = np.full((2, 6), 0.3, dtype), np.zeros(2, dtype)
-    second_order.local(state, z, f, np.asarray(1.0, dtype), pulls, losses.get("squared"))
+
+    def learn(y):
+        learnt = second_order.local(state, z, f, np.asarray(y, dtype), pulls, losses.get("squared"))
+        second_order.merge(state, learnt, learnt.theta, learnt.L, pulls, 1.0)
+
+    learn(1.0)
     before = state.inverse.settle().copy()
     with np.errstate(over="ignore", invalid="ignore"):
-        second_order.local(state, z, f, np.asarray(np.finfo(dtype).max, dtype), pulls, losses.get("squared"))
+        learn(np.finfo(dtype).max)
     np.testing.assert_array_equal(state.inverse.settle(), before)
 
 

@@ -61,8 +61,12 @@ def chosen(name: str) -> str:
 
 def make(name: str, setting: Setting) -> Engine:
     """The engine of a whole network, by name."""
-    if not setting.exchange.is_plain or setting.how.bounds_labels:
-        _refuse_unless_numpy(name)
+    if not setting.exchange.is_plain:
+        if name not in ("auto", "numpy"):
+            raise InputError(
+                f"engine {name!r} takes messages and labels as they are; expected 'auto' or 'numpy' with an "
+                "Exchange that changes them; use one of them"
+            )
         return NumpyEngine(setting)
     if name == "mpi" and not setting.how.is_second:
         from .mpi import MpiEngine
@@ -73,15 +77,6 @@ def make(name: str, setting: Setting) -> Engine:
 
         return NativeEngine(setting)
     return NumpyEngine(setting)
-
-
-def _refuse_unless_numpy(name: str) -> None:
-    """Refuse engines that cannot change messages on their way, or labels."""
-    if name not in ("auto", "numpy"):
-        raise InputError(
-            f"engine {name!r} takes messages and labels as they are; expected 'auto' or 'numpy' with an "
-            "Exchange that changes messages or outliers='bound'; use one of them"
-        )
 
 
 def refuse_choice(engine: str, threads: int | None = None) -> None:
@@ -106,9 +101,7 @@ def make_device(name: str, V: Array, deg: int, how: Algorithm) -> Device:
         raise InputError(
             "engine 'mpi' is for simulate(); expected auto, native or numpy for a learner; use one"
         )
-    if how.bounds_labels:
-        _refuse_unless_numpy(name)
-    elif chosen(name) == "native":
+    if chosen(name) == "native":
         from .native import NativeDevice
 
         return NativeDevice(V, deg, how)

@@ -27,8 +27,6 @@ from . import first_order, hedge
 from .first_order import Rates
 from .losses import Loss
 
-#: h and k of the squared loss, which is its own parabola.
-SQUARED = 2.0
 #: Rank-one terms that are collected before they are subtracted from the stored matrix at once.
 WAITING = 32
 
@@ -148,18 +146,24 @@ def parabola(loss: Loss, s: Array, y: Array) -> tuple[Array, Array]:
     return h, h
 
 
-def local(
-    state: SecondOrderState,
-    z: Array,
-    f: Array,
-    y: Array,
-    pulls: SecondOrderPulls,
-    loss: Loss,
-) -> tuple[Array, Array, Array]:
-    """The local step: theta' (..., P, K) and L' (..., P), which the neighbours receive, and m' (..., P, K).
+class Learnt(NamedTuple):
+    """What a local step found; nothing has changed yet."""
 
-    The inverse changes in place, unless a result is not finite: then nothing has changed.
-    """
+    theta: Array  # (..., P, K) and the next are what the neighbours receive
+    L: Array  # (..., P)
+    m: Array  # (..., P, K)
+    u: Array  # (..., P, K) what the inverse is lowered by
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the sample can be learnt."""
+        return bool(all(np.isfinite(part).all() for part in (self.theta, self.L, self.u)))
+
+
+def local(
+    state: SecondOrderState, z: Array, f: Array, y: Array, pulls: SecondOrderPulls, loss: Loss
+) -> Learnt:
+    """The local step."""
     y = y[..., None]
     h, k = parabola(loss, f, y)
     L, m = state.L + loss.value(f, y), state.m + (k * y)[..., None] * z
@@ -171,23 +175,26 @@ def local(
     g, theta = state.inverse.times(z, b)
     u = g * np.sqrt(h / (1 + h * first_order.dot(z, g)))[..., None]
     theta = theta - u * first_order.dot(u, b)[..., None]  # Sherman and Morrison's formula
-    if np.isfinite(L).all() and np.isfinite(theta).all() and np.isfinite(u).all():
-        state.inverse.lower(u)
-    return theta, L, m
+    return Learnt(theta, L, m, u)
 
 
 def merge(
     state: SecondOrderState,
-    learnt: tuple[Array, Array, Array],
+    learnt: Learnt,
     theta_sum: Array,
     total: Array,
     pulls: SecondOrderPulls,
     eta_g: float,
 ) -> SecondOrderState:
-    """Close the round with the neighbours' messages: dual step and kernel weights."""
-    theta, L, m = learnt
-    lam = first_order.dual(state.lam, theta, pulls.deg, theta_sum, pulls.neighbours)
-    return SecondOrderState(theta, lam, theta_sum, L, hedge.weights(total, eta_g), m, state.inverse)
+    """Close the round with the neighbours' messages: dual step and kernel weights.
+
+    The inverse changes in place, unless what was learnt is not finite.
+    """
+    if learnt.is_finite:
+        state.inverse.lower(learnt.u)
+    lam = first_order.dual(state.lam, learnt.theta, pulls.deg, theta_sum, pulls.neighbours)
+    q = hedge.weights(total, eta_g)
+    return SecondOrderState(learnt.theta, lam, theta_sum, learnt.L, q, learnt.m, state.inverse)
 
 
 def forget(state: SecondOrderState, keep: float, pulls: SecondOrderPulls) -> SecondOrderState:

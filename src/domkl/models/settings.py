@@ -363,7 +363,6 @@ class Paper(Settings):
     step : the local step: "first" (the paper's) or "newton", which keeps every past loss: O((2D)^2) a kernel,
         the same message; `rates.eta` is then the ridge on the whole of the past.
     memory : with step="newton", about how many past samples count; all of them by default.
-    outliers : with step="newton", "bound" bounds labels as in `Auto`, and computes in NumPy; or "keep".
     bounds : the lowest and the highest possible target; others are refused. By default none is.
     """
 
@@ -386,7 +385,6 @@ class Paper(Settings):
     hedge: str = "neighbours"
     step: str = "first"
     memory: float | None = None
-    outliers: str = "keep"
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -401,15 +399,6 @@ class Paper(Settings):
         object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, self._loss()))
         hedge.rule(self.hedge)
         check_step(self.step, self.memory)
-        self._check_outliers()
-
-    def _check_outliers(self) -> None:
-        checks.one_of("outliers", self.outliers, ("bound", "keep"))
-        if self.outliers == "bound" and (self.step != "newton" or self.loss_function.classifies):
-            raise InputError(
-                "outliers is 'bound'; expected step='newton' and targets that are no classes with it; "
-                "leave outliers out"
-            )
 
     @property
     def loss_function(self) -> Loss:
@@ -488,8 +477,7 @@ class Paper(Settings):
 
     def algorithm(self, T: int) -> Algorithm:
         """How learners step on a stream of T rounds."""
-        how = self.hedge, self.step, self.memory, self.outliers == "bound"
-        return Algorithm(self.rates_at(T), self.loss_function, *how)
+        return Algorithm(self.rates_at(T), self.loss_function, self.hedge, self.step, self.memory)
 
     def rates_at(self, T: int) -> Rates:
         """The rates for a stream of T rounds (0 where its length is unknown)."""
