@@ -205,8 +205,8 @@ class Scale(Concept):
                 self.changed[row] = True
 
     def _rank(self, row: int, one: Summary) -> tuple[int, bool, bytes]:
-        """The highest summary of a device is kept: the newest, and of two that claim to be of as many samples,
-        one of which is a lie, the one that suits the own samples."""
+        """The highest summary of a device is kept: the newest, and of two of as many samples, one of which is
+        a lie, the one that suits the own samples."""
         own = self.own[row]
         return one.samples, own is None or self._suits(one.table()[2:], own), one.key()
 
