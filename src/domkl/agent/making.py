@@ -24,8 +24,8 @@ from ..exchange.message import Exchange, digest
 from ..faces.estimator import DOMKL
 from ..learner import Learner, files, handed
 from ..learning.forecast import Forecaster
-from ..models.handed import HandedModel
 from ..models.settings import KINDS
+from ..models.taught import HandedModel
 from .config import LONGEST_ROW, STORED, TABLES, AgentConfig
 from .logs import tell
 from .rows import RowRefused, cells_of, header_of, text_of
