@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..base import paths
+from ..base import places
 from ..base.errors import InputError
 from ..base.extras import need
 from ..base.words import NONE, number, visible
@@ -189,7 +189,7 @@ def check_file(path: str | Path, option: str) -> None:
     with _refusing(path, option, "a file to write"):
         if Path(path).is_dir():
             raise IsADirectoryError(21, "it is a directory")
-        paths.refuse_device(path)
+        places.refuse_device(path)
         check_folder(Path(path).parent, option)
 
 

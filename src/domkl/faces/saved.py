@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import budget, checks, paths
+from ..base import budget, checks, places
 from ..base.errors import DataError, Error, InputError
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
@@ -105,7 +105,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise DataError(
             f"{path} cannot be read ({error.strerror}); expected a model of DOMKL.save() or `domkl run`; "
-            f"{paths.near_file(Path(path)) or 'fix its path or permissions'}"
+            f"{places.near_file(Path(path)) or 'fix its path or permissions'}"
         ) from None
     try:
         return schema.read(SCHEMA, *files.unseal(content))
