@@ -225,8 +225,3 @@ def test_wrong_steps_are_refused_in_one_line(wrong, message):
     with pytest.raises(InputError, match=message) as caught:
         problems.simulate_paper(X, y, "ring", kernels=V, rates=RATES, **wrong)
     assert "\n" not in str(caught.value)
-
-
-def test_an_engine_for_networks_is_refused_for_one():
-    with pytest.raises(InputError, match=r"'mpi' is for simulate\(\); expected"):
-        engines.make_inverse("mpi")

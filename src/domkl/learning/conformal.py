@@ -8,7 +8,6 @@ prediction beyond exchangeability). Without enough errors it is infinite.
 from __future__ import annotations
 
 from collections import deque
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,19 +15,20 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
+from .fields import Concept, field, scalar
 
 #: Number of errors in the window, and the factor of an error's weight with every newer one.
 KEPT, FADING = 500, 0.99
 
 
-class Errors:
+class Errors(Concept):
     """The last absolute errors of J streams."""
 
-    FIELDS: ClassVar = ("misses", "n")
+    misses: Array = field("J w", low=0.0, missing=True)  # the oldest overwritten
+    n: int = scalar("int64", low=0)
 
     def __init__(self, J: int = 1) -> None:
-        self.misses = np.zeros((J, KEPT))  # the oldest overwritten
-        self.n = 0
+        self.allocate(J=J, w=KEPT)
 
     def note(self, miss: npt.ArrayLike) -> None:
         """Add the error of one prediction of each stream (J,), NaN where it is not known."""
@@ -58,10 +58,8 @@ class Misses:
 
     def width(self, coverage: float) -> float:
         """Half-width of the interval that holds the next label in `coverage` of all cases."""
-        errors = Errors()
-        errors.n = len(self.last)
-        errors.misses[0, : errors.n] = np.abs(self.last)
-        return float(errors.width(check_coverage(coverage))[0])
+        weights = FADING ** np.arange(len(self.last), dtype=float)[::-1]
+        return weighted_quantile(np.abs(self.last), weights, check_coverage(coverage))
 
 
 def check_coverage(coverage: float) -> float:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -23,8 +22,8 @@ from ..engines.base import Sums
 from ..exchange.graph import Graph, GraphLike, as_graph
 from ..exchange.network import Network
 from ..learning import losses
-from ..learning.model import Around, Model, ModelMaker, Predictions, Watched
-from ..models.settings import PLAIN, Means, make_rows
+from ..learning.model import Around, Model, Predictions, Watched
+from ..models.settings import PLAIN, Means, Settings, as_settings
 from .results import STOP, Final, Run, RunOptions
 
 #: A block of rounds: X (J, B, d) and y (J, B), or (J, B, m) of m targets.
@@ -81,24 +80,24 @@ class Stepper(Protocol):
         """Numbers and bytes that were sent to a neighbour in each of T rounds, on average."""
 
 
-def drive(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
+def drive(model: Settings, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
     """Let a network learn a stream."""
-    by_blocks: Callable[..., Stepper] | None = getattr(model, "make_network", None)
-    make = by_blocks or partial(_rounds_of(how.engine), model)
     # A model that takes raw inputs measures them before it rounds them.
-    dtype = np.float64 if getattr(model, "takes_raw", True) else how.dtype
+    dtype = np.float64 if model.takes_raw else how.dtype
     with engines.guard(how.engine):
-        if getattr(model, "loss", None) == "classes" and y is not None and np.ndim(y) == 2:
+        if model.loss == "classes" and y is not None and np.ndim(y) == 2:
             labels = checks.finite("y", checks.floats("y", y))
             y = losses.one_hot(labels, int(labels.max(initial=0)) + 1)
         blocks, (J, T, d), targets = open_stream(X, y, dtype, how.delay)
-        network = as_graph(graph, J)
-        steps = make(network, d, T, how, math.prod(targets))
+        network, m = as_graph(graph, J), math.prod(targets)
+        steps = model.make_network(network, d, T, how, m) or _rounds_of(how.engine)(
+            model, network, d, T, how, m
+        )
         y_hat, path = _go_through(steps, blocks, (J, T, d), targets, how)
         return _run(steps, network, y_hat, path, how.every, targets)
 
 
-def _rounds_of(engine: str) -> Callable[..., Stepper]:
+def _rounds_of(engine: str) -> type[Any]:
     """What goes through the rounds of a model that no engine has by blocks."""
     if engine != "mpi":
         return Rounds
@@ -170,16 +169,11 @@ def _run(steps: Stepper, graph: Graph, y_hat: Array, path: list[Array], every: i
 
 
 def connected(
-    settings: ModelMaker,
-    d: int,
-    network: Network,
-    dtype: Float,
-    m: int = 1,
-    means: Means = PLAIN,
+    settings: Any, d: int, network: Network, dtype: Float, m: int = 1, means: Means = PLAIN
 ) -> Model:
     """A model with a row for each learner of a graph."""
     near, J = network.neighbours, len(network.near)
-    made = make_rows(settings, J, d, dtype, m, means)
+    made = as_settings(settings).make(J, d, dtype, m, means)
     names = [[network.names[i] for i in others] for others in network.near]
     made.connect(Around(network.names[:J], names, near.weight, near.deg))
     return made
@@ -190,7 +184,7 @@ class Rounds:
 
     def __init__(
         self,
-        settings: ModelMaker,
+        settings: Any,
         graph: Graph,
         d: int,
         T: int,

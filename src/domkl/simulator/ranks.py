@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ..base.types import Array
 from ..engines.base import Sums
 from ..engines.mpi import RankNetwork
 from ..exchange.graph import Graph
-from ..learning.model import ModelMaker, Watched
+from ..learning.model import Watched
 from .driver import Block, Rounds
 from .results import RunOptions
 
@@ -21,7 +22,7 @@ class RankRounds:
 
     final = None
 
-    def __init__(self, settings: ModelMaker, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
+    def __init__(self, settings: Any, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
         if how.keep_model:
             raise InputError("keep_model is given with engine 'mpi'; expected one process; leave it out")
         network = RankNetwork(graph, how.exchange, settings, d, m, how.delay, np.dtype(how.dtype))
