@@ -199,9 +199,10 @@ def measure(
     if "w1" in wanted:
         trials |= {run.name: timed(_network(run, size), NETWORK.J * size.T) for run in runs}
     fast = [run for run in runs if run.engine == "native"] or runs
-    if "w5" in wanted:
-        trials |= bench_auto.trials(fast, engine["isa"], quick)
     least = best(trials, size.turns, report)
+    if "w5" in wanted:
+        turns = size.turns if quick else bench_auto.TURNS
+        least |= best(bench_auto.trials(fast, engine["isa"], quick), turns, report)
     found = {} if engine["isa"] is None else limits_of(least, runs)
     document: dict[str, Any] = {"quick": quick, "machine": machine(), "engine": engine}
     document["limits"] = [one.document() for one in found.values()]
