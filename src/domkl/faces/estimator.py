@@ -22,7 +22,7 @@ from ..learning.fields import fields_of, set_fields
 from ..learning.horizon import HorizonLike
 from ..learning.model import given
 from ..models.handed import HandedModel
-from ..models.settings import Auto, ModelSettings, check_model
+from ..models.settings import ModelSettings, check_model
 from ..simulator import Run
 from . import models, saved
 from .online import OnlineRows
@@ -79,7 +79,7 @@ class DOMKL:
         self,
         graph: GraphLike | None = None,
         *,
-        model: ModelSettings | None = None,
+        model: ModelSettings | str | None = None,
         horizon: HorizonLike | None = None,
         future: int = 0,
         least: float | None = None,
@@ -333,9 +333,9 @@ class DOMKL:
         return learning
 
 
-def _of_network(model: ModelSettings | None) -> ModelSettings:
+def _of_network(model: ModelSettings | str | None) -> ModelSettings:
     """Settings that a network can learn with, round by round."""
-    settings: ModelSettings = check_model(Auto() if model is None else model)
+    settings: ModelSettings = check_model(model)
     if not getattr(settings, "can_go_on", False):
         raise InputError(
             "model is Paper and a graph is given; expected domkl.Auto for a network round by round; "

@@ -19,7 +19,7 @@ from ..base.types import Array
 from ..learner import handed
 from ..learning.explain import Contributions, Effects, Function, Group, Usual, contributions, effects
 from ..models.handed import HandedModel
-from ..models.settings import Auto, ModelSettings, check_model
+from ..models.settings import ModelSettings, check_model
 from .online import SingleRows
 
 
@@ -91,9 +91,9 @@ def kind_of(model: Any) -> type[Any]:
     return SingleRows if own is None else cast(type[Any], own())
 
 
-def check(model: ModelSettings | None) -> ModelSettings:
+def check(model: ModelSettings | str | None) -> ModelSettings:
     """Settings of one device, `Auto()` for None; refuses what one device cannot do."""
-    settings: ModelSettings = check_model(Auto() if model is None else model)
+    settings: ModelSettings = check_model(model)
     kind_of(settings).check(settings)
     return settings
 

@@ -45,7 +45,7 @@ from ..learning.explain import Effects, Function, Usual, effects
 from ..learning.first_order import Step
 from ..learning.model import Around, Each, Model, ModelMaker, Part, given
 from ..models.handed import HandedModel
-from ..models.settings import Auto, Means, ModelSettings, check_model, make_rows
+from ..models.settings import Means, ModelSettings, check_model, make_rows
 from . import schema
 
 #: How many rounds ahead of ours all updates are kept; more would let a peer fill our memory.
@@ -104,7 +104,7 @@ class Learner:
 
     def __init__(
         self,
-        model: ModelSettings | HandedModel | ModelMaker | None = None,
+        model: ModelSettings | HandedModel | ModelMaker | str | None = None,
         neighbours: Sequence[Hashable] = (),
         *,
         name: Hashable = None,
@@ -115,7 +115,7 @@ class Learner:
         engine: str = "auto",
         dtype: Float = np.float64,
     ) -> None:
-        self.model: Any = Auto() if model is None else model
+        self.model: Any = check_model(model) if model is None or isinstance(model, str) else model
         self.exchange, self.engine, self.dtype = as_exchange(exchange), engine, checks.float_type(dtype)
         self.name, self.round = name, 0
         self._row = self._make_row(inputs, targets)

@@ -425,11 +425,16 @@ KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
 
 
 def check_model(model: Any) -> Any:
-    """`model` itself if it is a model's settings: `Auto`, `Paper`, or an object that makes a model's rows."""
+    """A model's settings: `model` itself, those that "auto" or "paper" stands for, or `Auto()` for None."""
+    if model is None:
+        return Auto()
+    if isinstance(model, str):
+        return KINDS[checks.one_of("model", model, KINDS)]()
     if callable(getattr(model, "make", None)) and not isinstance(model, type):
         return model
     raise InputError(
-        f"model is {checks.short(model)}; expected domkl.Auto(...) or domkl.Paper(...); write one of them"
+        f'model is {checks.short(model)}; expected "auto", "paper", domkl.Auto(...) or domkl.Paper(...); '
+        "write one of them"
     )
 
 

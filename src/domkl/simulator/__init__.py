@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -20,17 +18,16 @@ from ..exchange.message import Exchange, as_exchange
 from ..learning.horizon import HorizonLike
 from ..learning.horizon import horizon as as_horizon
 from ..learning.model import ModelMaker, Watched
-from ..models.settings import Auto, ModelSettings, check_model
+from ..models.settings import ModelSettings, check_model
 from . import ahead
 from .driver import Block, drive
+from .progress import ProgressLines, watcher
 from .results import Progress, Run, RunOptions, Watch
 
 __all__ = ["Block", "Progress", "ProgressLines", "Run", "Watch", "Watched", "simulate"]
 
 #: Parameters of an `Auto` below which one thread is as fast as two, and takes two thirds of their time.
 SMALL = 600
-#: Seconds until the first line of progress, and between two.
-FIRST_LINE, LINE_EVERY = 2.0, 5.0
 
 
 def simulate(
@@ -38,7 +35,7 @@ def simulate(
     y: npt.ArrayLike | None,
     graph: GraphLike,
     *,
-    model: ModelSettings | ModelMaker | None = None,
+    model: ModelSettings | ModelMaker | str | None = None,
     delay: int = 0,
     exchange: Exchange | None = None,
     engine: str = "auto",
@@ -66,7 +63,7 @@ def simulate(
         whose probabilities `y_hat` (J, T, k) has.
     graph : networkx graph, adjacency, list of edges, or a name such as "ring".
     model : `domkl.Auto()` (the default: nothing to tune, raw inputs of any scale, NaN where one is missing)
-        or `domkl.Paper(...)`, or one of your own: see docs/extend.md.
+        or `domkl.Paper(...)`, or one of your own: see docs/extend.md; "auto" and "paper" are short for them.
     delay : a label becomes known this many rounds after its prediction, and is learnt then.
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; by default not at all.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
@@ -76,10 +73,11 @@ def simulate(
     dtype : numpy.float64 or numpy.float32.
     keep_state : whether theta and lam are wanted; without them a huge network takes far less memory, and
         the native engine reports progress only at the end.
-    weights_every : keep the weights of kernels (`Paper`) or experts (`Auto`) of every n-th round in `q_path`.
+    weights_every : keep the weights of kernels (`Paper`) or experts (`Auto`) of every n-th round in `q_path`,
+        and the consensus violation until then in `cv_path`: `Run.plot` and `Run.regret` need them.
     progress : called as progress(rounds done, T); T is 0 where the stream does not tell. If it returns
-        "stop", the run ends with the rounds that are done. True prints a line to standard error every few
-        seconds.
+        "stop", the run ends with the rounds that are done. True shows a bar in a terminal or a notebook, else
+        a line on standard error every few seconds.
     keep_model : keep the learners themselves, for `domkl.DOMKL.from_run`; they take memory. `Auto` only.
     watch : called with a `Watched`, what happened in each round, or with `Paper` in a few of them; for pages
         and files that follow a run.
@@ -103,9 +101,9 @@ def simulate(
     >>> bool(run.mse.max() < 0.05 * y.var())
     True
     """
-    model = check_model(Auto() if model is None else model)
+    settings: ModelSettings | ModelMaker = check_model(model)
     _check_ahead(horizon, times=times, future=future or None, levels=levels or None, least=least, most=most)
-    if not getattr(model, "has_engines", False):
+    if not getattr(settings, "has_engines", False):
         engines.refuse_choice(engine, threads)
     how = RunOptions(
         checks.count("delay", delay, least=0),
@@ -113,22 +111,22 @@ def simulate(
         keep_state,
         as_exchange(exchange),
         engine,
-        checks.count("threads", _threads(model) if threads is None else threads),
+        checks.count("threads", _threads(settings) if threads is None else threads),
         checks.float_type(dtype),
         _check_progress(progress),
         keep_model,
         watch,
     )
-    if keep_model and not (getattr(model, "can_go_on", False) and how.exchange.is_plain):
+    if keep_model and not (getattr(settings, "can_go_on", False) and how.exchange.is_plain):
         raise InputError(
             "keep_model is given; expected model=domkl.Auto(...), with messages as they are; leave it out"
         )
     if horizon is None:
-        return drive(model, X, y, graph, how)
+        return drive(settings, X, y, graph, how)
     leads = as_horizon(horizon)
     streams = ahead.readings(cast(npt.ArrayLike, X), cast(npt.ArrayLike, y), times, leads, future)
     network = as_graph(graph, len(streams.X))
-    return ahead.drive(model, streams, leads, network, how, ahead.Limits(least, most), levels)
+    return ahead.drive(settings, streams, leads, network, how, ahead.Limits(least, most), levels)
 
 
 def _check_ahead(horizon: HorizonLike | None, **given: Any) -> None:
@@ -146,49 +144,11 @@ def _threads(model: ModelSettings | ModelMaker) -> int:
 
 
 def _check_progress(progress: Progress | bool | None) -> Progress | None:
-    """What is called after each round; for True a line every few seconds."""
+    """What is called after each round; for True a bar, or lines."""
     if progress is True:
-        return ProgressLines("simulate")
+        return watcher("simulate")
     if progress in (None, False) or callable(progress):
         return progress or None
     raise InputError(
         f"progress is {checks.short(progress)}; expected True or a function of (rounds done, T); pass one"
     )
-
-
-class ProgressLines:
-    """A line on standard error every few seconds; called with (done, total or 0 or None).
-
-    >>> now = iter([0.0, 1.0, 4.0])
-    >>> lines = ProgressLines("run", write=print, clock=lambda: next(now))
-    >>> lines(1, 100)
-    >>> lines(50, 100)
-    domkl: run: 50 of 100 (50 %), about 4 s left
-    """
-
-    def __init__(
-        self,
-        what: str,
-        write: Callable[[str], object] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.what, self.write, self.clock = what, write or _to_stderr, clock
-        self.start = clock()
-        self.due = self.start + FIRST_LINE
-
-    def __call__(self, done: int, total: int | None) -> None:
-        now = self.clock()
-        if now >= self.due:
-            self.due = now + LINE_EVERY
-            self.write(f"domkl: {self.what}: {self._words(done, total, now - self.start)}")
-
-    def _words(self, done: int, total: int | None, passed: float) -> str:
-        if not total:
-            return f"{done:,} done"
-        left = f", about {passed * (total - done) / done:.0f} s left" if 0 < done < total else ""
-        return f"{done:,} of {total:,} ({100 * done // total} %){left}"
-
-
-def _to_stderr(line: str) -> None:
-    if sys.stderr is not None:
-        print(line, file=sys.stderr, flush=True)
