@@ -141,6 +141,14 @@ def test_the_tab_key_offers_public_names_only():
     assert dir(domkl) == sorted(domkl.__all__)
 
 
+def test_what_a_frame_needs_is_named_as_it_is_called(monkeypatch):
+    X, y = problems.streams(2, 5, 1)
+    run = domkl.simulate(X, y, "path", model=AUTO)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pandas is not installed .* pip install pandas$"):
+        run.to_frame()
+
+
 def test_progress_is_a_bar_in_a_terminal(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):

@@ -32,6 +32,13 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--broker", action="store_true", help="also a broker's certificate, mosquitto.conf and mosquitto.acl"
     )
+    command.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="with --broker: topics of sensors that all may use, such as sensors/# (repeatable)",
+    )
     command.add_argument("--network", default="domkl", help="the network that broker serves (default: domkl)")
     command.add_argument("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=act)
@@ -71,10 +78,16 @@ def _revoke(args: argparse.Namespace) -> None:
 
 def _make(args: argparse.Namespace) -> dict[Any, bool]:
     # Learners are clients of a broker: a broker's address in their certificates would let them pose as it.
+    if args.topic and not args.broker:
+        raise InputError(
+            "--topic is given without --broker; expected both, as topics are a broker's; add --broker"
+        )
     hosts = [] if args.broker else args.host
     made = certs.make(args.directory, args.names, hosts=hosts, days=args.days)
     if args.broker:
-        made += certs.make_broker(args.directory, network=args.network, hosts=args.host, days=args.days)
+        made += certs.make_broker(
+            args.directory, network=args.network, hosts=args.host, days=args.days, topics=args.topic
+        )
     found: dict[Any, bool] = {}
     for each in made:
         found[each.path] = found.get(each.path, False) or each.new

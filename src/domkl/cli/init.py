@@ -130,7 +130,7 @@ examples:
   domkl init --broker 10.0.0.5:8883 --ca system --user me --topic 'sensors/+/env' --target temp
   domkl init                       asks what it needs to know
 
-Each source or topic becomes a device with a file of at most six lines in {FOLDER}/ (--folder); what the
+Each source or topic becomes a device with a file of a few lines in {FOLDER}/ (--folder); what the
 columns are is found out from their first rows, and is the same at every device. A password is asked for, or
 read from the variable {SECRET}; it goes to {FOLDER}/{fleet.PASSWORD}, which only you can read.
 """
@@ -210,11 +210,10 @@ def run(args: argparse.Namespace) -> None:
     if args.horizon:
         horizon(args.horizon)
     given = options.columns(args, Columns())
-    password, network = None, ""
+    password, network = None, _network(folder.absolute())
     if args.files:
         made, columns = from_files(args.files, given, folder, args.follow, args.query or "")
         common: dict[str, Any] = {}
-        network = _network(folder.absolute())
     else:
         password = _password(args)
         made, columns = from_topics(args, given, password)

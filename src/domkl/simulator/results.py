@@ -107,7 +107,7 @@ class Run:
         if y is not None:
             columns["y"] = self._flat(self.labels(y))
             columns["error"] = columns["y_hat"] - columns["y"]
-        return need("pandas", "river").DataFrame(columns)
+        return need("pandas").DataFrame(columns)
 
     def alarms(self, y: npt.ArrayLike, rate: float = 0.001, delay: int = 0) -> Judgement:
         """Which labels were not what was predicted: `surprise` and `alarm`, (J, T) each; `delay` of the run.
