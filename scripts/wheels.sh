@@ -39,9 +39,8 @@ compile() { # processor, C library as zig calls it, platform of the wheel
     mv "$place/_engine.so" "$(echo "$place"/open/*/domkl/engines/_native)/_engine$end"
     "$tools/wheel" pack -d "$place" "$(echo "$place"/open/*)" >/dev/null
     "$tools/wheel" tags --platform-tag "linux_$cpu" --remove "$place"/*.whl >/dev/null
-    # auditwheel only repairs for the processor that it believes to run on.
-    PATH="$tools:$PATH" "$tools/python" -c "import platform, sys; platform.machine = lambda: '$cpu'
-from auditwheel.main import main; sys.exit(main())" repair --plat "$platform" --only-plat -w "$out" "$place"/*.whl \
+    PATH="$tools:$PATH" "$tools/python" scripts/repair.py "$cpu" "${libc%%.*}" --plat "$platform" --only-plat \
+        -w "$out" "$place"/*.whl \
         >"$place/log" 2>&1 || { tail -5 "$place/log"; exit 1; }
 }
 

@@ -40,7 +40,8 @@ def draw(
     if axes is None:
         axes = need("matplotlib.pyplot", "cli").subplots(figsize=(9, 4), layout="constrained")[1]
     plot(run, y, best, learner, checks.count("last", last), axes)
-    axes.legend(frameon=False)
+    if axes.get_legend() is None:
+        axes.legend(frameon=False)
     return axes
 
 
@@ -76,7 +77,8 @@ def _error(
     with np.errstate(invalid="ignore"):
         errors = np.sqrt(sums / np.add.reduceat(known, starts, 1))
     _curves(run, starts, errors, learner, axes)
-    axes.set(xlabel="round", ylabel="RMSE", ylim=(0, None))
+    axes.set(xlabel="round", ylabel="RMSE")
+    axes.set_ylim(bottom=0, auto=True)
 
 
 def _weights(
@@ -105,14 +107,18 @@ def _regret(
             "y or best is not given; expected labels and domkl.metrics.hindsight(X, y, V) for the plot of "
             "regrets; pass both"
         )
-    found = run.regret(y, best)
-    for name, values in (("learning", found.learning), ("discrepancy", found.discrepancy)):
+    found, lines = run.regret(y, best), []
+    for name, values, side, color in (
+        ("learning", found.learning, axes, "C0"),
+        ("discrepancy", found.discrepancy, axes.twinx(), "C1"),  # often of another order of size
+    ):
         mine = values if learner is None else values[[learner]]
-        axes.plot(found.rounds, mine.mean(0), linewidth=1.5, label=f"{name} regret")
+        lines += side.plot(found.rounds, mine.mean(0), linewidth=1.5, color=color, label=f"{name} regret")
         if len(mine) > 1:
-            color = axes.lines[-1].get_color()
-            axes.fill_between(found.rounds, mine.min(0), mine.max(0), alpha=0.2, color=color, linewidth=0)
-    axes.set(xlabel="rounds", ylabel="regret")
+            side.fill_between(found.rounds, mine.min(0), mine.max(0), alpha=0.2, color=color, linewidth=0)
+        side.set_ylabel(f"{name} regret", color=color)
+    axes.set(xlabel="rounds")
+    axes.legend(handles=lines, frameon=False)
 
 
 def _curves(run: Run, rounds: npt.NDArray[np.intp], values: Array, learner: int | None, axes: Any) -> None:
