@@ -1,4 +1,4 @@
-"""auditwheel repair for a processor and a C library other than this machine's: repair.py x86_64 musl ARGUMENTS."""
+"""auditwheel repair for another processor or C library than this machine has: repair.py aarch64 musl ..."""
 
 from __future__ import annotations
 

@@ -200,7 +200,21 @@ def test_topics_become_devices_with_a_secret_that_others_cannot_read(here, capsy
         monkeypatch.setenv("BROKER_PASSWORD", "it's a secret")
         argv = ["--broker", broker.address, "--user", "me", "--topic", "home/+/env", "--target", "temp"]
         try:
-            assert cli.main(["init", *argv, "--home-assistant", "--json"]) == 0
+            assert (
+                cli.main(
+                    [
+                        "init",
+                        *argv,
+                        "--home-assistant",
+                        "--unit",
+                        "°C",
+                        "--device-class",
+                        "temperature",
+                        "--json",
+                    ]
+                )
+                == 0
+            )
         finally:
             stop.set()
             sensors.join()
@@ -217,6 +231,8 @@ def test_topics_become_devices_with_a_secret_that_others_cannot_read(here, capsy
     assert found.transport_settings().password == "it's a secret"
     assert found.output.topic == "predictions/kitchen"
     assert found.output.home_assistant
+    assert (found.output.unit, found.output.device_class) == ("°C", "temperature")
+    assert found.network == safe_name(here.name)
     text = (here / "agents" / "kitchen.toml").read_text()
     assert "secret" not in text.replace("password_file", "")
     assert len(text.splitlines()) <= 7

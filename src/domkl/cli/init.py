@@ -186,6 +186,8 @@ def add_to(commands: Any) -> None:
         help=f"the first device's page (default: {fleet.PORT}, or the next that are free)",
     )
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
+    add("--unit", help="of the target, for the page and Home Assistant: °C, kW")
+    add("--device-class", metavar="CLASS", help="one of Home Assistant's, such as temperature or power")
     add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")
     add("--json", action="store_true", help="one JSON document on standard output")
     command.set_defaults(act=run)
@@ -223,6 +225,7 @@ def run(args: argparse.Namespace) -> None:
         "coverage": args.coverage,
         **({} if rate is None else {"alarm_rate": rate}),
         **({"home_assistant": True} if args.home_assistant else {}),
+        **{key: value for key in ("unit", "device_class") if (value := getattr(args, key))},
     }
     if args.horizon:
         made = [each._replace(stream={**each.stream, "horizon": args.horizon}) for each in made]
