@@ -232,7 +232,7 @@ def test_topics_become_devices_with_a_secret_that_others_cannot_read(here, capsy
     assert found.output.topic == "predictions/kitchen"
     assert found.output.home_assistant
     assert (found.output.unit, found.output.device_class) == ("°C", "temperature")
-    assert found.network == safe_name(here.name)
+    assert found.network == init.safe_name(here.name)
     text = (here / "agents" / "kitchen.toml").read_text()
     assert "secret" not in text.replace("password_file", "")
     assert len(text.splitlines()) <= 7
