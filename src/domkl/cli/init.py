@@ -371,5 +371,7 @@ def _tell(args: argparse.Namespace, folder: Path, names: list[str], columns: Col
     many = f"{len(names)} devices that predict" if len(names) > 1 else "1 device that predicts"
     print(visible(f"{folder} has {many} {columns.target} from {', '.join(columns.features)}:"))
     print("\n".join(f"  {folder / name}.toml" for name in names))
+    where = args.output_topic or OUTPUT if args.topic else f"{folder}/{{name}}.predictions.jsonl"
+    print(visible(f"Predictions go to {', '.join(where.replace('{name}', name) for name in names[:3])}"))
     print(f"Start all of them here:  {commands[0]}")
     print(f"or each on its machine:  {commands[1]}")
