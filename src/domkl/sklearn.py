@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from . import faces
 from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
-from .faces import Single
-from .faces.classes import hand_over, refuse_interval
+from .faces import models
+from .faces.classes import classifier, hand_over, refuse_interval
+from .faces.online import Single
 from .learning.conformal import Misses
 from .learning.explain import Contributions
 from .models.settings import ModelSettings
@@ -50,13 +50,13 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         if isinstance(self, MultiKernelRegressor):
-            tags.target_tags.multi_output = faces.kind_of(self.model).has_targets
+            tags.target_tags.multi_output = models.check(self.model).has_targets
         return tags
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
         check_is_fitted(self)
-        faces.hand_over(path, self.model_, self._names())
+        models.hand_over(path, self.model_.online, self._names())
 
     def _names(self) -> list[str]:
         return [*map(str, getattr(self, "feature_names_in_", ()))]
@@ -65,14 +65,14 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> Array:
         """How much each input matters overall; they sum to 1. (d,) See `domkl.explain`."""
         check_is_fitted(self)
-        return faces.mean_part(self._models())
+        return models.mean_part(self._models())
 
     def _passes(self) -> int:
-        usual = faces.kind_of(self.model).passes
+        usual = models.check(self.model).passes
         return checks.count("passes", usual if self.passes is None else self.passes)
 
     def _with_labels(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
-        several = numeric and faces.kind_of(self.model).has_targets
+        several = numeric and models.check(self.model).has_targets
         return validate_data(self, X, y, reset=reset, y_numeric=numeric, multi_output=several, **_TABLE)
 
     def _weights(self, X: Array, sample_weight: Any) -> list[float]:
@@ -144,7 +144,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     def explain(self, X: Any) -> Array:
         """What each input adds to the prediction of each row, compared with its usual values. (N, d)"""
-        found = [faces.explain(self.model_, x) for x in self._table(X)]
+        found = [models.explain(self.model_.online, x) for x in self._table(X)]
         return np.array([each.contribution for each in found if isinstance(each, Contributions)])
 
     def _models(self) -> list[Single]:
@@ -152,7 +152,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     def _reset(self, y: Array) -> None:
         self.misses_ = Misses()
-        self.model_ = faces.make(faces.for_numbers(self.model), 1 if y.ndim == 1 else y.shape[1])
+        self.model_ = Single(models.for_numbers(self.model), 1 if y.ndim == 1 else y.shape[1])
         self.model_.grow(range(self.n_features_in_))
 
     def _learn(self, X: Array, y: Array, sample_weight: Any, passes: int) -> MultiKernelRegressor:
@@ -237,7 +237,7 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def _reset(self, classes: npt.NDArray[Any]) -> None:
         self.classes_ = classes
-        self.model_ = faces.classifier(self.model, range(len(classes)))
+        self.model_ = classifier(self.model, range(len(classes)))
         self.model_.grow(range(self.n_features_in_))
 
     def _refuse_new(self, y: Any) -> None:

@@ -17,8 +17,8 @@ from ..exchange.graph import GraphLike, as_graph
 from ..exchange.message import Exchange, as_exchange
 from ..learning.horizon import HorizonLike
 from ..learning.horizon import horizon as as_horizon
-from ..learning.model import ModelMaker, Watched
-from ..models.settings import ModelSettings, check_model
+from ..learning.model import Watched
+from ..models.settings import Settings, as_settings
 from . import ahead
 from .driver import Block, drive
 from .progress import ProgressLines, watcher
@@ -26,16 +26,13 @@ from .results import Progress, Run, RunOptions, Watch
 
 __all__ = ["Block", "Progress", "ProgressLines", "Run", "Watch", "Watched", "simulate"]
 
-#: Parameters of an `Auto` below which one thread is as fast as two, and takes two thirds of their time.
-SMALL = 600
-
 
 def simulate(
     X: npt.ArrayLike | Iterable[Block],
     y: npt.ArrayLike | None,
     graph: GraphLike,
     *,
-    model: ModelSettings | ModelMaker | str | None = None,
+    model: Any = None,
     delay: int = 0,
     exchange: Exchange | None = None,
     engine: str = "auto",
@@ -101,9 +98,9 @@ def simulate(
     >>> bool(run.mse.max() < 0.05 * y.var())
     True
     """
-    settings: ModelSettings | ModelMaker = check_model(model)
+    settings = as_settings(model)
     _check_ahead(horizon, times=times, future=future or None, levels=levels or None, least=least, most=most)
-    if not getattr(settings, "has_engines", False):
+    if not settings.has_engines:
         engines.refuse_choice(engine, threads)
     how = RunOptions(
         checks.count("delay", delay, least=0),
@@ -117,7 +114,7 @@ def simulate(
         keep_model,
         watch,
     )
-    if keep_model and not (getattr(settings, "can_go_on", False) and how.exchange.is_plain):
+    if keep_model and not (settings.can_go_on and how.exchange.is_plain):
         raise InputError(
             "keep_model is given; expected model=domkl.Auto(...), with messages as they are; leave it out"
         )
@@ -138,9 +135,9 @@ def _check_ahead(horizon: HorizonLike | None, **given: Any) -> None:
             )
 
 
-def _threads(model: ModelSettings | ModelMaker) -> int:
+def _threads(settings: Settings) -> int:
     """How many are worth their while: products of small matrices end before a second thread has begun."""
-    return 1 if getattr(model, "size", SMALL) < SMALL else os.cpu_count() or 1
+    return 1 if settings.is_small else os.cpu_count() or 1
 
 
 def _check_progress(progress: Progress | bool | None) -> Progress | None:
