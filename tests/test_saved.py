@@ -12,8 +12,8 @@ import pytest
 
 import domkl
 import problems
-from domkl.base.places import refuse_device
 from domkl.base.errors import DataError, Error, InputError
+from domkl.base.places import refuse_device
 from domkl.datasets.columns import Columns
 from domkl.faces.saved import About
 from domkl.learner import files, schema
