@@ -22,6 +22,7 @@ class Forecast(NamedTuple):
     y: Array  # (H,), as learnt
     rows: list[Origin]  # earlier ones whose labels are all known now, or will not come any more
     told: list[tuple[int, float]]  # readings whose nearest lead is known now, and that label
+    absurd: bool = False  # the target counts as missing, as no sensor can have moved so far
 
 
 class Ahead:
@@ -54,7 +55,7 @@ class Ahead:
             raise RowRefused("no time", "the reading has no time, which the horizon needs", remedy)
         if not self.horizon.rows and not reading.time > device.now:  # type: ignore[operator]
             raise RowRefused("late", f"the reading is {device.now - reading.time:.3f} s older than the last")  # type: ignore[operator]
-        before = list(device.waiting)
+        before, absurd = list(device.waiting), device.seen.absurd
         rows = device.observe(reading.time or 0.0, np.nan if reading.y is None else reading.y)
         told = [self._told(origin) for origin in before if origin.time in self._readings]
         origin = device.look(x)
@@ -63,7 +64,8 @@ class Ahead:
         self._readings[origin.time] = reading.index
         oldest = device.waiting[0].time if device.waiting else origin.time
         self._readings = {time: n for time, n in self._readings.items() if time >= oldest}
-        return Forecast(y, rows, [each for each in told if each is not None])
+        told_now = [each for each in told if each is not None]
+        return Forecast(y, rows, told_now, bool(device.seen.absurd > absurd))
 
     def _told(self, origin: Origin) -> tuple[int, float] | None:
         if np.isnan(origin.known[0]):

@@ -174,6 +174,10 @@ TURN = 0.02
 LATE = 10.0
 
 
+#: A target that counts as missing where forecasts are made.
+ABSURD = RowRefused("absurd", "the target lies far beyond all before", "check the sensor; only x is used")
+
+
 class Agent:
     """One learner between a stream and a transport.
 
@@ -361,6 +365,8 @@ class Agent:
         if self.ahead is not None:
             found = self.ahead.forecast(self.learner, reading)
             self.predictions.write_ahead(reading, round, found, self.ahead)
+            if found.absurd:
+                self.rows.note(ABSURD, reading.index, *(reading.source or (None, reading)))
             self.progress.note_prediction(reading)
             return found.rows, None
         if x is None:

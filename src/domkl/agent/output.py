@@ -368,7 +368,7 @@ class Predictions:
             key: curve[0][key] for key in ("lead", "y_hat", "low", "high") if key in curve[0]
         }
         record |= {"target": self._target, **nearest, "forecast": curve}
-        if reading.y is not None:
+        if reading.y is not None and not found.absurd:
             record["now"] = self._scaling.original(reading.y)
         self._send(record)
         for index, y in found.told if self.feed is not None else ():

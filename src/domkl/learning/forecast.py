@@ -35,6 +35,8 @@ KEPT_VALUES, APART = 2048, 299.0
 FRESH = 3.0
 #: Values that tell how large errors may be.
 EARLY = 12
+#: Values after which one may be absurd, which lies further beyond all before than so many of their widths.
+SETTLED, FAR = 48, 5.0
 #: Forecasts that wait for labels, at most; where readings come faster, some are not learnt from.
 WAITING = 512
 #: Rows that tell a season where there are no time stamps, and the longest season.
@@ -182,9 +184,9 @@ class Spread(Concept):
     """How large errors are now, at each lead, and which part of that the bounds need.
 
     Two estimates run beside each other: the mean |error| of the hour of the week (towards that of the hour of
-    the day, and of all hours, while there are few), and a ridge of log |error| on the calendar and on what is
-    forecast. That with the better running score log s + |e| / s counts. Bounds are the weighted quantile of
-    the last |e| / s times s, as in `learning.conformal`.
+    the day, and of all hours, while there are few), and a ridge of log |error| on the calendar, on what is
+    forecast and on the d inputs. That with the better running score log s + |e| / s counts. Bounds are the
+    weighted quantile of the last |e| / s times s, as in `learning.conformal`.
     """
 
     SHRINK = 1.0
@@ -201,9 +203,9 @@ class Spread(Concept):
     told: Array = field("H", low=0.0)  # ratios noted
     ratios: Array = field(f"H 2 {KEPT}", low=0.0)  # the newest last
 
-    def __init__(self, H: int) -> None:
+    def __init__(self, H: int, d: int) -> None:
         self.allocate(np.float64, H=H)
-        self.logs = Ridges(H, self.COLUMNS, fade=500.0)
+        self.logs = Ridges(H, self.COLUMNS + d, fade=500.0)
 
     def scales(self, phases: Array, columns: Array) -> Array:
         """Both estimates, at the phases of the week (H,) of the leads. (H, 2)"""
@@ -278,9 +280,23 @@ class Seen(Concept):
     often: Array = field("", low=0.0)
     top: Array = field("", first=-LARGEST)
     unit: Array = field("", low=0.0)  # the variance once it was known: errors are compared in it
+    far: Array = field("", first=FAR, low=FAR)  # widths beyond which a value is absurd
+    absurd: Array = field("", low=0.0)  # values that were
 
     def __init__(self) -> None:
         self.allocate(np.float64)
+
+    def believes(self, y: float) -> bool:
+        """Whether a value is a reading, and no fault: one far beyond all before is none.
+
+        Each that is not believed lets the next lie ten times as far: a level that moved is soon learnt.
+        """
+        width = float(self.top - self.floor) if self.n >= SETTLED else 0.0
+        beyond = max(y - float(self.top), float(self.floor) - y)
+        good = width == 0 or beyond <= float(self.far) * width
+        self.far = np.array(max(FAR, 0.99 * float(self.far)) if good else min(10 * float(self.far), LARGEST))
+        self.absurd = self.absurd + (not good)
+        return good
 
     def add(self, y: float) -> None:
         """A value of the target."""
@@ -320,7 +336,7 @@ class Origin(NamedTuple):
     known: Array  # (H,) labels, NaN where not known
     said: Array  # (H, 2) forecasts without and with the model
     y: Array  # (H,) the forecast
-    spread: Array  # (H, 8) what the spread saw
+    spread: Array  # (H, 8 + d) what the spread saw
     scales: Array  # (H, 2) what it said
     kept: list[Array]  # what the model needs of its prediction, one row
 
@@ -370,7 +386,7 @@ class Forecaster:
             Profile(),
         )
         self.ridges = Ridges(self.H, 1 + SEASONAL + 3 + future + 1 + d)
-        self.share, self.spread = Share(self.H), Spread(self.H)
+        self.share, self.spread = Share(self.H), Spread(self.H, d)
         self.mixer = Mixer(self.H, 1, 1 + len(NAIVE))
         self.waiting: deque[Origin] = deque()
         self.seen = Seen()
@@ -403,10 +419,12 @@ class Forecaster:
     def observe(self, time: float, y: float) -> list[Origin]:
         """A reading of the target, NaN if it has none; returns the rows that are ready to be learnt.
 
+        A value that cannot be believed counts as none, and in `seen.absurd`.
+
         `time` is in seconds, or any rising number where leads are rows, and only its order counts.
         """
         time = self._tick(time)
-        if math.isfinite(y):
+        if math.isfinite(y) and self.seen.believes(y):
             self._label(time, y)
             self._remember(time, y)
         return self._ready(time)
@@ -456,7 +474,7 @@ class Forecaster:
         blank = np.full(self.H, np.nan)
         said, spread, scales = (
             np.zeros((self.H, 2)),
-            np.zeros((self.H, Spread.COLUMNS)),
+            np.zeros((self.H, Spread.COLUMNS + self.d)),
             np.zeros((self.H, 2)),
         )
         return Origin(
@@ -520,9 +538,8 @@ class Forecaster:
         level = (origin.y - self.seen.mean) / wide
         jump = np.abs(origin.y - origin.last) / wide
         ones = np.ones(self.H)
-        return np.column_stack(
-            [ones, self._calendar(origin.phases), np.tanh(level), np.tanh(level**2), np.tanh(jump)]
-        )
+        course = [ones, self._calendar(origin.phases), np.tanh(level), np.tanh(level**2), np.tanh(jump)]
+        return np.column_stack([*course, origin.columns[:, origin.columns.shape[1] - self.d :]])
 
     def bounds(self) -> tuple[float, float]:
         """The limits of the target: as given; 0 where it was the least of many values, and often."""
