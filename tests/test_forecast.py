@@ -122,7 +122,7 @@ def test_absurd_readings_are_none_and_a_level_that_moved_is_soon_learnt():
     spoilt[0, 200:202], gone[0, 200:202] = (1e9, -1e9), np.nan
     found = run(times, X, spoilt)
     np.testing.assert_array_equal(found.y_hat, run(times, X, gone).y_hat)
-    assert found.ahead.rows.devices[0].seen.absurd == 2
+    assert found.ahead.rows.devices[0].doubt.absurd == 2
     moved[0, 200:] += 20_000
     late = run(times, X, moved, "1h").y_hat[0, 210:, 0]
     assert abs(late - moved[0, 210:]).mean() < 1000

@@ -23,6 +23,7 @@ from ..base.errors import InputError
 from ..base.types import Array
 from .auto.mixer import Mixer
 from .conformal import FADING, KEPT, weighted_quantile
+from .doubt import Doubt
 from .fields import LARGEST, Concept, field
 from .horizon import Horizon
 
@@ -35,8 +36,8 @@ KEPT_VALUES, APART = 2048, 299.0
 FRESH = 3.0
 #: Values that tell how large errors may be.
 EARLY = 12
-#: Values after which one may be absurd, which lies further beyond all before than so many of their widths.
-SETTLED, FAR = 48, 5.0
+#: A target is absurd if it lies farther beyond all before than so many of their widths.
+FAR = 5.0
 #: Forecasts that wait for labels, at most; where readings come faster, some are not learnt from.
 WAITING = 512
 #: Rows that tell a season where there are no time stamps, and the longest season.
@@ -268,6 +269,32 @@ class Spread(Concept):
         self.logs.restore(state["logs"])
 
 
+class Scores(Concept):
+    """Mean squared errors of forecasts and of simple guesses, at each lead, over about `OVER` labels."""
+
+    OVER = 500
+
+    n: Array = field("H", low=0.0)
+    own: Array = field("H", low=0.0)
+    naive: Array = field("H 4", low=0.0)
+
+    def __init__(self, H: int) -> None:
+        self.allocate(np.float64, H=H)
+
+    def learn(self, y_hat: Array, naive: Array, y: Array) -> None:
+        """What was forecast of labels (H,), NaN where a lead has none."""
+        h = np.flatnonzero(np.isfinite(y))
+        self.n[h] += 1
+        share = 1 / np.minimum(self.n[h], self.OVER)
+        self.own[h] += share * ((y_hat - y)[h] ** 2 - self.own[h])
+        self.naive[h] += share[:, None] * ((naive - y[:, None])[h] ** 2 - self.naive[h])
+
+    def roots(self) -> tuple[Array, Array]:
+        """Typical errors of forecasts and of the best simple guess, NaN where no label is known. (H,) each"""
+        known = self.n > 0
+        return tuple(np.where(known, np.sqrt(each), np.nan) for each in (self.own, self.naive.min(-1)))  # type: ignore[return-value]
+
+
 class Seen(Concept):
     """What a device has seen of its target."""
 
@@ -280,23 +307,13 @@ class Seen(Concept):
     often: Array = field("", low=0.0)
     top: Array = field("", first=-LARGEST)
     unit: Array = field("", low=0.0)  # the variance once it was known: errors are compared in it
-    far: Array = field("", first=FAR, low=FAR)  # widths beyond which a value is absurd
-    absurd: Array = field("", low=0.0)  # values that were
 
     def __init__(self) -> None:
         self.allocate(np.float64)
 
-    def believes(self, y: float) -> bool:
-        """Whether a value is a reading, and no fault: one far beyond all before is none.
-
-        Each that is not believed lets the next lie ten times as far: a level that moved is soon learnt.
-        """
-        width = float(self.top - self.floor) if self.n >= SETTLED else 0.0
-        beyond = max(y - float(self.top), float(self.floor) - y)
-        good = width == 0 or beyond <= float(self.far) * width
-        self.far = np.array(max(FAR, 0.99 * float(self.far)) if good else min(10 * float(self.far), LARGEST))
-        self.absurd = self.absurd + (not good)
-        return good
+    def beyond(self, y: float) -> tuple[float, float]:
+        """How far a value lies beyond all before, and their width."""
+        return max(y - float(self.top), float(self.floor) - y), float(self.top - self.floor)
 
     def add(self, y: float) -> None:
         """A value of the target."""
@@ -386,10 +403,10 @@ class Forecaster:
             Profile(),
         )
         self.ridges = Ridges(self.H, 1 + SEASONAL + 3 + future + 1 + d)
-        self.share, self.spread = Share(self.H), Spread(self.H, d)
+        self.share, self.spread, self.scores = Share(self.H), Spread(self.H, d), Scores(self.H)
         self.mixer = Mixer(self.H, 1, 1 + len(NAIVE))
         self.waiting: deque[Origin] = deque()
-        self.seen = Seen()
+        self.seen, self.doubt = Seen(), Doubt(FAR)
         self.usual = np.zeros(d)  # means of the inputs
         self.gaps: deque[float] = deque(maxlen=15)
         self.last: Origin | None = None  # the last forecast
@@ -419,12 +436,12 @@ class Forecaster:
     def observe(self, time: float, y: float) -> list[Origin]:
         """A reading of the target, NaN if it has none; returns the rows that are ready to be learnt.
 
-        A value that cannot be believed counts as none, and in `seen.absurd`.
+        A value that cannot be believed counts as none, and in `doubt.absurd`.
 
         `time` is in seconds, or any rising number where leads are rows, and only its order counts.
         """
         time = self._tick(time)
-        if math.isfinite(y) and self.seen.believes(y):
+        if math.isfinite(y) and self.doubt.believes(*self.seen.beyond(y), int(self.seen.n)):
             self._label(time, y)
             self._remember(time, y)
         return self._ready(time)
@@ -557,7 +574,7 @@ class Forecaster:
     # Files
 
     def _concepts(self) -> dict[str, Any]:
-        names = ("seen", "short", "long", "profile", "ridges", "share", "mixer", "spread")
+        names = ("seen", "doubt", "short", "long", "profile", "ridges", "share", "mixer", "spread", "scores")
         return {name: getattr(self, name) for name in names}
 
     def state(self) -> dict[str, Any]:
@@ -622,6 +639,7 @@ class Forecaster:
         self.ridges.learn(at("columns"), labels - np.array([origin.last for origin in origins]))
         self._weigh(np.column_stack([ridge + self.share.weights * (whole - ridge), at("naive")]), labels)
         self.share.learn(ridge, whole - ridge, labels)
+        self.scores.learn(at("y"), at("naive"), labels)
         self.spread.learn(at("phases"), at("spread"), at("scales"), at("y") - labels)
 
     def _weigh(self, experts: Array, labels: Array) -> None:
