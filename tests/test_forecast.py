@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import numpy as np
 import pytest
 
@@ -262,3 +265,8 @@ def test_a_raw_file_becomes_its_next_hours_with_bounds(tmp_path, capsys):
     capsys.readouterr()
     assert cli.main(["predict", str(tmp_path / "r" / "model.domkl")]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == rows
+    page = (tmp_path / "r" / "index.html").read_text()
+    shown = json.loads(re.search(r"const shown = (.*);", page)[1])["learners"][0]["columns"]
+    assert shown[1][-3:] == [None] * 3  # beyond now there are forecasts alone
+    np.testing.assert_allclose(shown[2][-3:], [float(row.split(",")[2]) for row in rows], rtol=1e-3)
+    assert all(f'<th scope="row" class="left">{h}h</th>' in page for h in (1, 2, 3))

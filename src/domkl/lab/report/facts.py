@@ -146,6 +146,7 @@ def _network(outcome: Outcome) -> Document:
         "rmse": _rmse(outcome, run.mse.mean()),
         "cv": _squared(outcome, run.cv.mean()),
         "accuracy": _accuracy(outcome, list(range(outcome.graph.J))),
+        "unused": unused(run.trust),
         "mse_alone": _squared(outcome, outcome.mse_alone.mean()),
         "rmse_alone": _rmse(outcome, outcome.mse_alone.mean()),
         "omkl_mse": _squared(outcome, outcome.central_mse.mean()),
@@ -398,7 +399,23 @@ def verdict(facts: Document) -> str:
     squared = [network["mse"], network["mse_alone"]]
     errors = squared if has_classes(facts) else [math.sqrt(mse) for mse in squared]
     words = together_or_alone(errors[0], errors[1], facts["unit"])
-    return f"Mean squared error: {words}" if has_classes(facts) else words
+    words = f"Mean squared error: {words}" if has_classes(facts) else words
+    return f"{words}{unused_words(network['unused'], len(facts['learners']))}"
+
+
+def unused(trust: Array) -> int:
+    """How many learners used less than half of their neighbours' messages, of those that judged some."""
+    judged = np.isfinite(trust).any(-1) if trust.size else np.zeros(0, bool)
+    return int((np.nanmean(trust[judged], -1) < 0.5).sum()) if judged.any() else 0
+
+
+def unused_words(n: int, J: int) -> str:
+    """A sentence about learners that made little use of their neighbours.
+
+    >>> unused_words(2, 3)
+    ' 2 of 3 learners hardly used their neighbours.'
+    """
+    return f" {n} of {plural(J, 'learner')} hardly used their neighbours." if n else ""
 
 
 def together_or_alone(together: float, alone: float, unit: str = "") -> str:
