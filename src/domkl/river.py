@@ -1,7 +1,7 @@
 """domkl as River models: one sample at a time, dictionaries with any keys, nothing to prepare.
 
-Features may come in any order, appear later and go away; a missing one counts as its mean so far. Inputs
-and targets are scaled from the stream itself.
+Features may come in any order, appear later and go away; a missing one counts as its mean so far. They may be
+numbers, words and times. Inputs and targets are scaled from the stream itself.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import faces
+from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
 from .faces.classes import hand_over, refuse_interval
+from .faces.raw import RawCells
 from .learning.alarms import Alarms
 from .learning.conformal import Misses
 from .learning.explain import Contributions
@@ -37,17 +39,19 @@ class _Columns:
 
     def __init__(self, grow: Callable[[Sequence[Hashable]], None]) -> None:
         self.names: list[Hashable] = []
+        self.raw = RawCells()
         self._grow = grow
         self._usual: Callable[[Mapping[Any, Any]], Any] = lambda x: None
         self._values: Any = None
         self._array = np.empty(0)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"names": self.names, "_grow": self._grow}
+        return {"names": self.names, "_grow": self._grow, "raw": self.raw}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["_grow"])  # type: ignore[misc]
         self._add(state["names"])
+        self.raw = state["raw"]
 
     def read(self, x: Mapping[Any, Any]) -> Array:
         """Its values; the same array as before if they are the same."""
@@ -64,13 +68,20 @@ class _Columns:
 
     def _unusual(self, x: Mapping[Any, Any]) -> Array:
         """Names that are new or not there, or values that are no plain numbers."""
-        self._values = None
+        self._values, x = None, self.raw.plain(x)
         known = set(self.names)
         new = sorted((name for name in x if name not in known), key=faces.digest)
         if new:
             self._grow(new)  # first, since it may refuse them
             self._add(new)
         return np.array([_number(name, x.get(name)) for name in self.names])
+
+    def groups(self) -> dict[Hashable, list[int]]:
+        """The columns of each feature."""
+        found: dict[Hashable, list[int]] = {}
+        for i, name in enumerate(self.names):
+            found.setdefault(self.raw.group(name), []).append(i)
+        return found
 
     def _add(self, names: Sequence[Hashable]) -> None:
         self.names = [*self.names, *names]
@@ -86,8 +97,7 @@ def _number(name: Hashable, value: Any) -> float:
         return float("nan") if value is None else float(value)
     except (TypeError, ValueError):
         raise InputError(
-            f"feature {name!r} is {value!r}; expected a number; encode it, for example with "
-            "river.preprocessing.OneHotEncoder"
+            f"feature {name!r} is {checks.short(value)}; expected a number, a word or a time; leave it out"
         ) from None
 
 
@@ -170,14 +180,17 @@ class MultiKernelRegressor(_Tables, base.MiniBatchRegressor):
 
     def explain_many(self) -> dict[Hashable, float]:
         """How much each feature matters overall; the parts sum to 1. See `domkl.explain`."""
-        return dict(zip(self._columns.names, faces.mean_part([self._model]).tolist(), strict=True))
+        groups = self._columns.groups()
+        return dict(zip(groups, faces.mean_part([self._model], [*groups.values()]).tolist(), strict=True))
 
     def explain_one(self, x: dict[Any, Any]) -> dict[Hashable, float]:
         """What each feature adds to the prediction of x, compared with its usual values."""
         values = self._columns.read(x)
-        found = faces.explain(self._model, np.where(np.isinf(values), np.nan, values))
+        groups = self._columns.groups()
+        known = np.where(np.isinf(values), np.nan, values)
+        found = faces.explain(self._model, known, [*map(str, groups)], [*groups.values()])
         assert isinstance(found, Contributions)
-        return dict(zip(self._columns.names, found.contribution.tolist(), strict=True))
+        return dict(zip(groups, found.contribution.tolist(), strict=True))
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
@@ -295,8 +308,9 @@ class MultiKernelClassifier(_Tables, base.MiniBatchClassifier):
 
     def explain_many(self) -> dict[Hashable, float]:
         """How much each feature matters overall, to all classes; the parts sum to 1. See `domkl.explain`."""
-        parts = faces.mean_part(self._model.singles)
-        return dict(zip(self._columns.names, parts.tolist(), strict=True))
+        groups = self._columns.groups()
+        parts = faces.mean_part(self._model.singles, [*groups.values()])
+        return dict(zip(groups, parts.tolist(), strict=True))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """`predict_proba_one` of every row; a column for each class."""

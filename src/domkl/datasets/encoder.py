@@ -226,11 +226,11 @@ class Encoder:
             return ColumnInputs(name, inputs, lambda cell: hashed(cells.word(cell), columns.hashed), "a text")
         if kind == "clock":
             return ColumnInputs(
-                name, _waves(name, ["hour"]), lambda cell: wave(cells.clock(cell)), "a time of day"
+                name, waves(name, ["hour"]), lambda cell: wave(cells.clock(cell)), "a time of day"
             )
         how, parts = self._how(name), columns.calendar
         return ColumnInputs(
-            name, _waves(name, parts), lambda cell: calendar(cells.moment(cell, how), parts), "a time"
+            name, waves(name, parts), lambda cell: calendar(cells.moment(cell, how), parts), "a time"
         )
 
     def _number(self, cell: Any) -> Sequence[float]:
@@ -300,5 +300,6 @@ def calendar(when: cells.Moment, parts: Sequence[str]) -> list[float]:
     return [value for part in parts for value in wave(shares[part])]
 
 
-def _waves(name: str, parts: Sequence[str]) -> tuple[str, ...]:
+def waves(name: str, parts: Sequence[str]) -> tuple[str, ...]:
+    """Names of the inputs that a time becomes."""
     return tuple(f"{name}:{part}.{end}" for part in parts for end in ("sin", "cos"))

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from ..models.paper_single import digest
 from .classes import Classes, classifier
-from .models import Single, explain, for_numbers, hand_over, kind_of, make, mean_part, refuse_one_target
+from .models import (
+    Single,
+    explain,
+    for_numbers,
+    hand_over,
+    kind_of,
+    make,
+    mean_part,
+    refuse_one_target,
+    settings_of,
+)
 
 __all__ = [
     "Classes",
@@ -23,4 +33,5 @@ __all__ = [
     "make",
     "mean_part",
     "refuse_one_target",
+    "settings_of",
 ]

@@ -98,6 +98,11 @@ def check(model: ModelSettings | None) -> ModelSettings:
     return settings
 
 
+def settings_of(model: ModelSettings | None) -> Any:
+    """Settings as given, `Auto()` for None."""
+    return Auto() if model is None else model
+
+
 def for_numbers(model: ModelSettings | None) -> ModelSettings:
     """Settings of a model whose targets are numbers."""
     settings = check(model)
@@ -159,9 +164,9 @@ def refuse_untaught(n: int) -> None:
         raise InputError("the model has learnt no sample; expected a model that was taught; teach it first")
 
 
-def mean_part(models: Sequence[Taught]) -> Array:
-    """How much each input matters, averaged over models and their targets; they sum to 1. (d,)"""
-    found = [explain(model, target=k) for model in models for k in range(model.m)]
+def mean_part(models: Sequence[Taught], groups: Sequence[Group] = ()) -> Array:
+    """How much each input, or group of them, matters, averaged over models and targets; they sum to 1."""
+    found = [explain(model, groups=groups, target=k) for model in models for k in range(model.m)]
     return np.asarray(np.mean([each.part for each in found if isinstance(each, Effects)], axis=0))
 
 
