@@ -19,7 +19,12 @@ from river import checks, datasets, metrics
 from domkl import Auto, KernelSpec, Paper, Rates, RateSpec, engines, kernels
 from domkl.base.errors import InputError
 from domkl.faces.online import OnlineRows
-from domkl.river import MultiKernelClassifier, MultiKernelMultiRegressor, MultiKernelRegressor
+from domkl.river import (
+    MultiKernelClassifier,
+    MultiKernelForecaster,
+    MultiKernelMultiRegressor,
+    MultiKernelRegressor,
+)
 
 BOTH = pytest.mark.parametrize("settings", [Auto(size=60), Paper()], ids=["auto", "paper"])
 
@@ -176,6 +181,24 @@ def test_copies_continue_with_the_same_bits(copied, settings):
     again = copied(model)
     assert again.model == settings
     assert np.array_equal(errors(model, X[70:], y[70:]), errors(again, X[70:], y[70:]))
+
+
+def test_a_forecaster_passes_rivers_checks_and_knows_when():
+    checks.check_estimator(MultiKernelForecaster(Auto(size=16)))
+    model = MultiKernelForecaster(Auto(size=60), horizon="1h..24h", time="when")
+    for n in range(24 * 10):
+        at = datetime(2024, 1, 1) + n * timedelta(hours=1)
+        model.learn_one(10 + 5 * np.sin(2 * np.pi * n / 24), {"when": at, "v": 1.0})
+    expected = 10 + 5 * np.sin(2 * np.pi * np.arange(24) / 24)
+    assert np.abs(np.array(model.forecast(24)) - expected).max() < 1
+    assert all(y in bounds for y, bounds in zip(model.forecast(24), model.interval(24), strict=True))
+    for wrong, call in (
+        ("25 leads; expected 1 to 24", lambda: model.forecast(25)),
+        ("x has no 'when'", lambda: model.learn_one(1.0, {"v": 1.0})),
+        ("feature 'v' is a word", lambda: model.learn_one(1.0, {"when": datetime(2024, 2, 1), "v": "x"})),
+    ):
+        with pytest.raises(InputError, match=wrong):
+            call()
 
 
 @BOTH

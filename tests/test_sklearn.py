@@ -11,12 +11,12 @@ pytest.importorskip("sklearn")
 
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
 from sklearn.utils import estimator_checks
 
 from domkl import Auto, KernelSpec, Paper, Rates
 from domkl.base.errors import InputError
-from domkl.sklearn import MultiKernelClassifier, MultiKernelRegressor
+from domkl.sklearn import MultiKernelClassifier, MultiKernelForecaster, MultiKernelRegressor
 
 KINDS = pytest.mark.parametrize("kind", [MultiKernelRegressor, MultiKernelClassifier])
 BOTH = pytest.mark.parametrize("settings", [Auto(size=100), Paper()], ids=["auto", "paper"])
@@ -180,6 +180,22 @@ def test_frames_with_words_times_and_gaps_are_taken_as_they_are(library):
     assert model.explain(X[400:402]).shape == (2, 3)
     with pytest.raises(ValueError, match="Feature names must be in the same order"):
         model.predict(X[["when", "city", "v"]])
+
+
+def test_a_series_is_forecast_and_validated_fold_by_fold():
+    frames, t = pytest.importorskip("pandas"), np.arange(24 * 14)
+    X = frames.DataFrame({"when": frames.date_range("2024-01-01", periods=len(t), freq="h"), "v": 1.0})
+    y = 10 + 5 * np.sin(2 * np.pi * t / 24)
+    model = MultiKernelForecaster(Auto(size=60), horizon="1h..24h", time="when")
+    assert cross_val_score(model, X, y, cv=TimeSeriesSplit(2, test_size=24)).min() > 0.95
+    model.fit(X[:200], y[:200]).partial_fit(X[200:300], y[200:300])
+    assert np.abs(model.predict(X[300:324]) - y[300:324]).max() < 1
+    low, high = model.predict_interval(X[300:310]).T
+    assert ((low < model.predict(X[300:310])) & (model.predict(X[300:310]) < high)).all()
+    with pytest.raises(InputError, match="X has 25 rows; expected at most 24"):
+        model.predict(X[300:325])
+    with pytest.raises(InputError, match="X has no column 'when'"):
+        model.fit(X[["v"]], y)
 
 
 def test_a_search_reaches_the_settings_of_the_model():

@@ -18,6 +18,8 @@ from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
+from .datasets import cells
+from .faces.ahead import Forecasts
 from .faces.classes import hand_over, refuse_interval
 from .faces.raw import RawCells
 from .learning.alarms import Alarms
@@ -28,10 +30,18 @@ from .models.settings import ModelSettings
 if TYPE_CHECKING:
     import pandas as pd
     from river import base
+    from river.time_series.base import Forecaster
 else:
     base = need("river.base", "river")
+    Forecaster = need("river.time_series.base", "river").Forecaster
 
-__all__ = ["AlarmDetector", "MultiKernelClassifier", "MultiKernelMultiRegressor", "MultiKernelRegressor"]
+__all__ = [
+    "AlarmDetector",
+    "MultiKernelClassifier",
+    "MultiKernelForecaster",
+    "MultiKernelMultiRegressor",
+    "MultiKernelRegressor",
+]
 
 
 class _Columns:
@@ -99,6 +109,11 @@ def _number(name: Hashable, value: Any) -> float:
         raise InputError(
             f"feature {name!r} is {checks.short(value)}; expected a number, a word or a time; leave it out"
         ) from None
+
+
+def moment(value: Any) -> Any:
+    """When: seconds, as they are, or of a datetime or a text."""
+    return value if isinstance(value, (int, float)) else cells.moment(value).seconds
 
 
 def _rows(X: pd.DataFrame) -> list[dict[Hashable, Any]]:
@@ -257,6 +272,67 @@ class MultiKernelMultiRegressor(base.MultiTargetRegressor):
             )
         labels = [np.nan if y.get(name) is None else float(y[name]) for name in self._targets]
         self._model.learn(values, np.array(labels), w)
+
+
+class MultiKernelForecaster(Forecaster):
+    """Forecasts of a series with bounds: see docs/forecast.md.
+
+    Parameters
+    ----------
+    model
+        `domkl.Auto(...)`, by default `Auto()`.
+    horizon
+        The leads, as in `domkl.DOMKL`: "1 row..24 rows", "1h..24h", a list. `forecast(n)` gives the first n.
+    time
+        The feature that says when, which leads in times need: a datetime, or seconds. All other features are
+        numbers and times, the same in every sample; those of `forecast` are not used.
+
+    Examples
+    --------
+    >>> import domkl
+    >>> from river import datasets
+    >>> from domkl.river import MultiKernelForecaster
+    >>> model = MultiKernelForecaster(domkl.Auto(size=60), horizon="1 row..12 rows")
+    >>> for x, y in datasets.AirlinePassengers():
+    ...     model.learn_one(y)
+    >>> len(model.forecast(12)), model.interval(2, coverage=0.8)[0].lower < model.forecast(1)[0]
+    (12, True)
+    """
+
+    def __init__(
+        self, model: ModelSettings | None = None, horizon: Any = "1 row..24 rows", time: str | None = None
+    ) -> None:
+        self.model, self.horizon, self.time = model, horizon, time
+        self._model = Forecasts(model=model, horizon=horizon)
+        self._raw, self._names = RawCells(), list[Hashable]()
+
+    def learn_one(self, y: float, x: dict[Any, Any] | None = None) -> None:
+        """A reading of the target, None or NaN if it has none, and what else is known at its time."""
+        row = dict(x or {})
+        if self.time is not None and self.time not in row:
+            raise InputError(f"x has no {self.time!r}; expected the feature that says when; add it")
+        when = None if self.time is None else moment(row.pop(self.time))
+        plain = self._raw.plain(row)
+        if self._raw.words:
+            name = next(iter(self._raw.words))
+            raise InputError(f"feature {name!r} is a word; expected numbers and times; encode it")
+        if not self._names:
+            self._names = sorted(plain, key=faces.digest)
+        values = [_number(name, plain.get(name)) for name in self._names]
+        self._model.learn(values, np.nan if y is None else y, time=when)
+
+    def forecast(self, horizon: int, xs: list[dict[Any, Any]] | None = None) -> list[float]:
+        """The target at the first `horizon` leads from the last reading."""
+        leads = self._model.targets
+        if not 0 < horizon <= leads:
+            raise InputError(f"forecast() asks for {horizon} leads; expected 1 to {leads}; widen horizon=")
+        return [float(y) for y in np.reshape(self._model.predict(), -1)[:horizon]]
+
+    def interval(self, horizon: int, coverage: float = 0.9) -> list[Any]:
+        """Bounds of the same, each a `river.conf.Interval`."""
+        kind: Any = need("river.conf", "river").Interval
+        low, high = (np.reshape(each, -1)[:horizon] for each in self._model.interval(coverage=coverage))
+        return [kind(*each) for each in zip(low.tolist(), high.tolist(), strict=True)]
 
 
 class MultiKernelClassifier(_Tables, base.MiniBatchClassifier):

@@ -17,8 +17,9 @@ from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
-from .datasets import Encoder
+from .datasets import Encoder, cells
 from .faces import Single
+from .faces.ahead import Forecasts
 from .faces.classes import hand_over, refuse_interval
 from .learning.conformal import Misses
 from .learning.explain import Contributions
@@ -38,7 +39,7 @@ else:
     check_sample_weight = _validation._check_sample_weight
     check_classification_targets = need("sklearn.utils.multiclass", "sklearn").check_classification_targets
 
-__all__ = ["MultiKernelClassifier", "MultiKernelRegressor"]
+__all__ = ["MultiKernelClassifier", "MultiKernelForecaster", "MultiKernelRegressor"]
 
 _TABLE: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "order": "C"}
 
@@ -235,6 +236,76 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
                 if is_flat and n == 0 and self.model_.n:  # the first error says nothing, nor known labels
                     self.misses_.note(self.model_.predict(x) - label)
                 self.model_.learn(x, label, weight)
+        return self
+
+
+class MultiKernelForecaster(RegressorMixin, _Estimator):  # type: ignore[misc]
+    """Forecasts of a series: `predict` gives what follows the rows that were learnt. See docs/forecast.md.
+
+    Parameters
+    ----------
+    model : `domkl.Auto(...)`, by default `Auto()`.
+    horizon : the leads, as in `domkl.DOMKL`: "1 row..24 rows", "1h..24h". `predict` of n rows gives the first
+        n; so a cross-validation with `TimeSeriesSplit(test_size=24)` tells how good 24 leads are.
+    time : the column of a frame that says when, which leads in times need. Rows are in order of time.
+
+    The columns of the rows that are predicted are not used, as they are not known yet.
+
+    Examples
+    --------
+    >>> import domkl, numpy as np
+    >>> from domkl.sklearn import MultiKernelForecaster
+    >>> y = 10 + np.arange(1200) % 24
+    >>> model = MultiKernelForecaster(domkl.Auto(size=60), horizon="1 row..3 rows")
+    >>> model.fit(np.zeros((1200, 1)), y).predict(np.zeros((3, 1))).round().tolist()
+    [10.0, 11.0, 12.0]
+    """
+
+    def __init__(
+        self, model: ModelSettings | None = None, *, horizon: Any = "1 row..24 rows", time: str | None = None
+    ) -> None:
+        super().__init__(model)
+        self.horizon, self.time = horizon, time
+        del self.passes  # a series is gone through once
+
+    def fit(self, X: Any, y: Any) -> MultiKernelForecaster:
+        """Learn a series from its start."""
+        return self._learn(X, y, reset=True)
+
+    def partial_fit(self, X: Any, y: Any) -> MultiKernelForecaster:
+        """Go on with later readings."""
+        return self._learn(X, y, reset=not hasattr(self, "model_"))
+
+    def predict(self, X: Any) -> Array:
+        """What follows the last reading, at as many leads as X has rows."""
+        n, leads = self._ahead(X), self.model_.targets
+        if n > leads:
+            raise InputError(f"X has {n} rows; expected at most {leads}, one for each lead; widen horizon=")
+        return np.reshape(self.model_.predict(), -1)[:n]
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Bounds of the same, low and high. (N, 2)"""
+        n = self._ahead(X)
+        low, high = self.model_.interval(coverage=coverage)
+        return np.stack([np.reshape(low, -1), np.reshape(high, -1)], 1)[:n]
+
+    def _ahead(self, X: Any) -> int:
+        check_is_fitted(self)
+        return len(X)
+
+    def _learn(self, X: Any, y: Any, reset: bool) -> MultiKernelForecaster:
+        times = None
+        if self.time is not None:
+            if self.time not in getattr(X, "columns", ()):
+                raise InputError(f"X has no column {self.time!r}; expected a frame with the time; name it")
+            times = [cells.moment(each).seconds for each in X[self.time]]
+        how = {**_TABLE, "y_numeric": True}
+        X, is_raw = self._numbers(X, reset)
+        X, y = check_X_y(X, y, **how) if is_raw else validate_data(self, X, y, reset=reset, **how)
+        if reset:
+            self.model_ = Forecasts(model=self.model, horizon=self.horizon)
+        for i, (x, label) in enumerate(zip(X, y.tolist(), strict=True)):
+            self.model_.learn(x, label, time=None if times is None else times[i])
         return self
 
 

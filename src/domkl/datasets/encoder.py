@@ -71,6 +71,9 @@ class Encoder:
         plain = not columns.na and all(part.encode == self._number for part in self.parts)
         self._pick = itemgetter(*columns.features, columns.features[0]) if plain else None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Encoder, (self.columns,)
+
     @property
     def d(self) -> int:
         """Number of inputs."""
