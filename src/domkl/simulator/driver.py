@@ -84,7 +84,12 @@ class Stepper(Protocol):
 def drive(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
     """Let a network learn a stream."""
     by_blocks: Callable[..., Stepper] | None = getattr(model, "make_network", None)
-    make = by_blocks or partial(Rounds, model)
+    make: Callable[..., Stepper] = by_blocks or partial(Rounds, model)
+    if how.delays is not None:
+        from .late import LateRounds, as_delays
+
+        whole = as_delays(how.delays, np.shape(y)[:2])
+        by_blocks, make = None, partial(LateRounds, model, whole)
     # A model that takes raw inputs measures them before it rounds them.
     dtype = np.float64 if getattr(model, "takes_raw", True) else how.dtype
     with engines.guard(how.engine if by_blocks else "auto"):
