@@ -206,7 +206,7 @@ class View(Statuses):
     @property
     def of_rounds(self) -> str:
         """How many rounds there will be."""
-        return f" of {self.source.split.y.shape[1] - self.source.split.delay}"
+        return f" of {self.source.split.y.shape[1] - self.source.split.one_delay}"
 
     @property
     def unit(self) -> str:
@@ -554,7 +554,7 @@ def _about(chosen: Experiment, source: Source, linked: graph.Graph) -> dict[str,
         "unit": source.unit,
         "scale": float(source.scale),
         "rounds": int(source.split.y.shape[1]),
-        "delay": int(source.split.delay),
+        "delay": int(source.split.one_delay),
         "graph": {"name": chosen.graphs[0], "note": linked.note, "edges": edges},
         "model": chosen.model.table,
     }

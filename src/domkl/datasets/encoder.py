@@ -177,11 +177,11 @@ class Encoder:
         except (ValueError, TypeError, OverflowError):
             raise refusal(columns.target, cell, "a number", columns) from None
 
-    def moment_of(self, cell: Any) -> cells.Moment | None:
-        """When a row was, from its cell in the time column; None if that is missing."""
+    def moment_of(self, cell: Any, name: str = "") -> cells.Moment | None:
+        """When a row was, from its cell in the time column, or in another; None if that is missing."""
         if cells.is_missing(cell, self._na):
             return None
-        name = self.columns.time[0]
+        name = name or self.columns.time[0]
         try:
             return cells.moment(cell, self._how(name))
         except ValueError:

@@ -36,7 +36,7 @@ def write_predictions(outcome: Outcome, path: Path, judged: Judgement | None = N
 
 def alarms(outcome: Outcome, rate: float) -> Judgement:
     """Which labels were not what was predicted, at this rate of false alarms."""
-    return judge_all(outcome.y_hat, outcome.y, rate, outcome.split.delay)
+    return judge_all(outcome.y_hat, outcome.y, rate, outcome.split.one_delay)
 
 
 def _times(outcome: Outcome) -> Any:

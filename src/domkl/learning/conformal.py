@@ -72,7 +72,7 @@ def check_coverage(coverage: float) -> float:
 
 
 def bounds(
-    y_hat: npt.ArrayLike, y: npt.ArrayLike, coverage: float = 0.9, delay: int = 0
+    y_hat: npt.ArrayLike, y: npt.ArrayLike, coverage: float = 0.9, delay: int | npt.ArrayLike = 0
 ) -> tuple[Array, Array]:
     """Low and high (J, T) around predictions (J, T), each from errors known when it was made.
 
@@ -92,13 +92,24 @@ def bounds(
     if guesses.ndim != 2:
         raise InputError(f"y_hat has shape {guesses.shape}; expected (J, T); give a row for each learner")
     check_coverage(coverage)
-    delay = checks.count("delay", delay, least=0)
-    errors, wide = Errors(len(guesses)), np.empty_like(guesses)
-    for t in range(guesses.shape[1]):
-        if t - delay > 1:
-            errors.note(guesses[:, t - delay - 1] - labels[:, t - delay - 1])
-        wide[:, t] = errors.width(coverage)
+    late = np.broadcast_to(checks.floats("delay", delay), guesses.shape)
+    if (late < 0).any():
+        raise InputError("delay is below 0; expected rounds; fix it")
+    wide = np.stack([_widths(*row, coverage) for row in zip(guesses - labels, late, strict=True)])
     return guesses - wide, guesses + wide
+
+
+def _widths(misses: Array, late: Array, coverage: float) -> Array:
+    """Half-widths for one stream (T,), each from the errors whose labels are known."""
+    errors, wide, told = Errors(), np.empty_like(misses), np.arange(len(misses)) + late
+    order, n = np.argsort(told, kind="stable"), 0
+    for t in range(len(misses)):
+        while told[order[n]] < t:
+            if order[n]:  # the first was made before any label
+                errors.note(misses[order[n]])
+            n += 1
+        wide[t] = errors.width(coverage)[0]
+    return wide
 
 
 def weighted_quantile(errors: Array, weights: Array, coverage: float) -> float:
