@@ -61,7 +61,7 @@ def measure(name: str, seed: int, size: int, with_alone: bool = True) -> dict[st
     import domkl
 
     c, found = case(name), {}
-    J, half = len(c.y), c.y.shape[1] // 2
+    (J, T), half = c.y.shape, c.y.shape[1] // 2
     model = domkl.Auto(size=size, seed=seed, start=float(c.y[:, 0].mean()))
     links = [(j, i) for j in range(J) for i in range(j) if c.A[j, i]]
     began = time.process_time()
@@ -69,7 +69,8 @@ def measure(name: str, seed: int, size: int, with_alone: bool = True) -> dict[st
     found["us"] = 1e6 * (time.process_time() - began) / c.y.size
     y_hat = run.y_hat.reshape(c.y.shape)
     found |= {"together": score(y_hat, c.y), "late": score(y_hat, c.y, half)}
-    found["apart"] = float(np.mean(run.alone) / c.y.var()) if len(run.alone) else float("nan")
+    first = (y_hat[:, 0] - c.y[:, 0]) ** 2  # of all alike
+    found["apart"] = float((np.mean(run.alone) - first.mean() / T) * T / (T - 1) / c.y.var())
     if links and with_alone:
         lone = [
             domkl.simulate(c.X[[j]], c.y[[j]], "path", model=model, delay=c.delay, dtype=np.float32).y_hat

@@ -41,9 +41,9 @@ from screens import exchange_of
 import domkl
 from domkl import datasets
 from domkl.base.errors import PeerError
+from domkl.engines.native_auto import NativeAuto
 from domkl.exchange.graph import as_graph
 from domkl.exchange.network import Network
-from domkl.learning.auto import AutoRows
 from domkl.learning.auto.scale import Summary
 
 RESULTS = Path(__file__).parent / "results" / "lies.json"
@@ -105,7 +105,7 @@ def stream(name: str, J: int, seed: int) -> tuple[Array, Array]:
     return part.X[:, :ROUNDS], part.y[:, :ROUNDS]
 
 
-class LyingRows(AutoRows):
+class LyingRows(NativeAuto):
     """Learners of which some may pass on other summaries."""
 
     tell: Callable[[list[Any]], list[Any]] | None = None
@@ -135,7 +135,7 @@ class Simulation:
         near = self.network.neighbours
         self.rows = LyingRows(MODEL, X.shape[-1], graph.names, near.weight, near.deg, np.float32)
         if case.defence != "trust":
-            self.rows.trust.judge = lambda who, theta, able: able  # type: ignore[method-assign]
+            self.rows.believes = self.rows.noted  # type: ignore[method-assign]
         self.X, self.labels, self.y_hat = X, self.y, np.zeros_like(self.y)
 
     def go(self, until: int) -> None:

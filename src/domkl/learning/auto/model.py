@@ -136,6 +136,8 @@ class AutoRows(Model):
         self.loss = settings.loss_function
         self._make(names, np.asarray(weight, np.float64), np.asarray(degree, np.float64))
         self.mixture, self.apart = Mixture(self.J, m, len(WHOLE)), Mixture(self.J, m, len(LOCAL))
+        for j in range(self.J):
+            self._begin_weights(j)
         self.guard = Guard(self.J, m)
         self.has_learnt = False  # in the open round
         # Whether a message came in this round, and whether one had another scale than ours.
@@ -384,7 +386,14 @@ class AutoRows(Model):
         """What a row has noted of errors says nothing any more."""
         for concept in (self.mixture.mixer, self.mixture.echo, self.apart.mixer, self.apart.echo):
             concept.reset(j)
+        self._begin_weights(j)
         self.recent.reset(j)
+
+    def _begin_weights(self, j: int) -> None:
+        """Until errors tell, the common function is the likeliest, as it rests on everybody's samples; alone
+        the own one is what the common one would be."""
+        self.mixture.mixer.favour(j, EXPERTS.index("common"))
+        self.apart.mixer.favour(j, APART.index("own"))
 
     # News of scales
 

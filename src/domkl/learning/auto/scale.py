@@ -178,6 +178,7 @@ class Scale(Concept):
         self.allocate(np.float64, J=J, d=d, m=m, q=QUANTILES)
         self.known: list[dict[Hashable, Summary]] = [{} for _ in range(J)]
         self.news: list[dict[Hashable, Summary]] = [{} for _ in range(J)]  # since the last message
+        self.own: list[Array | None] = [None] * J  # quantiles of the own samples, by which others are judged
         self.near: Sequence[Sequence[Hashable]] = [()] * J  # the names of each one's neighbours
 
     # Summaries
@@ -190,6 +191,7 @@ class Scale(Concept):
         due = power & ((counts <= self.early) | (counts == self.last) | ~self.linked) & ~self.withdrawn
         for j in np.flatnonzero(due).tolist():
             summary = Summary.of(np.concatenate([X[j], Y[j]], -1), int(counts[j]))
+            self.own[j] = summary.table()[2:]
             self.hear(j, {self.names[j]: summary})
 
     def hear(self, row: int, news: Mapping[Hashable, Summary]) -> None:
@@ -197,10 +199,16 @@ class Scale(Concept):
         known = self.known[row]
         for name, new in news.items():
             old = known.get(name)
-            is_newer = old is not None and (new.samples, new.key()) > (old.samples, old.key())
+            is_newer = old is not None and self._rank(row, new) > self._rank(row, old)
             if is_newer or (old is None and len(known) < self.limit):
                 known[name] = self.news[row][name] = new
                 self.changed[row] = True
+
+    def _rank(self, row: int, one: Summary) -> tuple[int, bool, bytes]:
+        """The highest summary of a device is kept: the newest, and of two that claim to be of as many samples,
+        one of which is a lie, the one that suits the own samples."""
+        own = self.own[row]
+        return one.samples, own is None or self._suits(one.table()[2:], own), one.key()
 
     def outgoing(self) -> list[dict[Hashable, Summary]]:
         """What each row passes on in its next message, each piece once."""
@@ -342,6 +350,7 @@ class Scale(Concept):
         super().widen_targets(m)
         self.least[:, m - more :] = self.most[:, m - more :] = 0
         self.known = [{name: one.widened(more) for name, one in row.items()} for row in self.known]
+        self.own = [None if own is None else np.pad(own, ((0, 0), (0, more))) for own in self.own]
         self.repeat()
 
     def keep_sign(self, k: int) -> None:
@@ -405,6 +414,8 @@ class Scale(Concept):
         if len(known) != len(self.names) or any(len(row) > self.limit for row in known):
             raise InputError(f"known has {len(known)} rows; expected {len(self.names)}; take another file")
         self.known = [{name: Summary.check(one, columns, self.last) for name, *one in row} for row in known]
+        mine = [row.get(name) for row, name in zip(self.known, self.names, strict=True)]
+        self.own = [None if one is None else one.table()[2:] for one in mine]
         self.repeat()
 
 

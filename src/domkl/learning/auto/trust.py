@@ -16,7 +16,8 @@ class Trust(Concept):
     """A neighbour is used if its parameters predict the own last samples not much worse than others do.
 
     With l the squared errors of a neighbour's theta on the last `window` samples and s those of the standard,
-    the better of the alone function and the best neighbour, it is refused if
+    the better of the alone function and the neighbour a quarter down their ranking (the best of many is lucky),
+    it is refused if
 
         mean(l - most s) > clear standard errors of most s.
 
@@ -87,7 +88,8 @@ class Trust(Concept):
         own = np.where(seen, self.own[who], 0)
         able = np.ones((R, n), bool) if able is None else able
         mean = np.where(able, missed.sum(1) / count, np.inf)
-        best = mean.argmin(-1)
+        quarter = np.maximum(able.sum(1) - 1, 0) // 4
+        best = np.argsort(mean, -1, kind="stable")[np.arange(R), quarter]
         rows = np.arange(R)
         is_better = mean[rows, best] < own.sum(1) / count[:, 0]
         standard = np.where(is_better[:, None], missed[rows, :, best], own)

@@ -38,7 +38,8 @@ template <class T> class Trust {
 
     // Whether a row uses what n neighbours each sent, `theta` (n,) of (m, K) each; `able`: those whose
     // parameters mean the same here. With l the squared errors of a neighbour on the last samples and s those
-    // of the standard, the better of the own function and the best neighbour, one is refused if
+    // of the standard, the better of the own function and the neighbour a quarter down their ranking, one is
+    // refused if
     //
     //     mean(l - most s) > clear standard errors of most s
     //
@@ -56,7 +57,7 @@ template <class T> class Trust {
             means[i] = errors(j, theta[i], mine, missed + i * window) / seen;
         }
         if (others == 0) return void(std::fill_n(used, n, false));
-        const int64_t best = lowest(n, means, able);
+        const int64_t best = ranked(n, means, able, (others - 1) / 4);
         const double* standard = means[best] < total / seen ? missed + best * window : mine;
         double middle = 0, variance = 0;
         for (int64_t w = 0; w < window; ++w) middle += mine[w] >= 0 ? standard[w] / seen : 0;
@@ -89,12 +90,15 @@ template <class T> class Trust {
         }
         return total;
     }
-    // The best of those who are able; of equal ones the first.
-    static int64_t lowest(int64_t n, const double* means, const bool* able) {
-        int64_t best = -1;
-        for (int64_t i = 0; i < n; ++i)
-            if (able[i] && (best < 0 || means[i] < means[best])) best = i;
-        return best;
+    // The one of those who are able with so many better ones; of equal ones the first is the better.
+    static int64_t ranked(int64_t n, const double* means, const bool* able, int64_t rank) {
+        for (int64_t i = 0; i < n; ++i) {
+            int64_t better = 0;
+            for (int64_t o = 0; o < n; ++o)
+                better += able[o] && (means[o] < means[i] || (means[o] == means[i] && o < i));
+            if (able[i] && better == rank) return i;
+        }
+        return 0;
     }
 
     int64_t m, K, window;
