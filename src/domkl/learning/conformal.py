@@ -112,9 +112,9 @@ def _widths(misses: Array, late: Array, coverage: float) -> Array:
     return wide
 
 
-def weighted_quantile(errors: Array, weights: Array, coverage: float) -> float:
-    """The least error with enough weight at or below it, where one more error of weight 1 is infinite."""
+def weighted_quantile(errors: Array, weights: Array, coverage: float, unknown: float = 1.0) -> float:
+    """The least error with enough weight at or below it, where one more, of weight `unknown`, is infinite."""
     order = np.argsort(errors)
-    below = np.cumsum(weights[order]) / (weights.sum() + 1)
+    below = np.cumsum(weights[order]) / (weights.sum() + unknown)
     rank = int(np.searchsorted(below, coverage))
     return float(errors[order[rank]]) if rank < len(errors) else float("inf")

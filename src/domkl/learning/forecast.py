@@ -187,12 +187,15 @@ class Spread(Concept):
     Two estimates run beside each other: the mean |error| of the hour of the week (towards that of the hour of
     the day, and of all hours, while there are few), and a ridge of log |error| on the calendar, on what is
     forecast and on the d inputs. That with the better running score log s + |e| / s counts. Bounds are the
-    weighted quantile of the last |e| / s times s, as in `learning.conformal`.
+    weighted quantile of the last |e| / s times s, as in `learning.conformal`. Forecasts that overlap err
+    alike, so that there are fewer errors than it seems: the error that is not known yet, which counts as
+    infinite, weighs `ALIKE` more for each of the others.
     """
 
     SHRINK = 1.0
     FLOOR = 0.01  # the least scale, in mean errors
     COLUMNS = 8
+    ALIKE = 0.1
 
     week: Array = field("H 168", low=0.0)
     day: Array = field("H 24", low=0.0)
@@ -248,7 +251,7 @@ class Spread(Concept):
             counts[at] += 1
             means[at] += (e - means[at]) / np.minimum(counts[at], most)
 
-    def widths(self, scales: Array, coverage: float) -> Array:
+    def widths(self, scales: Array, coverage: float, overlap: Array) -> Array:
         """Half-width for scales (H, 2), infinite where few errors are known. (H,)"""
         best = np.argmin(self.score, -1)
         found = np.empty(len(scales))
@@ -256,7 +259,9 @@ class Spread(Concept):
             known = int(min(self.told[h], KEPT))
             ages = np.arange(known - 1, -1, -1)
             ratios = self.ratios[h, way, KEPT - known :]
-            found[h] = weighted_quantile(ratios, FADING ** ages.astype(np.float64), coverage) * scales[h, way]
+            unknown = 1 + self.ALIKE * (overlap[h] - 1)
+            weights = FADING ** ages.astype(np.float64)
+            found[h] = weighted_quantile(ratios, weights, coverage, unknown) * scales[h, way]
         return found
 
     def state(self) -> dict[str, Any]:
@@ -429,6 +434,11 @@ class Forecaster:
         return float(self.seen.season) if self.horizon.rows else DAY
 
     @property
+    def overlap(self) -> Array:
+        """How many forecasts of each lead err alike, as they are of the same time to come. (H,)"""
+        return np.clip(self.leads / self.interval, 1, 24)
+
+    @property
     def inputs(self) -> int:
         """How many inputs the model gets."""
         return self.d + 4 + SEASONAL + self.future
@@ -568,7 +578,7 @@ class Forecaster:
         """Bounds of the last forecast that hold the label in `coverage` of all cases. (H,) each"""
         if self.last is None:
             raise InputError("there is no reading yet; expected one or more; call learn() first")
-        wide, (low, high) = self.spread.widths(self.last.scales, coverage), self.bounds()
+        wide, (low, high) = self.spread.widths(self.last.scales, coverage, self.overlap), self.bounds()
         return np.clip(self.last.y - wide, low, high), np.clip(self.last.y + wide, low, high)
 
     # Files
@@ -648,8 +658,7 @@ class Forecaster:
             return
         errors = (experts - labels[:, None]) ** 2 / self.seen.unit
         usual = self.mixer.errors[:, 0].mean(-1, keepdims=True)
-        overlap = np.clip(self.leads / self.interval, 1, 24)  # forecasts of later times err alike
-        self.mixer.learn(np.where(np.isfinite(errors), errors, usual)[:, None], overlap)
+        self.mixer.learn(np.where(np.isfinite(errors), errors, usual)[:, None], self.overlap)
 
     def _ready(self, time: float) -> list[Origin]:
         """Rows with all labels, or whose labels will not come any more."""
