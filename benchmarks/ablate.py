@@ -5,12 +5,12 @@
     python benchmarks/ablate.py --only "trust;trimmed" --harms
 
 Parts are removed by patches of the classes, made here; the learner itself has no switches. Size 400, float32,
-the network only, in NumPy. Harms are attacks of lies.py, from their first round on, and wrong labels of
-outliers.py: five on a ring, size 200, the stream "made".
+the network only; parts in `IN_NUMPY` are native otherwise, and are compared with NumPy. Harms are attacks of
+lies.py, from their first round on, and wrong labels of outliers.py: five on a ring, size 200, stream "made".
 
 Kept in results/ablate.json: column -> part -> stream -> seed -> error without it over the error with it
-(above 1 the part helps), and under "whole" the error with everything and the parts among `ACTS` that had
-anything to do. What is there is not run again: name another --column for that.
+(above 1 the part helps), and under "whole" the error with everything. What is there is not run again: name
+another --column for that.
 """
 
 from __future__ import annotations
@@ -140,18 +140,19 @@ def first_sample(self: Scale, row: int, own: Any, count: int, made: Any) -> Any:
     return joint(self, row, own, max(count, 2), made)
 
 
+def all_by_size(self: Scale, row: int, one: Any) -> Any:
+    """As `Scale._rank`, whether a summary suits the own samples or not."""
+    return one.samples, True, one.key()
+
+
 joint = Scale._joint
-CORRELATION: Patches = [
-    (Echo, "weight", property(lambda self: np.ones(len(self.age)))),
-    (Echo, "repeats", property(lambda self: np.ones(len(self.age)))),
-]
-NO_ALARM: Patches = [(Recent, "alarms", lambda self, repeats: [])]
-NO_GIVING_UP: Patches = [(Recent, "gives_up", lambda self, repeats: np.zeros(len(self.age), bool))]
+NO_ALARM: Patches = always(Recent, "alarm", 1e300)
+NO_GIVING_UP: Patches = always(Recent, "better", 0.0)
 #: What is removed, in the words of the table, and how.
 REMOVALS: dict[str, Callable[[], Patches]] = {
-    "trust": lambda: [(Trust, "judge", lambda self, who, theta, able: able)],
+    "trust": lambda: always(Trust, "most", 1e300),
     **{name: lambda name=name: without_experts(name) for name in model.EXPERTS},
-    "correlation": lambda: CORRELATION,
+    "correlation": lambda: always(Echo, "most", 0.0),
     "alarm": lambda: NO_ALARM,
     "giving up": lambda: NO_GIVING_UP,
     "variances": fixed_variances,
@@ -160,11 +161,13 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "linear": lambda: always(Features, "linear", 0),
     "pairs": lambda: always(Recent, "pairs", None),
     "label guard": lambda: [
-        (Guard, "bound", lambda self, y, y_hat: y),
-        (Guard, "recheck", lambda self, row, y: y),
+        *always(Guard, "near", 1e300),
+        (Guard, "recheck", no_recheck),
     ],
     "spread": lambda: always(Scale, "spread", 0),
     "first sample": lambda: [(Scale, "_joint", first_sample)],
+    "rank": lambda: [(Scale, "_rank", all_by_size)],
+    "first weights": lambda: [(AutoRows, "_begin_weights", lambda self, j: None)],
     "told again": lambda: [(Scale, "compare", lambda self, heard, unlike: None)],
     "recheck": lambda: [(Guard, "recheck", no_recheck)],
     "leave-one-out": lambda: [(Trust, "renew", lambda self, row, Z, y, own: self.reset(row))],
@@ -180,54 +183,19 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
 }
 
 
-#: The network's prediction does not depend on what a device would predict alone, so that is left out.
+#: What has to be in NumPy: the mixer's experts, and how the recent model is solved.
+IN_NUMPY = {*model.EXPERTS, "variances", "recent, alarm, giving up"}
+#: The network's prediction does not depend on what a device would predict alone, so NumPy leaves that out.
 FASTER: Patches = [(AutoRows, "is_lone", True)]
-#: Functions of parts that may have nothing to do on a stream, and whether they did: their result, arguments.
-ACTS: dict[str, tuple[type, str, Callable[..., Any]]] = {
-    "trust": (Trust, "judge", lambda out, self, who, theta, able: (out != able).any()),
-    "alarm": (Recent, "alarms", lambda out, self, repeats: len(out)),
-    "giving up": (Recent, "gives_up", lambda out, self, repeats: out.any()),
-    "suits": (Scale, "_suits", lambda out, self, table, own: not out),
-}
-
-
-def whole(name: str, seed: int) -> dict[str, Any]:
-    """The error with everything, and which of `ACTS` ever acted: the others may be removed without a run."""
-    found: set[str] = set()
-
-    def spy(what: str, inner: Callable[..., Any], did: Callable[..., Any]) -> Callable[..., Any]:
-        def outer(*args: Any) -> Any:
-            out = inner(*args)
-            if did(out, *args):
-                found.add(what)
-            return out
-
-        return outer
-
-    spies = [(cls, at, spy(what, getattr(cls, at), did)) for what, (cls, at, did) in ACTS.items()]
-    with patched(spies):
-        return {"error": error(name, seed), "acts": sorted(found)}
-
-
-def matters(what: str, name: str, acts: list[str]) -> bool:
-    """Whether a part is in use on a stream; where it is not, the ratio is 1 without a run."""
-    if what in ACTS or name in HARMS:
-        return what in acts or what not in ACTS
-    J, _, d = case(name).X.shape
-    if what == "pairs":
-        return Recent(1, d, 1, SIZE).pairs is not None
-    if what == "linear":
-        return Features(d, SIZE).linear > 0
-    return J > 1 or what != "trimmed"
 
 
 @contextmanager
-def patched(patches: Patches) -> Iterator[None]:
+def patched(patches: Patches, engine: str) -> Iterator[None]:
     """The learner with other members in its classes."""
     with ExitStack() as stack:
-        for cls, name, value in patches + FASTER:
+        for cls, name, value in patches + (FASTER if engine == "numpy" else []):
             stack.enter_context(patch.object(cls, name, value, create=True))
-        simulate = functools.partial(domkl.simulate, engine="numpy")
+        simulate = functools.partial(domkl.simulate, engine=engine)
         stack.enter_context(patch.object(domkl, "simulate", simulate))
         lies.honest.cache_clear()
         yield
@@ -291,16 +259,16 @@ def measure(column: str, what: str, name: str, seed: str) -> None:
     """One ratio, unless it is there."""
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     parts = kept.setdefault(column, {})
-    rows, known = (parts.setdefault(part, {}).setdefault(name, {}) for part in (what, "whole"))
+    base = "whole in NumPy" if what in IN_NUMPY else "whole"
+    rows, known = (parts.setdefault(part, {}).setdefault(name, {}) for part in (what, base))
     if seed in rows:
         return
-    began = time.process_time()
-    if seed not in known:
-        known[seed] = whole(name, int(seed))
-    rows[seed] = 1.0
-    if matters(what, name, known[seed]["acts"]):
-        with patched(REMOVALS[what]()):
-            rows[seed] = round(error(name, int(seed)) / known[seed]["error"], 5)
+    began, engine = time.process_time(), "numpy" if what in IN_NUMPY else "native"
+    with patched([], engine):
+        whole = known[seed] if seed in known else error(name, int(seed))
+    with patched(REMOVALS[what](), engine):
+        without = error(name, int(seed))
+    known[seed], rows[seed] = whole, round(without / whole, 5)
     RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     print(what, name, seed, rows[seed], f"{time.process_time() - began:.1f} s", flush=True)
 

@@ -53,12 +53,8 @@ def test_weather():
     assert raw.X[0, :2].tolist() == [28.7, 21.4]
     assert raw.y[0] == 21.2
     assert raw.X[-1, -1] == 4451.345215
-    dropped = load("weather", missing="drop", x_scale="none", y_scale="none")
-    assert len(dropped.y) == 7588
     # The mean of what is there stands in for what is not: a column's mean does not move.
-    filled = np.isin(raw.y, dropped.y, invert=True)
-    assert filled.sum() >= 27
-    assert raw.y.mean() == pytest.approx(raw.y[filled][0], abs=1e-9)
+    assert (np.abs(raw.y - raw.y.mean()) < 1e-9).sum() >= 27
 
 
 @real
@@ -79,7 +75,6 @@ def test_air_quality_is_the_exact_recipe():
     scaled = load("air_quality")
     np.testing.assert_array_equal(scaled.X, (raw.X + 200) / 2975)
     np.testing.assert_array_equal(scaled.y, (raw.y - 0.1) / 11.8)
-    np.testing.assert_allclose(load("air", x_scale="global").X, scaled.X, rtol=0, atol=1e-15)
     np.testing.assert_allclose(scaled.y[:3], [2.5 / 11.8, 1.9 / 11.8, 2.1 / 11.8])
     np.testing.assert_array_equal(load("air", rows=50).X, scaled.X[:50])
 
@@ -113,8 +108,8 @@ def test_series(name, first):
     assert data.feature_names[0].endswith("[t-1]")
     top = load(f"{name}/7", y_scale="max")
     np.testing.assert_array_equal(top.X[1:, 0], top.y[:-1])
-    own = load(f"{name}/7", x_scale="standard", y_scale="none")
-    np.testing.assert_allclose(own.X.std(axis=0), 1)
+    own = load(f"{name}/7", x_scale="minmax", y_scale="none")
+    np.testing.assert_array_equal(own.X.max(axis=0), 1)
     np.testing.assert_array_equal(own.y, series[7:])
     assert load(name).X.shape[1] == 5
 
@@ -180,11 +175,9 @@ def test_wave_energy_of_another_form(tmp_path, text):
         ("stations", {}, ["use load_stations()"]),
         ("air", {"x_scale": "minimax"}, ["did you mean 'minmax'?", "default"]),
         ("air", {"y_scale": "standard"}, ["y scale is 'standard'"]),
-        ("air", {"missing": "drop"}, ["no meaning for 'air_quality'", "'weather' only"]),
         ("air", {"sha1": "00"}, ["'wave_energy' only"]),
         ("air", {"farm": "perth"}, ["'wave_energy' only"]),
         ("wave", {"farm": "hobart"}, ["adelaide, perth, sydney, tasmania"]),
-        ("weather", {"missing": "meen"}, ["did you mean 'mean'?"]),
     ],
 )
 def test_wrong_arguments(empty, name, options, parts):
@@ -259,7 +252,6 @@ def test_weather_recipe_on_a_small_file(empty, monkeypatch):
     raw = load("weather", rows=3, x_scale="none", y_scale="none")
     assert raw.X[:, -2:].tolist() == [[2, 2], [4, 4], [6, 6]]
     assert raw.y.tolist() == [4, 6, 8]
-    assert load("weather", rows=3, missing="drop").y.tolist() == [0, 1]
     assert np.isfinite(raw.X).all()
 
 

@@ -94,11 +94,11 @@ def test_rounds_that_only_one_end_held_do_not_count():
 
 
 def test_a_move_is_taken_back_when_the_other_end_did_not_move():
-    edge = Edge((2,), np.float64)
-    edge.move(4, np.array([1.0, 2.0]), hoping=True)
+    edge = Edge((1, 2), np.float64)
+    edge.move(4, np.array([[1.0, 2.0]]), hoping=True)
     assert edge.settle(Held(moved=3), known=3) is None  # it cannot know yet
-    np.testing.assert_array_equal(edge.settle(Held(moved=3), known=4), [1.0, 2.0])
-    assert (edge.moved, edge.dual.tolist()) == (NEVER, [0.0, 0.0])
+    np.testing.assert_array_equal(edge.settle(Held(moved=3), known=4), [[1.0, 2.0]])
+    assert (edge.moved, edge.dual.tolist()) == (NEVER, [[0.0, 0.0]])
     assert edge.settle(Held(moved=3), known=5) is None  # only once
 
 
@@ -120,11 +120,11 @@ def test_what_neighbours_say_besides_their_updates_moves_no_dual():
 
 
 def test_news_of_later_rounds_than_a_restarted_learner_knows_takes_nothing_back():
-    edge = Edge((1,), np.float64)
-    edge.move(4, np.array([1.0]), hoping=True)
+    edge = Edge((1, 1), np.float64)
+    edge.move(4, np.array([[1.0]]), hoping=True)
     assert edge.settle(Held(moved=20, before=19), known=20) is None
     assert edge.settle(Held(moved=5, before=4), known=5) is None
-    assert edge.settled is None
+    assert not edge.hoping
     assert edge.moved == 4
 
 
@@ -277,7 +277,7 @@ def test_numbers_of_edges_stay_in_the_range_of_messages(number):
     edge = Edge((1, 2), float, 5)
     edge.settle(Held(mine=number), 0)
     for _ in range(3):
-        edge.reset(next_number(edge.number), next_number(edge.theirs))
+        edge.restart(next_number(edge.number), next_number(edge.theirs))
         assert all(0 <= each < 2**63 for each in edge.held[:2])
 
 

@@ -54,7 +54,6 @@ def test_the_printed_protocol_is_the_papers_text():
             "reg": 0.0,  # the text says lambda > 0 and no more
             "hedge": "neighbours",
             "step": "first",
-            "outliers": "keep",
         },
         "omkl": {"kappa_mu": 1.0, "kappa_g": 1.0},
     }

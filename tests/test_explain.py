@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import domkl
-from domkl import cli, explain, faces
+from domkl import cli, explain
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
+from domkl.faces import models
 from domkl.faces.saved import About
 from domkl.learner import handed
 
@@ -118,7 +119,7 @@ def test_what_cannot_be_explained_is_refused():
     with pytest.raises(InputError, match="x has shape"):
         model.explain([1.0])
     with pytest.raises(InputError, match="2 names and 1 groups"):
-        faces.explain(model._learning.single, None, ["a", "b"], [[0]])
+        models.explain(model._learning, None, ["a", "b"], [[0]])
 
 
 def test_the_command_explains_a_saved_model(tmp_path, capsys):

@@ -100,6 +100,8 @@ LIES = {
         put("names", [1, 2, 3]),
         fill("scale.width", 0.0),
         fill("scale.width", -1.0),
+        fill("scale.width", 1e-300),
+        fill("recent.variance", 0.0),
         fill("scale.deviation", -1.0),
         fill("scale.span", -1.0),
         fill("scale.mean", 1e200),

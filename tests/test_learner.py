@@ -25,7 +25,7 @@ def learner(neighbours=("b", "c"), **options):
 
 def snapshot(one):
     """Everything that a refused call must leave as it was."""
-    inbox = {(name, r): u.theta.tobytes() for name, box in one._inbox.items() for r, u in box.items()}
+    inbox = {(name, r): u.theta.tobytes() for name, x in one._known.items() for r, u in x.inbox.items()}
     return one.round, one.waiting, one.missing, [a.tobytes() for a in one.state], inbox
 
 
@@ -269,8 +269,8 @@ def test_memory_for_updates_is_bounded_and_the_newest_is_kept():
     rounds = [*range(EARLIEST + 3), 500, 400, 10**6]
     taken = [one.receive("b", good._replace(round=r)) for r in rounds]
     assert [r for r, kept in zip(rounds, taken, strict=True) if not kept] == [400]
-    assert len(one._inbox["b"]) == EARLIEST + 2
-    assert max(one._inbox["b"]) == 10**6
+    assert len(one._known["b"].inbox) == EARLIEST + 2
+    assert max(one._known["b"].inbox) == 10**6
 
 
 def test_neighbours_must_have_different_names():

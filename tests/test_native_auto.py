@@ -18,7 +18,7 @@ if available():
     pytest.skip("the native engine was not built", allow_module_level=True)
 
 from domkl.engines.native_auto import NativeAuto
-from domkl.models.settings import Means, make_rows
+from domkl.models.settings import Means
 from domkl.simulator.driver import connected
 
 
@@ -191,4 +191,4 @@ def test_a_state_goes_on_with_the_same_bits_and_moves_to_numpy():
 
 def test_the_engine_is_chosen():
     for engine, kind in (("auto", NativeAuto), ("native", NativeAuto), ("numpy", AutoRows)):
-        assert type(make_rows(domkl.Auto(size=16), 1, 1, np.float64, 1, Means(engine))) is kind
+        assert type(domkl.Auto(size=16).make(1, 1, np.float64, 1, Means(engine))) is kind

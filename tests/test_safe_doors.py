@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
+import domkl
 from domkl.agent import config as configs
 from domkl.agent.config import AgentConfig, HttpSection, OutputSection, StreamSection, TransportSection
 from domkl.agent.loop import Status
@@ -27,6 +28,7 @@ from domkl.cli import main
 from domkl.datasets import readers
 from domkl.datasets.columns import Columns
 from domkl.datasets.table import read_table
+from domkl.learner import files
 from domkl.watch import Access, Feed, Server
 from test_watch_server import ask, following
 
@@ -100,6 +102,10 @@ def test_no_secret_of_a_file_is_shown(tmp_path, capsys):
         '[output]\nurl = ["https://h/s3cret"]',
         '[output]\nurl = "http://example.org/s3cret"',
         '[output]\nurl = "https://[/s3cret"',
+        '[output]\nurl = "https://h:s3cret/x"',
+        '[stream]\npath = "POSTGRESQL://u:s3cret@h/db"',
+        '[stream]\npath = "postgresql+psycopg://u:s3cret@h/db"',
+        '[stream]\npath = "postgresql:/u:s3cret@h/db"',
         "[http]\ntoken = 333",
         '[http]\ntoken = "s3cret"',
         '[transport]\nconnect = ["u:s3cret@h:1"]',
@@ -279,6 +285,10 @@ def test_a_toml_key_of_fifty_thousand_dots(tmp_path):
     for text in ("a." * 50_000 + "b = 1", "[" + "a." * 50_000 + "b]", "x = {" + "a . " * 50_000 + "b = 1}"):
         file.write_text(text)
         quickly(lambda: toml.read(file, "settings", "agent"), "more than 256 dots")
+    deep = "a." * 50_000  # between two quotes of which the first ends a text of several lines
+    for quotes in ('"', "'"):
+        file.write_text(f"x = {{a = {3 * quotes}\n{3 * quotes}, {deep}b = 1, c = {2 * quotes}}}")
+        quickly(lambda: toml.read(file, "settings", "agent"), "line 2: more than 256 dots")
     file.write_text(f'x = ["{"." * 9000}", "1.2.3.4"]  # {"." * 9000}\n')
     assert toml.read(file, "settings", "agent")["x"][1] == "1.2.3.4"
     file.write_text("#" * 2**19)
@@ -326,6 +336,26 @@ def test_a_small_parquet_file_of_many_rows(tmp_path):
             writer.write_table(batch)
     assert path.stat().st_size < 2**16
     quickly(lambda: readers.read(str(path), Columns()), "more than 10,000,000 rows")
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_small_parquet_file_whose_cells_share_one_text(tmp_path, is_nested):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, count = tmp_path / "a.parquet", 20_000
+    cells = arrow.DictionaryArray.from_arrays(arrow.array(np.zeros(count, np.int32)), ["a" * 2**20])
+    if is_nested:
+        cells = arrow.ListArray.from_arrays(arrow.array(np.arange(0, count + 1, 10), arrow.int32()), cells)
+    for how in ({"store_schema": False, "dictionary_pagesize_limit": 2**30}, {}):
+        parquet.write_table(arrow.table({"x": cells}), path, compression="zstd", **how)
+        assert path.stat().st_size < 2**14
+        quickly(lambda: readers.read(str(path), Columns()), "more than 1,073,741,824 bytes")
+
+
+def test_lists_in_a_parquet_file_count_as_their_cells(tmp_path, small):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.table({"x": [[1.0] * 90] * 1000}), path)
+    quickly(lambda: readers.read(str(path), Columns()), "more than 50,000 cells")
 
 
 def wide(tmp_path):
@@ -393,6 +423,28 @@ def test_files_of_settings_that_have_no_end(tmp_path):
     quickly(transport.secret, "more than 262,144 bytes")
     http = HttpSection(listen="127.0.0.1:0", token_file="/dev/zero")
     quickly(http.access, "more than 262,144 bytes")
+
+
+# Numbers are proven before they are used
+
+
+@pytest.mark.parametrize(
+    ("ending", "value"),
+    [("consensus.tau", 1e-8), ("memory.W", 1e80), ("memory.Y", np.nan), ("recent.variance", 0.0)],
+)
+def test_a_saved_model_with_a_number_that_would_fail_later_is_refused(tmp_path, ending, value):
+    path, model, rng = tmp_path / "a.domkl", domkl.DOMKL(model=domkl.Auto(size=60)), np.random.default_rng(0)
+    for x in rng.uniform(size=(100, 2)):
+        model.predict(x)
+        model.learn(x, x[0])
+    model.save(path)
+    domkl.DOMKL.load(path)
+    arrays, meta = files.unseal(path.read_bytes())
+    name = next(name for name in arrays if name.endswith(ending))
+    arrays[name] = np.full_like(arrays[name], value)
+    path.write_bytes(files.seal(arrays, meta))
+    with pytest.raises(DataError, match=ending.split(".")[1]):
+        domkl.DOMKL.load(path)
 
 
 # What leaves is harmless, and leaves once
@@ -503,8 +555,6 @@ def test_an_agent_that_is_killed_writes_each_prediction_once(tmp_path):
 
 @pytest.mark.parametrize("round", [2**51, 2**51 + 1, 2**52 - 1])
 def test_a_round_near_the_end_of_their_range_leads_nobody_there(round):
-
-    import domkl
 
     one, other = (domkl.Learner(domkl.Auto(size=40), [n], name=m, inputs=1) for n, m in ("ba", "ab"))
     update = other.observe([0.5], 1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
 
@@ -13,7 +12,7 @@ from rich.console import Console
 
 from domkl.base import extras
 from domkl.cli import show
-from domkl.lab.sheet import GAP, Sheet
+from domkl.lab.sheet import GAP, Sheet, written
 
 WORDS = st.text("ab c東", max_size=30)
 NUMBERS = st.integers(0, 10**9).map(str)
@@ -67,19 +66,17 @@ def test_a_table_in_parts_has_every_column_once(sheet, width):
     assert all(part.width() <= width or len(part.heads) == 2 for part in parts)
 
 
-def test_bold_is_shown_where_rich_is_and_plain_text_where_it_is_not(monkeypatch, capsys):
+def test_a_table_is_markdown_where_rich_is_not(monkeypatch, capsys):
     sheet = Sheet("t", ("a", "b"), [["x", "1"], ["y", "2"]], bold=frozenset({(0, 1)}))
-    show.sheet(sheet)
-    with_rich = capsys.readouterr().out
     monkeypatch.setattr(show.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(extras, "need", None)
-    show.sheet(dataclasses.replace(sheet))
-    assert [line.rstrip() for line in with_rich.splitlines()] == capsys.readouterr().out.splitlines()
+    show.sheet(sheet)
+    assert capsys.readouterr().out.splitlines()[-2:] == ["| x | **1** |", "| y | 2 |"]
 
 
 @given(st.text(max_size=9), st.integers(1, 40))
 def test_nothing_in_a_table_commands_the_terminal(odd, width):
     odd = f"{odd}\x1b[2J\u202e"
     sheet = Sheet(odd, ("a", odd), [[odd, odd]], legend={odd: odd}, spare=(1,))
-    for text in (printed(sheet, width), sheet.as_text()):
+    for text in (printed(sheet, width), written(sheet, "markdown")):
         assert not {*text} & {"\x1b", "\u202e", "\r", "\t"}

@@ -321,7 +321,7 @@ def test_the_live_view_shows_errors_beside_those_alone(tmp_path):
     chosen = experiment.load("three-stations")
     source = trial.prepare(chosen, 30)
     network = fleet.Fleet(tmp_path, ["EWR", "JFK", "LGA"])
-    view = up.View(network, chosen, source)
+    view = up.View.of(network, chosen, source)
     known = {"round": 9, "kernel": 2, "weight": 0.5, "up": 2, "neighbours": 2, "trusted": 2, "bytes_sent": 7}
     view.status = {name: {**known, "rmse": 0.1, "rmse_alone": 0.2} for name in network.names}
     assert "round 9 of 25, RMSE 13 °F (alone 26 °F), 6/6 neighbours up" in view.line

@@ -78,16 +78,16 @@ SIGNAL = b"\1\0\x80\x7f"  # a signalling NaN: to convert it would raise a warnin
         (changed(life=7), "malformed"),
         (changed(life=[1]), "malformed"),
         (changed(wire.encode(HELLO), lives={"b": [1, -1]}), "malformed"),
-        (changed(wire.encode(HELLO), lives={"b/c": [1, 1]}), "a name that cannot be sent"),
-        (changed(wire.encode(HELLO), rivals=["b/c"]), "a name that cannot be sent"),
+        (changed(wire.encode(HELLO), lives={"b/c": [1, 1]}), "malformed: Expected `str` matching"),
+        (changed(wire.encode(HELLO), rivals=["b/c"]), "malformed: Expected `str` matching"),
         (changed(wire.encode(HELLO), rivals=["b"] * 1025), "malformed: .*length <= 1024"),
         (
             changed(edges={"a/b": Held()}),
-            "a message has a name that cannot be sent; expected letters, digits",
+            "malformed: Expected `str` matching regex",
         ),
-        (changed(edges={"ä": Held()}), "a name that cannot be sent"),
-        (changed(edges={"a\n": Held()}), "a name that cannot be sent"),
-        (changed(edges={"": Held()}), "malformed: Expected `str` of length >= 1"),
+        (changed(edges={"ä": Held()}), "malformed: Expected `str` matching"),
+        (changed(edges={"a\n": Held()}), "malformed: Expected `str` matching"),
+        (changed(edges={"": Held()}), "malformed: Expected `str` matching"),
         (changed(edges={"x" * 65: Held()}), "malformed: Expected `str` of length <= 64"),
         (
             changed(edges={str(i): Held() for i in range(1025)}),
@@ -100,8 +100,8 @@ SIGNAL = b"\1\0\x80\x7f"  # a signalling NaN: to convert it would raise a warnin
         (changed(edges={"a": Held(before=2**52)}), "out of range"),
         (changed(edges={"a": [0, 0, 0.5]}), "malformed: Expected `int`, got `float`"),
         (changed(edges={"a": [0] * 6}), "malformed: Expected `array`"),
-        (changed(news={"a/b": NEWS}), "a name that cannot be sent"),
-        (changed(news={"": NEWS}), "malformed: Expected `str` of length >= 1"),
+        (changed(news={"a/b": NEWS}), "malformed: Expected `str` matching"),
+        (changed(news={"": NEWS}), "malformed: Expected `str` matching"),
         (changed(news={"a": [0, *NEWS[1:]]}), "malformed: Expected `int` >= 1"),
         (changed(news={"a": [2**31, *NEWS[1:]]}), "malformed: Expected `int` <= 2147483647"),
         (changed(news={"a": [1.5, *NEWS[1:]]}), "malformed: Expected `int`, got `float`"),
@@ -115,8 +115,8 @@ SIGNAL = b"\1\0\x80\x7f"  # a signalling NaN: to convert it would raise a warnin
         (changed(news=[]), "malformed: Expected `object`, got `array`"),
         (changed(degree=1025), "malformed: Expected `int` <= 1024"),
         (changed(degree=-1), "malformed: Expected `int` >= 0"),
-        (changed(wire.encode(HELLO), ended={"b/c": 1}), "a name that cannot be sent"),
-        (changed(wire.encode(HELLO), wants={"a b": 1}), "a name that cannot be sent"),
+        (changed(wire.encode(HELLO), ended={"b/c": 1}), "malformed: Expected `str` matching"),
+        (changed(wire.encode(HELLO), wants={"a b": 1}), "malformed: Expected `str` matching"),
         (changed(wire.encode(HELLO), wants={"a": -1}), "malformed"),
         (changed(wire.encode(HELLO), done=0), "malformed: Expected `bool`, got `int`"),
         (changed(wire.encode(HELLO), fingerprint="feed"), "fingerprint 'feed'"),
@@ -173,7 +173,7 @@ def test_a_learner_refuses_too_many_summaries_and_forgets_none():
     update = domkl.Update(0, theta, scalars, learner.fingerprint, {}, 1, news)
     with pytest.raises(PeerError, match="a message has 1025 summaries"):
         learner.check("b", update)
-    with pytest.raises(InputError, match="edges or news are too many; expected 1024"):
+    with pytest.raises(InputError, match=r"this message cannot be sent: .*length <= 1024"):
         wire.encode_update(update, LIFE, 0)
 
 
@@ -225,23 +225,19 @@ def test_what_a_precision_cannot_hold_is_refused():
 @pytest.mark.parametrize(
     ("change", "options", "fault"),
     [
-        ({"round": -1}, {}, "round is -1; expected a whole number from 0 to 4503599627370495"),
-        ({"round": np.int64(3)}, {}, "round is .*3"),
-        ({}, {"incarnation": Incarnation(2**63, 1)}, "life.starts is 9223372036854775808"),
-        ({}, {"incarnation": Incarnation(1, -1)}, "life.key is -1"),
-        ({}, {"durable": None}, "durable is None"),
-        ({}, {"durable": 8}, "durable is 8; expected a whole number from 0 to 7"),
+        ({"round": -1}, {}, "Expected `int` >= 0"),
+        ({"round": np.int64(3)}, {}, "numpy.int64"),
+        ({}, {"incarnation": Incarnation(2**63, 1)}, "Expected `int` <"),
+        ({}, {"incarnation": Incarnation(1, -1)}, "Expected `int` >= 0"),
+        ({}, {"durable": None}, "Expected `int`, got `None`"),
+        ({}, {"durable": 8}, "is durable up to 8; expected no later round than its own"),
         ({}, {"dtype": "float8"}, "dtype is 'float8'; expected one of float64, float32, float16"),
-        (
-            {"edges": {"a b": Held()}},
-            {},
-            "edges or news have a name that cannot be sent; .*; rename that learner",
-        ),
-        ({"edges": {7: Held()}}, {}, "edges or news have a name that cannot be sent"),
-        ({"edges": {"a": Held(2**70)}}, {}, "a message cannot be encoded"),
-        ({"news": {"b c": SUMMARY}}, {}, "edges or news have a name that cannot be sent"),
-        ({"news": {7: SUMMARY}}, {}, "edges or news have a name that cannot be sent"),
-        ({"fingerprint": object()}, {}, "a message cannot be encoded"),
+        ({"edges": {"a b": Held()}}, {}, "Expected `str` matching"),
+        ({"edges": {7: Held()}}, {}, "Expected `str`, got `int`"),
+        ({"edges": {"a": Held(2**70)}}, {}, "can't serialize ints"),
+        ({"news": {"b c": SUMMARY}}, {}, "Expected `str` matching"),
+        ({"news": {7: SUMMARY}}, {}, "Expected `str`, got `int`"),
+        ({"fingerprint": object()}, {}, "Encoding objects of type object is unsupported"),
     ],
 )
 def test_the_callers_faults(change, options, fault):

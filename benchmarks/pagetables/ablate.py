@@ -40,8 +40,6 @@ GUARDS = {
     "trimmed": "trimmed summaries (against lies)",
     "suits": "own scale where the joint one does not suit (against lies)",
 }
-#: The learners that are shown, a later one in place of an earlier.
-COLUMNS = ("4089f23", "now")
 #: A part earns its place with one of these: geometric mean over streams, and any stream.
 MEAN, STREAM = 1.01, 1.04
 
@@ -52,9 +50,7 @@ def _mean(values: Any) -> float:
 
 def parts() -> str:
     """Each part: error without it over error with it, and whether it passes `MEAN` or `STREAM`."""
-    found, rows = {}, []
-    for column in COLUMNS:
-        found |= read("ablate")[column]
+    found, rows = read("ablate")["now"], []
     for what, words in {**WORDS, **GUARDS}.items():
         streams = {name: _mean(seeds.values()) for name, seeds in found.get(what, {}).items() if seeds}
         if not streams:

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import faces
 from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
 from .datasets import cells
+from .faces import models
 from .faces.ahead import Forecasts
-from .faces.classes import hand_over, refuse_interval
+from .faces.classes import Classes, classifier, hand_over, refuse_interval
+from .faces.online import Single
 from .faces.raw import RawCells
 from .learning.alarms import Alarms
 from .learning.conformal import Misses
 from .learning.explain import Contributions
+from .models.paper_single import digest
 from .models.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class _Columns:
         """Names that are new or not there, or values that are no plain numbers."""
         self._values, x = None, self.raw.plain(x)
         known = set(self.names)
-        new = sorted((name for name in x if name not in known), key=faces.digest)
+        new = sorted((name for name in x if name not in known), key=digest)
         if new:
             self._grow(new)  # first, since it may refuse them
             self._add(new)
@@ -163,7 +165,7 @@ class MultiKernelRegressor(_Tables, base.MiniBatchRegressor):
 
     def __init__(self, model: ModelSettings | None = None) -> None:
         self.model = model
-        self._model = faces.make(faces.for_numbers(model))
+        self._model = Single(models.for_numbers(model))
         self._columns = _Columns(self._model.grow)
         self._misses = Misses()
         self._last: tuple[Any, float] = None, 0.0  # what was predicted last
@@ -174,7 +176,7 @@ class MultiKernelRegressor(_Tables, base.MiniBatchRegressor):
         As in `river.conf`, `with_interval=True` gives a `river.conf.Interval` instead, which holds the target
         in `coverage` of all cases; it is infinite while few errors are known. See `domkl.conformal`.
         """
-        y = self._model.predict_dict(x)
+        y = self._model.predict_named(x)
         y = self._model.predict(self._columns.read(x)) if y is None else y
         self._last = x, y
         if not with_interval:
@@ -190,26 +192,26 @@ class MultiKernelRegressor(_Tables, base.MiniBatchRegressor):
         if self._model.n:  # the first error says nothing about the model
             y_hat = self._last[1] if self._last[0] is x else self.predict_one(x)
             self._misses.note(y - y_hat)
-        if w != 1 or not self._model.learn_dict(x, y):
+        if w != 1 or not self._model.learn_named(x, y):
             self._model.learn(self._columns.read(x), y, w)
 
     def explain_many(self) -> dict[Hashable, float]:
         """How much each feature matters overall; the parts sum to 1. See `domkl.explain`."""
         groups = self._columns.groups()
-        return dict(zip(groups, faces.mean_part([self._model], [*groups.values()]).tolist(), strict=True))
+        return dict(zip(groups, models.mean_part([self._model], [*groups.values()]).tolist(), strict=True))
 
     def explain_one(self, x: dict[Any, Any]) -> dict[Hashable, float]:
         """What each feature adds to the prediction of x, compared with its usual values."""
         values = self._columns.read(x)
         groups = self._columns.groups()
         known = np.where(np.isinf(values), np.nan, values)
-        found = faces.explain(self._model, known, [*map(str, groups)], [*groups.values()])
+        found = models.explain(self._model.online, known, [*map(str, groups)], [*groups.values()])
         assert isinstance(found, Contributions)
         return dict(zip(groups, found.contribution.tolist(), strict=True))
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
-        faces.hand_over(path, self._model, self._columns.names)
+        models.hand_over(path, self._model.online, self._columns.names)
 
 
 class MultiKernelMultiRegressor(base.MultiTargetRegressor):
@@ -239,10 +241,9 @@ class MultiKernelMultiRegressor(base.MultiTargetRegressor):
 
     def __init__(self, model: ModelSettings | None = None) -> None:
         self.model = model
-        self._settings = faces.for_numbers(model)
-        faces.refuse_one_target(self._settings)
+        self._settings = models.for_numbers(model, several=True)
         self._targets: list[Hashable] = []
-        self._model: faces.Single | None = None  # made with the first label
+        self._model: Single | None = None  # made with the first label
         self._columns = _Columns(self._grow)
 
     def _grow(self, names: Sequence[Hashable]) -> None:
@@ -262,7 +263,7 @@ class MultiKernelMultiRegressor(base.MultiTargetRegressor):
         values = self._columns.read(x)
         if self._model is None:
             self._targets = [*y]
-            self._model = faces.make(self._settings, len(y))
+            self._model = Single(self._settings, len(y))
             self._model.grow(self._columns.names)
         strange = [name for name in y if name not in self._targets]
         if strange:
@@ -317,7 +318,7 @@ class MultiKernelForecaster(Forecaster):
             name = next(iter(self._raw.words))
             raise InputError(f"feature {name!r} is a word; expected numbers and times; encode it")
         if not self._names:
-            self._names = sorted(plain, key=faces.digest)
+            self._names = sorted(plain, key=digest)
         values = [_number(name, plain.get(name)) for name in self._names]
         self._model.learn(values, np.nan if y is None else y, time=when)
 
@@ -359,7 +360,7 @@ class MultiKernelClassifier(_Tables, base.MiniBatchClassifier):
 
     def __init__(self, model: ModelSettings | None = None) -> None:
         self.model = model
-        self._model: faces.Classes[Any] = faces.classifier(model)
+        self._model: Classes[Any] = classifier(model)
         self._columns = _Columns(self._model.grow)
 
     @property
@@ -385,7 +386,7 @@ class MultiKernelClassifier(_Tables, base.MiniBatchClassifier):
     def explain_many(self) -> dict[Hashable, float]:
         """How much each feature matters overall, to all classes; the parts sum to 1. See `domkl.explain`."""
         groups = self._columns.groups()
-        parts = faces.mean_part(self._model.singles, [*groups.values()])
+        parts = models.mean_part(self._model.singles, [*groups.values()])
         return dict(zip(groups, parts.tolist(), strict=True))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:

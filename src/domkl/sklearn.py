@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from . import faces
 from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
 from .datasets import Encoder, cells
-from .faces import Single
+from .faces import models
 from .faces.ahead import Forecasts
-from .faces.classes import hand_over, refuse_interval
+from .faces.classes import classifier, hand_over, refuse_interval
+from .faces.online import Single
 from .learning.conformal import Misses
 from .learning.explain import Contributions
 from .models.settings import ModelSettings, Settings
@@ -54,7 +54,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, those of the model as model__size and so on."""
-        settings = faces.settings_of(self.model)
+        settings = models.settings_of(self.model)
         inner = settings.get_params() if deep and isinstance(settings, Settings) else {}
         return {**super().get_params(False), **{f"model__{name}": value for name, value in inner.items()}}
 
@@ -63,20 +63,20 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         inner = {name[7:]: params.pop(name) for name in [*params] if name.startswith("model__")}
         super().set_params(**params)
         if inner:
-            self.model = faces.settings_of(self.model).set_params(**inner)
+            self.model = models.settings_of(self.model).set_params(**inner)
         return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         if isinstance(self, MultiKernelRegressor):
-            tags.target_tags.multi_output = faces.kind_of(self.model).has_targets
+            tags.target_tags.multi_output = models.check(self.model).has_targets
         return tags
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
         check_is_fitted(self)
-        faces.hand_over(path, self.model_, self._names())
+        models.hand_over(path, self.model_.online, self._names())
 
     def _names(self) -> list[str]:
         if self.encoder_ is not None:
@@ -103,14 +103,14 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> Array:
         """How much each column matters overall; they sum to 1. See `domkl.explain`."""
         check_is_fitted(self)
-        return self._by_column(lambda groups: faces.mean_part(self._models(), groups))
+        return self._by_column(lambda groups: models.mean_part(self._models(), groups))
 
     def _passes(self) -> int:
-        usual = faces.kind_of(self.model).passes
+        usual = models.check(self.model).passes
         return checks.count("passes", usual if self.passes is None else self.passes)
 
     def _with_labels(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
-        several = numeric and faces.kind_of(self.model).has_targets
+        several = numeric and models.check(self.model).has_targets
         how = {"y_numeric": numeric, "multi_output": several, **_TABLE}
         X, is_raw = self._numbers(X, reset)
         return check_X_y(X, y, **how) if is_raw else validate_data(self, X, y, reset=reset, **how)
@@ -214,7 +214,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
         def added(groups: list[list[int]]) -> Array:
             names = [str(i) for i in range(len(groups))]
-            found = [faces.explain(self.model_, x, names, groups) for x in X]
+            found = [models.explain(self.model_.online, x, names, groups) for x in X]
             return np.array([each.contribution for each in found if isinstance(each, Contributions)])
 
         return self._by_column(added)
@@ -224,7 +224,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     def _reset(self, y: Array) -> None:
         self.misses_ = Misses()
-        self.model_ = faces.make(faces.for_numbers(self.model), 1 if y.ndim == 1 else y.shape[1])
+        self.model_ = Single(models.for_numbers(self.model), 1 if y.ndim == 1 else y.shape[1])
         self.model_.grow(range(self._inputs()))
 
     def _learn(self, X: Array, y: Array, sample_weight: Any, passes: int) -> MultiKernelRegressor:
@@ -379,7 +379,7 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def _reset(self, classes: npt.NDArray[Any]) -> None:
         self.classes_ = classes
-        self.model_ = faces.classifier(self.model, range(len(classes)))
+        self.model_ = classifier(self.model, range(len(classes)))
         self.model_.grow(range(self._inputs()))
 
     def _refuse_new(self, y: Any) -> None:

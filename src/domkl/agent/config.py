@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..base import budget, checks, toml
+from ..base import checks, toml
 from ..base.checks import need
-from ..base.errors import DataError, InputError
-from ..base.secret import Secret, plain
+from ..base.errors import InputError
+from ..base.secret import Secret, first_line, plain
 from ..datasets import readers
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
@@ -48,11 +48,6 @@ from .transports.names import (
     may_be_ours,
     sender_of,
 )
-
-__all__ = [
-    *("AgentConfig", "CheckpointSection", "Handed", "HttpSection", "LogSection", "OutputSection"),
-    *("RoundSection", "StreamSection", "TransportSection", "keys", "load"),
-]
 
 #: Sources that are read again after a restart: files of lines, and tables that are read as a whole.
 LINES, TABLES = ("csv", "jsonl"), ("parquet", "database")
@@ -103,7 +98,7 @@ class _WithLogin:
         if self.password_file is None:
             return None if self.password is None else Secret(self.password)
         expected = "the password in its first line; write one"
-        return _read_secret(f"password_file {self.password_file}", self.password_file, expected)
+        return first_line(f"password_file {self.password_file}", self.password_file, expected)
 
 
 @dataclass(frozen=True)
@@ -383,19 +378,6 @@ class LogSection:
         checks.not_negative("inputs", self.inputs)
 
 
-def _read_secret(what: str, path: str, expected: str, encoding: str = "utf-8") -> Secret:
-    """The first line of a file."""
-    try:
-        lines = budget.read(path, budget.SETTINGS).decode(encoding).splitlines()
-        return Secret(lines[0] if lines else "")
-    except DataError:
-        raise
-    except (OSError, ValueError) as error:
-        words = {"utf-8": "not text", "ascii": "it is not ASCII"}[encoding]
-        reason = getattr(error, "strerror", None) or words
-        raise InputError(f"{what} cannot be read: {reason}; expected a file with {expected}") from None
-
-
 def distinct(key: str, names: Sequence[str]) -> None:
     """Refuse a name that is there twice."""
     for i, name in enumerate(names):
@@ -454,7 +436,7 @@ class HttpSection:
         if self.token_file is not None:
             remedy = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
             what, expected = f"[http] token_file {self.token_file}", f"the token; {remedy}"
-            token = Secret(plain(_read_secret(what, self.token_file, expected, "ascii")).strip())
+            token = Secret(plain(first_line(what, self.token_file, expected, "ascii")).strip())
         _, port = self.address or ("", 0)
         return Access(token, security.is_local(self.listen), self.hosts, f"domkl-{port}")
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Annotated, NamedTuple
 
-from ..base import checks
+import msgspec
+from msgspec import Meta
+
 from ..base.errors import InputError
 from ..exchange import graph
 from .transports import TransportSettings, security
@@ -20,7 +23,7 @@ LAST = 2**62
 MOST_LEARNERS, MOST_LINKS, MOST_ADDRESSES = 10_000, 100_000, 8
 
 Link = tuple[str, str]
-Addresses = Mapping[str, tuple[str, ...]]
+Addresses = dict[str, Annotated[tuple[str, ...], Meta(max_length=MOST_ADDRESSES)]]
 
 
 class NewGraph(NamedTuple):
@@ -28,11 +31,23 @@ class NewGraph(NamedTuple):
 
     version: int
     neighbours: tuple[str, ...]
-    addresses: dict[str, tuple[str, ...]]  # where the neighbours listen, as far as the operator knew
+    addresses: Addresses  # where the neighbours listen, as far as the operator knew
+
+
+class _Document(msgspec.Struct):
+    """What the operator sends; `dropped` are learners that leave the graph and stay alone."""
+
+    version: Annotated[int, Meta(ge=1, le=LAST)]
+    links: Annotated[list[Link], Meta(max_length=MOST_LINKS)]
+    addresses: Addresses = {}
+    dropped: list[str] = []
+
+
+_decoder = msgspec.json.Decoder(_Document)
 
 
 def encode(version: int, links: Iterable[Link], addresses: Addresses, dropped: Iterable[str]) -> bytes:
-    """The operator's document; `dropped` are learners that leave the graph and stay alone."""
+    """The operator's document."""
     document = {"version": version, "links": [*links], "addresses": addresses, "dropped": [*dropped]}
     return json.dumps(document).encode()
 
@@ -40,28 +55,24 @@ def encode(version: int, links: Iterable[Link], addresses: Addresses, dropped: I
 def decode(payload: bytes, settings: TransportSettings) -> NewGraph:
     """The graph in a document, as the learner with these settings sees it; refuses what cannot be right."""
     try:
-        document = json.loads(payload)
-        version = checks.count("version", document["version"])
-        links = [(str(a), str(b)) for a, b in document["links"]]
-        dropped = {str(name) for name in document.get("dropped", [])}
-        addresses = dict(document.get("addresses", {}))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"a graph is unreadable ({error!r}); expected version and links; fix it") from None
+        found = _decoder.decode(payload)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise InputError(f"a graph is unreadable ({error}); expected version and links; fix it") from None
     me = settings.name
-    near = _neighbours(links, me)
-    if not near and me not in dropped:
+    near = _neighbours(found.links, me)
+    if not near and me not in found.dropped:
         raise InputError(f"the graph leaves {me} out; expected a link of it, or {me} in dropped; add one")
-    return NewGraph(version, near, {name: _addresses(addresses.get(name, []), settings) for name in near})
+    addresses = {name: found.addresses.get(name, ()) for name in near}
+    for address in itertools.chain(*addresses.values()):
+        security.check_reachable(address, settings)
+    return NewGraph(found.version, near, addresses)
 
 
 def _neighbours(links: list[Link], me: str) -> tuple[str, ...]:
     """Our neighbours in a connected graph."""
     names = list(dict.fromkeys(name for link in links for name in link))
-    if len(links) > MOST_LINKS or len(names) > MOST_LEARNERS:
-        raise InputError(
-            f"the graph has {len(names)} learners and {len(links)} links; "
-            f"expected at most {MOST_LEARNERS} and {MOST_LINKS}; divide it"
-        )
+    if len(names) > MOST_LEARNERS:
+        raise InputError(f"the graph has {len(names)} learners; expected at most {MOST_LEARNERS}; divide it")
     for name in names:
         check_name(name, "learner")
     if OPERATOR in names:
@@ -75,17 +86,6 @@ def _neighbours(links: list[Link], me: str) -> tuple[str, ...]:
             "as many as a hello can name; divide them"
         )
     return near
-
-
-def _addresses(given: Any, settings: TransportSettings) -> tuple[str, ...]:
-    """Where a neighbour listens; refuses what we may not connect to."""
-    if not isinstance(given, list) or len(given) > MOST_ADDRESSES:
-        raise InputError(f"addresses are {given!r}; expected at most {MOST_ADDRESSES}; leave some out")
-    for address in given:
-        if not isinstance(address, str):
-            raise InputError(f"an address is {address!r}; expected host:port; fix it")
-        security.check_reachable(address, settings)
-    return tuple(given)
 
 
 def check_version(new: NewGraph, held: int) -> None:

@@ -205,9 +205,8 @@ class Agent:
         self.config = config
         keep_columns(given, config)
         self.transport = transport or transports.make(config.transport_settings())
-        self.store = Store.of(config)
-        ahead = config.horizon
-        self.ahead = self.store.ahead = None if ahead is None else Ahead(ahead, config.inputs)
+        self.ahead = None if config.horizon is None else Ahead(config.horizon, config.inputs)
+        self.store = Store.of(config, self.ahead)
         restored, graph = self._restore(), self.store.graph
         names = self.store.names if graph else config.neighbours
         near = Neighbourhood(self.learner, config.rounds, names, graph, self.store.addresses, restored)
@@ -286,7 +285,10 @@ class Agent:
     async def _learn_all(self) -> None:
         for reading in self.store.noted():
             await self._learn_from(reading)
-        self.stream = self.stream or self._open_stream()
+        store, messages = self.store, self.topics.readings
+        self.stream = self.stream or stream_of(
+            self.config, store.readings, origin=store.origin, messages=messages
+        )
         if isinstance(self.stream, Stream):
             self.stream.refused = self.rows
         try:
@@ -332,10 +334,6 @@ class Agent:
         if self._stopping.is_set() or not isinstance(self.stream, Stream):
             return None
         return self.stream.ready()
-
-    def _open_stream(self) -> Stream:
-        store, messages = self.store, self.topics.readings
-        return stream_of(self.config, store.readings, origin=store.origin, messages=messages)
 
     def _take(self, reading: Reading) -> None:
         """Use a reading, or refuse it whatever is wrong with it; either way the next is another.
@@ -454,10 +452,11 @@ class Agent:
     def _save(self) -> None:
         self.neighbourhood.settle()
         self.predictions.flush()  # what is saved as learnt is not predicted again after a restart
-        if isinstance(self.stream, Stream):
-            self.store.hold_origin(self.stream.origin_at(self.store.readings))
         near, starts = self.neighbourhood, self.messages.identity.incarnation.starts
-        self.store.hold(starts, near.graph, list(near.peers), near.addresses)
+        stream, origin = self.stream, self.store.origin
+        if isinstance(stream, Stream):
+            origin = stream.origin_at(self.store.readings)
+        self.store.hold(starts, near.graph, list(near.peers), near.addresses, origin)
         self.store.forget(self._durable())
         self.store.save(self.learner)
 
@@ -575,30 +574,40 @@ class Agent:
         """Messages that came while too many waited to be learnt."""
         return self.refused[READING] + self.topics.lost
 
-    def summary(self) -> dict[str, Any]:
-        """Rounds, errors and traffic so far, for the status line."""
-        now, q, counts = time.monotonic(), self.learner.weights, self.transport.counts
+    def _counts(self) -> dict[str, Any]:
+        """What the status line and the live page both tell."""
+        counts = self.transport.counts
         return {
             "round": self.learner.round,
             "samples": self.progress.samples,
-            "seconds": self.progress.seconds,
             "rmse": self.progress.rmse,
             "rmse_alone": self.progress.rmse_alone,
+            "neighbours_used": len(self.neighbourhood.used(time.monotonic())),
+            "backlog": self.backlog[0],
+            "lag": self.progress.lag,
+            "messages_sent": counts.sent,
+            "bytes_sent": counts.sent_bytes,
+            "bytes_received": counts.received_bytes,
+        }
+
+    def _refused_messages(self) -> int:
+        return sum(self.refused.values()) + self.transport.counts.refused
+
+    def summary(self) -> dict[str, Any]:
+        """Rounds, errors and traffic so far, for the status line."""
+        now, q = time.monotonic(), self.learner.weights
+        return {
+            **self._counts(),
+            "seconds": self.progress.seconds,
             "kernel": int(np.argmax(q)),
             "weight": float(q.max()),
             "up": sum(peer.is_up(now, 3.0) for peer in self.peers.values()),
             "neighbours": len(self.peers),
             "trusted": sum(part > 0.5 for part in self.learner.trust.values()),
-            "neighbours_used": len(self.neighbourhood.used(now)),
-            "backlog": self.backlog[0],
-            "lag": self.progress.lag,
             "trust": [self.learner.trust.get(name) for name in self.peers],
             "weights": [round(float(weight), 4) for weight in q[:MOST_WEIGHTS]],
             "rounds_incomplete": self.neighbourhood.incomplete,
-            "messages_refused": sum(self.refused.values()) + counts.refused,
-            "messages_sent": counts.sent,
-            "bytes_sent": counts.sent_bytes,
-            "bytes_received": counts.received_bytes,
+            "messages_refused": self._refused_messages(),
         }
 
     def show_status(self) -> None:
@@ -616,30 +625,20 @@ class Agent:
 
     def report(self) -> dict[str, Any]:
         """How an agent is, for the live page and its neighbours' pages."""
-        now, counts, trust = time.monotonic(), self.transport.counts, self.learner.trust
+        now, trust, weights = time.monotonic(), self.learner.trust, self.learner.weights
         state = "done" if self.neighbourhood.done else "ready" if self.status.ready else "init"
-        weights = self.learner.weights
         names = weight_names(self.learner.model, len(weights))
         near = [
             {"name": name, "up": peer.is_up(now, 3.0) or peer.done is not None, "trust": trust.get(name)}
             for name, peer in self.peers.items()
         ]
         return {
+            **self._counts(),
             "learner": self.config.name,
             "state": state,
-            "round": self.learner.round,
-            "samples": self.progress.samples,
-            "rmse": self.progress.rmse,
-            "rmse_alone": self.progress.rmse_alone,
             "weights": [[name, float(weight)] for name, weight in zip(names, weights, strict=False)],
             "neighbours": near,
-            "neighbours_used": len(self.neighbourhood.used(now)),
-            "backlog": self.backlog[0],
-            "lag": self.progress.lag,
-            "messages_sent": counts.sent,
-            "bytes_sent": counts.sent_bytes,
-            "bytes_received": counts.received_bytes,
-            "refused": sum(self.refused.values()) + counts.refused,
+            "refused": self._refused_messages(),
             "rows_refused": self.rows.total(),
             "alarms": self.store.alarms.count,
             "faults": list(self.status.faults),

@@ -6,10 +6,8 @@ A guess is kept beside the checkpoints, so that a restart encodes rows as before
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import logging
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +24,8 @@ from ..learner import Learner, files, handed
 from ..learning.forecast import Forecaster
 from ..models.handed import HandedModel
 from ..models.settings import KINDS
-from .config import LONGEST_ROW, STORED, TABLES, AgentConfig
+from .config import LINES, STORED, TABLES, AgentConfig, StreamSection
 from .logs import tell
-from .rows import RowRefused, cells_of, header_of, text_of
 
 LOG = logging.getLogger(__name__)
 #: Rows that are looked at, and bytes.
@@ -78,33 +75,42 @@ def _kept(config: AgentConfig, columns: Columns) -> Columns | None:
 
 
 def _guessed(config: AgentConfig, columns: Columns) -> Columns:
-    if config.stream.kind in TABLES:
-        return _guessed_of_table(config, columns)
-    rows = list(
-        itertools.islice(_first_rows(Path(config.stream.path or ""), config.stream.kind, columns), FIRST_ROWS)
-    )
-    if not rows:
-        return _without_rows(columns, config.stream.shown)
-    if columns.features and config.stream.kind == "jsonl" and not any(columns.target in row for row in rows):
-        return columns  # labels come later, with an id
-    return _alike(config, columns, Encoder.fit(rows, columns).columns)
-
-
-def _guessed_of_table(config: AgentConfig, columns: Columns) -> Columns:
-    """The same for a Parquet file or a query, whose rows are put in order of time, if they have one."""
+    """What the columns are, from the first rows; those of a table are put in order of time."""
     stream = config.stream
-    path = Path(stream.path or "")
-    if stream.kind == "parquet" and path.exists() and not path.is_file():  # a pipe would never end
-        raise DataError(f"{path}: not a regular file; expected a Parquet file; fix [stream] path")
-    if stream.kind == "parquet" and stream.follow and not path.exists():
+    raw = _first_rows(stream, columns)
+    if raw is None or not len(raw):
         return _without_rows(columns, stream.shown)
-    raw = readers.read(stream.path or "", columns, stream.query, FIRST_ROWS)
-    if not len(raw):
-        return _without_rows(columns, stream.shown)
+    if columns.features and stream.kind == "jsonl" and columns.target not in raw.columns:
+        return columns  # labels come later, with an id
     found = guess.guess(raw.columns, columns, views=False)
     found.check(stream.shown)
+    if stream.kind in LINES:
+        return _alike(config, columns, found.columns)
     times, rows = table.times_of(raw, Encoder(found.columns)), np.arange(len(raw))
     return _alike(config, columns, table.by_time(times, rows, given_by=found, columns=found.columns)[1])
+
+
+def _first_rows(stream: StreamSection, columns: Columns) -> readers.Raw | None:
+    """None where there is no file yet."""
+    source, path = stream.path or "", Path(stream.path or "")
+    if stream.kind == "database":
+        return readers.read(source, columns, stream.query, FIRST_ROWS)
+    if path.exists() and not path.is_file():  # a pipe would never end
+        raise DataError(f"{path}: not a regular file; expected one of rows; fix [stream] path")
+    if not path.exists() and (stream.follow or stream.kind in LINES):
+        return None
+    if stream.kind == "parquet":
+        return readers.read(source, columns, max_rows=FIRST_ROWS)
+    try:
+        with open(path, "rb") as file:
+            text = file.read(MOST_BYTES).decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read: {error.strerror}; expected a readable file; fix the file"
+        ) from None
+    text = "\n".join(text.split("\n")[: 2 * FIRST_ROWS])  # the last one may be cut, and is one of many
+    read = readers.read_lines if stream.kind == "jsonl" else readers.read_csv
+    return read(source, text, columns, FIRST_ROWS)
 
 
 def _without_rows(columns: Columns, shown: str) -> Columns:
@@ -130,48 +136,6 @@ def _alike(config: AgentConfig, given: Columns, found: Columns) -> Columns:
     return dataclasses.replace(found, features=features)
 
 
-def _first_rows(path: Path, kind: str, columns: Columns) -> Iterator[Mapping[str, Any]]:
-    """The first rows of a file as they are, without those that cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            lines = file.read(MOST_BYTES).split(b"\n")
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be read: {error.strerror}; expected a readable file; fix the file"
-        ) from None
-    whole = [line for line in lines[: 2 * FIRST_ROWS] if line.strip() and len(line) <= LONGEST_ROW]
-    yield from _first_objects(whole) if kind == "jsonl" else _first_cells(whole, columns, path)
-
-
-def _first_objects(lines: list[bytes]) -> Iterator[Mapping[str, Any]]:
-    for line in lines:
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            yield found
-
-
-def _first_cells(lines: list[bytes], columns: Columns, path: Path) -> Iterator[Mapping[str, Any]]:
-    if not lines:
-        return
-    try:
-        needed = (*columns.features, columns.target)
-        separator, names = header_of(text_of(lines[0]).lstrip("\ufeff"), columns, needed)
-    except RowRefused as fault:
-        raise DataError(f"{path}, header: {fault.reason}; fix the file or [columns]") from None
-    for line in lines[1:]:
-        try:
-            cells = cells_of(text_of(line), separator)
-        except RowRefused:
-            continue
-        if len(cells) == len(names):
-            yield dict(zip(names, cells, strict=True))
-
-
 #: What an agent's file says of columns, whatever the model was taught with: how its own rows are written.
 OWN = ("learner", "paths", "na", "decimal", "separator", "missing")
 
@@ -185,15 +149,12 @@ def read_taught(config: AgentConfig, path: str) -> tuple[AgentConfig, HandedMode
         config = _with_inputs(config, path, model)
     except handed.SavedModel:
         config, model = _saved(config, path)
-    if config.output.alarm_rate is not None and _loss_of(model) == "logistic":
+    loss = getattr(model, "settings", model).loss
+    if config.output.alarm_rate is not None and loss == "logistic":
         raise InputError(
             f"[output] alarm_rate is given and {path} learns classes; expected numbers; leave it out"
         )
     return config, model
-
-
-def _loss_of(model: Any) -> str:
-    return str(getattr(model, "settings", model).loss)
 
 
 def _saved(config: AgentConfig, path: str) -> tuple[AgentConfig, HandedModel]:

@@ -24,7 +24,7 @@ import msgspec
 
 from ..base.errors import DataError
 from ..base.secret import Secret, plain
-from ..base.times import iso
+from ..base.words import iso
 from ..learning.alarms import Alarms
 from ..learning.conformal import Errors
 from ..watch import Feed

@@ -54,21 +54,6 @@ def first_round(rounds: list[int], absent: int) -> int:
     return most if len(rounds) > 1 or 0 < most <= MOST_OF_ONE else 0
 
 
-def in_reach(here: int, round: int) -> bool:
-    """Whether a learner at round `here` may skip to `round`, whoever has reached it."""
-    return round <= min(here + MOST_AHEAD, LAST_SKIP)
-
-
-def at_plausible_rate(here: int, round: int, seconds: float) -> bool:
-    """Whether a neighbour that was not ahead of us so many seconds ago can be at `round` now."""
-    return round - here <= SLACK + MOST_A_SECOND * seconds
-
-
-def reached_by_others(round: int, rounds: list[int]) -> bool:
-    """Whether more than half, and at least two, have about reached that round."""
-    return len(rounds) > 1 and round <= reached_by_most(rounds) + SLACK
-
-
 #: Messages in a row that were not used after which a neighbour's edge rests.
 PATIENCE = 32
 #: The longest time, in seconds, for which a neighbour that is lost repeatedly is not waited for.
@@ -133,11 +118,12 @@ class Peer:
         is_greeting, self.answered = self.answered != incarnation, incarnation
         return is_greeting
 
-    def note_end(self, ended_at: int | None, holds: bool, knows: bool) -> None:
-        """Record what its hello says of its stream's end and of ours; nobody who is done goes on."""
+    def note_end(self, ended_at: int | None, holds: bool, knows: bool, rests: bool) -> None:
+        """Record what its hello says of its stream's end and of ours, and whether it hardly listens to us;
+        nobody who is done goes on."""
         if ended_at is not None and self.done is None:  # until its next incarnation
             self.done = ended_at
-        self.holds, self.knows = holds, knows
+        self.holds, self.knows, self.rests = holds, knows, rests
 
     def may_be_asked(self, now: float, pause: float) -> bool:
         """Whether it was not asked for updates within `pause` seconds; counts as asked if so."""
@@ -151,9 +137,13 @@ class Peer:
         self.answered_at = now if is_due else self.answered_at
         return is_due
 
+    def leave_out(self) -> None:
+        """Do not wait for it any more, until it sends updates again."""
+        self.lost = True
+
     def lose(self, deadline: float, now: float) -> None:
         """Record a missed deadline; repeated ones double the time until it is waited for again."""
-        self.lost = True
+        self.leave_out()
         self.welcome_at = now + min(deadline * (2**self.losses - 1), LONGEST_PENALTY)
         self.losses = min(self.losses + 1, 16)
 
@@ -289,7 +279,10 @@ class Neighbourhood:
         if not self.waits:
             self.incomplete += len(self.learner.neighbours) < len(self.peers)  # absent ones, or dropped ones
             return True
-        if self._is_unchanged() or self._is_anybody_waited_for():
+        if self._is_unchanged():
+            return False
+        awaited = {name for name in self.learner.missing if not self._is_over(str(name))}
+        if awaited and not self.learner.gone.keys() >= awaited:
             return False
         self._close_incomplete()
         return True
@@ -304,10 +297,6 @@ class Neighbourhood:
     def _close_incomplete(self) -> None:
         self.incomplete += 1
         self.learner.close()
-
-    def _is_anybody_waited_for(self) -> bool:
-        awaited = [name for name in self.learner.missing if not self._is_over(str(name))]
-        return bool(awaited) and not self.learner.gone.keys() >= set(awaited)
 
     def drop_late(self, age: float) -> None:
         """Mark neighbours as lost that have missed the deadline of a round of this age."""
@@ -339,13 +328,14 @@ class Neighbourhood:
 
     def _believes(self, peer: Peer, round: int) -> bool:
         here = self.learner.round
-        if not in_reach(here, round):
+        if round > min(here + MOST_AHEAD, LAST_SKIP):  # whoever has reached it
             return False
         if not self.in_step or (not self.started and self.is_new):  # `start` asks more than half
             return True
-        if at_plausible_rate(here, round, time.monotonic() - peer.level_at):
+        if round - here <= SLACK + MOST_A_SECOND * (time.monotonic() - peer.level_at):
             return True
-        return reached_by_others(round, [each.claimed for each in self._learning()])
+        rounds = [each.claimed for each in self._learning()]
+        return len(rounds) > 1 and round <= reached_by_most(rounds) + SLACK
 
     def _learning(self) -> list[Peer]:
         """The neighbours that are up and whose streams have not ended."""
@@ -362,8 +352,7 @@ class Neighbourhood:
     ) -> None:
         """Take a hello: where its stream ended, our edge as it sees it, where it knows ours to end, and
         whether it hardly listens to us."""
-        peer.note_end(ended_at, held is not None, self.done and ended == self.learner.round)
-        peer.rests = rests
+        peer.note_end(ended_at, held is not None, self.done and ended == self.learner.round, rests)
         self.agree(peer, held)
 
     def receive(self, peer: Peer, update: Update) -> None:
@@ -384,7 +373,8 @@ class Neighbourhood:
             self.receive(peer, update)
         first = min([update.round for update in updates], default=0)
         if peer in self.missing() and first > self.learner.round:
-            self.cut_off = peer.lost = True
+            self.cut_off = True
+            peer.leave_out()
 
     # The start
 
@@ -428,7 +418,7 @@ class Neighbourhood:
         for peer in self.peers.values():
             if not peer.met:
                 tell(LOG, logging.WARNING, "neighbour absent", neighbour=peer.name)
-                peer.lost = True
+                peer.leave_out()
         up = [peer.latest.round if peer.latest else peer.round for peer in self._learning()]
         to = first_round(up, sum(peer.done is None for peer in self.peers.values()) - len(up))
         here = self.learner.round
@@ -449,14 +439,14 @@ class Neighbourhood:
     # The end
 
     def still_learning(self) -> list[Peer]:
-        """Neighbours that may still need our updates."""
+        """Neighbours that may still need our updates, or may not know yet that our stream has ended; one that
+        ended too and is silent has gone."""
         now = time.monotonic()
-        return [peer for peer in self.peers.values() if not peer.lost and self._may_need_us(peer, now)]
-
-    @staticmethod
-    def _may_need_us(peer: Peer, now: float) -> bool:
-        """Whether it may not know yet that our stream ended; one that ended too and is silent has gone."""
-        return peer.done is None or (not peer.knows and peer.is_up(now, 2.0))
+        return [
+            peer
+            for peer in self.peers.values()
+            if not peer.lost and (peer.done is None or (not peer.knows and peer.is_up(now, 2.0)))
+        ]
 
     def end_stream(self) -> None:
         """Our stream has ended. Remove the edges of lost neighbours, which have missed our last rounds, so

@@ -9,7 +9,7 @@ and the last one of them; where that is another, the table was replaced and is r
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import concurrent.futures
 import errno
 import hashlib
 import io
@@ -56,47 +56,30 @@ class Worker:
     """
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Any] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], concurrent.futures.Future[Any]] | None]
+        self._jobs = queue.SimpleQueue()
         threading.Thread(target=self._work, name="domkl-stream", daemon=True).start()
 
     async def run(self, call: Callable[[], T]) -> T:
         """Run a call in the thread and return its result."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._jobs.put((call, future))
-        return await future
+        done: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._jobs.put((call, done))
+        return await asyncio.wrap_future(done)
 
-    def close(self, last: Callable[[], None] | None = None) -> None:
+    def close(self, last: Callable[[], None]) -> None:
         """End the thread after a last call; does not wait for it."""
-        if last is not None:
-            self._jobs.put((last, None))
+        self._jobs.put((last, concurrent.futures.Future()))
         self._jobs.put(None)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            call, future = job
-            result, error = _outcome(call)
-            if future is not None:
-                _hand_over(future, result, error)
-
-
-def _outcome(call: Callable[[], T]) -> tuple[T | None, Exception | None]:
-    try:
-        return call(), None
-    except Exception as error:
-        return None, error
-
-
-def _hand_over(future: asyncio.Future[Any], result: object, error: Exception | None) -> None:
-    def settle() -> None:
-        if future.done():  # cancelled meanwhile
-            return
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
-
-    with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
-        future.get_loop().call_soon_threadsafe(settle)
+            call, done = job
+            if not done.set_running_or_notify_cancel():
+                continue
+            try:
+                done.set_result(call())
+            except Exception as error:
+                done.set_exception(error)
 
 
 class Splitter:
@@ -296,7 +279,7 @@ async def stdin(fd: int) -> AsyncGenerator[Numbered[bytes], None]:
             yield splitter.feed(data)
         yield splitter.end()
     finally:
-        worker.close()
+        worker.close(lambda: None)
 
 
 class Repeatable(Protocol[T]):

@@ -51,6 +51,7 @@ class Store:
         name: str = "",
         network: str = "",
         alarm_rate: float | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self.section, self.name, self.network = section, name, network
         self._most = 2 * FEW  # updates to keep before dropping those that nobody needs
@@ -58,7 +59,7 @@ class Store:
         self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and its prediction
         self.alarms = ReadingAlarms(alarm_rate)
         self.errors = Errors()  # of predictions, in the scaled unit of the labels
-        self.ahead: Ahead | None = None  # forecasts that wait for labels, where there is a horizon
+        self.ahead = ahead  # forecasts that wait for labels, where there is a horizon
         self.readings = 0  # the number of the next reading
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
         self.addresses: dict[str, tuple[str, ...]] = {}  # where those listen
@@ -73,16 +74,15 @@ class Store:
         self._again: list[Reading] = []  # in the journal, and not yet learnt again
 
     @classmethod
-    def of(cls, config: AgentConfig) -> Store:
-        named = config.name, config.network, config.output.alarm_rate
+    def of(cls, config: AgentConfig, ahead: Ahead | None = None) -> Store:
+        named = config.name, config.network, config.output.alarm_rate, ahead
         return cls(config.checkpoint, config.stream.journal, *named)
 
-    def hold(self, starts: int, graph: int, names: list[str], addresses: dict[str, tuple[str, ...]]) -> None:
-        """Note what the next checkpoint holds of us and of the graph."""
+    def hold(
+        self, starts: int, graph: int, names: list[str], addresses: dict[str, tuple[str, ...]], origin: Any
+    ) -> None:
+        """Note what the next checkpoint holds of us, of the graph, and of where the stream stands."""
         self.starts, self.graph, self.names, self.addresses = starts, graph, names, addresses
-
-    def hold_origin(self, origin: Any) -> None:
-        """Note where the stream stands, as the stream describes it."""
         self.origin = origin
 
     def durable(self, round: int) -> int:
@@ -215,7 +215,6 @@ class Store:
             return None
         state = schema.read("agent", found.arrays, found.meta.get("agent", {}))
         with schema.whole("agent"):
-            self._check_owner(state["name"], state["network"])
             self._restore(state, found.round)
         learner.load(found.arrays, found.meta.get("learner", {}))
         self._open_journal()
@@ -245,18 +244,16 @@ class Store:
             checkpoint.sweep(directory)
         return holder
 
-    def _check_owner(self, name: str, network: str) -> None:
-        if (name, network) != (self.name, self.network):
+    def _restore(self, state: dict[str, Any], round: int) -> None:
+        if (name := state["name"], network := state["network"]) != (self.name, self.network):
             raise DataError(
                 f"the checkpoint in {self._directory} is of {name!r} in network {network!r}; "
                 f"expected {self.name!r} in {self.network!r}; choose another [checkpoint] directory, "
                 "or move the files away to start again"
             )
-
-    def _restore(self, state: dict[str, Any], round: int) -> None:
         self.alarms.restore(state["alarms"])
-        self.errors.misses, self.errors.n = state["errors"]["last"], state["errors"]["count"]
-        self.history = {round: sent.tobytes() for round, sent in state["history"]}
+        self.errors.restore(state["errors"]["last"], state["errors"]["count"])
+        self.history = {operator.index(round): sent.tobytes() for round, sent in state["history"]}
         self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
         if self.ahead is not None:
             self.ahead.restore(state["ahead"])

@@ -259,29 +259,17 @@ def open_stream(
     if section.kind == "stdin":
         return Stream(sources.stdin(stdin), JsonRows(encoder, learner), *live)
     if section.kind in TABLES:
-        return _of_table(section, encoder, learner, scaling, skip, origin, refused, most)
+        if encoder is None:
+            remedy = "expected the columns to predict from; name them"
+            raise InputError(f"[columns] features is not given; {remedy}")
+        table = Snapshots(section, encoder, None if origin is None else Place.of(origin), most)
+        return Stream(sources.stored(table), TableRows(encoder, learner), scaling, skip, 0, table, refused)
     tail = Tail(Path(section.path or ""), section.follow, None if origin is None else Origin.of(origin))
     how = scaling, skip, 0, tail, refused
     if section.kind == "jsonl":
         return Stream(sources.at_most(most, sources.stored(tail)), JsonRows(encoder, learner), *how)
-    table = CsvRows(encoder, columns, columns.target, inputs, learner)
-    return Stream(sources.at_most(most, sources.csv(tail, table)), table, *how)
-
-
-def _of_table(
-    section: StreamSection,
-    encoder: Encoder | None,
-    learner: str,
-    scaling: Scaling,
-    skip: int,
-    origin: Sequence[Any] | None,
-    refused: RefusedRows | None,
-    most: int | None,
-) -> Stream:
-    if encoder is None:
-        raise InputError("[columns] features is not given; expected the columns to predict from; name them")
-    table = Snapshots(section, encoder, None if origin is None else Place.of(origin), most)
-    return Stream(sources.stored(table), TableRows(encoder, learner), scaling, skip, 0, table, refused)
+    rows = CsvRows(encoder, columns, columns.target, inputs, learner)
+    return Stream(sources.at_most(most, sources.csv(tail, rows)), rows, *how)
 
 
 def encoding_of(columns: Columns, missing: bool) -> tuple[Columns, Encoder | None]:

@@ -17,7 +17,6 @@ quarter of BLAKE2. It is no help against forgery, nor would an unkeyed hash be; 
 from __future__ import annotations
 
 import math
-import re
 import struct
 import zlib
 from collections.abc import Iterable
@@ -43,7 +42,6 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 #: Rounds in messages are below this.
 ROUND_END = 2**52
-NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")
 #: Major and minor version of the format.
 VERSION = (3, 0)
 #: The most updates in one `Again`.
@@ -58,7 +56,7 @@ _START = zlib.crc32(_PREFIX)
 _ROOM, _ROOM_AGAIN = 4096 + 512 * MOST_NAMES, 4096 + 128 * MOST_NAMES
 
 Round = Annotated[int, Meta(ge=0, lt=ROUND_END)]
-Name = Annotated[str, Meta(min_length=1, max_length=64)]
+Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.-]+\Z", max_length=64)]
 Fingerprint = Annotated[str, Meta(max_length=64)]
 Edges = Annotated[dict[Name, Held], Meta(max_length=MOST_NAMES)]
 Wants = Annotated[dict[Name, Round], Meta(max_length=MOST_NAMES)]
@@ -150,25 +148,15 @@ def encode_update(update: Update, incarnation: Incarnation, durable: int, dtype:
     ...
     domkl.base.errors.PeerError: the checksum of a message is wrong; expected no damage; send it again
     """
-    _check_whole("life.starts", incarnation.starts, NUMBER_END)
-    _check_whole("life.key", incarnation.key, NUMBER_END)
-    _check_whole("round", update.round, ROUND_END)
-    _check_whole("durable", durable, update.round + 1)
     theta = _narrowed("theta", update.theta, _dtype(dtype)).data
     scalars = None if update.scalars is None else _narrowed("scalars", update.scalars, _SCALARS).data
-    edges: dict[Any, Held] = dict(update.edges)
     news: dict[Any, Any] = {name: _summary_bytes(one) for name, one in update.news.items()}
-    if strange := _strange_names([*edges, *news]):
-        raise InputError(f"edges or news have {strange}; rename that learner")
-    if max(len(edges), len(news)) > MOST_NAMES:
-        raise InputError(f"edges or news are too many; expected {MOST_NAMES} learners; send fewer")
-    head = update.fingerprint, incarnation, durable, update.round, dtype
-    sent = (*head, theta, scalars, edges, update.degree, news)
-    return _sealed(_Update(*sent))  # type: ignore[arg-type]
+    sent: Any = update.fingerprint, incarnation, durable, update.round, dtype, theta, scalars
+    return encode(_Update(*sent, dict(update.edges), update.degree, news))  # type: ignore[call-arg]
 
 
-def encode(message: Hello | Again) -> bytes:
-    """The bytes of a message that is no update.
+def encode(message: _Update | Hello | Again) -> bytes:
+    """The bytes of a message, which any decoder reads.
 
     >>> where = {"wants": {"b": 6}, "edges": {}, "done": False, "graph": 1}
     >>> hello = Hello("f00d", Incarnation(1, 2), round=7, durable=5, **where)
@@ -176,10 +164,11 @@ def encode(message: Hello | Again) -> bytes:
     True
     """
     try:
-        sealed = _sealed(message)
+        body = _encoder.encode(message)
+        sealed = _HEADER.pack(_MAGIC, *VERSION, zlib.crc32(body, _START)) + body
         _opened(sealed)
-    except PeerError as error:  # what no peer would take is the caller's fault
-        raise InputError(f"this message cannot be sent: {error}") from None
+    except (TypeError, OverflowError, UnicodeError, PeerError) as error:  # what no peer would take
+        raise InputError(f"this message cannot be sent: {error}; expected its types; fix the call") from None
     return sealed
 
 
@@ -290,14 +279,6 @@ def _summary_bytes(one: Summary) -> tuple[int, bytes, bytes, bytes]:
     return one.samples, low, high, np.ascontiguousarray(one.shape, "<u2").tobytes()
 
 
-def _sealed(message: _Update | Hello | Again) -> bytes:
-    try:
-        body = _encoder.encode(message)
-    except (TypeError, OverflowError, UnicodeEncodeError) as error:
-        raise InputError(f"a message cannot be encoded: {error}; expected its types; fix the call") from None
-    return _HEADER.pack(_MAGIC, *VERSION, zlib.crc32(body, _START)) + body
-
-
 def _opened(payload: bytes, decoder: msgspec.msgpack.Decoder[Any] = _decoder) -> _Update | Hello | Again:
     """The message in its envelope, each of its fields right by itself."""
     checksum, body = _checksum(payload), memoryview(payload)[_HEADER.size :]
@@ -308,8 +289,18 @@ def _opened(payload: bytes, decoder: msgspec.msgpack.Decoder[Any] = _decoder) ->
         message: _Update | Hello | Again = decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PeerError(f"a message is malformed: {_shown(error)}; fix its sender") from None
-    if not isinstance(message, Again):
-        _check_names(message)
+    if isinstance(message, Again):
+        return message
+    if not _in_range(message.edges.values()):
+        raise PeerError(
+            f"a message has an edge with numbers out of range; expected at most {NUMBER_END - 1}, "
+            f"and rounds of at most {ROUND_END - 1}; fix its sender"
+        )
+    if message.durable > message.round:
+        raise PeerError(
+            f"a message of round {message.round} is durable up to {message.durable}; expected no later "
+            "round than its own; fix its sender"
+        )
     return message
 
 
@@ -328,49 +319,20 @@ def _checksum(payload: bytes) -> int:
     return int(checksum)
 
 
-def _check_whole(name: str, value: int, end: int) -> None:
-    if type(value) is not int or not 0 <= value < end:
-        raise InputError(f"{name} is {value!r}; expected a whole number from 0 to {end - 1}; choose another")
+def _in_range(edges: Iterable[Held]) -> bool:
+    """Whether numbers and rounds of these ends can be; msgspec knows that they are whole."""
+    return all(
+        min(held[:2]) >= 0
+        and max(held[:2]) < NUMBER_END
+        and min(held[2:]) >= NEVER
+        and max(held[2:]) < ROUND_END
+        for held in edges
+    )
 
 
 def _shown(error: Exception) -> str:
     """One short line: the text may quote what the peer sent."""
     return ascii(str(error))[1:-1][:120]
-
-
-def _check_names(message: Any) -> None:
-    """Refuse names that cannot be sent, and edges with numbers out of range."""
-    names = [*message.edges, *getattr(message, "news", ())]
-    if hasattr(message, "wants"):
-        names += [*message.wants, *message.ended, *message.incarnations, *message.rivals]
-    if strange := _strange_names(names):
-        raise PeerError(f"a message has {strange}; fix its sender")
-    if not _in_range(message.edges.values()):
-        raise PeerError(
-            f"a message has an edge with numbers out of range; expected at most {NUMBER_END - 1}, "
-            f"and rounds of at most {ROUND_END - 1}; fix its sender"
-        )
-    if message.durable > message.round:
-        raise PeerError(
-            f"a message of round {message.round} is durable up to {message.durable}; expected no later "
-            "round than its own; fix its sender"
-        )
-
-
-def _strange_names(names: Iterable[str]) -> str:
-    """What is wrong with the names, or nothing."""
-    given = list(names)
-    good = all(isinstance(name, str) for name in given) and NAME_CHARACTERS.fullmatch("".join(given))
-    return "" if good else "a name that cannot be sent; expected letters, digits, '_', '.' and '-'"
-
-
-def _in_range(edges: Iterable[Held]) -> bool:
-    for mine, theirs, seen, moved, before in edges:
-        if not (0 <= mine < NUMBER_END and 0 <= theirs < NUMBER_END):
-            return False
-        if not (NEVER <= seen < ROUND_END and NEVER <= moved < ROUND_END and NEVER <= before < ROUND_END):
-            return False
-    return True
 
 
 def _dtype(dtype: str) -> np.dtype[Any]:

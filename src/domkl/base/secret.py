@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from . import budget
+from .errors import DataError, InputError
+
 HIDDEN = "***"
 
 
@@ -38,10 +41,11 @@ class Secret(str):
         """
         try:
             parts = urlsplit(plain(url))
-            host = parts.netloc.rpartition("@")[2]
+            port = "" if parts.port is None else f":{parts.port}"
+            host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         except ValueError:
             return cls(url)
-        return cls(url, f"{parts.scheme}://{host}/{HIDDEN}" if parts.scheme and host else HIDDEN)
+        return cls(url, f"{parts.scheme}://{host}{port}/{HIDDEN}" if parts.scheme and host else HIDDEN)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, str) and plain(self) == plain(other)
@@ -62,6 +66,19 @@ class Secret(str):
 def plain(text: str) -> str:
     """The text itself, of a `Secret` or any other."""
     return text._text if isinstance(text, Secret) else text
+
+
+def first_line(what: str, path: str, expected: str, encoding: str = "utf-8") -> Secret:
+    """The secret in the first line of a file, whose errors call it `what`."""
+    try:
+        lines = budget.read(path, budget.SETTINGS).decode(encoding).splitlines()
+        return Secret(lines[0] if lines else "")
+    except DataError:
+        raise
+    except (OSError, ValueError) as error:
+        words = {"utf-8": "not text", "ascii": "it is not ASCII"}[encoding]
+        reason = getattr(error, "strerror", None) or words
+        raise InputError(f"{what} cannot be read: {reason}; expected a file with {expected}") from None
 
 
 def exposed(files: Iterable[str | Path]) -> list[str]:

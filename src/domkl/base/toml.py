@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from . import budget, checks, paths
+from . import budget, checks, places
 from .errors import DataError, InputError
 from .secret import Secret
 
@@ -31,7 +31,7 @@ TABLE = "a section in [brackets]"
 WHOLE = 2**63
 #: Dots of a line, other than those in texts and comments: keys of so many parts are still read at once.
 MOST_DOTS = 256
-_TEXTS = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#.*')
+_TEXTS = re.compile(r'"""(?:\\[\s\S]|[^\\])*?"""|\'\'\'[\s\S]*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#.*')
 
 
 def read(path: Path, what: str, extra: str) -> Toml:
@@ -41,7 +41,7 @@ def read(path: Path, what: str, extra: str) -> Toml:
         _refuse_deep(path, text)
         found: Toml = _reader(extra).loads(text)
     except OSError as error:
-        remedy = paths.near_file(path) or "fix its path or permissions"
+        remedy = places.near_file(path) or "fix its path or permissions"
         raise DataError(f"{path} cannot be read ({error.strerror}); expected {what}; {remedy}") from None
     except DataError:
         raise
@@ -53,7 +53,8 @@ def read(path: Path, what: str, extra: str) -> Toml:
 
 def _refuse_deep(path: Path, text: str) -> None:
     """Refuse keys with so many dots that tables of them take minutes, and gigabytes."""
-    for number, line in enumerate(_TEXTS.sub("", text).splitlines(), 1):
+    without = _TEXTS.sub(lambda found: "\n" * found[0].count("\n"), text)
+    for number, line in enumerate(without.splitlines(), 1):
         if line.count(".") > MOST_DOTS:
             raise DataError(
                 f"{path}, line {number}: more than {MOST_DOTS} dots; expected keys of few parts; fix the file"

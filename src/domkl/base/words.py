@@ -1,9 +1,10 @@
-"""Numbers and texts as people read them."""
+"""Numbers, times and texts as people read them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
@@ -102,3 +103,16 @@ def visible(words: str) -> str:
 def text(words: str, style: str = "") -> Any:
     """Text that is shown as it is; a learner's name or a log may contain [markup]."""
     return need("rich.text", "cli").Text(visible(words), style=style)
+
+
+def iso(seconds: float, timespec: str = "auto") -> str | None:
+    """Seconds since 1970 in ISO 8601 and UTC; None for what no calendar has.
+
+    >>> iso(1357016400.0), iso(0.5, "milliseconds"), iso(float("nan"))
+    ('2013-01-01T05:00:00Z', '1970-01-01T00:00:00.500Z', None)
+    """
+    try:
+        found = datetime.fromtimestamp(seconds, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found.isoformat(timespec=timespec).replace("+00:00", "Z")

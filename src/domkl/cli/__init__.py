@@ -10,7 +10,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from .. import __version__
@@ -79,6 +79,29 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     for name in (command,) if command in COMMANDS else COMMANDS:
         importlib.import_module(f"{__name__}.{name}").add_to(commands)
     return top
+
+
+def declare(
+    commands: Any,
+    name: str,
+    text: str,
+    act: Callable[[argparse.Namespace], None],
+    more: str = "",
+    *,
+    epilog: str = "",
+    json: str | None = "",
+) -> Callable[..., Any]:
+    """Add a command, with --json unless that is None; what is returned adds its other options."""
+    how = {"epilog": epilog, "formatter_class": argparse.RawDescriptionHelpFormatter} if epilog else {}
+    told = f"{text[0].upper()}{text[1:]}. {more}".strip()
+    command = commands.add_parser(name, help=text, description=told, **how)
+    command.set_defaults(act=act)
+    if json is not None:
+        command.add_argument(
+            "--json", action="store_true", help=f"{json}one JSON document on standard output"
+        )
+    add: Callable[..., Any] = command.add_argument
+    return add
 
 
 def _spare_threads() -> None:

@@ -17,7 +17,7 @@ from ..base.extras import need
 from ..base.secret import exposed
 from ..base.words import visible
 from ..lab.sheet import Sheet
-from . import show
+from . import declare, show
 
 #: A file with every setting, explained; read without importing an agent, which needs more than the parser.
 EXAMPLE = Path(__file__).parent.parent / "agent" / "agent.toml"
@@ -32,28 +32,14 @@ def _settings() -> str:
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "run one device: learn from a stream, exchange updates with neighbours"
-    command = commands.add_parser(
-        "agent",
-        help=text,
-        description=f"{text.capitalize()}.",
-        epilog=_settings(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = command.add_argument
-    add(
-        "config",
-        nargs="?",
-        metavar="CONFIG",
-        help="a TOML file; variables DOMKL_<SECTION>_<KEY> go before it",
-    )
+    add = declare(commands, "agent", text, run, epilog=_settings(), json="with --check: ")
+    text = "a TOML file; variables DOMKL_<SECTION>_<KEY> go before it"
+    add("config", nargs="?", metavar="CONFIG", help=text)
     text = "print what CONFIG and the variables say, and look at the first rows of a file; start nothing"
     add("--check", action="store_true", help=text)
     add("--example", action="store_true", help="print a file with every setting, explained; start nothing")
-    add(
-        "--remove-entities", action="store_true", help="take the learner out of Home Assistant; start nothing"
-    )
-    add("--json", action="store_true", help="with --check: one JSON document on standard output")
-    command.set_defaults(act=run)
+    text = "take the learner out of Home Assistant; start nothing"
+    add("--remove-entities", action="store_true", help=text)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -35,7 +35,7 @@ from ..learning import kernels
 from ..learning.first_order import Rates
 from ..models.settings import Paper
 from ..simulator import simulate
-from . import show
+from . import declare, show
 
 PARTS = ("limits", "w1", "w2")
 LOOPS = ("fma", "sincos", "vector", "stored", "triad")
@@ -140,12 +140,10 @@ QUICK = Size(T=100, samples=200, turns=2, seconds=0.001, turn=0.005, megabytes=8
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "measure the engines and the machine's limit"
-    command = commands.add_parser("bench", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    command.add_argument("--quick", action="store_true", help="a few seconds in all; its figures mean little")
-    command.add_argument("--only", metavar="A,B", help=f"parts to measure, of {', '.join(PARTS)}")
-    command.add_argument("--out", metavar="DIR", help="also write the figures to DIR/bench.json")
-    command.add_argument("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=run)
+    add = declare(commands, "bench", text, run)
+    add("--quick", action="store_true", help="a few seconds in all; its figures mean little")
+    add("--only", metavar="A,B", help=f"parts to measure, of {', '.join(PARTS)}")
+    add("--out", metavar="DIR", help="also write the figures to DIR/bench.json")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -10,31 +10,22 @@ from typing import Any
 
 from ..agent import certs
 from ..base.errors import InputError
-from . import show
+from . import declare, show
 
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "make the certificates of a network's learners, or revoke some"
-    command = commands.add_parser("certs", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    command.add_argument(
-        "directory", metavar="DIRECTORY", help="where the CA and the certificates are, or will be"
-    )
+    add = declare(commands, "certs", text, act)
+    add("directory", metavar="DIRECTORY", help="where the CA and the certificates are, or will be")
     names = "a learner, or `operator`; after the word revoke: those to exclude"
-    command.add_argument("names", nargs="+", metavar="NAME", help=names)
-    command.add_argument(
-        "--host",
-        action="append",
-        default=[],
-        help="name or address they are reached at (repeatable; with --broker: the broker's)",
-    )
-    command.add_argument("--days", type=int, default=825, help="how long they are valid (default: 825)")
-    command.add_argument(
-        "--broker", action="store_true", help="also a broker's certificate, mosquitto.conf and mosquitto.acl"
-    )
-    command.add_argument("--network", default="domkl", help="the network that broker serves (default: domkl)")
-    command.add_argument("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=act)
+    add("names", nargs="+", metavar="NAME", help=names)
+    text = "name or address they are reached at (repeatable; with --broker: the broker's)"
+    add("--host", action="append", default=[], help=text)
+    add("--days", type=int, default=825, help="how long they are valid (default: 825)")
+    text = "also a broker's certificate, mosquitto.conf and mosquitto.acl"
+    add("--broker", action="store_true", help=text)
+    add("--network", default="domkl", help="the network that broker serves (default: domkl)")
 
 
 def act(args: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ from ..lab.experiment import Experiment
 from ..lab.sheet import Sheet
 from ..lab.trial import Source
 from ..learning import losses
-from . import inspect, options, show
+from . import declare, inspect, options, show
 
 LEARNERS = 5  # that share a --dataset which does not say
 TEXT = "error, time and traffic of domkl and other online learners on one stream"
@@ -27,38 +27,22 @@ TEXT = "error, time and traffic of domkl and other online learners on one stream
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    text = f"{TEXT[0].upper()}{TEXT[1:]}. {options.SCALES}"
-    command = commands.add_parser("compare", help=TEXT, description=text)
-    add = command.add_argument
-    add(
-        "experiment",
-        nargs="?",
-        metavar="EXPERIMENT",
-        help="a TOML file whose data, learners and graph to take; not its models",
-    )
+    add = declare(commands, "compare", TEXT, run, options.SCALES)
+    text = "a TOML file whose data, learners and graph to take; not its models"
+    add("experiment", nargs="?", metavar="EXPERIMENT", help=text)
     add("--dataset", metavar="NAME", help="one that `domkl data` lists (default: the shipped stations)")
     options.add_data(add)
     add("--graph", help=f"{', '.join(graph.SHAPES)} or paper1 .. paper4 (default: the file's, else ring)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     add("--seed", type=int, default=0, metavar="N", help="of everything that is drawn (default: 0)")
-    add(
-        "--add",
-        action="append",
-        default=[],
-        metavar="MODULE:CLASS",
-        help="also compare this estimator of River or scikit-learn, as in mine:Model(depth=3); it sees "
-        "inputs and target scaled to about 0 .. 1 (repeatable)",
+    text = (
+        "also compare this estimator of River or scikit-learn, as in mine:Model(depth=3); it sees inputs and "
     )
-    add(
-        "--trials",
-        type=int,
-        default=1,
-        metavar="N",
-        help="runs with other seeds, for mean and spread (default: 1)",
-    )
+    text += "target scaled to about 0 .. 1 (repeatable)"
+    add("--add", action="append", default=[], metavar="MODULE:CLASS", help=text)
+    text = "runs with other seeds, for mean and spread (default: 1)"
+    add("--trials", type=int, default=1, metavar="N", help=text)
     show.add_table_options(add)
-    add("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from ..base import checks
+from . import declare
 
 SHELLS = ("bash", "zsh", "fish")
 HOW = {
@@ -37,9 +38,8 @@ _domkl() {{
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "print a script that lets bash, zsh or fish complete commands and options"
-    command = commands.add_parser("completion", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    command.add_argument("shell", metavar="SHELL", help="bash, zsh or fish")
-    command.set_defaults(act=run)
+    add = declare(commands, "completion", text, run, json=None)
+    add("shell", metavar="SHELL", help="bash, zsh or fish")
 
 
 def run(args: argparse.Namespace) -> None:

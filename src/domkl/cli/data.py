@@ -11,7 +11,7 @@ from .. import datasets
 from ..base.words import NONE
 from ..datasets.uci import WAVE_DIGESTS
 from ..lab.sheet import Sheet
-from . import show
+from . import declare, show
 
 FARMS = ", ".join(WAVE_DIGESTS)
 
@@ -19,23 +19,15 @@ FARMS = ", ".join(WAVE_DIGESTS)
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "list the datasets, or fetch one from UCI"
-    command = commands.add_parser("data", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    command.add_argument("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=list_all)
-    doing = "download a dataset, verify it and keep it"
-    parts = command.add_subparsers(metavar="[fetch]")
-    fetch = parts.add_parser("fetch", help=doing, description=f"{doing[0].upper()}{doing[1:]}.")
-    fetch.add_argument("name", metavar="NAME", help="a name that `domkl data` lists")
-    fetch.add_argument("--cache", metavar="DIR", help="directory to keep it in (default: the user's cache)")
-    fetch.add_argument("--base-url", metavar="URL", default=None, help="another server with UCI's paths")
-    fetch.add_argument("--farm", default="adelaide", metavar="NAME", help=f"for wave_energy: {FARMS}")
-    fetch.add_argument(
-        "--json",
-        action="store_true",
-        default=argparse.SUPPRESS,  # or it would reset `domkl data --json fetch`
-        help="one JSON document on standard output",
-    )
-    fetch.set_defaults(act=fetch_one)
+    declare(commands, "data", text, list_all)
+    parts = commands.choices["data"].add_subparsers(metavar="[fetch]")
+    add = declare(parts, "fetch", "download a dataset, verify it and keep it", fetch_one, json=None)
+    add("name", metavar="NAME", help="a name that `domkl data` lists")
+    add("--cache", metavar="DIR", help="directory to keep it in (default: the user's cache)")
+    add("--base-url", metavar="URL", default=None, help="another server with UCI's paths")
+    text = "one JSON document on standard output"
+    add("--json", action="store_true", default=argparse.SUPPRESS, help=text)  # of either place
+    add("--farm", default="adelaide", metavar="NAME", help=f"for wave_energy: {FARMS}")
 
 
 def list_all(args: argparse.Namespace) -> None:

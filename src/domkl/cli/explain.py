@@ -12,7 +12,7 @@ from ..base.words import NONE, digits, number, percent
 from ..faces.estimator import DOMKL
 from ..lab.sheet import Sheet
 from ..learning.explain import Contributions, Effects, direction
-from . import predict, show
+from . import declare, predict, show
 
 #: The number of a row, the place of its learner, and what moves its prediction.
 Explained: TypeAlias = tuple[int, int, Contributions]
@@ -25,14 +25,11 @@ NOTHING = 1e-9
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    command = commands.add_parser("explain", help=TEXT, description=f"{TEXT[0].upper()}{TEXT[1:]}.")
-    add = command.add_argument
+    add = declare(commands, "explain", TEXT, run)
     add("model", metavar="MODEL", help="a file of DOMKL.save() or `domkl run`")
     add("--data", metavar="SOURCE", help="explain the predictions for the rows of this file, too")
     add("--rows", type=int, default=ROWS, metavar="N", help="the first N of them (default: %(default)s)")
     add("--learner", metavar="NAME", help="of a network, this learner (default: the best, as in predict)")
-    add("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from ..base.extras import need
 from ..base.words import NONE, plural
 from ..exchange import graph
 from ..lab.sheet import Sheet
-from . import options, show
+from . import declare, options, show
 
 Link = tuple[str, str]
 #: Seconds after which the graph is sent again: a learner may have missed it.
@@ -180,37 +180,27 @@ async def connected(transport: Any) -> AsyncIterator[LiveNetwork]:
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "show the graph of a running network, or change it and wait until its learners hold the new one"
-    command = commands.add_parser("graph", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    add = command.add_argument
+    add = declare(commands, "graph", text, run)
     links = "who talks to whom: a-b,b-c; with a : where names hold a -: x-1:x-2 (default: only show)"
     add("links", metavar="LINKS", nargs="?", help=links)
     add("--network", required=True, metavar="NAME", help="the network's name, as in the learners' files")
     add("--transport", choices=["zenoh", "mqtt"], default="zenoh", help="how they talk (default: zenoh)")
-    add(
-        "--connect",
-        action="append",
-        default=[],
-        metavar="HOST:PORT",
-        help="zenoh: where a learner listens, or the name of one on this machine; the others are found "
-        "from there (repeatable)",
+    text = (
+        "zenoh: where a learner listens, or the name of one on this machine; the others are found from there "
     )
+    add("--connect", action="append", default=[], metavar="HOST:PORT", help=f"{text}(repeatable)")
     add("--broker", metavar="HOST:PORT", help="mqtt: where the broker is (default: 127.0.0.1:1883)")
     add("--user", help="mqtt: name at the broker")
     add("--password-file", metavar="FILE", help="mqtt: a file with the password (default: ask for it)")
-    for option, what in (
-        ("ca", "the network's ca.pem"),
-        ("cert", "operator.pem"),
-        ("key", "operator.key; make all three with: domkl certs DIRECTORY operator"),
-    ):
-        add(f"--{option}", metavar="FILE", help=what)
+    add("--ca", metavar="FILE", help="the network's ca.pem")
+    add("--cert", metavar="FILE", help="operator.pem")
+    add("--key", metavar="FILE", help="operator.key; make all three with: domkl certs DIRECTORY operator")
     add("--insecure", action="store_true", help="other machines without certificates: anyone can forge")
     add("--add", action="append", default=[], metavar="NAME", help="this learner starts later (repeatable)")
     add("--drop", action="append", default=[], metavar="NAME", help="this one shall stay alone (repeatable)")
     add("--yes", action="store_true", help="do not ask; needed where there is no terminal")
     add("--version", type=int, metavar="N", help="of the graph (default: one above what the learners hold)")
     add("--wait", type=float, default=10.0, metavar="S", help="seconds to wait for them (default: 10)")
-    add("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=run)
 
 
 class Change(NamedTuple):

@@ -27,7 +27,7 @@ from ..lab import fleet
 from ..lab.fleet import DeviceFile
 from ..learning import alarms, conformal
 from ..learning.horizon import horizon
-from . import options, show
+from . import declare, options, show
 from .options import SECRET
 
 Found: TypeAlias = "dict[str, list[dict[str, Any]]]"
@@ -138,25 +138,16 @@ read from the variable {SECRET}; it goes to {FOLDER}/{fleet.PASSWORD}, which onl
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    command = commands.add_parser(
-        "init",
-        help=TEXT,
-        description=f"{TEXT[0].upper()}{TEXT[1:]}.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = command.add_argument
+    add = declare(commands, "init", TEXT, run, epilog=EXAMPLES)
     text = "of each device: a CSV, JSON lines or Parquet file, sqlite:FILE or postgresql://..."
     add("files", nargs="*", metavar="SOURCE", help=text)
     add("--query", metavar="SELECT", help="rows of a database to read (default: its only table)")
     add("--folder", default=FOLDER, metavar="DIR", help="a new folder for the files (default: %(default)s)")
     add("--target", metavar="COLUMN", help="what to predict")
-    text = "forecast its values to come, so far ahead: 1h, 1h..24h, 30min,6h, 24 rows"
-    add(
-        "--horizon",
-        metavar="H",
-        help=f"{text} (default: the value that belongs to a reading's other columns)",
+    text = (
+        "forecast its values to come, so far ahead: 1h, 1h..24h, 30min,6h, 24 rows (default: the value that "
     )
+    add("--horizon", metavar="H", help=f"{text}belongs to a reading's other columns)")
     add("--features", metavar="A,B", help="columns to predict from (default: all others)")
     add("--drop", metavar="A,B", help="columns to leave out")
     add("--time", metavar="COLUMN", help="when a reading was, or two columns: date,time (default: guessed)")
@@ -172,23 +163,12 @@ def add_to(commands: Any) -> None:
     add("--wait", type=float, metavar="S", help=f"listen for at most so many seconds (default: {WAIT:g})")
     add("--graph", help="who is whose neighbour: ring, complete, links a-b,b-c (default: all, or a ring)")
     add("--output-topic", metavar="TOPIC", help=f"where predictions go (default: {OUTPUT})")
-    add(
-        "--coverage",
-        type=float,
-        default=0.9,
-        metavar="C",
-        help="part of readings within low and high (default: 0.9)",
-    )
-    add(
-        "--port",
-        type=int,
-        metavar="P",
-        help=f"the first device's page (default: {fleet.PORT}, or the next that are free)",
-    )
+    text = "part of readings within low and high (default: 0.9)"
+    add("--coverage", type=float, default=0.9, metavar="C", help=text)
+    text = f"the first device's page (default: {fleet.PORT}, or the next that are free)"
+    add("--port", type=int, metavar="P", help=text)
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
     add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")
-    add("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from ..datasets.readers import Fault, Raw
 from ..lab.experiment import Experiment
 from ..lab.sheet import Sheet
 from ..models.settings import MOST_INPUTS
-from . import options, show
+from . import declare, options, show
 
 #: Rows that are read unless told otherwise.
 ROWS = 1000
@@ -25,13 +25,10 @@ TEXT = "show what each column of a file becomes, and everything that is wrong wi
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    command = commands.add_parser("inspect", help=TEXT, description=f"{TEXT[0].upper()}{TEXT[1:]}.")
-    add = command.add_argument
+    add = declare(commands, "inspect", TEXT, run)
     add("data", metavar="SOURCE", help="a file, - for standard input, sqlite:FILE or postgresql://...")
     options.add_columns(add)
     add("--rows", type=int, default=ROWS, metavar="N", help="how many rows to read (default: %(default)s)")
-    add("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> None:

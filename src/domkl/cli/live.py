@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..base.errors import InputError
-from ..base.hosts import is_loopback
+from ..base.places import is_loopback
 from ..datasets import stations
 from ..faces.saved import About
 from ..lab import trial

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..base import budget
 from ..base.errors import InputError
-from ..base.secret import Secret
+from ..base.secret import Secret, first_line
 from ..datasets import readers
 from ..datasets.columns import KINDS, Columns
 from ..datasets.dataset import SPLITS
@@ -218,7 +217,7 @@ OPTIONS = {
         Option("hedge", str, "neighbours, messages (on trees) or local", paper="hedge"),
         Option("step", str, "first (the paper's) or newton (keeps every past loss)", paper="step"),
         Option("memory", float, "about how many past samples count, with --step newton", paper="memory"),
-        Option("outliers", str, "bound: limit labels beyond belief; or keep", "outliers", "outliers"),
+        Option("outliers", str, "bound: limit labels beyond belief; or keep", auto="outliers"),
     )
 }
 
@@ -284,7 +283,7 @@ def ask_password(user: str | None, file: str | None, broker: str) -> Secret | No
             raise InputError("--password-file is given without --user; expected both; add --user")
         return None
     if file is not None:
-        return _first_line(file)
+        return first_line(f"--password-file {file}", file, "the password in its first line; write one")
     if SECRET in os.environ:
         return Secret(os.environ[SECRET])
     if not sys.stdin.isatty():
@@ -293,11 +292,3 @@ def ask_password(user: str | None, file: str | None, broker: str) -> Secret | No
             f"variable {SECRET}; give one"
         )
     return Secret(getpass.getpass(f"Password of {user} at {broker}: "))
-
-
-def _first_line(file: str) -> Secret:
-    try:
-        lines = budget.read(file, budget.SETTINGS).decode().splitlines()
-    except UnicodeDecodeError:
-        raise InputError(f"{file} is not UTF-8 text; expected a password in its first line; fix it") from None
-    return Secret(lines[0] if lines else "")

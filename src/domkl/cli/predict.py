@@ -15,16 +15,15 @@ import numpy as np
 from .. import datasets
 from ..base import checks
 from ..base.errors import DataError, InputError
-from ..base.times import iso
 from ..base.types import Array
-from ..base.words import number, plural
+from ..base.words import iso, number, plural
 from ..datasets import Columns, Table
 from ..faces.ahead import Forecasts
 from ..faces.estimator import DOMKL
 from ..lab import results
 from ..lab.sheet import as_csv
 from ..learning import conformal
-from . import ahead, options, show
+from . import ahead, declare, options, show
 
 #: What is written of every row; time, learner, class and label only where there are some.
 HEADS = ("row", "time", "learner", "y", "y_hat", "low", "high", "class")
@@ -35,14 +34,10 @@ BEST = 0.9
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "predict new rows with a saved model, or what comes next in a series"
-    more = (
-        "With --horizon the file is a series: it is learnt, and what comes after its last target is forecast."
-    )
-    command = commands.add_parser("predict", help=text, description=f"{text[0].upper()}{text[1:]}. {more}")
-    add = command.add_argument
-    add(
-        "model_file", metavar="FILE", help="a model such as domkl-report/model.domkl; with --horizon, a table"
-    )
+    more = "With --horizon the file is a series: it is learnt, and what comes after its target is forecast."
+    add = declare(commands, "predict", text, run, more)
+    text = "a model such as domkl-report/model.domkl; with --horizon, a table"
+    add("model_file", metavar="FILE", help=text)
     add("--data", metavar="SOURCE", help="new rows, with the columns of the old; as in run")
     options.add_columns(add)
     ahead.add_horizon(add)
@@ -52,8 +47,6 @@ def add_to(commands: Any) -> None:
     text = "share of labels that bounds are to hold (default: %(default)s)"
     add("--coverage", type=float, default=0.9, metavar="C", help=text)
     add("--out", metavar="FILE", help="write the CSV there (default: standard output)")
-    add("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> None:

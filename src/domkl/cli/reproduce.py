@@ -21,15 +21,14 @@ from ..lab import experiment, reproduce
 from ..lab.reproduce import TITLES, Claim, Figure, Rows, Store
 from ..lab.results import write_whole
 from ..lab.sheet import FORMATS, Sheet, format_of, whole
-from . import show
+from . import declare, show
 from .show import check_form
 
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "run the paper's tables II to IX and print ours beside the printed figures"
-    command = commands.add_parser("reproduce", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    add = command.add_argument
+    add = declare(commands, "reproduce", text, run)
     add("--protocol", default="fitted", choices=["fitted", "printed"], help="settings (default: %(default)s)")
     add("--tables", metavar="II,III", help=f"some of {', '.join(reproduce.TABLES)}")
     add("--datasets", metavar="A,B", help=f"some of {', '.join(reproduce.DATASETS)}")
@@ -41,8 +40,6 @@ def add_to(commands: Any) -> None:
     text = "print the tables in this form instead"
     add("--format", choices=list(FORMATS), help=f"{text}: {', '.join(FORMATS)}")
     add("--table", metavar="FILE", help="also write the tables to a file that ends in .csv, .md or .tex")
-    add("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -18,29 +18,19 @@ from ..lab.experiment import Experiment
 from ..lab.trial import Outcome, Source
 from ..learning.alarms import check_rate
 from ..models.settings import Auto
-from . import ahead, fleet, inspect, live, options, show
+from . import ahead, declare, fleet, inspect, live, options, show
 
 DEFAULT = "three-stations"
 #: What a report is made with.
 REPORT = ("jinja2", "matplotlib")
 PREDICTIONS, MODEL = "predictions.csv", "model.domkl"
-WITHOUT_OPTIONS = "Without options, ten sites predict how long their turbofan engines last."
 
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    command = commands.add_parser(
-        "run",
-        help="let a network learn; without options, ten sites that run engines to failure",
-        description=f"Let a network learn. {WITHOUT_OPTIONS} {options.SCALES}",
-    )
-    add = command.add_argument
-    add(
-        "experiment",
-        nargs="?",
-        metavar="EXPERIMENT",
-        help="a TOML file, or the name of a shipped one",
-    )
+    text = "let a network learn; without options, ten sites that run engines to failure"
+    add = declare(commands, "run", text, run, options.SCALES)
+    add("experiment", nargs="?", metavar="EXPERIMENT", help="a TOML file, or the name of a shipped one")
     options.add_data(add)
     ahead.add_horizon(add)
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
@@ -53,15 +43,8 @@ def add_to(commands: Any) -> None:
     text = "judge every label, at this rate of false alarms, such as 0.001; predictions.csv shows it"
     add("--alarm-rate", type=float, metavar="R", help=text)
     add("--save", metavar="FILE", help="write the model to this file instead (model auto only)")
-    add(
-        "--live",
-        nargs="?",
-        const=live.ANYWHERE,
-        metavar="HOST:PORT",
-        help="serve a page that shows the network while it learns (default: a free port)",
-    )
-    add("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=run)
+    text = "serve a page that shows the network while it learns (default: a free port)"
+    add("--live", nargs="?", const=live.ANYWHERE, metavar="HOST:PORT", help=text)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -20,12 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..base import paths
+from ..base import places
 from ..base.errors import InputError
 from ..base.extras import need
 from ..base.words import NONE, number, visible
 from ..lab.results import write_whole
-from ..lab.sheet import FORMATS, Sheet, format_of, whole
+from ..lab.sheet import FORMATS, Sheet, format_of, whole, written
 from ..simulator import ProgressLines
 from ..simulator.results import STOP
 from ..watch.access import finite
@@ -44,9 +44,9 @@ def console() -> Any:
 
 
 def sheet(made: Sheet) -> None:
-    """Print a table; in plain text where rich is not installed, as on a device."""
+    """Print a table; as Markdown where rich is not installed, as on a device."""
     if importlib.util.find_spec("rich") is None:
-        print(made.as_text(), end="")
+        print(written(made, "markdown"), end="")
     else:
         console().print(made)
 
@@ -189,7 +189,7 @@ def check_file(path: str | Path, option: str) -> None:
     with _refusing(path, option, "a file to write"):
         if Path(path).is_dir():
             raise IsADirectoryError(21, "it is a directory")
-        paths.refuse_device(path)
+        places.refuse_device(path)
         check_folder(Path(path).parent, option)
 
 

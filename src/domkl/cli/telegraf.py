@@ -17,6 +17,7 @@ from ..faces.estimator import DOMKL
 from ..learning import conformal
 from ..learning.alarms import Alarms, check_rate
 from ..models.settings import Auto
+from . import declare
 from .options import names
 
 #: Bytes of a line; longer ones pass through unread.
@@ -54,41 +55,18 @@ class Options(NamedTuple):
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "add predictions to metrics: a processor for Telegraf (influx line protocol)"
-    command = commands.add_parser(
-        "telegraf",
-        help=text,
-        description=f"{text[0].upper()}{text[1:]}.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = command.add_argument
+    add = declare(commands, "telegraf", text, run, epilog=EXAMPLE, json=None)
     add("--target", metavar="FIELD", required=True, help="the field to predict")
     add("--features", metavar="A,B", help="the fields to predict from (default: all others, and the time)")
     add("--drop", metavar="A,B", help="fields to leave out")
     add("--measurement", metavar="NAME", help="use lines of this measurement alone")
-    add(
-        "--coverage",
-        type=float,
-        default=0.9,
-        metavar="C",
-        help="part of values within low and high (default: 0.9)",
-    )
+    text = "part of values within low and high (default: 0.9)"
+    add("--coverage", type=float, default=0.9, metavar="C", help=text)
     add("--alarm-rate", type=float, default=0.001, metavar="R", help="part of false alarms (default: 0.001)")
-    add(
-        "--size",
-        type=int,
-        default=SIZE,
-        metavar="N",
-        help=f"number of parameters of a model (default: {SIZE})",
-    )
-    add(
-        "--series",
-        type=int,
-        default=SERIES,
-        metavar="N",
-        help=f"most series; others pass (default: {SERIES})",
-    )
-    command.set_defaults(act=run)
+    text = f"number of parameters of a model (default: {SIZE})"
+    add("--size", type=int, default=SIZE, metavar="N", help=text)
+    text = f"most series; others pass (default: {SERIES})"
+    add("--series", type=int, default=SERIES, metavar="N", help=text)
 
 
 def run(args: argparse.Namespace) -> None:

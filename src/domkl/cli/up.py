@@ -37,12 +37,18 @@ from ..lab.sheet import Sheet, least_of
 from ..lab.trial import Source
 from ..learning import losses
 from ..models.settings import weight_names
-from . import inspect, live, options, show
+from . import declare, inspect, live, options, show
 
 #: Seconds between two looks at the learners, and between two lines where there is no terminal.
 LOOK, LINE = 0.2, 1.0
 #: Errors in a status line: of the learner, and of its own samples only.
 ERRORS = ("rmse", "rmse_alone")
+#: What else the table of learners has, and a document.
+HEADS = ("neighbours up", "trusted", "weighs most", "sent")
+FACTS = (
+    *("round", "samples", "rmse", "rmse_alone", "up", "neighbours", "neighbours_used", "backlog", "lag"),
+    *("bytes_sent", "state"),
+)
 LEGEND = {
     "RMSE": "root mean squared error of the last 200 predictions",
     "alone": "the same of predictions from own samples only",
@@ -77,22 +83,60 @@ class Stops:
             raise SystemExit(128 + self.number)
 
 
-class Statuses:
-    """The learners of a fleet, as their status lines tell; subclasses know the model and the unit."""
+class View:
+    """What people see of a network while it learns: its learners, as their status lines tell.
 
-    #: Where the whole story is.
-    logs = "--folder DIR keeps all logs"
-    #: Whether learners that die are started again, and the others go on meanwhile.
-    outlives = True
-    title = ""
-    legend: Mapping[str, str] = LEGEND
+    Parameters
+    ----------
+    models : of each learner.
+    unit, scale : that of errors, and what one in a status line is multiplied with.
+    rounds : how many there will be, if that is known.
+    has_one_target : so that errors can be averaged; else each learner has its own.
+    outlives : whether learners that die are started again, and the others go on meanwhile.
+    logs : where the whole story is.
+    """
 
-    def __init__(self, network: Fleet, models: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        network: Fleet,
+        models: Mapping[str, Any],
+        title: str = "",
+        *,
+        unit: str = "",
+        scale: float = 1.0,
+        rounds: int | None = None,
+        has_one_target: bool = False,
+        outlives: bool = True,
+        logs: str = "its log is beside its file",
+    ) -> None:
         self.network, self._weights = network, {name: weight_names(model) for name, model in models.items()}
+        self.outlives, self.logs, self._scale, self._has_one_target = outlives, logs, scale, has_one_target
+        self._title, self._unit = title, unit
+        self._of_rounds = "" if rounds is None else f" of {rounds}"
         self.status: dict[str, dict[str, Any]] = {name: {} for name in network.names}
-        self.speed = dict.fromkeys(network.names, 0.0)  # bytes a second
+        self._speed = dict.fromkeys(network.names, 0.0)  # bytes a second
         self.dead: list[str] = []
         self._start = time.monotonic()
+
+    @classmethod
+    def of(cls, network: Fleet, chosen: Experiment, source: Source) -> View:
+        """That of an experiment's network."""
+        return cls(
+            network,
+            dict.fromkeys(network.names, chosen.model),
+            chosen.title or chosen.name,
+            unit=source.unit,
+            scale=math.sqrt(source.scale),
+            rounds=source.split.y.shape[1] - source.split.one_delay,
+            has_one_target=True,
+            outlives=network.rate is None,  # else samples were lost, and nothing can be compared
+            logs="--folder DIR keeps all logs",
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self._start
 
     def look(self) -> None:
         """Read the status lines that the learners logged since the last look."""
@@ -102,75 +146,71 @@ class Statuses:
         for name, before in self.status.items():
             status = self.network.status(name)
             if before and status is not before:
-                self.speed[name] = _speed(before, status)
+                self._speed[name] = _speed(before, status)
             self.status[name] = status
         self.dead = ended
 
     @property
     def has_failed(self) -> bool:
-        """Whether the others cannot go on either."""
-        return bool(self.dead) and not self.outlives
+        """Whether the others cannot go on either; rounds in step need everybody."""
+        lost = self.network.given_up if self._has_one_target else ()
+        return bool(lost) or (bool(self.dead) and not self.outlives)
 
     @property
     def line(self) -> str:
         """The whole network in a line."""
         known = [status for status in self.status.values() if status]
-        seconds = f"{time.monotonic() - self._start:5.0f} s"
+        seconds = f"{self.seconds:5.0f} s"
         if not known:
             return f"{seconds}  starting {plural(len(self.status), 'learner')}"
         up, all_ = (sum(status[key] for status in known) for key in ("up", "neighbours"))
         return (
-            f"{seconds}  round {min(status['round'] for status in known)}{self.of_rounds}, "
-            f"{self.errors(known)}, {up}/{all_} neighbours up, {show.size(sum(self.speed.values()))}/s"
-            f"{''.join(f', {each}' for each in self.starts)}"
+            f"{seconds}  round {min(status['round'] for status in known)}{self._of_rounds}, "
+            f"{self._errors(known)}, {up}/{all_} neighbours up, {show.size(sum(self._speed.values()))}/s"
+            f"{''.join(f', {each}' for each in self._starts)}"
         )
 
     @property
-    def starts(self) -> list[str]:
+    def _starts(self) -> list[str]:
         """Who was started again, and how often."""
         counts = {name: each.count for name, each in self.network.revivals.items() if each.count}
         return [f"{name} started again {plural(count, 'time')}" for name, count in counts.items()]
 
-    @property
-    def of_rounds(self) -> str:
-        """How many rounds there will be, if that is known."""
-        return ""
+    def _errors(self, known: list[dict[str, Any]]) -> str:
+        """Those of all learners together, and had each its own samples only; or each in its own unit."""
+        if self._has_one_target:
+            together, alone = (with_unit(self._mean(known, key), self._unit) for key in ERRORS)
+            return f"RMSE {together} (alone {alone})"
+        shown = {name: self._error(status, "rmse") for name, status in self.status.items() if status}
+        return "RMSE " + ", ".join(f"{name} {number(error)}" for name, error in shown.items())
 
-    def errors(self, known: list[dict[str, Any]]) -> str:
-        """The errors of the learners that run, in words."""
-        raise NotImplementedError
-
-    def error(self, status: dict[str, Any], key: str) -> float | None:
+    def _error(self, status: dict[str, Any], key: str) -> float | None:
         """A learner's error in the unit that is shown; None before its first sample."""
         value = status.get(key)
-        return None if value is None else float(value)
+        return None if value is None else self._scale * float(value)
 
-    @property
-    def unit(self) -> str:
-        """That of errors."""
-        return ""
+    def _mean(self, known: list[dict[str, Any]], key: str) -> float | None:
+        """The root of the mean square; None where a learner does not know its own."""
+        found = [self._error(status, key) for status in known]
+        values = [value for value in found if value is not None]
+        return math.sqrt(np.mean(np.square(values))) if len(values) == len(found) else None
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """How a learner does, for programs."""
+        starts = self.network.revivals[name].count
+        return {"name": name, **{key: self.status[name].get(key) for key in FACTS}, "started_again": starts}
 
     @property
     def table(self) -> Any:
         """The same, and a row for each learner."""
-        of = f"\n{self.unit}" if self.unit else ""
-        heads = (
-            "learner",
-            "round",
-            f"RMSE{of}",
-            f"alone{of}",
-            "neighbours up",
-            "trusted",
-            "weighs most",
-            "sent",
-        )
-        errors = [[self.error(self.status[name], key) for name in self.network.names] for key in ERRORS]
+        of = f"\n{self._unit}" if self._unit else ""
+        heads = ("learner", "round", f"RMSE{of}", f"alone{of}", *HEADS)
+        errors = [[self._error(self.status[name], key) for name in self.network.names] for key in ERRORS]
         cells = zip(*map(column, errors), strict=True)
         rows = [self._row(name, each) for name, each in zip(self.network.names, cells, strict=True)]
-        title = f"{self.title}{'; ' * bool(self.title)}{self.line.strip()}"
+        title = f"{self._title}{'; ' * bool(self._title)}{self.line.strip()}"
         ends = [text(f"{name} ended: {self.network.tail(name)}") for name in self.dead]
-        words = frozenset({0, 6})
-        sheet = Sheet(title, heads, rows, words, spare=(5, 6, 7, 4), legend=self.legend)
+        sheet = Sheet(title, heads, rows, frozenset({0, 6}), spare=(5, 6, 7, 4), legend=LEGEND)
         return need("rich.console", "cli").Group(sheet, *ends)
 
     def _row(self, name: str, errors: Sequence[str]) -> list[str]:
@@ -184,53 +224,7 @@ class Statuses:
         return [name, str(status["round"]), *errors, near, str(status["trusted"]), top, traffic]
 
 
-class View(Statuses):
-    """What people see of a network while it learns."""
-
-    def __init__(self, network: Fleet, chosen: Experiment, source: Source) -> None:
-        super().__init__(network, dict.fromkeys(network.names, chosen.model))
-        self.outlives = network.rate is None  # else samples were lost, and nothing can be compared
-        self.chosen, self.source, self.title = chosen, source, chosen.title or chosen.name
-        self.page = live.FleetPage(network, chosen, source)
-
-    @property
-    def has_failed(self) -> bool:
-        """Rounds in step need everybody."""
-        return super().has_failed or bool(self.network.given_up)
-
-    def look(self) -> None:
-        """The same, also for the page."""
-        super().look()
-        self.page.look(self.status, self.dead)
-
-    @property
-    def of_rounds(self) -> str:
-        """How many rounds there will be."""
-        return f" of {self.source.split.y.shape[1] - self.source.split.one_delay}"
-
-    @property
-    def unit(self) -> str:
-        """The data's."""
-        return self.source.unit
-
-    def error(self, status: dict[str, Any], key: str) -> float | None:
-        """In the data's unit."""
-        value = super().error(status, key)
-        return None if value is None else math.sqrt(self.source.scale) * value
-
-    def errors(self, known: list[dict[str, Any]]) -> str:
-        """Those of all learners together, and had each its own samples only."""
-        together, alone = (with_unit(self._mean(known, key), self.unit) for key in ERRORS)
-        return f"RMSE {together} (alone {alone})"
-
-    def _mean(self, known: list[dict[str, Any]], key: str) -> float | None:
-        """The root of the mean square; None where a learner does not know its own."""
-        found = [self.error(status, key) for status in known]
-        values = [value for value in found if value is not None]
-        return math.sqrt(np.mean(np.square(values))) if len(values) == len(found) else None
-
-
-Shower = Callable[[Statuses], None]
+Shower = Callable[[View], None]
 
 
 @contextlib.contextmanager
@@ -242,7 +236,7 @@ def shower(as_json: bool) -> Iterator[Shower]:
         return
     printed_at = time.monotonic()
 
-    def line(view: Statuses) -> None:
+    def line(view: View) -> None:
         nonlocal printed_at
         if time.monotonic() - printed_at >= LINE:
             printed_at = time.monotonic()
@@ -251,14 +245,16 @@ def shower(as_json: bool) -> Iterator[Shower]:
     yield line
 
 
-def watch(network: Fleet, view: Statuses, shown: contextlib.AbstractContextManager[Shower]) -> None:
-    """Start all, show them until all have ended, and leave none running."""
+def watch(view: View, shown: contextlib.AbstractContextManager[Shower], each: Callable[[], object]) -> None:
+    """Start all, show them until all have ended, and leave none running; `each` is called at each look."""
+    network = view.network
     with Stops() as stops:
         with network, shown as display:
             network.start()
             while not network.is_over and not stops.number and not view.has_failed:
                 time.sleep(LOOK)
                 view.look()
+                each()
                 display(view)
         stops.exit_if_signalled()
     failed = network.given_up if view.outlives else view.dead
@@ -298,11 +294,15 @@ def run_folder(args: argparse.Namespace) -> None:
         checks.positive("--seconds", seconds)
     names = fleet.names_in(folder)
     models = _models(folder, names)
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("DOMKL_")}
-    network = Fleet(folder, names, environ=environ)
-    view = FolderView(network, models, seconds)
+    network = Fleet(folder, names, environ=_environment())
+    view = View(network, models)
+
+    def stop_in_time() -> None:
+        if seconds is not None and view.seconds > seconds:
+            network.stop()
+
     try:
-        watch(network, view, shower(args.json))
+        watch(view, shower(args.json), stop_in_time)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
     view.look()
@@ -330,37 +330,6 @@ def _models(folder: Path, names: list[str]) -> dict[str, Any]:
     return models
 
 
-class FolderView(Statuses):
-    """What people see of a folder's agents."""
-
-    logs = "its log is beside its file"
-
-    def __init__(self, network: Fleet, models: Mapping[str, Any], seconds: float | None) -> None:
-        super().__init__(network, models)
-        self.seconds = seconds
-
-    def look(self) -> None:
-        """Read the status lines; stop all when the time is over."""
-        super().look()
-        if self.seconds is not None and time.monotonic() - self._start > self.seconds:
-            self.network.stop()
-
-    def facts(self, name: str) -> dict[str, Any]:
-        """How a learner does, for programs."""
-        keys = (
-            *("round", "samples", "rmse", "rmse_alone", "up", "neighbours", "neighbours_used", "backlog"),
-            *("lag", "bytes_sent", "state"),
-        )
-        status = self.status[name]
-        starts = self.network.revivals[name].count
-        return {"name": name, **{key: status.get(key) for key in keys}, "started_again": starts}
-
-    def errors(self, known: list[dict[str, Any]]) -> str:
-        """That of each learner, in its target's own unit."""
-        shown = {name: self.error(status, "rmse") for name, status in self.status.items() if status}
-        return "RMSE " + ", ".join(f"{name} {number(error)}" for name, error in shown.items())
-
-
 BROKER = "127.0.0.1:1883"
 #: Options of models that this command has.
 SETTINGS = ("size", "step", "memory")
@@ -377,36 +346,23 @@ TRAFFIC = ("messages_sent", "bytes_sent", "bytes_received", "rounds_incomplete")
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "run a whole network on this machine, a process for each learner"
-    command = commands.add_parser("up", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    add = command.add_argument
-    add(
-        "experiment",
-        nargs="?",
-        metavar="WHAT",
-        help="an experiment's TOML file or name (default: three-stations), or a folder of domkl init",
-    )
+    add = declare(commands, "up", text, run)
+    text = "an experiment's TOML file or name (default: three-stations), or a folder of domkl init"
+    add("experiment", nargs="?", metavar="WHAT", help=text)
     options.add_data(add)
     add("--seconds", type=float, metavar="S", help="stop the agents of a folder after so long")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
-    add(
-        "--transport", choices=["zenoh", "mqtt"], default="zenoh", help="how messages travel (default: zenoh)"
-    )
+    text = "how messages travel (default: zenoh)"
+    add("--transport", choices=["zenoh", "mqtt"], default="zenoh", help=text)
     add("--broker", metavar="HOST:PORT", help=f"with --transport mqtt (default: {BROKER})")
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
     options.add_model(add, SETTINGS)
     add("--folder", metavar="DIR", help="keep configurations, streams, logs and predictions there")
     add("--no-start", action="store_true", help="write the folder, start nothing")
-    add(
-        "--rate", type=float, metavar="R", help="samples a second for each learner (default: all it can take)"
-    )
-    add(
-        "--page",
-        default=live.ANYWHERE,
-        metavar="HOST:PORT",
-        help="where a page shows the network while it learns (default: a free port)",
-    )
-    add("--json", action="store_true", help="one JSON document on standard output")
-    command.set_defaults(act=run)
+    text = "samples a second for each learner (default: all it can take)"
+    add("--rate", type=float, metavar="R", help=text)
+    text = "where a page shows the network while it learns (default: a free port)"
+    add("--page", default=live.ANYWHERE, metavar="HOST:PORT", help=text)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -428,10 +384,12 @@ def run(args: argparse.Namespace) -> None:
             _tell_how_to_start(args, folder, names)
             return
         start = time.monotonic()
-        network = fleet.Fleet(folder, names, environ=_environment(args.rate), rate=args.rate)
-        view = View(network, chosen, source)
-        with live.opened(view.page.feed, args.page):
-            watch(network, view, shower(args.json))
+        variables = PATIENT | TOLD | ({} if args.rate is None else FORGETFUL)
+        network = Fleet(folder, names, environ=_environment(variables), rate=args.rate)
+        view = View.of(network, chosen, source)
+        page = live.FleetPage(network, chosen, source)
+        with live.opened(page.feed, args.page):
+            watch(view, shower(args.json), lambda: page.look(view.status, view.dead))
         seconds = round(time.monotonic() - start, 3)
         facts = document(network, chosen, source, args.transport)
     notes = [*source.notes, *trial.unused(source)]
@@ -509,10 +467,9 @@ def _check(folder: Path, names: list[str]) -> None:
         load(folder / f"{name}.toml", {})
 
 
-def _environment(rate: float | None) -> dict[str, str]:
+def _environment(more: Mapping[str, str] = {}) -> dict[str, str]:
     """Without variables that are meant for one agent: they would make all learners the same."""
-    plain = {key: value for key, value in os.environ.items() if not key.startswith("DOMKL_")}
-    return plain | PATIENT | TOLD | ({} if rate is None else FORGETFUL)
+    return {key: value for key, value in os.environ.items() if not key.startswith("DOMKL_")} | {**more}
 
 
 def _tell_how_to_start(args: argparse.Namespace, folder: Path, names: list[str]) -> None:
@@ -524,7 +481,7 @@ def _tell_how_to_start(args: argparse.Namespace, folder: Path, names: list[str])
     print("\n".join(f"  {command}" for command in commands))
 
 
-def document(network: fleet.Fleet, chosen: Experiment, source: Source, transport: str) -> dict[str, Any]:
+def document(network: Fleet, chosen: Experiment, source: Source, transport: str) -> dict[str, Any]:
     """How well each learner did, beside the simulator on the same data."""
     linked = trial.network(chosen.graphs[0], source.split.names)
     run = trial.learn(chosen.model, source.split, linked)
@@ -570,7 +527,7 @@ def _errors(y_hat: Array, simulated: Array, y: Array, scale: float) -> dict[str,
     }
 
 
-def _predicted(network: fleet.Fleet, name: str, T: int) -> Array:
+def _predicted(network: Fleet, name: str, T: int) -> Array:
     found = [record["y_hat"] for record in network.predictions(name)]
     if len(found) < T:
         raise InputError(

@@ -8,8 +8,6 @@ the last. `by_start` looks at the first rounds only; fixed bounds, as
 ====== ========== =====================================================
  x      none       as read
  x      minmax     every column to [0, 1]; a constant column to 0
- x      global     one min-max over all cells, the columns keep their proportions
- x      standard   every column to mean 0, deviation 1; a constant column to 0
  y      none       as read
  y      max        divided by the largest absolute value
  y      minmax     to [0, 1]; a constant target to 0
@@ -27,7 +25,7 @@ from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.types import Array
 
-X_SCALES = ("none", "minmax", "global", "standard")
+X_SCALES = ("none", "minmax")
 Y_SCALES = ("none", "max", "minmax")
 #: So many rounds at the start give the range that `by_start` scales with.
 START = 100
@@ -41,13 +39,7 @@ def scale_x(X: Array, how: str) -> Array:
     [[0.0, 0.0], [1.0, 0.0]]
     """
     checks.one_of("x scale", how, X_SCALES)
-    if how == "minmax":
-        return _ratio(X - X.min(axis=0), np.ptp(X, axis=0))
-    if how == "global":
-        return _ratio(X - X.min(), np.ptp(X))
-    if how == "standard":
-        return _standard(X)
-    return X
+    return X if how == "none" else _ratio(X - X.min(axis=0), np.ptp(X, axis=0))
 
 
 def scale_y(y: Array, how: str) -> Array:
@@ -85,11 +77,6 @@ def by_start(values: Array, rounds: int = START) -> tuple[Array, Array]:
 def _ratio(a: Array, b: Array | float) -> Array:
     """a / b, and 0 where b is 0."""
     return np.divide(a, b, out=np.zeros_like(a), where=np.broadcast_to(b, a.shape) != 0)
-
-
-def _standard(X: Array) -> Array:
-    # The deviation of a constant column is not exactly 0 in floating point; its range is.
-    return _ratio(X - X.mean(axis=0), np.where(np.ptp(X, axis=0) == 0, 0.0, X.std(axis=0)))
 
 
 SPLITS = ("blocks", "random", "interleaved")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import gzip
 import hashlib
@@ -15,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
 from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.types import Array
+from ..learner import files as disk
 from .dataset import X_SCALES, Y_SCALES, Dataset, embed, scale_y
 from .readers import read_bytes
 
@@ -276,7 +275,6 @@ def _entry(name: str, data_dir: str | os.PathLike[str] | None) -> Entry:
 
 ALIASES = {"air": "air_quality", "wave": "wave_energy"}
 SERIES = {"traffic": ("traffic_volume", 6500), "temperature": ("temp", 5500)}
-MISSING = ("mean", "drop")
 
 
 def load(
@@ -286,7 +284,6 @@ def load(
     y_scale: str = "default",
     data_dir: str | os.PathLike[str] | None = None,
     rows: int | None = None,
-    missing: str = "mean",
     farm: str = "adelaide",
     sha1: str | None = None,
 ) -> Dataset:
@@ -308,26 +305,22 @@ def load(
         the lag columns once more.
     rows
         Use the first `rows` samples (values, for a series) instead of the paper's number.
-    missing
-        Weather only: "mean" fills missing cells, the 27 missing targets too, with the
-        column's mean; "drop" leaves out the rows that have one.
     farm, sha1
         Wave energy only: the farm's file, and the git blob sha1 it must have.
     """
     key, p = _resolve(name)
     checks.one_of("x scale", x_scale, ("default", *X_SCALES))
     checks.one_of("y scale", y_scale, ("default", *Y_SCALES))
-    checks.one_of("missing", missing, MISSING)
     checks.one_of("farm", farm, WAVE_DIGESTS)
-    _only("missing", missing != "mean", key, "weather")
     _only("farm", farm != "adelaide", key, "wave_energy")
     _only("sha1", sha1 is not None, key, "wave_energy")
-    text = _text(key, _files(key, farm, sha1), data_dir)
+    files = _files(key, farm)
+    if sha1 is not None:
+        files = tuple(replace(file, digests=(sha1.lower(),)) for file in files)
+    text = _text(key, files, data_dir)
     if key in SERIES:
         return _series(key, p, _first(rows, SERIES[key][1]), text, x_scale, y_scale)
     data = RECIPES[key](text, _first(rows, SHAPES[key][1]))
-    if key == "weather":
-        data = _complete(data, missing)
     return _scaled(data, x_scale, y_scale)
 
 
@@ -352,12 +345,9 @@ def _first(rows: int | None, default: int) -> int:
     return default if rows is None else checks.count("rows", rows, 1)
 
 
-def _files(key: str, farm: str, sha1: str | None) -> tuple[File, ...]:
+def _files(key: str, farm: str) -> tuple[File, ...]:
     files = SOURCES[key].files
-    if key != "wave_energy":
-        return files
-    file = next(f for f in files if f.name.lower().startswith(farm))
-    return (replace(file, digests=(sha1.lower(),)) if sha1 else file,)
+    return files if key != "wave_energy" else tuple(f for f in files if f.name.lower().startswith(farm))
 
 
 def _text(key: str, files: tuple[File, ...], data_dir: str | os.PathLike[str] | None) -> str:
@@ -395,17 +385,9 @@ def _weather(text: str, rows: int) -> Dataset:
     # The last two lines, without station and date, are the columns' minima and maxima.
     lines = [line[2:] for line in lines if line[0] and line[1]]
     _enough(len(lines), rows, "weather")
-    V = _numbers(lines[:rows])
-    return Dataset("weather", V[:, :-2], V[:, -1], tuple(head[2:-2]), head[-1])
-
-
-def _complete(data: Dataset, missing: str) -> Dataset:
-    """Without missing cells: rows dropped, or cells filled with the column's mean."""
-    V = np.column_stack([data.X, data.y])
-    if missing == "drop":
-        V = V[~np.isnan(V).any(axis=1)]
-    V = np.where(np.isnan(V), np.nanmean(V, axis=0), V)
-    return replace(data, X=V[:, :-1], y=V[:, -1])
+    V = np.delete(_numbers(lines[:rows]), -2, axis=1)
+    V = np.where(np.isnan(V), np.nanmean(V, axis=0), V)  # of the 27 missing targets too
+    return Dataset("weather", V[:, :-1], V[:, -1], tuple(head[2:-2]), head[-1])
 
 
 def _conductivity(text: str, rows: int) -> Dataset:
@@ -474,7 +456,8 @@ def _series(key: str, p: int, n: int, text: str, x: str, y: str) -> Dataset:
 
 UCI = "https://archive.ics.uci.edu/static/public"
 TIMEOUT = 60.0
-CHUNK = 1 << 16
+#: Bytes that are read at once, and of a download at most.
+CHUNK, MOST = 1 << 16, 1 << 29
 
 Progress = Callable[[int, "int | None"], None]
 
@@ -497,21 +480,20 @@ def fetch(
     if name == "stations":
         return STATIONS
     key, _ = _resolve(name)
-    files = _files(key, checks.one_of("farm", farm, WAVE_DIGESTS), None)
+    files = _files(key, checks.one_of("farm", farm, WAVE_DIGESTS))
     _only("farm", farm != "adelaide", key, "wave_energy")
     directory = Path(cache) if cache is not None else cache_dir()
     if kept := _kept(files, directory):
         return kept
-    with _writing_into(directory), _temporary(directory) as new, new.open("w+b") as body:
-        _download(_url(SOURCES[key], base_url), body, progress)
-        return _store([file for file in files if file.member], body, directory)
-
-
-@contextlib.contextmanager
-def _writing_into(directory: Path) -> Iterator[None]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        yield
+        handle, probe = tempfile.mkstemp(dir=directory)  # whether it can be written into
+        os.close(handle)
+        os.unlink(probe)
+        packed = _download(f"{base_url.rstrip('/')}/{SOURCES[key].uci}/{SOURCES[key].slug}.zip", progress)
+        file, data = _unpacked(packed, [file for file in files if file.member])
+        disk.replace(directory / file.name, data, sync=False)
+        return directory / file.name
     except OSError as error:
         raise DataError(
             f"{directory}: cannot be written into ({error.strerror}); expected a directory to keep files in; "
@@ -532,87 +514,51 @@ def _kept(files: tuple[File, ...], directory: Path) -> Path | None:
     return path
 
 
-def _url(source: DataSource, base_url: str) -> str:
-    return f"{base_url.rstrip('/')}/{source.uci}/{source.slug}.zip"
-
-
-@contextlib.contextmanager
-def _temporary(directory: Path) -> Iterator[Path]:
-    """An empty file in `directory` that is gone afterwards, unless it was renamed."""
-    handle, name = tempfile.mkstemp(prefix=".fetch-", dir=directory)
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def _download(url: str, body: IO[bytes], progress: Progress | None) -> None:
-    """Stream `url` into `body`."""
+def _download(url: str, progress: Progress | None) -> bytes:
     from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.request import urlopen
 
-    remedy = "try again, or download it by hand and set DOMKL_DATA to its directory"
+    remedy, body = "try again, or download it by hand and set DOMKL_DATA to its directory", bytearray()
     try:
         with urlopen(url, timeout=TIMEOUT) as answer:
             length = answer.headers.get("Content-Length")
             total = int(length) if length else None
-            done = _copy(answer, body, total, progress)
+            while (chunk := answer.read(CHUNK)) and len(body) <= MOST:
+                body += chunk
+                if progress:
+                    progress(len(body), total)
     except HTTPError as error:
         error.close()
         raise DataError(f"{url}: the server answered {error.code} {error.reason}; {remedy}") from None
     except (OSError, HTTPException, ValueError) as error:
         raise DataError(f"{url}: no connection or a broken one ({error}); {remedy}") from None
-    if total is not None and done != total:
-        raise DataError(f"{url}: the connection broke after {done} of {total} bytes; {remedy}")
+    if len(body) > MOST:
+        raise DataError(f"{url}: more than {MOST} bytes; expected a dataset; {remedy}")
+    if total is not None and len(body) != total:
+        raise DataError(f"{url}: the connection broke after {len(body)} of {total} bytes; {remedy}")
+    return bytes(body)
 
 
-def _copy(answer: IO[bytes], body: IO[bytes], total: int | None, progress: Progress | None) -> int:
-    done = 0
-    while chunk := answer.read(CHUNK):
-        body.write(chunk)
-        done += len(chunk)
-        if progress:
-            progress(done, total)
-    return done
-
-
-def _store(files: list[File], body: IO[bytes], directory: Path) -> Path:
-    """Put the first of `files` that the zip holds in a good state into the cache."""
-    failure: DataError | None = None
-    for file in files:
-        try:
-            data = _extract(body, file)
-            file.check(data, f"{file.member} in the download", "UCI may have changed it; nothing was kept")
-        except DataError as error:
-            failure = error
-            continue
-        return _replace(directory / file.name, data)
-    assert failure is not None  # every source has a file that UCI's zip holds
-    raise failure
-
-
-def _extract(body: IO[bytes], file: File) -> bytes:
-    """The bytes of the file, which may be gzipped or in a folder inside the zip."""
+def _unpacked(packed: bytes, files: list[File]) -> tuple[File, bytes]:
+    """The first of `files` that a zip holds in a good state; it may be gzipped, or in a folder."""
     from zipfile import BadZipFile, ZipFile
 
-    try:
-        with ZipFile(body) as archive:
-            names = {name.rsplit("/", 1)[-1]: name for name in archive.namelist()}
-            member = names.get(file.member) or names.get(file.member + ".gz")
-            if member is None:
-                raise DataError(f"the download holds no {file.member}, only {', '.join(names)}; tell domkl")
-            data = archive.read(member)
+    failure = DataError("")
+    for file in files:
+        try:
+            with ZipFile(io.BytesIO(packed)) as archive:
+                names = {name.rsplit("/", 1)[-1]: name for name in archive.namelist()}
+                member = names.get(file.member) or names.get(file.member + ".gz")
+                if member is None:
+                    listed = ", ".join(names)
+                    raise DataError(f"the download holds no {file.member}, only {listed}; tell domkl")
+                data = archive.read(member)
             data = gzip.decompress(data) if member.endswith(".gz") else data
-    except (BadZipFile, OSError, EOFError, zlib.error, NotImplementedError) as error:
-        raise DataError(f"the download is not a whole zip ({error}); try again") from None
-    return data
-
-
-def _replace(path: Path, data: bytes) -> Path:
-    """Write atomically: readers see the old file or the whole new one."""
-    with _temporary(path.parent) as new:
-        new.write_bytes(data)
-        os.replace(new, path)
-    return path
+            file.check(data, f"{file.member} in the download", "UCI may have changed it; nothing was kept")
+            return file, data
+        except DataError as error:
+            failure = error
+        except (BadZipFile, OSError, EOFError, zlib.error, NotImplementedError) as error:
+            failure = DataError(f"the download is not a whole zip ({error}); try again")
+    raise failure from None

@@ -6,14 +6,12 @@ Every engine is made from a `Setting` and advanced by blocks of rounds; all give
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
 from ..learning.paper import Algorithm
-from ..learning.second_order import Diagonal, Inverse
 from .arrays import NumpyDevice, NumpyEngine
 from .base import Setting
 
@@ -63,8 +61,12 @@ def chosen(name: str) -> str:
 
 def make(name: str, setting: Setting) -> Engine:
     """The engine of a whole network, by name."""
-    if not setting.exchange.is_plain or setting.how.bounds_labels:
-        _refuse_unless_numpy(name)
+    if not setting.exchange.is_plain:
+        if name not in ("auto", "numpy"):
+            raise InputError(
+                f"engine {name!r} takes messages and labels as they are; expected 'auto' or 'numpy' with an "
+                "Exchange that changes them; use one of them"
+            )
         return NumpyEngine(setting)
     if name == "mpi" and not setting.how.is_second:
         from .mpi import MpiEngine
@@ -77,42 +79,11 @@ def make(name: str, setting: Setting) -> Engine:
     return NumpyEngine(setting)
 
 
-def _refuse_unless_numpy(name: str) -> None:
-    """Refuse engines that cannot change messages on their way, or labels."""
-    if name not in ("auto", "numpy"):
-        raise InputError(
-            f"engine {name!r} takes messages and labels as they are; expected 'auto' or 'numpy' with an "
-            "Exchange that changes messages or outliers='bound'; use one of them"
-        )
-
-
 def refuse_choice(engine: str, threads: int | None = None) -> None:
     """Refuse what a model of the caller's own cannot take into account."""
     for name, given, default in (("engine", engine, "auto"), ("threads", threads, None)):
         if given != default:
             raise InputError(f"{name} is {given!r}; expected none for a model of your own; leave it out")
-
-
-def make_inverse(name: str, threads: int = 1) -> Diagonal:
-    """What makes the matrices of a second-order state, by the engine's name."""
-    if chosen_for(name, "newton") == "native":
-        from .native import NativeInverse
-
-        return partial(NativeInverse.diagonal, threads=threads)
-    return Inverse.diagonal
-
-
-def resume_inverse(half: Array, terms: Array, used: int, threads: int) -> Inverse:
-    """A pickled native inverse, on a machine with or without the native engine.
-
-    `half` is (..., K (K + 1) / 2), row by row; `used` of the terms (..., n, K) wait.
-    """
-    terms = terms[..., :used, :]
-    if chosen("auto") == "native":
-        from .native import NativeInverse
-
-        return NativeInverse.resumed(half, terms, threads)
-    return Inverse.of_halves(half, terms)
 
 
 def chosen_for(name: str, step: str) -> str:
@@ -130,9 +101,7 @@ def make_device(name: str, V: Array, deg: int, how: Algorithm) -> Device:
         raise InputError(
             "engine 'mpi' is for simulate(); expected auto, native or numpy for a learner; use one"
         )
-    if how.bounds_labels:
-        _refuse_unless_numpy(name)
-    elif chosen(name) == "native":
+    if chosen(name) == "native":
         from .native import NativeDevice
 
         return NativeDevice(V, deg, how)
@@ -161,7 +130,5 @@ __all__ = [
     "guard",
     "make",
     "make_device",
-    "make_inverse",
     "refuse_choice",
-    "resume_inverse",
 ]

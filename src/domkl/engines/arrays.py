@@ -41,7 +41,7 @@ class NumpyEngine:
         self.links = Links(setting.graph) if links is None else links
         self.share = share
         self.deg = self.links.deg.astype(setting.V.dtype)
-        self.model = PaperRows(setting.V, self.links.deg, setting.how)
+        self.model = PaperRows.of(setting.V, self.links.deg, setting.how)
         self.near = share(self.model.now.theta, self.model.now.q)  # with those of neighbours elsewhere
         self.sums = Sums.zero(len(self.deg), len(setting.V))
         self.messages = np.zeros((len(self.links.source), len(setting.V)), setting.V.dtype)
@@ -50,12 +50,12 @@ class NumpyEngine:
     @property
     def q(self) -> Array:
         """Kernel weights of the coming round. (J, P)"""
-        return self.model.now.q
+        return np.asarray(self.model.now.q)
 
     @property
     def L(self) -> Array:
         """Cumulative losses. (J, P)"""
-        return self.model.now.L
+        return np.asarray(self.model.now.L)
 
     def state(self) -> tuple[Array, Array]:
         """theta and lam, (J, P, 2D) each; empty where `keep_state` is off."""
@@ -128,10 +128,10 @@ class NumpyDevice:
     native = None  # nothing of it is compiled
 
     def __init__(self, V: Array, deg: int, how: Algorithm) -> None:
-        self.V, self.deg, self.rates, self.loss = V, deg, how.rates, how.loss
+        self.V, self.deg, self.how = V, deg, how
         self.takes = V.dtype  # what its samples must be
         self.unit = 1.0  # what it keeps of the duals, times this, is lam
-        self.rows = PaperRows(V, np.array([deg]), how)
+        self.rows = PaperRows.of(V, np.array([deg]), how)
         self.last = [self.rows.now.theta[0]] * deg  # what was last received of each neighbour
         self._prediction: PaperPrediction | None = None
 
@@ -168,7 +168,7 @@ class NumpyDevice:
         """
         prediction = self._predict(x)
         theta, L = (values[0] for values in self.rows.learn(prediction, np.array([y], self.V.dtype)))
-        if not np.isfinite(L).all() or (self.rows.is_second and not np.isfinite(theta).all()):
+        if not self.rows.is_finite:
             raise ValueError("the losses or the estimate overflowed")
         theta.flags.writeable = L.flags.writeable = False  # they leave in an Update and stay our state
         return float(prediction.y_hat[0]), theta, L
@@ -193,9 +193,9 @@ class NumpyDevice:
         """What `resume` needs to go on with the same bits; only between two rounds."""
         theta, lam, _, L, q = self.state
         now, past = self.rows.now, None
-        if isinstance(now, second_order.SecondOrderState):
-            guard = None if self.rows.guard is None else self.rows.guard.state()
-            past = Past(now.m[0], _one_row(now.inverse), self.rows.samples, self.deg, guard)
+        if self.how.is_second:
+            inverse = second_order.Inverse.of_halves(*(half[0] for half in now.inverse.halves()))
+            past = Past(now.m[0], inverse, self.rows.samples, self.deg)
         return DeviceState(theta, lam, L, q, past)
 
     def resume(self, state: DeviceState, thetas: Sequence[Array]) -> None:
@@ -204,18 +204,12 @@ class NumpyDevice:
         near = self._sum(self.last)
         first = State(*(value[None] for value in (state.theta, state.lam, near, state.L, state.q)))
         if state.past is None:
-            self.rows.resume(first)
+            self.rows.now = first
             return
-        inverse = state.past.at(self.deg, self.rates, self.loss)
-        self.rows.samples = state.past.samples
-        if self.rows.guard is not None and state.past.guard is not None:
-            self.rows.guard.restore(state.past.guard)
+        inverse = state.past.at(self.deg, self.how.rates, self.how.loss)
         many = second_order.Inverse.of_halves(*(half[None] for half in inverse.halves()))
-        self.rows.resume(second_order.SecondOrderState(*first, m=state.past.m[None], inverse=many))
+        self.rows.samples = state.past.samples
+        self.rows.now = second_order.SecondOrderState(*first, m=state.past.m[None], inverse=many)
 
     def _sum(self, thetas: list[Array]) -> Array:
         return sum_in_order(np.asarray(thetas)) if thetas else np.zeros_like(self.rows.now.theta[0])
-
-
-def _one_row(inverse: second_order.Inverse) -> second_order.Inverse:
-    return second_order.Inverse.of_halves(*(half[0] for half in inverse.halves()))

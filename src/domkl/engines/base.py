@@ -13,7 +13,6 @@ from ..base.types import Array
 from ..exchange.graph import Graph
 from ..exchange.message import Exchange
 from ..learning import second_order
-from ..learning.auto.guard import Guard
 from ..learning.fields import prove_semidefinite
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
@@ -55,13 +54,12 @@ class Past(NamedTuple):
     inverse: second_order.Inverse
     samples: int  # learnt so far
     deg: int  # the neighbours that the inverse counts
-    guard: dict[str, Array] | None = None  # of `learning.auto.guard`, where labels are bounded
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All of it, copied; of the matrix, which is symmetric to the last bit, one half."""
         half, terms = self.inverse.halves()
         counts = np.array([self.samples, self.deg], np.int64)
-        return {"m": self.m, "inverse": half, "terms": terms, "counts": counts, **(self.guard or {})}
+        return {"m": self.m, "inverse": half, "terms": terms, "counts": counts}
 
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Past:
@@ -69,9 +67,7 @@ class Past(NamedTuple):
         inverse = second_order.Inverse.of_halves(arrays["inverse"], arrays["terms"])
         prove_semidefinite("the inverse", inverse.whole())
         samples, deg = arrays["counts"].tolist()
-        names = [field.name for field in Guard.FIELDS]
-        guard = {name: arrays[name] for name in names} if "errors" in arrays else None
-        return cls(arrays["m"], inverse, samples, deg, guard)
+        return cls(arrays["m"], inverse, samples, deg)
 
     def at(self, deg: int, rates: Rates, loss: Loss) -> second_order.Inverse:
         """The inverse of a learner that has `deg` neighbours now."""

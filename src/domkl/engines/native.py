@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -122,73 +121,10 @@ class NativeEngine:
 
 
 class NativeInverse(second_order.Inverse):
-    """`second_order.Inverse` in the extension, which stores one half of each matrix."""
+    """The matrices of a native device, which goes on with them; of each the extension stores one half."""
 
-    def __init__(self, base: Array, threads: int = 1, isa: str | None = None) -> None:
-        self._make(base.shape[:-1], base.dtype, threads, isa)
-        self.many.replace(np.ascontiguousarray(base))
-
-    def _make(self, shape: tuple[int, ...], dtype: np.dtype[Any], threads: int, isa: str | None) -> None:
-        make = _engine.Inverses64 if dtype == np.float64 else _engine.Inverses32
-        self._take(make(math.prod(shape[:-1]), shape[-1], isa=isa or _engine.best()), shape, dtype, threads)
-
-    def _take(
-        self, many: _engine.Inverses64, shape: tuple[int, ...], dtype: np.dtype[Any], threads: int
-    ) -> None:
-        self.many, self.shape, self.dtype, self.threads = many, shape, dtype, threads
-
-    @classmethod
-    def diagonal(cls, c: Array, K: int, threads: int = 1) -> NativeInverse:
-        made = cls.__new__(cls)
-        made._make((*c.shape, K), c.dtype, threads, None)
-        made.many.diagonal(np.ascontiguousarray(1 / c))
-        return made
-
-    @classmethod
-    def of(cls, many: _engine.Inverses64, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NativeInverse:
-        """That of a native device, which goes on with it."""
-        made = cls.__new__(cls)
-        made._take(many, shape, dtype, 1)
-        return made
-
-    def like(self, base: Array) -> NativeInverse:
-        return NativeInverse(base, self.threads)
-
-    def times(self, *vectors: Array) -> tuple[Array, ...]:
-        out = np.empty((len(vectors), *self.shape), self.dtype)
-        self.many.times([np.ascontiguousarray(v, self.dtype) for v in vectors], out, self.threads)
-        return tuple(out)
-
-    def learn(
-        self,
-        state: second_order.SecondOrderState,
-        pulls: second_order.SecondOrderPulls,
-        z: Array,
-        h: Array,
-        ky: Array,
-        L: Array,
-    ) -> tuple[Array, Array]:
-        theta, m = np.empty(self.shape, self.dtype), np.empty(self.shape, self.dtype)
-        past = state.theta, state.theta_sum, state.lam, state.m
-        self.many.learn(*past, z, h, ky, L, pulls.deg, pulls.neighbours, theta, m, self.threads)
-        return theta, m
-
-    def merge(
-        self,
-        lam: Array,
-        theta: Array,
-        theta_sum: Array,
-        total: Array,
-        pulls: second_order.SecondOrderPulls,
-        eta_g: float,
-    ) -> tuple[Array, Array]:
-        moved, q = np.empty(self.shape, self.dtype), np.empty(self.shape[:-1], self.dtype)
-        sums = theta, theta_sum, lam, total
-        self.many.close(*sums, pulls.deg, pulls.neighbours, eta_g, moved, q)
-        return moved, q
-
-    def lower(self, u: Array) -> None:
-        self.many.lower(np.ascontiguousarray(u, self.dtype))
+    def __init__(self, many: _engine.Inverses64, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.many, self.shape, self.dtype = many, shape, dtype
 
     def settle(self) -> Array:
         P = np.empty((*self.shape, self.shape[-1]), self.dtype)
@@ -196,35 +132,15 @@ class NativeInverse(second_order.Inverse):
         return P
 
     def halves(self) -> tuple[Array, Array]:
-        half, terms, used = self._kept()
-        return half, terms[..., :used, :].copy()
-
-    def _kept(self) -> tuple[Array, Array, int]:
         *lead, K = self.shape
         half = np.empty((*lead, K * (K + 1) // 2), self.dtype)
         terms = np.empty((*lead, self.many.waiting(), K), self.dtype)
         self.many.keep(half, terms)
-        return half, terms, self.many.used()
+        return half, terms[..., : self.many.used(), :].copy()
 
     def resume(self, half: Array, terms: Array) -> None:
         """Go on from what `halves` gave."""
         self.many.resume(*(np.ascontiguousarray(array, self.dtype) for array in (half, terms)))
-
-    def from_halves(self, half: Array, terms: Array) -> NativeInverse:
-        return NativeInverse.resumed(half, terms, self.threads)
-
-    @classmethod
-    def resumed(cls, half: Array, terms: Array, threads: int) -> NativeInverse:
-        """As `__reduce__` has kept it, to the last bit."""
-        made = cls.__new__(cls)
-        made._make((*half.shape[:-1], terms.shape[-1]), half.dtype, threads, None)
-        made.resume(half, terms)
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        from . import resume_inverse
-
-        return resume_inverse, (*self._kept(), self.threads)  # as large however many terms wait
 
 
 class NativeDevice:
@@ -243,7 +159,7 @@ class NativeDevice:
         self.everyone = np.ones(deg, dtype=bool)
         self.inverse: NativeInverse | None = None
         if how.is_second:
-            self.inverse = NativeInverse.of(self.native.inverses(), self.shape, self.dtype)
+            self.inverse = NativeInverse(self.native.inverses(), self.shape, self.dtype)
         # Of the first-order step the extension keeps lam / c, c the coefficient of |v|^2 / 2 in the problem.
         self.unit = 1.0 if how.is_second else rates.eta + rates.rho * deg + 2 * loss.reg
         self.c = second_order.SecondOrderPulls.of(np.full(1, deg, self.dtype), rates, loss).c[0]

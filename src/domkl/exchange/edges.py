@@ -7,14 +7,14 @@ neighbour received its own. The neighbour's next update shows that; if it did no
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base.types import Array
+from ..learning.fields import Concept, field, scalar
 from .combine import Flags, Neighbours
 
 Counts: TypeAlias = "npt.NDArray[np.int64]"
@@ -34,14 +34,21 @@ class Held(NamedTuple):
     before: int = NEVER  # the one before that
 
 
-class Edge:
+class Edge(Concept):
     """This end of an edge; `dual` times rho/2 is its share of the learner's lam."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, number: int = 0) -> None:
-        self.number, self.theirs = number, 0
-        self.dual: Array = np.zeros(shape, dtype)
-        self.seen = self.moved = self.before = NEVER
-        self.settled: Array | None = None  # the dual before its last move, until the other end confirms that
+    number: int = scalar("int64", low=0, high=NUMBER_END - 1)
+    theirs: int = scalar("int64", low=0, high=NUMBER_END - 1)
+    seen: int = scalar("int64", NEVER, NEVER)
+    moved: int = scalar("int64", NEVER, NEVER)
+    before: int = scalar("int64", NEVER, NEVER)
+    dual: Array = field("P K", "model")
+    settled: Array = field("P K", "model")  # before the last move
+    hoping: bool = scalar("bool")  # whether the other end has still to confirm that
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, number: int = 0) -> None:
+        self.allocate(dtype, P=shape[0], K=shape[1])
+        self.number = number
 
     @property
     def held(self) -> Held:
@@ -54,7 +61,7 @@ class Edge:
 
     def move(self, round: int, by: Array, hoping: bool) -> None:
         """The dual's step of a round, whose array it takes; `hoping`: it is not confirmed yet."""
-        self.settled = self.dual if hoping else None
+        self.settled, self.hoping = self.dual, hoping
         self.dual = np.add(self.dual, by, out=by)
         self.moved, self.before = round, self.moved
 
@@ -64,38 +71,25 @@ class Edge:
         Returns what this end must take back from its dual, if anything.
         """
         if held.mine != self.theirs:
-            return self.reset(self.number, held.mine)
-        if self.settled is None or self.moved > known or held.theirs != self.number:
+            return self.restart(self.number, held.mine)
+        if not self.hoping or self.moved > known or held.theirs != self.number:
             return None
         if held.before > self.moved:  # of a later round than ours, which is replayed after a restart
             return None
-        settled, self.settled = self.settled, None
+        self.hoping = False
         if self.moved in (held.moved, held.before):
             return None
-        moved, self.dual = self.dual, settled
+        moved, self.dual = self.dual, self.settled
         self.moved, self.before = self.before, NEVER
-        return moved - settled
+        return moved - self.dual
 
-    def reset(self, number: int, theirs: int, seen: int = NEVER) -> Array | None:
+    def restart(self, number: int, theirs: int, seen: int = NEVER) -> Array | None:
         """Drop the dual because one of the two ends did; returns what to take back."""
         back = self.dual if self.moved != NEVER else None
-        self.__init__(self.dual.shape, self.dual.dtype, number)  # type: ignore[misc]
-        self.theirs, self.seen = theirs, seen
+        self.number, self.theirs, self.seen = number, theirs, seen
+        self.moved, self.before, self.hoping = NEVER, NEVER, False
+        self.dual = self.settled = np.zeros_like(self.dual)
         return back
-
-    def state(self) -> dict[str, Any]:
-        """Complete state, by name."""
-        rounds = {"seen": self.seen, "moved": self.moved, "before": self.before}
-        numbers = {"number": self.number, "theirs": self.theirs}
-        return {"dual": self.dual, "settled": self.settled, **numbers, **rounds}
-
-    @classmethod
-    def of(cls, state: Mapping[str, Any]) -> Edge:
-        """Inverse of `state`."""
-        edge = cls(state["dual"].shape, state["dual"].dtype)
-        for name, value in state.items():
-            setattr(edge, name, value)
-        return edge
 
 
 def next_number(number: int) -> int:
@@ -121,10 +115,18 @@ class Ends(NamedTuple):
         return Ends(*(values[index] for values in self))
 
 
-class NetworkDuals:
+class NetworkDuals(Concept):
     """Duals at all ends of a network's edges, slot by slot as `Neighbours` has them."""
 
-    FIELDS: ClassVar = ("dual", "settled", "hoping", "round", "restarts")
+    number: Counts = field("E", "int64", low=0)
+    theirs: Counts = field("E", "int64", low=0)
+    moved: Counts = field("E", "int64", NEVER, NEVER)
+    before: Counts = field("E", "int64", NEVER, NEVER)
+    dual: Array = field("E P K", "model")
+    settled: Array = field("E P K", "model")  # before the last move
+    hoping: Flags = field("E", "bool", low=0, high=1)  # whether the other end has still to confirm that
+    restarts: Counts = field("J", "int64", low=0)  # of the rows' parameters
+    round: int = scalar("int64", low=0)
 
     def __init__(self, near: Neighbours) -> None:
         self.near = near
@@ -133,13 +135,12 @@ class NetworkDuals:
             pair: e for e, pair in enumerate(zip(self.rows.tolist(), self.senders.tolist(), strict=True))
         }
         self.other = np.array([where[i, j] for j, i in where], np.intp)  # the other end of each edge
-        E = len(self.rows)
-        self.ends = Ends(*np.zeros((2, E), np.int64), *np.full((2, E), NEVER, np.int64))
-        self.dual: Array = np.zeros((E, 0, 0))
-        self.settled = self.dual  # before the last move
-        self.hoping = np.zeros(E, bool)  # whether the other end has still to confirm that
-        self.round = 0
-        self.restarts = np.zeros(len(near.deg), int)
+        self.allocate(J=len(near.deg), E=len(self.rows), P=0, K=0)
+
+    @property
+    def ends(self) -> Ends:
+        """What the other ends receive; the arrays themselves."""
+        return Ends(self.number, self.theirs, self.moved, self.before)
 
     def restart(self, restarts: npt.NDArray[np.int_]) -> None:
         """Where a row's parameters have started again (J,), so do its duals; the other ends learn of it by a
@@ -200,6 +201,8 @@ class NetworkDuals:
     def begin(self, shape: tuple[int, ...], dtype: Any) -> None:
         """Make room for duals of this shape, where there is none."""
         if self.dual.shape[1:] != shape:
+            self.dtype = np.dtype(dtype)
+            self.sizes["P"], self.sizes["K"] = shape
             self.dual, self.settled = np.zeros((2, len(self.rows), *shape), dtype)
 
     def move(self, moving: Flags, own: Array, received: Array) -> None:
@@ -213,14 +216,8 @@ class NetworkDuals:
         self.hoping |= moving
         self.round += 1
 
-    def state(self) -> dict[str, Any]:
-        """Everything between two rounds, by name."""
-        own = {name: copy.copy(getattr(self, name)) for name in self.FIELDS}
-        ends = {name: values.copy() for name, values in self.ends._asdict().items()}
-        return {**own, "ends": ends}
-
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`, over the same graph."""
-        for name in self.FIELDS:
-            setattr(self, name, state[name])
-        self.ends = Ends(**state["ends"])
+        if not self.sizes["K"]:
+            self.begin(state["dual"].shape[1:], state["dual"].dtype)
+        super().restore(state)

@@ -43,16 +43,6 @@ class Graph:
         return [(j, i) for j, near in enumerate(self.neighbours) for i in near if j < i]
 
     @property
-    def diameter(self) -> int:
-        """The most links between two learners."""
-        reached, steps = [{j} for j in range(self.J)], 0
-        while any(len(known) < self.J for known in reached):
-            around = self.neighbours
-            reached = [known.union(*(reached[i] for i in around[j])) for j, known in enumerate(reached)]
-            steps += 1
-        return steps
-
-    @property
     def is_tree(self) -> bool:
         return len(self.edges) == self.J - 1  # connected by construction
 

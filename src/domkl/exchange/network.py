@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base.types import Array
+from ..learning.fields import Concept, field, scalar
 from ..learning.model import Model
 from .combine import Flags, Neighbours
 from .edges import NetworkDuals
@@ -42,10 +43,14 @@ def _by_degree(graph: Graph, rows: list[int]) -> list[Group]:
     return groups
 
 
-class Network:
+class Network(Concept):
     """The exchange of a simulation: every message arrives, in the round it was sent in."""
 
-    COUNTS: ClassVar = ("used", "judged", "sent", "bytes")
+    used: Array = field("J J", low=0.0)  # messages
+    judged: int = scalar("int64", low=0)  # rounds
+    sent: float = scalar(low=0.0)  # numbers that a learner has sent to each neighbour
+    bytes: float = scalar(low=0.0)
+    PARTS = ("duals",)
 
     def __init__(self, graph: Graph, exchange: Exchange) -> None:
         self.graph, self.exchange, self.neighbours = graph, exchange, Neighbours.of(graph)
@@ -54,8 +59,7 @@ class Network:
             self.around[j, list(others)] = True
         self.duals = NetworkDuals(self.neighbours)
         self._groups = _by_degree(graph, self.duals.rows.tolist())
-        self.used, self.judged = np.zeros((graph.J, graph.J)), 0  # messages used, and rounds
-        self.sent = self.bytes = 0.0  # numbers and bytes that a learner has sent to each neighbour
+        self.allocate(J=graph.J)
 
     def exchange_round(self, model: Model, outgoing: Mapping[str, Array]) -> dict[str, Any]:
         """Combine the messages of a round; duals move as far as neighbours receive."""
@@ -140,21 +144,15 @@ class Network:
         if rounded.any():
             model.take_back(rounded * np.asarray(moving[:, None, None], rounded.dtype))
 
-    def state(self) -> dict[str, Any]:
-        """Duals and counts between two rounds, by name."""
-        return {"duals": self.duals.state(), **{name: getattr(self, name) for name in self.COUNTS}}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Inverse of `state`, over the same graph."""
-        self.duals.restore(state["duals"])
-        for name in self.COUNTS:
-            setattr(self, name, state[name])
+    def begin(self, model: Model) -> None:
+        """Make room for the duals of a model."""
+        self.duals.begin(model.parts[0].shape, model.dtype)
 
     def opened(self, model: Model) -> dict[str, Any]:
         """What an engine that exchanges messages by itself works on, in place, from this round on."""
         duals = self.duals
         duals.restart(model.restarts)
-        duals.begin(model.parts[0].shape, model.dtype)
+        self.begin(model)
         parts = {"network": self, "near": self.neighbours, "duals": duals, "ends": duals.ends}
         return {"E": len(duals.rows), **parts}
 

@@ -6,7 +6,7 @@ import copy
 import os
 from collections import deque
 from collections.abc import Hashable, Sequence
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from ..base.types import Array
 from ..learner.handed import input_names, refuse_untaught, write
 from ..learning.losses import log_odds, probability
 from ..models.handed import HandedModel
-from ..models.settings import ModelSettings
-from .models import Single, for_classes, kind_of, make
-from .online import SingleRows
+from ..models.settings import Auto, ModelSettings, Settings
+from .models import for_classes
+from .online import Single
 
 Label = TypeVar("Label", bound=Hashable)
 #: Samples of other classes that the model of a new class begins with.
@@ -36,13 +36,13 @@ def hand_over(
 def classifier(settings: ModelSettings | None, classes: Sequence[Label] = ()) -> Classes[Label]:
     """What learns classes with these settings; they may appear at any time."""
     chosen = for_classes(settings)
-    return (OneMatrix if kind_of(chosen).has_targets else OneVsRest)(chosen, classes)
+    return (OneMatrix if chosen.has_targets else OneVsRest)(chosen, classes)
 
 
 class Classes(Generic[Label]):
     """Classes of samples x (d,), with names of any kind."""
 
-    def __init__(self, settings: ModelSettings, classes: Sequence[Label] = ()) -> None:
+    def __init__(self, settings: Settings, classes: Sequence[Label] = ()) -> None:
         self.settings, self.keys = settings, list[Hashable]()
         self.classes: dict[Label, int] = {}
         for label in classes:
@@ -118,7 +118,7 @@ class OneMatrix(Classes[Label]):
     def add(self, label: Label) -> None:
         m = len(self.classes) + 1
         if self.model is None:
-            self.model = make(self.settings)
+            self.model = Single(self.settings)
             self.model.grow(self.keys)
         else:
             self.model.grow_targets(m)
@@ -144,14 +144,16 @@ class OneMatrix(Classes[Label]):
         return [] if self.model is None else [self.model]
 
     def _handed(self, names: tuple[str, ...], k: int) -> HandedModel:
-        assert isinstance(self.model, SingleRows)
-        return self.model.handed_sign(names, k)
+        assert self.model is not None
+        assert self.model.online is not None
+        made: HandedModel = cast(Auto, self.settings).handed_sign(self.model.online.rows, names, k)
+        return made
 
 
 class OneVsRest(Classes[Label]):
     """A model for each class against the rest, or one for two, where a model has one target."""
 
-    def __init__(self, settings: ModelSettings, classes: Sequence[Label] = ()) -> None:
+    def __init__(self, settings: Settings, classes: Sequence[Label] = ()) -> None:
         self.models: list[tuple[float, Single]] = []  # sign, model
         self.last: deque[Array] = deque(maxlen=BEFORE)  # inputs
         super().__init__(settings, classes)
@@ -161,7 +163,7 @@ class OneVsRest(Classes[Label]):
             sign, first = self.models[0]
             self.models.append((-sign, copy.deepcopy(first)))
         if len(self.classes) != 1:
-            model, sign = make(self.settings), _sign(label)
+            model, sign = Single(self.settings), _sign(label)
             model.grow(self.keys)
             for x in self.last:  # none of them was of this class
                 model.learn(np.pad(x, (0, len(self.keys) - len(x)), constant_values=np.nan), -sign)
@@ -194,7 +196,9 @@ class OneVsRest(Classes[Label]):
         return [model for _, model in self.models]
 
     def _handed(self, names: tuple[str, ...], k: int) -> HandedModel:
-        return self.models[0][1].handed(names)
+        online = self.models[0][1].online
+        assert online is not None
+        return online.handed(names)
 
 
 def _are_plain(classes: Sequence[Any]) -> bool:

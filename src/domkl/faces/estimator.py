@@ -12,17 +12,15 @@ import numpy.typing as npt
 
 from ..base import checks
 from ..base.errors import InputError
-from ..base.types import Array, Float
+from ..base.types import Array
 from ..base.words import plural
 from ..exchange.graph import Graph, GraphLike, as_graph
 from ..learner import handed
 from ..learning import conformal, losses
-from ..learning.explain import Contributions, Effects, Function, Usual
-from ..learning.fields import fields_of, set_fields
+from ..learning.explain import Contributions, Effects
 from ..learning.horizon import HorizonLike
-from ..learning.model import given
 from ..models.handed import HandedModel
-from ..models.settings import Auto, ModelSettings, check_model
+from ..models.settings import Auto, ModelSettings, Settings, as_settings
 from ..simulator import Run
 from . import models, saved
 from .online import OnlineRows
@@ -92,7 +90,7 @@ class DOMKL:
         self.graph = graph
         self.model = models.check(model) if graph is None else _of_network(model)
         self.about = About()  # what the numbers mean, which `save` writes too
-        self._learning: _OneDevice | OnlineRows | None = None
+        self._learning: OnlineRows | None = None
         self._errors = conformal.Errors()  # of each learner, target by target
 
     @classmethod
@@ -129,7 +127,7 @@ class DOMKL:
     @property
     def _network(self) -> Graph | None:
         """Who is whose neighbour, once that is known; None of one device."""
-        return None if self._learning is None else self._learning.graph
+        return None if self._learning is None or self.graph is None else self._learning.graph
 
     @property
     def d(self) -> int | None:
@@ -159,7 +157,7 @@ class DOMKL:
 
         Of several targets (m,), or (J, m).
         """
-        return self._shaped(self._for(x).predict(x))
+        return self._shaped(self._for(x).predict(self._round(x)))
 
     def _shaped(self, values: Array) -> Any:
         """Numbers of each learner and target (J, m) without the axes that the caller has not."""
@@ -174,9 +172,17 @@ class DOMKL:
         has_axis = labels.ndim > (self.graph is not None)
         learning = self._for(x, labels.shape[-1] if has_axis else 1)
         is_first = not learning.n
-        errors = learning.learn(x, self._checked(labels))
+        errors = learning.learn(self._round(x), self._checked(labels))
         if not is_first:  # the first error says nothing about the model
             self._errors.note(errors.ravel())
+
+    def _round(self, x: npt.ArrayLike) -> Array:
+        """Samples of all learners. (J, d)"""
+        sample = checks.floats("x", x)
+        if self.graph is not None:
+            return sample
+        checks.shape("x", sample, (self.d or 0,), "every sample needs the same inputs; see grow()")
+        return checks.finite_or_missing("x", sample)[None]
 
     def _checked(self, labels: Array) -> Array:
         """Labels of each learner and target. (J, m)"""
@@ -218,10 +224,8 @@ class DOMKL:
         >>> bool(abs(found.base + found.contribution.sum() - model.predict([1.0, 0.5, 0.5])) < 1e-6)
         True
         """
-        models.refuse_untaught(self.n)
         learning, J = self._learning, len(self.learners)
-        assert learning is not None
-        names, groups = self.about.groups(learning.d)
+        names, groups = self.about.groups(self.d or 0)
         form = () if self.graph is None else (J,)
         samples = [None] * J if x is None else list(self._sample(x, form).reshape(J, -1))
         found = [models.explain(learning, one, names, groups, j, target) for j, one in enumerate(samples)]
@@ -244,9 +248,9 @@ class DOMKL:
                 "a network's inputs cannot grow; expected DOMKL() without a graph; make a new DOMKL(graph)"
             )
         if self._learning is None:
-            self._learning = _OneDevice(self.model, d)
+            self._learning = OnlineRows(self.model, d)
         else:
-            self._learning.grow(d)
+            self._learning.grow(range(self._learning.d, checks.count("d", d, least=self._learning.d)))
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what one device has learnt, and no sample, to a file with which `domkl agent`s can begin."""
@@ -276,7 +280,7 @@ class DOMKL:
             "targets": learning.m,
             "dtype": np.dtype(learning.dtype).name,
             "rows": learning.state(),
-            "errors": fields_of(self._errors),
+            "errors": self._errors.state(),
         }
 
     @classmethod
@@ -296,15 +300,10 @@ class DOMKL:
         graph = None if state["graph"] is None else saved.graph_of(state["graph"])
         made, d = cls(graph, model=saved.settings_of(state)), checks.count("inputs", state["inputs"])
         J, m = 1 if graph is None else graph.J, checks.count("targets", state["targets"])
-        saved.check_errors(state["errors"], J * m)
-        if graph is None:
-            made._learning = _OneDevice(made.model, d, m, state["rows"])
-        else:
-            dtype = checks.float_type(checks.one_of("dtype", state["dtype"], ("float64", "float32")))
-            made._learning = OnlineRows.restored(made.model, state["rows"], d, graph, dtype)
-        checks.need(made._learning.m == m, f"it has {m} targets")
+        dtype = checks.float_type(checks.one_of("dtype", state["dtype"], ("float64", "float32")))
+        made._learning = OnlineRows.restored(made.model, state["rows"], d, graph, dtype, m)
         made._errors = conformal.Errors(J * m)
-        set_fields(made._errors, state["errors"])
+        made._errors.restore(state["errors"])
         made.about = About.of(state["about"], d)
         made._try_out(np.zeros(d) if graph is None else np.zeros((J, d)))
         return made
@@ -318,25 +317,23 @@ class DOMKL:
     def _classifies(self) -> bool:
         return self.model.loss_function.classifies
 
-    def _for(self, x: npt.ArrayLike, targets: int | None = None) -> _OneDevice | OnlineRows:
+    def _for(self, x: npt.ArrayLike, targets: int | None = None) -> OnlineRows:
         """What learns; the shape of the first sample makes it, and that of its labels, where it has come."""
         learning = self._learning
         m = targets or self.targets
         if learning is None or (not learning.n and learning.m != m):
             shape = np.shape(x)
-            if self.graph is None:
-                J, learning = 1, _OneDevice(self.model, _inputs(shape), m)
-            else:
-                J, d = _rows(shape)
-                learning = OnlineRows(self.model, d, as_graph(self.graph, J), m=m)
+            J, d = (1, _inputs(shape)) if self.graph is None else _rows(shape)
+            graph = None if self.graph is None else as_graph(self.graph, J)
+            learning = OnlineRows(self.model, d, graph, m=m)
             self._learning, self._errors = learning, conformal.Errors(J * m)
         return learning
 
 
-def _of_network(model: ModelSettings | None) -> ModelSettings:
+def _of_network(model: ModelSettings | None) -> Settings:
     """Settings that a network can learn with, round by round."""
-    settings: ModelSettings = check_model(Auto() if model is None else model)
-    if not getattr(settings, "can_go_on", False):
+    settings = as_settings(Auto() if model is None else model)
+    if not settings.can_go_on:
         raise InputError(
             "model is Paper and a graph is given; expected domkl.Auto for a network round by round; "
             "use domkl.simulate(X, y, graph, model=...)"
@@ -356,58 +353,3 @@ def _rows(shape: tuple[int, ...]) -> tuple[int, int]:
     if len(shape) != 2 or 0 in shape:
         raise InputError(f"X has shape {shape}; expected (J, d), a row for each learner; give a whole round")
     return shape[0], shape[1]
-
-
-class _OneDevice:
-    """One device that learns a sample at a time."""
-
-    graph: Graph | None = None
-    dtype: Float = np.float64
-
-    def __init__(
-        self, settings: ModelSettings, d: int, m: int = 1, state: Mapping[str, Any] | None = None
-    ) -> None:
-        self.single, self.d, self.loss = models.make(settings, m), d, settings.loss_function
-        if state is None:
-            self.single.grow(range(d))
-        else:
-            self.single.restore(state, d)
-
-    @property
-    def n(self) -> int:
-        return self.single.n
-
-    def state(self) -> dict[str, Any]:
-        return self.single.state()
-
-    @property
-    def m(self) -> int:
-        return self.single.m
-
-    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
-        return self.single.as_function(row, target)
-
-    def handed(self, names: tuple[str, ...] = ()) -> HandedModel:
-        return self.single.handed(names)
-
-    def predict(self, x: npt.ArrayLike) -> Array:
-        return np.array(self.single.predict(self._sample(x)), ndmin=2)
-
-    def learn(self, x: npt.ArrayLike, y: Array) -> Array:
-        """Learn a sample with its labels (1, m); returns the errors of the prediction before. (1, m)"""
-        sample, labels = self._sample(x), losses.labels(self.loss, y)
-        errors = np.array(self.single.predict(sample), ndmin=2) - labels
-        self.single.learn(sample, given(labels))
-        return errors
-
-    def grow(self, d: int) -> None:
-        more = range(self.d, checks.count("d", d, least=self.d))
-        if more:
-            self.single.grow(more)
-            self.d = d
-
-    def _sample(self, x: npt.ArrayLike) -> Array:
-        sample = checks.floats("x", x)
-        checks.shape("x", sample, (self.d,), "every sample needs the same inputs; see grow()")
-        checks.finite_or_missing("x", sample)
-        return np.array(sample)  # a copy: the caller may change x

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +14,12 @@ from ..exchange.graph import LONE, Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning import losses
-from ..learning.auto import AutoRows
 from ..learning.explain import Function, Usual
-from ..learning.model import given
-from ..models.handed import HandedAuto
+from ..learning.model import Around, given
+from ..models.handed import HandedModel
+from ..models.settings import Settings
 from ..simulator.driver import connected
 from ..simulator.results import Final
-from . import saved
 
 
 class OnlineRows:
@@ -42,10 +39,20 @@ class OnlineRows:
     """
 
     def __init__(
-        self, settings: Any, d: int, graph: Graph = LONE, dtype: Float = np.float64, m: int = 1
+        self,
+        settings: Settings,
+        keys: int | Sequence[Hashable],
+        graph: Graph | None = None,
+        dtype: Float = np.float64,
+        m: int = 1,
     ) -> None:
-        self.settings, self.network = settings, Network(graph, Exchange())
-        self.rows = connected(settings, checks.count("d", d), self.network, dtype, m)
+        self.settings, self.network = settings, Network(graph or LONE, Exchange())
+        names = range(keys) if isinstance(keys, int) else keys
+        if graph is None:
+            self.rows = settings.make_single(names, dtype, m)
+            self.rows.connect(Around([0], [[]], np.zeros(1), np.zeros(1)))
+        else:
+            self.rows = connected(settings, len(names), self.network, dtype, m)
         self.n = 0  # rounds learnt
         self._seen: Any = None  # the last prediction
         self._key = b""  # and what it is of
@@ -87,10 +94,13 @@ class OnlineRows:
         (J,); returns the errors of the predictions. (J, m)"""
         prediction, labels = self._predict(X), checks.finite_or_missing("y", checks.floats("y", y))
         checks.shape("y", labels, (self.rows.J, self.rows.m), "give one label for each learner and target")
+        return self.step(prediction, labels, None if weight is None else np.asarray(weight))
+
+    def step(self, prediction: Any, labels: Array, weight: Array | None = None) -> Array:
+        """The same with samples that `rows` predicted, and labels that were checked."""
         labels = losses.labels(self.rows.loss, labels)
         if weight is not None or not self.rows.learn_alone(prediction, labels):
-            counts = None if weight is None else np.asarray(weight)
-            outgoing = self.rows.learn(prediction, labels, None, counts)
+            outgoing = self.rows.learn(prediction, labels, None, weight)
             self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         self._seen = None
         self.n += 1
@@ -101,27 +111,30 @@ class OnlineRows:
         self.rows.grow_targets(m)
         self._seen = None
 
-    def grow(self, d: int) -> None:
-        """Samples have d inputs from now on, the new ones last; of one device."""
-        self.rows.grow(checks.count("d", d, least=self.d))
+    def grow(self, keys: Sequence[Hashable]) -> None:
+        """Samples have further inputs from now on, known by these keys; of one device."""
+        self.rows.grow_named(keys)
         self._seen = None
+
+    def predict_named(self, x: dict[Any, Any]) -> float | None:
+        """What one device predicts for values by key, where that is quick; None where it needs an array."""
+        return self.rows.predict_named(x)
+
+    def learn_named(self, x: dict[Any, Any], y: float) -> bool:
+        """Learn values by key, where that is quick; False, and nothing learnt, where it is not."""
+        is_learnt = self.rows.learn_named(x, y)
+        self._seen, self.n = None, self.n + is_learnt
+        return is_learnt
 
     def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
         """What learner `row` predicts, as a function of many samples, and the usual values of its inputs."""
         found: tuple[Function, Usual] = self.rows.as_function(row, target)
         return found
 
-    def handed(self, names: tuple[str, ...] = ()) -> HandedAuto:
+    def handed(self, names: tuple[str, ...] = ()) -> HandedModel:
         """One device's model with its scale fixed, without samples."""
-        rows = copy.deepcopy(self.rows)
-        rows.drop_samples()
-        return HandedAuto(self.settings, rows.state(), names)
-
-    def handed_sign(self, names: tuple[str, ...], k: int) -> HandedAuto:
-        """The same of two classes, of which k is 1 and the other -1."""
-        rows = cast(AutoRows, copy.deepcopy(self.rows))
-        rows.keep_sign(k)
-        return HandedAuto(replace(self.settings, loss="logistic"), rows.state(), names)
+        made: HandedModel = self.settings.handed(self.rows, names)
+        return made
 
     def state(self) -> dict[str, Any]:
         """Everything between two rounds, by name."""
@@ -129,22 +142,25 @@ class OnlineRows:
 
     @classmethod
     def restored(
-        cls, settings: Any, state: Mapping[str, Any], d: int, graph: Graph = LONE, dtype: Float = np.float64
+        cls,
+        settings: Settings,
+        state: Mapping[str, Any],
+        d: int,
+        graph: Graph | None = None,
+        dtype: Float = np.float64,
+        m: int = 1,
     ) -> OnlineRows:
         """Inverse of `state`, with the same settings and graph; what cannot be such is a ValueError.
 
         Sizes are checked before anything is made of them; of the learners `restore` checks every field.
         """
-        rows = state["rows"]
         checks.tally("n", state["n"])
-        settings.check_sizes(rows)
-        checks.need(rows["inputs"] == d, f"{d} inputs are {checks.short(rows['inputs'])}")
-        is_same = np.array_equal(rows["consensus"]["degree"], graph.deg * (graph.J > 1))
-        checks.need(is_same, "it is of another network")
-        made = cls(settings, d, graph, dtype, rows["targets"])
-        saved.check_network(state["network"], graph, made.rows.parts[0].shape)
+        settings.check_state(state["rows"], d, np.zeros(1) if graph is None else graph.deg * (graph.J > 1))
+        made = cls(settings, d, graph, dtype, m)
         made.n = state["n"]
-        made.rows.restore(rows)
+        made.rows.restore(state["rows"])
+        if made.graph.J > 1:
+            made.network.begin(made.rows)
         made.network.restore(state["network"])
         return made
 
@@ -158,21 +174,22 @@ class OnlineRows:
         return self._seen
 
 
-class SingleRows:
-    """A model of one device; samples x (d,) may hold NaN, and inputs may be added at any time."""
+class Single:
+    """A model of one device; samples x (d,) have any scale, and NaN where one is missing.
 
-    passes: ClassVar[int] = 1
-    has_targets: ClassVar[bool] = True
+    Inputs may be added at any time. Of several targets, y and what it predicts are (m,), NaN where a label is
+    not known.
+    """
 
-    def __init__(self, settings: Any, m: int = 1) -> None:
+    def __init__(self, settings: Settings, m: int = 1) -> None:
         self.settings, self.m = settings, m
-        self.d = 0
         self.online: OnlineRows | None = None  # made with the first input
+        self._last: tuple[Array, Any] | None = None  # what was predicted last
 
-    @staticmethod
-    def check(settings: Any) -> None:
-        """One device can do all that a model of its contract asks for."""
-        return
+    @property
+    def d(self) -> int:
+        """How many inputs a sample has."""
+        return 0 if self.online is None else self.online.d
 
     @property
     def n(self) -> int:
@@ -183,7 +200,12 @@ class SingleRows:
         """The target at x, of several (m,); for the logistic loss 2 P(y = +1) - 1."""
         if self.online is None:
             return given(np.full((1, self.m), self.settings.start))
-        return given(self.online.predict(_finite(x)[None]))
+        return given(self._predicted(self.online, x).y_hat)
+
+    def _predicted(self, online: OnlineRows, x: Array) -> Any:
+        if self._last is None or self._last[0] is not x:
+            self._last = x, online.rows.predict(_finite(x)[None])
+        return self._last[1]
 
     def score(self, x: Array) -> float:
         """The target at x; for the logistic loss the log-odds of y = +1."""
@@ -191,58 +213,39 @@ class SingleRows:
         return losses.log_odds(found) if self.settings.loss_function.classifies else found
 
     def learn(self, x: Array, y: Any, weight: float = 1.0) -> None:
-        """Learn a sample, which counts as often as `weight` says."""
+        """Learn a sample, which counts as often as `weight` says.
+
+        An x that is the array last predicted must not have changed since.
+        """
         if self.online is not None:
-            self.online.learn(_finite(x)[None], np.array(y, ndmin=2), None if weight == 1 else [weight])
+            labels = checks.finite_or_missing("y", np.array(y, np.float64, ndmin=2))
+            self.online.step(
+                self._predicted(self.online, x), labels, None if weight == 1 else np.array([weight])
+            )
+        self._last = None
 
-    def predict_dict(self, x: dict[Any, Any]) -> float | None:
-        """None: it needs an array."""
-        return None
+    def predict_named(self, x: dict[Any, Any]) -> float | None:
+        """`predict` for values by key, where that is quick; None where it needs an array."""
+        return None if self.online is None else self.online.predict_named(x)
 
-    def learn_dict(self, x: dict[Any, Any], y: float) -> bool:
-        """False, and nothing learnt: it needs an array."""
-        return False
+    def learn_named(self, x: dict[Any, Any], y: float) -> bool:
+        """`learn` for values by key, where that is quick; False, and nothing learnt, where it is not."""
+        self._last = None
+        return self.online is not None and self.online.learn_named(x, y)
 
     def grow(self, keys: Sequence[Hashable]) -> None:
-        """Add inputs after those there are."""
-        d = self.d + len(keys)
+        """Add inputs after those there are; the keys identify them."""
+        self._last = None
         if self.online is not None:
-            self.online.grow(d)
-        elif d:
-            self.online = OnlineRows(self.settings, d, m=self.m)
-        self.d = d
+            self.online.grow(keys)
+        elif keys:
+            self.online = OnlineRows(self.settings, keys, m=self.m)
 
     def grow_targets(self, m: int) -> None:
         """Predict m targets from now on; the new ones, which come last, were 0 so far."""
-        self.m = m
+        self.m, self._last = m, None
         if self.online is not None:
             self.online.grow_targets(m)
-
-    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
-        """What it predicts, as a function of many samples, and the usual values of its inputs."""
-        return self._taught.as_function(row, target)
-
-    def handed(self, names: tuple[str, ...] = ()) -> HandedAuto:
-        """What it has learnt, without samples."""
-        return self._taught.handed(names)
-
-    def handed_sign(self, names: tuple[str, ...], k: int) -> HandedAuto:
-        """The same of two classes, of which k is 1 and the other -1."""
-        return self._taught.handed_sign(names, k)
-
-    def state(self) -> dict[str, Any]:
-        """Everything it knows, by name; there must be inputs."""
-        return self._taught.state()
-
-    def restore(self, state: Mapping[str, Any], d: int) -> None:
-        """Inverse of `state`, of d inputs; what cannot be such is refused with a ValueError."""
-        self.online, self.d = OnlineRows.restored(self.settings, state, d), d
-        self.m = self.online.rows.m
-
-    @property
-    def _taught(self) -> OnlineRows:
-        assert self.online is not None  # there are inputs
-        return self.online
 
 
 def _finite(x: Array) -> Array:

@@ -19,15 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from ..base import budget, checks, paths
+from ..base import budget, checks, places
 from ..base.errors import DataError, Error, InputError
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
 from ..exchange.graph import Graph, build
 from ..learner import files, schema
-from ..learning.conformal import KEPT
 from ..models import settings
-from ..models.settings import ModelSettings
+from ..models.settings import ModelSettings, Settings
 
 SCHEMA = "estimator"
 #: The longest text about a model, and how many inputs may have names.
@@ -106,7 +105,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise DataError(
             f"{path} cannot be read ({error.strerror}); expected a model of DOMKL.save() or `domkl run`; "
-            f"{paths.near_file(Path(path)) or 'fix its path or permissions'}"
+            f"{places.near_file(Path(path)) or 'fix its path or permissions'}"
         ) from None
     try:
         return schema.read(SCHEMA, *files.unseal(content))
@@ -125,9 +124,9 @@ def unusable(path: str | os.PathLike[str], error: Exception) -> DataError:
     )
 
 
-def settings_state(model: ModelSettings) -> dict[str, Any]:
+def settings_state(model: Settings) -> dict[str, Any]:
     """A model's settings."""
-    plain = replace(model, loss=model.loss_function.name)  # a loss that was given as an object, by its name
+    plain = replace(model, loss=model.loss_function.name)  # type: ignore[call-arg]  # a loss that was given as an object, by its name
     return {"model": plain.table}
 
 
@@ -155,34 +154,6 @@ def graph_of(state: Mapping[str, Any]) -> Graph:
     if edges.size and not 0 <= int(edges.min()) <= int(edges.max()) < len(names):
         raise ValueError("a link leads nowhere")
     return build(names, [(names[a], names[b]) for a, b in edges.tolist()])
-
-
-def check_network(state: Mapping[str, Any], graph: Graph, shape: tuple[int, ...]) -> None:
-    """Raise ValueError unless this is the state of the links of a graph, with duals of that shape.
-
-    Whatever a file claims must be what its arrays have, so that reading takes no more memory than the file.
-    """
-    E, duals = int(graph.deg.sum()), state["duals"]
-    for name in ("number", "theirs", "moved", "before"):
-        checks.array(name, duals["ends"][name], (E,))
-        checks.need(duals["ends"][name].dtype == np.int64, f"{name} is no count")
-    for name in ("dual", "settled"):
-        is_blank = duals[name].shape == (E, 0, 0)
-        checks.array(name, duals[name], (E, 0, 0) if is_blank else (E, *shape))
-    checks.need(duals["hoping"].shape == (E,) and duals["hoping"].dtype == bool, "hoping is no truth value")
-    checks.array("used", state["used"], (graph.J, graph.J))
-    checks.array("restarts", duals["restarts"], (graph.J,))
-    for name, value in (("round", duals["round"]), ("judged", state["judged"])):
-        checks.tally(name, value)
-    for name in ("sent", "bytes"):
-        checks.need(0 <= float(state[name]) <= checks.LARGEST, f"{name} is {checks.short(state[name])}")
-
-
-def check_errors(state: Mapping[str, Any], J: int) -> None:
-    """Raise ValueError unless these are the last errors of J learners."""
-    checks.array("misses", np.nan_to_num(state["misses"], posinf=np.inf), (J, KEPT))  # NaN is not known
-    checks.need(not (state["misses"] < 0).any(), "an absolute error is below 0")
-    checks.tally("n", state["n"])
 
 
 def refuse_untaught(n: int) -> None:

@@ -13,9 +13,8 @@ import numpy as np
 
 from ..base import checks
 from ..base.errors import DataError, InputError
-from ..base.times import iso
 from ..base.types import Array
-from ..base.words import number, plural
+from ..base.words import iso, number, plural
 from ..datasets import Table, read_table
 from ..datasets import stations as station_series
 from ..datasets.columns import Columns

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from ..base import checks, paths, toml
+from ..base import checks, places, toml
 from ..base.errors import InputError
 from ..datasets.columns import Columns
 from ..datasets.dataset import SPLITS, X_SCALES, Y_SCALES
@@ -170,7 +170,7 @@ def _find(path: Path) -> Path:
         if candidate.is_file():
             return candidate
     names = sorted(each.stem for each in SHIPPED.glob("*.toml"))
-    near = paths.near_file(path) or checks.hint(str(path), names).partition("; ")[2]
+    near = places.near_file(path) or checks.hint(str(path), names).partition("; ")[2]
     raise InputError(
         f"there is no experiment {str(path)!r}; expected a TOML file or one of {', '.join(names)}; {near}"
     )

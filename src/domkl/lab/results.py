@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import InputError
-from ..base.times import iso
+from ..base.words import iso
 from ..faces.estimator import DOMKL
 from ..faces.saved import About
 from ..learner import files

@@ -1,4 +1,4 @@
-"""Tables of texts: in the terminal with rich or without, and as CSV, Markdown, and LaTeX for booktabs."""
+"""Tables of texts: in the terminal with rich, and as CSV, Markdown, and LaTeX for booktabs."""
 
 from __future__ import annotations
 
@@ -115,35 +115,6 @@ class Sheet:
             found.append(max(longest, *map(len, head.split("\n") if whole else head.split())))
         return found
 
-    def _widths(self, width: int) -> list[int]:
-        """Each column's, so that all fit; what is left over goes to words, then to heads, narrowest first."""
-        widths, whole = self._least(), self._least(whole=True)
-        while _total(widths) < width and (narrow := [c for c, w in enumerate(widths) if w < whole[c]]):
-            widths[min(narrow, key=lambda c: (c not in self.words, widths[c]))] += 1
-        while _total(widths) > width and (long := [c for c in self.words if widths[c] > LEAST]):
-            widths[max(long, key=widths.__getitem__)] -= 1
-        return widths
-
-    def as_text(self) -> str:
-        """The table where rich is not installed, as on a device: no line is folded."""
-        widths, shown = self._least(whole=True), self.without_bold()
-        heads = [[*map(_clean, head.split("\n"))] for head in shown.heads]
-        height = max(map(len, heads))
-        lines = [_clean(self.title)] if self.title else []
-        lines += [self._line([(head + [""] * height)[k] for head in heads], widths) for k in range(height)]
-        lines.append("─" * _total(widths))
-        for i, row in enumerate(self.rows):
-            lines += [""] if i in self.apart else []
-            lines.append(self._line(map(_clean, row), widths))
-        first = max((len(_clean(term)) for term in shown.legend), default=0) + 2
-        lines += [f"{_clean(term):{first}}{_clean(meaning)}" for term, meaning in shown.legend.items()]
-        return "".join(f"{line.rstrip()}\n" for line in lines)
-
-    def _line(self, cells: Iterable[str], widths: Sequence[int]) -> str:
-        pairs = zip(cells, widths, strict=True)
-        sides = (f"{each:<{w}}" if c in self.words else f"{each:>{w}}" for c, (each, w) in enumerate(pairs))
-        return (" " * GAP).join(sides)
-
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         Text, table, box, align = (need(f"rich.{name}", "cli") for name in ("text", "table", "box", "align"))
         whole = self if console.color_system else self.without_bold()
@@ -152,10 +123,11 @@ class Sheet:
             yield Text.Text(_clean(shown.title), "italic")
         made = table.Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
         sides = ["left" if c in shown.words else "right" for c in range(len(shown.heads))]
-        widths = shown._widths(options.max_width)
-        for head, side, width in zip(shown.heads, sides, widths, strict=True):
+        for c, (head, side) in enumerate(zip(shown.heads, sides, strict=True)):
+            longest = max((len(_clean(row[c])) for row in shown.rows), default=0)
+            least = LEAST if c in shown.words else longest
             words = Text.Text("\n".join(map(_clean, head.split("\n"))))
-            made.add_column(words, justify=side, vertical="bottom", overflow="fold", width=width)
+            made.add_column(words, justify=side, vertical="bottom", overflow="fold", min_width=least)
         for i, row in enumerate(shown.rows):
             if i in shown.apart:
                 made.add_section()
@@ -236,7 +208,7 @@ def _markdown(sheet: Sheet) -> str:
     marks = ["---" if c in sheet.words else "---:" for c in range(len(sheet.heads))]
     rows = _marked(sheet, lambda cell: f"**{_piped(cell)}**", _piped)
     lines = [" | ".join(cells) for cells in (map(_piped, _heads(sheet)), marks, *rows)]
-    return f"**{sheet.title}**\n\n" + "".join(f"| {line} |\n" for line in lines)
+    return f"**{_clean(sheet.title)}**\n\n" + "".join(f"| {line} |\n" for line in lines)
 
 
 def _latex(sheet: Sheet) -> str:
@@ -275,7 +247,7 @@ def escaped(words: str) -> str:
 
 
 def _piped(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("*", "\\*")
+    return _clean(cell).replace("|", "\\|").replace("*", "\\*")
 
 
 def format_of(path: str | Path, option: str = "--out") -> str:

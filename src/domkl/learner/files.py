@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..base import paths
+from ..base import places
 from ..base.checks import need
 from ..base.errors import DataError, DiskError, InputError
 
@@ -167,7 +167,7 @@ def replace(
 ) -> None:
     """Write `path` so that it is there as a whole or not at all; `ready` is called when only its name is
     missing. Others of this machine may read what is not private, as any file."""
-    paths.refuse_device(path)
+    places.refuse_device(path)
     number, temporary = (tempfile.mkstemp if is_private else _made)(
         SUFFIX, f"{PREFIX}{os.getpid()}-", path.parent
     )

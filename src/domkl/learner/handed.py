@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from ..base import budget
 from ..base.errors import DataError, InputError
-from ..models.handed import HandedModel
-from ..models.settings import KINDS
+from ..models.handed import HANDED, HandedModel
 from . import files, schema
 
 #: Samples after which a scale may be kept for good.
@@ -45,7 +44,7 @@ def read(path: str | os.PathLike[str]) -> HandedModel:
     arrays, meta = _intact(path)
     try:
         state = schema.read("model", arrays, meta)
-        found: HandedModel = KINDS[state["kind"]].handed_class().of(state)
+        found: HandedModel = HANDED[state["kind"]].of(state)
         return found
     except DataError as error:  # of another schema, or a newer version
         raise DataError(f"{path} cannot be used as a model: {error}") from None

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,10 +41,10 @@ from ..exchange.message import (
 )
 from ..learning import losses
 from ..learning.explain import Effects, Function, Usual, effects
+from ..learning.fields import scalar
 from ..learning.first_order import Step
-from ..learning.model import Around, Each, Model, ModelMaker, Part, given
-from ..models.handed import HandedModel
-from ..models.settings import Auto, Means, ModelSettings, check_model, make_rows
+from ..learning.model import Around, Each, Model, Part, given
+from ..models.settings import Auto, Means, as_settings
 from . import schema
 
 #: How many rounds ahead of ours all updates are kept; more would let a peer fill our memory.
@@ -64,6 +63,24 @@ REST = 8
 MOST_ASKED = 1000
 #: The most neighbours that a learner may say it has.
 MOST_DEGREE = 2**16
+
+
+class Neighbour(Edge):
+    """What a learner knows of a neighbour, beside its end of their edge."""
+
+    degree: int = scalar("int64", low=0, high=MOST_DEGREE)  # as it has sent it; 0 before
+    judged: int = scalar("int64", low=0, high=TRUST)  # messages that trust is an average of
+    trust: float = scalar(first=1, low=0, high=1)
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, number: int) -> None:
+        super().__init__(shape, dtype, number)
+        self.inbox: dict[int, Update] = {}  # by round
+        self.unused = 0  # of its last messages in a row, in our scale, that were not believed
+
+    def note_trust(self, is_used: bool) -> None:
+        """One message more, that was believed or not."""
+        self.judged = min(self.judged + 1, TRUST)
+        self.trust += (is_used - self.trust) / self.judged
 
 
 class Learner:
@@ -104,7 +121,7 @@ class Learner:
 
     def __init__(
         self,
-        model: ModelSettings | HandedModel | ModelMaker | None = None,
+        model: Any = None,
         neighbours: Sequence[Hashable] = (),
         *,
         name: Hashable = None,
@@ -123,8 +140,6 @@ class Learner:
         identity = self._row.identity or f"{self.model!r} {self._row.d} {self._row.m} {self.dtype}"
         self.fingerprint = digest(identity, self.exchange.payload)
         self._known = {neighbour: self._edge(number) for neighbour in distinct(neighbours)}
-        self._degrees: dict[Hashable, int] = {}  # of the neighbours, as they sent them
-        self._inbox: dict[Hashable, dict[int, Update]] = {}  # of each neighbour, by round
         self._pending: Update | None = None  # our update of the open round
         self._rounded: Array | None = None  # what was rounded off its parameters
         self._followed = 0  # rounds without a sample since the last one
@@ -136,30 +151,22 @@ class Learner:
         self.faults: deque[str] = deque(maxlen=MOST_FAULTS)
         #: The neighbours whose messages were not believed since this list was last emptied; not all if many.
         self.implausible: list[Hashable] = []
-        #: Part of about the last `TRUST` messages of each neighbour that was believed.
-        self.trust: dict[Hashable, float] = {}
-        #: The last messages of each neighbour in a row, in our scale, that were not believed.
-        self.unused: dict[Hashable, int] = {}
         #: Neighbours whose edge rests, as one end hardly listens to the other; set by who sends messages.
         #: What comes of them pulls all the same, but no dual moves: the other end's does not either.
         self.resting: frozenset[Hashable] = frozenset()
         self._is_weighed = False  # whether the model knows the degrees of now
-        self._judged: dict[Hashable, int] = {}  # messages that trust is an average of
         self._connect()
 
     def _make_row(self, inputs: int | None, targets: int | None) -> Model:
-        """The row of these settings, or one that begins with a taught model."""
-        model = self.model
-        make = getattr(model, "make_row", None) or partial(make_rows, check_model(model), 1)
-        if self.name is None and getattr(model, "needs_name", False):
+        settings = as_settings(self.model)
+        if self.name is None and settings.needs_name:
             raise InputError("name is not given; expected one with model Auto(); pass name=")
-        d = getattr(model, "inputs", None) if inputs is None else inputs
-        m = getattr(model, "targets", 1) if targets is None else targets
+        d = settings.inputs if inputs is None else inputs
+        m = settings.targets if targets is None else targets
         if d is None:
             raise InputError("inputs is not given; expected the number of inputs of a sample; pass inputs=")
         form = checks.count("inputs", d), self.dtype, checks.count("targets", m)
-        row: Model = make(*form, Means(self.engine, 1, self.exchange))
-        return row
+        return settings.make(1, *form, Means(self.engine, 1, self.exchange))
 
     # What it knows
 
@@ -182,6 +189,16 @@ class Learner:
     def neighbours(self) -> tuple[Hashable, ...]:
         """Their names, in the order of sums."""
         return tuple(self._known)
+
+    @property
+    def trust(self) -> dict[Hashable, float]:
+        """Part of about the last `TRUST` messages of each neighbour that was believed."""
+        return {name: one.trust for name, one in self._known.items() if one.judged}
+
+    @property
+    def unused(self) -> dict[Hashable, int]:
+        """How many messages of each neighbour in a row, in our scale, were not believed at last."""
+        return {name: one.unused for name, one in self._known.items()}
 
     def knows(self, name: Hashable) -> bool:
         """Whether that is a neighbour."""
@@ -270,7 +287,7 @@ class Learner:
         Only neighbours that are mostly believed are followed, `EARLIEST` times between two samples at most:
         rounds that somebody invents cost no more.
         """
-        believed = [box for name, box in self._inbox.items() if 2 * self.trust.get(name, 1.0) > 1]
+        believed = [one.inbox for one in self._known.values() if 2 * one.trust > 1]
         newest = max((t for box in believed for t in box if t <= LAST_SKIP), default=NEVER)
         if newest < self.round + (self._pending is not None) or self._followed == EARLIEST:
             return None
@@ -327,7 +344,7 @@ class Learner:
         """The neighbours whose update of the open round is not in yet."""
         if not self.waiting:
             return ()
-        return tuple(name for name in self._known if self.round not in self._inbox.get(name, ()))
+        return tuple(name for name, one in self._known.items() if self.round not in one.inbox)
 
     @property
     def edges(self) -> dict[Hashable, Held]:
@@ -338,8 +355,8 @@ class Learner:
     def gone(self) -> dict[Hashable, int]:
         """The neighbours that have gone on without us, and the rounds they are at."""
         ahead = {
-            name: [t for t, update in box.items() if t > self.round and self._without_us(update)]
-            for name, box in self._inbox.items()
+            name: [t for t, update in one.inbox.items() if t > self.round and self._without_us(update)]
+            for name, one in self._known.items()
         }
         return {name: max(rounds) for name, rounds in ahead.items() if rounds}
 
@@ -365,29 +382,28 @@ class Learner:
         `checked`: it has already passed `check`. Of each neighbour the updates of our round and of `EARLIEST`
         after it are kept, and of all others the newest. Whatever is not used is heard: no news is lost.
         """
-        self._refuse_stranger(neighbour)
+        one = self._neighbour(neighbour)
         if not checked:
             self.check(neighbour, update)
-        box = self._inbox.setdefault(neighbour, {})
-        if update.round in box:
+        if update.round in one.inbox:
             return False
-        if not self._is_near(update.round) and not self._is_newest(neighbour, update):
+        if not self._is_near(update.round) and not self._is_newest(one, update):
             self._drop(update)
             return False
-        box[update.round] = update
-        self._tidy(neighbour, update)
+        one.inbox[update.round] = update
+        self._tidy(one, update)
         self._close_if_complete()
         return True
 
     def _is_near(self, round: int) -> bool:
         return self.round <= round <= self.round + EARLIEST
 
-    def _is_newest(self, neighbour: Hashable, update: Update) -> bool:
+    def _is_newest(self, one: Neighbour, update: Update) -> bool:
         """Whether nothing as new was used, or waits; a new life counts its rounds from the start."""
-        mine, edge = self._incarnation(update), self._known[neighbour]
-        if mine in (None, edge.theirs) and update.round <= edge.seen:
+        mine = self._incarnation(update)
+        if mine in (None, one.theirs) and update.round <= one.seen:
             return False
-        others = [other for other in self._inbox[neighbour].values() if not self._is_near(other.round)]
+        others = [other for other in one.inbox.values() if not self._is_near(other.round)]
         return all(other.round < update.round or self._incarnation(other) != mine for other in others)
 
     def _incarnation(self, update: Update) -> int | None:
@@ -395,14 +411,13 @@ class Learner:
         held = update.edges.get(self.name)
         return None if held is None else held.mine
 
-    def _tidy(self, neighbour: Hashable, newest: Update | None = None) -> None:
+    def _tidy(self, one: Neighbour, newest: Update | None = None) -> None:
         """Drop updates that are neither of our round nor soon to be, but for the newest of them."""
-        box = self._inbox.get(neighbour, {})
-        others = sorted(t for t in box if not self._is_near(t))
+        others = sorted(t for t in one.inbox if not self._is_near(t))
         keep = newest.round if newest is not None and newest.round in others else max(others, default=None)
         for t in others:
             if t != keep:
-                self._drop(box.pop(t))
+                self._drop(one.inbox.pop(t))
 
     def _drop(self, update: Update) -> None:
         """Do without an update, but not without its news."""
@@ -420,8 +435,7 @@ class Learner:
         All else of an edge changes when a round ends, with the update of that round: the order in which
         messages arrive must not tell in which round duals are taken back.
         """
-        self._refuse_stranger(neighbour)
-        edge = self._known[neighbour]
+        edge = self._neighbour(neighbour)
         if edge.theirs == 0 and edge.moved == NEVER:
             edge.theirs = held.mine
 
@@ -437,21 +451,21 @@ class Learner:
         """
         if self._pending is None:
             raise InputError("no round is open; expected one; call observe() first")
-        found = {name: self._take(name) for name in self._known}
+        found = {name: self._take(one) for name, one in self._known.items()}
         arrived = {name: update for name, update in found.items() if update is not None}
         if not self._is_merged(self._pending, arrived):
             self._is_merged(self._pending, {})
         self._pending, self._seen = None, None
         self.round += 1
-        for name in self._inbox:
-            self._tidy(name)
+        for one in self._known.values():
+            self._tidy(one)
 
-    def _take(self, neighbour: Hashable) -> Update | None:
+    def _take(self, one: Neighbour) -> Update | None:
         """The neighbour's update of this round, or else its newest that was not used yet.
 
         The same if its next update says that it ended this round without us: no dual would stand.
         """
-        box, edge = self._inbox.get(neighbour, {}), self._known[neighbour]
+        box = one.inbox
         after = box.get(self.round + 1)
         is_alone = after is not None and self._without_us(after)
         if self.round in box and not is_alone:
@@ -459,9 +473,9 @@ class Learner:
         newest = max(box, default=NEVER)
         for t in [t for t in box if t < self.round or (is_alone and t < newest)]:
             self._drop(update := box.pop(t))
-            if t == newest and (t > edge.seen or self._incarnation(update) not in (None, edge.theirs)):
+            if t == newest and (t > one.seen or self._incarnation(update) not in (None, one.theirs)):
                 return update
-        return box[newest] if newest > max(edge.seen, self.round) else None
+        return box[newest] if newest > max(one.seen, self.round) else None
 
     def _close_if_complete(self) -> None:
         if self._pending is not None and not self.missing:
@@ -477,9 +491,10 @@ class Learner:
 
     def _merge(self, own: Update, arrived: Mapping[Hashable, Update]) -> None:
         for name, update in arrived.items():  # also of those whose parameters will not be used
-            if name not in self._degrees or self.round % REWEIGHED == 0:
-                self._degrees[name], before = max(1, update.degree), self._degrees.get(name)
-                self._is_weighed = self._is_weighed and self._degrees[name] == before
+            one, degree = self._known[name], max(1, update.degree)
+            if not one.degree or self.round % REWEIGHED == 0:
+                self._is_weighed = self._is_weighed and one.degree == degree
+                one.degree = degree
             self._drop(update)
         parts = {name: self._unpacked(update) for name, update in arrived.items()}
         same, backs = self._believe(arrived, parts)
@@ -510,10 +525,11 @@ class Learner:
         used, same = self._row.believes([0], sent)[0], self._row.same([0], sent)[0]
         found, backs = dict(zip(parts, map(bool, same), strict=True)), []
         for name, is_used in zip([*parts], map(bool, used), strict=True):
+            one = self._known[name]
             if found[name]:
-                self._note_trust(name, is_used)
+                one.note_trust(is_used)
             is_refused = found[name] and not is_used  # those in another scale have news of it to tell
-            self.unused[name] = self.unused.get(name, 0) + 1 if is_refused else 0
+            one.unused = one.unused + 1 if is_refused else 0
             if not is_used:
                 backs.append(self._refuse(name, arrived[name], found[name]))
                 del parts[name]
@@ -526,14 +542,9 @@ class Learner:
         if is_alike and len(self.implausible) < MOST_FAULTS:
             self.implausible.append(name)
         if self.name is not None and edge.moved != NEVER:
-            back = edge.reset(next_number(edge.number), edge.theirs, edge.seen)
+            back = edge.restart(next_number(edge.number), edge.theirs, edge.seen)
         edge.seen = update.round  # it came: the sender must not think that we went on without it
         return back
-
-    def _note_trust(self, name: Hashable, is_used: bool) -> None:
-        n = self._judged[name] = min(self._judged.get(name, 0) + 1, TRUST)
-        before = self.trust.get(name, 1.0)
-        self.trust[name] = before + (is_used - before) / n
 
     def _settle(
         self, arrived: Mapping[Hashable, Update], parts: Mapping[Hashable, Any], same: Mapping[Hashable, bool]
@@ -551,7 +562,7 @@ class Learner:
                 backs.append(back)
             edge.seen = update.round
             if update.round != self.round and NEVER < edge.moved < self.round - REST and held is not None:
-                back = edge.reset(next_number(edge.number), edge.theirs, edge.seen)
+                back = edge.restart(next_number(edge.number), edge.theirs, edge.seen)
                 backs += [] if back is None else [back]
             agrees = self.name is None or (held is not None and edge.agrees(held))
             is_awake = name not in self.resting
@@ -627,15 +638,12 @@ class Learner:
 
     def leave(self, neighbour: Hashable) -> None:
         """Drop an edge, with its dual."""
-        self._refuse_stranger(neighbour)
+        gone = self._neighbour(neighbour)
         self._refuse_open()
-        self._row.take_back(self._known[neighbour].dual[None])
-        for update in self._inbox.pop(neighbour, {}).values():
+        self._row.take_back(gone.dual[None])
+        for update in gone.inbox.values():
             self._drop(update)
-        self.trust.pop(neighbour, None)
-        self.unused.pop(neighbour, None)
-        self._known = {name: edge for name, edge in self._known.items() if name != neighbour}
-        self._degrees.pop(neighbour, None)
+        self._known = {name: one for name, one in self._known.items() if name != neighbour}
         self._connect()
 
     def reset_edges(self, number: int, neighbours: Iterable[Hashable] | None = None) -> None:
@@ -643,7 +651,7 @@ class Learner:
         self._refuse_open()
         names = self.neighbours if neighbours is None else neighbours
         edges = [self._known[name] for name in names if name in self._known]
-        backs = [edge.reset(number, edge.theirs) for edge in edges]
+        backs = [edge.restart(number, edge.theirs) for edge in edges]
         known = [back for back in backs if back is not None]
         if known:
             self._row.take_back(np.asarray(sum(known))[None])
@@ -657,8 +665,8 @@ class Learner:
         if round > LAST_SKIP:
             raise InputError(f"round {round} is too late; expected at most {LAST_SKIP}; skip less far")
         self.round = round
-        for name in self._inbox:
-            self._tidy(name)
+        for one in self._known.values():
+            self._tidy(one)
 
     def adopt(self, updates: Sequence[Update], share: float = 1.0) -> None:
         """Move the parameters a share of the way to the median of our own and the neighbours'.
@@ -678,14 +686,14 @@ class Learner:
             self._row.adopt(messages, share)
         self._seen = None
 
-    def _edge(self, number: int) -> Edge:
+    def _edge(self, number: int = 0) -> Neighbour:
         shape = (0, 0) if self._layout.theta is None else self._layout.theta.shape
-        return Edge(shape, self._row.dtype, number)
+        return Neighbour(shape, self._row.dtype, number)  # type: ignore[arg-type]
 
     def _connect(self) -> None:
         """Tell the model who its neighbours are, with degrees as both ends of each edge have sent last."""
         n = len(self._known)
-        degrees = np.array([self._degrees.get(name, n) for name in self._known], np.float64)
+        degrees = np.array([one.degree or n for one in self._known.values()], np.float64)
         self._near = Neighbours(np.array([n], np.float64), [list(range(n))], degrees)
         self._is_weighed = True
         self._row.connect(Around([self.name], [self.neighbours], self._near.weight, self._near.deg))
@@ -699,17 +707,18 @@ class Learner:
         if self._count_restarts() != self._restarts:
             self._restarts = self._count_restarts()
             for edge in self._known.values():
-                edge.reset(next_number(edge.number), edge.theirs, edge.seen)
+                edge.restart(next_number(edge.number), edge.theirs, edge.seen)
 
     def _refuse_open(self) -> None:
         if self._pending is not None:
             raise InputError(f"round {self.round} still waits for {self.missing}; close() the round")
 
-    def _refuse_stranger(self, neighbour: Hashable) -> None:
-        if neighbour not in self._known:
+    def _neighbour(self, name: Hashable) -> Neighbour:
+        if name not in self._known:
             raise PeerError(
-                f"{neighbour!r} is not a neighbour; expected one of {self.neighbours}; check the graph"
+                f"{name!r} is not a neighbour; expected one of {self.neighbours}; check the graph"
             )
+        return self._known[name]
 
     # State
 
@@ -719,15 +728,13 @@ class Learner:
         return schema.document(
             "learner",
             {
-                "model": schema.about(self.model),
+                "model": as_settings(self.model).table,
                 "fingerprint": self.fingerprint,
                 "name": self.name,
                 "targets": self.targets,
                 "round": self.round,
                 "restarts": self._restarts,
-                "neighbours": [[name, edge.state()] for name, edge in self._known.items()],
-                "degrees": [[name, degree] for name, degree in self._degrees.items()],
-                "trust": [[name, self._judged[name], part] for name, part in self.trust.items()],
+                "neighbours": [[name, one.state()] for name, one in self._known.items()],
                 "asked": [*self._asked.values()],
                 "row": self._row.state(),
             },
@@ -739,11 +746,10 @@ class Learner:
         with schema.whole("learner"):
             if state["fingerprint"] != self.fingerprint:
                 raise schema.other_settings(state["fingerprint"], self.fingerprint, self._row.must_match)
-            self._known = {name: Edge.of(kept) for name, kept in state["neighbours"]}
-            self._inbox, self._pending, self._degrees = {}, None, dict(state["degrees"])
+            self._known, self._pending = {name: self._edge() for name, _ in state["neighbours"]}, None
+            for name, kept in state["neighbours"]:
+                self._known[name].restore(kept)
             self.round, self._restarts = state["round"], state["restarts"]
-            self.trust = {name: part for name, _, part in state["trust"]}
-            self._judged = {name: n for name, n, _ in state["trust"]}
             self._asked = {
                 np.asarray(kept[0], np.float64).tobytes(): kept for kept in state["asked"][-MOST_ASKED:]
             }

@@ -111,14 +111,6 @@ def check_version(schema: str, version: Any) -> None:
         )
 
 
-# A learner
-
-
-def about(model: Any) -> dict[str, Any]:
-    """A model's settings, or the kind of one that was handed over."""
-    return getattr(model, "table", None) or {"kind": getattr(model, "kind", type(model).__name__)}
-
-
 def other_settings(found: str, expected: str, alike: str) -> DataError:
     """The refusal of a learner's state with other settings."""
     return DataError(

@@ -8,7 +8,7 @@ prediction beyond exchangeability). Without enough errors it is infinite.
 from __future__ import annotations
 
 from collections import deque
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,24 +16,32 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
+from .fields import Concept, field, scalar
 
 #: Number of errors in the window, and the factor of an error's weight with every newer one.
 KEPT, FADING = 500, 0.99
 
 
-class Errors:
+class Errors(Concept):
     """The last absolute errors of J streams."""
 
-    FIELDS: ClassVar = ("misses", "n")
+    misses: Array = field("J w", low=0.0, missing=True)  # the oldest overwritten
+    n: int = scalar("int64", low=0)
 
     def __init__(self, J: int = 1) -> None:
-        self.misses = np.zeros((J, KEPT))  # the oldest overwritten
-        self.n = 0
+        self.allocate(J=J, w=KEPT)
 
     def note(self, miss: npt.ArrayLike) -> None:
         """Add the error of one prediction of each stream (J,), NaN where it is not known."""
         self.misses[:, self.n % KEPT] = np.abs(miss)
         self.n += 1
+
+    def restore(self, misses: Any, n: Any) -> None:
+        """Go on from the fields of another; what no errors can be is refused."""
+        checks.tally("the count of errors", n)
+        found = np.array(misses)
+        checks.array("the last errors", np.nan_to_num(found, nan=0.0), self.misses.shape)
+        self.misses, self.n = np.abs(found), n
 
     def width(self, coverage: float) -> Array:
         """Half-width of the interval that holds the next label in `coverage` of all cases. (J,)"""

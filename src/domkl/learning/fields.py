@@ -3,17 +3,20 @@
     class Mixer(Concept):
         age: Array = field("J")
         errors: Array = field("J m E", low=0.0)
+        rounds: int = scalar("int64", low=0)
 
 Making the arrays, saving, loading and checking a hostile file read these lines; a new field is one more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..base.checks import short
 from ..base.errors import InputError
 from ..base.types import Array
 
@@ -50,9 +53,9 @@ def prove_semidefinite(name: str, matrices: Array) -> None:
 
 
 class Field(NamedTuple):
-    """One array of a concept's state."""
+    """One array of a concept's state, or one number."""
 
-    shape: str  # names of sizes and numbers, as in "J m K" or "J 32"
+    shape: str | None  # names of sizes and numbers, as in "J m K" or "J 32"; None for a number of Python's
     kind: str = "float64"  # a dtype, or "model" for the precision that the model computes in
     first: float = 0.0  # what it holds at first
     low: float = -LARGEST
@@ -76,44 +79,73 @@ def field(
     return Field(shape, kind, first, low, most, missing, is_sum)
 
 
-class Concept:
-    """Owns the arrays that its class declares, one row a device; subclasses compute with them.
+def scalar(kind: str = "float64", first: float = 0, low: float = -LARGEST, high: float | None = None) -> Any:
+    """Declare a number of Python's, in the class body of a concept: an int, a float or a bool."""
+    most = {"int64": MOST_COUNT, "bool": 1}.get(kind, LARGEST) if high is None else high
+    return Field(None, kind, NUMBERS[kind](first), low, most)
 
-    What happens now and then changes them in place: native code may be at work on the same ones.
+
+#: What numbers are in Python, by the dtype that they would have.
+NUMBERS: dict[str, type[Any]] = {"float64": float, "int64": int, "bool": bool}
+
+
+class Concept:
+    """Owns what its class declares, arrays and numbers; subclasses compute with them.
+
+    What happens now and then changes arrays in place: native code may be at work on the same ones.
     """
 
     FIELDS: ClassVar[tuple[Field, ...]] = ()
+    #: Names of attributes that are concepts themselves; their state is part of this one's.
+    PARTS: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         declared = [(name, value) for name, value in vars(cls).items() if isinstance(value, Field)]
         cls.FIELDS += tuple(value._replace(name=name) for name, value in declared)
 
-    def allocate(self, dtype: Any, **sizes: int) -> None:
-        """Make every array with its first value; `sizes` gives the letters of the shapes."""
+    def allocate(self, dtype: Any = np.float64, **sizes: int) -> None:
+        """Make every field with its first value; `sizes` gives the letters of the shapes."""
         self.sizes, self.dtype = sizes, np.dtype(dtype)
         for field in self.FIELDS:
-            setattr(self, field.name, np.full(self.shape_of(field), field.first, self.kind_of(field)))
+            if field.shape is None:
+                setattr(self, field.name, field.first)
+            else:
+                setattr(self, field.name, np.full(self.shape_of(field), field.first, self.kind_of(field)))
 
     def shape_of(self, field: Field) -> tuple[int, ...]:
         """The shape of a field, as numbers."""
-        return tuple(int(size) if size.isdigit() else self.sizes[size] for size in field.shape.split())
+        return tuple(
+            int(size) if size.isdigit() else self.sizes[size] for size in (field.shape or "").split()
+        )
 
     def kind_of(self, field: Field) -> np.dtype[Any]:
         """The dtype of a field."""
         return self.dtype if field.kind == "model" else np.dtype(field.kind)
 
-    def state(self) -> dict[str, Array]:
-        """A copy of every array, by name."""
-        return {field.name: np.array(getattr(self, field.name)) for field in self.FIELDS}
+    def state(self) -> dict[str, Any]:
+        """A copy of every field, by name."""
+        own = {field.name: copy.copy(getattr(self, field.name)) for field in self.FIELDS}
+        return {**own, **{name: getattr(self, name).state() for name in self.PARTS}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`; what no model can have is refused with an `InputError`."""
         for field in self.FIELDS:
-            getattr(self, field.name)[...] = self._checked(field, state.get(field.name))
+            value = self._checked(field, state.get(field.name))
+            if field.shape is None:
+                setattr(self, field.name, value)
+            else:
+                getattr(self, field.name)[...] = value
+        for name in self.PARTS:
+            getattr(self, name).restore(state[name])
 
-    def _checked(self, field: Field, value: Any) -> Array:
-        found, shape, kind = np.asarray(value), self.shape_of(field), self.kind_of(field)
+    def _checked(self, field: Field, value: Any) -> Any:
         where = f"{type(self).__name__}.{field.name}"
+        if field.shape is None:
+            if type(value) is not NUMBERS[field.kind] or not field.low <= value <= field.high:
+                wanted = f"{field.kind} of {field.low} to {field.high}"
+                raise InputError(f"{where} is {short(value)}; expected {wanted}; take another file")
+            return value
+        found, shape, kind = np.asarray(value), self.shape_of(field), self.kind_of(field)
         if value is None or found.shape != shape or found.dtype != kind:
             raise InputError(
                 f"{where} is {found.dtype} {found.shape}; expected {kind} {shape}; take another file"
@@ -129,30 +161,35 @@ class Concept:
             prove_semidefinite(where, found)
         return np.array(found)
 
-    def widen_targets(self, m: int) -> None:
-        """Have m targets from now on; the new ones, which come last, begin with the first values."""
-        more = m - self.sizes["m"]
+    def _with_size(self, letter: str) -> Iterator[tuple[Field, int]]:
+        """The fields with a size of that name, and its axis."""
         for field in self.FIELDS:
-            if "m" in field.shape.split():
-                axis = field.shape.split().index("m")
-                value = getattr(self, field.name)
-                room = [(0, more if i == axis else 0) for i in range(value.ndim)]
-                setattr(self, field.name, np.pad(value, room, constant_values=field.first))
-        self.sizes["m"] = m
+            if letter in (field.shape or "").split():
+                yield field, (field.shape or "").split().index(letter)
+
+    def lengthen(self, letter: str, size: int) -> None:
+        """Have more of what that letter counts; the new ones come last, with the first values."""
+        more, self.sizes[letter] = size - self.sizes[letter], size
+        for field, axis in self._with_size(letter):
+            value = getattr(self, field.name)
+            room = [(0, more if i == axis else 0) for i in range(value.ndim)]
+            setattr(self, field.name, np.pad(value, room, constant_values=field.first))
+
+    def widen_targets(self, m: int) -> None:
+        """Have m targets from now on."""
+        self.lengthen("m", m)
 
     def keep_target(self, k: int) -> None:
         """Have target k alone from now on."""
-        for field in self.FIELDS:
-            if "m" in field.shape.split():
-                axis = field.shape.split().index("m")
-                setattr(self, field.name, np.take(getattr(self, field.name), [k], axis))
         self.sizes["m"] = 1
+        for field, axis in self._with_size("m"):
+            setattr(self, field.name, np.take(getattr(self, field.name), [k], axis))
 
     def put_back(self, before: Mapping[str, Array], missing: Any) -> None:
         """Give targets (J, m) that are missing, and rows without any other, the state of before."""
         rows = missing.all(1)
         for field in self.FIELDS:
-            at = missing if field.shape.startswith("J m") else rows
+            at = missing if (field.shape or "").startswith("J m") else rows
             getattr(self, field.name)[at] = before[field.name][at]
 
     def reset(self, rows: Any, *names: str) -> None:
@@ -160,14 +197,3 @@ class Concept:
         for field in self.FIELDS:
             if not names or field.name in names:
                 getattr(self, field.name)[rows] = field.first
-
-
-def fields_of(part: Any) -> dict[str, Any]:
-    """The state of a part whose FIELDS are names of attributes, arrays or numbers of any size."""
-    return {name: getattr(part, name) for name in part.FIELDS}
-
-
-def set_fields(part: Any, state: Mapping[str, Any]) -> None:
-    """Inverse of `fields_of`."""
-    for name in part.FIELDS:
-        setattr(part, name, state[name])

@@ -8,7 +8,7 @@
 
 A model computes over J rows and knows no names, sockets, clocks or random sources. A runner gives it J rows
 and an exchange over a graph, or one row and an exchange over an inbox: same code, same bits. Its settings are
-a frozen dataclass with a method `make` (`ModelMaker`). docs/extend.md shows how to add one.
+a frozen dataclass with a method `make(J, d, dtype, m)`. docs/extend.md shows how to add one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -228,6 +228,18 @@ class Model(ABC):
         """What a row predicts of a target for many samples, and usual inputs; None if it cannot tell."""
         return None
 
+    def predict_named(self, x: dict[Any, Any]) -> float | None:
+        """What one row predicts for values by key, where that is quick; None where it needs an array."""
+        return None
+
+    def learn_named(self, x: dict[Any, Any], y: float) -> bool:
+        """Learn values by key, where that is quick; False, and nothing learnt, where it is not."""
+        return False
+
+    def grow_named(self, keys: Sequence[Hashable]) -> None:
+        """Samples have further inputs from now on, which are known by these keys."""
+        self.grow(self.d + len(keys))
+
     def grow(self, d: int) -> None:
         """Samples have d inputs from now on, the new ones last; of a model without neighbours."""
         raise InputError(f"inputs are {d}; expected {self.d}, which this model cannot change; begin again")
@@ -243,16 +255,6 @@ class Model(ABC):
     def take_back(self, moves: Array) -> None:
         """Take moves of edges' duals out of the model's; nothing where it has no duals. (J, P, K)"""
         return
-
-
-class ModelMaker(Protocol):
-    """Settings of a model: a frozen dataclass, whose repr is part of the learners' fingerprint.
-
-    They say more about the model where it is not as most: see docs/architecture.md.
-    """
-
-    def make(self, J: int, d: int, dtype: Float, m: int) -> Model:
-        """J rows for samples of d inputs and m targets."""
 
 
 def given(values: Array) -> Any:

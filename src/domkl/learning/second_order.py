@@ -18,8 +18,7 @@ approximated. Messages, merge and Hedge are those of `first_order`, and so are t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +27,6 @@ from . import first_order, hedge
 from .first_order import Rates
 from .losses import Loss
 
-#: h and k of the squared loss, which is its own parabola.
-SQUARED = 2.0
 #: Rank-one terms that are collected before they are subtracted from the stored matrix at once.
 WAITING = 32
 
@@ -51,10 +48,6 @@ class Inverse:
         """Inverse of M = c I. c (...,)"""
         return cls(np.eye(K, dtype=c.dtype) / c[..., None, None])
 
-    def like(self, base: Array) -> Inverse:
-        """A new inverse of the same class, with another matrix. (..., K, K)"""
-        return Inverse(base)
-
     def times(self, *vectors: Array) -> tuple[Array, ...]:
         """P v of two or three vectors v, in one pass over the matrix. (..., K)"""
         B = np.stack(vectors, -1)
@@ -63,33 +56,6 @@ class Inverse:
             U = self.waiting[..., : self.used]
             out -= np.matmul(U, np.matmul(np.swapaxes(U, -1, -2), B))
         return tuple(np.moveaxis(out, -1, 0))
-
-    def learn(
-        self, state: SecondOrderState, pulls: SecondOrderPulls, z: Array, h: Array, ky: Array, L: Array
-    ) -> tuple[Array, Array]:
-        """theta' and m' of a local step. z (..., K), h, k y and L (...) -> (..., K), (..., K)
-
-        P becomes the inverse of M + h z z^T if that, theta' and L are finite; otherwise it stays.
-        """
-        m = state.m + ky[..., None] * z
-        b = state.theta * pulls.deg[..., None, None]
-        b += state.theta_sum
-        b *= pulls.neighbours
-        b += m
-        b -= state.lam
-        g, theta = self.times(z, b)
-        u = g * np.sqrt(h / (1 + h * first_order.dot(z, g)))[..., None]
-        theta = theta - u * first_order.dot(u, b)[..., None]  # Sherman and Morrison's formula
-        if np.isfinite(L).all() and np.isfinite(theta).all() and np.isfinite(u).all():
-            self.lower(u)
-        return theta, m
-
-    def merge(
-        self, lam: Array, theta: Array, theta_sum: Array, total: Array, pulls: SecondOrderPulls, eta_g: float
-    ) -> tuple[Array, Array]:
-        """lam' and q' of a round that ends; P has no part in it. (..., K), (...)"""
-        moved = first_order.dual(lam, theta, pulls.deg, theta_sum, pulls.neighbours)
-        return moved, hedge.weights(total, eta_g)
 
     def lower(self, u: Array) -> None:
         """P' = P - u u^T. (..., K)"""
@@ -118,10 +84,6 @@ class Inverse:
         rows, columns = np.tril_indices(self.base.shape[-1])
         return self.base[..., rows, columns], np.swapaxes(self.waiting[..., : self.used], -1, -2).copy()
 
-    def from_halves(self, half: Array, terms: Array) -> Inverse:
-        """A new inverse of the same class, from the arrays that `halves` returned."""
-        return Inverse.of_halves(half, terms)
-
     @classmethod
     def of_halves(cls, half: Array, terms: Array) -> Inverse:
         """Inverse of `halves`, to the last bit."""
@@ -133,10 +95,6 @@ class Inverse:
         for n in range(terms.shape[-2]):
             made.lower(terms[..., n, :])
         return made
-
-
-#: Makes the inverse of c I. c (...), K
-Diagonal: TypeAlias = Callable[[Array, int], Inverse]
 
 
 class SecondOrderState(NamedTuple):
@@ -163,13 +121,13 @@ class SecondOrderPulls(NamedTuple):
         return cls(deg, (rates.eta + rates.rho * deg + 2 * loss.reg)[..., None], rates.rho / 2)
 
 
-def init(P: int, K: int, pulls: SecondOrderPulls, diagonal: Diagonal = Inverse.diagonal) -> SecondOrderState:
-    """The state before the first round: zero estimates, equal weights; `diagonal` makes its inverse."""
+def init(P: int, K: int, pulls: SecondOrderPulls) -> SecondOrderState:
+    """The state before the first round: zero estimates, equal weights."""
     leading, dtype = pulls.deg.shape, pulls.c.dtype
     zeros = np.zeros((*leading, P, K), dtype)
     c = np.broadcast_to(pulls.c, (*leading, P))
     q = np.full((*leading, P), 1 / P, dtype)
-    return SecondOrderState(zeros, zeros, zeros, np.zeros_like(q), q, zeros, diagonal(c, K))
+    return SecondOrderState(zeros, zeros, zeros, np.zeros_like(q), q, zeros, Inverse.diagonal(c, K))
 
 
 def parabola(loss: Loss, s: Array, y: Array) -> tuple[Array, Array]:
@@ -188,37 +146,55 @@ def parabola(loss: Loss, s: Array, y: Array) -> tuple[Array, Array]:
     return h, h
 
 
-def local(
-    state: SecondOrderState,
-    z: Array,
-    f: Array,
-    y: Array,
-    pulls: SecondOrderPulls,
-    loss: Loss,
-) -> tuple[Array, Array, Array]:
-    """The local step: theta' (..., P, K) and L' (..., P), which the neighbours receive, and m' (..., P, K).
+class Learnt(NamedTuple):
+    """What a local step found; nothing has changed yet."""
 
-    The inverse changes in place, unless a result is not finite: then nothing has changed.
-    """
+    theta: Array  # (..., P, K) and the next are what the neighbours receive
+    L: Array  # (..., P)
+    m: Array  # (..., P, K)
+    u: Array  # (..., P, K) what the inverse is lowered by
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the sample can be learnt."""
+        return bool(all(np.isfinite(part).all() for part in (self.theta, self.L, self.u)))
+
+
+def local(
+    state: SecondOrderState, z: Array, f: Array, y: Array, pulls: SecondOrderPulls, loss: Loss
+) -> Learnt:
+    """The local step."""
     y = y[..., None]
     h, k = parabola(loss, f, y)
-    L = state.L + loss.value(f, y)
-    theta, m = state.inverse.learn(state, pulls, z, h, k * y, L)
-    return theta, L, m
+    L, m = state.L + loss.value(f, y), state.m + (k * y)[..., None] * z
+    b = state.theta * pulls.deg[..., None, None]
+    b += state.theta_sum
+    b *= pulls.neighbours
+    b += m
+    b -= state.lam
+    g, theta = state.inverse.times(z, b)
+    u = g * np.sqrt(h / (1 + h * first_order.dot(z, g)))[..., None]
+    theta = theta - u * first_order.dot(u, b)[..., None]  # Sherman and Morrison's formula
+    return Learnt(theta, L, m, u)
 
 
 def merge(
     state: SecondOrderState,
-    learnt: tuple[Array, Array, Array],
+    learnt: Learnt,
     theta_sum: Array,
     total: Array,
     pulls: SecondOrderPulls,
     eta_g: float,
 ) -> SecondOrderState:
-    """Close the round with the neighbours' messages: dual step and kernel weights."""
-    theta, L, m = learnt
-    lam, q = state.inverse.merge(state.lam, theta, theta_sum, total, pulls, eta_g)
-    return SecondOrderState(theta, lam, theta_sum, L, q, m, state.inverse)
+    """Close the round with the neighbours' messages: dual step and kernel weights.
+
+    The inverse changes in place, unless what was learnt is not finite.
+    """
+    if learnt.is_finite:
+        state.inverse.lower(learnt.u)
+    lam = first_order.dual(state.lam, learnt.theta, pulls.deg, theta_sum, pulls.neighbours)
+    q = hedge.weights(total, eta_g)
+    return SecondOrderState(learnt.theta, lam, theta_sum, learnt.L, q, learnt.m, state.inverse)
 
 
 def forget(state: SecondOrderState, keep: float, pulls: SecondOrderPulls) -> SecondOrderState:
@@ -229,7 +205,7 @@ def forget(state: SecondOrderState, keep: float, pulls: SecondOrderPulls) -> Sec
     Called every n rounds with keep = a^n it is exponential forgetting; `pace` returns an n that costs little.
     """
     P = faded(state.inverse.settle(), keep, pulls.c)
-    return state._replace(m=state.m * keep, inverse=state.inverse.like(P))
+    return state._replace(m=state.m * keep, inverse=Inverse(P))
 
 
 def faded(P: Array, keep: float, c: Array) -> Array:

@@ -95,9 +95,8 @@ class PaperRow(Model):
         self.d, self.dtype, self.exchange = d, self.V.dtype.type, exchange
         self.how = settings.algorithm(0)
         self.rates, self.loss, self.hedge = self.how[:3]
-        # Where messages or labels are changed the simulator computes in NumPy, and so must its devices.
-        changes = self.how.bounds_labels or not exchange.is_plain
-        self.engine = "numpy" if engine == "auto" and changes else engine
+        # Where messages are changed the simulator computes in NumPy, and so must its devices.
+        self.engine = "numpy" if engine == "auto" and not exchange.is_plain else engine
         self.identity = self._identity()
         self.near: dict[Hashable, Sender] = {}
         self.device = self._make_device()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from statistics import NormalDist
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,11 @@ from ..base.types import Array
 from ..engines.base import DeviceState
 from ..learning import first_order, kernels
 from ..learning.explain import Function, Usual
-from ..learning.fields import fields_of, set_fields
+from ..learning.fields import Concept, field, scalar
 from ..learning.first_order import Rates
 from ..learning.losses import probability
-from .handed import FAR, HandedPaper
+from ..learning.model import Model, Part
+from .handed import FAR, HandedPaper, Taught
 from .settings import MOST_FREQUENCIES, KernelSpec, Paper
 
 #: The standard deviation that inputs get: with it the paper's bandwidths lie on both sides of typical
@@ -35,19 +36,15 @@ HUGE = 1e150
 FARTHEST = 1e15
 
 
-class Scale:
+class Scale(Concept):
     """Running mean and spread of columns, updated by blocks that may hold NaN."""
 
-    FIELDS: ClassVar = ("n", "mean", "squares")
+    n: Array = field("d", low=0)
+    mean: Array = field("d")
+    squares: Array = field("d", low=0, high=np.inf)  # of the distances from the mean, in sum
 
-    def __init__(self) -> None:
-        self.n = self.mean = self.squares = np.zeros(0)
-
-    def grow(self, count: int) -> None:
-        """Add columns without values."""
-        more = np.zeros(count)
-        self.n, self.mean = np.append(self.n, more), np.append(self.mean, more)
-        self.squares = np.append(self.squares, more)
+    def __init__(self, d: int = 0) -> None:
+        self.allocate(d=d)
 
     def update(self, block: Array) -> None:
         """Add rows (k, d), by Chan's rule for merging moments."""
@@ -112,97 +109,125 @@ def rates(model: Paper) -> Rates:
     return model.rates_at(0)
 
 
-class SinglePaper:
+class Said(NamedTuple):
+    """A sample and what was predicted for it."""
+
+    x: Array  # (1, d)
+    row: Array  # (d,) the same
+    y_hat: Array  # (1, 1)
+
+
+class SinglePaper(Concept, Model):
     """The paper's local step of a device without neighbours; inputs and labels are scaled as they come.
 
     It computes in float32: half the time, and the step is far coarser than the rounding.
     """
 
-    passes: ClassVar[int] = 5  # its step is small: once through a table is not enough
-    check = staticmethod(check)
-    _placed: Array | None
+    J = 1
+    dtype = np.float64  # that samples and predictions have
+    PARTS = ("inputs", "labels")
 
-    m = 1
-    has_targets: ClassVar[bool] = False
+    y_mean: float = scalar(low=-checks.LARGEST, high=checks.LARGEST)
+    y_scale: float = scalar(first=1, low=checks.NARROWEST, high=checks.LARGEST)
+    learnt: int = scalar("int64", low=0)
+    waiting: int = scalar("int64", low=0, high=WAITING - 1)  # samples learnt that are not yet in the scale
+    due: int = scalar("int64", first=1, low=1, high=WAITING)
+    rows: Array = field("w d", missing=True)  # the samples that wait
+    ys: Array = field("w")
+    theta: Array = field("P K")  # these four are the device's, and written when the state is asked for
+    lam: Array = field("P K")
+    L: Array = field("P")
+    q: Array = field("P", low=0)
 
-    def __init__(self, settings: Paper, m: int = 1) -> None:
-        settings.refuse_targets(m)
+    def __init__(self, settings: Paper, keys: Sequence[Hashable] = ()) -> None:
         check(settings)
         assert settings.kernels is None or isinstance(settings.kernels, KernelSpec)
-        self.spec = settings.kernels or KernelSpec()
+        self.settings, self.spec = settings, settings.kernels or KernelSpec()
         self.rates, self.loss = rates(settings), settings.loss_function
-        self.V = np.zeros((len(self.spec.sigma2), self.spec.D, 0))
-        self.inputs, self.labels, self.keys = Scale(), Scale(), list[Hashable]()
-        self.labels.grow(1)
-        self.y_mean, self.y_scale = 0.0, 1.0
-        self.learnt = self.waiting = 0
-        self.due = 1
-        self._make_room()
-
-    def grow_targets(self, m: int) -> None:
-        """Refused: it predicts one target."""
-        Paper.refuse_targets(m)
-
-    def grow(self, keys: Sequence[Hashable]) -> None:
-        """Add inputs after those there are; the keys identify them."""
-        kept = self._keep()
-        self.V = np.concatenate([self.V, *(_frequencies(self.spec, key)[..., None] for key in keys)], axis=2)
-        self._update_scale()
-        self.inputs.grow(len(keys))
-        self.keys += keys
-        self._make_room()
-        self._start(kept)
+        P, D = len(self.spec.sigma2), self.spec.D
+        self.V = np.zeros((P, D, 0))
+        self.inputs, self.labels, self.keys = Scale(), Scale(1), list[Hashable]()
+        self.allocate(w=WAITING, d=0, P=P, K=2 * D)
+        self._device: engines.Device | None = None
+        self._placed: Array | None = None
+        self.grow_named(keys)
 
     @property
-    def n(self) -> int:
-        """How many samples were learnt."""
-        return self.learnt + self.waiting
-
-    @property
-    def d(self) -> int:
-        """How many inputs a sample has."""
+    def d(self) -> int:  # type: ignore[override]
         return len(self.keys)
 
-    def predict(self, x: Array) -> float:
-        """The target at x; for the logistic loss 2 P(y = +1) - 1."""
-        found = self.score(x)
-        return 2 * probability(found) - 1 if self.loss.classifies else found
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ()
 
-    def score(self, x: Array) -> float:
-        """The target at x; for the logistic loss the log-odds of y = +1."""
-        self._place(x)
-        return self.y_mean + self.y_scale * self._predict(self._z)
+    def grow_named(self, keys: Sequence[Hashable]) -> None:
+        kept, (P, D, d) = self._keep(), self.V.shape
+        count = P * D * (d + len(keys))
+        checks.need(count <= MOST_FREQUENCIES, f"it has {count} frequencies")
+        drawn = (_frequencies(self.spec, key)[..., None] for key in keys)
+        self.V = np.concatenate([self.V, *drawn], axis=2)
+        self._update_scale()
+        self.keys += keys
+        self.inputs.lengthen("d", self.d)
+        self.lengthen("d", self.d)
+        self._start(kept)
 
-    def learn(self, x: Array, y: float, weight: float = 1.0) -> None:
-        """Learn a sample; an x that is the array last predicted must not have changed since."""
-        if weight != 1:
-            raise InputError(f"a sample weighs {weight:g}; expected 1 with domkl.Paper; use domkl.Auto")
-        if not abs(y) <= checks.LARGEST:
-            checks.finite("y", checks.floats("y", y))
-        self._rows[self.waiting], self._ys[self.waiting] = x, y
+    def grow(self, d: int) -> None:
+        self.grow_named(range(self.d, d))
+
+    def grow_targets(self, m: int) -> None:
+        Paper.refuse_targets(m)
+
+    def predict(self, x: Array) -> Said:
+        row = x[0]
+        self._place(row)
+        found = self.y_mean + self.y_scale * self._predict(self._z)
+        y_hat = 2 * probability(found) - 1 if self.loss.classifies else found
+        return Said(x, row, np.array([[y_hat]]))
+
+    def learn(
+        self, prediction: Said, y: Array, earlier: Any = None, weight: Array | None = None
+    ) -> dict[str, Array]:
+        if weight is not None and weight[0] != 1:
+            raise InputError(f"a sample weighs {weight[0]:g}; expected 1 with domkl.Paper; use domkl.Auto")
+        label = float(y[0, 0])
+        if not abs(label) <= checks.LARGEST:
+            checks.finite("y", y[0, 0])
+        self.rows[self.waiting], self.ys[self.waiting] = prediction.row, label
         self.waiting += 1
         if self.waiting == self.due:
             self._rescale()
-        if x is not self._placed:
-            self._place(x)
+        if prediction.row is not self._placed:
+            self._place(prediction.row)
         self._placed = None
-        self._learn(self._z, self._scaled(y))
+        # Cut off where the squares of float32 would overflow.
+        self._learn(self._z, max(-FARTHEST, min(FARTHEST, (label - self.y_mean) / self.y_scale)))
+        return {}
 
-    def _scaled(self, y: float) -> float:
-        """A label as the device learns it, cut off where the squares of float32 would overflow."""
-        return max(-FARTHEST, min(FARTHEST, (y - self.y_mean) / self.y_scale))
+    def merge(self, incoming: Mapping[str, Any]) -> None:
+        """It has no neighbours."""
 
-    def handed(self, names: tuple[str, ...] = ()) -> HandedPaper:
+    def learn_alone(self, prediction: Said, y: Array) -> bool:
+        self.learn(prediction, y)
+        return True
+
+    @property
+    def weights(self) -> Array:
+        return np.ones((1, len(self.V))) if self._device is None else self._device.q[None]
+
+    def handed(self, names: tuple[str, ...]) -> HandedPaper:
         """What it has learnt so far, with the scale of now."""
-        kept = self._keep()
-        assert kept is not None  # there are samples
-        arrays = self.V, kept.theta, kept.L, kept.q, self._mean, self._factor
-        return HandedPaper(*arrays, self.y_mean, self.y_scale, self.loss.name, self.rates, names)
+        self._note_device()
+        taught = Taught(*self.V.shape)
+        taught.V[:], taught.mean[:], taught.factor[:] = self.V, self._mean, self._factor
+        taught.theta[:], taught.L[:], taught.q[:] = self.theta, self.L, self.q
+        taught.y_mean, taught.y_scale = self.y_mean, self.y_scale
+        return HandedPaper(taught, self.loss.name, self.rates, names=names)
 
     def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
-        """What it predicts, as a function of many samples, and usual values of its inputs: normal ones."""
+        """With normal values as usual ones."""
         kept = self._keep()
-        assert kept is not None  # there are samples
+        assert kept is not None  # there are inputs
         spread = np.sqrt(self.inputs.squares / np.maximum(self.inputs.n, 1))
         mean, normal = self.inputs.mean.copy(), NormalDist()
 
@@ -219,13 +244,11 @@ class SinglePaper:
 
         return predict, usual
 
-    def predict_dict(self, x: dict[Any, Any]) -> float | None:
-        """`predict` for values by key, where that is fast; None where it needs an array."""
+    def predict_named(self, x: dict[Any, Any]) -> float | None:
         f = self._native.ask(x) if self._native else None
         return None if f is None else self.y_mean + self.y_scale * f
 
-    def learn_dict(self, x: dict[Any, Any], y: float) -> bool:
-        """`learn` for values by key, where that is fast; False, and nothing learnt, where it is not."""
+    def learn_named(self, x: dict[Any, Any], y: float) -> bool:
         i = self.waiting
         if not self._native or i + 1 == self.due:
             return False
@@ -235,89 +258,55 @@ class SinglePaper:
                 return False
         except (TypeError, ValueError):  # `learn` raises the error in words
             return False
-        self._ys[i] = y
+        self.ys[i] = y
         self.waiting = i + 1
         return True
 
     def state(self) -> dict[str, Any]:
-        """Everything it knows, by name; there must be inputs, which are numbered."""
-        kept, n = self._keep(), self.waiting
-        assert kept is not None
-        return {
-            **{name: getattr(self, name) for name in ("y_mean", "y_scale", "learnt", "waiting", "due")},
-            "inputs": fields_of(self.inputs),
-            "labels": fields_of(self.labels),
-            "device": {name: getattr(kept, name) for name in ("theta", "lam", "L", "q")},
-            "rows": self._rows[:n].copy(),
-            "ys": self._ys[:n].copy(),
-        }
+        self._note_device()
+        return super().state()
 
-    def restore(self, state: Mapping[str, Any], d: int) -> None:
-        """Inverse of `state`, of d inputs; what cannot be such is refused with a ValueError."""
-        _check_state(self.spec, state, d)
-        self.grow(range(d))
-        for name in ("y_mean", "y_scale", "learnt", "waiting", "due"):
-            setattr(self, name, state[name])
-        set_fields(self.inputs, state["inputs"])
-        set_fields(self.labels, state["labels"])
-        self._rows[: self.waiting], self._ys[: self.waiting] = state["rows"], state["ys"]
-        blank, kept = self._keep(), state["device"]
-        assert blank is not None
-        theta, lam, L, q = (np.asarray(kept[name], v.dtype) for name, v in blank.arrays().items())
-        self._start(DeviceState(theta, lam, L, q))
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        checks.need(self.waiting < self.due, f"{self.waiting} samples wait")
+        blank = self._keep()
+        if blank is not None:
+            kept: dict[str, Any] = {
+                name: np.asarray(getattr(self, name), v.dtype) for name, v in blank.arrays().items()
+            }
+            self._start(DeviceState(**kept))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Arrays; the device, which is code, is made again from them."""
-        made = (
-            "_predict",
-            "_learn",
-            "_device",
-            "_native",
-            "_z",
-            "_placed",
-            "_rows",
-            "_ys",
-            "_mean",
-            "_factor",
-        )
-        state = {name: value for name, value in vars(self).items() if name not in made}
-        waiting = self._rows[: self.waiting].copy(), self._ys[: self.waiting].copy()
-        return {**state, "kept": self._keep(), "rows": waiting}
+        return _restored, (self.settings, self.keys, self.state())
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        kept, (rows, ys) = state.pop("kept"), state.pop("rows")
-        vars(self).update(state)
-        self._make_room()
-        self._rows[: len(rows)], self._ys[: len(ys)] = rows, ys
-        self._start(kept)
-
-    def _make_room(self) -> None:
-        """Arrays for as many inputs as there are, and no device yet."""
-        d = self.V.shape[2]
-        self._rows, self._ys, self._z = np.empty((WAITING, d)), np.empty(WAITING), np.zeros(d)
-        self._placed = None
-        self._predict: Callable[[Array], float] = lambda z: 0.0
-        self._learn: Callable[[Array, float], object] = lambda z, y: None
-        self._device: engines.Device | None = None
-        self._native: Any = None
-        self._use_scale()
+    def _note_device(self) -> None:
+        kept = self._keep()
+        if kept is not None:
+            for name, values in kept.arrays().items():
+                getattr(self, name)[:] = values
 
     def _use_scale(self) -> None:
         self._mean, self._factor = self.inputs.mean, SPREAD * self.inputs.factor
         if self._native:
-            self._native.columns(tuple(self.keys), self._mean, self._factor, self._rows)
+            self._native.columns(tuple(self.keys), self._mean, self._factor, self.rows)
 
     def _start(self, kept: DeviceState | None) -> None:
         """Make the device, which continues from `kept`."""
-        if not self.V.shape[2]:
-            return
-        V = kernels.check(self.V, dtype=np.float32)
-        self._device = engines.make_device("auto", V, 0, engines.Algorithm(self.rates, self.loss, "local"))
-        if kept is not None:
-            self._device.resume(kept, [])
-        self._predict, self._learn = _predict_with(self._device), _learn_with(self._device)
-        if not self.loss.classifies:  # dictionaries are for numbers alone
-            self._native = self._device.native
+        self._z = np.zeros(self.d)
+        self._placed = None
+        self._predict: Callable[[Array], float] = lambda z: 0.0
+        self._learn: Callable[[Array, float], object] = lambda z, y: None
+        self._native: Any = None
+        if self.d:
+            V = kernels.check(self.V, dtype=np.float32)
+            how = engines.Algorithm(self.rates, self.loss, "local")
+            self._device = engines.make_device("auto", V, 0, how)
+            if kept is not None:
+                self._device.resume(kept, [])
+            self._predict, self._learn = _predict_with(self._device), _learn_with(self._device)
+            if not self.loss.classifies:  # dictionaries are for numbers alone
+                self._native = self._device.native
         self._use_scale()
 
     def _keep(self) -> DeviceState | None:
@@ -347,8 +336,8 @@ class SinglePaper:
         """With the samples that wait."""
         if self.waiting:
             with np.errstate(all="ignore"):  # values that are left out overflow
-                self.inputs.update(self._rows[: self.waiting])
-                self.labels.update(self._ys[: self.waiting, None])
+                self.inputs.update(self.rows[: self.waiting])
+                self.labels.update(self.ys[: self.waiting, None])
                 self._use_scale()
         self.learnt += self.waiting
         self.waiting = 0
@@ -360,24 +349,10 @@ class SinglePaper:
             self._device.resume(DeviceState(theta, lam, kept.L, kept.q), [])
 
 
-def _check_state(spec: KernelSpec, state: Mapping[str, Any], d: int) -> None:
-    """Raise ValueError unless this is the state of `SinglePaper` with d inputs."""
-    P, D, n = len(spec.sigma2), spec.D, state["waiting"]
-    checks.need(P * D * d <= MOST_FREQUENCIES, f"it has {P * D * d} frequencies")
-    for part, size in (("inputs", d), ("labels", 1)):
-        for name in Scale.FIELDS:
-            checks.array(name, state[part][name], (size,))
-    for name, shape in {"theta": (P, 2 * D), "lam": (P, 2 * D), "L": (P,), "q": (P,)}.items():
-        checks.array(name, state["device"][name], shape)
-    checks.array("ys", state["ys"], (n,))
-    rows = state["rows"]
-    checks.need(isinstance(rows, np.ndarray) and rows.shape == (n, d), f"rows is not of shape {(n, d)}")
-    checks.finite_or_missing("rows", rows)  # inputs may be missing
-    for name in ("learnt", "waiting", "due"):
-        checks.tally(name, state[name])
-    checks.need(n < state["due"] <= WAITING, f"{n} samples wait")
-    mean, scale = float(state["y_mean"]), float(state["y_scale"])
-    checks.need(abs(mean) <= checks.LARGEST and 0 < scale <= checks.LARGEST, "its labels have no scale")
+def _restored(settings: Paper, keys: Sequence[Hashable], state: Mapping[str, Any]) -> SinglePaper:
+    made = SinglePaper(settings, keys)
+    made.restore(state)
+    return made
 
 
 def digest(key: Hashable, seed: int = 0) -> bytes:

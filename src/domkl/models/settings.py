@@ -8,8 +8,9 @@ A setting that a model does not have is refused, never ignored.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias, TypeVar
@@ -27,7 +28,7 @@ from ..exchange.message import Exchange
 from ..learning import hedge, kernels, losses
 from ..learning.first_order import Rates, check_step
 from ..learning.losses import Loss
-from ..learning.model import Model, ModelMaker
+from ..learning.model import Model
 from ..learning.paper import Algorithm
 
 #: The most parameters of `Auto`: time and memory grow with the square, 20,000 take about 2 GB a learner.
@@ -131,9 +132,80 @@ S = TypeVar("S", bound="Settings")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Settings:
-    """What the settings of all models here have in common: they are equal if they are written alike."""
+    """What the settings of all models have in common: they are equal if they are written alike."""
 
     kind: ClassVar[str]
+    has_engines: ClassVar[bool] = False  # whether a simulation may choose what computes it
+    spreads: ClassVar[bool] = False  # over the ranks of MPI
+    can_go_on: ClassVar[bool] = False  # whether learners can be kept after a simulation
+    takes_raw: ClassVar[bool] = True  # inputs of any scale, NaN where one is missing
+    has_targets: ClassVar[bool] = True  # whether it can predict several
+    precision: ClassVar[str] = "float64"  # that a device computes in, unless told otherwise
+    needs_name: ClassVar[bool] = False  # whether a device must know what its neighbours call it
+    has_kernels: ClassVar[bool] = False  # whether weights are of kernels, with rates of their own
+    has_rates: ClassVar[bool] = False  # which may depend on the stream's length
+    predicts_log_odds: ClassVar[bool] = False  # of classes, and not a score in [-1, 1]
+    passes: ClassVar[int] = 1  # how often it goes through a table, unless told otherwise
+    #: Settings that are tables of their own.
+    TABLES: ClassVar[dict[str, type]] = {}
+
+    @property
+    def loss(self) -> Any:
+        """Its loss, or the name of it."""
+        return "squared"
+
+    @property
+    def start(self) -> float:
+        """What is predicted before the first label."""
+        return 0.0
+
+    @property
+    def inputs(self) -> int | None:
+        """How many inputs a sample has, where the settings tell."""
+        return None
+
+    @property
+    def targets(self) -> int:
+        """How many targets there are, unless told otherwise."""
+        return 1
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one thread is as fast as two."""
+        return False
+
+    @property
+    def loss_function(self) -> Loss:
+        """The loss as an object."""
+        return losses.squared()
+
+    def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = PLAIN) -> Model:
+        """J rows for samples of d inputs and m targets."""
+        raise NotImplementedError
+
+    def make_single(self, keys: Sequence[Hashable], dtype: Float, m: int = 1) -> Model:
+        """One device without neighbours, whose inputs are known by these keys, and may have any scale."""
+        return self.make(1, len(keys), dtype, m)
+
+    def make_network(self, graph: Graph, d: int, T: int, how: Any, m: int) -> Any:
+        """A network that is computed by blocks of rounds, a `simulator.driver.Stepper`; None where it is
+        computed round by round, through the contract of a model."""
+        return None
+
+    def check_single(self) -> None:
+        """Refuse what one device without neighbours cannot do."""
+
+    def check_state(self, rows: Mapping[str, Any], d: int, degrees: npt.ArrayLike = ()) -> None:
+        """Raise ValueError unless a state of rows can be of d inputs and, where these are given, of learners
+        with so many neighbours; `restore` checks the rest."""
+
+    def handed(self, rows: Any, names: tuple[str, ...]) -> Any:
+        """What a row has learnt, and no sample: a `models.handed.HandedModel`."""
+        raise InputError("the model is one of your own; expected domkl.Auto or domkl.Paper to hand over")
+
+    def weight_names(self) -> list[str]:
+        """What its weights belong to; nothing where these have no names."""
+        return []
 
     def __repr__(self) -> str:
         texts = []
@@ -216,19 +288,15 @@ class Auto(Settings):
     """
 
     kind: ClassVar[str] = "auto"
-    has_engines: ClassVar[bool] = True  # whether a simulation may choose what computes it
-    can_go_on: ClassVar[bool] = True  # whether learners can be kept after a simulation
-    takes_raw: ClassVar[bool] = True  # inputs of any scale, NaN where one is missing
-    precision: ClassVar[str] = "float32"  # that a device computes in, unless told otherwise
-    needs_name: ClassVar[bool] = True  # whether a device must know what its neighbours call it
-    has_kernels: ClassVar[bool] = False  # whether weights are of kernels, with rates of their own
-    has_rates: ClassVar[bool] = False  # which may depend on the stream's length
-    predicts_log_odds: ClassVar[bool] = False  # of classes, and not a score in [-1, 1]
+    has_engines: ClassVar[bool] = True
+    can_go_on: ClassVar[bool] = True
+    precision: ClassVar[str] = "float32"
+    needs_name: ClassVar[bool] = True
     LOSSES: ClassVar[tuple[str, ...]] = ("squared", "logistic", "classes")
     #: Settings that each learner may choose for itself.
     OWN: ClassVar[tuple[str, ...]] = ("outliers", "bounds")
-    #: Settings that are tables of their own.
-    TABLES: ClassVar[dict[str, type]] = {}
+    #: Parameters below which one thread is as fast as two, and takes two thirds of their time.
+    SMALL: ClassVar[int] = 600
 
     size: int = 1000
     loss: str = "squared"
@@ -248,8 +316,11 @@ class Auto(Settings):
         object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, self._loss()))
 
     @property
+    def is_small(self) -> bool:
+        return self.size < self.SMALL
+
+    @property
     def loss_function(self) -> Loss:
-        """The loss as an object."""
         return self._loss()._replace(bounds=self.bounds)
 
     def _loss(self) -> Loss:
@@ -269,16 +340,29 @@ class Auto(Settings):
         made.identity, made.must_match = f"{alike} {d} {m} {np.dtype(dtype)}", ALIKE
         return made
 
-    def check_sizes(self, rows: Mapping[str, Any]) -> None:
-        """Raise ValueError unless a state's arrays are as large as it says; `restore` checks the rest."""
-        d, (m, K) = rows["inputs"], rows["consensus"]["theta"].shape[-2:]
+    def check_state(self, rows: Mapping[str, Any], d: int, degrees: npt.ArrayLike = ()) -> None:
+        m, K = rows["consensus"]["theta"].shape[-2:]
         checks.need(type(rows["targets"]) is int and rows["targets"] == m > 0, f"it has {m} targets")
-        good = type(d) is int and self.check_inputs(d) == rows["scale"]["mean"].shape[-1]
-        checks.need(good, f"it has {d} inputs")
+        good = rows["inputs"] == self.check_inputs(d) == rows["scale"]["mean"].shape[-1]
+        checks.need(good, f"{d} inputs are {checks.short(rows['inputs'])}")
         checks.need(self.size - 1 <= K <= self.size, f"size is {self.size} with {K} parameters")
+        is_same = not np.size(degrees) or np.array_equal(rows["consensus"]["degree"], degrees)
+        checks.need(is_same, "it is of another network")
+
+    def handed(self, rows: Any, names: tuple[str, ...]) -> Any:
+        from .handed import HandedAuto
+
+        rows = copy.deepcopy(rows)
+        rows.drop_samples()
+        return HandedAuto(self, rows.state(), names=names)
+
+    def handed_sign(self, rows: Any, names: tuple[str, ...], k: int) -> Any:
+        """The same of two classes, of which k is 1 and the other -1."""
+        rows = copy.deepcopy(rows)
+        rows.keep_sign(k)
+        return dataclasses.replace(self, loss="logistic").handed(rows, names)
 
     def weight_names(self) -> list[str]:
-        """What its weights belong to: experts."""
         from ..learning.auto import EXPERT_NAMES
 
         return list(EXPERT_NAMES)
@@ -287,13 +371,6 @@ class Auto(Settings):
     def check_inputs(d: int) -> int:
         """`d` itself if a sample may have so many inputs."""
         return checks.count("the number of inputs", d, most=MOST_INPUTS)
-
-    @staticmethod
-    def handed_class() -> type[Any]:
-        """What a taught model is in a file."""
-        from .handed import HandedAuto
-
-        return HandedAuto
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -311,19 +388,19 @@ class Paper(Settings):
     step : the local step: "first" (the paper's) or "newton", which keeps every past loss: O((2D)^2) a kernel,
         the same message; `rates.eta` is then the ridge on the whole of the past.
     memory : with step="newton", about how many past samples count; all of them by default.
-    outliers : with step="newton", "bound" bounds labels as in `Auto`, and computes in NumPy; or "keep".
     bounds : the lowest and the highest possible target; others are refused. By default none is.
     """
 
     kind: ClassVar[str] = "paper"
     has_engines: ClassVar[bool] = True
-    can_go_on: ClassVar[bool] = False
+    spreads: ClassVar[bool] = True
     takes_raw: ClassVar[bool] = False
-    precision: ClassVar[str] = "float64"
+    has_targets: ClassVar[bool] = False
     TABLES: ClassVar[dict[str, type]] = {"kernels": KernelSpec, "rates": RateSpec}
     has_kernels: ClassVar[bool] = True
     has_rates: ClassVar[bool] = True
     predicts_log_odds: ClassVar[bool] = True
+    passes: ClassVar[int] = 5  # its step is small: once through a table is not enough
 
     kernels: npt.ArrayLike | KernelSpec | None = None
     rates: Rates | RateSpec | None = None
@@ -333,7 +410,6 @@ class Paper(Settings):
     hedge: str = "neighbours"
     step: str = "first"
     memory: float | None = None
-    outliers: str = "keep"
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -348,19 +424,9 @@ class Paper(Settings):
         object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, self._loss()))
         hedge.rule(self.hedge)
         check_step(self.step, self.memory)
-        self._check_outliers()
-
-    def _check_outliers(self) -> None:
-        checks.one_of("outliers", self.outliers, ("bound", "keep"))
-        if self.outliers == "bound" and (self.step != "newton" or self.loss_function.classifies):
-            raise InputError(
-                "outliers is 'bound'; expected step='newton' and targets that are no classes with it; "
-                "leave outliers out"
-            )
 
     @property
     def loss_function(self) -> Loss:
-        """The loss as an object."""
         loss = self._loss()
         return loss if self.bounds is None else loss._replace(bounds=self.bounds)
 
@@ -395,25 +461,30 @@ class Paper(Settings):
         return PaperRow(self, d, means.engine, dtype, means.exchange)
 
     def make_network(self, graph: Graph, d: int, T: int, how: Any, m: int) -> Any:
-        """A whole network, which an engine computes by blocks of rounds: a `simulator.driver.Stepper`."""
         from .paper_network import PaperNetwork
 
         self.refuse_targets(m)
         return PaperNetwork(self, graph, d, T, how)
 
-    @staticmethod
-    def single_class() -> type[Any]:
-        """One device that grows inputs and scales them: a `faces.Single`."""
+    def make_single(self, keys: Sequence[Hashable], dtype: Float, m: int = 1) -> Model:
         from .paper_single import SinglePaper
 
-        return SinglePaper
+        self.refuse_targets(m)
+        return SinglePaper(self, keys)
 
-    @staticmethod
-    def handed_class() -> type[Any]:
-        """What a taught model is in a file."""
-        from .handed import HandedPaper
+    def check_single(self) -> None:
+        from .paper_single import check
 
-        return HandedPaper
+        check(self)
+
+    def check_state(self, rows: Mapping[str, Any], d: int, degrees: npt.ArrayLike = ()) -> None:
+        form, spec = rows["theta"].shape, self.kernels or KernelSpec()
+        good = isinstance(spec, KernelSpec) and form == (len(spec.sigma2), 2 * spec.D)
+        checks.need(good, f"theta has shape {form}")
+        checks.need(rows["rows"].shape[-1] == d, f"it has no {d} inputs")
+
+    def handed(self, rows: Any, names: tuple[str, ...]) -> Any:
+        return rows.handed(names)
 
     @staticmethod
     def refuse_targets(m: int) -> None:
@@ -423,18 +494,15 @@ class Paper(Settings):
 
     @property
     def inputs(self) -> int | None:
-        """How many inputs a sample has, where given frequencies tell."""
         return self.kernels.shape[2] if isinstance(self.kernels, np.ndarray) else None
 
     def weight_names(self) -> list[str]:
-        """What its weights belong to: kernels by their widths; none where these are not known."""
         spec = KernelSpec() if self.kernels is None else self.kernels
         return [f"σ² = {number(each)}" for each in spec.sigma2] if isinstance(spec, KernelSpec) else []
 
     def algorithm(self, T: int) -> Algorithm:
         """How learners step on a stream of T rounds."""
-        how = self.hedge, self.step, self.memory, self.outliers == "bound"
-        return Algorithm(self.rates_at(T), self.loss_function, *how)
+        return Algorithm(self.rates_at(T), self.loss_function, self.hedge, self.step, self.memory)
 
     def rates_at(self, T: int) -> Rates:
         """The rates for a stream of T rounds (0 where its length is unknown)."""
@@ -443,35 +511,53 @@ class Paper(Settings):
         return (self.rates or RateSpec()).at(T)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Own(Settings):
+    """Settings of a model of the user's own: an object with a method `make`, for J, d, dtype and m.
+
+    Whatever else it says counts; what it does not say is as in `Settings`.
+    """
+
+    given: Any
+
+    def __getattribute__(self, name: str) -> Any:
+        given = object.__getattribute__(self, "given") if name in TOLD else None
+        return getattr(given, name) if hasattr(given, name) else object.__getattribute__(self, name)
+
+    def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = PLAIN) -> Model:
+        made: Model
+        if self.has_engines:
+            made = self.given.make(J, d, dtype, m, means)
+        else:
+            engines.refuse_choice(means.engine)
+            made = self.given.make(J, d, dtype, m)
+        return made
+
+    @property
+    def table(self) -> dict[str, Any]:
+        return {"kind": type(self.given).__name__}
+
+    def __repr__(self) -> str:
+        return repr(self.given)
+
+
+#: What an object may say of its model.
+TOLD = {name for name in vars(Settings) if not name.startswith("_")} - {"make"}
 #: Settings of the models here.
 ModelSettings: TypeAlias = "Auto | Paper"
 #: What files and the command line call them.
 KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
 
 
-def check_model(model: Any) -> Any:
-    """`model` itself if it is a model's settings: `Auto`, `Paper`, or an object that makes a model's rows."""
-    if callable(getattr(model, "make", None)) and not isinstance(model, type):
+def as_settings(model: Any) -> Settings:
+    """Settings as they are, and an object that makes rows of a model as `Own`."""
+    if isinstance(model, Settings):
         return model
+    if callable(getattr(model, "make", None)) and not isinstance(model, type):
+        return Own(given=model)
     raise InputError(
         f"model is {checks.short(model)}; expected domkl.Auto(...) or domkl.Paper(...); write one of them"
     )
-
-
-def make_rows(
-    settings: ModelMaker,
-    J: int,
-    d: int,
-    dtype: Float,
-    m: int = 1,
-    means: Means = PLAIN,
-) -> Model:
-    """J rows of any model; one that has engines is told by what means."""
-    make: Callable[..., Model] = settings.make
-    if getattr(settings, "has_engines", False):
-        return make(J, d, dtype, m, means)
-    engines.refuse_choice(means.engine)
-    return make(J, d, dtype, m)
 
 
 def _plain(value: Any) -> Any:
@@ -503,6 +589,5 @@ def weight_names(model: Any, count: int | None = None) -> list[str]:
     >>> weight_names(Auto())[:3], weight_names(Paper())[0], weight_names(None, count=2)
     (['common', 'alone', 'own'], 'σ² = 0.0001', ['kernel 1', 'kernel 2'])
     """
-    named = getattr(model, "weight_names", None)
-    names: list[str] = [] if named is None else named()
+    names = [] if model is None else as_settings(model).weight_names()
     return names if names and count in (None, len(names)) else [f"kernel {p + 1}" for p in range(count or 0)]

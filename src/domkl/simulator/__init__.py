@@ -19,16 +19,14 @@ from ..exchange.graph import GraphLike, as_graph
 from ..exchange.message import Exchange, as_exchange
 from ..learning.horizon import HorizonLike
 from ..learning.horizon import horizon as as_horizon
-from ..learning.model import ModelMaker, Watched
-from ..models.settings import Auto, ModelSettings, check_model
+from ..learning.model import Watched
+from ..models.settings import Auto, Settings, as_settings
 from . import ahead
 from .driver import Block, drive
 from .results import Progress, Run, RunOptions, Watch
 
 __all__ = ["Block", "Progress", "ProgressLines", "Run", "Watch", "Watched", "simulate"]
 
-#: Parameters of an `Auto` below which one thread is as fast as two, and takes two thirds of their time.
-SMALL = 600
 #: Seconds until the first line of progress, and between two.
 FIRST_LINE, LINE_EVERY = 2.0, 5.0
 
@@ -38,7 +36,7 @@ def simulate(
     y: npt.ArrayLike | None,
     graph: GraphLike,
     *,
-    model: ModelSettings | ModelMaker | None = None,
+    model: Any = None,
     delay: int | npt.ArrayLike = 0,
     exchange: Exchange | None = None,
     engine: str = "auto",
@@ -104,9 +102,9 @@ def simulate(
     >>> bool(run.mse.max() < 0.05 * y.var())
     True
     """
-    model = check_model(Auto() if model is None else model)
+    settings = as_settings(Auto() if model is None else model)
     _check_ahead(horizon, times=times, future=future or None, levels=levels or None, least=least, most=most)
-    if not getattr(model, "has_engines", False):
+    if not settings.has_engines:
         engines.refuse_choice(engine, threads)
     is_own = delay is not None and np.ndim(delay) > 0
     how = RunOptions(
@@ -115,7 +113,7 @@ def simulate(
         keep_state,
         as_exchange(exchange),
         engine,
-        checks.count("threads", _threads(model) if threads is None else threads),
+        checks.count("threads", _threads(settings) if threads is None else threads),
         checks.float_type(dtype),
         _check_progress(progress),
         keep_model,
@@ -124,16 +122,16 @@ def simulate(
     )
     if is_own and (y is None or horizon is not None):
         raise InputError("delay is given for each label; expected X and y as arrays, and no horizon")
-    if keep_model and not (getattr(model, "can_go_on", False) and how.exchange.is_plain):
+    if keep_model and not (settings.can_go_on and how.exchange.is_plain):
         raise InputError(
             "keep_model is given; expected model=domkl.Auto(...), with messages as they are; leave it out"
         )
     if horizon is None:
-        return drive(model, X, y, graph, how)
+        return drive(settings, X, y, graph, how)
     leads = as_horizon(horizon)
     streams = ahead.readings(cast(npt.ArrayLike, X), cast(npt.ArrayLike, y), times, leads, future)
     network = as_graph(graph, len(streams.X))
-    return ahead.drive(model, streams, leads, network, how, ahead.Limits(least, most), levels)
+    return ahead.drive(settings, streams, leads, network, how, ahead.Limits(least, most), levels)
 
 
 def _check_ahead(horizon: HorizonLike | None, **given: Any) -> None:
@@ -145,9 +143,9 @@ def _check_ahead(horizon: HorizonLike | None, **given: Any) -> None:
             )
 
 
-def _threads(model: ModelSettings | ModelMaker) -> int:
+def _threads(settings: Settings) -> int:
     """How many are worth their while: products of small matrices end before a second thread has begun."""
-    return 1 if getattr(model, "size", SMALL) < SMALL else os.cpu_count() or 1
+    return 1 if settings.is_small else os.cpu_count() or 1
 
 
 def _check_progress(progress: Progress | bool | None) -> Progress | None:

@@ -141,7 +141,7 @@ class AheadRows:
         checks.need(len(state["devices"]) == J, "it has other devices")
         for name in ("y_hat", "alone"):
             checks.need(state[name].shape == (J, H) and state[name].dtype == np.float64, f"{name} is odd")
-        self.settings.check_sizes(state["rows"])
+        self.settings.check_state(state["rows"], self.devices[0].inputs)
         checks.need(state["rows"]["inputs"] == self.devices[0].inputs, "it has other inputs")
         self.rows.restore(state["rows"])
         self.network.restore(state["network"])

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -23,8 +22,8 @@ from ..engines.base import Sums
 from ..exchange.graph import Graph, GraphLike, as_graph
 from ..exchange.network import Network
 from ..learning import losses
-from ..learning.model import Around, Model, ModelMaker, Predictions, Watched
-from ..models.settings import PLAIN, Means, make_rows
+from ..learning.model import Around, Model, Predictions, Watched
+from ..models.settings import PLAIN, Means, Settings, as_settings
 from .results import STOP, Final, Run, RunOptions
 
 #: A block of rounds: X (J, B, d) and y (J, B), or (J, B, m) of m targets.
@@ -81,26 +80,31 @@ class Stepper(Protocol):
         """Numbers and bytes that were sent to a neighbour in each of T rounds, on average."""
 
 
-def drive(model: Any, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
+def drive(model: Settings, X: Any, y: Any, graph: GraphLike, how: RunOptions) -> Run:
     """Let a network learn a stream."""
-    by_blocks: Callable[..., Stepper] | None = getattr(model, "make_network", None)
-    make: Callable[..., Stepper] = by_blocks or partial(Rounds, model)
-    if how.delays is not None:
-        from .late import LateRounds, as_delays
-
-        whole = as_delays(how.delays, np.shape(y)[:2])
-        by_blocks, make = None, partial(LateRounds, model, whole)
     # A model that takes raw inputs measures them before it rounds them.
-    dtype = np.float64 if getattr(model, "takes_raw", True) else how.dtype
-    with engines.guard(how.engine if by_blocks else "auto"):
-        if getattr(model, "loss", None) == "classes" and y is not None and np.ndim(y) == 2:
+    dtype = np.float64 if model.takes_raw else how.dtype
+    with engines.guard(how.engine if model.spreads else "auto"):
+        if model.loss == "classes" and y is not None and np.ndim(y) == 2:
             labels = checks.finite("y", checks.floats("y", y))
             y = losses.one_hot(labels, int(labels.max(initial=0)) + 1)
         blocks, (J, T, d), targets = open_stream(X, y, dtype, how.delay)
-        network = as_graph(graph, J)
-        steps = make(network, d, T, how, math.prod(targets))
+        network, m = as_graph(graph, J), math.prod(targets)
+        steps = _stepper(model, network, (d, T, m), how, np.shape(y)[:2])
         y_hat, path = _go_through(steps, blocks, (J, T, d), targets, how)
         return _run(steps, network, y_hat, path, how.every, targets)
+
+
+def _stepper(
+    model: Settings, network: Graph, sizes: tuple[int, int, int], how: RunOptions, rows: tuple[int, ...]
+) -> Stepper:
+    """What goes through the stream."""
+    d, T, m = sizes
+    if how.delays is not None:
+        from .late import LateRounds, as_delays
+
+        return LateRounds(model, as_delays(how.delays, (rows[0], rows[1])), network, d, T, how, m)
+    return model.make_network(network, d, T, how, m) or Rounds(model, network, d, T, how, m)
 
 
 def _go_through(
@@ -166,16 +170,11 @@ def _run(steps: Stepper, graph: Graph, y_hat: Array, path: list[Array], every: i
 
 
 def connected(
-    settings: ModelMaker,
-    d: int,
-    network: Network,
-    dtype: Float,
-    m: int = 1,
-    means: Means = PLAIN,
+    settings: Any, d: int, network: Network, dtype: Float, m: int = 1, means: Means = PLAIN
 ) -> Model:
     """A model with a row for each learner of a graph."""
     graph, near = network.graph, network.neighbours
-    made = make_rows(settings, graph.J, d, dtype, m, means)
+    made = as_settings(settings).make(graph.J, d, dtype, m, means)
     names = [[graph.names[i] for i in others] for others in graph.neighbours]
     made.connect(Around(graph.names, names, near.weight, near.deg))
     return made
@@ -184,7 +183,7 @@ def connected(
 class Rounds:
     """Any model, round by round through its contract; samples wait for labels that come late."""
 
-    def __init__(self, settings: ModelMaker, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
+    def __init__(self, settings: Any, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
         self.settings, self.how, self.network = settings, how, Network(graph, how.exchange)
         means = Means(how.engine, how.threads, how.exchange)
         self.model = connected(settings, d, self.network, how.dtype, m, means)

@@ -12,7 +12,7 @@ from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
 from ..exchange.graph import Graph
-from ..learning.model import ModelMaker
+from ..models.settings import Settings
 from .driver import Rounds
 from .results import RunOptions
 
@@ -46,9 +46,9 @@ class LateRounds(Rounds):
     """
 
     def __init__(
-        self, settings: ModelMaker, delays: Array, graph: Graph, d: int, T: int, how: RunOptions, m: int
+        self, settings: Settings, delays: Array, graph: Graph, d: int, T: int, how: RunOptions, m: int
     ) -> None:
-        if not getattr(settings, "can_go_on", False):
+        if not settings.can_go_on:
             raise InputError(
                 "delay has a number for each label and the model is not Auto; expected domkl.Auto(...), or "
                 "one delay for all; choose one"

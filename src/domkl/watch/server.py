@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
 
 from ..base.errors import Error, InputError
-from ..base.hosts import is_loopback
+from ..base.places import is_loopback
 from .access import JSON, Access, Answer, Rate, Request, Route, document, encoded, refusal
 from .feed import FeedLike
 

@@ -5,21 +5,8 @@ from __future__ import annotations
 from .base import Counts, Hub, MemoryTransport, Transport, TransportSettings
 from .names import LOST, OPERATOR, STATE, check_name, sender_of, topic
 
-__all__ = [
-    "LOST",
-    "OPERATOR",
-    "STATE",
-    "Counts",
-    "Hub",
-    "MemoryTransport",
-    "Transport",
-    "TransportSettings",
-    "check",
-    "check_name",
-    "make",
-    "sender_of",
-    "topic",
-]
+__all__ = ["LOST", "OPERATOR", "STATE", "Counts", "Hub", "MemoryTransport", "Transport"]
+__all__ += ["TransportSettings", "check", "check_name", "make", "sender_of", "topic"]
 
 
 def check(settings: TransportSettings) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from ...base.checks import short
 from ...base.errors import InputError
 from ...base.extras import need
-from ...base.hosts import is_loopback
+from ...base.places import is_loopback
 from ...base.secret import HIDDEN, Secret, plain
 from .base import TransportSettings
 

@@ -28,7 +28,7 @@ from ...base import budget, checks
 from ...base.budget import Spent
 from ...base.errors import DataError, InputError
 from ...base.extras import need
-from ...base.paths import near_file
+from ...base.places import near_file
 from ..columns import Columns
 from . import queries
 from .rows import Fault, Faults, Raw, flattened, from_rows, quickened, without
@@ -195,7 +195,7 @@ def read_json(name: str, text: str, columns: Columns, max_rows: int | None = Non
     if not text.strip():
         return Raw(name, {}, [], problems=(("the file is empty", "expected JSON"),), format="JSON")
     if _is_lines(text):
-        return _lines(name, text, columns, max_rows)
+        return read_lines(name, text, columns, max_rows)
     try:
         whole = json.loads(text)
     except _BAD as error:
@@ -213,7 +213,8 @@ def _is_lines(text: str) -> bool:
         return first.lstrip().startswith("{") and "\n{" in rest.replace("\n ", "")  # a bad first line
 
 
-def _lines(name: str, text: str, columns: Columns, max_rows: int | None) -> Raw:
+def read_lines(name: str, text: str, columns: Columns, max_rows: int | None) -> Raw:
+    """Rows from JSON lines, also from a single one."""
     faults, spent = Faults(), Spent(name)
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
@@ -359,10 +360,14 @@ def parquet(name: str, data: bytes, max_rows: int | None = None) -> Raw:
     arrow, reader = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
     spent, batches, left = Spent(name), [], max_rows
     try:
-        file = reader.ParquetFile(io.BytesIO(data))
+        schema = reader.ParquetFile(io.BytesIO(data)).schema
+        leaves = (schema.column(i) for i in range(len(schema)))
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        file = reader.ParquetFile(io.BytesIO(data), read_dictionary=texts)  # each text once, until counted
         for batch in file.iter_batches(PARQUET_ROWS):  # a few bytes may stand for a million equal cells
-            spent.table(batch.num_rows, batch.num_columns)
-            spent.size(batch.nbytes)
+            cells = [leaf for column in batch.columns for leaf in _leaves(column)]
+            spent.table(batch.num_rows, max(len(cells), sum(map(len, cells)) // max(1, batch.num_rows)))
+            spent.size(sum(map(_unpacked, cells)))
             batches.append(batch if left is None else batch.slice(0, left))
             left = None if left is None else left - batch.num_rows
             if left is not None and left <= 0:
@@ -372,6 +377,28 @@ def parquet(name: str, data: bytes, max_rows: int | None = None) -> Raw:
     except (arrow.ArrowException, OSError, UnicodeError) as error:
         fact = next(iter(str(error).splitlines()), type(error).__name__)
         raise DataError(f"{name}: not a Parquet file ({fact}); export the table again") from None
+
+
+def _leaves(cells: Any) -> list[Any]:
+    """The arrays of plain cells in one of Arrow's, whose lists and objects become columns."""
+    arrow = need("pyarrow", "parquet")
+    if isinstance(cells, arrow.StructArray):
+        return [leaf for part in cells.flatten() for leaf in _leaves(part)]
+    if isinstance(cells, arrow.ListArray | arrow.LargeListArray | arrow.FixedSizeListArray):
+        return _leaves(cells.flatten())
+    return [cells]
+
+
+def _unpacked(cells: Any) -> int:
+    """Bytes of plain cells, where a text counts as often as it is there."""
+    arrow, compute = need("pyarrow", "parquet"), need("pyarrow.compute", "parquet")
+    if not isinstance(cells, arrow.DictionaryArray):
+        return int(cells.nbytes)
+    try:
+        sizes = compute.binary_length(cells.dictionary)
+    except arrow.ArrowNotImplementedError:  # no texts
+        return int(cells.indices.nbytes)
+    return compute.sum(sizes.take(cells.indices)).as_py() or 0
 
 
 def _arrow(name: str, table: Any, max_rows: int | None, what: str) -> Raw:
@@ -397,6 +424,8 @@ def _objects(column: Any) -> Sequence[Any]:
     if str(column.type).startswith("timestamp[ns"):  # finer than Python has
         whole = need("pyarrow", "parquet").timestamp("us", column.type.tz)
         column = column.cast(whole, safe=False)
+    if str(column.type).startswith("dictionary"):
+        column = column.cast(column.type.value_type)
     try:
         return column.to_pylist()  # type: ignore[no-any-return]
     except (OverflowError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sqlite3
 import sys
 import time
@@ -25,11 +26,20 @@ LONGEST, STEPS = 2**20, 100_000
 #: A server that vanishes while it is asked is given up after a minute; by default, after two hours.
 KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 POSTGRES = ("postgresql://", "postgres://")
+#: Other spellings of an address, which may hold a password, too: no file is called so.
+_ADDRESS = re.compile(r"postgres\w*[+:]|\w[\w+.-]+://", re.IGNORECASE)
 
 
 def is_database(source: str) -> bool:
-    """Whether a source is a database's address."""
-    return source.startswith((SQLITE, *POSTGRES))
+    """Whether a source is a database's address; refuses what is neither that nor a file."""
+    if source.startswith((SQLITE, *POSTGRES)):
+        return True
+    if _ADDRESS.match(source):
+        raise InputError(
+            "an address is given that is neither a file's nor a database's; expected a file, sqlite:FILE or "
+            "postgresql://user@host:port/name; write one of these"
+        )
+    return False
 
 
 def name_of(source: str) -> str:

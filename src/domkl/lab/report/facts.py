@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -120,90 +119,66 @@ def _kernels(outcome: Outcome) -> Document | None:
     return {**used.table["kernels"], "fingerprint": outcome.fingerprint}
 
 
+def _errors(outcome: Outcome, learners: list[int]) -> Document:
+    """Means over some learners; `best_kernel` is the one kernel that is best for all of them together."""
+    run, loss = outcome.run, _loss(outcome)
+    right = run.y_hat[learners] * _labels(outcome)[learners] > 0  # a score of 0 is not right
+
+    def squared(values: Array) -> float | None:
+        return plain(outcome.scale * values[learners].mean())
+
+    kernels = run.kernel_mse[learners].mean(0)
+    p = int(np.where(np.isfinite(kernels), kernels, np.inf).argmin())
+    best = (
+        {"sigma2": float(outcome.sigma2[p]), "mse": plain(outcome.scale * kernels[p])}
+        if outcome.sigma2
+        else None
+    )
+    return {
+        "mse": squared(run.mse),
+        "rmse": plain(np.sqrt(outcome.scale * run.mse[learners].mean())),
+        "cv": squared(run.cv),
+        "accuracy": plain(right.mean()) if loss.classifies else None,
+        "mse_alone": squared(outcome.mse_alone),
+        "rmse_alone": plain(np.sqrt(outcome.scale * outcome.mse_alone[learners].mean())),
+        "omkl_mse": squared(outcome.central_mse),
+        "baselines": {name: squared(mse) for name, mse in outcome.baselines.items()},
+        "best_kernel": None if best is None else {**best, "mse": plain(outcome.scale * kernels[p])},
+    }
+
+
 def _learner(outcome: Outcome, j: int) -> Document:
     run, names = outcome.run, names_of(outcome)
-    return {
-        "name": names[j],
-        "neighbours": [names[i] for i in outcome.graph.neighbours[j]],
-        "mse": _squared(outcome, run.mse[j]),
-        "rmse": _rmse(outcome, run.mse[j]),
-        "cv": _squared(outcome, run.cv[j]),
-        "accuracy": _accuracy(outcome, [j]),
-        "mse_alone": _squared(outcome, outcome.mse_alone[j]),
-        "rmse_alone": _rmse(outcome, outcome.mse_alone[j]),
-        "omkl_mse": _squared(outcome, outcome.central_mse[j]),
-        "baselines": {name: _squared(outcome, mse[j]) for name, mse in outcome.baselines.items()},
-        "best_kernel": _best(outcome, run.kernel_mse[j]) if outcome.sigma2 else None,
-        "top_kernels": [_weighted(outcome, j, p) for p in _largest(run.q[j])] if outcome.sigma2 else [],
-    }
+    largest = np.argsort(-run.q[j], kind="stable")[: TOP if outcome.sigma2 else 0]
+    top = [
+        {
+            "sigma2": float(outcome.sigma2[p]),
+            "weight": plain(run.q[j, p]),
+            "mse": plain(outcome.scale * run.kernel_mse[j, p]),
+        }
+        for p in largest
+    ]
+    near = [names[i] for i in outcome.graph.neighbours[j]]
+    return {"name": names[j], "neighbours": near, **_errors(outcome, [j]), "top_kernels": top}
 
 
 def _network(outcome: Outcome) -> Document:
-    """Means over the learners; `best_kernel` is the one kernel that is best for all together."""
-    run, has_kernels = outcome.run, bool(outcome.sigma2)
-    return {
-        "mse": _squared(outcome, run.mse.mean()),
-        "rmse": _rmse(outcome, run.mse.mean()),
-        "cv": _squared(outcome, run.cv.mean()),
-        "accuracy": _accuracy(outcome, list(range(outcome.graph.J))),
-        "unused": unused(run.trust),
-        "mse_alone": _squared(outcome, outcome.mse_alone.mean()),
-        "rmse_alone": _rmse(outcome, outcome.mse_alone.mean()),
-        "omkl_mse": _squared(outcome, outcome.central_mse.mean()),
-        "baselines": {name: _squared(outcome, mse.mean()) for name, mse in outcome.baselines.items()},
-        "best_kernel": _best(outcome, run.kernel_mse.mean(0)) if has_kernels else None,
-        "best_kernels_mse": _squared(outcome, run.kernel_mse.min(1).mean()) if has_kernels else None,
-    }
+    known = _errors(outcome, list(range(outcome.graph.J)))
+    best = plain(outcome.scale * outcome.run.kernel_mse.min(1).mean()) if outcome.sigma2 else None
+    return {**known, "best_kernels_mse": best, "unused": unused(outcome.run.trust)}
 
 
 def _single_kernels(outcome: Outcome) -> list[Document]:
-    if not outcome.sigma2:
-        return []
     mse, cv, q = (a.mean(0) for a in (outcome.run.kernel_mse, outcome.run.kernel_cv, outcome.run.q))
     return [
         {
             "sigma2": float(s),
-            "mse": _squared(outcome, mse[p]),
-            "cv": _squared(outcome, cv[p]),
+            "mse": plain(outcome.scale * mse[p]),
+            "cv": plain(outcome.scale * cv[p]),
             "weight": plain(q[p]),
         }
         for p, s in enumerate(outcome.sigma2)
     ]
-
-
-def _squared(outcome: Outcome, mse: float) -> float | None:
-    """A squared error of the learners' scale in the unit squared."""
-    return plain(outcome.scale * mse)
-
-
-def _rmse(outcome: Outcome, mse: float) -> float | None:
-    return plain(np.sqrt(outcome.scale * mse))
-
-
-def _accuracy(outcome: Outcome, learners: list[int]) -> float | None:
-    """Share of right signs where labels are classes, else None; a score of 0 is not right."""
-    if not _loss(outcome).classifies:
-        return None
-    right = outcome.run.y_hat[learners] * _labels(outcome)[learners] > 0
-    return plain(right.mean())
-
-
-def _best(outcome: Outcome, mse: Array) -> Document:
-    p = int(np.where(np.isfinite(mse), mse, np.inf).argmin())
-    return {"sigma2": float(outcome.sigma2[p]), "mse": _squared(outcome, mse[p])}
-
-
-def _largest(q: Array) -> list[int]:
-    return [int(p) for p in np.argsort(-q, kind="stable")[:TOP]]
-
-
-def _weighted(outcome: Outcome, j: int, p: int) -> Document:
-    run = outcome.run
-    return {
-        "sigma2": float(outcome.sigma2[p]),
-        "weight": plain(run.q[j, p]),
-        "mse": _squared(outcome, run.kernel_mse[j, p]),
-    }
 
 
 #: A kernel with less weight than this is not listed, unless it has the most.
@@ -234,11 +209,22 @@ class KernelRow(NamedTuple):
 
 def learner_columns(facts: Document) -> list[Column]:
     """One row for each learner, and the mean of the network."""
-    sources = _sources(facts)
-    best = _least_rows(sources)
-    squared = [_squared_column(facts, *one)._replace(best=best[one[0]]) for one in sources]
-    found = [*squared, _accuracy_column(facts) if has_classes(facts) else _rmse_column(facts)]
-    return [*found, _cv_column(facts)] if has_neighbours(facts) else found
+    sources, unit = _sources(facts), squared_unit(facts)
+    best, everyone = _least_rows(sources), (*facts["learners"], facts["network"])
+    found = []
+    for name, values, mean in sources:
+        *cells, last = column([*values, mean])
+        found.append(Column(name, "MSE", unit, cells, last, best[name]))
+    if has_classes(facts):
+        *cells, last = [percent(one["accuracy"]) for one in everyone]
+        found.append(Column("right", "", "", cells, last))
+    else:
+        *cells, last = column([one["rmse"] for one in everyone])
+        found.append(Column("RMSE", "", facts["unit"], cells, last))
+    if has_neighbours(facts):
+        *cells, last = column([one["cv"] for one in everyone])
+        found.append(Column("CV", "", unit, cells, last))
+    return found
 
 
 def _sources(facts: Document) -> list[tuple[str, list[float | None], float | None]]:
@@ -267,35 +253,14 @@ def _least_rows(
     """
     found: dict[str, set[int | str]] = {name: set() for name, _, _ in sources}
     known = [one for one in sources if one[0] != "best kernel"]
-    rows: list[tuple[int | str, list[float | None]]] = [("mean", [mean for _, _, mean in known])]
-    rows += [(j, [cells[j] for _, cells, _ in known]) for j in range(len(known[0][1]))]
-    for row, errors in rows:
-        finite = [error for error in errors if error is not None]
-        for (name, *_), error in zip(known, errors, strict=True):
-            if finite and error is not None and number(error) == number(min(finite)):
+    rows: list[int | str] = ["mean", *range(len(known[0][1]))]
+    for row in rows:
+        errors = {name: mean if row == "mean" else cells[row] for name, cells, mean in known}  # type: ignore[index]
+        least = min((error for error in errors.values() if error is not None), default=None)
+        for name, error in errors.items():
+            if error is not None and number(error) == number(least):
                 found[name].add(row)
     return {name: frozenset(places) for name, places in found.items()}
-
-
-def _squared_column(facts: Document, head: str, values: Sequence[float | None], mean: float | None) -> Column:
-    *cells, last = column([*values, mean])
-    return Column(head, "MSE", squared_unit(facts), cells, last)
-
-
-def _rmse_column(facts: Document) -> Column:
-    *cells, mean = column([one["rmse"] for one in (*facts["learners"], facts["network"])])
-    return Column("RMSE", "", facts["unit"], cells, mean)
-
-
-def _cv_column(facts: Document) -> Column:
-    everyone = (*facts["learners"], facts["network"])
-    *cells, mean = column([one["cv"] for one in everyone])
-    return Column("CV", "", squared_unit(facts), cells, mean)
-
-
-def _accuracy_column(facts: Document) -> Column:
-    *cells, mean = [percent(one["accuracy"]) for one in (*facts["learners"], facts["network"])]
-    return Column("right", "", "", cells, mean)
 
 
 def has_classes(facts: Document) -> bool:

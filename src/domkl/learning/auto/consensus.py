@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...base.errors import InputError
 from ...base.types import Array
 from ..fields import Concept, field
 from ..model import Pull
@@ -184,7 +185,10 @@ class Consensus(Concept):
         self.side[:] = pull * self.theta - self.lam
 
     def prove(self) -> None:
-        """Refuse a Q of a file that samples cannot have made."""
+        """Refuse a Q of a file that samples cannot have made, or whose ridge is not that of the edges."""
+        ridge = self.eta / (self.degree + 1) + self.rho * self.weight
+        if not np.allclose(self.tau, ridge, rtol=1e-4, atol=0):
+            raise InputError("Consensus.tau is not that of its edges; expected it to be; take another file")
         self.Q.prove(self.tau)
 
     def reweigh(self, weight: Array, degree: Array) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...base.errors import InputError
 from ...base.types import Array
 from ..fields import Concept, Field, field
 
@@ -113,5 +114,7 @@ class Memory(Concept):
         n = min((*np.shape(np.asarray(state.get("X"))), 0, 0)[1], self.size)
         X = self._checked(Field(f"J {n} d", missing=True, name="X"), state.get("X"))
         Y = self._checked(Field(f"J {n} m", missing=True, name="Y"), state.get("Y"))
-        W = self._checked(Field(f"J {n}", low=0.0, name="W"), state.get("W"))
+        W = self._checked(Field(f"J {n}", low=0.0, high=1.0, name="W"), state.get("W"))
+        if (np.isnan(Y).any(-1) & (W > 0)).any():
+            raise InputError("Memory.Y lacks labels that count; expected all; take another file")
         self._X[:, :n], self._Y[:, :n], self._W[:, :n], self._end[0] = X, Y, W, n

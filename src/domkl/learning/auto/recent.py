@@ -50,7 +50,7 @@ class Recent(Concept):
     S: Array = field("J k k", is_sum=True)
     s: Array = field("J m k")
     beta: Array = field("J m k")
-    variance: Array = field("J g", first=0.005, low=0.0)  # of the coefficients of each input or pair
+    variance: Array = field("J g", first=0.005, low=1e-9)  # of the coefficients of each input or pair
     noise: Array = field("J", first=0.02, low=0.0)
     age: npt.NDArray[Any] = field("J", "int64", low=0)
     level_age: npt.NDArray[Any] = field("J", "int64", low=0)

@@ -140,12 +140,12 @@ class Scale(Concept):
 
     usable: npt.NDArray[Any] = field("J d", "bool", low=0, high=1)  # inputs that vary
     mean: Array = field("J d")
-    deviation: Array = field("J d", first=1.0, low=1e-300)
+    deviation: Array = field("J d", first=1.0, low=1e-200)
     low: Array = field("J d")
-    span: Array = field("J d", first=1.0, low=1e-300)
+    span: Array = field("J d", first=1.0, low=1e-200)
     quantiles: Array = field("J q d")
     center: Array = field("J m")  # of the targets
-    width: Array = field("J m", first=1.0, low=1e-300)
+    width: Array = field("J m", first=1.0, low=1e-200)
     bottom: Array = field("J m")  # the range of the targets that the scale is of
     top: Array = field("J m")
     least: Array = field("J m", first=LARGEST)  # the range of the own targets
@@ -205,8 +205,8 @@ class Scale(Concept):
                 self.changed[row] = True
 
     def _rank(self, row: int, one: Summary) -> tuple[int, bool, bytes]:
-        """The highest summary of a device is kept: the newest, and of two that claim to be of as many samples,
-        one of which is a lie, the one that suits the own samples."""
+        """The highest summary of a device is kept: the newest, and of two of as many samples, one of which is
+        a lie, the one that suits the own samples."""
         own = self.own[row]
         return one.samples, own is None or self._suits(one.table()[2:], own), one.key()
 

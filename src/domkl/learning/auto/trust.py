@@ -16,8 +16,8 @@ class Trust(Concept):
     """A neighbour is used if its parameters predict the own last samples not much worse than others do.
 
     With l the squared errors of a neighbour's theta on the last `window` samples and s those of the standard,
-    the better of the alone function and the neighbour a quarter down their ranking (the best of many is lucky),
-    it is refused if
+    the better of the alone function and the neighbour a quarter down their ranking (the best of many was
+    lucky), it is refused if
 
         mean(l - most s) > clear standard errors of most s.
 

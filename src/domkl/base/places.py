@@ -1,11 +1,24 @@
-"""Names of files."""
+"""Names of machines and of files."""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
 import errno
+import ipaddress
 from pathlib import Path
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def near_file(path: str | Path) -> str:
