@@ -8,7 +8,6 @@ prediction beyond exchangeability). Without enough errors it is infinite.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,13 +34,6 @@ class Errors(Concept):
         """Add the error of one prediction of each stream (J,), NaN where it is not known."""
         self.misses[:, self.n % KEPT] = np.abs(miss)
         self.n += 1
-
-    def restore(self, misses: Any, n: Any) -> None:
-        """Go on from the fields of another; what no errors can be is refused."""
-        checks.tally("the count of errors", n)
-        found = np.array(misses)
-        checks.array("the last errors", np.nan_to_num(found, nan=0.0), self.misses.shape)
-        self.misses, self.n = np.abs(found), n
 
     def width(self, coverage: float) -> Array:
         """Half-width of the interval that holds the next label in `coverage` of all cases. (J,)"""
