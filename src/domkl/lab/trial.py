@@ -247,7 +247,9 @@ class Outcome:
     def bounds(self, coverage: float = COVERAGE) -> tuple[Array, Array]:
         """Bounds of the predictions in the data's unit, infinite where too few errors are known. (J, T)"""
         if coverage not in self._bounds:
-            self._bounds[coverage] = conformal.bounds(self.y_hat, self.y, coverage, self.split.delays)
+            self._bounds[coverage] = conformal.bounds(
+                self.y_hat, self.y, coverage, self.split.delays, self.split.X
+            )
         return self._bounds[coverage]
 
     @property
