@@ -88,7 +88,7 @@ class Widths(Concept):
     usual: Array = field("d")
     spread: Array = field("d", low=0.0)
     mean: Array = field("R")
-    variance: Array = field("R", low=0.0)
+    deviation: Array = field("R", low=0.0)
     whole: Array = field("R", low=0.0)  # the mean error
     score: Array = field("R 2")
     n: Array = field("R", low=0.0)
@@ -113,8 +113,8 @@ class Widths(Concept):
         """The error of one prediction of each stream (R,), NaN where it is not known."""
         errors, columns = np.abs(np.asarray(miss, np.float64)), self._columns(x, y_hat)
         scales = self._scales(columns)
-        known = np.isfinite(errors) & (self.n > 1)
-        ratios = np.where(known[:, None], errors[:, None] / scales, np.nan)
+        known = np.isfinite(errors) & (self.n > 1) & (self.whole > 0)
+        ratios = np.where(known, errors, np.nan)[:, None] / np.where(known[:, None], scales, 1)
         self.plain.note(errors)
         self.scaled.note(ratios[:, 1])
         score = np.log(scales / scales[:, :1]) + np.minimum(ratios, 20)
@@ -122,8 +122,8 @@ class Widths(Concept):
             known[:, None] & (self.n[:, None] > self.EARLY), 0.01 * (score - self.score), 0
         )
         whole = np.maximum(self.whole, 1e-300)
-        logs = np.log(np.maximum(errors, 0.01 * whole)) - np.log(whole)
-        self.logs.learn(columns, np.where(known & (self.whole > 0), logs, np.nan))
+        logs = np.log(np.maximum(errors, 0.01 * whole) + 1e-300) - np.log(whole)
+        self.logs.learn(columns, np.where(known, logs, np.nan))
         told = np.isfinite(errors)
         self.n += told
         self.whole += np.where(told, (errors - self.whole) / np.clip(self.n, 1, 300), 0)
@@ -133,14 +133,14 @@ class Widths(Concept):
         self.seen += 1
         moved = y_hat - self.mean
         self.mean += moved / self.seen
-        self.variance += (moved**2 - self.variance) / self.seen
+        self.deviation += (np.abs(moved) - self.deviation) / self.seen
         if len(self.usual):
             step = np.nan_to_num(x.mean(0) - self.usual)
             self.usual += step / self.seen
             self.spread += (np.abs(np.nan_to_num(x - self.usual)).mean(0) - self.spread) / self.seen
 
     def _columns(self, x: Array, y_hat: Array) -> Array:
-        level = _parts(y_hat - self.mean, np.sqrt(self.variance))
+        level = _parts(y_hat - self.mean, self.deviation)
         course = [np.ones_like(level), np.tanh(level), np.tanh(level**2)]
         inputs = _parts(x - self.usual, self.spread) if len(self.usual) else np.empty((len(level), 0))
         return np.column_stack([*course, inputs])
@@ -193,7 +193,7 @@ def bounds(
     check_coverage(coverage)
     late = np.broadcast_to(checks.floats("delay", delay), guesses.shape)
     if (late < 0).any():
-        raise InputError("delay is below 0; expected rounds; fix it")
+        raise InputError(f"delay is {late.min():g}; expected rounds, 0 or more; fix it")
     inputs = np.empty((*guesses.shape, 0)) if X is None else checks.floats("X", X)
     checks.shape("X", inputs, (*guesses.shape, inputs.shape[-1]), "give the inputs of each prediction")
     rows = zip(guesses, guesses - labels, inputs, late, strict=True)
