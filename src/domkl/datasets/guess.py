@@ -78,7 +78,7 @@ def _role(name: str, columns: Columns) -> str:
         return "target"
     if name == columns.learner:
         return "learner"
-    if name in columns.time:
+    if name in (*columns.time, columns.known):
         return "time"
     return "input" if name in columns.features else "left out"
 
@@ -265,7 +265,15 @@ class _Guesser:
 
     def _check_names(self) -> None:
         given = self.given
-        named = [given.target, given.learner, *given.time, *given.drop, *given.features, *given.kinds]
+        named = [
+            given.target,
+            given.learner,
+            given.known,
+            *given.time,
+            *given.drop,
+            *given.features,
+            *given.kinds,
+        ]
         for name in dict.fromkeys([*named, *given.categories]):
             if name and name not in self.table:
                 self._problem(f"no column {name!r}", checks.hint(name, self.table))
@@ -375,7 +383,7 @@ class _Guesser:
         """The columns that say when: as given, else the first time, with the time of day if it is a date."""
         if self.given.time:
             return self.given.time
-        taken = {self.given.target, self.given.learner}
+        taken = {self.given.target, self.given.learner, self.given.known}
         times = [name for name, kind in kinds.items() if kind.startswith("time") and name not in taken]
         if not times:
             return ()
@@ -406,7 +414,7 @@ class _Guesser:
         )
 
     def _features(self, kinds: Mapping[str, str], time: tuple[str, ...]) -> tuple[str, ...]:
-        out = {self.given.target, self.given.learner, *self.given.drop, *time[1:]}
+        out = {self.given.target, self.given.learner, self.given.known, *self.given.drop, *time[1:]}
         return tuple(name for name in self.table if name not in out and kinds[name])
 
     def _values(self, name: str) -> tuple[str, ...]:

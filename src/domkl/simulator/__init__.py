@@ -33,7 +33,7 @@ def simulate(
     graph: GraphLike,
     *,
     model: Any = None,
-    delay: int = 0,
+    delay: int | npt.ArrayLike = 0,
     exchange: Exchange | None = None,
     engine: str = "auto",
     threads: int | None = None,
@@ -61,7 +61,8 @@ def simulate(
     graph : networkx graph, adjacency, list of edges, or a name such as "ring".
     model : `domkl.Auto()` (the default: nothing to tune, raw inputs of any scale, NaN where one is missing)
         or `domkl.Paper(...)`, or one of your own: see docs/extend.md; "auto" and "paper" are short for them.
-    delay : a label becomes known this many rounds after its prediction, and is learnt then.
+    delay : a label becomes known this many rounds after its prediction, and is learnt then. With `Auto` also
+        one for each label, (J, T) or (T,): they become known at times of their own; infinity means never.
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; by default not at all.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
         its bits; "mpi" spreads a network of `Paper` over the ranks of `mpiexec`, with the bits of "numpy".
@@ -102,8 +103,9 @@ def simulate(
     _check_ahead(horizon, times=times, future=future or None, levels=levels or None, least=least, most=most)
     if not settings.has_engines:
         engines.refuse_choice(engine, threads)
+    is_own = delay is not None and np.ndim(delay) > 0
     how = RunOptions(
-        checks.count("delay", delay, least=0),
+        0 if is_own else checks.count("delay", cast(int, delay), least=0),
         checks.count("weights_every", weights_every, least=0),
         keep_state,
         as_exchange(exchange),
@@ -113,7 +115,10 @@ def simulate(
         _check_progress(progress),
         keep_model,
         watch,
+        delay if is_own else None,
     )
+    if is_own and (y is None or horizon is not None):
+        raise InputError("delay is given for each label; expected X and y as arrays, and no horizon")
     if keep_model and not (settings.can_go_on and how.exchange.is_plain):
         raise InputError(
             "keep_model is given; expected model=domkl.Auto(...), with messages as they are; leave it out"

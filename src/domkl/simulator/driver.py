@@ -97,10 +97,22 @@ def drive(model: Settings, X: Any, y: Any, graph: GraphLike, how: RunOptions) ->
             y = losses.one_hot(labels, int(labels.max(initial=0)) + 1)
         blocks, (J, T, d), targets = open_stream(X, y, dtype, how.delay)
         network, m = as_graph(graph, J), math.prod(targets)
-        steps = model.make_network(network, d, T, how, m) or Rounds(model, network, d, T, how, m)
+        steps = _stepper(model, network, (d, T, m), how, np.shape(y)[:2])
         y_hat, path = _go_through(steps, blocks, (J, T, d), targets, how)
         names = tuple(weight_names(model, steps.weights.shape[-1]))
         return _run(steps, network, y_hat, path, how.every, targets, names)
+
+
+def _stepper(
+    model: Settings, network: Graph, sizes: tuple[int, int, int], how: RunOptions, rows: tuple[int, ...]
+) -> Stepper:
+    """What goes through the stream."""
+    d, T, m = sizes
+    if how.delays is not None:
+        from .late import LateRounds, as_delays
+
+        return LateRounds(model, as_delays(how.delays, (rows[0], rows[1])), network, d, T, how, m)
+    return model.make_network(network, d, T, how, m) or Rounds(model, network, d, T, how, m)
 
 
 def _go_through(

@@ -249,6 +249,7 @@ class RunOptions:
     progress: Progress | None
     keep_model: bool
     watch: Watch | None = None
+    delays: Any = None  # a delay for each label, (J, T) or (T,)
 
     @property
     def is_followed(self) -> bool:
