@@ -160,7 +160,7 @@ class NativeAuto(AutoRows):
         if isinstance(prediction, Predicted):
             past = self._past(prediction if earlier is None else earlier)
             self._learn(prediction, y, *past, weight)
-            return self._message()
+            return self.message()
         sent = super().learn(prediction, y, earlier, weight)
         self._bind()
         return sent
@@ -223,7 +223,7 @@ class NativeAuto(AutoRows):
         self._open = None
         if self.is_scaled:
             self.native.rest()
-        return self._message()
+        return self.message()
 
     def merge(self, incoming: Mapping[str, Any]) -> None:
         self._open = None
@@ -272,7 +272,7 @@ class NativeAuto(AutoRows):
                 prediction = self.predict(x[t])
                 found[t] = self._past(prediction)[0]
                 if network is not None:
-                    gaps[t] = self.gaps(prediction, network.around)[..., 0]
+                    gaps[t] = network.gaps(self, prediction)[..., 0]
                 if not self.learn_alone(prediction, y[t]):
                     self._exchange(network, self.learn(prediction, y[t]))
                 t += 1
@@ -308,7 +308,7 @@ class NativeAuto(AutoRows):
         if self.is_lone:
             self._close()
         else:
-            self._exchange(network, self._message())
+            self._exchange(network, self.message())
         return t
 
     def _exchange(self, network: Any, outgoing: Mapping[str, Array]) -> None:

@@ -20,7 +20,7 @@ from ...base.errors import InputError, PeerError
 from ...base.types import Array, Float
 from ..fields import Concept
 from ..losses import probabilities
-from ..model import Around, Model, Part, median
+from ..model import Around, Index, Model, Part, median
 from . import explain
 from .algebra import Inverse, dot, mean, mean_known
 from .consensus import Consensus, Solved
@@ -247,7 +247,7 @@ class AutoRows(Model):
             self.recent.learn(terms, recent, weight)
         self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
         self.has_learnt = True
-        return self._message()
+        return self.message()
 
     def _is_enough(self, missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Whether rows (J,) have a label, and of each target that is missing had one before."""
@@ -257,9 +257,9 @@ class AutoRows(Model):
     def rest(self) -> dict[str, Array]:
         if self.is_scaled:
             self.consensus.rest()
-        return self._message()
+        return self.message()
 
-    def _message(self) -> dict[str, Array]:
+    def message(self) -> dict[str, Array]:
         return {"theta": self.consensus.theta.copy(), "scale": self.scale.number.copy()}
 
     def _judge(self, past: Prediction, y: Array, missing: npt.NDArray[np.bool_] | None) -> Array:
@@ -488,17 +488,15 @@ class AutoRows(Model):
     def models(self, prediction: Prediction) -> Array:
         return prediction.whole.experts
 
-    def gaps(self, prediction: Prediction, around: Array) -> Array:
+    def gaps(self, prediction: Prediction, rows: Index, theirs: Mapping[str, Array]) -> Array:
         """Of the common function; learners on another scale count as alike. (J, m, 1)"""
-        found = np.zeros((self.J, self.m, 1))
+        found = np.zeros((self.J, self.m))
         if prediction.solved is not None:
-            same = np.asarray(around, bool) & (self.scale.number[:, None] == self.scale.number)
-            for k in range(self.m):
-                # (J, J) of j's sample by i's parameters
-                scores = prediction.solved.z @ self.consensus.theta[:, k].T
-                apart = np.where(same, scores.diagonal()[:, None] - scores, 0).sum(1)
-                found[:, k, 0] = apart * self.scale.width[:, k]
-        return found
+            z = prediction.solved.z
+            apart = dot(z[:, None], self.consensus.theta)[rows] - dot(z[rows][:, None], theirs["theta"])
+            same = self.scale.number[rows] == theirs["scale"]
+            np.add.at(found, rows[same], apart[same])
+        return (found * self.scale.width)[..., None]
 
     @property
     def parameters(self) -> Any:

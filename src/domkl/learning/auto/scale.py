@@ -199,6 +199,8 @@ class Scale(Concept):
         known = self.known[row]
         for name, new in news.items():
             old = known.get(name)
+            if old is new:
+                continue
             is_newer = old is not None and self._rank(row, new) > self._rank(row, old)
             if is_newer or (old is None and len(known) < self.limit):
                 known[name] = self.news[row][name] = new
