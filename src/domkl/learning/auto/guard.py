@@ -18,13 +18,6 @@ class Guard(Concept):
     more. So a label a little outside hardly changes, and one that is absurd has no effect. If most of the
     last `last` labels are outside, the world has changed: `gives_up` says so, and the guard begins again.
 
-    Parameters
-    ----------
-    reach, near : robust deviations, and ranges of the own labels, within which an error is usual.
-    window, quantile : errors that a robust deviation is of, and which of them it is taken from.
-    last : labels of which most must be outside.
-    few : errors that must be known; of labels that are learnt again, one in so many on each side is odd.
-
     Examples
     --------
     >>> import numpy as np
@@ -36,27 +29,22 @@ class Guard(Concept):
     [[1.0]]
     """
 
+    reach: float = 6.0  # robust deviations within which an error is usual
+    near: float = 0.5  # ranges of the own labels within which it is usual, too
+    window: int = 100  # errors that the robust deviation is taken from
+    quantile: float = 0.8  # which of them it is
+    last: int = 16  # labels of which most must be outside
+    few: int = 4  # errors to know first; of labels learnt again, one in so many at each end may be wrong
+
     errors: Array = field("J w m", low=0.0)
-    large: npt.NDArray[Any] = field("J l m", "bool", low=0, high=1)
+    large: npt.NDArray[Any] = field("J l m", "bool", low=0, high=1)  # whether the last labels were outside
     least: Array = field("J m", first=1e150)
     most: Array = field("J m", first=-1e150)
     age: npt.NDArray[Any] = field("J", "int64", low=0)
 
-    def __init__(
-        self,
-        J: int,
-        m: int,
-        *,
-        reach: float = 6.0,
-        near: float = 0.5,
-        window: int = 100,
-        quantile: float = 0.8,
-        last: int = 16,
-        few: int = 4,
-    ) -> None:
-        self.reach, self.near, self.window = reach, near, window
-        self.quantile, self.last, self.few = quantile, last, few
-        self.allocate(np.float64, J=J, m=m, w=window, l=last)
+    def __init__(self, J: int, m: int, **chosen: float) -> None:
+        self.choose(chosen)
+        self.allocate(np.float64, J=J, m=m, w=self.window, l=self.last)
 
     def bound(self, y: Array, y_hat: Array) -> Array:
         """The labels (J, m) as they are to be learnt."""

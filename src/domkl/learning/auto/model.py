@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from ...base.errors import InputError, PeerError
 from ...base.types import Array, Float
-from ..fields import Concept
+from ..fields import Concept, unchanged
 from ..losses import probabilities
 from ..model import Around, Model, Part, median
 from . import explain
-from .algebra import Inverse, dot, mean, mean_known
+from .algebra import Inverse, mean, where_missing
 from .consensus import Consensus, Solved
 from .echo import Echo
 from .features import Features
@@ -33,12 +33,10 @@ from .recent import Recent
 from .scale import EXACT, Scale, Summary
 from .trust import Trust
 
-#: What the mixer weighs, and that of functions which use nobody's parameters; both end with an echo.
+#: What the mixer weighs, and those that use nobody's parameters. Each mixture ends with an echo of its own.
 EXPERTS = ("common", "alone", "own", "recent", "echo")
-APART = ("alone", "own", "recent", "echo")
-FUNCTIONS = ("common", "alone", "own", "recent")
-WHOLE, LOCAL = ([FUNCTIONS.index(name) for name in names[:-1]] for names in (EXPERTS, APART))
-JUDGED = [EXPERTS.index(name) for name in ("common", "alone", "recent")]
+APART = EXPERTS[1:]
+JUDGED = [EXPERTS.index(name) for name in ("common", "alone", "recent")]  # by `Recent.watch`
 
 
 class Mixed(NamedTuple):
@@ -57,7 +55,7 @@ class Prediction(NamedTuple):
     whole: Mixed
     apart: Mixed  # of the experts that use no neighbour's parameters: what the device would predict alone
     solved: Solved | None = None  # None before the first label
-    terms: Array | None = None
+    terms: Array = np.zeros(0)  # those of `Recent`; none before the first label
 
     @property
     def y_hat(self) -> Array:
@@ -66,13 +64,13 @@ class Prediction(NamedTuple):
 
 
 class Mixture:
-    """Experts weighed by `Mixer`, and the `Echo` of their errors as one expert more."""
+    """Experts weighed by `Mixer`, of which the last is the `Echo` of the others' errors."""
 
     def __init__(self, J: int, m: int, experts: int) -> None:
-        self.mixer, self.echo = Mixer(J, m, experts + 1), Echo(J, m)
+        self.mixer, self.echo = Mixer(J, m, experts), Echo(J, m)
 
     def predict(self, f: Array, low: Array, high: Array, scale: Scale) -> Mixed:
-        """Experts' predictions (J, m, E) and the targets' range (J, m), in widths."""
+        """From predictions of all but the echo (J, m, E - 1) and the targets' range (J, m), in widths."""
         w = self.mixer.weights
         rest = w[..., :-1] / w[..., :-1].sum(-1, keepdims=True)
         mixed = (rest * f).sum(-1)
@@ -83,22 +81,12 @@ class Mixture:
             scale.unscaled((w * f).sum(-1)), center + width * f, scale.unscaled(mixed), self.echo.last * width
         )
 
-    def learn(
-        self, y: Array, past: Mixed, scale: Scale, missing: npt.NDArray[np.bool_] | None = None
-    ) -> Array:
-        """Labels (J, m) in widths; returns the experts' squared errors. (J, m, E)
-
-        Where a label is `missing` (J, m) nothing is noted.
-        """
-        both = (self.mixer, self.echo)
-        before = None if missing is None else [concept.state() for concept in both]
+    def learn(self, y: Array, past: Mixed, scale: Scale) -> Array:
+        """Labels (J, m) in widths; returns the experts' squared errors. (J, m, E)"""
         center, width = scale.center[..., None], scale.width[..., None]
         self.echo.learn(y - scale.scaled(past.before_echo), past.last / width)
         missed = ((past.experts - center) / width - y[..., None]) ** 2
         self.mixer.learn(missed, self.echo.repeats)
-        if before is not None:
-            for concept, state in zip(both, before, strict=True):
-                concept.put_back(state, missing)
         return np.asarray(missed)
 
     def rescale(self, rows: Any, factor: Array) -> None:
@@ -135,7 +123,7 @@ class AutoRows(Model):
         self.d = settings.check_inputs(d)
         self.loss = settings.loss_function
         self._make(names, np.asarray(weight, np.float64), np.asarray(degree, np.float64))
-        self.mixture, self.apart = Mixture(self.J, m, len(WHOLE)), Mixture(self.J, m, len(LOCAL))
+        self.mixture, self.apart = Mixture(self.J, m, len(EXPERTS)), Mixture(self.J, m, len(APART))
         for j in range(self.J):
             self._begin_weights(j)
         self.guard = Guard(self.J, m)
@@ -194,8 +182,8 @@ class AutoRows(Model):
         f = np.stack([*self.consensus.predict(solved.z), self.recent.predict(terms)], -1).astype(np.float64)
         low, high = self.scale.bounds()
         f = np.clip(f, low[..., None], high[..., None])
-        whole = self.mixture.predict(f[..., WHOLE], low, high, self.scale)
-        apart = whole if self.is_lone else self.apart.predict(f[..., LOCAL], low, high, self.scale)
+        whole = self.mixture.predict(f, low, high, self.scale)
+        apart = whole if self.is_lone else self.apart.predict(f[..., 1:], low, high, self.scale)
         return Prediction(x, *self._probable(whole, apart), solved, terms)
 
     def _probable(self, whole: Mixed, apart: Mixed) -> tuple[Mixed, Mixed]:
@@ -208,7 +196,7 @@ class AutoRows(Model):
     def _first(self, x: Array) -> Prediction:
         y, last = np.full((self.J, self.m), self.settings.start), np.zeros((self.J, self.m, 2))
         whole, apart = (
-            Mixed(y, np.repeat(y[..., None], n + 1, -1), y, last) for n in (len(WHOLE), len(LOCAL))
+            Mixed(y, np.repeat(y[..., None], len(names), -1), y, last) for names in (EXPERTS, APART)
         )
         return Prediction(x, *self._probable(whole, apart))
 
@@ -220,13 +208,10 @@ class AutoRows(Model):
         weight: Array | None = None,
     ) -> dict[str, Array]:
         y = np.asarray(y, np.float64)
-        past = prediction if earlier is None else earlier
-        solved, terms = prediction.solved, prediction.terms
-        if weight is None:
-            weight = np.ones(self.J)
-        else:
-            y = np.where(weight[:, None] > 0, y, np.nan)
-        missing = np.isnan(y) if np.isnan(y).any() else None
+        past, solved = prediction if earlier is None else earlier, prediction.solved
+        weight = np.ones(self.J) if weight is None else weight
+        y = np.where(weight[:, None] > 0, y, np.nan)
+        missing = where_missing(y)
         if missing is not None:
             weight = weight * self._is_enough(missing)
             y = np.where(missing, past.whole.y, y)
@@ -235,16 +220,12 @@ class AutoRows(Model):
         known = y if missing is None else np.where(missing, np.nan, y)
         self.memory.add(prediction.x, np.where(weight[:, None] > 0, y, known), weight)
         self.scale.note_targets(known)
-        if solved is not None and terms is not None:
-            scaled, known = self.scale.scaled(y), self.scale.scaled(known)
-            errors = self._judge(past, scaled, missing)[..., EXPERTS.index("alone")]
-            self.trust.note(solved.z, known, errors)
-            mine = recent = scaled
-            if missing is not None:
-                mine = np.where(missing, dot(solved.z[:, None], self.consensus.alone), scaled)
-                recent = np.where(missing, self.recent.predict(terms), scaled)
-            self.consensus.learn(solved, mine, 2 * self.mixture.echo.weight * weight)
-            self.recent.learn(terms, recent, weight)
+        if solved is not None:
+            missed = self._judge(past, self.scale.scaled(y), missing)
+            known = self.scale.scaled(known)
+            self.trust.note(solved.z, known, missed[..., EXPERTS.index("alone")])
+            self.consensus.learn(solved, known, 2 * self.mixture.echo.weight * weight)
+            self.recent.learn(prediction.terms, known, weight)
         self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
         self.has_learnt = True
         return self._message()
@@ -265,18 +246,15 @@ class AutoRows(Model):
     def _judge(self, past: Prediction, y: Array, missing: npt.NDArray[np.bool_] | None) -> Array:
         """Weigh the experts by what they predicted, and note errors for the restart; none where a label is
         missing. Returns their squared errors. (J, m, E)"""
-        missed = self.mixture.learn(y, past.whole, self.scale, missing)
-        if not self.is_lone and past.apart.experts.shape[-1] == len(APART):  # else it was lone then
-            self.apart.learn(y, past.apart, self.scale, missing)
-        total, parts = (self.scale.scaled(past.whole.y) - y) ** 2, missed[..., JUDGED].swapaxes(1, 2)
-        if missing is None:
-            self.recent.watch(mean(total), mean(parts))
-            return missed
-        before = self.recent.state()
-        total, parts = np.where(missing, np.nan, total), np.where(missing[:, None], np.nan, parts)
-        self.recent.watch(mean_known(total), mean_known(parts))
-        self.recent.put_back(before, missing)
-        return np.where(missing[..., None], np.nan, missed)
+        both = (self.mixture, self.apart)
+        with unchanged(missing, self.recent, *(part for one in both for part in (one.mixer, one.echo))):
+            missed = self.mixture.learn(y, past.whole, self.scale)
+            if not self.is_lone and past.apart.experts.shape[-1] == len(APART):  # else it was lone then
+                self.apart.learn(y, past.apart, self.scale)
+            total, parts = (self.scale.scaled(past.whole.y) - y) ** 2, missed[..., JUDGED].swapaxes(1, 2)
+            each = None if missing is None else missing[:, None]
+            self.recent.watch(mean(total, missing), mean(parts, each))
+        return missed
 
     def kept(self, prediction: Prediction) -> list[Array]:
         return [prediction.x, *prediction.whole, *prediction.apart]

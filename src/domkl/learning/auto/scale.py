@@ -21,8 +21,6 @@ from ..fields import LARGEST, Concept, field
 
 #: Numbers below this are exact in the float64 of a message.
 EXACT = 2**53
-
-
 #: Quantiles in a summary, the lowest and the highest value included.
 QUANTILES = 17
 #: Parts of a span, in which a summary has all between the lowest and the highest value.
@@ -112,15 +110,6 @@ class Scale(Concept):
     others' words can cost it the network, and no more. While a device and a neighbour have one sample each,
     nothing can be judged, and only neighbours count.
 
-    Parameters
-    ----------
-    last : samples after which a device publishes for the last time; as many are kept to learn from again.
-    early : it publishes after 1, 2, 4 .. samples up to this.
-    spread : samples that news is given to spread before a new scale is taken.
-    trim : one in so many of the lowest, and of the highest, values of each number is left out.
-    fits : the joint scale is taken if the middle half of the own values fills this part of the joint one's.
-    limit : devices that are remembered.
-
     Examples
     --------
     Two devices that saw different values measure them alike once they have heard of each other.
@@ -138,6 +127,13 @@ class Scale(Concept):
     (True, [8.0, 8.0])
     """
 
+    last: int = 512  # samples after which a device publishes for the last time; as many are kept
+    early: int = 64  # it publishes after 1, 2, 4 .. samples up to this
+    spread: int = 16  # samples that news is given to spread before a new scale is taken
+    trim: int = 4  # one in so many of the lowest, and of the highest, values of each number is left out
+    fits: float = 0.25  # part that the middle half of values must fill of another's, both ways, to suit
+    limit: int = 1024  # devices that are remembered
+
     usable: npt.NDArray[Any] = field("J d", "bool", low=0, high=1)  # inputs that vary
     mean: Array = field("J d")
     deviation: Array = field("J d", first=1.0, low=1e-200)
@@ -151,9 +147,8 @@ class Scale(Concept):
     least: Array = field("J m", first=LARGEST)  # the range of the own targets
     most: Array = field("J m", first=-LARGEST)
     number: Array = field("J", low=0, high=EXACT)  # 0: no scale yet; equal numbers are equal scales
-    unlike: npt.NDArray[Any] = field(
-        "J", "int64", low=0
-    )  # rounds with a neighbour's other scale, until all are alike
+    # Rounds in which a neighbour had another scale, since all were alike.
+    rounds_unlike: npt.NDArray[Any] = field("J", "int64", low=0)
     withdrawn: npt.NDArray[Any] = field("J", "bool", low=0, high=1)  # own samples are no measure for others
     changed: npt.NDArray[Any] = field("J", "bool", low=0, high=1)  # known is more than the scale is made of
 
@@ -163,17 +158,10 @@ class Scale(Concept):
         d: int,
         m: int,
         linked: Iterable[bool],
-        *,
-        last: int = 512,
-        early: int = 64,
-        spread: int = 16,
-        trim: int = 4,
-        fits: float = 0.25,
-        limit: int = 1024,
+        **chosen: float,
     ) -> None:
-        self.last, self.early, self.spread, self.trim, self.fits = last, early, spread, trim, fits
-        self.limit, self.names = limit, list(names)
-        self.linked = np.array(list(linked), bool)
+        self.choose(chosen)
+        self.names, self.linked = list(names), np.array(list(linked), bool)
         J = len(self.names)
         self.allocate(np.float64, J=J, d=d, m=m, q=QUANTILES)
         self.known: list[dict[Hashable, Summary]] = [{} for _ in range(J)]
@@ -187,8 +175,8 @@ class Scale(Concept):
         """Summarise the last samples (J, n, d), (J, n, m) of devices that have learnt 1, 2, 4 .. (J,)."""
         if counts.min() > self.last:
             return
-        power = (counts > 0) & (counts & (counts - 1) == 0) & (counts <= self.last)
-        due = power & ((counts <= self.early) | (counts == self.last) | ~self.linked) & ~self.withdrawn
+        often = (counts <= self.early) | (counts == self.last) | ~self.linked
+        due = is_power(counts) & (counts <= self.last) & often & ~self.withdrawn
         for j in np.flatnonzero(due).tolist():
             summary = Summary.of(np.concatenate([X[j], Y[j]], -1), int(counts[j]))
             self.own[j] = summary.table()[2:]
@@ -245,9 +233,9 @@ class Scale(Concept):
         Messages were lost there: everything known is passed on again, in the first, second, fourth, eighth ..
         such round until all are alike; and so often a scale is taken of what is new.
         """
-        self.unlike[:] = np.where(unlike, self.unlike + 1, np.where(heard, 0, self.unlike))
-        again = unlike & (self.unlike & (self.unlike - 1) == 0)
-        for j in np.flatnonzero(again):
+        rounds = self.rounds_unlike
+        rounds[:] = np.where(unlike, rounds + 1, np.where(heard, 0, rounds))
+        for j in np.flatnonzero(unlike & is_power(rounds)):
             self.news[j] = dict(self.known[j])
 
     # The scale
@@ -266,7 +254,7 @@ class Scale(Concept):
             return none
         power = 1 << np.maximum(np.frexp(counts.astype(float))[1] - 1, 0)
         lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
-        later = (counts > self.spread) & (self.unlike > 0) & (self.unlike & (self.unlike - 1) == 0)
+        later = (counts > self.spread) & is_power(self.rounds_unlike)
         due = counts == power + lag
         rows = (self.changed & (due | later | (self.number == 0))) | (
             due & (counts <= self.last + self.spread)
@@ -417,6 +405,11 @@ class Scale(Concept):
         mine = [row.get(name) for row, name in zip(self.known, self.names, strict=True)]
         self.own = [None if one is None else one.table()[2:] for one in mine]
         self.repeat()
+
+
+def is_power(counts: npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:
+    """Which are 1, 2, 4, 8 .."""
+    return np.asarray((counts > 0) & (counts & (counts - 1) == 0))
 
 
 def at_rows(values: Array, like: Array) -> Array:
