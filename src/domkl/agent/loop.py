@@ -25,7 +25,7 @@ from ..models.settings import weight_names
 from ..watch import Feed
 from . import transports
 from .ahead import Ahead
-from .config import AgentConfig
+from .config import STORED, AgentConfig
 from .logs import Refused, tell
 from .making import keep_columns, make
 from .messages import PAUSE, Connection, MessageHandler
@@ -210,7 +210,7 @@ class Agent:
         self.messages = MessageHandler(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
         about = scaling, config.target, self.topics, out, self.store.errors, self.store.alarms
-        repeats = (restored and not config.stream.passes) or config.stream.ends
+        repeats = config.stream.kind in STORED or (restored and not config.stream.passes)
         again = self.store.readings if repeats else None
         self.predictions = Predictions(config.output, *about, again=again)
         self.progress, self.stream, self._stopping = Progress.of(config, scaling), stream, asyncio.Event()

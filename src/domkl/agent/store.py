@@ -174,7 +174,7 @@ class Store:
                 "network": self.network,
                 "readings": self.readings,
                 "alarms": self.alarms.state(),
-                "errors": {"last": self.errors.misses, "count": self.errors.n},
+                "errors": self.errors.state(),
                 "graph": {"version": self.graph, "neighbours": self.names, "addresses": self.addresses},
                 "origin": json.dumps(self.origin),
                 "starts": self.starts,
@@ -252,7 +252,7 @@ class Store:
                 "or move the files away to start again"
             )
         self.alarms.restore(state["alarms"])
-        self.errors.restore(state["errors"]["last"], state["errors"]["count"])
+        self.errors.restore(state["errors"])
         self.history = {operator.index(round): sent.tobytes() for round, sent in state["history"]}
         self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
         if self.ahead is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,35 +26,6 @@ from . import options, show
 
 #: Files of a run.
 PREDICTIONS, FORECAST, MODEL = "predictions.csv", "forecast.csv", "model.domkl"
-
-
-def add_horizon(add: Callable[..., Any]) -> None:
-    """Declare the options of forecasts."""
-    add(
-        "--horizon",
-        metavar="H",
-        help='how far ahead to forecast: 1h, "24 rows", 1h,6h or 1h..24h (stations: also hours)',
-    )
-    add("--future", metavar="A,B", help="columns that are known ahead, such as a forecast of the weather")
-    add("--least", type=float, metavar="Y", help="the target is never below (0 is found where it holds)")
-    add("--most", type=float, metavar="Y", help="the target is never above")
-
-
-def hours_of(args: argparse.Namespace) -> int | None:
-    """The one horizon of the shipped stations in hours; None where a series is forecast, or nothing."""
-    refuse_without(args)
-    if args.horizon is None or args.data is not None:
-        return None
-    found = as_horizon(args.horizon)
-    hours = [lead if found.rows else lead / 3600 for lead in found.leads]
-    return int(hours[0]) if len(hours) == 1 and hours[0] % 1 == 0 else None
-
-
-def refuse_without(args: argparse.Namespace) -> None:
-    """Refuse options of forecasts where there is no horizon."""
-    for name in ("future", "least", "most"):
-        if args.horizon is None and getattr(args, name) is not None:
-            raise InputError(f"--{name} is of forecasts; expected --horizon with it; add --horizon 1h")
 
 
 def learn(args: argparse.Namespace, source: str | None, levels: tuple[float, ...]) -> tuple[Series, Run]:

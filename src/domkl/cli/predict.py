@@ -40,7 +40,7 @@ def add_to(commands: Any) -> None:
     add("model_file", metavar="FILE", help=text)
     add("--data", metavar="SOURCE", help="new rows, with the columns of the old; as in run")
     options.add_columns(add)
-    ahead.add_horizon(add)
+    options.add_horizon(add)
     add("--graph", help="which learners are neighbours, with --learner-column (default: ring)")
     options.add_model(add)
     add("--learner", metavar="NAME", help="whose model to use (default: the learner column's, else the best)")
@@ -51,7 +51,7 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, predict, write."""
-    ahead.refuse_without(args)
+    options.refuse_without(args)
     if args.horizon is not None:
         ahead.predict(args)
         return

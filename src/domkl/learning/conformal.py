@@ -8,7 +8,6 @@ prediction beyond exchangeability). Without enough errors it is infinite.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,13 +35,6 @@ class Errors(Concept):
         self.misses[:, self.n % KEPT] = np.abs(miss)
         self.n += 1
 
-    def restore(self, misses: Any, n: Any) -> None:
-        """Go on from the fields of another; what no errors can be is refused."""
-        checks.tally("the count of errors", n)
-        found = np.array(misses)
-        checks.array("the last errors", np.nan_to_num(found, nan=0.0), self.misses.shape)
-        self.misses, self.n = np.abs(found), n
-
     def width(self, coverage: float) -> Array:
         """Half-width of the interval that holds the next label in `coverage` of all cases. (J,)"""
         known = min(self.n, KEPT)
@@ -66,10 +58,8 @@ class Misses:
 
     def width(self, coverage: float) -> float:
         """Half-width of the interval that holds the next label in `coverage` of all cases."""
-        errors = Errors()
-        errors.n = len(self.last)
-        errors.misses[0, : errors.n] = np.abs(self.last)
-        return float(errors.width(check_coverage(coverage))[0])
+        weights = FADING ** np.arange(len(self.last), dtype=float)[::-1]
+        return weighted_quantile(np.abs(self.last), weights, check_coverage(coverage))
 
 
 def check_coverage(coverage: float) -> float:
