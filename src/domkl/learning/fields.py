@@ -187,12 +187,13 @@ class Concept:
             setattr(self, field.name, np.pad(value, room, constant_values=field.first))
 
     def widen_targets(self, m: int) -> None:
-        """Have m targets from now on."""
-        self.lengthen("m", m)
+        """Have m targets from now on, if it has targets."""
+        if "m" in self.sizes:
+            self.lengthen("m", m)
 
     def keep_target(self, k: int) -> None:
-        """Have target k alone from now on."""
-        self.sizes["m"] = 1
+        """Have target k alone from now on, if it has targets."""
+        self.sizes.update({"m": 1} if "m" in self.sizes else {})
         for field, axis in self._with_size("m"):
             setattr(self, field.name, np.take(getattr(self, field.name), [k], axis))
 

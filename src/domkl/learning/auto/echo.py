@@ -85,7 +85,7 @@ class Echo(Concept):
         r = self.r**2
         return np.asarray((1 + r) / (1 - r))
 
-    def rescale(self, rows: Array, factor: Array) -> None:
+    def rescale(self, rows: Any, factor: Array) -> None:
         """Widths of the targets have changed by this factor (R, m): errors are kept in them."""
         self.last[rows] *= factor[..., None]
         square = factor**2

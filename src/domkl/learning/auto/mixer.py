@@ -65,6 +65,6 @@ class Mixer(Concept):
         w[:, expert] += 0.5
         self.log[row] = np.log(w)
 
-    def rescale(self, rows: Array, factor: Array) -> None:
+    def rescale(self, rows: Any, factor: Array) -> None:
         """Widths of the targets have changed by this factor (R, m)."""
         self.errors[rows] *= (factor**2)[..., None]

@@ -89,11 +89,6 @@ class Mixture:
         self.mixer.learn(missed, self.echo.repeats)
         return np.asarray(missed)
 
-    def rescale(self, rows: Any, factor: Array) -> None:
-        """Widths of the targets have changed by this factor. (R, m)"""
-        self.mixer.rescale(rows, factor)
-        self.echo.rescale(rows, factor)
-
 
 class AutoRows(Model):
     """J devices that learn with `Auto`; one round is `predict`, `learn`, exchange, `merge`.
@@ -164,6 +159,10 @@ class AutoRows(Model):
         return self.settings.outliers == "bound" and not self.loss.classifies
 
     @property
+    def _weighers(self) -> tuple[Mixer | Echo, ...]:
+        return self.mixture.mixer, self.mixture.echo, self.apart.mixer, self.apart.echo
+
+    @property
     def weights(self) -> Array:
         return np.asarray(self.mixture.mixer.weights.mean(1))
 
@@ -188,24 +187,17 @@ class AutoRows(Model):
 
     def _probable(self, whole: Mixed, apart: Mixed) -> tuple[Mixed, Mixed]:
         """Of classes, probabilities."""
-        if self.loss.name != "classes":
-            return whole, apart
-        sure = whole._replace(y=probabilities(whole.y))
-        return sure, sure if apart is whole else apart._replace(y=probabilities(apart.y))
+        if self.loss.name == "classes":
+            whole, apart = (one._replace(y=probabilities(one.y)) for one in (whole, apart))
+        return whole, apart
 
     def _first(self, x: Array) -> Prediction:
         y, last = np.full((self.J, self.m), self.settings.start), np.zeros((self.J, self.m, 2))
-        whole, apart = (
-            Mixed(y, np.repeat(y[..., None], len(names), -1), y, last) for names in (EXPERTS, APART)
-        )
-        return Prediction(x, *self._probable(whole, apart))
+        each = (np.repeat(y[..., None], len(names), -1) for names in (EXPERTS, APART))
+        return Prediction(x, *self._probable(*(Mixed(y, experts, y, last) for experts in each)))
 
     def learn(
-        self,
-        prediction: Prediction,
-        y: Array,
-        earlier: Prediction | None = None,
-        weight: Array | None = None,
+        self, prediction: Prediction, y: Array, earlier: Prediction | None = None, weight: Array | None = None
     ) -> dict[str, Array]:
         y = np.asarray(y, np.float64)
         past, solved = prediction if earlier is None else earlier, prediction.solved
@@ -246,8 +238,7 @@ class AutoRows(Model):
     def _judge(self, past: Prediction, y: Array, missing: npt.NDArray[np.bool_] | None) -> Array:
         """Weigh the experts by what they predicted, and note errors for the restart; none where a label is
         missing. Returns their squared errors. (J, m, E)"""
-        both = (self.mixture, self.apart)
-        with unchanged(missing, self.recent, *(part for one in both for part in (one.mixer, one.echo))):
+        with unchanged(missing, self.recent, *self._weighers):
             missed = self.mixture.learn(y, past.whole, self.scale)
             if not self.is_lone and past.apart.experts.shape[-1] == len(APART):  # else it was lone then
                 self.apart.learn(y, past.apart, self.scale)
@@ -321,8 +312,8 @@ class AutoRows(Model):
         rows = np.flatnonzero(taken)
         if len(rows):
             factor = np.where(had[rows, None], before[rows] / self.scale.width[rows], 1.0)
-            self.mixture.rescale(rows, factor)
-            self.apart.rescale(rows, factor)
+            for concept in self._weighers:
+                concept.rescale(rows, factor)
             self.recent.rescale(rows, (factor**2).mean(-1))
             far = self.scale.fits**2  # errors in a scale so unlike the new one say nothing
             for j in rows[((factor < far) | (factor > 1 / far)).any(-1)].tolist():
@@ -362,7 +353,7 @@ class AutoRows(Model):
 
     def _forget_errors(self, j: int) -> None:
         """What a row has noted of errors says nothing any more."""
-        for concept in (self.mixture.mixer, self.mixture.echo, self.apart.mixer, self.apart.echo):
+        for concept in self._weighers:
             concept.reset(j)
         self._begin_weights(j)
         self.recent.reset(j)
@@ -436,16 +427,14 @@ class AutoRows(Model):
     def grow_targets(self, m: int) -> None:
         """Predict m targets from now on, the new ones last, which were 0; of a model without neighbours."""
         for concept in self._concepts().values():
-            if "m" in concept.sizes:
-                concept.widen_targets(m)
+            concept.widen_targets(m)
         self.m = m
 
     def keep_sign(self, k: int) -> None:
         """Of two classes, a target each, keep one alone, as labels of -1 and 1 are learnt; and no sample."""
-        self.scale.keep_sign(k)
         for concept in self._concepts().values():
-            if concept is not self.scale and "m" in concept.sizes:
-                concept.keep_target(k)
+            concept.keep_target(k)
+        self.scale.as_signs()
         self.m = 1
         self.drop_samples()
 

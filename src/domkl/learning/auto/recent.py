@@ -71,15 +71,13 @@ class Recent(Concept):
         most = max(2, int(self.part * size))
         self.degree = int(np.clip((most - 1) // (2 * d), 1, 4))
         self.single = min(d, most - 1)
-        k = 1 + self.single * self.degree
-        i, j = np.tril_indices(d, -1)
+        k, (i, j) = 1 + self.single * self.degree, np.tril_indices(d, -1)
         self.pairs = (i, j) if len(i) and self.degree > 1 and k + 4 * len(i) <= most else None
-        self.k = k + (4 * len(i) if self.pairs else 0)
+        pairs = len(i) if self.pairs else 0
+        self.k, self.groups = k + 4 * pairs, self.single + pairs + 1
         singles = np.tile(np.arange(self.single), self.degree)
-        pairs = np.tile(self.single + np.arange(len(i)), 4) if self.pairs else np.zeros(0, int)
-        self.group = np.concatenate([[singles.max() + len(i) + 1], singles, pairs]).astype(int)
-        self.group = np.unique(self.group, return_inverse=True)[1]
-        self.groups = int(self.group.max()) + 1
+        of_pairs = np.tile(self.single + np.arange(pairs), 4)
+        self.group = np.concatenate([[self.groups - 1], singles, of_pairs])  # of each term: one variance each
         self.members = np.eye(self.groups)[self.group]  # (k, g)
         self.allocate(np.float64, J=J, m=m, k=self.k, g=self.groups)
 

@@ -9,7 +9,7 @@ or shape of the network in it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,9 +121,9 @@ class Scale(Concept):
     >>> scale.publish(np.array([2, 2]), X, Y)
     >>> for j, news in enumerate(scale.outgoing()):
     ...     _ = scale.hear(1 - j, news)
-    >>> scale.take(np.array([3, 3]), X, Y).tolist()
+    >>> scale.take(np.array([3, 3]), X, Y, begins=np.zeros(2, bool)).tolist()
     [True, True]
-    >>> bool(scale.number[0] == scale.number[1]), (scale.low + scale.span)[:, 0].tolist()
+    >>> bool(scale.number[0] == scale.number[1]), scale.span[:, 0].tolist()
     (True, [8.0, 8.0])
     """
 
@@ -137,7 +137,6 @@ class Scale(Concept):
     usable: npt.NDArray[Any] = field("J d", "bool", low=0, high=1)  # inputs that vary
     mean: Array = field("J d")
     deviation: Array = field("J d", first=1.0, low=1e-200)
-    low: Array = field("J d")
     span: Array = field("J d", first=1.0, low=1e-200)
     quantiles: Array = field("J q d")
     center: Array = field("J m")  # of the targets
@@ -153,16 +152,10 @@ class Scale(Concept):
     changed: npt.NDArray[Any] = field("J", "bool", low=0, high=1)  # known is more than the scale is made of
 
     def __init__(
-        self,
-        names: Sequence[Hashable],
-        d: int,
-        m: int,
-        linked: Iterable[bool],
-        **chosen: float,
+        self, names: Sequence[Hashable], d: int, m: int, linked: npt.ArrayLike, **chosen: float
     ) -> None:
         self.choose(chosen)
-        self.names, self.linked = list(names), np.array(list(linked), bool)
-        J = len(self.names)
+        self.names, self.linked, J = list(names), np.array(linked, bool), len(names)
         self.allocate(np.float64, J=J, d=d, m=m, q=QUANTILES)
         self.known: list[dict[Hashable, Summary]] = [{} for _ in range(J)]
         self.news: list[dict[Hashable, Summary]] = [{} for _ in range(J)]  # since the last message
@@ -241,25 +234,21 @@ class Scale(Concept):
     # The scale
 
     def take(
-        self, counts: npt.NDArray[np.int_], X: Array, Y: Array, begins: npt.NDArray[np.bool_] | None = None
+        self, counts: npt.NDArray[np.int_], X: Array, Y: Array, begins: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
         """Let devices take the scale of what they know, when it is time; which of them (J,) have another now.
 
         counts (J,) are the samples that each can learn again, X (J, n, d) and Y (J, n, m) hold them last;
         `begins` (J,): it has given up its past, so it is time.
         """
-        none = np.zeros(len(counts), bool)
-        begins = none if begins is None else begins
-        if counts.min() > self.last + self.spread and not (self.changed | begins).any():
-            return none
+        early = counts <= self.last + self.spread
+        if not (early | self.changed | begins).any():
+            return begins
         power = 1 << np.maximum(np.frexp(counts.astype(float))[1] - 1, 0)
         lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
         later = (counts > self.spread) & is_power(self.rounds_unlike)
         due = counts == power + lag
-        rows = (self.changed & (due | later | (self.number == 0))) | (
-            due & (counts <= self.last + self.spread)
-        )
-        rows |= begins
+        rows = (due & (early | self.changed)) | (self.changed & (later | (self.number == 0))) | begins
         rows &= np.array([len(known) > 0 for known in self.known]) & (counts > 0)
         made: dict[bytes, tuple[int, Array]] = {}
         for j in np.flatnonzero(rows).tolist():
@@ -322,15 +311,13 @@ class Scale(Concept):
         return bool(good[d:].all() and 2 * good[:d].sum() >= d)
 
     def _set(self, j: int, number: int, table: Array) -> None:
-        mean, deviation, low, high, quantiles = table[0], table[1], table[2], table[3], table[4:]
+        mean, deviation, low, high = table[:4]
         d, tiny = self.sizes["d"], 1e-200
         varies = (high - low > tiny) & (deviation > tiny)
-        self.number[j], self.usable[j] = number, varies[:d]
-        self.mean[j], self.low[j], self.quantiles[j] = mean[:d], low[:d], quantiles[:, :d]
-        self.deviation[j] = np.where(varies, deviation, 1)[:d]
-        self.span[j] = np.where(varies, high - low, 1)[:d]
-        self.center[j], self.width[j] = mean[d:], np.where(varies, high - low, 1)[d:]
-        self.bottom[j], self.top[j] = low[d:], high[d:]
+        deviation, span = np.where(varies, [deviation, high - low], 1)
+        self.number[j], self.usable[j], self.quantiles[j] = number, varies[:d], table[4:, :d]
+        self.mean[j], self.deviation[j], self.span[j] = mean[:d], deviation[:d], span[:d]
+        self.center[j], self.width[j], self.bottom[j], self.top[j] = mean[d:], span[d:], low[d:], high[d:]
 
     def widen_targets(self, m: int) -> None:
         """Have m targets from now on; the new ones were 0 so far, in all that is known."""
@@ -341,9 +328,8 @@ class Scale(Concept):
         self.own = [None if own is None else np.pad(own, ((0, 0), (0, more))) for own in self.own]
         self.repeat()
 
-    def keep_sign(self, k: int) -> None:
-        """Have target k alone, which was 0 or 1, and is -1 or 1 from now on."""
-        self.keep_target(k)
+    def as_signs(self) -> None:
+        """Targets were 0 or 1, and are -1 or 1 from now on."""
         self.width *= 2
         for name in ("center", "bottom", "top", "least", "most"):
             setattr(self, name, 2 * getattr(self, name) - 1)
@@ -357,12 +343,10 @@ class Scale(Concept):
 
     def inputs(self, x: Array, rows: Any = slice(None)) -> Inputs:
         """Inputs (R, ..., d) of these rows, measured."""
-        of = (at_rows(v[rows], x) for v in (self.usable, self.mean, self.deviation, self.span))
-        usable, mean, deviation, span = of
+        fields = self.usable, self.mean, self.deviation, self.span, self.quantiles
+        usable, mean, deviation, span, q = (at_rows(field[rows], x) for field in fields)
         usable = usable & ~np.isnan(x)
         away = np.where(usable, x, mean) - mean
-        q = self.quantiles[rows]
-        q = q.reshape(len(q), *(1,) * (x.ndim - 2), *q.shape[1:])
         a, wide = q[..., :-1, :], q[..., 1:, :] - q[..., :-1, :]
         inner = (away + mean)[..., None, :] - a
         flat = wide <= 0
@@ -413,5 +397,5 @@ def is_power(counts: npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:
 
 
 def at_rows(values: Array, like: Array) -> Array:
-    """Values (R, d) of each row, shaped to meet (R, ..., d)."""
-    return values.reshape(len(values), *(1,) * (like.ndim - 2), values.shape[-1])
+    """Values (R, ..) of each row, shaped to meet (R, ..., d)."""
+    return values.reshape(len(values), *(1,) * (like.ndim - 2), *values.shape[1:])
