@@ -172,9 +172,8 @@ class Consensus(Concept):
             theta = (M + ridge * theta) @ Q
         self.Q.put(row, Q)
         self.moment[row], self.alone[row], self.own[row], self.theta[row] = M, alone, theta, theta
-        self.common[row], self.lam[row] = theta, 0
+        self.common[row], self.lam[row], self.side[row] = theta, 0, ridge * self.theta[row]
         self.restarts[row] += 1
-        self.side[row] = ridge * self.theta[row]
         slack = np.maximum(1 - h * dot(Z @ Q, Z), 1e-3)
         return np.asarray((y - Z @ alone.T) / slack[:, None])
 

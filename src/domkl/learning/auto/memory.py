@@ -29,7 +29,7 @@ class Memory(Concept):
 
     count: npt.NDArray[Any] = field("J", "int64", low=0)  # samples learnt with these inputs
     useful: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since the past was given up
-    fresh: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since the last alarm began
+    fresh: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since errors rose the last time
 
     def __init__(self, J: int, d: int, m: int, size: int) -> None:
         self.size = size

@@ -53,7 +53,7 @@ class Prediction(NamedTuple):
 
     x: Array  # (J, d)
     whole: Mixed
-    apart: Mixed  # of the experts that use no neighbour's parameters: what the device would predict alone
+    apart: Mixed  # of the experts in APART: what the device would predict alone
     solved: Solved | None = None  # None before the first label
     terms: Array = np.zeros(0)  # those of `Recent`; none before the first label
 
@@ -64,7 +64,7 @@ class Prediction(NamedTuple):
 
 
 class Mixture:
-    """Experts weighed by `Mixer`, of which the last is the `Echo` of the others' errors."""
+    """Experts weighed by `Mixer`; the last one corrects what the others say by the `Echo` of their errors."""
 
     def __init__(self, J: int, m: int, experts: int) -> None:
         self.mixer, self.echo = Mixer(J, m, experts), Echo(J, m)
@@ -77,9 +77,8 @@ class Mixture:
         echo = np.clip(mixed + self.echo.predict(), low, high)
         f = np.concatenate([f, echo[..., None]], -1)
         center, width = scale.center[..., None], scale.width[..., None]
-        return Mixed(
-            scale.unscaled((w * f).sum(-1)), center + width * f, scale.unscaled(mixed), self.echo.last * width
-        )
+        y = scale.unscaled((w * f).sum(-1))
+        return Mixed(y, center + width * f, scale.unscaled(mixed), self.echo.last * width)
 
     def learn(self, y: Array, past: Mixed, scale: Scale) -> Array:
         """Labels (J, m) in widths; returns the experts' squared errors. (J, m, E)"""
@@ -284,9 +283,10 @@ class AutoRows(Model):
     # Changes, each decided by a device from its own errors
 
     def _restart(self) -> npt.NDArray[np.bool_]:
-        """Begin again with the recent model where own errors ask for it; which rows (J,) give up the past."""
+        """Restart the recent model, or give up the past, where own errors ask for it; which rows (J,) do the
+        latter, and are to learn their last samples again."""
         outside = self.guard.gives_up()
-        begins = self._begin_recent() if self.settings.forgetting == "auto" else np.zeros(self.J, bool)
+        begins = self._restart_recent() if self.settings.forgetting == "auto" else np.zeros(self.J, bool)
         if begins.any():
             self.memory.forget(begins, self.recent.fade)
         if outside.any():
@@ -294,8 +294,9 @@ class AutoRows(Model):
             self.scale.withdraw(outside)
         return np.asarray(begins | outside)
 
-    def _begin_recent(self) -> npt.NDArray[np.bool_]:
-        """Restart the recent model where errors have risen; which rows (J,) are to forget all else."""
+    def _restart_recent(self) -> npt.NDArray[np.bool_]:
+        """Restart the recent model where errors have risen; which rows (J,) are to give up the past, because
+        it has long been better than all else."""
         repeats, memory = self.mixture.echo.repeats, self.memory
         for j, n in self.recent.alarms(repeats):
             inputs, y, root = self._last(j, n)
@@ -359,19 +360,17 @@ class AutoRows(Model):
         self.recent.reset(j)
 
     def _begin_weights(self, j: int) -> None:
-        """Until errors tell, the common function is the likeliest, as it rests on everybody's samples; alone
-        the own one is what the common one would be."""
+        """Before errors are known the common function is likeliest, as it rests on everybody's samples; of
+        those that never listen the own one is most like it."""
         self.mixture.mixer.favour(j, EXPERTS.index("common"))
         self.apart.mixer.favour(j, APART.index("own"))
 
     # News of scales
 
     def news(self) -> list[dict[Hashable, Summary]]:
-        """What each row passes on in this round of what it knows of others' samples, mostly nothing."""
         return self.scale.outgoing()
 
     def hear(self, row: int, news: Mapping[Hashable, Summary]) -> None:
-        """What a neighbour of this row passed on."""
         self.scale.hear(row, news)
 
     def check(self, message: Mapping[str, Array], news: Mapping[Hashable, Any]) -> None:

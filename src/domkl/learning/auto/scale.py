@@ -1,9 +1,8 @@
 """Scale: one way of measuring inputs and targets that all devices of a network come to share.
 
-A device publishes a summary of its samples after 1, 2, 4 .. 64 and 512 of them. What it knows of others is a
-map device -> newest summary, joined by taking the newer one: in any order, twice or late, the result is the
-same. Devices with equal maps have equal scales; between unequal ones an edge rests. There is no round, size
-or shape of the network in it.
+What a device knows of others is a map device -> newest summary of samples, joined by taking the newer one: in
+any order, twice or late, the result is the same. No round, size or shape of the network is in it. Between
+devices whose scales have unequal numbers an edge rests.
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ EXACT = 2**53
 QUANTILES = 17
 #: Parts of a span, in which a summary has all between the lowest and the highest value.
 UNIT = float(np.iinfo(np.uint16).max)
+#: The number of a scale, and its means, deviations, lowest and highest values and quantiles. (4 + Q, c)
+Numbered = tuple[int, Array]
 
 
 class Summary(NamedTuple):
@@ -104,11 +105,11 @@ class Inputs(NamedTuple):
 class Scale(Concept):
     """What J devices know of each other's samples, and the scale that each has taken from it.
 
-    A scale is the median over devices of their means, and trimmed means of variances and quantiles, with the
-    range of all that is left: every device counts the same, whatever it claims. Where the joint scale is much
-    wider or narrower than a device's own samples, it takes the scale of those devices alone that do suit it:
-    others' words can cost it the network, and no more. While a device and a neighbour have one sample each,
-    nothing can be judged, and only neighbours count.
+    A device publishes a summary after 1, 2, 4 .. `early` samples and after `last`. A scale pools summaries,
+    which all count the same, whatever they claim: the median of means, trimmed means of variances and
+    quantiles, and the range of all that is left. Where the joint scale does not suit the own samples, a
+    device pools only the summaries that do: others' words can cost it the network, and no more. While it and
+    a neighbour have one sample each, nothing can be judged, and only neighbours count.
 
     Examples
     --------
@@ -186,8 +187,8 @@ class Scale(Concept):
                 self.changed[row] = True
 
     def _rank(self, row: int, one: Summary) -> tuple[int, bool, bytes]:
-        """The highest summary of a device is kept: the newest, and of two of as many samples, one of which is
-        a lie, the one that suits the own samples."""
+        """Of two summaries of one device the higher is kept: the newer, and of two of as many samples, one of
+        which is a lie, the one that suits the own samples."""
         own = self.own[row]
         return one.samples, own is None or self._suits(one.table()[2:], own), one.key()
 
@@ -221,10 +222,10 @@ class Scale(Concept):
         self.withdrawn[:], self.changed[:] = True, False
 
     def compare(self, heard: npt.NDArray[np.bool_], unlike: npt.NDArray[np.bool_]) -> None:
-        """Note which rows (J,) had a message in this round, and which one with another scale.
+        """Note which rows (J,) had a message in this round, and which of them one with another scale.
 
-        Messages were lost there: everything known is passed on again, in the first, second, fourth, eighth ..
-        such round until all are alike; and so often a scale is taken of what is new.
+        News may have been lost there: in the first, second, fourth, eighth .. such round, until all are
+        alike, a row passes on everything again, and takes another scale if there was news.
         """
         rounds = self.rounds_unlike
         rounds[:] = np.where(unlike, rounds + 1, np.where(heard, 0, rounds))
@@ -241,16 +242,16 @@ class Scale(Concept):
         counts (J,) are the samples that each can learn again, X (J, n, d) and Y (J, n, m) hold them last;
         `begins` (J,): it has given up its past, so it is time.
         """
-        early = counts <= self.last + self.spread
-        if not (early | self.changed | begins).any():
+        young = counts <= self.last + self.spread  # its own samples may tell what suits it, without news
+        if not (young | self.changed | begins).any():
             return begins
         power = 1 << np.maximum(np.frexp(counts.astype(float))[1] - 1, 0)
         lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
         later = (counts > self.spread) & is_power(self.rounds_unlike)
         due = counts == power + lag
-        rows = (due & (early | self.changed)) | (self.changed & (later | (self.number == 0))) | begins
+        rows = (due & (young | self.changed)) | (self.changed & (later | (self.number == 0))) | begins
         rows &= np.array([len(known) > 0 for known in self.known]) & (counts > 0)
-        made: dict[bytes, tuple[int, Array]] = {}
+        made: dict[bytes, Numbered] = {}
         for j in np.flatnonzero(rows).tolist():
             own = Summary.of(np.concatenate([X[j], Y[j]], -1)[-int(counts[j]) :])
             number, table = self._joint(j, own, int(counts[j]), made)
@@ -259,9 +260,7 @@ class Scale(Concept):
                 self._set(j, number, table)
         return np.asarray(rows)
 
-    def _joint(
-        self, row: int, own: Summary, count: int, made: dict[bytes, tuple[int, Array]]
-    ) -> tuple[int, Array]:
+    def _joint(self, row: int, own: Summary, count: int, made: dict[bytes, Numbered]) -> Numbered:
         """The scale of the devices known to a row, or of those that suit its own samples."""
         mine, known = own.table()[2:], self.known[row]
         near = {name: known[name] for name in self.near[row] if name in known}
@@ -273,12 +272,10 @@ class Scale(Concept):
             number, table = self._pooled(known or {self.names[row]: own}, made)
         return number, table
 
-    def _pooled(
-        self, known: Mapping[Hashable, Summary], made: dict[bytes, tuple[int, Array]]
-    ) -> tuple[int, Array]:
-        """The number and the table of the scale that these summaries make; `made` has those of other rows.
+    def _pooled(self, known: Mapping[Hashable, Summary], made: dict[bytes, Numbered]) -> Numbered:
+        """The scale that these summaries make; `made` has those of other rows.
 
-        A device that has just begun does not count yet.
+        Devices with less than half of the median number of samples do not count yet.
         """
         typical = np.median([one.samples for one in known.values()])
         order = sorted((name for name, one in known.items() if 2 * one.samples >= typical), key=repr)
@@ -287,8 +284,8 @@ class Scale(Concept):
             made[key] = self._mean([known[name].table() for name in order])
         return made[key]
 
-    def _mean(self, of: list[Array]) -> tuple[int, Array]:
-        """The scale of N devices' tables, and its number."""
+    def _mean(self, of: list[Array]) -> Numbered:
+        """The scale of N devices' tables."""
         tables = np.stack(of)  # (N, 2 + Q, c)
         few = len(tables) // self.trim
         middle = np.median(tables[:, 0], axis=0)
@@ -300,7 +297,9 @@ class Scale(Concept):
         return number, pooled
 
     def _suits(self, joint: Array, mine: Array) -> bool:
-        """Whether the middle half of own values meets a range, and neither squeezes the other. (q, c)"""
+        """Whether quantiles of own values (q, c) suit others': their middle half meets the others' range, and
+        neither half fills less than `fits` of the other, or they are constant; so in all targets and in half
+        of the inputs."""
         a = len(joint) // 4
         b = -1 - a
         wide, own_wide = joint[b] - joint[a], mine[b] - mine[a]
