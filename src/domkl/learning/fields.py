@@ -108,7 +108,19 @@ class Concept:
         cls.FIELDS += tuple(value._replace(name=name) for name, value in declared)
 
     def choose(self, numbers: Mapping[str, float]) -> None:
-        """Take these in place of what the class has chosen."""
+        """Take these in place of what the class has chosen.
+
+        >>> class Mixer(Concept):
+        ...     heat: float = 4.4
+        ...
+        ...     def __init__(self, **chosen: float) -> None:
+        ...         self.choose(chosen)
+        >>> Mixer().heat, Mixer(heat=5.0).heat
+        (4.4, 5.0)
+        >>> Mixer(cold=5.0)
+        Traceback (most recent call last):
+        TypeError: Mixer has no number 'cold' to choose
+        """
         for name, value in numbers.items():
             if not isinstance(getattr(type(self), name, None), int | float):
                 raise TypeError(f"{type(self).__name__} has no number {name!r} to choose")

@@ -83,7 +83,7 @@ class Memory(Concept):
         more = d - self.sizes["d"]
         self._X = np.pad(self._X, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
         self.sizes["d"] = d
-        self.count[:] = np.minimum(self.count, 1)  # scales are taken again, as for a device that begins
+        self.count[:] = np.minimum(self.count, 1)  # summaries begin again; scales do not (see `useful`)
 
     def widen_targets(self, m: int) -> None:
         """Have m targets from now on; the new ones were 0 so far."""

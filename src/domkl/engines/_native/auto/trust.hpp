@@ -38,8 +38,8 @@ template <class T> class Trust {
 
     // Whether a row uses what n neighbours each sent, `theta` (n,) of (m, K) each; `able`: those whose
     // parameters mean the same here. With l the squared errors of a neighbour on the last samples and s those
-    // of the standard, the better of the alone function and the neighbour a quarter down their ranking, one is
-    // refused if
+    // of the standard, the better of the alone function and the neighbour a quarter down their ranking, one
+    // is refused if
     //
     //     mean(l - most s) > clear standard errors of most s
     //
