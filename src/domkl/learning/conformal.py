@@ -105,3 +105,10 @@ def weighted_quantile(errors: Array, weights: Array, coverage: float) -> float:
     below = np.cumsum(weights[order]) / (weights.sum() + 1)
     rank = int(np.searchsorted(below, coverage))
     return float(errors[order[rank]]) if rank < len(errors) else float("inf")
+
+
+__all__ = ["Errors", "bounds"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -525,13 +525,18 @@ KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
 
 
 def as_settings(model: Any) -> Settings:
-    """Settings as they are, and an object that makes rows of a model as `Own`."""
+    """Settings as they are, or `Auto()` for None, those of a name, or an object that makes rows, as `Own`."""
+    if model is None:
+        return Auto()
+    if isinstance(model, str):
+        return KINDS[checks.one_of("model", model, KINDS)]()
     if isinstance(model, Settings):
         return model
     if callable(getattr(model, "make", None)) and not isinstance(model, type):
         return Own(given=model)
     raise InputError(
-        f"model is {checks.short(model)}; expected domkl.Auto(...) or domkl.Paper(...); write one of them"
+        f'model is {checks.short(model)}; expected "auto", "paper", domkl.Auto(...) or domkl.Paper(...); '
+        "write one of them"
     )
 
 
