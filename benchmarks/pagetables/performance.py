@@ -116,8 +116,8 @@ def auto_machine() -> str:
         return where
     return (
         f"{where} **The machine was busy**: {it['load']:g} processes wanted its {it['usable_cores']} cores "
-        "while this was measured. The limits are those of the few moments in which a loop was left alone, so the "
-        "fractions are too low, those of two threads by far."
+        "while this was measured. The limits are those of the few moments in which a loop was left alone, so "
+        "the fractions are too low, those of two threads by far."
     )
 
 
