@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from domkl.datasets.turbofan import load_engines
+from domkl.lab.turbofan import load_engines
 from domkl.lab import turbofan
 from domkl.lab.turbofan import ENGINES, LEARNT, SITES, run_fleet
 

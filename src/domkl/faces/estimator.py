@@ -19,8 +19,8 @@ from ..learner import handed
 from ..learning import conformal, losses
 from ..learning.explain import Contributions, Effects
 from ..learning.horizon import HorizonLike
-from ..models.handed import HandedModel
 from ..models.settings import Auto, ModelSettings, Settings, as_settings
+from ..models.taught import HandedModel
 from ..simulator import Run
 from . import models, saved
 from .online import OnlineRows

@@ -17,8 +17,8 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..learner import handed
 from ..learning.explain import Contributions, Effects, Group, contributions, effects
-from ..models.handed import HandedModel
 from ..models.settings import Auto, ModelSettings, Settings, as_settings
+from ..models.taught import HandedModel
 from .online import OnlineRows, Single
 
 

@@ -58,10 +58,8 @@ class Misses:
 
     def width(self, coverage: float) -> float:
         """Half-width of the interval that holds the next label in `coverage` of all cases."""
-        errors = Errors()
-        errors.n = len(self.last)
-        errors.misses[0, : errors.n] = np.abs(self.last)
-        return float(errors.width(check_coverage(coverage))[0])
+        weights = FADING ** np.arange(len(self.last), dtype=float)[::-1]
+        return weighted_quantile(np.abs(self.last), weights, check_coverage(coverage))
 
 
 def check_coverage(coverage: float) -> float:
