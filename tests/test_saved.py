@@ -174,11 +174,11 @@ def test_counts_that_cannot_be_are_refused(tmp_path, where, value):
         domkl.DOMKL.load(tmp_path / "m.domkl")
 
 
-def places(value, path=()):
+def places_of(value, path=()):
     """Where a state holds a number, a text, an array or nothing."""
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
-            yield from places(value[key], (*path, key))
+            yield from places_of(value[key], (*path, key))
     else:
         yield path
 
@@ -220,7 +220,7 @@ def test_files_that_lie_are_refused_or_do_no_harm(tmp_path, kind):
     content = path.read_bytes()
     state = schema.read("estimator", *files.unseal(content))
     rng, tally = np.random.default_rng(0), {"refused": 0, "loaded": 0}
-    for where in places(state):
+    for where in places_of(state):
         value = state
         for key in where:
             value = value[key]

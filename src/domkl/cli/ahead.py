@@ -17,6 +17,8 @@ from ..faces.ahead import Forecasts
 from ..faces.saved import About
 from ..lab import ahead, experiment, results, trial
 from ..lab.ahead import Series
+from ..lab.report.ahead import page
+from ..lab.report.facts import unused, unused_words
 from ..learning.conformal import check_coverage
 from ..learning.horizon import Horizon
 from ..learning.horizon import horizon as as_horizon
@@ -25,7 +27,7 @@ from ..simulator import Run, simulate
 from . import options, show
 
 #: Files of a run.
-PREDICTIONS, FORECAST, MODEL = "predictions.csv", "forecast.csv", "model.domkl"
+PREDICTIONS, FORECAST, MODEL, PAGE = "predictions.csv", "forecast.csv", "model.domkl", "index.html"
 
 
 def learn(args: argparse.Namespace, source: str | None, levels: tuple[float, ...]) -> tuple[Series, Run]:
@@ -103,20 +105,27 @@ def run(args: argparse.Namespace) -> None:
     title = f"{series.table.name}: {series.table.target} ahead, {who}"
     show.sheet(ahead.sheet(rows, title, J))
     console = show.console()
-    for note in (*series.notes, *(f"refused {fault}" for fault in series.table.faults)):
+    words = unused_words(unused(found.trust), J).strip()
+    for note in (
+        *[words] * bool(words),
+        *series.notes,
+        *(f"refused {fault}" for fault in series.table.faults),
+    ):
         console.print(f"  {note}", soft_wrap=True, markup=False)
     for name, path in files.items():
         console.print(f"{name}: {path}", soft_wrap=True, markup=False)
 
 
 def _write(series: Series, found: Run, folder: Path) -> dict[str, Path]:
-    """Past forecasts, the next ones, and the model."""
+    """Past forecasts, the next ones, the model, and a page that shows them."""
     path, told = ahead.write_predictions(found, series, folder / PREDICTIONS)
     what = "Predictions" if told == found.y_hat.shape[1] else f"Predictions (the last {told:,} readings)"
     model = model_of(series, found)
     results.write_whole(folder / FORECAST, ahead.csv_of(ahead.forecast_rows(model, 0.9)).encode())
     model.save(folder / MODEL)
-    return {what: path, "Forecast": folder / FORECAST, "Model": folder / MODEL}
+    results.write_whole(folder / PAGE, page(found, series).encode())
+    files = {"Report": PAGE, "Forecast": FORECAST, "Model": MODEL}
+    return {what: path, **{name: folder / file for name, file in files.items()}}
 
 
 def predict(args: argparse.Namespace) -> None:

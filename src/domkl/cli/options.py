@@ -34,6 +34,7 @@ FIELDS = {
     "features": "features",
     "drop": "drop",
     "time": "time",
+    "known": "known",
     "learner_column": "learner",
     "kind": "kinds",
     "path": "paths",
@@ -66,6 +67,7 @@ def add_columns(add: Callable[..., Any]) -> None:
     add("--features", metavar="A,B", help="columns to predict from, in --data (default: all others)")
     add("--drop", metavar="A,B", help="columns to leave out, in --data")
     add("--time", metavar="COLUMN", help="when a row was, or two columns: date,time (default: guessed)")
+    add("--known", metavar="COLUMN", help="when the target was known, where that is later than the row")
     add("--learner-column", metavar="COLUMN", help="which learner a row belongs to, in --data")
     text = f"what a column is: {', '.join(KINDS)}; time:dmy, time:mdy, time:ms or time:%%d/%%m/%%y say how "
     add("--kind", metavar="COLUMN=KIND", action="append", help=f"{text}a time is written (default: guessed)")
