@@ -116,7 +116,7 @@ def _stepper(
     return own or _rounds_of(how.engine)(model, network, d, T, how, m)
 
 
-def _rounds_of(engine: str) -> type[Any]:
+def _rounds_of(engine: str) -> Callable[..., Stepper]:
     """What goes through the rounds of a model that no engine has by blocks."""
     if engine != "mpi":
         return Rounds
