@@ -112,8 +112,8 @@ def _stepper(
         from .late import LateRounds, as_delays
 
         return LateRounds(model, as_delays(how.delays, (rows[0], rows[1])), network, d, T, how, m)
-    own: Stepper | None = model.make_network(network, d, T, how, m)
-    return own or _rounds_of(how.engine)(model, network, d, T, how, m)
+    made: Stepper | None = model.make_network(network, d, T, how, m)
+    return made or _rounds_of(how.engine)(model, network, d, T, how, m)
 
 
 def _rounds_of(engine: str) -> Callable[..., Stepper]:
