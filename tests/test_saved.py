@@ -220,7 +220,8 @@ def test_files_that_lie_are_refused_or_do_no_harm(tmp_path, kind):
     content = path.read_bytes()
     state = schema.read("estimator", *files.unseal(content))
     rng, tally = np.random.default_rng(0), {"refused": 0, "loaded": 0}
-    for where in places(state):
+    every = list(places(state))
+    for where in (every[i] for i in rng.permutation(len(every))[:60]):
         value = state
         for key in where:
             value = value[key]

@@ -6,7 +6,7 @@ import copy
 import os
 from collections import deque
 from collections.abc import Hashable, Sequence
-from typing import Any, Generic, NoReturn, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..learner.handed import input_names, refuse_untaught, write
 from ..learning.losses import log_odds, probability
-from ..models.settings import Auto, ModelSettings, Settings
+from ..models.settings import ModelSettings, Settings
 from ..models.taught import HandedModel
 from .models import for_classes
 from .online import Single
@@ -145,9 +145,8 @@ class OneMatrix(Classes[Label]):
 
     def _handed(self, names: tuple[str, ...], k: int) -> HandedModel:
         assert self.model is not None
-        assert self.model.online is not None
-        made: HandedModel = cast(Auto, self.settings).handed_sign(self.model.online.rows, names, k)
-        return made
+        assert self.model.online is not None  # there are samples
+        return self.model.online.handed(names, k)
 
 
 class OneVsRest(Classes[Label]):

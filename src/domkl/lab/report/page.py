@@ -17,8 +17,7 @@ from ...base.words import number, percent, plural, with_unit
 from ...faces.saved import About
 from ...learner import files as disk
 from ...learning import explain
-from ...learning.auto import explain as learnt
-from ...learning.explain import Contributions
+from ...learning.explain import Contributions, Function, Usual
 from ..trial import COVERAGE, Outcome
 from . import facts as told
 from .facts import Document, document, names_of
@@ -50,13 +49,12 @@ class Inputs(NamedTuple):
 
 def inputs(outcome: Outcome) -> Inputs | None:
     """None where the model cannot tell, or has learnt nothing: only `Auto` can."""
-    final = outcome.run.final
-    if final is None or not final.rows.is_scaled:
+    final, source, J = outcome.run.final, outcome.source, outcome.graph.J
+    asked = [] if final is None else [final.rows.as_function(j) for j in range(min(J, ASKED))]
+    models: list[tuple[Function, Usual]] = [model for model in asked if model is not None]
+    if not models:
         return None
-    rows, source = final.rows, outcome.source
     names, groups = About(source.inputs, columns=source.columns).groups(outcome.split.X.shape[-1])
-    asked = range(min(rows.J, ASKED))
-    models = [(learnt.function(rows, j), learnt.usual(rows, j)) for j in asked]
     found = [explain.effects(*model, names, groups) for model in models]
     effect = math.sqrt(outcome.scale) * np.mean([each.effect for each in found], 0)
     part, trend = (np.mean([getattr(each, key) for each in found], 0) for key in ("part", "trend"))
@@ -75,7 +73,7 @@ def inputs(outcome: Outcome) -> Inputs | None:
         )
         for i in np.argsort(-part, kind="stable")[:MOST]
     ]
-    return Inputs(_caption(len(asked), rows.J, len(names)), _last(outcome, last), outcome.unit, table)
+    return Inputs(_caption(len(models), J, len(names)), _last(outcome, last), outcome.unit, table)
 
 
 def _caption(asked: int, J: int, n: int) -> str:
