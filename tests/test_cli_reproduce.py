@@ -124,7 +124,19 @@ def quick_simulate(X, y, *args, **options):
 @needs_data
 def test_reproduce_prints_ours_beside_the_printed_figures_and_resumes(here, capsys, monkeypatch):
     monkeypatch.setattr(reproduce, "LENGTHS", (250, 500, 1000))
-    argv = ["reproduce", "--tables", "VI", "--datasets", "temperature/5", "--networks", "1", "--trials", "1", "--jobs", "1"]
+    argv = [
+        "reproduce",
+        "--tables",
+        "VI",
+        "--datasets",
+        "temperature/5",
+        "--networks",
+        "1",
+        "--trials",
+        "1",
+        "--jobs",
+        "1",
+    ]
     document = run_json(capsys, *argv)
     cell = next(r for r in document["rows"] if r["method"] == "DOMKL" and r["learner"] == 1)
     assert cell["printed"] == 0.00086
