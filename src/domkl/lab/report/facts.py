@@ -283,11 +283,11 @@ def squared_unit(facts: Document) -> str:
     return f"{facts['unit']}²" if facts["unit"] else ""
 
 
-def top_kernels(learner: Document, most: int) -> list[tuple[str, str]]:
+def top_words(learner: Document, most: int) -> str:
     """σ² and weight of the kernels with most weight."""
     top = learner["top_kernels"][:most]
     named = [k for i, k in enumerate(top) if i == 0 or (k["weight"] or 0) >= WORTH_NAMING]
-    return [(number(k["sigma2"]), percent(k["weight"])) for k in named]
+    return " · ".join(f"σ²={number(k['sigma2'])} {percent(k['weight'])}" for k in named)
 
 
 def kernel_rows(facts: Document) -> list[KernelRow]:

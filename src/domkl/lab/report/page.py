@@ -68,7 +68,7 @@ def inputs(outcome: Outcome) -> Inputs | None:
             percent(float(part[i])),
             number(float(effect[i])),
             explain.direction(float(trend[i])),
-            _signed(math.sqrt(outcome.scale) * float(added[i])),
+            f"{'+' if added[i] >= 0 else '-'}{number(math.sqrt(outcome.scale) * float(abs(added[i])))}",
             float(part[i]) / longest,
         )
         for i in np.argsort(-part, kind="stable")[:MOST]
@@ -95,10 +95,6 @@ def _last(outcome: Outcome, last: Contributions) -> str:
         f"Last reading: what each input adds when {who}, as taught by the end, predicts {y_hat} for it; "
         f"{base} is the average."
     )
-
-
-def _signed(value: float) -> str:
-    return f"{'+' if value >= 0 else '-'}{number(abs(value))}"
 
 
 #: The last rounds that are shown, and of how many learners.
@@ -169,8 +165,12 @@ def write(outcome: Outcome, directory: str | Path) -> list[Path]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         drawn = pictures(outcome)
-        files = {"index.html": render(outcome, document(outcome), drawn).encode(), **_figure_files(drawn)}
-        return [_replace(directory / name, content) for name, content in files.items()]
+        files = {"index.html": render(outcome, document(outcome), drawn).encode()}
+        for picture in drawn:
+            files |= {f"{picture.name}.svg": picture.svg.encode(), f"{picture.name}.png": picture.png}
+        for name, content in files.items():  # under its name only once it is whole
+            disk.replace(directory / name, content, sync=False, is_private=False)
+        return [directory / name for name in files]
     except OSError as error:
         raise InputError(
             f"the report cannot be written to {directory}: {error.strerror or error}; "
@@ -195,7 +195,7 @@ def render(outcome: Outcome, facts: Document, drawn: list[Picture]) -> str:
         sentence=told.sentence(facts),
         verdict=told.verdict(facts),
         columns=told.learner_columns(facts),
-        learners=[{"name": one["name"], "top": _top(one)} for one in facts["learners"]],
+        learners=[{"name": one["name"], "top": told.top_words(one, 3)} for one in facts["learners"]],
         kernels=told.kernel_rows(facts),
         squared_unit=told.squared_unit(facts),
         inputs=inputs(outcome),
@@ -205,18 +205,3 @@ def render(outcome: Outcome, facts: Document, drawn: list[Picture]) -> str:
         glossary=told.glossary(facts),
     )
     return text
-
-
-def _top(learner: Document) -> str:
-    return ", ".join(f"{sigma2}: {weight}" for sigma2, weight in told.top_kernels(learner, 3))
-
-
-def _figure_files(drawn: list[Picture]) -> dict[str, bytes]:
-    svg = {f"{picture.name}.svg": picture.svg.encode() for picture in drawn}
-    return {**svg, **{f"{picture.name}.png": picture.png for picture in drawn}}
-
-
-def _replace(path: Path, content: bytes) -> Path:
-    """Under its name only once it is whole, so that no reader finds half a file."""
-    disk.replace(path, content, sync=False, is_private=False)
-    return path
